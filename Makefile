@@ -1,0 +1,86 @@
+# make lock    set up, then resolve specs/mm-v2.9.toml from the real indexes into .scratch/locks
+# make test    set up, then run the tests (PYTEST_ARGS="-k lock" for some)
+# make help    the other targets
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup has-python lock test test-all lint format bench clean
+MAKEFLAGS += --no-print-directory
+
+VENV    := .venv
+STAMP   := $(VENV)/.ready
+SPEC    ?= specs/mm-v2.9.toml
+SCRATCH := .scratch/locks
+PYTEST_ARGS ?=
+
+# The first Python >= 3.10 that can make virtual environments. 3.11 leads, because the development locks are for it.
+PYTHON ?= $(shell for p in python3.11 python3 python3.14 python3.13 python3.12 python3.10; do \
+	"$$p" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && echo "$$p" && break; done)
+
+# Names the lock that fits a Python: py311-linux-64.
+define DEV_TARGET
+import platform, sys
+subdirs = {("Linux", "x86_64"): "linux-64", ("Linux", "aarch64"): "linux-aarch64", ("Darwin", "arm64"): "osx-arm64"}
+system = platform.system(), platform.machine()
+print("py%d%d-%s" % (*sys.version_info[:2], subdirs.get(system, "-".join(system))))
+endef
+export DEV_TARGET
+
+help:
+	@echo 'make setup      a virtual environment in $(VENV), from the hash-checked lock locks/dev'
+	@echo 'make lock       resolve $(SPEC) anew from the real indexes, into $(SCRATCH)'
+	@echo 'make test       the tests that need neither network nor patience; PYTEST_ARGS="-k diff" for some'
+	@echo 'make test-all   all tests, as in CI'
+	@echo 'make lint       ruff and mypy --strict'
+	@echo 'make format     let ruff mend what it can'
+	@echo 'make bench      the benchmarks, each beside a peer'
+	@echo 'make clean      remove what these made'
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml $(wildcard locks/dev/*/requirements.txt)
+	@set -e; python="$(PYTHON)"; \
+	if [ -z "$$python" ]; then \
+		echo 'make: no Python >= 3.10 with venv found: install one (Debian: apt install python3-venv), or make PYTHON=/path/to/it' >&2; \
+		exit 1; \
+	fi; \
+	lock=locks/dev/$$("$$python" -c "$$DEV_TARGET")/requirements.txt; \
+	"$$python" -m venv --clear $(VENV); \
+	if [ -f "$$lock" ]; then \
+		echo "make: installing $$lock into $(VENV), every hash checked (a minute or two, once)" >&2; \
+		$(VENV)/bin/python -m pip install -qq --require-hashes --requirement "$$lock"; \
+		$(VENV)/bin/python -m pip install -qq --no-deps --no-build-isolation --editable .; \
+	else \
+		echo "make: WARNING: there is no $$lock" >&2; \
+		echo 'make: WARNING: installing UNLOCKED development tools: newest versions, no hash checked' >&2; \
+		$(VENV)/bin/python -m pip install -qq --editable '.[dev]'; \
+	fi
+	@touch $@
+
+has-python:
+	@test -n "$(PYTHON)"
+
+lock: $(STAMP)
+	$(VENV)/bin/envspec lock $(SPEC) --upgrade --locks-dir $(SCRATCH)
+	@echo 'make: the new locks are in $(SCRATCH); those in locks/ are as they were' >&2
+
+test: $(STAMP)
+	@$(VENV)/bin/python -m pytest $(PYTEST_ARGS)
+
+test-all:
+	@$(MAKE) test PYTEST_ARGS="-m '' $(PYTEST_ARGS)"
+
+lint: $(STAMP)
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/ruff format --check
+	$(VENV)/bin/mypy
+
+format: $(STAMP)
+	$(VENV)/bin/ruff check --fix
+	$(VENV)/bin/ruff format
+
+bench: $(STAMP)
+	$(VENV)/bin/python -m bench
+
+clean:
+	rm -rf $(VENV) .scratch .mypy_cache .pytest_cache .ruff_cache .hypothesis dist

@@ -1,0 +1,107 @@
+"""The errors envspec raises on purpose. Each knows its exit code, so only the command line turns one into a process status.
+
+    EnvspecError
+    ├── AnswerNo          1   the question was understood, the answer is no
+    │   ├── Unsatisfiable     no set of versions satisfies the spec
+    │   ├── Infeasible        the GPU rules say that it can't work
+    │   └── WrongBuild        a CPU build, or one of another CUDA major, got into a CUDA target
+    ├── InputError        2   what the user gave is wrong
+    │   ├── SpecError         a spec, with the place and the value
+    │   │   └── SpecErrors        several of them at once
+    │   └── LockError         a lock that is damaged, edited by hand or of a newer schema
+    ├── OutsideError      3   something outside envspec failed
+    │   ├── IndexFailure      an index (network, bad answer, wrong hash)
+    │   ├── ToolError         a program is missing or broke
+    │   └── StorageError      a file can't be read or written (disk full, read-only)
+    └── InternalError     3   envspec contradicts itself; never the user's fault
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in a file something stands. Lines and columns count from 1; 0 means unknown."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        if not self.line:
+            return self.file
+        return f"{self.file}:{self.line}:{self.column}" if self.column else f"{self.file}:{self.line}"
+
+
+class EnvspecError(Exception):
+    """Base of all of them: a message for people, an optional hint (what to do next), and an exit code."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, hint: str | None = None, place: Place | None = None) -> None:
+        self.message = message
+        self.hint = hint
+        self.place = place
+        super().__init__(f"{place}: {message}" if place else message)
+
+
+class AnswerNo(EnvspecError):
+    exit_code = 1
+
+
+class Unsatisfiable(AnswerNo):
+    """No set of versions satisfies the spec for a target."""
+
+
+class Infeasible(AnswerNo):
+    """The GPU rules say that a target can't work."""
+
+
+class WrongBuild(AnswerNo):
+    """A CPU build, or a build for another CUDA major, got into a CUDA target."""
+
+
+class InputError(EnvspecError):
+    exit_code = 2
+
+
+class SpecError(InputError):
+    """A spec is wrong. `place` names file, line and column; the message quotes the value."""
+
+
+class SpecErrors(SpecError):
+    """Several things are wrong with a spec. `errors` holds each with its own place and hint; the text has one a line."""
+
+    def __init__(self, errors: Iterable[SpecError]) -> None:
+        self.errors: tuple[SpecError, ...] = tuple(errors)
+        super().__init__("\n".join(str(error) for error in self.errors))
+
+
+class LockError(InputError):
+    """A lock can't be used: damaged, edited by hand, or of a newer schema."""
+
+
+class OutsideError(EnvspecError):
+    exit_code = 3
+
+
+class IndexFailure(OutsideError):
+    """An index didn't answer, or answered wrongly. The message holds the URL without credentials."""
+
+
+class ToolError(OutsideError):
+    """A program envspec drives is missing or broke."""
+
+
+class StorageError(OutsideError):
+    """A file can't be read or written."""
+
+
+class InternalError(EnvspecError):
+    """envspec contradicts itself."""
+
+    exit_code = 3

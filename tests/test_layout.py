@@ -1,0 +1,117 @@
+"""The architecture: imports go one way, and modules stay small."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[1] / "envspec"
+
+LEAVES = ("errors", "redact")
+"""Top-level modules that every part may import, and that import only each other."""
+
+MAY_IMPORT: dict[str, tuple[str, ...]] = {
+    "spec": ("gpu.model",),
+    "gpu": ("spec.model",),
+    "lock": ("spec", "gpu"),
+    "settings": (),
+    "resolve": ("spec", "gpu", "lock.model", "settings"),
+    "recipes": ("spec", "gpu", "lock"),
+    "smoke": ("spec", "gpu", "lock", "recipes"),
+    "cli": ("spec", "gpu", "lock", "settings", "resolve", "recipes", "smoke"),
+}
+"""A part of the package -> what of ours it may import besides itself and the leaves. A package covers its modules."""
+
+STAND_ALONE = ("smoke.check",)
+"""Modules that are copied out of the package and so import nothing of ours at all."""
+
+LINES = 400
+LONGER: dict[str, str] = {}
+"""Modules over LINES lines, each with the reason why it isn't two."""
+
+
+def name_of(path: Path) -> str:
+    """`envspec/lock/model.py` -> `lock.model`; a package's `__init__` is the package; the root is ''."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def imports_of(source: str) -> Iterator[str]:
+    """Every module of envspec that a source text imports, anywhere in it, as names below `envspec`.
+
+    `from envspec.lock import model` gives `lock.model` when that is a module, else `lock`.
+    """
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (below_root(alias.name) for alias in node.names if is_ours(alias.name))
+        elif isinstance(node, ast.ImportFrom) and node.module and is_ours(node.module):
+            for alias in node.names:
+                name = below_root(f"{node.module}.{alias.name}")
+                yield name if name in MODULES else below_root(node.module)
+
+
+def is_ours(module: str) -> bool:
+    return is_within(module, "envspec")
+
+
+def below_root(module: str) -> str:
+    return module.partition(".")[2]
+
+
+def is_within(module: str, allowed: str) -> bool:
+    return module == allowed or module.startswith(f"{allowed}.")
+
+
+def forbidden(module: str, source: str) -> list[str]:
+    """What a module imports against the table."""
+    part = module.partition(".")[0]
+    if module in STAND_ALONE:
+        allowed: tuple[str, ...] = ()
+    elif part in MAY_IMPORT:
+        allowed = (part, *LEAVES, *MAY_IMPORT[part])
+    else:
+        allowed = LEAVES
+    # The root holds nothing but the version, so everybody may read it.
+    return [name for name in imports_of(source) if name and not any(is_within(name, a) for a in allowed)]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_go_one_way(module: str) -> None:
+    assert forbidden(module, MODULES[module].read_text(encoding="utf-8")) == []
+
+
+def test_every_part_has_its_place() -> None:
+    parts = {name.partition(".")[0] for name in MODULES} - {"", "__main__"}
+    assert parts <= {*LEAVES, *MAY_IMPORT}, "a new part needs its line in LEAVES or MAY_IMPORT"
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "found"),
+    [
+        ("spec.parse", "from envspec.lock.model import Lock", ["lock.model"]),
+        ("spec.parse", "from envspec.errors import SpecError\nfrom envspec.spec import model", []),
+        ("spec.parse", "import envspec.gpu.model", []),
+        ("gpu.rules", "from envspec.spec.model import Target", []),
+        ("gpu.rules", "from envspec.spec import model", []),
+        ("resolve.pip", "from envspec.lock.model import Pin", []),
+        ("resolve.pip", "from envspec.lock import Lock", ["lock"]),
+        ("lock.model", "def late():\n    from envspec.cli import main", ["cli"]),
+        ("smoke.check", "from envspec.errors import EnvspecError", ["errors"]),
+        ("errors", "from envspec.spec.model import Spec", ["spec.model"]),
+        ("cli.lock", "from envspec import __version__\nfrom envspec.lock.model import Lock\nimport json", []),
+    ],
+)
+def test_the_table_is_applied(module: str, source: str, found: list[str]) -> None:
+    assert forbidden(module, source) == found
+
+
+def test_modules_are_small() -> None:
+    long = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in MODULES.items()}
+    long = {name: lines for name, lines in long.items() if lines > LINES}
+    assert long.keys() == LONGER.keys(), f"over {LINES} lines, or no longer so: {long}"
