@@ -1,0 +1,123 @@
+"""`envspec lock`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from envspec.cli import options
+from envspec.cli.main import say
+from envspec.errors import LockError
+from envspec.lock.freshness import reasons, rendered_reasons
+from envspec.lock.render import rendered_files
+
+if TYPE_CHECKING:
+    from envspec.lock.model import Lock
+    from envspec.lock.store import LockFolder
+    from envspec.spec.model import Spec
+    from envspec.workflow import Upgrade
+
+EPILOG = """\b
+Examples:
+  envspec lock specs/mm-v2.9.toml
+  envspec lock specs/mm-v2.9.toml --upgrade-package transformers
+  envspec lock specs/*.toml --upgrade --locks-dir /tmp/tryout
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("specs", nargs=-1, required=True, metavar="SPEC...")
+@options.target
+@click.option("--upgrade", "-U", is_flag=True, help="Forget the old pins: take the newest versions that fit.")
+@click.option("--upgrade-package", "-P", "packages", multiple=True, metavar="NAME", help="Let this package move; may be given several times.")
+@click.option("--offline", is_flag=True, help="Ask no network; use what the caches hold.")
+@click.option("--refresh-index", is_flag=True, help="Ask the live PyTorch index besides the built-in facts.")
+@options.locks_dir
+@options.as_json
+def command(
+    specs: tuple[str, ...],
+    targets: tuple[str, ...],
+    upgrade: bool,
+    packages: tuple[str, ...],
+    offline: bool,
+    refresh_index: bool,
+    locks_dir: Path | None,
+    as_json: bool,
+) -> int:
+    """Resolve specs and write their locks.
+
+    Each target of a spec is resolved for its own platform, Python and CUDA; pins of the old lock stay where they still fit. The lock is
+    written whole or not at all.
+    """
+    from envspec.workflow import Upgrade
+
+    wanted = Upgrade(everything=upgrade, packages=frozenset(packages))
+    # every spec is read before the first is resolved: a typing error in the last one should cost no time
+    parsed = [options.read_spec(path) for path in specs]
+    results = []
+    for spec in parsed:
+        folder = options.folder_of(spec, locks_dir)
+        with folder.exclusive(lambda spec=spec: say(f"waiting: another envspec is locking {spec.name}")):  # type: ignore[misc]
+            results.append(_lock(spec, folder, wanted, targets, offline=offline, refresh=refresh_index, quiet=as_json))
+    if as_json:
+        options.print_json("lock", {"specs": results})
+    return 0
+
+
+def _lock(
+    spec: Spec, folder: LockFolder, upgrade: Upgrade, targets: tuple[str, ...], *, offline: bool, refresh: bool, quiet: bool
+) -> dict[str, object]:
+    from envspec.cli.lock_summary import changes, describe
+    from envspec.workflow import relock
+
+    old = _old(folder, upgrade)
+    forced = upgrade.everything or upgrade.packages or refresh or targets
+    if old is not None and not forced and not reasons(spec, old):
+        if rendered_reasons(rendered_files(old), folder.rendered(old)):
+            folder.write(old)
+            say(f"rendered the files beside {folder.path} again: they differed from the lock")
+        if not quiet:
+            click.echo(f"{folder.path} is fresh: {describe(old)}. `--upgrade` looks for newer versions.")
+        return _result(spec, folder, old, "fresh", [])
+    with resolver_for(spec, offline=offline, refresh=refresh, quiet=quiet) as resolver:
+        new = relock(spec, old, resolver, upgrade=upgrade, only=targets)
+    written = folder.write(new)
+    moved = changes(old, new)
+    if not quiet:
+        for line in moved:
+            click.echo(line)
+        click.echo(f"{'wrote' if written else 'unchanged:'} {folder.path}: {describe(new)}")
+    return _result(spec, folder, new, "written" if written else "unchanged", moved)
+
+
+def _old(folder: LockFolder, upgrade: Upgrade) -> Lock | None:
+    try:
+        return folder.read()
+    except LockError as error:
+        error.hint = error.hint or "restore it from git, or delete it and lock again"
+        raise
+
+
+def _result(spec: Spec, folder: LockFolder, lock: Lock, status: str, moved: list[str]) -> dict[str, object]:
+    return {
+        "spec": spec.path,
+        "lock": str(folder.path),
+        "status": status,
+        "targets": {target.name: len(target.pins) for target in lock},
+        "changes": moved,
+    }
+
+
+@contextmanager
+def resolver_for(spec: Spec, *, offline: bool, refresh: bool, quiet: bool) -> Iterator[object]:
+    """The resolver with this machine's network, caches and progress bar, and a scratch folder that is gone afterwards."""
+    from envspec.cli.progress import resolution
+    from envspec.resolve.setup import pip_resolver
+
+    with resolution(quiet=quiet) as progress, pip_resolver(spec, os.environ, offline=offline, refresh=refresh, progress=progress) as resolver:
+        yield resolver

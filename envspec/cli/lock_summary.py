@@ -1,0 +1,33 @@
+"""What a new lock changed, for the person who ran `envspec lock`: a few lines, not a review (that's `envspec diff`)."""
+
+from __future__ import annotations
+
+from envspec.lock.model import Lock
+
+
+def describe(lock: Lock) -> str:
+    """ "6 targets, 152 packages" (a package counts once, however many targets have it)."""
+    packages = {(pin.kind, pin.name) for target in lock for pin in target.pins}
+    return f"{len(lock.targets)} target{'s' * (len(lock.targets) != 1)}, {len(packages)} packages"
+
+
+def changes(old: Lock | None, new: Lock) -> list[str]:
+    """One line a package whose versions moved, came or went, by name. Empty for a first lock: all of it is new."""
+    if old is None:
+        return []
+    before, after = _versions(old), _versions(new)
+    lines = []
+    for name in sorted({*before, *after}):
+        was, now = before.get(name, ""), after.get(name, "")
+        if was == now:
+            continue
+        lines.append(f"added {name} {now}" if not was else f"removed {name} {was}" if not now else f"changed {name} {was} -> {now}")
+    return lines
+
+
+def _versions(lock: Lock) -> dict[str, str]:
+    found: dict[str, set[str]] = {}
+    for target in lock:
+        for pin in target.pins:
+            found.setdefault(pin.name, set()).add(pin.version)
+    return {name: ", ".join(sorted(versions)) for name, versions in found.items()}

@@ -1,0 +1,17 @@
+"""Credentials out of texts: nothing that envspec prints, logs or writes may hold a password from a URL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_USERINFO = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)[^/\s@'\"<>]*@")
+
+
+def redact(text: str, secrets: Iterable[str] = ()) -> str:
+    """Take the user part out of every URL in `text`, and every given secret wherever it stands."""
+    text = _USERINFO.sub(r"\1", text)
+    for secret in secrets:
+        if secret:
+            text = text.replace(secret, "****")
+    return text

@@ -1,0 +1,59 @@
+"""Which of the packages' requirements hold in a target: markers evaluated for it, extras as they're asked for on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from envspec.lock.environment import marker_environment
+from envspec.lock.inputs import canonical_name
+from envspec.resolve.metadata import Metadata
+from envspec.resolve.request import Request
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+
+def holding(request: Request, packages: Mapping[str, Metadata]) -> dict[str, tuple[str, ...]]:
+    """For every package (by normalised name) its Requires-Dist lines that hold in the request's target.
+
+    A line with an `extra` marker holds when something asks for that extra of the package. Lines are in one spelling, sorted.
+    """
+    environment = marker_environment(request.platform, request.python)
+    extras: dict[str, set[str]] = {name: set() for name in packages}
+    edges: dict[str, set[str]] = {name: set() for name in packages}
+    waiting = [name for text in request.requirements for name in _ask(_parsed(text), environment, ("",), extras)]
+    waiting = [*dict.fromkeys([*waiting, *packages])]
+    while waiting:
+        name = waiting.pop()
+        active = ("", *sorted(extras[name]))
+        for line in packages[name].requires_dist:
+            requirement = _parsed(line)
+            if _holds(requirement, environment, active):
+                edges[name].add(str(requirement))
+                waiting += _ask(requirement, environment, active, extras)
+    return {name: tuple(sorted(lines)) for name, lines in edges.items()}
+
+
+def _ask(requirement: Requirement, environment: Mapping[str, str], active: Iterable[str], extras: dict[str, set[str]]) -> list[str]:
+    """Note the extras that a requirement asks for; gives the package if that was news."""
+    name = canonical_name(requirement.name)
+    wanted = {canonical_name(extra) for extra in requirement.extras}
+    if name not in extras or wanted <= extras[name] or not _holds(requirement, environment, active):
+        return []
+    extras[name] |= wanted
+    return [name]
+
+
+def _holds(requirement: Requirement, environment: Mapping[str, str], active: Iterable[str]) -> bool:
+    if requirement.marker is None:
+        return True
+    return any(requirement.marker.evaluate({**environment, "extra": extra}) for extra in active)
+
+
+@lru_cache(maxsize=8192)
+def _parsed(text: str) -> Requirement:
+    from packaging.requirements import Requirement
+
+    return Requirement(text)

@@ -1,0 +1,167 @@
+"""Reading from indexes over HTTP: whole small files, byte ranges, sizes. Retries what may pass, and says plainly what doesn't."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from netrc import NetrcParseError, netrc
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from envspec.errors import IndexFailure
+from envspec.redact import redact
+from envspec.settings import Credentials, split_credentials
+
+if TYPE_CHECKING:
+    import urllib3
+
+_RETRIES = 3
+_CONNECT_SECONDS = 10.0
+_READ_SECONDS = 30.0
+_PASSING = (408, 425, 429, 500, 502, 503, 504)
+"""Statuses that may be gone at the next try."""
+
+_HINT = "check the address and the network, then run the same command again: what was fetched is kept"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """status, body and the whole file's length in bytes where the server said it."""
+
+    status: int
+    body: bytes
+    total: int | None
+
+
+class Fetcher:
+    """A pool of connections with the user's proxies, certificates and credentials.
+
+    `credentials` maps an origin ("https://host:port") to what that host's index needs; ~/.netrc fills in the rest. Credentials
+    go to the very origin they were given for, and a redirect to another host drops them.
+    """
+
+    def __init__(
+        self,
+        *,
+        credentials: Mapping[str, Credentials],
+        env: Mapping[str, str],
+        read_seconds: float = _READ_SECONDS,
+        offline: bool = False,
+    ) -> None:
+        self._credentials = credentials
+        self._env = env
+        self._read_seconds = read_seconds
+        self._netrc = _netrc(env)
+        self._pools: dict[str | None, urllib3.PoolManager] = {}
+        self.offline = offline
+
+    def get(self, url: str, *, headers: Mapping[str, str] | None = None, limit: int = 64 << 20) -> Reply:
+        """GET a file of at most `limit` bytes. A 404 is an answer; other errors raise IndexFailure with the URL, credentials removed."""
+        return self._ask("GET", url, headers or {}, limit)
+
+    def range(self, url: str, start: int | None, length: int) -> Reply:
+        """`length` bytes from `start`, or the last `length` bytes if `start` is None. A server that ignores ranges sends all (200)."""
+        span = f"bytes=-{length}" if start is None else f"bytes={start}-{start + length - 1}"
+        return self._ask("GET", url, {"Range": span}, 256 << 20)
+
+    def size(self, url: str) -> int | None:
+        """The file's length by HEAD, None where the server won't say."""
+        reply = self._ask("HEAD", url, {}, 0)
+        return reply.total if reply.status == 200 else None
+
+    def _ask(self, method: str, url: str, headers: Mapping[str, str], limit: int) -> Reply:
+        import urllib3
+        from urllib3.exceptions import HTTPError
+
+        bare, own = split_credentials(url)
+        if self.offline and not _is_loopback(bare):
+            raise IndexFailure(f"{bare} isn't in the cache, and --offline forbids asking for it", hint="run without --offline once")
+        retries = urllib3.Retry(
+            total=_RETRIES, redirect=5, backoff_factor=0.3, status_forcelist=_PASSING, raise_on_status=False, respect_retry_after_header=False
+        )
+        sent = {"Accept-Encoding": "identity", **headers, **self._authorization(bare, own)}
+        try:
+            response = self._pool(bare).request(method, bare, headers=sent, retries=retries, preload_content=False)
+            try:
+                body = response.read(limit + 1) if method == "GET" else b""
+            finally:
+                response.release_conn()
+        except HTTPError as error:
+            raise IndexFailure(f"{bare} can't be read: {_reason(error)}", hint=_HINT) from None
+        if len(body) > limit and method == "GET":
+            raise IndexFailure(f"{bare} is larger than {limit >> 20} MiB, which no such file is", hint="check what serves this address")
+        if response.status in (401, 403):
+            raise IndexFailure(
+                f"{bare} needs credentials (HTTP {response.status})",
+                hint="give them in ~/.netrc or as UV_INDEX_<NAME>_USERNAME and UV_INDEX_<NAME>_PASSWORD",
+            )
+        if response.status not in (200, 206, 404, 405, 416):
+            raise IndexFailure(f"{bare} answered HTTP {response.status} after {_RETRIES} retries", hint=_HINT)
+        return Reply(response.status, body, _total(response))
+
+    def _pool(self, url: str) -> urllib3.PoolManager:
+        import urllib3
+
+        proxy = self._proxy(url)
+        if proxy not in self._pools:
+            bundle = self._env.get("SSL_CERT_FILE") or self._env.get("REQUESTS_CA_BUNDLE") or self._env.get("PIP_CERT")
+            options: dict[str, Any] = {
+                "maxsize": 32,
+                "timeout": urllib3.Timeout(connect=_CONNECT_SECONDS, read=self._read_seconds),
+                "ssl_context": ssl.create_default_context(cafile=bundle if bundle and Path(bundle).is_file() else None),
+            }
+            self._pools[proxy] = urllib3.ProxyManager(proxy, **options) if proxy else urllib3.PoolManager(**options)
+        return self._pools[proxy]
+
+    def _proxy(self, url: str) -> str | None:
+        from urllib.request import getproxies_environment, proxy_bypass_environment
+
+        parts = urlsplit(url)
+        if _is_loopback(url) or proxy_bypass_environment(parts.hostname or "", getproxies_environment()):
+            return None
+        return self._env.get(f"{parts.scheme}_proxy") or self._env.get(f"{parts.scheme}_proxy".upper()) or self._env.get("ALL_PROXY")
+
+    def _authorization(self, url: str, own: Credentials | None) -> dict[str, str]:
+        from urllib3.util import make_headers
+
+        parts = urlsplit(url)
+        found = own or self._credentials.get(f"{parts.scheme}://{parts.netloc}")
+        if found is None and self._netrc is not None and parts.hostname:
+            entry = self._netrc.authenticators(parts.hostname)
+            found = Credentials(entry[0] or "", entry[2] or "") if entry else None
+        return dict(make_headers(basic_auth=f"{found.username}:{found.password}")) if found else {}
+
+
+def _netrc(env: Mapping[str, str]) -> netrc | None:
+    path = Path(env.get("NETRC") or Path(env.get("HOME", "~")).expanduser() / ".netrc")
+    try:
+        return netrc(str(path))
+    except (OSError, NetrcParseError, UnicodeDecodeError):
+        return None
+
+
+def _is_loopback(url: str) -> bool:
+    return urlsplit(url).hostname in ("127.0.0.1", "::1", "localhost")
+
+
+def _total(response: Any) -> int | None:
+    span = response.headers.get("Content-Range", "")
+    if "/" in span:
+        text = span.rpartition("/")[2]
+    else:
+        text = response.headers.get("Content-Length", "")
+    return int(text) if text.isdigit() else None
+
+
+def _reason(error: Exception) -> str:
+    """The innermost words of urllib3's error, which say what happened rather than where in the pool."""
+    cause: BaseException = error
+    while True:
+        inner = getattr(cause, "reason", None) or cause.__cause__
+        if not isinstance(inner, BaseException):
+            break
+        cause = inner
+    text = str(cause)
+    return redact(text.partition(": ")[2] if "object at 0x" in text else text)

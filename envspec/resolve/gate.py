@@ -1,0 +1,153 @@
+"""The gate: PyTorch's wheel index as a small HTTP server on loopback, for the time of one resolution.
+
+uv is given the gate as its first index. The gate knows the torch family alone and says 404 to every other name, so that no other
+package of the PyTorch index (old copies of idna, packaging, …) can shadow PyPI's; with uv's `first-index` strategy a name that the
+gate does know is never taken from anywhere else, whether the spec asks for it or something else pulls it in.
+
+Pages come from the facts that ship with envspec (`envspec.gpu.wheels`), joined with a mirror's pages where the user configured one
+and the facts are not enough.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import quote, unquote
+
+from envspec.gpu import wheels
+
+FAMILY = ("torch", "torchvision", "torchaudio")
+"""The names that come from the PyTorch index, and triton where PyPI doesn't have it. nvidia-* wheels always come from PyPI."""
+
+_WITH_TRITON = "+triton"
+
+_JSON = "application/vnd.pypi.simple.v1+json"
+
+Page = list[dict[str, object]]
+"""The `files` of a PEP 691 page."""
+
+LivePages = Callable[[str, str], Page]
+"""(variant, project) → files of the live index or its mirror, with absolute URLs."""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A running gate. `url(variant)` is the index to give to uv, with or without triton; `owns(url)` recognises a file served by it."""
+
+    base: str
+
+    def url(self, variant: str, *, triton: bool = False) -> str:
+        return f"{self.base}/{variant}{_WITH_TRITON * triton}"
+
+    def owns(self, url: str) -> bool:
+        return url.startswith(self.base + "/")
+
+    def variant_of(self, url: str) -> str:
+        return url[len(self.base) + 1 :].split("/", 1)[0].removesuffix(_WITH_TRITON)
+
+
+def facts_page(variant: str, project: str, accept: Callable[[wheels.WheelFile], bool]) -> Page:
+    """The files of a project in the shipped facts of a variant, as PEP 691 rows with links relative to the page."""
+    rows: Page = []
+    for wheel in wheels.load(variant).files(project):
+        if not accept(wheel):
+            continue
+        row: dict[str, object] = {
+            "filename": wheel.file,
+            "url": f"../files/{quote(wheel.file)}",
+            "hashes": {"sha256": wheel.sha256},
+            "core-metadata": True,
+        }
+        if wheel.requires_python:
+            row["requires-python"] = wheel.requires_python
+        if wheel.size is not None:
+            row["size"] = wheel.size
+        rows.append(row)
+    return rows
+
+
+def belongs(variant: str) -> Callable[[wheels.WheelFile], bool]:
+    """Which files of a variant's page really are of that variant.
+
+    The pages also hold CPU wheels without a local version (macOS and aarch64, in every cuNNN folder up to torch 2.0): a CUDA
+    target must not take those. triton has no local version and belongs to all; so does the `cpu` page to macOS.
+    """
+
+    def accept(wheel: wheels.WheelFile) -> bool:
+        return variant == "cpu" or wheel.project == "triton" or wheel.version.endswith(f"+{variant}")
+
+    return accept
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    live: Mapping[str, LivePages]
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Silent: uv's own messages tell what matters."""
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def do_GET(self) -> None:
+        parts = [unquote(part) for part in self.path.split("?")[0].strip("/").split("/")]
+        variant = parts[0].removesuffix(_WITH_TRITON)
+        served = (*FAMILY, "triton") if parts[0] != variant else FAMILY
+        if variant not in wheels.variants():
+            self._reply(404, b"no such variant", "text/plain")
+        elif len(parts) == 2 and parts[1] in served:
+            self._page(variant, parts[1])
+        elif len(parts) == 3 and parts[1] == "files" and parts[2].endswith(".whl.metadata"):
+            self._metadata(variant, parts[2].removesuffix(".metadata"))
+        else:
+            self._reply(404, b"not in the PyTorch index", "text/plain")
+
+    def _page(self, variant: str, project: str) -> None:
+        files = facts_page(variant, project, belongs(variant))
+        live = self.live.get(variant)
+        if live:
+            known = {row["filename"] for row in files}
+            try:
+                files += [row for row in live(variant, project) if row["filename"] not in known]
+            except Exception as error:
+                return self._reply(502, str(error).encode(), "text/plain")
+        if not files:
+            return self._reply(404, b"not in the PyTorch index", "text/plain")
+        page = {"meta": {"api-version": "1.1"}, "name": project, "files": files}
+        self._reply(200, json.dumps(page).encode(), _JSON)
+
+    def _metadata(self, variant: str, file: str) -> None:
+        wheel = wheels.load(variant).file(file)
+        if wheel is None:
+            return self._reply(404, b"no such wheel", "text/plain")
+        self._reply(200, wheels.metadata_text(wheel), "text/plain")
+
+    def _reply(self, status: int, body: bytes, kind: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        # the port is another one each time: what uv cached under it could never be found again
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+
+@contextmanager
+def open_gate(live: Mapping[str, LivePages] | None = None) -> Iterator[Gate]:
+    """Serve the facts (and the live pages of the variants given) on an ephemeral loopback port until the block ends."""
+    handler = type("Handler", (_Handler,), {"live": live or {}})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield Gate(f"http://127.0.0.1:{server.server_address[1]}")
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,234 @@
+"""What an artifact says of itself: name, version, dependencies, licence, size. Read once for a hash, then never again.
+
+A wheel's METADATA comes from the index's sidecar (PEP 658) where it answers, whether or not the page announces it; else from the
+wheel itself by a few byte ranges. It's kept in the cache under the wheel's sha256, which names the content for ever.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import zipfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from envspec.errors import IndexFailure
+from envspec.lock.inputs import canonical_name
+from envspec.resolve.fetch import Fetcher
+from envspec.resolve.uv import FoundFile
+
+_SCHEMA = 1
+_WORKERS = 16
+_TAIL = 64 << 10
+_SMALL = 1 << 20
+"""Wheels up to this many bytes are read whole when a range read is needed anyway: it proves their hash at the same price."""
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """Core metadata of one artifact. `size` is the artifact's length in bytes, None where no server said it."""
+
+    name: str
+    version: str
+    requires_dist: tuple[str, ...]
+    provides_extra: tuple[str, ...]
+    requires_python: str | None
+    licence: str | None
+    size: int | None = None
+
+
+def parse_metadata(text: str) -> Metadata:
+    """METADATA or PKG-INFO (core metadata 1.0 to 2.5). Raises ValueError when name or version is missing."""
+    fields: dict[str, list[str]] = {}
+    last = ""
+    for line in text.replace("\r\n", "\n").split("\n"):
+        if not line:
+            break
+        if line[0] in " \t" and last:
+            fields[last][-1] += " " + line.strip()
+            continue
+        key, colon, value = line.partition(":")
+        if colon:
+            last = key.strip().lower()
+            fields.setdefault(last, []).append(value.strip())
+    name, version = fields.get("name", [""])[0], fields.get("version", [""])[0]
+    if not name or not version:
+        raise ValueError("it names no package or no version")
+    return Metadata(
+        name=canonical_name(name),
+        version=version,
+        requires_dist=tuple(fields.get("requires-dist", [])),
+        provides_extra=tuple(fields.get("provides-extra", [])),
+        requires_python=fields.get("requires-python", [None])[0] or None,  # type: ignore[list-item]
+        licence=licence(fields),
+    )
+
+
+_NO_LICENCE = re.compile(r"(unknown|none|n/a|see |file|\[|\{)", re.I)
+
+
+def licence(fields: dict[str, list[str]]) -> str | None:
+    """The licence in the words of the METADATA: `License-Expression` (PEP 639), else a short `License`, else the classifiers."""
+    expression = fields.get("license-expression", [""])[0]
+    if expression:
+        return expression
+    classifiers = [c.rpartition(" :: ")[2] for c in fields.get("classifier", []) if c.startswith("License :: ") and c.count(" :: ") > 1]
+    free = fields.get("license", [""])[0]
+    if free and len(free) <= 60 and "\n" not in free and not _NO_LICENCE.match(free):
+        return free
+    return " AND ".join(sorted(classifiers)) or None
+
+
+class MetadataCache:
+    """Metadata on disk, one small JSON a sha256. Writing is atomic; a damaged entry counts as absent."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / f"metadata-v{_SCHEMA}"
+
+    def get(self, key: str) -> Metadata | None:
+        try:
+            values = json.loads(self._path(key).read_bytes())
+            return Metadata(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def put(self, key: str, metadata: Metadata) -> None:
+        """Keep it. A cache that can't be written (full, read-only) is no error: the answer is here all the same."""
+        path = self._path(key)
+        partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial.write_text(json.dumps(asdict(metadata)), encoding="utf-8")
+            partial.replace(path)
+        except OSError:
+            partial.unlink(missing_ok=True)
+
+    def _path(self, key: str) -> Path:
+        return self._folder / key[:2] / f"{key[2:]}.json"
+
+
+@dataclass(frozen=True)
+class MetadataReader:
+    """Reads metadata of wheels through the cache. `offline` answers from the cache alone."""
+
+    cache: MetadataCache
+    fetcher: Fetcher
+
+    def read_all(self, files: Sequence[FoundFile], *, on_read: Callable[[int, int], None]) -> dict[str, Metadata]:
+        """The metadata of many wheels, by sha256; `on_read(done, total)` is called as those that aren't cached come in."""
+        found: dict[str, Metadata] = {}
+        missing: list[FoundFile] = []
+        for file in {f.sha256: f for f in files if f.sha256}.values():
+            cached = self.cache.get(str(file.sha256))
+            if cached is None:
+                missing.append(file)
+            else:
+                found[str(file.sha256)] = cached
+        if missing:
+            on_read(0, len(missing))
+            pool = ThreadPoolExecutor(_WORKERS)
+            try:
+                for done, (file, metadata) in enumerate(zip(missing, pool.map(self.read, missing), strict=True), 1):
+                    found[str(file.sha256)] = metadata
+                    on_read(done, len(missing))
+            finally:
+                pool.shutdown(cancel_futures=True)
+        return found
+
+    def read(self, file: FoundFile) -> Metadata:
+        """The metadata of one wheel, from its index. Raises IndexFailure."""
+        text, size = self._sidecar(file)
+        if text is None:
+            text, size = self._from_wheel(file)
+        try:
+            metadata = parse_metadata(text)
+        except ValueError as error:
+            raise IndexFailure(f"{_where(file)}: the METADATA is no metadata: {error}", hint="the index serves a damaged file: tell who runs it") from None
+        expected = canonical_name(file.file.split("-")[0])
+        if metadata.name != expected:
+            raise IndexFailure(f"{_where(file)}: the METADATA is that of {metadata.name}", hint="the index mixes up its files: tell who runs it")
+        known = Metadata(**{**asdict(metadata), "size": file.size if file.size is not None else size})
+        self.cache.put(str(file.sha256), known)
+        return known
+
+    def _sidecar(self, file: FoundFile) -> tuple[str | None, int | None]:
+        reply = self.fetcher.get(file.url + ".metadata", limit=8 << 20)
+        if reply.status != 200 or not reply.body.startswith(b"Metadata-Version:"):
+            return None, None
+        return reply.body.decode("utf-8", "replace"), file.size if file.size is not None else self.fetcher.size(file.url)
+
+    def _from_wheel(self, file: FoundFile) -> tuple[str, int | None]:
+        tail = self.fetcher.range(file.url, None, _TAIL)
+        if tail.status == 404:
+            raise IndexFailure(f"{_where(file)} isn't there (HTTP 404)", hint="the index lists a file that it doesn't hold: tell who runs it")
+        total = len(tail.body) if tail.status == 200 else (tail.total or 0)
+        if tail.status == 206 and total <= _SMALL:
+            tail = self.fetcher.get(file.url)
+        if tail.status == 200:
+            verify_hash(file, tail.body)
+        window = _Window(file, self.fetcher, total, tail.body)
+        try:
+            with zipfile.ZipFile(window) as archive:
+                names = [n for n in archive.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", n)]
+                if len(names) != 1:
+                    raise IndexFailure(f"{_where(file)} holds {len(names)} METADATA files instead of one", hint="the wheel is damaged: tell who runs the index")
+                return archive.read(names[0]).decode("utf-8", "replace"), total
+        except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
+            raise IndexFailure(f"{_where(file)} is no wheel: {error}", hint="the index serves a damaged or cut file: tell who runs it") from None
+
+
+def verify_hash(file: FoundFile, body: bytes) -> None:
+    """Raises IndexFailure when the content isn't what the index's own hash says."""
+    got = hashlib.sha256(body).hexdigest()
+    if file.sha256 and got != file.sha256:
+        raise IndexFailure(
+            f"{_where(file)}: the content has sha256 {got}, the index says {file.sha256}",
+            hint="don't install from this index until who runs it has found out why",
+        )
+
+
+def _where(file: FoundFile) -> str:
+    from envspec.redact import redact
+
+    return redact(file.url)
+
+
+class _Window(io.RawIOBase):
+    """A remote file that zipfile can seek in: its tail is here already, other ranges are fetched when they're read."""
+
+    def __init__(self, file: FoundFile, fetcher: Fetcher, total: int, tail: bytes) -> None:
+        self._file, self._fetcher, self._total = file, fetcher, total
+        self._start, self._bytes = total - len(tail), tail
+        self._at = 0
+
+    def seekable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._total}[whence] + offset
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        end = self._total if size is None or size < 0 else min(self._at + size, self._total)
+        if self._at < self._start or end > self._start + len(self._bytes):
+            length = max(end - self._at, min(_TAIL, self._total - self._at))
+            reply = self._fetcher.range(self._file.url, self._at, length)
+            if reply.status != 206 or len(reply.body) < end - self._at:
+                raise IndexFailure(f"{_where(self._file)}: a range read came back short", hint="run the same command again")
+            self._start, self._bytes = self._at, reply.body
+        chunk = self._bytes[self._at - self._start : end - self._start]
+        self._at += len(chunk)
+        return chunk
+
+

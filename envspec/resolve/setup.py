@@ -1,0 +1,121 @@
+"""A resolver put together for this machine: the user's indexes and credentials, the caches, a scratch folder, uv."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from envspec.errors import StorageError
+from envspec.resolve.fetch import Fetcher
+from envspec.resolve.gate import LivePages
+from envspec.resolve.metadata import MetadataCache, MetadataReader
+from envspec.resolve.pip import PipResolver, Progress
+from envspec.resolve.simple_page import mirror_pages
+from envspec.resolve.source import SourceReader
+from envspec.resolve.uv import Uv, find_uv
+from envspec.settings import Credentials, Settings, index_credentials, load_settings, split_credentials
+from envspec.spec.model import Spec
+
+
+@contextmanager
+def pip_resolver(spec: Spec, env: Mapping[str, str], *, offline: bool, refresh: bool, progress: Progress) -> Iterator[PipResolver]:
+    """The resolver of a spec's pip half. Its scratch folder is gone when the block ends.
+
+    Raises InputError for a broken configuration, ToolError without uv, StorageError when there is no room for scratch.
+    """
+    settings = load_settings(env)
+    uv = find_uv(env)
+    uv.offline = offline
+    indexes = {name: url for name in spec.pip.indexes if (url := settings.index_url(name, spec.pip.indexes))}
+    default = settings.default_index or uvs_default_index(uv, settings.cache_dir)
+    fetcher = Fetcher(credentials=_credentials(settings, indexes, env), env=env, offline=offline)
+    cache = MetadataCache(settings.cache_dir)
+
+    def live_pages(variant: str) -> LivePages | None:
+        url = settings.pytorch_mirror(variant)
+        return mirror_pages(url, fetcher) if url else None
+
+    with scratch_folder(settings.cache_dir) as scratch:
+        yield PipResolver(
+            uv=uv,
+            wheels=MetadataReader(cache, fetcher),
+            sources=SourceReader(cache, fetcher, env, uv.executable, default),
+            scratch=scratch,
+            indexes=indexes,
+            default_index=default,
+            live_pages=live_pages,
+            refresh=refresh,
+            progress=progress,
+        )
+
+
+def _credentials(settings: Settings, indexes: Mapping[str, str], env: Mapping[str, str]) -> dict[str, Credentials]:
+    """Credentials by origin: those inside URLs, and uv's variables for named indexes."""
+    found: dict[str, Credentials] = {}
+    named = [(name, url) for name, url in indexes.items()]
+    for name, url in [*named, *settings.mirrors.items(), ("pypi", settings.default_index or "")]:
+        bare, own = split_credentials(url)
+        credentials = own or index_credentials(name, env)
+        parts = urlsplit(bare)
+        if credentials and parts.netloc:
+            found[f"{parts.scheme}://{parts.netloc}"] = credentials
+    return found
+
+
+def uvs_default_index(uv: Uv, cache_dir: Path) -> str | None:
+    """Where uv finds PyPI when nobody says otherwise, as uv itself tells; remembered for each uv program."""
+    try:
+        state = Path(uv.executable).stat()
+    except OSError:
+        return None
+    memo = cache_dir / f"uv-default-index-{state.st_size}-{state.st_mtime_ns}"
+    with suppress(OSError):
+        return memo.read_text(encoding="utf-8") or None
+    empty = ["pip", "compile", "-", "--emit-index-url", "--no-header", "--no-config", "--quiet"]
+    answer = uv.run(empty, cwd=Path("/")).stdout.split()
+    url = answer[answer.index("--index-url") + 1] if "--index-url" in answer[:-1] else ""
+    with suppress(OSError):
+        cache_dir.mkdir(parents=True, exist_ok=True)
+        memo.write_text(url, encoding="utf-8")
+    return url or None
+
+
+@contextmanager
+def scratch_folder(cache_dir: Path) -> Iterator[Path]:
+    """A folder for one run, below the cache: `scratch/<pid>-…`. Those of processes that were killed are swept first."""
+    base = cache_dir / "scratch"
+    try:
+        base.mkdir(parents=True, exist_ok=True)
+        _sweep(base)
+        folder = base / f"{os.getpid()}-{secrets.token_hex(4)}"
+        folder.mkdir()
+    except OSError as error:
+        raise StorageError(
+            f"{base} can't be written: {error.strerror}", hint="free some space, or point ENVSPEC_CACHE_DIR to a place that can be written"
+        ) from None
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sweep(base: Path) -> None:
+    for entry in base.iterdir():
+        pid = entry.name.partition("-")[0]
+        if pid.isdigit() and not _alive(int(pid)):
+            shutil.rmtree(entry, ignore_errors=True)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

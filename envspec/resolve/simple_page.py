@@ -1,0 +1,73 @@
+"""Pages of a simple index (PEP 503 HTML, PEP 691 JSON), read for the gate from a mirror of the PyTorch index."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from urllib.parse import unquote, urljoin, urlsplit
+
+from envspec.errors import IndexFailure
+from envspec.redact import redact
+from envspec.resolve.fetch import Fetcher
+from envspec.resolve.gate import LivePages, Page
+
+_ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
+
+
+def mirror_pages(base: str, fetcher: Fetcher) -> LivePages:
+    """The pages of the index at `base` (that of one variant), with absolute URLs; an empty page where it has none."""
+
+    def pages(variant: str, project: str) -> Page:
+        url = f"{base}/{project}/"
+        reply = fetcher.get(url, headers={"Accept": _ACCEPT})
+        return parse_page(reply.body, url) if reply.status == 200 else []
+
+    return pages
+
+
+def parse_page(body: bytes, url: str) -> Page:
+    """The files of a page, as PEP 691 rows with absolute URLs. Files without a sha256 are left out: nothing could lock them.
+
+    Raises IndexFailure for what is neither form.
+    """
+    if body.lstrip()[:1] == b"{":
+        try:
+            files = json.loads(body)["files"]
+        except (ValueError, KeyError, TypeError):
+            raise IndexFailure(f"{redact(url)} isn't an index page", hint="check the address of the mirror") from None
+        rows = [{**row, "url": urljoin(url, row["url"])} for row in files]
+    else:
+        parser = _Links(url)
+        parser.feed(body.decode("utf-8", "replace"))
+        if not parser.rows and b"<a" not in body.lower() and b"<html" not in body.lower():
+            raise IndexFailure(f"{redact(url)} isn't an index page", hint="check the address of the mirror")
+        rows = parser.rows
+    return [row for row in rows if row.get("hashes", {}).get("sha256")]
+
+
+class _Links(HTMLParser):
+    """The anchors of a PEP 503 page as rows."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self.rows: list[dict[str, object]] = []
+        self._base = url
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        if tag == "base" and values.get("href"):
+            self._base = urljoin(self._base, str(values["href"]))
+        href = values.get("href") if tag == "a" else None
+        if not href:
+            return
+        address, _, fragment = urljoin(self._base, href).partition("#")
+        row: dict[str, object] = {"filename": unquote(urlsplit(address).path).rsplit("/", 1)[-1], "url": address}
+        algorithm, _, digest = fragment.partition("=")
+        row["hashes"] = {algorithm: digest} if digest else {}
+        if values.get("data-requires-python"):
+            row["requires-python"] = values["data-requires-python"]
+        if values.get("data-core-metadata") or values.get("data-dist-info-metadata"):
+            row["core-metadata"] = True
+        if values.get("data-upload-time"):
+            row["upload-time"] = values["data-upload-time"]
+        self.rows.append(row)

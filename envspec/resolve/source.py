@@ -1,0 +1,154 @@
+"""Metadata of what has no wheel: source distributions and git checkouts.
+
+A source distribution's PKG-INFO is taken at its word when it says that its dependencies are static (metadata 2.2, PEP 643). Otherwise
+the build backend is asked through PEP 517's metadata hook, in an isolated environment: that runs the package's code, which is why a spec
+must name the package in `allow-source`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from envspec.errors import IndexFailure, ToolError
+from envspec.lock.inputs import canonical_name
+from envspec.redact import redact
+from envspec.resolve.fetch import Fetcher
+from envspec.resolve.metadata import Metadata, MetadataCache, licence, parse_metadata, verify_hash
+from envspec.resolve.uv import FoundFile
+
+_LIMIT = 512 << 20
+_SECONDS = 600
+
+
+@dataclass(frozen=True)
+class SourceReader:
+    """Reads metadata of sources through the same cache as wheels.
+
+    `env` is the environment that builds run in; `uv` the program that fills it; `default_index` where "pypi" is, if the user said so.
+    """
+
+    cache: MetadataCache
+    fetcher: Fetcher
+    env: Mapping[str, str]
+    uv: str
+    default_index: str | None
+
+    def read_sdist(self, file: FoundFile, folder: Path) -> Metadata:
+        """The metadata of a source distribution. Takes an empty folder to unpack in. Raises IndexFailure or ToolError."""
+        key = f"{file.sha256}-py{sys.version_info.major}{sys.version_info.minor}"
+        cached = self.cache.get(key)
+        if cached is not None:
+            return cached
+        reply = self.fetcher.get(file.url, limit=_LIMIT)
+        if reply.status != 200:
+            raise IndexFailure(f"{redact(file.url)} isn't there (HTTP {reply.status})", hint="the index lists a file that it doesn't hold")
+        verify_hash(file, reply.body)
+        archive = folder / Path(file.file).name
+        archive.write_bytes(reply.body)
+        source = _unpack(archive, folder / "source", redact(file.url))
+        metadata = _static(source) or self._from_backend(source, file.file)
+        return self._keep(key, metadata, len(reply.body))
+
+    def read_git(self, url: str, commit: str, subdirectory: str | None, folder: Path) -> Metadata:
+        """The metadata of a git commit. Raises ToolError."""
+        key = f"git{commit}-{canonical_name((subdirectory or 'root').replace('/', '-'))}-py{sys.version_info.major}{sys.version_info.minor}"
+        cached = self.cache.get(key)
+        if cached is not None:
+            return cached
+        checkout = folder / "checkout"
+        checkout.mkdir(parents=True)
+        for step in (["init", "-q"], ["fetch", "-q", "--depth", "1", "--", url, commit], ["checkout", "-q", "FETCH_HEAD"]):
+            self._run(["git", *step], checkout, f"git {step[0]} of {redact(url)}")
+        return self._keep(key, self._from_backend(checkout / (subdirectory or ""), redact(url)), None)
+
+    def _keep(self, key: str, metadata: Metadata, size: int | None) -> Metadata:
+        known = Metadata(**{**metadata.__dict__, "size": size})
+        self.cache.put(key, known)
+        return known
+
+    def _from_backend(self, source: Path, what: str) -> Metadata:
+        out = self._run(
+            [sys.executable, "-m", "build", "--metadata", "--installer", "uv", str(source)], source, f"building the metadata of {what}"
+        )
+        start = out.find("{")
+        try:
+            fields = json.loads(out[start:])
+        except ValueError:
+            raise ToolError(f"building the metadata of {what} gave no metadata", hint="see whether a newer release has a wheel") from None
+        texts = {key.replace("_", "-"): value if isinstance(value, list) else [value] for key, value in fields.items()}
+        return Metadata(
+            name=canonical_name(fields["name"]),
+            version=fields["version"],
+            requires_dist=tuple(fields.get("requires_dist", ())),
+            provides_extra=tuple(fields.get("provides_extra", ())),
+            requires_python=fields.get("requires_python"),
+            licence=licence({**texts, "classifier": fields.get("classifiers", [])}),
+        )
+
+    def _run(self, command: list[str], folder: Path, what: str) -> str:
+        env = {**self.env, "GIT_TERMINAL_PROMPT": "0", "PATH": f"{Path(self.uv).parent}{os.pathsep}{self.env.get('PATH', os.defpath)}"}
+        if self.default_index:
+            env["UV_DEFAULT_INDEX"] = self.default_index
+        if command[0] == "git" and shutil.which("git", path=env["PATH"]) is None:
+            raise ToolError(f"{what} needs git, which isn't installed", hint="install git, or ask for a release instead")
+        try:
+            done = subprocess.run(
+                command, cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=_SECONDS
+            )
+        except subprocess.TimeoutExpired:
+            raise ToolError(f"{what} took longer than {_SECONDS} s", hint="see whether a release has a wheel") from None
+        if done.returncode:
+            last = " | ".join(line.strip() for line in done.stderr.strip().splitlines()[-3:])
+            raise ToolError(f"{what} failed: {redact(last)}", hint="building from source needs what its README names; a wheel needs nothing")
+        return done.stdout
+
+
+def _unpack(archive: Path, into: Path, where: str) -> Path:
+    """Unpack an sdist and give its one top folder. Names that leave the folder are refused."""
+    into.mkdir()
+    try:
+        if archive.suffix == ".zip":
+            with zipfile.ZipFile(archive) as zipped:
+                zipped.extractall(into)
+        else:
+            with tarfile.open(archive) as tarred:
+                if hasattr(tarfile, "data_filter"):
+                    tarred.extractall(into, filter="data")
+                elif all(_stays(member) for member in tarred.getmembers()):
+                    tarred.extractall(into)
+                else:
+                    raise tarfile.TarError("it holds names that leave its folder")
+    except (tarfile.TarError, zipfile.BadZipFile, OSError, EOFError) as error:
+        raise IndexFailure(f"{where} can't be unpacked: {error}", hint="the index serves a damaged file: tell who runs it") from None
+    top = [entry for entry in into.iterdir() if entry.is_dir()]
+    if len(top) != 1:
+        raise IndexFailure(f"{where} holds {len(top)} top folders instead of one", hint="it is no source distribution")
+    return top[0]
+
+
+def _stays(member: tarfile.TarInfo) -> bool:
+    path = Path(member.name)
+    return not path.is_absolute() and ".." not in path.parts and not member.issym() and not member.islnk()
+
+
+def _static(source: Path) -> Metadata | None:
+    """PKG-INFO, when it binds the wheel's dependencies (PEP 643)."""
+    try:
+        text = (source / "PKG-INFO").read_text(encoding="utf-8", errors="replace")
+        metadata = parse_metadata(text)
+    except (OSError, ValueError):
+        return None
+    head = text.partition("\n\n")[0].lower()
+    version = next((line.partition(":")[2].strip() for line in head.splitlines() if line.startswith("metadata-version:")), "1.0")
+    dynamic = {line.partition(":")[2].strip() for line in head.splitlines() if line.startswith("dynamic:")}
+    newer = tuple(int(part) for part in version.split(".")) >= (2, 2)
+    return metadata if newer and not dynamic & {"requires-dist", "provides-extra", "requires-python"} else None

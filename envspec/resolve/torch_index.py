@@ -1,0 +1,125 @@
+"""Which index the torch family comes from, for a target: PyPI where its default build has the asked CUDA, else PyTorch's own of that CUDA.
+
+Source of the rule: DESIGN §3. Facts: `envspec.gpu.torch_builds` (what PyPI's default builds are) and `envspec.gpu.wheels` (what the
+PyTorch indexes hold).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from envspec.errors import Infeasible
+from envspec.gpu import torch_builds, wheels
+from envspec.lock.inputs import requirement_name
+from envspec.lock.tags import wheel_tags
+from envspec.resolve.gate import belongs
+from envspec.resolve.request import Request
+
+
+@dataclass(frozen=True)
+class TorchIndex:
+    """variant      "cu126" or "cpu": the torch family comes from that PyTorch index; None: from PyPI
+    constraints  what keeps PyPI's torch to releases whose default build has the asked CUDA
+    live         the facts don't hold what the spec asks for: the live index (or the user's mirror of it) is asked too
+    """
+
+    variant: str | None
+    constraints: tuple[str, ...] = ()
+    live: bool = False
+
+
+def choose(request: Request, *, refresh: bool = False) -> TorchIndex:
+    """The index of the torch family for a request. `refresh` asks the live index besides the facts.
+
+    Raises Infeasible when the facts know the asked releases and none of them was built for the asked CUDA.
+    """
+    from packaging.version import Version
+
+    variant = torch_builds.variant_of(request.cuda)
+    if request.cuda is None and not request.platform.startswith("linux-"):
+        # PyPI's macOS and Windows wheels are CPU builds in every release
+        return TorchIndex(None)
+    asked = _asked(request.requirements)
+    in_default = [v for v in _default_builds(request.platform, variant) if asked.admits(v)]
+    in_index = [v for v in _index_builds(request, variant) if asked.admits(v)]
+    newest_default = max(map(Version, in_default), default=None)
+    newest_index = max((Version(Version(v).public) for v in in_index), default=None)
+    if refresh:
+        return TorchIndex(variant, live=True)
+    if newest_default is not None and (newest_index is None or newest_default >= newest_index):
+        return TorchIndex(None, (_between(in_default, request.platform, variant),))
+    if newest_index is not None:
+        return TorchIndex(variant)
+    if request.cuda is None or asked.beyond([r.version for r in torch_builds.releases()]):
+        return TorchIndex(variant, live=True)
+    if not asked.named:
+        return TorchIndex(variant, live=variant not in wheels.variants())
+    known = sorted({b.cuda for b in torch_builds.builds(platform=request.platform) if b.cuda and asked.admits(b.version)}, key=Version)
+    raise Infeasible(
+        f"no build of {asked.text} for CUDA {request.cuda} and Python {request.python} on {request.platform} is known",
+        hint=f"builds of it exist for CUDA {', '.join(known)}" if known else "`envspec builds torch` lists what exists",
+    )
+
+
+def needs_own_triton(request: Request) -> bool:
+    """Whether triton too must come from the PyTorch index. PyPI has every x86-64 release of it that torch 2.0 and later pin (compared
+    2026-11), so there all targets share PyPI's; its aarch64 wheels begin with 3.5.0 (torch 2.9), older ones are on the PyTorch index alone.
+    """
+    return request.platform == "linux-aarch64" and request.cuda is not None
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the spec itself asks of torch's version. `named` is False when torch is only pulled in by something else."""
+
+    text: str
+    named: bool
+    specifiers: tuple[str, ...]
+
+    def admits(self, version: str) -> bool:
+        from packaging.specifiers import SpecifierSet
+        from packaging.version import Version
+
+        candidate = Version(version)
+        public = Version(candidate.public)
+        return all(SpecifierSet(s).contains(candidate, prereleases=True) or SpecifierSet(s).contains(public, prereleases=True) for s in self.specifiers)
+
+    def beyond(self, releases: Sequence[str]) -> bool:
+        """Whether it asks for a release that the facts don't know at all."""
+        return self.named and not any(self.admits(release) for release in releases)
+
+
+def _asked(requirements: Sequence[str]) -> _Asked:
+    from packaging.requirements import Requirement
+
+    own = [Requirement(text) for text in requirements if requirement_name(text) == "torch"]
+    return _Asked(", ".join(f"torch{r.specifier}" for r in own) or "torch", bool(own), tuple(str(r.specifier) for r in own))
+
+
+def _default_builds(platform: str, variant: str) -> list[str]:
+    return [r.version for r in torch_builds.releases() if torch_builds.pypi_variant(r.version, platform) == variant]
+
+
+def _index_builds(request: Request, variant: str) -> list[str]:
+    from packaging.utils import parse_wheel_filename
+
+    if variant not in wheels.variants():
+        return []
+    tags = wheel_tags(request.platform, request.python, request.glibc)
+    accept = belongs(variant)
+    return [w.version for w in wheels.load(variant).files("torch") if accept(w) and not tags.isdisjoint(parse_wheel_filename(w.file)[3])]
+
+
+def _between(versions: Sequence[str], platform: str, variant: str) -> str:
+    """A constraint that admits exactly these releases among those known."""
+    from packaging.version import Version
+
+    ordered = sorted(map(Version, versions))
+    low, high = ordered[0], ordered[-1]
+    holes = [
+        r.version
+        for r in torch_builds.releases()
+        if low < Version(r.version) < high and torch_builds.pypi_variant(r.version, platform) != variant
+    ]
+    return "torch" + ",".join([f">={low}", f"<={high}", *(f"!={hole}" for hole in holes)])

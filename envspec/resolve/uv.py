@@ -1,0 +1,299 @@
+"""uv as a process: one `uv pip compile` a resolution, its answer read from the pylock it prints.
+
+Nothing of the target has to be on this machine: uv takes the Python version and the platform by name, and is told to download no
+interpreter. uv's own settings that would change an answer (extra indexes, resolution mode, …) are kept out; how to reach a
+network (TLS, proxies, keyring, cache) stays the user's.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tomli
+
+from envspec.errors import IndexFailure, InternalError, ToolError, Unsatisfiable
+from envspec.redact import redact
+from envspec.resolve.request import Preferences, Request
+
+PROJECT = "the-spec"
+"""The name uv knows the spec by; its messages are put into words without it."""
+
+# What the user may set for uv and still get the same answer: how to reach things, never what to choose.
+_KEPT_UV_VARIABLES = re.compile(
+    r"UV_(CACHE_DIR|NO_CACHE|NATIVE_TLS|SYSTEM_CERTS|KEYRING_PROVIDER|INSECURE_HOST|HTTP_.*|REQUEST_TIMEOUT|CONCURRENT_.*|INDEX_.+_(USERNAME|PASSWORD)|LINK_MODE)"
+)
+_KEPT_UV_SETTINGS = (
+    "allow-insecure-host", "cache-dir", "concurrent-builds", "concurrent-downloads", "http-proxy", "https-proxy",
+    "keyring-provider", "native-tls", "no-cache", "no-proxy", "system-certs",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Found:
+    """One package of uv's answer. Exactly one of `files` (wheels or one sdist, as index files) and `git` and `archive` is set."""
+
+    name: str
+    version: str | None
+    files: tuple[FoundFile, ...] = ()
+    git: tuple[str, str, str | None] | None = None
+    """URL, full commit, subdirectory."""
+    archive: FoundFile | None = None
+
+
+@dataclass(frozen=True)
+class FoundFile:
+    url: str
+    file: str
+    sha256: str | None
+    size: int | None = None
+
+
+@dataclass(frozen=True)
+class UvIndex:
+    """An index as uv takes it. `explicit` ones serve only the packages that name them."""
+
+    name: str
+    url: str
+    explicit: bool = False
+    default: bool = False
+    cacheable: bool = True
+
+
+@dataclass
+class Uv:
+    """How to run uv on this machine.
+
+    executable  the program
+    env         the environment of this process
+    settings    what of the user's uv.toml is kept, as TOML values
+    offline     ask no network
+    """
+
+    executable: str
+    env: Mapping[str, str]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    offline: bool = False
+    running: set[subprocess.Popen[str]] = field(default_factory=set)
+
+    def environment(self) -> dict[str, str]:
+        """This process's environment without what would change uv's answer, and without Python downloads."""
+        kept = {k: v for k, v in self.env.items() if not k.startswith("UV_") or _KEPT_UV_VARIABLES.fullmatch(k)}
+        kept.pop("VIRTUAL_ENV", None)
+        return {**kept, "UV_PYTHON_DOWNLOADS": "never", "NO_COLOR": "1", "UV_NO_PROGRESS": "1"}
+
+    def run(self, arguments: Sequence[str], *, cwd: Path) -> subprocess.CompletedProcess[str]:
+        """Run uv to its end. The child is ended when this process is interrupted or told to stop."""
+        try:
+            process = subprocess.Popen(
+                [self.executable, *arguments],
+                cwd=cwd, env=self.environment(), stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace",
+            )  # fmt: skip
+        except OSError as error:
+            raise ToolError(f"uv can't be started: {error}", hint="reinstall envspec: uv comes with it") from None
+        self.running.add(process)
+        try:
+            out, err = process.communicate()
+        finally:
+            self.running.discard(process)
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def stop(self) -> None:
+        """End every uv that this object started and that still runs."""
+        for process in tuple(self.running):
+            process.send_signal(signal.SIGTERM)
+
+    def compile(
+        self,
+        request: Request,
+        *,
+        preferences: Preferences,
+        indexes: Sequence[UvIndex],
+        folder: Path,
+        label: str,
+        torch_backend: str | None = None,
+    ) -> tuple[Found, ...]:
+        """Solve a request.
+
+        Takes the versions to prefer, the indexes in uv's order, an empty folder for uv's input, and `label`, the targets' names for
+        messages. `torch_backend` ("cu126") lets uv take the torch family from the live PyTorch index it knows.
+
+        Raises Unsatisfiable, IndexFailure or ToolError.
+        """
+        answer = folder / "pylock.answer.toml"
+        (folder / "pyproject.toml").write_text(_project(request, indexes), encoding="utf-8")
+        (folder / "uv.toml").write_text(_configuration(self.settings, request, indexes), encoding="utf-8")
+        if preferences.versions:
+            answer.write_text(_preferences(preferences), encoding="utf-8")
+        command = [
+            "pip", "compile", "pyproject.toml", "--config-file", "uv.toml",
+            "--python-version", request.python, "--python-platform", request.uv_platform,
+            "--format", "pylock.toml", "--output-file", answer.name, "--no-header", "--quiet",
+            "--only-binary", ":all:", *(f"--no-binary={name}" for name in request.allow_source),
+        ]  # fmt: skip
+        if request.constraints:
+            (folder / "constraints.txt").write_text("\n".join(request.constraints) + "\n", encoding="utf-8")
+            command += ["--constraints", "constraints.txt"]
+        if torch_backend:
+            command += ["--torch-backend", torch_backend]
+        if self.offline:
+            command.append("--offline")
+        result = self.run(command, cwd=folder)
+        if result.returncode:
+            raise failure(result.returncode, result.stderr, label=label, offline=self.offline)
+        return read_pylock(answer.read_text(encoding="utf-8"))
+
+
+def find_uv(env: Mapping[str, str]) -> Uv:
+    """The uv that was installed with envspec, with the user's own settings for reaching networks."""
+    try:
+        from uv import find_uv_bin
+
+        executable = os.fspath(find_uv_bin())
+    except (ImportError, FileNotFoundError):
+        raise ToolError("uv isn't installed", hint="reinstall envspec: uv comes with it") from None
+    return Uv(executable=executable, env=env, settings=_user_settings(env))
+
+
+def _user_settings(env: Mapping[str, str]) -> dict[str, Any]:
+    home = Path(env.get("HOME", "~")).expanduser()
+    paths = [Path(env.get("XDG_CONFIG_HOME") or home / ".config") / "uv" / "uv.toml", Path("/etc/uv/uv.toml")]
+    if env.get("UV_CONFIG_FILE"):
+        paths = [Path(env["UV_CONFIG_FILE"])]
+    merged: dict[str, Any] = {}
+    for path in reversed(paths):
+        try:
+            table = tomli.loads(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomli.TOMLDecodeError):
+            continue
+        merged.update({key: table[key] for key in _KEPT_UV_SETTINGS if key in table})
+    return merged
+
+
+def _quote(text: str) -> str:
+    """A TOML basic string."""
+    escaped = "".join(c if c.isprintable() and c not in '"\\' else f"\\U{ord(c):08x}" for c in text)
+    return f'"{escaped}"'
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_value(item) for item in value) + "]"
+    return str(value) if isinstance(value, int) else _quote(str(value))
+
+
+def _project(request: Request, indexes: Sequence[UvIndex]) -> str:
+    lines = ["[project]", f'name = "{PROJECT}"', 'version = "0"', f'requires-python = ">={request.python}"']
+    lines += ["dependencies = [", *(f"  {_quote(requirement)}," for requirement in request.requirements), "]"]
+    if request.sources:
+        lines.append("[tool.uv.sources]")
+        lines += [f"{_quote(package)} = {{ index = {_quote(index)} }}" for package, index in request.sources]
+    for index in indexes:
+        if index.explicit:
+            lines += ["[[tool.uv.index]]", f"name = {_quote(index.name)}", f"url = {_quote(index.url)}", "explicit = true"]
+    return "\n".join(lines) + "\n"
+
+
+def _configuration(settings: Mapping[str, Any], request: Request, indexes: Sequence[UvIndex]) -> str:
+    lines = [f"{key} = {_value(value)}" for key, value in settings.items()]
+    if request.exclude_newer:
+        lines.append(f"exclude-newer = {_quote(request.exclude_newer)}")
+    for index in indexes:
+        if index.explicit:
+            continue
+        lines += ["[[index]]", f"name = {_quote(index.name)}", f"url = {_quote(index.url)}"]
+        if index.default:
+            lines.append("default = true")
+        if index.cacheable:
+            # PyPI's own rules (pages live ten minutes, files never change), for mirrors that don't pass them on
+            lines.append('cache-control = { api = "max-age=600", files = "max-age=365000000, immutable" }')
+    return "\n".join(lines) + "\n"
+
+
+def _preferences(preferences: Preferences) -> str:
+    """Versions as a pylock, which uv reads from its output file and keeps where it can."""
+    lines = ['lock-version = "1.0"', 'created-by = "envspec"']
+    for name, version in sorted(preferences.versions.items()):
+        lines += ["[[packages]]", f"name = {_quote(name)}", f"version = {_quote(version)}"]
+    return "\n".join(lines) + "\n"
+
+
+def read_pylock(text: str) -> tuple[Found, ...]:
+    """The packages of a pylock.toml as uv writes it (PEP 751)."""
+    return tuple(_found(package) for package in tomli.loads(text).get("packages", []))
+
+
+def _found(package: Mapping[str, Any]) -> Found:
+    name, version = package["name"], package.get("version")
+    if "vcs" in package:
+        vcs = package["vcs"]
+        return Found(name, version, git=(vcs["url"], vcs["commit-id"], vcs.get("subdirectory")))
+    if "archive" in package:
+        return Found(name, version, archive=_file(package["archive"]))
+    if "directory" in package:
+        raise InternalError(f"{name} resolved to a local folder, which no lock can hold")
+    files = package.get("wheels") or [package["sdist"]]
+    return Found(name, version, files=tuple(_file(entry) for entry in files))
+
+
+def _file(entry: Mapping[str, Any]) -> FoundFile:
+    from urllib.parse import unquote, urlsplit
+
+    url = entry.get("url") or entry.get("path", "")
+    name = entry.get("name") or unquote(urlsplit(url).path).rsplit("/", 1)[-1]
+    return FoundFile(url=url, file=name, sha256=entry.get("hashes", {}).get("sha256"), size=entry.get("size"))
+
+
+_CAUSE = re.compile(r"^ *(?:error|cause): ?", re.M)
+_OUTSIDE = re.compile(r"Failed to fetch|error sending request|Request failed|HTTP status|Failed to download|Could not connect|timed out|dns error|Git operation failed", re.I)
+_CONTENT = re.compile(r"Failed to (?:read|parse|extract|build|unzip)|Hash mismatch|Received some unexpected|expected value|Unexpected content type|metadata", re.I)
+
+
+def failure(status: int, stderr: str, *, label: str, offline: bool) -> Unsatisfiable | IndexFailure | ToolError:
+    """uv's error in envspec's words: a conflict as one paragraph, a network fault with its URL, credentials removed."""
+    text = redact("\n".join(line for line in stderr.splitlines() if not line.startswith("warning:")).strip())
+    body, _, hints = text.partition("\nhint:")
+    paragraph = " ".join(_CAUSE.sub("", body).split())
+    conflict = "No solution found" in paragraph
+    if conflict:
+        told = paragraph.partition("dependencies ")[2] or paragraph
+        told = told.removeprefix("for the split ")
+        if offline and "network was disabled" in hints:
+            return IndexFailure(f"{label}: {_in_words(told)}", hint="run without --offline once, so that the cache holds what this spec needs")
+        return Unsatisfiable(f"{label}: {_in_words(told)}", hint=_hint(hints))
+    if _OUTSIDE.search(paragraph) or _CONTENT.search(paragraph):
+        return IndexFailure(f"{label}: {paragraph}", hint="check the address and the network, then run the same command again: what was fetched is kept")
+    return ToolError(f"{label}: uv stopped with status {status}: {paragraph or 'no message'}", hint=" ".join(hints.split()) or None)
+
+
+def _in_words(text: str) -> str:
+    """uv's conflict report, with the stand-in project's name replaced by what it stands for."""
+    text = re.sub(rf"{PROJECT}(?:==0)? depends on", "the spec asks for", text)
+    text = re.sub(r"(?:your requirements|requirements of " + PROJECT + r"|" + PROJECT + r"(?:==0)?)", "the spec's requirements", text)
+    text = re.sub(r"\byou require\b", "the spec asks for", text)
+    text = re.sub(r", we can conclude that the spec's requirements are unsatisfiable\.?$", ": no versions satisfy this target.", text)
+    return text[:1].upper() + text[1:]
+
+
+def _hint(hints: str) -> str | None:
+    """uv's own hint where it speaks of versions, without what envspec sets itself."""
+    text = " ".join(hints.split("\nhint:")[0].split())
+    if not text:
+        return "loosen one of these requirements, or leave out the target"
+    if "exclude-newer" in text:
+        return text.partition(" Consider using")[0] + " Move `exclude-newer` in [env] to a later date to admit it."
+    if "--" in text:
+        return "loosen one of these requirements, or leave out the target"
+    return text

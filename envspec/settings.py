@@ -1,0 +1,152 @@
+"""Where indexes live on this machine: the user's own settings, read from what uv and pip already have and envspec's config file.
+
+A lock names indexes ("pypi", "pytorch/cu126", a name from the spec); only this module turns a name into an address.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from configparser import ConfigParser
+from configparser import Error as ConfigParserError
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+import tomli
+
+from envspec.errors import InputError, Place
+
+
+@dataclass(frozen=True)
+class Settings:
+    """default_index  the URL that stands for "pypi", None for uv's own default; may hold credentials
+    mirrors           index name → URL, from `[mirrors]` of envspec's config ("pypi", "pytorch", "pytorch/cu126", …)
+    find_links        folders or pages that pip is told to look into; used to install, never to lock
+    cache_dir         envspec's own cache
+    """
+
+    cache_dir: Path
+    default_index: str | None = None
+    mirrors: Mapping[str, str] = field(default_factory=dict)
+    find_links: tuple[str, ...] = ()
+
+    def pytorch_mirror(self, variant: str) -> str | None:
+        """The URL of the PyTorch index of a variant ("cu126") where the user configured a mirror, else None."""
+        exact = self.mirrors.get(f"pytorch/{variant}")
+        if exact:
+            return exact.rstrip("/")
+        base = self.mirrors.get("pytorch")
+        return f"{base.rstrip('/')}/{variant}" if base else None
+
+    def index_url(self, name: str, spec_indexes: Mapping[str, str]) -> str | None:
+        """The URL of a spec's named index: the user's mirror of it if there is one, else the spec's own."""
+        return self.mirrors.get(name) or spec_indexes.get(name)
+
+
+@dataclass(frozen=True)
+class Credentials:
+    username: str
+    password: str
+
+
+def split_credentials(url: str) -> tuple[str, Credentials | None]:
+    """A URL without its user part, and that part decoded."""
+    parts = urlsplit(url)
+    if parts.username is None:
+        return url, None
+    host = parts.netloc.rpartition("@")[2]
+    bare = urlunsplit((parts.scheme, host, parts.path, parts.query, parts.fragment))
+    return bare, Credentials(unquote(parts.username), unquote(parts.password or ""))
+
+
+def index_credentials(name: str, env: Mapping[str, str]) -> Credentials | None:
+    """Credentials of a spec's named index as uv takes them: UV_INDEX_<NAME>_USERNAME and _PASSWORD."""
+    stem = "UV_INDEX_" + "".join(c if c.isalnum() else "_" for c in name.upper())
+    user, password = env.get(f"{stem}_USERNAME"), env.get(f"{stem}_PASSWORD")
+    return Credentials(user or "", password or "") if user or password else None
+
+
+def load_settings(env: Mapping[str, str] | None = None, home: Path | None = None) -> Settings:
+    """Read the user's settings. Order for PyPI's address: UV_DEFAULT_INDEX, UV_INDEX_URL, PIP_INDEX_URL, pip.conf, uv.toml,
+    then `[mirrors] pypi` of envspec's config (DESIGN §4).
+
+    Raises InputError when a file that envspec owns (its config) is broken; broken files of pip and uv are theirs to report.
+    """
+    env = os.environ if env is None else env
+    home = Path(env.get("HOME", "~")).expanduser() if home is None else home
+    config_home = Path(env.get("XDG_CONFIG_HOME") or home / ".config")
+    pip = _pip_config(env, home, config_home)
+    mirrors = _envspec_mirrors(Path(env.get("ENVSPEC_CONFIG") or config_home / "envspec" / "config.toml"))
+    default = (
+        env.get("UV_DEFAULT_INDEX")
+        or env.get("UV_INDEX_URL")
+        or env.get("PIP_INDEX_URL")
+        or pip.get("index-url")
+        or _uv_default_index(env, config_home)
+        or mirrors.get("pypi")
+    )
+    links = env.get("UV_FIND_LINKS", "").split(",") + env.get("PIP_FIND_LINKS", "").split() + pip.get("find-links", "").split()
+    cache = env.get("ENVSPEC_CACHE_DIR") or Path(env.get("XDG_CACHE_HOME") or home / ".cache") / "envspec"
+    return Settings(
+        cache_dir=Path(cache),
+        default_index=default or None,
+        mirrors=mirrors,
+        find_links=tuple(dict.fromkeys(link for link in links if link)),
+    )
+
+
+def _pip_config(env: Mapping[str, str], home: Path, config_home: Path) -> dict[str, str]:
+    """pip's own precedence: site, user, then PIP_CONFIG_FILE; `[install]` over `[global]`."""
+    if env.get("PIP_CONFIG_FILE") == os.devnull:
+        return {}
+    files = [Path("/etc/pip.conf"), home / ".pip" / "pip.conf", config_home / "pip" / "pip.conf"]
+    if env.get("PIP_CONFIG_FILE"):
+        files.append(Path(env["PIP_CONFIG_FILE"]))
+    found: dict[str, str] = {}
+    for path in files:
+        parser = ConfigParser(interpolation=None, strict=False)
+        try:
+            parser.read(path, encoding="utf-8")
+        except (OSError, UnicodeDecodeError, ConfigParserError):
+            continue
+        for section in ("global", "install"):
+            if parser.has_section(section):
+                found.update(parser.items(section))
+    return found
+
+
+def _uv_default_index(env: Mapping[str, str], config_home: Path) -> str | None:
+    """The default index of uv's user or system configuration."""
+    files = [Path(env["UV_CONFIG_FILE"])] if env.get("UV_CONFIG_FILE") else [config_home / "uv" / "uv.toml", Path("/etc/uv/uv.toml")]
+    for path in files:
+        try:
+            table = tomli.loads(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomli.TOMLDecodeError):
+            continue
+        for index in table.get("index", []):
+            if isinstance(index, dict) and index.get("default") and isinstance(index.get("url"), str):
+                return str(index["url"])
+        url = table.get("index-url") or table.get("pip", {}).get("index-url")
+        if isinstance(url, str):
+            return url
+    return None
+
+
+def _envspec_mirrors(path: Path) -> dict[str, str]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError:
+        return {}
+    except UnicodeDecodeError:
+        raise InputError("the configuration isn't UTF-8", place=Place(str(path))) from None
+    try:
+        table = tomli.loads(text)
+    except tomli.TOMLDecodeError as error:
+        raise InputError(f"the configuration isn't TOML: {error}", place=Place(str(path))) from None
+    mirrors = table.get("mirrors", {})
+    if not isinstance(mirrors, dict) or not all(isinstance(url, str) for url in mirrors.values()):
+        raise InputError(
+            "[mirrors] takes names and URLs", hint='for example: [mirrors] pytorch = "https://mirror.example/pytorch"', place=Place(str(path))
+        )
+    return dict(mirrors)
