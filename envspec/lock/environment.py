@@ -1,0 +1,40 @@
+"""The marker environment of a target: what PEP 508 markers see there, without an interpreter of the target."""
+
+from __future__ import annotations
+
+from envspec.errors import InputError
+
+# (sys_platform, platform_machine, platform_system, os_name), by conda subdir.
+_PLATFORMS = {
+    "linux-64": ("linux", "x86_64", "Linux", "posix"),
+    "linux-aarch64": ("linux", "aarch64", "Linux", "posix"),
+    "osx-arm64": ("darwin", "arm64", "Darwin", "posix"),
+    "win-64": ("win32", "AMD64", "Windows", "nt"),
+}
+
+
+def marker_environment(platform: str, python: str) -> dict[str, str]:
+    """The values of every PEP 508 marker variable but `extra`, for CPython `python` ("3.12") on a conda subdir.
+
+    The patch version isn't known when a spec is locked, so it counts as 0, as uv counts it for `--python-version 3.12`.
+    `platform_release` and `platform_version` belong to a machine, not to a target, and are empty.
+
+    Raises InputError for a platform that envspec doesn't know.
+    """
+    if platform not in _PLATFORMS:
+        raise InputError(f'unknown platform "{platform}"', hint=f"one of: {', '.join(_PLATFORMS)}")
+    sys_platform, machine, system, os_name = _PLATFORMS[platform]
+    full_version = f"{python}.0"
+    return {
+        "implementation_name": "cpython",
+        "implementation_version": full_version,
+        "os_name": os_name,
+        "platform_machine": machine,
+        "platform_python_implementation": "CPython",
+        "platform_release": "",
+        "platform_system": system,
+        "platform_version": "",
+        "python_full_version": full_version,
+        "python_version": python,
+        "sys_platform": sys_platform,
+    }

@@ -1,0 +1,262 @@
+"""Who pulls in whom in one target, across pip and conda."""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from envspec.errors import InternalError
+from envspec.lock.environment import marker_environment
+from envspec.lock.inputs import canonical_name, conda_name
+from envspec.lock.model import LockedTarget, Pin
+
+if TYPE_CHECKING:
+    from packaging.markers import Marker
+    from packaging.requirements import Requirement
+
+
+_STARRED = re.compile(r"((?:>=|<=|>|<|~=)\s*[0-9][^,;)\s]*?)\.\*")
+
+
+class Node(NamedTuple):
+    """A package of the target, by the kind ("pip" or "conda") and name of its pin."""
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Edge:
+    """`source` asks for `target` with `requirement`, as written. Source None is the spec.
+
+    `kind` is the requirement's: "pip" (PEP 508) or "conda" (a match spec). A pip requirement may lead to a
+    conda package.
+    """
+
+    source: Node | None
+    target: Node
+    requirement: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A requirement that holds in this target and that no pin of it answers. Source None is the spec."""
+
+    source: Node | None
+    requirement: str
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A package, how it came here (None at the top of an inverse tree), and what it pulls in, or what pulls it in.
+
+    `repeated` says that the package was expanded before, higher up or on this very path; it has no children then.
+    """
+
+    node: Node
+    edge: Edge | None
+    children: tuple[Tree, ...] = ()
+    repeated: bool = False
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The edges of a target that hold there, markers and extras resolved.
+
+    `roots` come from the spec. `outgoing` has an entry for every pin that a root reaches. `extras` are the extras of
+    each pip package that someone on the way asked for. `pins` are all pins of the target.
+    """
+
+    pins: Mapping[Node, Pin]
+    roots: tuple[Edge, ...]
+    outgoing: Mapping[Node, tuple[Edge, ...]]
+    extras: Mapping[Node, frozenset[str]]
+    missing: tuple[Missing, ...]
+    incoming: Mapping[Node, tuple[Edge, ...]] = field(repr=False, default_factory=dict)
+
+    @staticmethod
+    def of(target: LockedTarget, roots: Iterable[str] | None = None) -> Graph:
+        """The graph of a target from its spec's requirements, or from the pip requirements `roots` instead of those."""
+        return _Builder(target).build(target.inputs.requirements if roots is None else roots)
+
+    def find(self, name: str) -> tuple[Node, ...]:
+        """The nodes with a name, in any spelling: up to two, for conda and pip may both have one."""
+        wanted = (Node("conda", name.lower()), Node("pip", canonical_name(name)))
+        return tuple(node for node in wanted if node in self.pins)
+
+    def unreached(self) -> tuple[Node, ...]:
+        """Pins that no requirement of the spec leads to."""
+        return tuple(node for node in self.pins if node not in self.outgoing)
+
+    def paths_to(self, name: str, limit: int = 5) -> tuple[tuple[Edge, ...], ...]:
+        """Up to `limit` ways from the spec to a package, the shortest first. No package stands twice in one way."""
+        distance = self._distances()
+        direct: dict[Node, Edge] = {}
+        for edge in self.roots:
+            direct.setdefault(edge.target, edge)
+        # A* backwards: what is known of the way, plus the least that is left to the spec. The texts make ties stable.
+        queue: list[tuple[int, tuple[Node, ...], tuple[Edge, ...]]] = [
+            (distance[node], (node,), ()) for node in self.find(name) if node in distance
+        ]
+        heapq.heapify(queue)
+        found: list[tuple[Edge, ...]] = []
+        while queue and len(found) < limit:
+            _, nodes, edges = heapq.heappop(queue)
+            if edges and edges[0].source is None:
+                found.append(edges)
+                continue
+            head = nodes[0]
+            if head in direct:
+                heapq.heappush(queue, (len(edges) + 1, nodes, (direct[head], *edges)))
+            sources: set[Node] = set()
+            for edge in self.incoming.get(head, ()):
+                source = edge.source
+                if source is None or source in nodes or source in sources:
+                    continue
+                sources.add(source)
+                heapq.heappush(queue, (len(edges) + 1 + distance[source], (source, *nodes), (edge, *edges)))
+        return tuple(found)
+
+    def tree(self, depth: int | None = None) -> tuple[Tree, ...]:
+        """What the spec pulls in, each package expanded once, at most `depth` levels below the spec's own."""
+        seen: set[Node] = set()
+        return tuple(self._grow(edge.target, edge, seen, depth, inverse=False) for edge in self.roots)
+
+    def inverse(self, name: str, depth: int | None = None) -> tuple[Tree, ...]:
+        """Who asks for a package, and who for those. An edge from the spec itself isn't shown: a branch ends there."""
+        seen: set[Node] = set()
+        return tuple(self._grow(node, None, seen, depth, inverse=True) for node in self.find(name))
+
+    def _grow(self, node: Node, edge: Edge | None, seen: set[Node], depth: int | None, *, inverse: bool) -> Tree:
+        edges = (self.incoming if inverse else self.outgoing).get(node, ())
+        next_ones = [(e.source if inverse else e.target, e) for e in edges]
+        if node in seen:
+            return Tree(node, edge, repeated=bool(next_ones))
+        if depth == 0:
+            return Tree(node, edge)
+        seen.add(node)
+        less = None if depth is None else depth - 1
+        children = tuple(self._grow(n, e, seen, less, inverse=inverse) for n, e in next_ones if n is not None)
+        return Tree(node, edge, children)
+
+    def _distances(self) -> dict[Node, int]:
+        """Edges from the spec to each package it reaches, at the least."""
+        distance: dict[Node, int] = {edge.target: 1 for edge in self.roots}
+        level = list(distance)
+        while level:
+            following = []
+            for node in level:
+                for edge in self.outgoing[node]:
+                    if edge.target not in distance:
+                        distance[edge.target] = distance[node] + 1
+                        following.append(edge.target)
+            level = following
+        return distance
+
+
+class _Builder:
+    def __init__(self, target: LockedTarget) -> None:
+        self.target = target
+        self.pins = {Node(pin.kind, pin.name): pin for pin in target.pins}
+        self.provided = {canonical_name(name): Node(pin.kind, pin.name) for pin in target.pins for name in pin.provides}
+        self.environment = marker_environment(target.inputs.platform, target.inputs.python)
+        self.holds: dict[tuple[str, str], bool] = {}
+        self.missing: dict[Missing, None] = {}
+
+    def build(self, requirements: Iterable[str]) -> Graph:
+        extras: dict[Node, frozenset[str]] = {}
+        outgoing: dict[Node, tuple[Edge, ...]] = {}
+        roots = tuple(dict.fromkeys((*self._pip_roots(requirements), *self._conda_roots())))
+        # A package is looked at again when someone asks for more of its extras: until nobody does.
+        waiting = [(edge, _asked_extras(edge)) for edge in reversed(roots)]
+        while waiting:
+            edge, asked = waiting.pop()
+            node = edge.target
+            if node in outgoing and asked <= extras[node]:
+                continue
+            extras[node] = extras.get(node, frozenset()) | asked
+            outgoing[node] = tuple(self._edges(node, extras[node]))
+            waiting.extend((following, _asked_extras(following)) for following in reversed(outgoing[node]))
+        incoming: dict[Node, list[Edge]] = {}
+        for edges in outgoing.values():
+            for edge in edges:
+                incoming.setdefault(edge.target, []).append(edge)
+        return Graph(
+            pins=self.pins,
+            roots=roots,
+            outgoing=outgoing,
+            extras=extras,
+            missing=tuple(self.missing),
+            incoming={node: tuple(sorted(edges, key=_order)) for node, edges in incoming.items()},
+        )
+
+    def _pip_roots(self, requirements: Iterable[str]) -> Iterator[Edge]:
+        for text in sorted(requirements):
+            yield from self._pip_edge(None, text, frozenset())
+
+    def _conda_roots(self) -> Iterator[Edge]:
+        for text in self.target.inputs.conda_requirements:
+            yield from self._conda_edge(None, text)
+
+    def _edges(self, node: Node, extras: frozenset[str]) -> Iterator[Edge]:
+        for text in self.pins[node].dependencies:
+            yield from self._conda_edge(node, text) if node.kind == "conda" else self._pip_edge(node, text, extras)
+
+    def _conda_edge(self, source: Node | None, text: str) -> Iterator[Edge]:
+        name = conda_name(text)
+        # `__glibc` and its like are facts of the machine, not packages.
+        if not name.startswith("__"):
+            yield from self._edge(source, text, Node("conda", name), "conda")
+
+    def _pip_edge(self, source: Node | None, text: str, extras: frozenset[str]) -> Iterator[Edge]:
+        requirement = parsed(text)
+        marker = requirement.marker
+        if marker is None or any(self._holds(text, marker, extra) for extra in ("", *sorted(extras))):
+            name = canonical_name(requirement.name)
+            node = Node("pip", name)
+            yield from self._edge(source, text, node if node in self.pins else self.provided.get(name, node), "pip")
+
+    def _edge(self, source: Node | None, text: str, target: Node, kind: str) -> Iterator[Edge]:
+        if target in self.pins:
+            yield Edge(source, target, text, kind)
+        else:
+            self.missing[Missing(source, text)] = None
+
+    def _holds(self, text: str, marker: Marker, extra: str) -> bool:
+        # Many requirements share a marker, and writing one out costs more than judging it.
+        key = (text.partition(";")[2].strip(), extra)
+        if key not in self.holds:
+            self.holds[key] = marker.evaluate({**self.environment, "extra": extra})
+        return self.holds[key]
+
+
+def _order(edge: Edge) -> tuple[Node, str]:
+    return (edge.source or Node("", ""), edge.requirement)
+
+
+@lru_cache(maxsize=16384)
+def parsed(requirement: str) -> Requirement:
+    """A PEP 508 requirement. Most texts of a lock come back in every target, so each is read once.
+
+    Old packages say `>=1.0.*`, which PEP 440 doesn't allow and which every installer reads as `>=1.0`; so does this.
+    Raises InternalError for what is no requirement even so.
+    """
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    for text in (requirement, _STARRED.sub(r"\1", requirement)):
+        try:
+            return Requirement(text)
+        except InvalidRequirement:
+            pass
+    raise InternalError(f'"{requirement}" got into a lock, and is not a requirement')
+
+
+def _asked_extras(edge: Edge) -> frozenset[str]:
+    if edge.kind == "conda":
+        return frozenset()
+    return frozenset(canonical_name(extra) for extra in parsed(edge.requirement).extras)

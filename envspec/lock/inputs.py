@@ -1,0 +1,132 @@
+"""What a lock was solved from, in a normal form: the same meaning gives the same values and the same fingerprint.
+
+The URLs of the spec's indexes are not part of it: an index that moves doesn't make a lock stale.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from functools import lru_cache
+
+from envspec.errors import SpecError
+from envspec.lock.model import SpecInputs, TargetInputs
+from envspec.spec.model import Located, Spec, Target
+
+_SEPARATORS = re.compile(r"[-_.]+")
+_USERINFO = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*://)([^/?#]*)@")
+
+
+def canonical_name(name: str) -> str:
+    """A package or extra name as PEP 503 and PEP 685 normalise it."""
+    return _SEPARATORS.sub("-", name).lower()
+
+
+def without_credentials(url: str) -> str:
+    """A URL without its user and password. An SSH URL keeps the user, which is an address there and no secret."""
+
+    def bare(match: re.Match[str]) -> str:
+        scheme, userinfo = match.groups()
+        user = userinfo.partition(":")[0]
+        return f"{scheme}{user}@" if "ssh" in scheme and user else scheme
+
+    return _USERINFO.sub(bare, url, count=1)
+
+
+@lru_cache(maxsize=4096)
+def normalise_requirement(text: str) -> str:
+    """A PEP 508 requirement in one spelling: canonical name, sorted extras and specifiers, no credentials.
+
+    Raises ValueError when it isn't PEP 508.
+    """
+    from packaging.requirements import Requirement
+
+    parsed = Requirement(text)
+    extras = sorted({canonical_name(extra) for extra in parsed.extras})
+    bracket = f"[{','.join(extras)}]" if extras else ""
+    specifiers = sorted({specifier.operator + specifier.version for specifier in parsed.specifier})
+    normal = canonical_name(parsed.name) + bracket + ",".join(specifiers)
+    if parsed.url:
+        normal += f" @ {without_credentials(parsed.url)}"
+    if parsed.marker:
+        # Only a space tells a URL from the marker's semicolon (PEP 508).
+        normal += f" ; {parsed.marker}" if parsed.url else f"; {parsed.marker}"
+    return normal
+
+
+def normalise_match_spec(text: str) -> str:
+    """A conda match spec in one spelling: lower-case name, single spaces, none inside a version range."""
+    joined = re.sub(r"\s*([,|])\s*", r"\1", " ".join(text.split()))
+    joined = re.sub(r"(?<=[<>=!~])\s+", "", joined)
+    name = conda_name(joined)
+    start = joined.find("::") + 2 if "::" in joined else 0
+    return joined[:start] + name + joined[start + len(name) :]
+
+
+def conda_name(match_spec: str) -> str:
+    """The package's name in a match spec or in a record's `depends`."""
+    return re.split(r"[\s=<>!~\[]", match_spec.rpartition("::")[2].lstrip(), maxsplit=1)[0].lower()
+
+
+def requirement_name(requirement: str) -> str:
+    """The canonical name at the start of a PEP 508 requirement."""
+    return canonical_name(re.split(r"[^A-Za-z0-9._-]", requirement.lstrip(), maxsplit=1)[0])
+
+
+def spec_inputs(spec: Spec) -> SpecInputs:
+    """What all targets of a spec share."""
+    return SpecInputs(
+        exclude_newer=spec.exclude_newer,
+        allow_source=tuple(sorted({canonical_name(name) for name in spec.pip.allow_source})),
+        sources={canonical_name(name): index for name, index in sorted(spec.pip.sources.items())},
+        channels=spec.conda.channels,
+    )
+
+
+def target_inputs(spec: Spec, target: Target) -> TargetInputs:
+    """What one target is solved from. The order in which the spec names requirements and GPUs doesn't matter.
+
+    Raises SpecError, with its place, for a requirement that isn't PEP 508.
+    """
+    return TargetInputs(
+        platform=target.platform,
+        python=spec.python,
+        glibc=target.glibc if target.platform.startswith("linux-") else None,
+        cuda=target.cuda,
+        gpus=tuple(sorted(set(target.gpus))),
+        driver=target.driver,
+        requirements=tuple(sorted({_normalised(located) for located in spec.pip_dependencies(target)})),
+        conda_requirements=tuple(sorted({normalise_match_spec(d.text) for d in spec.conda_dependencies(target)})),
+    )
+
+
+def _normalised(located: Located) -> str:
+    try:
+        return normalise_requirement(located.text)
+    except ValueError as error:
+        reason = str(error).splitlines()[0]
+        raise SpecError(f'"{located.text}" is not a requirement: {reason}', place=located.place) from None
+
+
+def fingerprint(spec: SpecInputs, target: TargetInputs) -> str:
+    """`sha256:` and the digest of everything that decides a target's solution; its name has no part in that."""
+    canonical = json.dumps(
+        {
+            "allow-source": spec.allow_source,
+            "channels": spec.channels,
+            "exclude-newer": spec.exclude_newer,
+            "sources": dict(spec.sources),
+            "conda-requirements": target.conda_requirements,
+            "cuda": target.cuda,
+            "driver": target.driver,
+            "glibc": target.glibc,
+            "gpus": target.gpus,
+            "platform": target.platform,
+            "python": target.python,
+            "requirements": target.requirements,
+        },
+        sort_keys=True,
+        separators=(",", ":"),
+    )
+    return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()

@@ -1,0 +1,121 @@
+"""The lock as frozen values: what `envspec.lock.read` gives and `envspec.lock.write` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+LOCK_VERSION = 1
+"""The schema's version. A reader refuses a newer one; it has nothing to do with envspec's own version."""
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """One file that a target installs.
+
+    `size` is in bytes, None where no index says it. `url` is set only for a direct-URL requirement. `md5` is conda's.
+    """
+
+    file: str
+    sha256: str
+    size: int | None = None
+    md5: str | None = None
+
+
+@dataclass(frozen=True)
+class GitSource:
+    """A git requirement, pinned: the repository's URL without credentials, the full commit, and a folder inside."""
+
+    url: str
+    commit: str
+    subdirectory: str | None = None
+
+
+@dataclass(frozen=True)
+class Pin:
+    """One package as one target installs it. `Lock` merges the pins of its targets only when it's written.
+
+    kind          "pip" or "conda"
+    name          normalised (PEP 503) for pip, conda's own name for conda
+    version       PEP 440 text with local part, or conda's
+    build         conda's build string, else None
+    index         the index's *name*: "pypi", "pytorch/cu126", "conda-forge/linux-64", or one of the spec's names;
+                  "git" and "url" for requirements that name their source themselves
+    dependencies  pip: Requires-Dist lines that hold for this target (PEP 508 with markers, `extra` included);
+                  conda: the record's `depends`
+    direct        the spec asks for it by name
+    provides      conda only: PyPI names that this package installs (counted as present when pip is solved)
+    """
+
+    kind: str
+    name: str
+    version: str
+    index: str
+    artifact: Artifact | None
+    dependencies: tuple[str, ...] = ()
+    direct: bool = False
+    licence: str | None = None
+    build: str | None = None
+    git: GitSource | None = None
+    url: str | None = None
+    provides: tuple[str, ...] = ()
+
+    @property
+    def is_wheel(self) -> bool:
+        return self.artifact is not None and self.artifact.file.endswith(".whl")
+
+
+@dataclass(frozen=True)
+class TargetInputs:
+    """What a target was solved from: enough to say later *why* a lock is stale, field by field.
+
+    All texts are normalised (`envspec.lock.inputs`), so equal meaning gives equal values.
+    """
+
+    platform: str
+    python: str
+    glibc: str | None
+    cuda: str | None = None
+    gpus: tuple[str, ...] = ()
+    driver: str | None = None
+    requirements: tuple[str, ...] = ()
+    conda_requirements: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SpecInputs:
+    """What all targets of a spec share in being solved."""
+
+    exclude_newer: str | None = None
+    allow_source: tuple[str, ...] = ()
+    sources: Mapping[str, str] = field(default_factory=dict)
+    channels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class LockedTarget:
+    """A target of a lock: its inputs, what the GPU facts say of it, and its pins, sorted by (kind, name)."""
+
+    name: str
+    inputs: TargetInputs
+    pins: tuple[Pin, ...]
+    architectures: tuple[str, ...] = ()
+    driver_floor: str | None = None
+
+    def pin(self, name: str, kind: str | None = None) -> Pin | None:
+        return next((p for p in self.pins if p.name == name and kind in (None, p.kind)), None)
+
+
+@dataclass(frozen=True)
+class Lock:
+    """The lock of one spec. `targets` is sorted by name."""
+
+    name: str
+    inputs: SpecInputs
+    targets: tuple[LockedTarget, ...]
+
+    def target(self, name: str) -> LockedTarget | None:
+        return next((t for t in self.targets if t.name == name), None)
+
+    def __iter__(self) -> Iterator[LockedTarget]:
+        return iter(self.targets)

@@ -1,0 +1,364 @@
+"""Text to lock. Strict: what `envspec.lock.write` wouldn't print is refused, never repaired."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from envspec.errors import LockError, Place, StorageError
+from envspec.lock.model import (
+    LOCK_VERSION,
+    Artifact,
+    GitSource,
+    Lock,
+    LockedTarget,
+    Pin,
+    SpecInputs,
+    TargetInputs,
+)
+from envspec.lock.write import HEADER, dumps
+
+FOLDER_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+"""What a spec and a target may be called: both become folders, and nothing of this leaves the one it's in."""
+
+_DIGEST = re.compile(r'digest = "sha256:([0-9a-f]{64})"\n')
+_VERSION = re.compile(r"^lock-version *= *(\d+) *\r?$", re.MULTILINE)
+_CONFLICT = re.compile(r"^(?:<{7} |={7}\r?$|>{7} )", re.MULTILINE)
+_RELOCK = "restore it from git, or delete it and run `envspec lock`"
+
+_ENV = {
+    "name": str,
+    "exclude-newer": str,
+    "allow-source": list,
+    "channels": list,
+    "requirements": list,
+    "conda-requirements": list,
+    "sources": dict,
+}
+_TARGET = {
+    "platform": str,
+    "python": str,
+    "glibc": str,
+    "cuda": str,
+    "gpus": list,
+    "architectures": list,
+    "driver": str,
+    "driver-floor": str,
+    "requirements": list,
+    "conda-requirements": list,
+    "fingerprint": str,
+}
+_PACKAGE = {
+    "name": str,
+    "version": str,
+    "build": str,
+    "index": str,
+    "url": str,
+    "git": dict,
+    "licence": str,
+    "targets": list,
+    "provides": list,
+    "dependencies": list,
+    "artifacts": list,
+}
+_GIT = {"url": str, "commit": str, "subdirectory": str}
+_ARTIFACT = {"file": str, "sha256": str, "md5": str, "size": int, "targets": list}
+_EDGE = {"requires": str, "targets": list}
+
+# What a value may look like where it goes on into a path, a command or another file's syntax.
+_SHAPES = {
+    "name": (re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*"), "a package's name"),
+    "version": (re.compile(r"[A-Za-z0-9][A-Za-z0-9.!+_-]*"), "a version"),
+    "sha256": (re.compile(r"[0-9a-f]{64}"), "64 hexadecimal digits"),
+    "md5": (re.compile(r"[0-9a-f]{32}"), "32 hexadecimal digits"),
+    "commit": (re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}"), "a full commit"),
+    "file": (re.compile(r"[^/\\\s\"'`$\x00-\x1f\x7f]+"), "a file's name"),
+    "url": (re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s\"\\\x00-\x1f\x7f]+"), "a URL"),
+    "subdirectory": (re.compile(r"[^\s\"\\\x00-\x1f\x7f]+"), "a path"),
+    "index": (re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*"), "the name of an index"),
+    "cuda": (re.compile(r"\d+\.\d+"), "a CUDA version"),
+    "platform": (re.compile(r"[a-z0-9]+-[a-z0-9]+"), "a platform"),
+    "python": (re.compile(r"\d+\.\d+"), "a Python version"),
+    "glibc": (re.compile(r"\d+\.\d+"), "a glibc version"),
+}
+_TYPE_NAMES = {str: "a string", int: "an integer", list: "an array", dict: "a table", bool: "true"}
+
+Value = TypeVar("Value")
+
+
+def load(path: Path) -> Lock:
+    """The lock in a file.
+
+    Raises LockError when there is none or it can't be used, StorageError when the system won't give it.
+    """
+    return loads(load_text(path), str(path))
+
+
+def load_text(path: Path) -> str:
+    """The text of a lock file, with the errors of `load`."""
+    place = Place(str(path))
+    try:
+        content = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise LockError("there is no lock here", place=place, hint="run `envspec lock`") from None
+    except IsADirectoryError:
+        raise LockError("this is a folder, not a lock", place=place, hint="name the spec or its envspec.lock") from None
+    except OSError as error:
+        raise StorageError(f"the lock can't be read: {error.strerror}", place=place) from None
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise LockError("the lock is not UTF-8", place=Place(str(path), line), hint=_RELOCK) from None
+
+
+def loads(text: str, path: str) -> Lock:
+    """The lock in a text; `path` is only for messages. For every text that this accepts, `dumps(loads(text)) == text`.
+
+    Raises LockError for a newer schema, a hand edit, a cut, a merge conflict, or a value that can't stand there.
+    """
+    _check_whole(text, path)
+    lock = _Reader(text, path).lock()
+    if dumps(lock) != text:
+        raise LockError("the lock is not as envspec writes it", place=Place(path), hint=_RELOCK)
+    return lock
+
+
+def _check_whole(text: str, path: str) -> None:
+    """Header and digest: nothing behind them is looked at before they are right."""
+    place = Place(path)
+    if not text.strip():
+        raise LockError("the lock is empty", place=place, hint=_RELOCK)
+    version = _VERSION.search(text, 0, 1000)
+    if version and int(version[1]) > LOCK_VERSION:
+        raise LockError(
+            f"the lock has schema {version[1]}, and this envspec reads schemas up to {LOCK_VERSION}",
+            place=place,
+            hint="update envspec",
+        )
+    digest = _DIGEST.match(text, len(HEADER)) if text.startswith(HEADER) else None
+    if digest and hashlib.sha256(text[digest.end() :].encode("utf-8", "surrogatepass")).hexdigest() == digest[1]:
+        return
+    conflict = _CONFLICT.search(text)
+    if conflict:
+        line = text.count("\n", 0, conflict.start()) + 1
+        raise LockError(
+            "the lock holds a merge conflict",
+            place=Place(path, line),
+            hint="take either side (`git checkout --ours` or `--theirs`), then run `envspec lock`",
+        )
+    if "\r\n" in text:
+        raise LockError(
+            "the lock has Windows line ends",
+            place=place,
+            hint="tell git to keep it as it is: `*.lock text eol=lf` in .gitattributes, then check it out again",
+        )
+    raise LockError("the lock was edited by hand or cut short", place=place, hint=_RELOCK)
+
+
+class _Reader:
+    """One reading of one text. Holds what messages need, so that the happy path carries nothing."""
+
+    def __init__(self, text: str, path: str) -> None:
+        self.text = text
+        self.path = path
+
+    def fail(self, problem: str, where: tuple[str, int], key: str | None = None) -> NoReturn:
+        """`where` is a table's header line and which one of that header it is, from 0."""
+        header, nth = where
+        line = 0
+        found = [m.start() for m in re.finditer(f"^{re.escape(header)}$", self.text, re.MULTILINE)]
+        if len(found) > nth:
+            start = found[nth]
+            if key and (inside := re.compile(rf"^{re.escape(key)} = ", re.MULTILINE).search(self.text, start)):
+                start = inside.start()
+            line = self.text.count("\n", 0, start) + 1
+        raise LockError(f"{header}: {problem}", place=Place(self.path, line), hint=_RELOCK)
+
+    def check(
+        self,
+        table: Any,
+        types: Mapping[str, type],
+        required: Sequence[str],
+        where: tuple[str, int],
+    ) -> Mapping[str, Any]:
+        """Every key known and of its type, none of the required ones missing, lists (but of tables) of strings."""
+        if not isinstance(table, dict):
+            self.fail("this must be a table", where)
+        checked: Mapping[str, Any] = table
+        value: Any
+        for key, value in checked.items():
+            expected = types.get(key)
+            if expected is None:
+                self.fail(f'unknown key "{key}"', where, key)
+            actual = type(value)
+            if actual is not expected:
+                self.fail(f"{key} must be {_TYPE_NAMES[expected]}, not {value!r}", where, key)
+            shape = _SHAPES.get(key)
+            if shape and not shape[0].fullmatch(value):
+                self.fail(f"{key} must be {shape[1]}, not {value!r}", where, key)
+            if expected is list and key not in ("dependencies", "artifacts"):
+                for item in value:
+                    if type(item) is not str:
+                        self.fail(f"{key} must hold strings, not {item!r}", where, key)
+        for key in required:
+            if key not in table:
+                self.fail(f"{key} is missing", where)
+        return checked
+
+    def lock(self) -> Lock:
+        import tomli
+
+        try:
+            data = tomli.loads(self.text)
+        except (tomli.TOMLDecodeError, RecursionError, ValueError) as error:
+            raise LockError(f"the lock is not TOML: {error}", place=Place(self.path), hint=_RELOCK) from None
+        for key in data:
+            if key not in ("lock-version", "digest", "env", "targets", "conda", "pip"):
+                raise LockError(f'unknown table "{key}"', place=Place(self.path), hint=_RELOCK)
+        env_at = ("[env]", 0)
+        env = self.check(data.get("env"), _ENV, ("name",), env_at)
+        if not FOLDER_NAME.fullmatch(env["name"]):
+            self.fail(f"name can't be {env['name']!r}", env_at, "name")
+        sources = env.get("sources", {})
+        for name, index in sources.items():
+            if type(index) is not str:
+                self.fail(f"{name} must be a string, not {index!r}", ("[env.sources]", 0), name)
+        inputs = SpecInputs(
+            exclude_newer=env.get("exclude-newer"),
+            allow_source=tuple(env.get("allow-source", ())),
+            sources=sources,
+            channels=tuple(env.get("channels", ())),
+        )
+        tables = data.get("targets")
+        if type(tables) is not dict or not tables:
+            self.fail("a lock needs targets", env_at)
+        for name in tables:
+            if not FOLDER_NAME.fullmatch(name):
+                self.fail(f'"{name}" can\'t name a target', env_at)
+        pins = self.pins(data, tuple(tables))
+        return Lock(
+            name=env["name"],
+            inputs=inputs,
+            targets=tuple(self.target(name, tables[name], env, tuple(pins[name].values())) for name in sorted(tables)),
+        )
+
+    def target(self, name: str, table: Any, env: Mapping[str, Any], pins: tuple[Pin, ...]) -> LockedTarget:
+        self.check(table, _TARGET, ("platform", "python", "fingerprint"), (f"[targets.{name}]", 0))
+        inputs = TargetInputs(
+            platform=table["platform"],
+            python=table["python"],
+            glibc=table.get("glibc"),
+            cuda=table.get("cuda"),
+            gpus=tuple(table.get("gpus", ())),
+            driver=table.get("driver"),
+            requirements=_joined(env, table, "requirements"),
+            conda_requirements=_joined(env, table, "conda-requirements"),
+        )
+        return LockedTarget(name, inputs, pins, tuple(table.get("architectures", ())), table.get("driver-floor"))
+
+    def pins(self, data: Mapping[str, Any], every: tuple[str, ...]) -> dict[str, dict[tuple[str, str], Pin]]:
+        """The pins of each target, by kind and name, in the file's order."""
+        found: dict[str, dict[tuple[str, str], Pin]] = {name: {} for name in every}
+        for kind in ("conda", "pip"):
+            header = f"[[{kind}]]"
+            tables = data.get(kind, [])
+            if type(tables) is not list:
+                self.fail("this must be an array of tables", (header, 0))
+            for nth, table in enumerate(tables):
+                for target, pin in self.package(kind, table, every, (header, nth)):
+                    if found[target].setdefault((kind, pin.name), pin) is not pin:
+                        self.fail(f"{target} has {pin.name} twice", (header, nth))
+        return found
+
+    def package(self, kind: str, table: Any, every: tuple[str, ...], where: tuple[str, int]) -> list[tuple[str, Pin]]:
+        """A package's pin for each of its targets. Targets that agree share one value."""
+        direct = table.get("direct", False) if type(table) is dict else False
+        types = {**_PACKAGE, "direct": list if type(direct) is list else bool}
+        self.check(table, types, ("name", "version", "index"), where)
+        if direct is False and "direct" in table:
+            self.fail("direct is true or a list of targets", where, "direct")
+        targets = tuple(table["targets"]) if "targets" in table else every
+        self.check_targets(targets, every, where)
+        directly = self.check_targets(direct, targets, where) if type(direct) is list else targets if direct else ()
+
+        git = table.get("git")
+        if git is not None:
+            self.check(git, _GIT, ("url", "commit"), where)
+            git = GitSource(git["url"], git["commit"], git.get("subdirectory"))
+        artifacts = self.per_target(table, "artifacts", targets, where, self.artifact)
+        dependencies = self.per_target(table, "dependencies", targets, where, self.dependency)
+
+        made: dict[tuple[object, ...], Pin] = {}
+        out = []
+        for target in targets:
+            files = artifacts.get(target, ())
+            if len(files) > 1:
+                self.fail(f"{target} has more than one artifact of {table['name']}", where, "artifacts")
+            requires = dependencies.get(target, ())
+            variant = (files, requires, target in directly)
+            pin = made.get(variant)
+            if pin is None:
+                pin = made[variant] = Pin(
+                    kind=kind,
+                    name=table["name"],
+                    version=table["version"],
+                    index=table["index"],
+                    artifact=files[0] if files else None,
+                    dependencies=requires,
+                    direct=target in directly,
+                    licence=table.get("licence"),
+                    build=table.get("build"),
+                    git=git,
+                    url=table.get("url"),
+                    provides=tuple(table.get("provides", ())),
+                )
+            out.append((target, pin))
+        return out
+
+    def per_target(
+        self,
+        table: Mapping[str, Any],
+        key: str,
+        targets: tuple[str, ...],
+        where: tuple[str, int],
+        read: Callable[[Any, tuple[str, int]], tuple[Value, list[str] | None]],
+    ) -> dict[str, tuple[Value, ...]]:
+        """The items of a list by target, in the file's order."""
+        items = [read(item, where) for item in table.get(key, ())]
+        for _, names in items:
+            if names is not None:
+                self.check_targets(names, targets, where, key)
+        if all(names is None for _, names in items):
+            return dict.fromkeys(targets, tuple(value for value, _ in items))
+        return {
+            target: tuple(value for value, names in items if names is None or target in names) for target in targets
+        }
+
+    def dependency(self, item: Any, where: tuple[str, int]) -> tuple[str, list[str] | None]:
+        if type(item) is str:
+            return item, None
+        self.check(item, _EDGE, ("requires", "targets"), where)
+        return item["requires"], item["targets"]
+
+    def artifact(self, item: Any, where: tuple[str, int]) -> tuple[Artifact, list[str] | None]:
+        self.check(item, _ARTIFACT, ("file", "sha256"), where)
+        return Artifact(item["file"], item["sha256"], item.get("size"), item.get("md5")), item.get("targets")
+
+    def check_targets(
+        self, names: Sequence[str], known: tuple[str, ...], where: tuple[str, int], key: str = "targets"
+    ) -> Sequence[str]:
+        for name in names:
+            if name not in known:
+                self.fail(f'"{name}" is not one of the targets {", ".join(known)}', where, key)
+        if not names:
+            self.fail("an empty list of targets", where, key)
+        return names
+
+
+def _joined(env: Mapping[str, Any], table: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    """A target's requirements: those of every target and its own, sorted as when they were locked."""
+    return tuple(sorted((*env.get(key, ()), *table.get(key, ()))))

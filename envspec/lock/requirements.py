@@ -1,0 +1,89 @@
+"""requirements.txt: the pip packages of one target as pip and uv install them, every file pinned by its hash.
+
+The reader for whom it's made has neither envspec nor its lock: the header says how to install it, and from where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from envspec.lock.model import Lock, LockedTarget, Pin
+
+MARK = "# Rendered by envspec from "
+"""How the first line of every rendered file starts. What doesn't start like this is the user's own."""
+
+_PYPI = "pypi"
+_PYTORCH = "pytorch/"
+_HEADINGS = {
+    _PYPI: "",
+    "url": "\n# From the URL that stands there.",
+    "git": "\n# From git, pinned to a commit: these have no hash.",
+}
+
+
+def requirements_txt(lock: Lock, target: LockedTarget) -> str:
+    """The text of `<target>/requirements.txt`. Packages that aren't on PyPI stand under the name of their index."""
+    groups: dict[str, list[Pin]] = {}
+    for pin in sorted((p for p in target.pins if p.kind == "pip"), key=lambda p: (p.name, p.version)):
+        groups.setdefault(pin.index, []).append(pin)
+    out = _header(lock, target, groups)
+    for index in sorted(groups, key=_place):
+        out.append(_HEADINGS.get(index, f'\n# From the index "{index}".'))
+        out.extend(_requirement(pin) for pin in groups[index])
+    return "\n".join(out) + "\n"
+
+
+def _place(index: str) -> tuple[int, str]:
+    """PyPI first, then the other indexes by name, at the end what names its source itself."""
+    return ({_PYPI: 0, "url": 2, "git": 3}.get(index, 1), index)
+
+
+def _header(lock: Lock, target: LockedTarget, groups: Iterable[str]) -> list[str]:
+    inputs = target.inputs
+    cuda = f", CUDA {inputs.cuda}" if inputs.cuda else ""
+    extra = sorted(index for index in groups if _place(index)[0] == 1)
+    return [
+        f"{MARK}../envspec.lock. Not for editing: run `envspec lock`.",
+        f"# {lock.name}, target {target.name}: Python {inputs.python} on {inputs.platform}{cuda}.",
+        "#",
+        f"#   uv pip sync {_uv_options(extra)}requirements.txt",
+        f"#   pip install --require-hashes --no-deps {_pip_options(extra)}-r requirements.txt",
+        *_git_note(groups),
+    ]
+
+
+def _uv_options(extra: list[str]) -> str:
+    """What tells uv about the indexes but PyPI. It knows those of PyTorch itself."""
+    pytorch = [index for index in extra if index.startswith(_PYTORCH)]
+    others = [index for index in extra if not index.startswith(_PYTORCH)]
+    options = [f"--torch-backend={index.removeprefix(_PYTORCH)}" for index in pytorch]
+    options += [f"--index={index}=URL" for index in others]
+    if others:
+        # uv stops at the first index that knows a name. Here the hash decides which file it is, so it may look on.
+        options.append("--index-strategy=unsafe-best-match")
+    return "".join(f"{option} " for option in options)
+
+
+def _pip_options(extra: list[str]) -> str:
+    return "".join(f'--extra-index-url="URL of {index}" ' for index in extra)
+
+
+def _git_note(groups: Iterable[str]) -> list[str]:
+    if "git" not in groups:
+        return []
+    return [
+        "#",
+        "# pip refuses a git requirement beside hashes. With pip, install it apart:",
+        "#   grep -v ' @ git+' requirements.txt > hashed.txt     # and install that as above",
+        "#   grep ' @ git+' requirements.txt > git.txt && pip install --no-deps -r git.txt",
+    ]
+
+
+def _requirement(pin: Pin) -> str:
+    if pin.git:
+        folder = f"#subdirectory={pin.git.subdirectory}" if pin.git.subdirectory else ""
+        return f"{pin.name} @ git+{pin.git.url}@{pin.git.commit}{folder}"
+    what = f"{pin.name} @ {pin.url}" if pin.url else f"{pin.name}=={pin.version}"
+    if pin.artifact is None:
+        return what
+    return f"{what} \\\n    --hash=sha256:{pin.artifact.sha256}"

@@ -1,0 +1,67 @@
+"""The wheel tags that a target can install (PEP 425, PEP 600)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from envspec.errors import InputError
+
+if TYPE_CHECKING:
+    from packaging.tags import Tag
+
+# The legacy names of PEP 600: manylinux1 is glibc 2.5, manylinux2010 is 2.12, manylinux2014 is 2.17.
+_LEGACY = {5: "manylinux1", 12: "manylinux2010", 17: "manylinux2014"}
+
+# The oldest glibc with a manylinux tag, by machine: aarch64 came with manylinux2014.
+_OLDEST_MINOR = {"x86_64": 5, "aarch64": 17}
+
+# macOS 13 is what uv takes for `--python-platform aarch64-apple-darwin`.
+_MACOS = (13, 0)
+
+
+@lru_cache(maxsize=64)
+def wheel_tags(platform: str, python: str, glibc: str | None) -> frozenset[Tag]:
+    """Every tag that CPython `python` ("3.12") on `platform` installs, with `glibc` ("2.28") on Linux.
+
+    Raises InputError for a platform that envspec doesn't know.
+    """
+    return frozenset(ranked_tags(platform, python, glibc))
+
+
+@lru_cache(maxsize=64)
+def ranked_tags(platform: str, python: str, glibc: str | None) -> tuple[Tag, ...]:
+    """The same tags, the one that an installer likes best first.
+
+    Raises InputError for a platform that envspec doesn't know.
+    """
+    from packaging.tags import compatible_tags, cpython_tags
+
+    major, minor = (int(part) for part in python.split("."))
+    interpreter = f"cp{major}{minor}"
+    platforms = tuple(_platforms(platform, glibc))
+    by_rank = (
+        *cpython_tags((major, minor), [interpreter], platforms),
+        *compatible_tags((major, minor), interpreter, platforms),
+    )
+    return tuple(dict.fromkeys(by_rank))
+
+
+def _platforms(platform: str, glibc: str | None) -> Iterator[str]:
+    if platform == "win-64":
+        yield "win_amd64"
+    elif platform == "osx-arm64":
+        from packaging.tags import mac_platforms
+
+        yield from mac_platforms(_MACOS, "arm64")
+    elif platform in ("linux-64", "linux-aarch64"):
+        machine = "x86_64" if platform == "linux-64" else "aarch64"
+        yield f"linux_{machine}"
+        newest = int((glibc or "2.28").split(".")[1])
+        for minor in range(newest, _OLDEST_MINOR[machine] - 1, -1):
+            yield f"manylinux_2_{minor}_{machine}"
+            if minor in _LEGACY:
+                yield f"{_LEGACY[minor]}_{machine}"
+    else:
+        raise InputError(f'unknown platform "{platform}"')

@@ -1,0 +1,197 @@
+"""The lock as text. The same lock gives the same bytes, whatever order its values came in.
+
+The measure of the format is a pull request. A package stands once, however many targets have it; what differs between
+targets says so in place; every list that may grow has one item a line. So a new version is one hunk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from envspec.errors import InternalError
+from envspec.lock.inputs import fingerprint
+from envspec.lock.model import LOCK_VERSION, Artifact, Lock, LockedTarget, Pin
+from envspec.lock.toml_text import inline_strings, key, string
+
+HEADER = (
+    "# Locked from the spec by `envspec lock`. Not for editing: change the spec, then lock again.\n"
+    f"lock-version = {LOCK_VERSION}\n"
+)
+DIGEST_LINE = 'digest = "sha256:{}"\n'
+
+Value = TypeVar("Value")
+
+
+def dumps(lock: Lock) -> str:
+    """The text of `envspec.lock`. Raises InternalError for a lock that no file can hold."""
+    targets = sorted(lock.targets, key=lambda target: target.name)
+    names = [target.name for target in targets]
+    if not names or len(set(names)) != len(names):
+        raise InternalError(f"the lock of {lock.name} needs targets, each with its own name: {names}")
+    out: list[str] = []
+    shared = _shared(targets)
+    _write_env(out, lock, shared)
+    for target in targets:
+        _write_target(out, lock, target, shared)
+    for pins in _merged(targets):
+        _write_package(out, pins, len(names))
+    body = "".join(out)
+    try:
+        encoded = body.encode()
+    except UnicodeEncodeError as error:
+        raise InternalError(f"the lock of {lock.name} holds text that is not Unicode: {error.object[:80]!r}") from None
+    return HEADER + DIGEST_LINE.format(hashlib.sha256(encoded).hexdigest()) + body
+
+
+def _write_string(out: list[str], key: str, value: str | None) -> None:
+    if value is not None:
+        out.append(f"{key} = {string(value)}\n")
+
+
+def _write_inline(out: list[str], key: str, values: Collection[str]) -> None:
+    if values:
+        out.append(f"{key} = {inline_strings(values)}\n")
+
+
+def _write_lines(out: list[str], key: str, lines: Collection[str]) -> None:
+    """An array of ready TOML values, one a line."""
+    if lines:
+        out.append(f"{key} = [\n")
+        out.extend(f"  {line},\n" for line in lines)
+        out.append("]\n")
+
+
+_Shared = tuple[set[str], set[str]]
+"""The pip and the conda requirements that every target has."""
+
+
+def _shared(targets: Sequence[LockedTarget]) -> _Shared:
+    return (
+        set.intersection(*(set(target.inputs.requirements) for target in targets)),
+        set.intersection(*(set(target.inputs.conda_requirements) for target in targets)),
+    )
+
+
+def _write_env(out: list[str], lock: Lock, shared: _Shared) -> None:
+    inputs = lock.inputs
+    out.append("\n[env]\n")
+    _write_string(out, "name", lock.name)
+    _write_string(out, "exclude-newer", inputs.exclude_newer)
+    _write_inline(out, "allow-source", inputs.allow_source)
+    _write_inline(out, "channels", inputs.channels)
+    pip, conda = shared
+    _write_lines(out, "requirements", [string(text) for text in sorted(pip)])
+    _write_lines(out, "conda-requirements", [string(text) for text in sorted(conda)])
+    if inputs.sources:
+        out.append("\n[env.sources]\n")
+        out.extend(f"{key(name)} = {string(index)}\n" for name, index in sorted(inputs.sources.items()))
+
+
+def _write_target(out: list[str], lock: Lock, target: LockedTarget, shared: _Shared) -> None:
+    inputs = target.inputs
+    pip, conda = shared
+    out.append(f"\n[targets.{key(target.name)}]\n")
+    _write_string(out, "platform", inputs.platform)
+    _write_string(out, "python", inputs.python)
+    _write_string(out, "glibc", inputs.glibc)
+    _write_string(out, "cuda", inputs.cuda)
+    _write_inline(out, "gpus", inputs.gpus)
+    _write_inline(out, "architectures", target.architectures)
+    _write_string(out, "driver", inputs.driver)
+    _write_string(out, "driver-floor", target.driver_floor)
+    _write_lines(out, "requirements", [string(t) for t in sorted(set(inputs.requirements) - pip)])
+    _write_lines(out, "conda-requirements", [string(t) for t in sorted(set(inputs.conda_requirements) - conda)])
+    _write_string(out, "fingerprint", fingerprint(lock.inputs, inputs))
+
+
+_Pins = Mapping[str, Pin]
+"""The pins that make one package of the file, by target."""
+
+
+def _merged(targets: Sequence[LockedTarget]) -> list[_Pins]:
+    """The pins of all targets, those of one package together, in the file's order."""
+    packages: dict[tuple[object, ...], dict[str, Pin]] = {}
+    for target in targets:
+        seen: set[tuple[str, str]] = set()
+        for pin in target.pins:
+            if (pin.kind, pin.name) in seen or pin.kind not in ("conda", "pip"):
+                raise InternalError(f"{target.name} pins the {pin.kind} package {pin.name} more than once, or oddly")
+            seen.add((pin.kind, pin.name))
+            identity = (
+                pin.kind,
+                pin.name,
+                pin.version,
+                pin.index,
+                pin.build,
+                pin.url,
+                pin.git,
+                pin.licence,
+                pin.provides,
+            )
+            packages.setdefault(identity, {})[target.name] = pin
+    # `repr` orders values of different types, such as None and a text.
+    return [packages[identity] for identity in sorted(packages, key=lambda i: (*i[:4], repr(i[4:])))]
+
+
+def _write_package(out: list[str], pins: _Pins, target_count: int) -> None:
+    first = next(iter(pins.values()))
+    out.append(f"\n[[{first.kind}]]\nname = {string(first.name)}\nversion = {string(first.version)}\n")
+    _write_string(out, "build", first.build)
+    _write_string(out, "index", first.index)
+    _write_string(out, "url", first.url)
+    if first.git:
+        fields = [f"url = {string(first.git.url)}", f"commit = {string(first.git.commit)}"]
+        if first.git.subdirectory is not None:
+            fields.append(f"subdirectory = {string(first.git.subdirectory)}")
+        out.append(f"git = {{ {', '.join(fields)} }}\n")
+    _write_string(out, "licence", first.licence)
+    direct = [name for name, pin in pins.items() if pin.direct]
+    if direct:
+        out.append("direct = true\n" if len(direct) == len(pins) else f"direct = {inline_strings(direct)}\n")
+    if len(pins) < target_count:
+        _write_inline(out, "targets", pins)
+    _write_inline(out, "provides", first.provides)
+    _write_lines(out, "dependencies", _dependency_lines(pins))
+    _write_lines(out, "artifacts", _artifact_lines(pins))
+
+
+def _by_value(pins: _Pins, values: Iterable[tuple[str, Iterable[Value]]]) -> dict[Value, list[str] | None]:
+    """Each value with the targets that have it; None where all of the package's targets do."""
+    holders: dict[Value, list[str]] = {}
+    for target, of_target in values:
+        for value in of_target:
+            holders.setdefault(value, []).append(target)
+    return {value: None if len(names) == len(pins) else names for value, names in holders.items()}
+
+
+def _dependency_lines(pins: _Pins) -> list[str]:
+    first = next(iter(pins.values())).dependencies
+    if all(pin.dependencies == first for pin in pins.values()):
+        return [string(text) for text in sorted(set(first))]
+    holders = _by_value(pins, ((target, set(pin.dependencies)) for target, pin in pins.items()))
+    return [
+        string(text) if names is None else f"{{ requires = {string(text)}, targets = {inline_strings(names)} }}"
+        for text, names in sorted(holders.items())
+    ]
+
+
+def _artifact_lines(pins: _Pins) -> list[str]:
+    first = next(iter(pins.values())).artifact
+    if all(pin.artifact == first for pin in pins.values()):
+        return [] if first is None else [_artifact(first, None)]
+    holders = _by_value(pins, ((name, [pin.artifact] if pin.artifact else []) for name, pin in pins.items()))
+    ordered = sorted(holders.items(), key=lambda item: (item[0].file, item[0].sha256, repr(item[0])))
+    return [_artifact(artifact, names) for artifact, names in ordered]
+
+
+def _artifact(artifact: Artifact, targets: Sequence[str] | None) -> str:
+    fields = [f"file = {string(artifact.file)}", f"sha256 = {string(artifact.sha256)}"]
+    if artifact.md5 is not None:
+        fields.append(f"md5 = {string(artifact.md5)}")
+    if artifact.size is not None:
+        fields.append(f"size = {artifact.size}")
+    if targets is not None:
+        fields.append(f"targets = {inline_strings(targets)}")
+    return f"{{ {', '.join(fields)} }}"

@@ -1,0 +1,102 @@
+"""Why a lock is stale: one fixture a cause, `stale/<reason>/spec.toml`, against the lock of `stale/fresh`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from envspec.lock.freshness import (
+    LockDamaged,
+    LockMissing,
+    Reason,
+    RenderedEdited,
+    RenderedExtra,
+    RenderedMissing,
+    RequirementAdded,
+    RequirementRemoved,
+    reasons,
+    rendered_reasons,
+)
+from envspec.lock.inputs import spec_inputs, target_inputs
+from envspec.lock.model import Lock, LockedTarget
+from envspec.spec.model import Spec
+from envspec.spec.parse import load_spec
+
+STALE = Path(__file__).parent / "stale"
+CASES = sorted(folder.name for folder in STALE.iterdir())
+
+
+def locked(spec: Spec) -> Lock:
+    targets = sorted(spec.targets, key=lambda target: target.name)
+    return Lock(
+        spec.name,
+        spec_inputs(spec),
+        tuple(LockedTarget(target.name, target_inputs(spec, target), ()) for target in targets),
+    )
+
+
+FRESH = locked(load_spec(STALE / "fresh" / "spec.toml"))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_cause(case: str) -> None:
+    spec = load_spec(STALE / case / "spec.toml")
+    expected = (STALE / case / "reasons.txt").read_text(encoding="utf-8").splitlines()
+    found = reasons(spec, FRESH)
+    assert [reason.message for reason in found] == expected
+    assert reasons(spec, locked(spec)) == ()
+    if not case.startswith("fresh"):
+        assert case.startswith(found[0].code) or case == "cuda-removed"
+
+
+def every_type(base: type[Reason]) -> set[type[Reason]]:
+    found = {one for child in base.__subclasses__() for one in every_type(child)}
+    return found or {base}
+
+
+def test_every_cause_has_its_code_and_its_fixture() -> None:
+    types = every_type(Reason)
+    codes = [one.code for one in types]
+    assert len(set(codes)) == len(codes)
+    elsewhere = {"lock-missing", "lock-damaged", "rendered-missing", "rendered-edited", "rendered-extra"}
+    assert set(codes) - elsewhere <= set(CASES)
+
+
+def test_two_requirements_of_one_name_are_not_paired() -> None:
+    old = load_spec(STALE / "fresh" / "spec.toml")
+    markers = tuple(f"numpy{version}; python_version {sign} '3.12'" for version, sign in ((">=2", ">"), ("<2", "<=")))
+    text = (STALE / "fresh" / "spec.toml").read_text(encoding="utf-8").replace('"numpy"', ", ".join(map(repr, markers)))
+    from envspec.spec.parse import parse_spec
+
+    new = parse_spec(text, "spec.toml")
+    assert [(type(reason), reason.message) for reason in reasons(new, locked(old))] == [
+        (RequirementRemoved, "numpy was removed"),
+        (RequirementAdded, 'numpy<2; python_version <= "3.12" was added'),
+        (RequirementAdded, 'numpy>=2; python_version > "3.12" was added'),
+    ]
+
+
+def test_rendered_files() -> None:
+    assert rendered_reasons({"a/r": "1", "b/r": "2", "c/r": "3"}, {"b/r": "2", "c/r": "x", "d/r": "4"}) == (
+        RenderedMissing("a/r"),
+        RenderedEdited("c/r"),
+        RenderedExtra("d/r"),
+    )
+
+
+def test_messages_are_one_line() -> None:
+    whole: list[Reason] = [
+        LockMissing(),
+        LockDamaged("the lock is empty"),
+        RenderedMissing("a/r"),
+        RenderedEdited("a/r"),
+        RenderedExtra("a/r"),
+    ]
+    assert [reason.message for reason in whole] == [
+        "there is no lock yet",
+        "the lock is empty",
+        "a/r is missing",
+        "a/r is not what the lock says",
+        "a/r belongs to no target of the lock",
+    ]

@@ -1,0 +1,239 @@
+"""The lock's format: golden text, round trips, and what reading refuses."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import random
+import re
+from pathlib import Path
+
+import pytest
+import tomli
+from hypothesis import given
+from hypothesis import strategies as st
+from lock_samples import artifact, inputs, sample_lock, wheel
+from lock_strategies import locks, texts
+
+from envspec.errors import InternalError, LockError, StorageError
+from envspec.lock.model import Lock, LockedTarget, Pin, SpecInputs
+from envspec.lock.read import load, loads
+from envspec.lock.toml_text import inline_strings, key, string
+from envspec.lock.write import DIGEST_LINE, HEADER, dumps
+
+GOLDEN = Path(__file__).parent / "golden"
+SAMPLE = dumps(sample_lock())
+HEADER_LENGTH = len(HEADER + DIGEST_LINE.format("0" * 64))
+
+
+def sealed(body: str) -> str:
+    """A text with a right digest, however wrong its body is."""
+    return HEADER + DIGEST_LINE.format(hashlib.sha256(body.encode()).hexdigest()) + body
+
+
+def changed(old: str, new: str) -> str:
+    body = SAMPLE[HEADER_LENGTH:]
+    assert old in body
+    return sealed(body.replace(old, new, 1))
+
+
+def one_target(*pins: Pin) -> Lock:
+    return Lock("one", SpecInputs(), (LockedTarget("cpu", inputs(), pins),))
+
+
+def test_golden() -> None:
+    assert (GOLDEN / "sample.lock").read_text(encoding="utf-8") == SAMPLE
+
+
+@given(locks())
+def test_reading_gives_back_what_was_written(lock: Lock) -> None:
+    text = dumps(lock)
+    assert loads(text, "x") == lock
+    assert dumps(loads(text, "x")) == text
+
+
+@given(locks(), st.randoms(use_true_random=False))
+def test_order_does_not_matter(lock: Lock, shuffle: random.Random) -> None:
+    def mixed(values: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(shuffle.sample(values, len(values)))
+
+    def mixed_pin(pin: Pin) -> Pin:
+        return dataclasses.replace(pin, dependencies=mixed(pin.dependencies))
+
+    targets = [
+        dataclasses.replace(
+            target,
+            pins=tuple(mixed_pin(pin) for pin in shuffle.sample(target.pins, len(target.pins))),
+            inputs=dataclasses.replace(target.inputs, requirements=target.inputs.requirements),
+        )
+        for target in lock
+    ]
+    shuffle.shuffle(targets)
+    assert dumps(dataclasses.replace(lock, targets=tuple(targets))) == dumps(lock)
+
+
+@given(texts)
+def test_strings_come_back_and_hide_nothing(text: str) -> None:
+    written = f"{key(text)} = {string(text)}\nmany = {inline_strings([text, text])}\n"
+    if text != "many":
+        assert tomli.loads(written) == {text: text, "many": [text, text]}
+    assert len(written.splitlines()) == 2
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]", written)
+
+
+def test_no_datetimes() -> None:
+    def values(value: object) -> list[object]:
+        if isinstance(value, dict):
+            return [leaf for item in value.values() for leaf in values(item)]
+        if isinstance(value, list):
+            return [leaf for item in value for leaf in values(item)]
+        return [value]
+
+    assert {type(leaf) for leaf in values(tomli.loads(SAMPLE))} <= {str, int, bool}
+
+
+def test_a_bump_in_every_target_is_one_hunk() -> None:
+    def at(version: str) -> list[str]:
+        pins = (wheel("aaa", "1"), wheel("numpy", version), wheel("zzz", "1"))
+        targets = tuple(LockedTarget(f"t{n}", inputs("numpy"), pins) for n in range(6))
+        return dumps(Lock("six", SpecInputs(), targets)).splitlines()
+
+    old, new = at("2.3.1"), at("2.3.2")
+    differing = [number for number, (one, two) in enumerate(zip(old, new, strict=True), 1) if one != two]
+    assert differing[0] == 3, "the digest"
+    assert [old[number - 1].split(" = ")[0] for number in differing[1:]] == ["version", "  { file"]
+    assert differing[-1] - differing[1] <= 5
+
+
+def test_what_differs_between_targets_is_said_in_place() -> None:
+    def numpy(tag: str, *requires: str, direct: bool) -> Pin:
+        return dataclasses.replace(wheel("numpy", "2.3.1", *requires, direct=direct), artifact=artifact(tag))
+
+    pins = {
+        "a": numpy("x.whl", "all", "only-a", direct=True),
+        "b": numpy("y.whl", "all", direct=False),
+        "c": numpy("y.whl", "all", direct=False),
+    }
+    lock = Lock("x", SpecInputs(), tuple(LockedTarget(name, inputs(), (pin,)) for name, pin in pins.items()))
+    text = dumps(lock)
+    assert text.count("[[pip]]") == 1
+    assert '\ndirect = ["a"]\n' in text
+    assert '  { requires = "only-a", targets = ["a"] },\n' in text
+    assert '  "all",\n' in text
+    assert re.search(r'  { file = "y.whl", .* targets = \["b", "c"\] },\n', text)
+    assert loads(text, "x") == lock
+
+
+def test_what_a_file_can_not_hold_is_refused() -> None:
+    for lock in (
+        Lock("none", SpecInputs(), ()),
+        one_target(wheel("numpy", "1"), wheel("numpy", "2")),
+        one_target(wheel("numpy", "1", licence="\ud800")),
+    ):
+        with pytest.raises(InternalError):
+            dumps(lock)
+
+
+@given(st.integers(0, len(SAMPLE.encode()) - 1), st.integers(1, 255))
+def test_a_changed_byte_is_refused(position: int, difference: int) -> None:
+    content = bytearray(SAMPLE.encode())
+    content[position] ^= difference
+    with pytest.raises((LockError, UnicodeDecodeError)):
+        loads(content.decode(), "x")
+
+
+@given(st.integers(0, len(SAMPLE) - 1))
+def test_a_cut_is_refused(length: int) -> None:
+    with pytest.raises(LockError) as caught:
+        loads(SAMPLE[:length], "locks/x/envspec.lock")
+    assert "cut short" in caught.value.message or "empty" in caught.value.message
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "line"),
+    [
+        ("", "empty", 0),
+        (" \n", "empty", 0),
+        (SAMPLE.replace("\n", "\r\n"), "Windows line ends", 0),
+        (SAMPLE.replace("lock-version = 1", "lock-version = 2"), "schema 2", 0),
+        (SAMPLE.replace("[env]", "<<<<<<< HEAD\n[env]"), "merge conflict", 5),
+        (SAMPLE + "\n", "edited by hand", 0),
+        (SAMPLE.replace("Not for editing", "Not for  editing"), "edited by hand", 0),
+    ],
+)
+def test_what_is_not_whole(text: str, message: str, line: int) -> None:
+    with pytest.raises(LockError, match=message) as caught:
+        loads(text, "locks/x/envspec.lock")
+    assert caught.value.hint
+    assert caught.value.place
+    assert caught.value.place.line == line
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('name = "clip"', 'naem = "clip"', r'\[\[pip\]\]: unknown key "naem"'),
+        ('name = "clip"\n', "", r"\[\[pip\]\]: name is missing"),
+        ('name = "clip"', "name = 3", r"name must be a string, not 3"),
+        ('name = "clip"', 'name = "../clip"', r"name must be a package's name"),
+        ("size = 1000", "size = true", r"size must be an integer, not True"),
+        ("direct = true", "direct = false", r"direct is true or a list of targets"),
+        ('targets = ["cpu"]', 'targets = ["gpu"]', r'"gpu" is not one of the targets'),
+        ('targets = ["cpu"]', "targets = []", r"an empty list of targets"),
+        ('name = "sample"', 'name = "Sample"', r"name can't be 'Sample'"),
+        ('index = "pypi"', 'index = "pypi\\n"', r"index must be the name of an index"),
+        ('commit = "0123', 'commit = "v123', r"commit must be a full commit"),
+        ("sha256 = ", "sha512 = ", r'unknown key "sha512"'),
+        ('platform = "linux-64"\n', "", r"platform is missing"),
+        ('[targets."cu128.hopper"]', '[targets."../hopper"]', r'"../hopper" can\'t name a target'),
+        ('name = "sample"', 'name = "../sample"', r"name must be a package's name, not '../sample'"),
+        ("[env.sources]", "[env.source]", r'\[env\]: unknown key "source"'),
+        ("[env]", "[evn]", r'unknown table "evn"'),
+        ('python = "3.12"', "python = 2026-11-01", r"python must be"),
+        ('fingerprint = "sha256:', 'fingerprint = "sha256:0', r"not as envspec writes it"),
+        ("[[pip]]", "[[pip", r"not TOML"),
+        ('index = "pypi"', 'index  =  "pypi"', r"not as envspec writes it"),
+    ],
+)
+def test_a_right_digest_does_not_make_it_right(old: str, new: str, message: str) -> None:
+    text = changed(old, new)
+    with pytest.raises(LockError, match=message) as caught:
+        loads(text, "x")
+    assert caught.value.place
+    if caught.value.place.line:
+        # The line is that of the value, or that of its table's header.
+        line = text.splitlines()[caught.value.place.line - 1]
+        assert line.startswith((caught.value.message.split(": ")[0], new.split(" ")[0]))
+
+
+@given(st.data())
+def test_no_text_breaks_the_reader(data: st.DataObject) -> None:
+    body = SAMPLE[HEADER_LENGTH:]
+    start = data.draw(st.integers(0, len(body)))
+    end = data.draw(st.integers(start, min(len(body), start + 40)))
+    text = sealed(body[:start] + data.draw(texts) + body[end:])
+    try:
+        lock = loads(text, "x")
+    except LockError:
+        return
+    assert dumps(lock) == text
+
+
+def test_files(tmp_path: Path) -> None:
+    path = tmp_path / "envspec.lock"
+    with pytest.raises(LockError, match="there is no lock here"):
+        load(path)
+    with pytest.raises(LockError, match="a folder"):
+        load(tmp_path)
+    path.write_bytes(SAMPLE.encode() + b"\n\xff")
+    with pytest.raises(LockError, match="not UTF-8") as caught:
+        load(path)
+    assert caught.value.place
+    assert caught.value.place.line == SAMPLE.count("\n") + 2
+    path.write_bytes(SAMPLE.encode())
+    assert load(path) == sample_lock()
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    with pytest.raises(StorageError):
+        load(loop)

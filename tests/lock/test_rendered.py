@@ -1,0 +1,116 @@
+"""The files rendered from a lock: golden texts, and their own readers."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import tomli
+from lock_samples import artifact, sample_lock, wheel
+from packaging.pylock import Pylock
+from packaging.requirements import Requirement
+
+from envspec.errors import InternalError
+from envspec.lock.model import Lock, LockedTarget
+from envspec.lock.pylock import pylock_toml
+from envspec.lock.render import is_rendered, rendered_files
+from envspec.lock.requirements import requirements_txt
+
+GOLDEN = Path(__file__).parent / "golden"
+LOCK = sample_lock()
+
+
+def target(name: str) -> LockedTarget:
+    found = LOCK.target(name)
+    assert found
+    return found
+
+
+def urls(locked: LockedTarget) -> dict[tuple[str, str], str]:
+    return {
+        (pin.index, pin.artifact.file): f"https://mirror.example.org/{pin.index}/{pin.artifact.file}"
+        for pin in locked.pins
+        if pin.artifact
+    }
+
+
+@pytest.mark.parametrize("name", [locked.name for locked in LOCK])
+def test_golden_requirements(name: str) -> None:
+    golden = (GOLDEN / f"{name}.requirements.txt").read_text(encoding="utf-8")
+    assert requirements_txt(LOCK, target(name)) == golden
+
+
+@pytest.mark.parametrize("name", [locked.name for locked in LOCK])
+def test_golden_pylock(name: str) -> None:
+    golden = (GOLDEN / f"{name}.pylock.toml").read_text(encoding="utf-8")
+    assert pylock_toml(LOCK, target(name), urls(target(name))) == golden
+
+
+@pytest.mark.parametrize("name", [locked.name for locked in LOCK])
+def test_requirements_hold_every_pip_pin_with_one_hash(name: str) -> None:
+    pins = {pin.name: pin for pin in target(name).pins if pin.kind == "pip"}
+    text = requirements_txt(LOCK, target(name)).replace(" \\\n", " ")
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    found = {}
+    for line in lines:
+        requirement, *hashes = line.split(" --hash=sha256:")
+        parsed = Requirement(" ".join(requirement.split()))
+        pin = pins[parsed.name]
+        found[parsed.name] = parsed
+        assert [digest.strip() for digest in hashes] == ([pin.artifact.sha256] if pin.artifact else [])
+        assert parsed.url or str(parsed.specifier) == f"=={pin.version}"
+    assert found.keys() == pins.keys()
+
+
+def test_an_index_of_the_spec_is_named_with_how_to_give_it() -> None:
+    pin = dataclasses.replace(wheel("acme", "1"), index="internal")
+    locked = dataclasses.replace(target("cu126-volta"), pins=(pin,))
+    text = requirements_txt(LOCK, locked)
+    assert "uv pip sync --index=internal=URL --index-strategy=unsafe-best-match requirements.txt" in text
+    assert '--extra-index-url="URL of internal" -r requirements.txt' in text
+    assert '# From the index "internal".\nacme==1' in text
+
+
+@pytest.mark.parametrize("name", [locked.name for locked in LOCK])
+def test_pylock_is_one(name: str) -> None:
+    locked = target(name)
+    pylock = Pylock.from_dict(tomli.loads(pylock_toml(LOCK, locked, urls(locked))))
+    assert [package.name for package in pylock.packages] == [pin.name for pin in locked.pins if pin.kind == "pip"]
+    for package in pylock.packages:
+        pin = locked.pin(package.name, "pip")
+        assert pin
+        assert package.version is None if pin.git else str(package.version) == pin.version
+
+
+def test_pylock_of_a_source_archive() -> None:
+    url = "https://files.example.org/a-1.tar.gz"
+    pin = dataclasses.replace(wheel("a", "1"), artifact=artifact("a-1.tar.gz", None), url=url, index="url")
+    locked = dataclasses.replace(target("cpu"), pins=(pin,))
+    (package,) = Pylock.from_dict(tomli.loads(pylock_toml(LOCK, locked, {}))).packages
+    assert package.archive
+    assert package.archive.url == url
+    assert package.version is None
+
+
+def test_pylock_without_packages() -> None:
+    locked = dataclasses.replace(target("cpu"), pins=())
+    assert Pylock.from_dict(tomli.loads(pylock_toml(LOCK, locked, {}))).packages == []
+
+
+def test_pylock_wants_every_url() -> None:
+    with pytest.raises(InternalError, match="deepspeed"):
+        pylock_toml(LOCK, target("cpu"), {})
+
+
+def test_rendered_files() -> None:
+    files = rendered_files(LOCK)
+    assert sorted(files) == [f"{locked.name}/requirements.txt" for locked in LOCK]
+    assert all(is_rendered(text) for text in files.values())
+    assert not is_rendered("torch==2.9.1\n")
+
+
+def test_a_target_of_conda_packages_alone_has_no_requirements() -> None:
+    pins = tuple(pin for pin in target("cpu").pins if pin.kind == "conda")
+    lock = Lock("x", LOCK.inputs, (dataclasses.replace(target("cpu"), pins=pins),))
+    assert rendered_files(lock) == {}

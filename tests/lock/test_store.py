@@ -1,0 +1,399 @@
+"""The lock on disk: all or nothing, whatever happens, and nothing of the user's is touched."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from lock_samples import sample_lock
+from lock_writer import new_lock, old_lock
+
+from envspec.errors import InputError, InternalError, LockError, StorageError
+from envspec.lock.model import Lock
+from envspec.lock.render import rendered_files
+from envspec.lock.store import LockFolder
+from envspec.lock.transaction import COMMIT
+from envspec.lock.write import dumps
+
+WRITER = Path(__file__).with_name("lock_writer.py")
+ROOT = Path(__file__).parents[2]
+NOTES = {"README.md": "mine\n", "cpu/notes.txt": "mine too\n", "old/requirements.txt": "torch\n"}
+"""Files of the user's own. `old` is no target, and its requirements.txt is not envspec's."""
+
+
+def files_of(lock: Lock) -> dict[str, str]:
+    return {"envspec.lock": dumps(lock), **rendered_files(lock)}
+
+
+def on_disk(folder: Path) -> dict[str, str]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8")
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(WRITER.parent)))}
+    return subprocess.Popen(
+        [sys.executable, "-B", str(WRITER), *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LockFolder:
+    """A folder with the old lock and files of the user's."""
+    folder = LockFolder(tmp_path / "locks", "sample")
+    folder.write(old_lock())
+    for path, text in NOTES.items():
+        target = folder.folder / path
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+    return folder
+
+
+OLD = {**files_of(old_lock()), **NOTES}
+NEW = {**files_of(new_lock()), **NOTES}
+
+
+def test_write_and_read(tmp_path: Path) -> None:
+    store = LockFolder(tmp_path / "locks", "sample")
+    assert store.read() is None
+    with pytest.raises(LockError, match="there is no lock here"):
+        store.load()
+    assert store.write(old_lock())
+    assert store.read() == store.load() == old_lock()
+    assert store.rendered(old_lock()) == rendered_files(old_lock())
+    assert on_disk(store.folder) == files_of(old_lock())
+    assert not store.write(old_lock()), "nothing had to change"
+
+
+def test_a_new_lock_replaces_only_what_is_ours(store: LockFolder) -> None:
+    untouched = store.folder / "cu128.hopper" / "requirements.txt"
+    before = untouched.stat()
+    folder = store.folder.stat()
+    assert store.write(new_lock())
+    assert on_disk(store.folder) == NEW
+    assert untouched.stat().st_ino == before.st_ino
+    assert untouched.stat().st_mtime_ns == before.st_mtime_ns
+    assert store.folder.stat().st_ino == folder.st_ino
+
+
+def test_the_folder_of_a_target_that_is_gone_goes(tmp_path: Path) -> None:
+    store = LockFolder(tmp_path, "sample")
+    store.write(old_lock())
+    store.write(new_lock())
+    assert not (store.folder / "cpu").exists()
+
+
+def test_rendered_files_that_someone_changed_are_put_right(store: LockFolder) -> None:
+    edited, gone = store.folder / "cpu/requirements.txt", store.folder / "cu126-volta/requirements.txt"
+    edited.write_bytes(b"torch\n\xff")
+    gone.unlink()
+    extra = store.folder / "stale/requirements.txt"
+    extra.parent.mkdir()
+    extra.write_text(rendered_files(old_lock())["cpu/requirements.txt"], encoding="utf-8")
+    found = store.rendered(old_lock())
+    assert found["cpu/requirements.txt"] == "torch\n\ufffd"
+    assert sorted(found) == ["cpu/requirements.txt", "cu128.hopper/requirements.txt", "stale/requirements.txt"]
+    assert store.write(old_lock())
+    assert on_disk(store.folder) == OLD
+    assert not extra.parent.exists()
+
+
+def test_a_damaged_lock_is_refused_and_can_be_replaced(store: LockFolder) -> None:
+    store.path.write_text("torch", encoding="utf-8")
+    for read in (store.read, store.load):
+        with pytest.raises(LockError, match="edited by hand or cut short"):
+            read()
+    store.write(old_lock())
+    assert store.read() == old_lock()
+
+
+@pytest.mark.parametrize("name", ["..", "../x", "/x", "a/b", "", "a\0b", "A", ".hidden", "a\n", "a b"])
+def test_a_name_stays_in_the_folder(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match="can't name a lock"):
+        LockFolder(tmp_path, name)
+
+
+def test_what_could_not_be_read_back_is_not_written(store: LockFolder) -> None:
+    first, *others = old_lock().targets
+    escaping = dataclasses.replace(old_lock(), targets=(dataclasses.replace(first, name="../x"), *others))
+    for lock in (escaping, dataclasses.replace(old_lock(), name="other")):
+        with pytest.raises(InternalError):
+            store.write(lock)
+    assert on_disk(store.folder) == OLD
+
+
+def test_symlinked_folders(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "locks").symlink_to("real")
+    store = LockFolder(tmp_path / "locks", "sample")
+    store.write(old_lock())
+    assert on_disk(tmp_path / "real" / "sample") == files_of(old_lock())
+
+
+def test_a_file_in_the_way(store: LockFolder) -> None:
+    in_the_way = store.folder / "cpu-new"
+    in_the_way.write_text("mine", encoding="utf-8")
+    with pytest.raises(StorageError, match="cpu-new") as caught:
+        store.write(new_lock())
+    assert caught.value.exit_code == 3
+    assert on_disk(store.folder) == {**OLD, "cpu-new": "mine"}
+    (store.folder / "envspec.lock").unlink()
+    in_the_way.unlink()
+    (store.folder / "cpu-new" / "requirements.txt").mkdir(parents=True)
+    with pytest.raises(StorageError, match=r"requirements\.txt"):
+        store.write(new_lock())
+    assert store.read() is None
+    assert not [path for path in store.folder.iterdir() if path.name.startswith(".envspec")]
+
+
+def test_a_failure_half_way_through_the_commit_is_undone(store: LockFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Path.replace
+
+    def replace(self: Path, target: Path) -> Path:
+        if target == store.path and self.name == "next":
+            raise KeyboardInterrupt
+        return real(self, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    with pytest.raises(KeyboardInterrupt):
+        store.write(new_lock())
+    assert on_disk(store.folder) == OLD
+    assert not (store.folder / "cpu-new").exists()
+
+
+@pytest.mark.parametrize(
+    "journal",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"files": ["../../x"], "removed": []}',
+        '{"files": [], "removed": ["/etc/passwd"]}',
+        '{"files": 1}',
+    ],
+)
+def test_a_journal_that_someone_planted(store: LockFolder, journal: str) -> None:
+    commit = store.folder / COMMIT
+    commit.mkdir()
+    (commit / "journal.json").write_text(journal, encoding="utf-8")
+    for use in (store.read, store.load, lambda: store.rendered(old_lock()), lambda: store.write(new_lock())):
+        with pytest.raises(StorageError, match="journal"):
+            use()
+    shutil.rmtree(commit)
+    assert on_disk(store.folder) == OLD
+
+
+# Faults at every single change of the filesystem, in real processes.
+
+
+def strike(process: subprocess.Popen[str], kind: str, number: int, folder: Path) -> str:
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write(f"{kind} {number} {folder}\n")
+    process.stdin.flush()
+    return process.stdout.readline().strip()
+
+
+@pytest.fixture
+def faults() -> Iterator[Callable[[str, int, Path], str]]:
+    with start("fault") as process:
+        yield lambda kind, number, folder: strike(process, kind, number, folder)
+        process.communicate()
+
+
+def every_fault(
+    store: LockFolder, tmp_path: Path, kind: str, faults: Callable[[str, int, Path], str]
+) -> Iterator[tuple[LockFolder, str]]:
+    """A copy of the folder for each point at which a write can be struck, struck there, and how that ended."""
+    for number in range(1, 200):
+        copy = LockFolder(tmp_path / f"{kind}{number}", "sample")
+        shutil.copytree(store.folder, copy.folder)
+        outcome = faults(kind, number, copy.folder)
+        if outcome == "done":
+            assert on_disk(copy.folder) == NEW
+            # The folders of two new files, staging, a journal, a commit, the renames: fewer points prove nothing.
+            assert number > 20
+            return
+        yield copy, outcome
+        shutil.rmtree(copy.folder)
+    pytest.fail("the write never came to its end")
+
+
+def test_kill_at_every_point(store: LockFolder, tmp_path: Path, faults: Callable[[str, int, Path], str]) -> None:
+    states = []
+    for struck, outcome in every_fault(store, tmp_path, "kill", faults):
+        assert outcome == "killed"
+        lock = struck.read()
+        assert lock in (old_lock(), new_lock())
+        states.append(lock == new_lock())
+        assert lock
+        assert struck.rendered(lock) == rendered_files(lock), "what is read is whole"
+        with struck.exclusive():
+            assert on_disk(struck.folder) == (NEW if states[-1] else OLD), "the next run heals"
+        struck.write(new_lock())
+        assert on_disk(struck.folder) == NEW
+    assert states == sorted(states), "old up to one point, new from there"
+    assert set(states) == {False, True}
+
+
+def test_no_space_at_every_point(store: LockFolder, tmp_path: Path, faults: Callable[[str, int, Path], str]) -> None:
+    failed = 0
+    for struck, outcome in every_fault(store, tmp_path, "fail", faults):
+        if outcome == "failed":
+            failed += 1
+            assert on_disk(struck.folder) == OLD, "the old files are whole, and nothing else is left"
+            assert struck.read() == old_lock()
+            continue
+        # Some steps can be done otherwise (a copy for a link), or be left to the next run (the end of the tidying).
+        assert outcome == "survived"
+        assert struck.read() == new_lock()
+        with struck.exclusive():
+            assert on_disk(struck.folder) == NEW
+    assert failed > 20
+
+
+def test_a_limit_on_the_size_of_files(store: LockFolder) -> None:
+    process = start("limit", str(store.folder), "2000")
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert "File too large" in json.loads(errors)["message"]
+    assert on_disk(store.folder) == OLD
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A filesystem of its own with 64 KiB, which `mount -o remount` can make read-only."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("mounting a small filesystem takes root")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_full_disk(small_disk: Path) -> None:
+    store = LockFolder(small_disk, "sample")
+    store.write(old_lock())
+    (small_disk / "filler").write_bytes(bytes(1))
+    with (small_disk / "filler").open("ab", buffering=0) as filler:
+        try:
+            while True:
+                filler.write(bytes(4096))
+        except OSError:
+            pass
+    with pytest.raises(StorageError, match="No space left") as caught:
+        store.write(new_lock())
+    assert caught.value.hint
+    assert "nothing was changed" in caught.value.hint
+    assert on_disk(store.folder) == files_of(old_lock())
+    (small_disk / "filler").unlink()
+    store.write(new_lock())
+    assert on_disk(store.folder) == files_of(new_lock())
+
+
+def test_a_read_only_filesystem(small_disk: Path) -> None:
+    store = LockFolder(small_disk, "sample")
+    store.write(old_lock())
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+    assert store.read() == old_lock()
+    assert store.rendered(old_lock()) == rendered_files(old_lock())
+    assert not store.write(old_lock()), "nothing to do needs no writing"
+    for locks, lock in ((store, new_lock()), (LockFolder(small_disk, "other"), None)):
+        with pytest.raises(StorageError, match="Read-only") as caught:
+            locks.write(lock or dataclasses.replace(sample_lock(), name="other"))
+        assert caught.value.hint
+        assert "--locks-dir" in caught.value.hint
+    assert on_disk(store.folder) == files_of(old_lock())
+
+
+def test_a_folder_without_the_right_to_write(tmp_path: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may write everywhere")
+    store = LockFolder(tmp_path, "sample")
+    store.write(old_lock())
+    store.folder.chmod(0o555)
+    try:
+        with pytest.raises(StorageError, match="Permission denied"):
+            store.write(new_lock())
+        assert store.read() == old_lock()
+    finally:
+        store.folder.chmod(0o755)
+
+
+# Two at once.
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout
+    return process.stdout.readline().strip()
+
+
+def go(process: subprocess.Popen[str]) -> None:
+    assert process.stdin
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+@pytest.mark.parametrize("how", ["folder", "file"])
+@pytest.mark.parametrize("there", [True, False])
+def test_two_writers(tmp_path: Path, how: str, there: bool) -> None:
+    store = LockFolder(tmp_path, "sample")
+    if there:
+        store.write(old_lock())
+    with start("hold", str(store.folder), how) as first, start("hold", str(store.folder), how) as second:
+        # Either may be the first to get in.
+        starts = [line(first)]
+        assert starts == ["in"] or line(second) == "in"
+        leader, other = (first, second) if starts == ["in"] else (second, first)
+        if leader is first:
+            assert line(second) == "waiting"
+        assert store.read() == (old_lock() if there else None), "reading needs no lock"
+        go(leader)
+        assert line(leader) == "out"
+        assert line(other) == "in"
+        assert store.read() == new_lock()
+        go(other)
+        assert line(other) == "out"
+        for process in (first, second):
+            _, errors = process.communicate(timeout=60)
+            assert (process.returncode, errors) == (0, "")
+    assert on_disk(store.folder) == files_of(new_lock())
+
+
+@pytest.mark.parametrize("how", ["folder", "file"])
+def test_a_killed_writer_holds_nobody_up(store: LockFolder, how: str) -> None:
+    with start("hold", str(store.folder), how) as first:
+        assert line(first) == "in"
+        first.kill()
+        first.communicate()
+    with start("hold", str(store.folder), how) as second:
+        assert line(second) == "in"
+        go(second)
+        assert line(second) == "out"
+        second.communicate()
+    assert on_disk(store.folder) == NEW
+
+
+def test_an_empty_folder_does_not_stay(tmp_path: Path) -> None:
+    store = LockFolder(tmp_path / "locks", "sample")
+    with store.exclusive():
+        assert store.folder.is_dir()
+        with store.exclusive():
+            pass
+    assert not store.folder.exists()

@@ -1,0 +1,145 @@
+"""The independent judgement of a target's pins."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from lock_samples import LINUX, conda, inputs, sample_lock, wheel
+from packaging.tags import Tag
+
+from envspec.errors import InputError
+from envspec.lock.environment import marker_environment
+from envspec.lock.model import GitSource, LockedTarget, Pin
+from envspec.lock.tags import wheel_tags
+from envspec.lock.verify import violations
+
+
+def judged(*pins: Pin, roots: tuple[str, ...] = ("a",), platform: str = "linux-64", glibc: str = "2.28") -> list[str]:
+    values = dataclasses.replace(inputs(*roots), platform=platform, glibc=glibc if "linux" in platform else None)
+    return list(violations(LockedTarget("t", values, pins)))
+
+
+def test_the_sample_is_right() -> None:
+    for target in sample_lock():
+        assert violations(target) == ()
+
+
+@pytest.mark.parametrize(
+    ("asked", "pinned", "right"),
+    [
+        ("a==2.9.1", "2.9.1+cu126", True),
+        ("a==2.9.1+cu126", "2.9.1+cu126", True),
+        ("a==2.9.1+cu128", "2.9.1+cu126", False),
+        ("a>=2", "2.0rc1", False),
+        ("a>=1", "2.0rc1", True),
+        ("a", "2.0.dev3", True),
+        ("a~=2.3", "3.0", False),
+        ("a!=2.*", "2.5", False),
+        ("A.B_c>1", "2", True),
+    ],
+)
+def test_versions(asked: str, pinned: str, right: bool) -> None:
+    name = "a-b-c" if asked.startswith("A") else "a"
+    found = judged(wheel(name, pinned), roots=(asked,))
+    assert found == ([] if right else [f"the spec needs {asked}, and a is {pinned}"])
+
+
+def test_a_requirement_of_a_pin() -> None:
+    assert judged(wheel("a", "1", "b>=2"), wheel("b", "1")) == ["a needs b>=2, and b is 1"]
+    assert judged(wheel("a", "1", "b>=2")) == ["a needs b>=2, and nothing in t provides it"]
+    assert judged(wheel("a", "1", 'b>=2; sys_platform == "win32"')) == []
+
+
+def test_roots_can_be_given() -> None:
+    target = LockedTarget("t", inputs("a"), (wheel("a", "1"), wheel("b", "1")))
+    assert violations(target) == ("b is pinned, and nothing asks for it",)
+    assert violations(target, ["a", "b"]) == ()
+
+
+def test_conda_answers_pip() -> None:
+    numpy = conda("numpy", "2.3.1", provides=("numpy",))
+    assert judged(wheel("a", "1", "numpy>=2"), numpy) == []
+    assert judged(wheel("a", "1", "numpy>=3"), numpy) == ["a needs numpy>=3, and numpy is 2.3.1"]
+    assert judged(wheel("a", "1", "numpy>=3"), dataclasses.replace(numpy, version="2024a_1")) == []
+
+
+def git_pin(url: str) -> Pin:
+    return Pin("pip", "a", "1", "git", None, git=GitSource(url, "0" * 40))
+
+
+@pytest.mark.parametrize(
+    ("asked", "pinned", "right"),
+    [
+        ("https://git.example.org/x/a.git@v1", "https://git.example.org/x/a", True),
+        ("ssh://git@git.example.org/x/a@main#subdirectory=b", "https://git.example.org/x/a.git", True),
+        ("https://user:secret@git.example.org/x/a", "https://git.example.org/x/a", True),
+        ("https://git.example.org/x/b", "https://git.example.org/x/a", False),
+    ],
+)
+def test_git(asked: str, pinned: str, right: bool) -> None:
+    assert (judged(git_pin(pinned), roots=(f"a @ git+{asked}",)) == []) == right
+
+
+def test_direct_urls() -> None:
+    url = "https://files.example.org/a-1-py3-none-any.whl"
+    pin = dataclasses.replace(wheel("a", "1"), url=url, index="url")
+    assert judged(pin, roots=(f"a @ {url}#sha256=12",)) == []
+    assert len(judged(pin, roots=(f"a @ {url}x",))) == 1
+    assert len(judged(wheel("a", "1"), roots=(f"a @ {url}",))) == 1
+
+
+@pytest.mark.parametrize(
+    ("tag", "platform", "glibc", "right"),
+    [
+        ("py3-none-any", "osx-arm64", "2.28", True),
+        ("py2.py3-none-any", "win-64", "2.28", True),
+        (f"cp312-cp312-{LINUX}", "linux-64", "2.28", True),
+        (f"cp312-cp312-{LINUX}", "linux-64", "2.17", False),
+        (f"cp312-cp312-{LINUX}", "linux-aarch64", "2.28", False),
+        ("cp311-cp311-manylinux2014_x86_64", "linux-64", "2.28", False),
+        ("cp38-abi3-manylinux1_x86_64", "linux-64", "2.17", True),
+        ("cp313-abi3-manylinux1_x86_64", "linux-64", "2.17", False),
+        ("cp312-cp312t-manylinux2014_x86_64", "linux-64", "2.28", False),
+        ("cp312-cp312-musllinux_1_2_x86_64", "linux-64", "2.28", False),
+        ("cp312-cp312-linux_x86_64", "linux-64", "2.28", True),
+        ("cp312-cp312-manylinux_2_17_aarch64.manylinux2014_aarch64", "linux-aarch64", "2.17", True),
+        ("cp312-cp312-macosx_11_0_arm64", "osx-arm64", "", True),
+        ("cp312-cp312-macosx_10_13_universal2", "osx-arm64", "", True),
+        ("cp312-cp312-macosx_10_13_x86_64", "osx-arm64", "", False),
+        ("cp312-cp312-win_amd64", "win-64", "", True),
+        ("cp312-cp312-win_arm64", "win-64", "", False),
+    ],
+)
+def test_wheel_tags(tag: str, platform: str, glibc: str, right: bool) -> None:
+    found = judged(wheel("a", "1", tag=tag), platform=platform, glibc=glibc)
+    assert (found == []) == right
+    assert right or "doesn't run on t" in found[0]
+
+
+def test_tags_do_not_depend_on_this_interpreter() -> None:
+    tags = wheel_tags("linux-64", "3.10", "2.17")
+    assert Tag("cp310", "cp310", "manylinux_2_17_x86_64") in tags
+    assert {tag.abi for tag in tags} == {"cp310", "abi3", "none"}
+    assert {tag.interpreter for tag in tags if tag.abi == "cp310"} == {"cp310"}
+
+
+def test_file_names() -> None:
+    wrong = dataclasses.replace(wheel("a", "1"), version="2")
+    assert judged(wrong) == ["a-1-py3-none-any.whl is not a 2"]
+    other = dataclasses.replace(wheel("b", "1"), name="a")
+    assert judged(other) == ["b-1-py3-none-any.whl is not a 1"]
+    odd = dataclasses.replace(wheel("a", "1"), artifact=dataclasses.replace(wheel("a", "1").artifact, file="a.exe"))  # type: ignore[type-var]
+    assert judged(odd) == ["a.exe is no wheel's and no sdist's name"]
+
+
+def test_marker_environment() -> None:
+    assert marker_environment("linux-aarch64", "3.12")["platform_machine"] == "aarch64"
+    assert marker_environment("win-64", "3.10")["python_full_version"] == "3.10.0"
+    from packaging.markers import default_environment
+
+    assert marker_environment("linux-64", "3.12").keys() == default_environment().keys()
+    with pytest.raises(InputError, match="solaris"):
+        marker_environment("solaris", "3.12")
+    with pytest.raises(InputError, match="solaris"):
+        wheel_tags("solaris", "3.12", None)
