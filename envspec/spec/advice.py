@@ -1,0 +1,107 @@
+"""Hints for what people get wrong in ways we know. Each function takes the bad value and gives a hint, or None."""
+
+from __future__ import annotations
+
+import re
+
+from envspec.spec.messages import redact
+
+
+def slug(text: str) -> str:
+    """Gives the name nearest to `text` that may stand in a path: lower case, digits, single `-`, `_` and `.` inside."""
+    return re.sub(r"\.{2,}", ".", re.sub(r"[^a-z0-9._-]+", "-", text.lower())).strip("-._")[:100].strip("-._")
+
+
+def name(value: str) -> str | None:
+    better = slug(redact(value))
+    return f"it becomes a folder's name; use {better!r}" if better else "it becomes a folder's name"
+
+
+def target_name(value: str) -> str | None:
+    return "the lock itself has this name; choose another" if value == "envspec.lock" else name(value)
+
+
+def python(value: str) -> str | None:
+    found = re.match(r"(3\.\d+)\.", value)
+    if found:
+        return f"write {found[1]!r}: which patch release is used doesn't change a lock"
+    if re.match(r"[<>=~!]", value):
+        return "write one version, such as '3.12', not a range: a lock is made for one Python"
+    return "for example: 3.12"
+
+
+def cuda(value: str) -> str | None:
+    found = re.fullmatch(r"(\d{1,2}\.\d{1,2})\.\d+", value)
+    if found:
+        return f"write {found[1]!r}: wheels are built for a CUDA minor version"
+    found = re.fullmatch(r"cu(\d{2})(\d)", value)
+    if found:
+        return f"write '{found[1]}.{found[2]}'"
+    if value in ("", "cpu", "none"):
+        return "leave the key out for a CPU target"
+    return None
+
+
+def platform(value: str) -> str | None:
+    known = {
+        "linux": "linux-64",
+        "linux-x86_64": "linux-64",
+        "linux/amd64": "linux-64",
+        "x86_64": "linux-64",
+        "linux-arm64": "linux-aarch64",
+        "linux/arm64": "linux-aarch64",
+        "aarch64": "linux-aarch64",
+        "macos": "osx-arm64",
+        "darwin": "osx-arm64",
+        "windows": "win-64",
+    }
+    return f"conda's name for it is {known[value.lower()]!r}" if value.lower() in known else None
+
+
+def exclude_newer(value: str) -> str | None:
+    return "write a date (2026-11-01) or a time (2026-11-01T12:00:00Z); it's read as UTC"
+
+
+def index_name(value: str) -> str | None:
+    if value in ("pypi", "git", "url") or value.startswith("pytorch"):
+        return "envspec uses this name itself; mirrors of PyPI or the PyTorch index belong in the user's configuration"
+    better = slug(redact(value))
+    return f"use {better!r}" if better else None
+
+
+def index_url(value: str) -> str | None:
+    if "@" in value:
+        return (
+            "leave the credentials out: give them by netrc, the keyring, or UV_INDEX_<NAME>_USERNAME and "
+            "UV_INDEX_<NAME>_PASSWORD"
+        )
+    if "?" in value or "#" in value:
+        return "leave out everything from '?' or '#' on"
+    if value.startswith(("/", ".", "~")):
+        return "write a folder as file:///absolute/path"
+    return None
+
+
+def channel(value: str) -> str | None:
+    if "@" in value or "/t/" in value:
+        return "leave the credentials out: conda tools read them from their own login or netrc"
+    return None
+
+
+def user(value: str) -> str | None:
+    if value == "root":
+        return "the image runs as a user without rights; leave the key out for 'dev'"
+    return None
+
+
+def image(value: str) -> str | None:
+    if "://" in value:
+        return "leave out the scheme: write registry.example.org/name:tag"
+    if value != value.lower():
+        return "an image's name is lower case"
+    return None
+
+
+def apt(value: str) -> str | None:
+    found = re.fullmatch(r"([a-z0-9+.-]+)=[a-z0-9+.:~-]+", value)
+    return f"leave the version out: {found[1]!r}" if found else None

@@ -1,0 +1,72 @@
+"""A document whose structure has been checked: what of it can be judged further, and every problem found so far."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from envspec.errors import Place, SpecError, SpecErrors
+from envspec.spec.document import Document
+from envspec.spec.locate import Path
+from envspec.spec.structure import violations
+
+
+class Checked:
+    """Gives only the sound parts of a document, so that one mistake is told once and hides no other.
+
+    It gathers problems, and `raise_problems` raises them all.
+    """
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self._problems: list[SpecError] = []
+        found = violations(document.data)
+        self._unusable = frozenset(violation.path for violation in found if violation.unusable)
+        for violation in found:
+            self.problem(violation.path, violation.message, violation.hint, at_key=violation.at_key)
+
+    def sound(self, *path: str | int) -> bool:
+        """Tells whether nothing at `path` or above it is unusable. What is under it may be."""
+        return not any(path[:length] in self._unusable for length in range(1, len(path) + 1))
+
+    def sound_throughout(self, *path: str | int) -> bool:
+        """Tells whether nothing at, above or under `path` is unusable."""
+        return self.sound(*path) and not any(bad[: len(path)] == path for bad in self._unusable)
+
+    def given(self, *path: str | int) -> bool:
+        """Tells whether the user wrote something at `path`, sound or not."""
+        return path in self.document.positions
+
+    def value(self, *path: str | int) -> Any:
+        """Gives the value at `path`, None where there is none or it's unusable."""
+        value: Any = self.document.data
+        if not (self.given(*path) and self.sound(*path)):
+            return None
+        for part in path:
+            value = value[part]
+        return value
+
+    def children(self, *path: str | int) -> list[tuple[Path, Any]]:
+        """Gives the sound keys of a table, or elements of an array, each with its path."""
+        value = self.value(*path)
+        if value is None:
+            return []
+        pairs = value.items() if isinstance(value, dict) else enumerate(value)
+        return [((*path, key), child) for key, child in pairs if self.sound(*path, key)]
+
+    def place(self, *path: str | int, at_key: bool = False) -> Place:
+        return self.document.place(path, at_key=at_key)
+
+    def problem(self, path: Path, message: str, hint: str | None = None, *, at_key: bool = False) -> None:
+        self._problems.append(SpecError(message, hint=hint, place=self.place(*path, at_key=at_key)))
+
+    def raise_problems(self) -> None:
+        """Raises what was found: nothing, one SpecError, or SpecErrors in the file's order."""
+        in_order = sorted(self._problems, key=_line_and_column)
+        if len(in_order) == 1:
+            raise in_order[0]
+        if in_order:
+            raise SpecErrors(in_order)
+
+
+def _line_and_column(error: SpecError) -> tuple[int, int]:
+    return (error.place.line, error.place.column) if error.place else (0, 0)

@@ -1,0 +1,250 @@
+"""Where every key and value of a TOML text stands. TOML parsers give values without places; people need both.
+
+The scanner trusts that the text has already parsed, so it only has to find borders, not to judge.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import tomli
+
+Path = tuple[str | int, ...]
+"""From the document's root to a value: a table's keys and an array's indexes."""
+
+
+MAX_DEPTH = 50
+"""How deep a document may be nested. A spec needs six levels; far more would exhaust Python's stack."""
+
+
+class TooDeep(Exception):
+    """A document is nested deeper than `MAX_DEPTH`; `offset` is where."""
+
+    def __init__(self, offset: int) -> None:
+        self.offset = offset
+        super().__init__(f"nested too deeply at offset {offset}")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A line and a column, both from 1; columns count characters."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a key begins, and where its value does.
+
+    An element of an array has no key: both are the value's. A table made by a header has its value at the `[`; one that
+    only a longer header or a dotted key implies has its value where that header or dotted key begins.
+    """
+
+    key: Mark
+    value: Mark
+
+
+@dataclass(frozen=True)
+class Duplicate:
+    """A key or table given twice, and where."""
+
+    path: Path
+    first: Mark
+    second: Mark
+
+
+_BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
+_SPACE = re.compile(r"[ \t]*")
+_STRING = re.compile(
+    r'"""(?:[^"\\]|\\[\s\S]|"{1,2}(?!"))*"{3,5}'
+    r"|'''[\s\S]*?'{3,5}"
+    r'|"(?:[^"\\]|\\.)*"'
+    r"|'[^']*'"
+)
+_PLAIN = re.compile(r"\d{4}-\d\d-\d\d \d\d:[0-9:.]+(?:[Zz]|[+-]\d\d:\d\d)?|[^\s,\]}#]+")
+_KEY = re.compile(r"[A-Za-z0-9_-]+|" + _STRING.pattern)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One finding: offsets into the text. `stated` is false for a table that is only implied."""
+
+    path: Path
+    key: int
+    value: int
+    stated: bool = True
+
+
+class _Scanner:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.offset = 0
+        self.elements: dict[Path, int] = {}
+
+    def skip(self, pattern: re.Pattern[str]) -> str:
+        found = pattern.match(self.text, self.offset)
+        if found is None:
+            raise ValueError(f"not TOML at offset {self.offset}")
+        self.offset = found.end()
+        return found.group()
+
+    def peek(self) -> str:
+        return self.text[self.offset : self.offset + 1]
+
+    def document(self) -> Iterator[_Entry]:
+        table: Path = ()
+        while True:
+            self.skip(_BLANK)
+            if not self.peek():
+                return
+            if self.peek() == "[":
+                header = list(self.header())
+                yield from header
+                table = header[-1].path
+            else:
+                yield from self.pair(table)
+
+    def header(self) -> Iterator[_Entry]:
+        start = self.offset
+        array = self.text.startswith("[[", start)
+        self.offset += 2 if array else 1
+        parts = self.dotted()
+        self.offset += 2 if array else 1
+        path: Path = ()
+        for name, offset in parts[:-1]:
+            path += (name,)
+            yield _Entry(path, offset, start, stated=False)
+            if path in self.elements:
+                path += (self.elements[path],)
+        name, offset = parts[-1]
+        path += (name,)
+        yield _Entry(path, offset, start, stated=not array)
+        if array:
+            self.elements[path] = self.elements.get(path, -1) + 1
+            yield _Entry((*path, self.elements[path]), start, start)
+
+    def dotted(self) -> list[tuple[str, int]]:
+        """Gives the parts of a key, each with its offset."""
+        parts: list[tuple[str, int]] = []
+        while len(parts) < MAX_DEPTH:
+            self.skip(_SPACE)
+            start = self.offset
+            raw = self.skip(_KEY)
+            parts.append((_unquoted(raw) if raw[0] in "\"'" else raw, start))
+            self.skip(_SPACE)
+            if self.peek() != ".":
+                return parts
+            self.offset += 1
+        raise TooDeep(self.offset)
+
+    def pair(self, table: Path) -> Iterator[_Entry]:
+        parts = self.dotted()
+        self.offset += 1
+        self.skip(_SPACE)
+        path = table
+        for name, offset in parts[:-1]:
+            path += (name,)
+            yield _Entry(path, offset, parts[0][1], stated=False)
+        name, offset = parts[-1]
+        yield from self.value((*path, name), offset)
+
+    def value(self, path: Path, key: int) -> Iterator[_Entry]:
+        if len(path) > MAX_DEPTH:
+            raise TooDeep(self.offset)
+        yield _Entry(path, key, self.offset)
+        first = self.peek()
+        if first == "[":
+            yield from self.array(path)
+        elif first == "{":
+            yield from self.inline_table(path)
+        else:
+            self.skip(_STRING if first in ("'", '"') else _PLAIN)
+
+    def array(self, path: Path) -> Iterator[_Entry]:
+        for index, _ in enumerate(self.separated("]")):
+            yield from self.value((*path, index), self.offset)
+
+    def inline_table(self, path: Path) -> Iterator[_Entry]:
+        for _ in self.separated("}"):
+            yield from self.pair(path)
+
+    def separated(self, closing: str) -> Iterator[None]:
+        """Stops at each element between the bracket here and its `closing` one, which it passes."""
+        while True:
+            self.offset += 1
+            self.skip(_BLANK)
+            if self.peek() == closing:
+                break
+            yield
+            self.skip(_BLANK)
+            if self.peek() == closing:
+                break
+        self.offset += 1
+
+
+def _unquoted(raw: str) -> str:
+    return str(tomli.loads(f"key = {raw}")["key"])
+
+
+class _Lines:
+    def __init__(self, text: str) -> None:
+        self.starts = [0] + [found.end() for found in re.finditer("\n", text)]
+
+    def mark(self, offset: int) -> Mark:
+        line = bisect_right(self.starts, offset)
+        return Mark(line, offset - self.starts[line - 1] + 1)
+
+
+def locate(text: str) -> Mapping[Path, Position]:
+    """Gives the position of everything in `text`, a TOML document that has already parsed.
+
+    Every path that a TOML parser sees is a key of the answer, implied tables and the root, `()`, too. Where several
+    headers mention a table, its own header counts, otherwise the first. Raises ValueError on what isn't TOML, and
+    TooDeep.
+    """
+    lines = _Lines(text)
+    found: dict[Path, _Entry] = {(): _Entry((), 0, 0)}
+    for entry in _Scanner(text).document():
+        if entry.stated or entry.path not in found:
+            found[entry.path] = entry
+    return {path: Position(lines.mark(entry.key), lines.mark(entry.value)) for path, entry in found.items()}
+
+
+def mark_at(text: str, offset: int) -> Mark:
+    """Gives the line and column of the character at `offset`."""
+    return _Lines(text).mark(offset)
+
+
+def first_duplicate(text: str) -> Duplicate | None:
+    """Finds the first key or table of `text` that is given twice; a TOML parser says only where it stopped.
+
+    `text` may be broken after that point. None if there is no such key.
+    """
+    stated: dict[Path, int] = {}
+    try:
+        for entry in _Scanner(text).document():
+            if not entry.stated:
+                continue
+            if entry.path in stated:
+                lines = _Lines(text)
+                return Duplicate(entry.path, lines.mark(stated[entry.path]), lines.mark(entry.key))
+            stated[entry.path] = entry.key
+    except (ValueError, TooDeep):
+        pass
+    return None
+
+
+def too_deep(text: str) -> Mark | None:
+    """Finds where `text` is nested deeper than `MAX_DEPTH`, None if it isn't. It may be broken after that point."""
+    try:
+        for _ in _Scanner(text).document():
+            pass
+    except TooDeep as error:
+        return mark_at(text, error.offset)
+    except ValueError:
+        pass
+    return None

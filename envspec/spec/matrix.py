@@ -1,0 +1,145 @@
+"""`[matrix]`: the product of platforms, CUDA versions and lists of GPUs, less what is excluded, with names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from envspec.spec.advice import slug
+
+MAX_COMBINATIONS = 1000
+"""The largest matrix. Each combination is locked by itself, so a larger one is a mistake."""
+
+Capability = Callable[[str], "str | None"]
+"""From a GPU's name to its compute capability ("9.0"), None for one that isn't known."""
+
+
+def no_facts(gpu: str) -> None:
+    """A `Capability` that knows no GPU: their names then stand in the targets' names."""
+    return None
+
+
+@dataclass(frozen=True)
+class Exclude:
+    """One entry of `exclude`. A field that is None (or empty, for `gpus`) matches everything; a `cuda` of "cpu" matches
+    the CPU."""
+
+    platform: str | None = None
+    cuda: str | None = None
+    gpus: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """The axes as the user wrote them. In `cudas`, "cpu" and "" both mean a CPU target."""
+
+    platforms: tuple[str, ...]
+    cudas: tuple[str, ...] = ("cpu",)
+    gpus: tuple[tuple[str, ...], ...] = ()
+    excludes: tuple[Exclude, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """An upper bound of the number of combinations, without making them."""
+        return len(self.platforms) * len(self.cudas) * max(1, len(self.gpus))
+
+
+@dataclass(frozen=True)
+class Combination:
+    """One target to be. The indexes tell which element of each axis it came from; `gpus_index` is None without GPUs."""
+
+    platform: str
+    cuda: str | None
+    gpus: tuple[str, ...]
+    platform_index: int
+    cuda_index: int
+    gpus_index: int | None
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """What a matrix means. `unmatched` has the indexes of the excludes that match no combination."""
+
+    combinations: tuple[Combination, ...]
+    unmatched: tuple[int, ...]
+
+
+def expand(matrix: Matrix) -> Expansion:
+    """Expands a matrix, in the order platform, CUDA, GPUs.
+
+    The CPU has no GPUs, so it gives one combination a platform. An exclude holds for the combinations that match all
+    its keys. Without `gpus` it removes them; with `gpus` it removes those GPUs from them, and a combination only when
+    none of its GPUs is left: `{ gpus = ["H200"] }` makes `["H100", "H200"]` a target for the H100. Case doesn't count
+    in GPU names. Each exclude is matched against the whole product, so their order doesn't matter.
+    """
+    everything = tuple(_product(matrix))
+    unmatched = tuple(
+        index for index, exclude in enumerate(matrix.excludes) if not any(_matches(exclude, one) for one in everything)
+    )
+    left = (_without(one, matrix.excludes) for one in everything)
+    return Expansion(tuple(one for one in left if one is not None), unmatched)
+
+
+def _product(matrix: Matrix) -> list[Combination]:
+    found = []
+    for (platform_index, platform), (cuda_index, cuda) in product(enumerate(matrix.platforms), enumerate(matrix.cudas)):
+        if is_cpu(cuda) or not matrix.gpus:
+            found.append(Combination(platform, None if is_cpu(cuda) else cuda, (), platform_index, cuda_index, None))
+            continue
+        for gpus_index, gpus in enumerate(matrix.gpus):
+            found.append(Combination(platform, cuda, gpus, platform_index, cuda_index, gpus_index))
+    return found
+
+
+def is_cpu(cuda: str) -> bool:
+    """Tells whether an element of the CUDA axis means the CPU."""
+    return cuda in ("", "cpu")
+
+
+def _matches(exclude: Exclude, one: Combination) -> bool:
+    cuda = one.cuda or "cpu"
+    return (
+        exclude.platform in (None, one.platform)
+        and (exclude.cuda is None or (exclude.cuda or "cpu") == cuda)
+        and (not exclude.gpus or any(_listed(gpu, exclude.gpus) for gpu in one.gpus))
+    )
+
+
+def _listed(gpu: str, gpus: Sequence[str]) -> bool:
+    return gpu.casefold() in {other.casefold() for other in gpus}
+
+
+def _without(one: Combination, excludes: Sequence[Exclude]) -> Combination | None:
+    matching = [exclude for exclude in excludes if _matches(exclude, one)]
+    if any(not exclude.gpus for exclude in matching):
+        return None
+    gone = [gpu for exclude in matching for gpu in exclude.gpus]
+    gpus = tuple(gpu for gpu in one.gpus if not _listed(gpu, gone))
+    if one.gpus and not gpus:
+        return None
+    return Combination(one.platform, one.cuda, gpus, one.platform_index, one.cuda_index, one.gpus_index)
+
+
+def target_name(one: Combination, capability: Capability, *, with_platform: bool) -> str:
+    """Names a combination: `cpu`, `cu128`, `cu128-sm90`, `cu128-sm80-sm90`; `with_platform` adds `-linux-aarch64`.
+
+    Architectures stand in order of capability, each once; a GPU that `capability` doesn't know gives its own name.
+    """
+    parts = ["cu" + one.cuda.replace(".", "") if one.cuda else "cpu"]
+    parts += sorted({_architecture(gpu, capability) for gpu in one.gpus}, key=_order)
+    return "-".join([*parts, one.platform] if with_platform else parts)
+
+
+def _architecture(gpu: str, capability: Capability) -> str:
+    known = capability(gpu)
+    if known is not None:
+        return "sm" + known.replace(".", "")
+    written = re.fullmatch(r"sm_?([0-9]{2,3})", gpu.casefold())
+    return f"sm{written[1]}" if written else slug(gpu) or "gpu"
+
+
+def _order(architecture: str) -> tuple[int, str]:
+    found = re.fullmatch("sm([0-9]+)", architecture)
+    return (int(found[1]), "") if found else (10_000, architecture)

@@ -1,0 +1,122 @@
+"""What a spec says, as frozen values. Nothing here reads files; `envspec.spec.parse` makes these from TOML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from envspec.errors import Place
+
+_EMPTY: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Located:
+    """A requirement or match spec as the user wrote it (normalised), and where it stands."""
+
+    text: str
+    place: Place
+
+
+@dataclass(frozen=True)
+class PipTable:
+    """`[pip]`. `indexes` maps a name to its URL; `sources` maps a package (normalised name) to an index's name."""
+
+    dependencies: tuple[Located, ...] = ()
+    allow_source: frozenset[str] = frozenset()
+    indexes: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
+    sources: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
+
+
+@dataclass(frozen=True)
+class CondaTable:
+    """`[conda]`: channels in order of priority, and match specs."""
+
+    channels: tuple[str, ...] = ()
+    dependencies: tuple[Located, ...] = ()
+
+
+@dataclass(frozen=True)
+class Target:
+    """One environment to lock: a platform, perhaps a CUDA version and GPUs, and its own additions.
+
+    `pip` and `conda` are the target's own dependencies, without the spec's; `Spec.pip_dependencies` joins them.
+    """
+
+    name: str
+    platform: str
+    cuda: str | None = None
+    gpus: tuple[str, ...] = ()
+    driver: str | None = None
+    glibc: str = "2.28"
+    pip: tuple[Located, ...] = ()
+    conda: tuple[Located, ...] = ()
+    place: Place = field(default=Place(""), compare=False)
+    places: Mapping[str, Place] = field(default_factory=dict, compare=False)
+    """Where each key of the target stands (`platform`, `cuda`, `gpus`, `driver`, `glibc`), for later findings."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """`[image]`: what recipes put around the environment."""
+
+    base: str = "debian:bookworm-slim"
+    services: tuple[str, ...] = ()
+    user: str = "dev"
+    env: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
+    apt: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What a site expects of one figure, and how far a run may be off, as ReFrame's references.
+
+    `low` and `high` are shares of `value`: -0.05 allows 5 % less, 0.1 allows 10 % more; None leaves that side open.
+    """
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    unit: str = ""
+
+
+_NO_REFERENCES: Mapping[str, Reference] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Smoke:
+    """`[smoke]`: the training check's workload and length; `references` maps a figure's name to what is expected."""
+
+    workload: str = "basic"
+    steps: int = 50
+    references: Mapping[str, Reference] = field(default_factory=lambda: _NO_REFERENCES)
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One spec file, whole. `targets` is never empty and holds the matrix already expanded."""
+
+    path: str
+    name: str
+    python: str
+    targets: tuple[Target, ...]
+    description: str = ""
+    exclude_newer: str | None = None
+    """RFC 3339 in UTC (`2026-11-01T00:00:00Z`), or None."""
+    pip: PipTable = PipTable()
+    conda: CondaTable = CondaTable()
+    image: Image = Image()
+    smoke: Smoke = Smoke()
+    places: Mapping[str, Place] = field(default_factory=dict, compare=False)
+
+    def pip_dependencies(self, target: Target) -> tuple[Located, ...]:
+        """The pip requirements of a target: the spec's, then the target's own."""
+        return self.pip.dependencies + target.pip
+
+    def conda_dependencies(self, target: Target) -> tuple[Located, ...]:
+        """The match specs of a target: the spec's, then the target's own."""
+        return self.conda.dependencies + target.conda
+
+    def target(self, name: str) -> Target | None:
+        return next((t for t in self.targets if t.name == name), None)

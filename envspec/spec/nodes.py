@@ -1,0 +1,116 @@
+"""The kinds of value that the spec's format is described with. `envspec.spec.schema` holds the description itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+CONTROL = r"\u0000-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069"
+"""A regular expression's class of what no text may hold: control characters and changes of reading direction."""
+
+CONTROL_BUT_LINES = r"\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069"
+"""The same, with tab and newline allowed."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A string.
+
+    says        what a good value is, for messages ("a CUDA version X.Y")
+    pattern     a regular expression for the whole string, in the syntax that Python and ECMA 262 share
+    choices     the only values allowed
+    multiline   newlines and tabs are allowed; other control characters never are
+    date        a TOML date or date-time is allowed too
+    secret      never quoted in a message: it may hold a password
+    advice      from a bad value to a hint, or None
+    """
+
+    doc: str
+    example: str
+    says: str = "text"
+    pattern: str | None = None
+    choices: tuple[str, ...] = ()
+    max_length: int | None = None
+    multiline: bool = False
+    date: bool = False
+    secret: bool = False
+    default: str | None = None
+    advice: Callable[[str], str | None] | None = None
+
+    @property
+    def forbidden(self) -> str:
+        """The class of the characters that no such string may hold, whatever its pattern says."""
+        return CONTROL_BUT_LINES if self.multiline else CONTROL
+
+    @property
+    def expression(self) -> str:
+        """The regular expression that the whole string matches."""
+        return f"[^{self.forbidden}]*" if self.pattern is None else self.pattern
+
+    def allows(self, value: str) -> bool:
+        """Tells whether `value` is such a string."""
+        if self.choices:
+            return value in self.choices
+        if self.max_length is not None and len(value) > self.max_length:
+            return False
+        return re.search(f"[{self.forbidden}]", value) is None and re.fullmatch(self.expression, value) is not None
+
+
+@dataclass(frozen=True)
+class Integer:
+    """A whole number from `minimum` to `maximum`, both included."""
+
+    doc: str
+    example: int
+    minimum: int
+    maximum: int
+    default: int | None = None
+
+
+@dataclass(frozen=True)
+class Number:
+    """A finite number, whole or not, from `minimum` to `maximum` where they're given."""
+
+    doc: str
+    example: float
+    minimum: float | None = None
+    maximum: float | None = None
+
+
+@dataclass(frozen=True)
+class Array:
+    """An array of `items`. `unique` refuses equal elements."""
+
+    doc: str
+    items: Node
+    example: tuple[Any, ...]
+    min_items: int = 0
+    unique: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with known keys. At least one of `any_of` must be there; so must every key of `required`."""
+
+    doc: str
+    keys: Mapping[str, Node]
+    required: tuple[str, ...] = ()
+    any_of: tuple[str, ...] = ()
+    missing: str | None = None
+    """The hint for a table that holds none of `any_of`."""
+    not_empty: bool = False
+
+
+@dataclass(frozen=True)
+class Names:
+    """A table whose keys are the user's own names, each of the form `names`, and whose values are all alike."""
+
+    doc: str
+    names: Text
+    values: Node
+    not_empty: bool = False
+
+
+Node: TypeAlias = Text | Integer | Number | Array | Table | Names

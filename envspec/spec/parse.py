@@ -1,0 +1,169 @@
+"""From a spec's text to a `Spec`, or to every error in it, each with file, line and column."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from types import MappingProxyType
+from typing import Any
+
+from envspec.errors import Place
+from envspec.spec.advice import slug
+from envspec.spec.checked import Checked
+from envspec.spec.dependencies import conda_dependencies, pip_dependencies
+from envspec.spec.document import decode, parse_toml, read_bytes
+from envspec.spec.matrix import Capability, no_facts
+from envspec.spec.messages import dotted, nearest, show
+from envspec.spec.model import CondaTable, Image, PipTable, Reference, Smoke, Spec
+from envspec.spec.schema import ENV_NAME
+from envspec.spec.targets import targets
+from envspec.spec.values import BadValue, utc_time
+
+
+def load_spec(path: str | os.PathLike[str], *, capability: Capability = no_facts) -> Spec:
+    """Reads and parses the spec at `path`; errors name the file by `path` as given.
+
+    Raises SpecError as `parse_spec` does, also for a missing file, a folder, a file that isn't UTF-8 or is larger than
+    1 MiB (of which no more is read); StorageError where the file can't be read.
+    """
+    file = os.fspath(path)
+    return parse_spec(decode(read_bytes(file), file), file, capability=capability)
+
+
+def parse_spec(text: str, path: str, *, capability: Capability = no_facts) -> Spec:
+    """Parses a spec's text. Pure: `path` only names the file in errors, and the environment where `[env]` has no name.
+
+    `capability` gives a GPU's compute capability, for the names of the matrix's targets.
+
+    Raises SpecError for one problem and SpecErrors for several: all that can be told from the text. Raises ToolError
+    where the spec has conda dependencies and py-rattler isn't installed.
+    """
+    checked = Checked(parse_toml(text, path))
+    spec = Spec(
+        path=path,
+        name=_name(checked),
+        python=checked.value("env", "python") or "",
+        targets=targets(checked, capability),
+        description=checked.value("env", "description") or "",
+        exclude_newer=_exclude_newer(checked),
+        pip=_pip(checked),
+        conda=_conda(checked),
+        image=_image(checked),
+        smoke=_smoke(checked),
+        places=_places(checked),
+    )
+    _check_dependencies(checked)
+    checked.raise_problems()
+    return spec
+
+
+def _name(checked: Checked) -> str:
+    if checked.given("env", "name"):
+        return checked.value("env", "name") or ""
+    stem = pathlib.PurePath(checked.document.file).stem
+    if checked.given("env") and not ENV_NAME.allows(stem):
+        hint = f'add for example: name = "{slug(stem) or ENV_NAME.example}"'
+        checked.problem(("env",), f"[env] has no name, and the file's name {show(stem)} can't be one", hint)
+    return stem
+
+
+def _exclude_newer(checked: Checked) -> str | None:
+    path = ("env", "exclude-newer")
+    value = checked.value(*path)
+    if value is None:
+        return None
+    try:
+        return utc_time(value)
+    except BadValue as error:
+        checked.problem(path, f"{dotted(path)}: {show(value)} {error.reason}", error.hint)
+        return None
+
+
+def _pip(checked: Checked) -> PipTable:
+    dependencies = pip_dependencies(checked, "pip", "dependencies")
+    allowed = checked.children("pip", "allow-source")
+    if not allowed and not checked.given("pip", "indexes") and not checked.given("pip", "sources"):
+        return PipTable(dependencies)
+    from packaging.utils import canonicalize_name
+
+    return PipTable(
+        dependencies,
+        allow_source=frozenset(canonicalize_name(name) for _, name in allowed),
+        indexes=_frozen({path[-1]: url for path, url in checked.children("pip", "indexes")}),
+        sources=_sources(checked),
+    )
+
+
+def _sources(checked: Checked) -> MappingProxyType[str, str]:
+    from packaging.utils import canonicalize_name
+
+    known = [str(path[-1]) for path in checked.document.positions if len(path) == 3 and path[:2] == ("pip", "indexes")]
+    sources: dict[str, str] = {}
+    for path, index in checked.children("pip", "sources"):
+        name = canonicalize_name(str(path[-1]))
+        if index not in known:
+            meant = nearest(index, known)
+            hint = f"did you mean {meant!r}?" if meant else 'add it: indexes = { NAME = "https://…" }'
+            checked.problem(path, f"{dotted(path)}: there is no index {show(index)} in pip.indexes", hint)
+        if name in sources:
+            checked.problem(path, f"pip.sources names {name} twice", "take one of them out", at_key=True)
+        sources[name] = index
+    return _frozen(sources)
+
+
+def _conda(checked: Checked) -> CondaTable:
+    channels = tuple(channel for _, channel in checked.children("conda", "channels"))
+    return CondaTable(channels, conda_dependencies(checked, "conda", "dependencies"))
+
+
+def _image(checked: Checked) -> Image:
+    return Image(
+        base=checked.value("image", "base") or Image.base,
+        services=tuple(service for _, service in checked.children("image", "services")),
+        user=checked.value("image", "user") or Image.user,
+        env=_frozen({path[-1]: value for path, value in checked.children("image", "env")}),
+        apt=tuple(package for _, package in checked.children("image", "apt")),
+    )
+
+
+def _smoke(checked: Checked) -> Smoke:
+    references = {path[-1]: _reference(checked, *path) for path, _ in checked.children("smoke", "references")}
+    return Smoke(
+        workload=checked.value("smoke", "workload") or Smoke.workload,
+        steps=checked.value("smoke", "steps") or Smoke.steps,
+        references=_frozen(references),
+    )
+
+
+def _reference(checked: Checked, *path: str | int) -> Reference:
+    value, low, high = (checked.value(*path, key) for key in ("value", "low", "high"))
+    return Reference(
+        value=float(value or 0),
+        low=None if low is None else float(low),
+        high=None if high is None else float(high),
+        unit=checked.value(*path, "unit") or "",
+    )
+
+
+def _frozen(mapping: dict[Any, Any]) -> MappingProxyType[Any, Any]:
+    return MappingProxyType(mapping)
+
+
+def _check_dependencies(checked: Checked) -> None:
+    arrays = [path for path in checked.document.positions if path[-1:] == ("dependencies",)]
+    filled = [path for path in arrays if checked.given(*path, 0) or not checked.sound(*path)]
+    if not filled:
+        hint = 'add for example:\n  [pip]\n  dependencies = ["torch==2.9.*"]'
+        checked.problem((), "the spec has no dependency: nothing to lock", hint)
+    conda = [path for path in filled if path[-2:-1] == ("conda",)]
+    if conda and not checked.given("conda", "channels", 0) and checked.sound("conda", "channels"):
+        hint = 'add to [conda], for example: channels = ["conda-forge"]'
+        checked.problem(conda[0], f"{dotted(conda[0])} needs a channel to come from", hint, at_key=True)
+
+
+def _places(checked: Checked) -> dict[str, Place]:
+    found: dict[str, Place] = {}
+    for path in checked.document.positions:
+        if path and all(isinstance(part, str) for part in path):
+            found.setdefault(".".join(map(str, path)), checked.place(*path))
+    return found

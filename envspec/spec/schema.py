@@ -1,0 +1,373 @@
+"""The spec's format, told once: `FORMAT`. The parser's structural checks (`envspec.spec.structure`) and the JSON Schema
+that editors read are both made from it. What no schema can say (does this requirement parse?) is in
+`envspec.spec.values`.
+
+`python -m envspec.spec.schema` prints the JSON Schema; the shipped `spec.schema.json` is that output.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from envspec.spec import advice
+from envspec.spec.json_schema import schema_of
+from envspec.spec.model import Image, Smoke, Target
+from envspec.spec.nodes import CONTROL, Array, Integer, Names, Number, Table, Text
+
+PYTHONS = tuple(f"3.{minor}" for minor in range(8, 16))
+PLATFORMS = ("linux-64", "linux-aarch64", "osx-64", "osx-arm64", "win-64")
+SERVICES = ("jupyter", "ssh", "code-server")
+WORKLOADS = ("basic", "multimodal", "llm", "deit", "dynamic")
+
+# Starts with a letter or digit, has no "..", and no dot at its end, so that it's always a safe name of one folder.
+_NAME = r"[a-z0-9][a-z0-9_-]*(?:\.[a-z0-9_-]+)*"
+_NAME_SAYS = "a name of lower-case letters, digits, '.', '_' and '-', starting with a letter or digit, up to 100 long"
+_VERSION = r"(?:0|[1-9][0-9]?)\.(?:0|[1-9][0-9]?)"
+# PEP 508's names.
+_PACKAGE = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
+_DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_TIME = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})?"
+# The host has no user part, so no URL with credentials matches; the path is printable ASCII without '?' and '#'.
+_URL_PATH = r"/[!-\"$->@-~]*"
+_URL = rf"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{{1,5}})?(?:{_URL_PATH})?|file://{_URL_PATH}"
+# The reference grammar of the `distribution` project: [host[:port]/]path[:tag][@digest].
+_HOST_PART = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_IMAGE_PART = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_IMAGE = (
+    rf"(?:(?:{_HOST_PART}(?:\.{_HOST_PART})*|\[[0-9A-Fa-f:]+\])(?::[0-9]+)?/)?"
+    rf"{_IMAGE_PART}(?:/{_IMAGE_PART})*"
+    r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?"
+    r"(?:@[A-Za-z][A-Za-z0-9]*(?:[+._-][A-Za-z][A-Za-z0-9]*)*:[0-9A-Fa-f]{32,})?"
+)
+
+MINIMAL_TARGET = 'add one, for example:\n  [targets.cpu]\n  platform = "linux-64"'
+
+_REQUIREMENT = Text(
+    doc="A requirement in the form of PEP 508.",
+    example="torch==2.9.*",
+    says="a requirement",
+    pattern=rf"[^{CONTROL}]*[^\s{CONTROL}][^{CONTROL}]*",
+)
+_MATCH_SPEC = Text(
+    doc="A conda match spec: name, version, build.",
+    example="ffmpeg 7.*",
+    says="a match spec",
+    pattern=rf"[^{CONTROL}]*[^\s{CONTROL}][^{CONTROL}]*",
+)
+_PIP_DEPENDENCIES = Array(
+    doc="What pip installs: PEP 508 requirements.",
+    items=_REQUIREMENT,
+    example=("torch==2.9.*", "torchvision", "transformers>=4.57,<5"),
+)
+_CONDA_DEPENDENCIES = Array(
+    doc="What comes from conda's channels: match specs.",
+    items=_MATCH_SPEC,
+    example=("ffmpeg 7.*", "openssh"),
+)
+_PACKAGE_NAME = Text(doc="A package's name.", example="deepspeed", says="a package's name", pattern=_PACKAGE)
+_PLATFORM = Text(
+    doc="The platform, by conda's name for it.",
+    example="linux-64",
+    choices=PLATFORMS,
+    advice=advice.platform,
+)
+_CUDA = Text(
+    doc="The CUDA version of the builds to lock. Left out: a CPU target.",
+    example="12.8",
+    says="a CUDA version X.Y",
+    pattern=_VERSION,
+    advice=advice.cuda,
+)
+_CUDA_OR_CPU = Text(
+    doc="A CUDA version, or 'cpu' for targets without CUDA.",
+    example="12.8",
+    says="a CUDA version X.Y or 'cpu'",
+    pattern=rf"(?:cpu)?|{_VERSION}",
+    advice=advice.cuda,
+)
+_GPU = Text(
+    doc="A GPU: a product ('H100'), an architecture ('hopper') or a compute capability ('sm_90').",
+    example="H100",
+    says="a GPU's name",
+    pattern=rf"[^\s{CONTROL}](?:[^{CONTROL}]*[^\s{CONTROL}])?",
+    max_length=100,
+)
+_GPUS = Array(doc="The GPUs that the target is for.", items=_GPU, example=("H100", "H200"), min_items=1, unique=True)
+
+ENV_NAME = Text(
+    doc="The environment's name, also the folder of its locks. The file's name without .toml if left out.",
+    example="mm-v2.9",
+    says=_NAME_SAYS,
+    pattern=_NAME,
+    max_length=100,
+    advice=advice.name,
+)
+TARGET_NAME = Text(
+    doc="The target's name, also the folder of its lock.",
+    example="cu128-hopper",
+    says=_NAME_SAYS,
+    # A folder of this name would take the lock's place.
+    pattern=rf"(?!envspec\.lock$){_NAME}",
+    max_length=100,
+    advice=advice.target_name,
+)
+
+_ENV = Table(
+    doc="The environment as a whole.",
+    required=("python",),
+    keys={
+        "name": ENV_NAME,
+        "description": Text(
+            doc="What the environment is for.",
+            example="Text, image and video training on PyTorch 2.9",
+            multiline=True,
+        ),
+        "python": Text(
+            doc="The Python version, X.Y.",
+            example="3.12",
+            says="a Python version",
+            choices=PYTHONS,
+            advice=advice.python,
+        ),
+        "exclude-newer": Text(
+            doc="Nothing published at or after this time is used: an RFC 3339 date or time, always read as UTC.",
+            example="2026-11-01",
+            says="an RFC 3339 date or time",
+            pattern=rf"{_DATE}(?:[Tt ]{_TIME})?",
+            date=True,
+            advice=advice.exclude_newer,
+        ),
+    },
+)
+
+_PIP = Table(
+    doc="What comes from Python package indexes.",
+    keys={
+        "dependencies": _PIP_DEPENDENCIES,
+        "allow-source": Array(
+            doc="Packages that may be built from source, which runs their code; everything else must be a wheel.",
+            items=_PACKAGE_NAME,
+            example=("deepspeed",),
+        ),
+        "indexes": Names(
+            doc="Further indexes, each with a name.",
+            names=Text(
+                doc="The index's name.",
+                example="internal",
+                says="a free name of lower-case letters, digits, '.', '_' and '-'",
+                pattern=rf"(?!(?:pypi|git|url)$|pytorch){_NAME}",
+                max_length=100,
+                advice=advice.index_name,
+            ),
+            values=Text(
+                doc="Where its simple index is. Without credentials: netrc, the keyring or uv's variables give those.",
+                example="https://packages.example.org/simple",
+                says="an http, https or file URL without credentials",
+                pattern=_URL,
+                secret=True,
+                advice=advice.index_url,
+            ),
+        ),
+        "sources": Names(
+            doc="Packages that come from one of the named indexes alone, and from nowhere else.",
+            names=_PACKAGE_NAME,
+            values=Text(doc="The name of an index.", example="internal"),
+        ),
+    },
+)
+
+_CONDA = Table(
+    doc="What comes from conda's channels.",
+    keys={
+        "channels": Array(
+            doc="The channels, the most important one first.",
+            items=Text(
+                doc="A channel's name.",
+                example="conda-forge",
+                says="a channel's name, or its http, https or file URL without credentials",
+                # "/t/TOKEN/" in a channel's URL is conda's way of giving credentials.
+                pattern=rf"(?!.*/t/)(?:[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9._-]+)*|{_URL})",
+                advice=advice.channel,
+            ),
+            example=("conda-forge",),
+            unique=True,
+        ),
+        "dependencies": _CONDA_DEPENDENCIES,
+    },
+)
+
+_TARGETS = Names(
+    doc="One environment to lock for each platform, CUDA version and kind of GPU.",
+    not_empty=True,
+    names=TARGET_NAME,
+    values=Table(
+        doc="A target.",
+        required=("platform",),
+        keys={
+            "platform": _PLATFORM,
+            "cuda": _CUDA,
+            "gpus": _GPUS,
+            "driver": Text(
+                doc="The NVIDIA driver on the machines; checked against what the CUDA version needs.",
+                example="550.54.15",
+                says="a driver version like 550.54.15",
+                pattern=r"[0-9]{1,4}(?:\.[0-9]{1,4}){1,2}",
+            ),
+            "glibc": Text(
+                doc="The oldest glibc that the target must run on.",
+                example="2.28",
+                says="a glibc version 2.X",
+                pattern=r"2\.(?:0|[1-9][0-9]?)",
+                default=Target.glibc,
+            ),
+            "pip": Table(doc="Added for this target only.", keys={"dependencies": _PIP_DEPENDENCIES}),
+            "conda": Table(doc="Added for this target only.", keys={"dependencies": _CONDA_DEPENDENCIES}),
+        },
+    ),
+)
+
+_MATRIX = Table(
+    doc="Shorthand: every combination becomes a target, named like cu128-sm90.",
+    required=("platform",),
+    keys={
+        "platform": Array(doc="The platforms.", items=_PLATFORM, example=("linux-64",), min_items=1, unique=True),
+        "cuda": Array(doc="The CUDA versions.", items=_CUDA_OR_CPU, example=("12.6", "12.8"), min_items=1, unique=True),
+        "gpus": Array(
+            doc="Lists of GPUs; each list becomes targets of its own.",
+            items=_GPUS,
+            example=(("A100",), ("H100", "H200")),
+            min_items=1,
+            unique=True,
+        ),
+        "exclude": Array(
+            doc="Combinations to leave out: what matches all keys of an entry. With gpus, only those GPUs go.",
+            items=Table(
+                doc="What to leave out.",
+                not_empty=True,
+                keys={"platform": _PLATFORM, "cuda": _CUDA_OR_CPU, "gpus": _GPUS},
+            ),
+            example=({"cuda": "12.6", "gpus": ["H200"]},),
+        ),
+    },
+)
+
+_IMAGE_TABLE = Table(
+    doc="What the recipes put around the environment.",
+    keys={
+        "base": Text(
+            doc="The base image.",
+            example="debian:bookworm-slim",
+            says="an image reference [host/]name[:tag][@digest]",
+            pattern=_IMAGE,
+            max_length=512,
+            default=Image.base,
+            advice=advice.image,
+        ),
+        "services": Array(
+            doc="Services that the image can start.",
+            items=Text(doc="A service.", example="jupyter", choices=SERVICES),
+            example=("jupyter", "ssh"),
+            unique=True,
+        ),
+        "user": Text(
+            doc="The user that the image runs as.",
+            example="dev",
+            says="a user's name other than root: lower-case letters, digits, '_' and '-', up to 32 long",
+            pattern=r"(?!root$)[a-z_][a-z0-9_-]{0,31}",
+            default=Image.user,
+            advice=advice.user,
+        ),
+        "env": Names(
+            doc="Environment variables of the image.",
+            names=Text(
+                doc="The variable's name.",
+                example="HF_HOME",
+                says="a variable's name of letters, digits and '_'",
+                pattern="[A-Za-z_][A-Za-z0-9_]*",
+            ),
+            values=Text(doc="Its value.", example="/workspace/.cache/hf", secret=True),
+        ),
+        "apt": Array(
+            doc="Debian packages to install.",
+            items=Text(
+                doc="A Debian package.",
+                example="libgl1",
+                says="a Debian package's name",
+                pattern="[a-z0-9][a-z0-9+.-]*",
+                advice=advice.apt,
+            ),
+            example=("libgl1",),
+            unique=True,
+        ),
+    },
+)
+
+_SMOKE = Table(
+    doc="The training check.",
+    keys={
+        "workload": Text(doc="What is trained.", example="multimodal", choices=WORKLOADS, default=Smoke.workload),
+        "steps": Integer(doc="How many steps.", example=50, minimum=1, maximum=100_000, default=Smoke.steps),
+        "references": Names(
+            doc="Figures that the site expects; a run is compared with them.",
+            names=Text(
+                doc="The figure's name.",
+                example="samples_per_s",
+                says="a figure's name of letters, digits, '.', '_', ':', '/' and '-'",
+                pattern="[A-Za-z0-9][A-Za-z0-9._:/-]*",
+                max_length=100,
+            ),
+            values=Table(
+                doc="What is expected of one figure.",
+                required=("value",),
+                keys={
+                    "value": Number(doc="The expected value.", example=740.0),
+                    "low": Number(
+                        doc="How far below it may be, as a share of it.", example=-0.05, minimum=-1, maximum=0
+                    ),
+                    "high": Number(doc="How far above it may be, as a share of it.", example=0.1, minimum=0),
+                    "unit": Text(doc="The unit.", example="TFLOP/s"),
+                },
+            ),
+        ),
+    },
+)
+
+FORMAT = Table(
+    doc="A training environment, for envspec to lock.",
+    required=("env",),
+    any_of=("targets", "matrix"),
+    missing=MINIMAL_TARGET,
+    keys={
+        "env": _ENV,
+        "pip": _PIP,
+        "conda": _CONDA,
+        "targets": _TARGETS,
+        "matrix": _MATRIX,
+        "image": _IMAGE_TABLE,
+        "smoke": _SMOKE,
+    },
+)
+"""The whole format, from the document's root."""
+
+
+def json_schema() -> dict[str, Any]:
+    """Gives `FORMAT` as a JSON Schema, draft 2020-12. TOML's dates count as the strings they're written as."""
+    head = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "urn:envspec:spec",
+        "title": "envspec",
+    }
+    return head | schema_of(FORMAT)
+
+
+def rendered_json_schema() -> str:
+    """Gives the text of the shipped `spec.schema.json`."""
+    import json
+
+    return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    import sys
+
+    sys.stdout.write(rendered_json_schema())

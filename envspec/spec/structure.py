@@ -1,0 +1,198 @@
+"""Checks a TOML document against the format: unknown and missing keys, types, patterns, choices, limits.
+
+It refuses what the JSON Schema refuses, and nothing else (the tests hold the two together).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from envspec.spec.locate import Path
+from envspec.spec.messages import dotted, kind, nearest, redact, show, table_name, toml, within
+from envspec.spec.nodes import Array, Integer, Names, Node, Number, Table, Text
+from envspec.spec.schema import FORMAT
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One thing that is wrong, at `path`.
+
+    at_key    the key is wrong, not its value
+    unusable  nothing at or under `path` can be judged any further; not so for a table that only lacks a key
+    """
+
+    path: Path
+    message: str
+    hint: str | None = None
+    at_key: bool = False
+    unusable: bool = True
+
+
+def violations(document: Mapping[str, Any]) -> list[Violation]:
+    """Gives everything in `document`, as a TOML parser read it, that the format doesn't allow."""
+    return list(_table(FORMAT, document, ()))
+
+
+def _check(node: Node, value: Any, path: Path) -> Iterator[Violation]:
+    if isinstance(node, Text):
+        return _text(node, value, path)
+    if isinstance(node, (Integer, Number)):
+        return _number(node, value, path)
+    if isinstance(node, Array):
+        return _array(node, value, path)
+    return _names(node, value, path) if isinstance(node, Names) else _table(node, value, path)
+
+
+def _wrong_type(node: Node, value: Any, path: Path, wanted: str) -> Violation:
+    quoted = "" if _secret(node) or isinstance(value, (list, dict)) else f": {show(value)}"
+    return Violation(path, f"{dotted(path)} must be {wanted}, not {kind(value)}{quoted}", _type_hint(node, value, path))
+
+
+def _secret(node: Node) -> bool:
+    if isinstance(node, (Array, Names)):
+        return _secret(node.items if isinstance(node, Array) else node.values)
+    return isinstance(node, Text) and node.secret
+
+
+def _type_hint(node: Node, value: Any, path: Path) -> str:
+    key = next(part for part in reversed(path) if isinstance(part, str))
+    if isinstance(node, Text) and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return f'put it in quotes: "{show(value)}"'
+    assign = "" if isinstance(path[-1], int) else f"{key} = "
+    if isinstance(node, Array) and isinstance(value, str):
+        return f"put it in brackets: {assign}[{toml(redact(value)[:60])}]"
+    if isinstance(node, (Text, Integer, Number, Array)):
+        return f"for example: {assign}{toml(node.example)}"
+    if isinstance(node, Names) and isinstance(node.values, Text):
+        return f"for example: {key} = {{ {node.names.example} = {toml(node.values.example)} }}"
+    return "write a table: { … }" if any(isinstance(part, int) for part in path) else f"write a table: [{dotted(path)}]"
+
+
+def _text(node: Text, value: Any, path: Path) -> Iterator[Violation]:
+    if node.date and isinstance(value, date):
+        return
+    if not isinstance(value, str):
+        yield _wrong_type(node, value, path, "a string")
+        return
+    found = _text_fault(node, value)
+    if found is not None:
+        fault, hint = found
+        yield Violation(path, f"{dotted(path)}: {'the value' if node.secret else show(value)} {fault}", hint)
+
+
+def _text_fault(node: Text, value: str) -> tuple[str, str | None] | None:
+    control = re.search(f"[{node.forbidden}]", value)
+    if control:
+        return f"has the control character U+{ord(control[0]):04X}", "take it out"
+    hint = node.advice(value) if node.advice else None
+    if node.choices:
+        if value in node.choices:
+            return None
+        meant = nearest(value, node.choices)
+        hint = hint or (f"did you mean {meant!r}?" if meant else f"for example: {node.example}")
+        return f"is not one of {', '.join(node.choices)}", hint
+    if re.fullmatch(node.expression, value) is None:
+        return f"is not {node.says}", hint or f"for example: {node.example}"
+    if node.max_length is not None and len(value) > node.max_length:
+        return f"is longer than {node.max_length} characters", "make it shorter"
+    return None
+
+
+def _number(node: Integer | Number, value: Any, path: Path) -> Iterator[Violation]:
+    whole = isinstance(node, Integer)
+    if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
+        yield _wrong_type(node, value, path, "a whole number" if whole else "a number")
+        return
+    low, high = node.minimum, node.maximum
+    if isinstance(value, float) and not math.isfinite(value):
+        yield Violation(path, f"{dotted(path)}: {show(value)} is not finite", f"for example: {node.example}")
+    elif (low is not None and value < low) or (high is not None and value > high):
+        limits = " and ".join(
+            [f"at least {low}"] * (low is not None) + [f"at most {high}"] * (high is not None),
+        )
+        yield Violation(path, f"{dotted(path)}: {show(value)} is out of range", f"it must be {limits}")
+
+
+def _array(node: Array, value: Any, path: Path) -> Iterator[Violation]:
+    if not isinstance(value, list):
+        yield _wrong_type(node, value, path, "an array")
+        return
+    if len(value) < node.min_items:
+        yield Violation(path, f"{dotted(path)} is empty", f"leave the key out, or write {toml(node.example)}")
+    seen = set()
+    for index, item in enumerate(value):
+        yield from _check(node.items, item, (*path, index))
+        identity = _identity(item) if node.unique else index
+        if identity in seen:
+            shown = "the value" if isinstance(item, (list, dict)) or _secret(node.items) else show(item)
+            yield Violation((*path, index), f"{dotted(path)}: {shown} stands there twice", "take one of them out")
+        seen.add(identity)
+
+
+def _identity(value: Any) -> Hashable:
+    """Gives something hashable that equals another's when the values are equal."""
+    if isinstance(value, list):
+        return (list, *map(_identity, value))
+    if isinstance(value, dict):
+        return (dict, frozenset((key, _identity(item)) for key, item in value.items()))
+    # JSON, unlike Python, tells true from 1.
+    return (isinstance(value, bool), value)
+
+
+def _names(node: Names, value: Any, path: Path) -> Iterator[Violation]:
+    if not isinstance(value, dict):
+        yield _wrong_type(node, value, path, "a table")
+        return
+    if node.not_empty and not value:
+        yield Violation(path, f"{table_name(path)} is empty", f"add for example [{dotted(path)}.{node.names.example}]")
+    for key, item in value.items():
+        fault = _text_fault(node.names, key)
+        if fault is not None:
+            yield Violation((*path, key), f"{table_name(path)}: the name {show(key)} {fault[0]}", fault[1], at_key=True)
+        yield from _check(node.values, item, (*path, key))
+
+
+def _table(node: Table, value: Any, path: Path) -> Iterator[Violation]:
+    if not isinstance(value, dict):
+        yield _wrong_type(node, value, path, "a table")
+        return
+    if node.not_empty and not value:
+        yield Violation(path, f"{table_name(path)} is empty", f"known keys: {', '.join(node.keys)}")
+    for key in node.required:
+        if key not in value:
+            yield Violation(path, *_missing(node, key, path), unusable=False)
+    if node.any_of and not any(key in value for key in node.any_of):
+        tables = " nor ".join(f"[{key}]" for key in node.any_of)
+        yield Violation(path, f"the spec has neither {tables}", node.missing, unusable=False)
+    for key, item in value.items():
+        if key in node.keys:
+            yield from _check(node.keys[key], item, (*path, key))
+        else:
+            message = f"unknown key {show(key)} {within(path)}"
+            yield Violation((*path, key), message, _unknown(node, key), at_key=True)
+
+
+def _missing(node: Table, key: str, path: Path) -> tuple[str, str]:
+    child = node.keys[key]
+    if isinstance(child, Table):
+        required = child.required[0]
+        example = child.keys[required]
+        assert isinstance(example, Text)
+        return f"the spec has no [{key}]", f"add one, for example:\n  [{key}]\n  {required} = {toml(example.example)}"
+    assert isinstance(child, (Text, Array, Number))
+    return f"{table_name(path)} lacks the key {key!r}", f"add for example: {key} = {toml(child.example)}"
+
+
+def _unknown(node: Table, key: str) -> str:
+    meant = nearest(key, node.keys)
+    if meant:
+        return f"did you mean {meant!r}?"
+    for name, table in FORMAT.keys.items():
+        if isinstance(table, Table) and key in table.keys and table is not node:
+            return f"{key!r} belongs in [{name}]"
+    return f"known keys: {', '.join(node.keys)}"

@@ -1,0 +1,128 @@
+"""`[targets.*]` and `[matrix]` of a checked document, as targets."""
+
+from __future__ import annotations
+
+from envspec.spec.checked import Checked
+from envspec.spec.dependencies import conda_dependencies, pip_dependencies
+from envspec.spec.locate import Path
+from envspec.spec.matrix import MAX_COMBINATIONS, Capability, Combination, Exclude, Matrix, expand, is_cpu, target_name
+from envspec.spec.messages import dotted, show
+from envspec.spec.model import Target
+from envspec.spec.schema import TARGET_NAME
+
+_KEYS = ("platform", "cuda", "gpus", "driver", "glibc")
+
+
+def targets(checked: Checked, capability: Capability) -> tuple[Target, ...]:
+    """Gives the targets: `[targets.*]` in the file's order, then the matrix's. Problems go to `checked`."""
+    declared = [_declared(checked, path) for path, _ in checked.children("targets")]
+    return (*declared, *_expanded(checked, capability, {target.name: target for target in declared}))
+
+
+def _declared(checked: Checked, path: Path) -> Target:
+    platform = checked.value(*path, "platform")
+    _check_target(checked, path, platform)
+    return Target(
+        name=str(path[-1]),
+        platform=platform or "",
+        cuda=checked.value(*path, "cuda"),
+        gpus=tuple(gpu for _, gpu in checked.children(*path, "gpus")),
+        driver=checked.value(*path, "driver"),
+        glibc=checked.value(*path, "glibc") or Target.glibc,
+        pip=pip_dependencies(checked, *path, "pip", "dependencies"),
+        conda=conda_dependencies(checked, *path, "conda", "dependencies"),
+        place=checked.place(*path, at_key=True),
+        places={key: checked.place(*path, key) for key in _KEYS if checked.given(*path, key)},
+    )
+
+
+def _check_target(checked: Checked, path: Path, platform: str | None) -> None:
+    for key in ("gpus", "driver"):
+        if checked.given(*path, key) and not checked.given(*path, "cuda"):
+            hint = f'add for example cuda = "12.8", or take {key} out for a CPU target'
+            checked.problem((*path, key), f"{dotted(path)} has {key} but no cuda", hint, at_key=True)
+    if platform is None:
+        return
+    if checked.given(*path, "cuda") and platform.startswith("osx"):
+        message = f"{dotted(path)}.cuda: there is no CUDA on {platform}"
+        checked.problem((*path, "cuda"), message, "leave cuda out: Macs train on the CPU or on MPS")
+    if checked.given(*path, "glibc") and not platform.startswith("linux"):
+        checked.problem((*path, "glibc"), f"{dotted(path)}.glibc: there is no glibc on {platform}", "leave the key out")
+
+
+def _expanded(checked: Checked, capability: Capability, taken: dict[str, Target]) -> list[Target]:
+    if not checked.given("matrix", "platform") or not checked.sound_throughout("matrix"):
+        return []
+    matrix = _matrix(checked)
+    if matrix.gpus and all(map(is_cpu, matrix.cudas)):
+        hint = 'add for example cuda = ["12.8"], or take gpus out for CPU targets'
+        checked.problem(("matrix", "gpus"), "[matrix] has gpus but no cuda", hint, at_key=True)
+        return []
+    if matrix.size > MAX_COMBINATIONS:
+        message = f"[matrix] has {matrix.size} combinations, more than {MAX_COMBINATIONS}"
+        checked.problem(("matrix",), message, "split the spec")
+        return []
+    expansion = expand(matrix)
+    for index in expansion.unmatched:
+        hint = "an entry leaves out what matches all its keys; check them, or take the entry out"
+        checked.problem(("matrix", "exclude", index), f"matrix.exclude[{index}] matches no combination", hint)
+    if not expansion.combinations:
+        checked.problem(("matrix",), "[matrix] has no combination left", "take an entry of exclude out")
+    found = []
+    for one in expansion.combinations:
+        name = target_name(one, capability, with_platform=len(matrix.platforms) > 1)
+        target = _from_combination(checked, one, name)
+        if _check_expanded(checked, one, target, taken):
+            taken[name] = target
+            found.append(target)
+    return found
+
+
+def _matrix(checked: Checked) -> Matrix:
+    data = checked.value("matrix")
+    return Matrix(
+        platforms=tuple(data["platform"]),
+        cudas=tuple(data.get("cuda", Matrix.cudas)),
+        gpus=tuple(map(tuple, data.get("gpus", ()))),
+        excludes=tuple(
+            Exclude(entry.get("platform"), entry.get("cuda"), tuple(entry.get("gpus", ())))
+            for entry in data.get("exclude", ())
+        ),
+    )
+
+
+def _from_combination(checked: Checked, one: Combination, name: str) -> Target:
+    places = {"platform": checked.place("matrix", "platform", one.platform_index)}
+    if one.cuda is not None:
+        places["cuda"] = checked.place("matrix", "cuda", one.cuda_index)
+    if one.gpus_index is not None:
+        places["gpus"] = checked.place("matrix", "gpus", one.gpus_index)
+    place = checked.place("matrix", at_key=True)
+    return Target(name, one.platform, one.cuda, one.gpus, place=place, places=places)
+
+
+def _check_expanded(checked: Checked, one: Combination, target: Target, taken: dict[str, Target]) -> bool:
+    origin: Path = ("matrix", "platform", one.platform_index)
+    if one.cuda is not None and one.platform.startswith("osx"):
+        hint = f'leave it out: exclude = [{{ platform = "{one.platform}", cuda = "{one.cuda}" }}]'
+        checked.problem(origin, f"[matrix]: there is no CUDA on {one.platform}", hint)
+        return False
+    if one.gpus_index is not None:
+        origin = ("matrix", "gpus", one.gpus_index)
+    elif one.cuda is not None:
+        origin = ("matrix", "cuda", one.cuda_index)
+    if not TARGET_NAME.allows(target.name):
+        hint = "write it as a table of its own, [targets.NAME]"
+        checked.problem(origin, f"[matrix] makes a target with the bad name {show(target.name)}", hint)
+        return False
+    other = taken.get(target.name)
+    if other is not None:
+        if other.place == target.place:
+            message = f"[matrix] makes the target {target.name!r} twice"
+            hint = "GPUs of one architecture share a lock: put them in one list"
+        else:
+            message = f"[matrix] makes the target {target.name!r}, which stands at line {other.place.line} already"
+            hint = "rename that one, or exclude this combination"
+        checked.problem(origin, message, hint)
+        return False
+    return True

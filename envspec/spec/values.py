@@ -1,0 +1,142 @@
+"""Single values that no pattern can judge: requirements, match specs and points in time. Each raises BadValue."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+from envspec.errors import ToolError
+from envspec.spec.messages import redact
+
+if TYPE_CHECKING:
+    from rattler import MatchSpec
+
+
+class BadValue(Exception):
+    """Why a value is bad, as the end of a sentence that begins with the value, and what to do."""
+
+    def __init__(self, reason: str, hint: str) -> None:
+        self.reason = redact(reason)
+        self.hint = hint
+        super().__init__(self.reason)
+
+
+@dataclass(frozen=True)
+class Dependency:
+    """A requirement or match spec. Two with the same `identity` ask for the same package under the same conditions."""
+
+    text: str
+    name: str
+    identity: tuple[str, ...]
+
+
+def requirement(text: str) -> Dependency:
+    """Parses a requirement in the form of PEP 508; gives it with its names normalised (PEP 503)."""
+    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.utils import canonicalize_name
+
+    try:
+        parsed = Requirement(text)
+    except InvalidRequirement as error:
+        reason = str(error).split("\n")[0]
+        reason = f"is not a PEP 508 requirement: {reason[:1].lower()}{reason[1:]}"
+        raise BadValue(reason, _requirement_hint(text)) from None
+    if parsed.url:
+        _refuse_credentials(parsed.url)
+    parsed.name = canonicalize_name(parsed.name)
+    parsed.extras = {canonicalize_name(extra) for extra in parsed.extras}
+    return Dependency(str(parsed), parsed.name, (parsed.name, str(parsed.marker or "")))
+
+
+def _requirement_hint(text: str) -> str:
+    text = text.strip()
+    pinned = re.match(r"([A-Za-z0-9._-]+)(?:\s*=\s*|\s+)([0-9][A-Za-z0-9.*+!_-]*)$", text)
+    if pinned:
+        return f"write '{pinned[1]}=={pinned[2]}'"
+    if text.startswith("-"):
+        return "pip's options don't belong here; [pip] has the keys indexes, sources and allow-source"
+    if re.match(r"[a-z+]+://", text):
+        return "begin with the package's name: 'NAME @ URL'"
+    if "::" in text:
+        return "match specs belong in [conda]"
+    if text.startswith((".", "/", "~")) or text.endswith((".whl", ".tar.gz", ".zip")):
+        return "give a file by its URL: 'NAME @ file:///…'"
+    return "for example: 'torch==2.9.*' or 'transformers>=4.57,<5'"
+
+
+def _refuse_credentials(url: str) -> None:
+    scheme, _, rest = url.partition("://")
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    login = authority.rpartition("@")[0]
+    # `ssh://git@host` names an account, whose key stays with ssh. Elsewhere even a lone user name may be a token.
+    # `/t/TOKEN/` in a path is conda's way of giving credentials.
+    if (login and (":" in login or not scheme.endswith("ssh"))) or rest.startswith(f"{authority}/t/"):
+        hint = "leave them out: git's credential helpers, ssh or netrc give them when locking"
+        raise BadValue("has credentials in its URL", hint)
+
+
+def match_spec(text: str) -> Dependency:
+    """Parses a conda match spec; gives it as rattler writes it. Raises ToolError where py-rattler isn't installed."""
+    try:
+        from rattler import MatchSpec
+        from rattler.exceptions import InvalidMatchSpecError
+    except ImportError:
+        raise ToolError(
+            "[conda] dependencies need py-rattler, which isn't installed", hint="pip install 'envspec[conda]'"
+        ) from None
+    try:
+        parsed = MatchSpec(text)
+    except InvalidMatchSpecError as error:
+        # rattler quotes the part that it stumbles over; where there is a URL, that could be a password.
+        reason = "" if "://" in text else ": " + str(error).split("\n")[0]
+        raise BadValue(f"is not a match spec{reason}", "for example: 'ffmpeg 7.*' or 'ffmpeg >=7,<8'") from None
+    for url in re.findall(r"[A-Za-z+]+://[^\s\"'\]]*", text):
+        _refuse_credentials(url)
+    name = _conda_name(parsed)
+    return Dependency(str(parsed), name, (name,))
+
+
+def _conda_name(parsed: MatchSpec) -> str:
+    name = parsed.name
+    assert name is not None, "a match spec without a name doesn't parse"
+    return name.normalized
+
+
+_RFC_3339 = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)(?:[Tt ](\d\d):(\d\d):(\d\d)(?:\.\d+)?(?:[Zz]|([+-])(\d\d):(\d\d))?)?", re.ASCII
+)
+
+
+def utc_time(value: str | date) -> str:
+    """Gives an RFC 3339 date or time as `2026-11-01T00:00:00Z`.
+
+    A bare date is its first moment, a time without offset is UTC, and fractions of a second are dropped.
+    """
+    try:
+        moment = _moment(value) if isinstance(value, str) else _aware(value)
+        moment = moment.astimezone(timezone.utc)
+    except (ValueError, OverflowError) as error:
+        raise BadValue(f"is no date or time: {error}", "for example: 2026-11-01 or 2026-11-01T12:00:00Z") from None
+    return moment.replace(microsecond=0, tzinfo=None).isoformat() + "Z"
+
+
+def _moment(text: str) -> datetime:
+    found = _RFC_3339.fullmatch(text)
+    if found is None:
+        raise ValueError("RFC 3339 has years, months and days: YYYY-MM-DD")
+    numbers = [int(part or 0) for part in found.groups()[:6]]
+    offset = timedelta(0)
+    if found[7]:
+        hours, minutes = int(found[8]), int(found[9])
+        if hours > 23 or minutes > 59:
+            raise ValueError("offset must be below 24:00")
+        offset = timedelta(hours=hours, minutes=minutes) * (-1 if found[7] == "-" else 1)
+    return datetime(*numbers, tzinfo=timezone(offset))  # type: ignore[misc,arg-type]  # six numbers, never tzinfo
+
+
+def _aware(value: date) -> datetime:
+    if not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day, tzinfo=timezone.utc)
+    return value if value.tzinfo else value.replace(tzinfo=timezone.utc)

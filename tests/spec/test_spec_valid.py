@@ -1,0 +1,146 @@
+"""The specs in `valid/`, and what they mean."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from envspec.errors import Place, SpecError, ToolError
+from envspec.spec.model import Located, Reference
+from envspec.spec.parse import load_spec, parse_spec
+
+FOLDER = Path(__file__).parent / "valid"
+CASES = sorted(FOLDER.glob("*.toml"))
+CAPABILITIES = {"A100": "8.0", "H100": "9.0", "H200": "9.0", "B200": "10.0"}
+MINIMAL = (FOLDER / "minimal.toml").read_text()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+def test_is_accepted(case: Path) -> None:
+    spec = load_spec(case)
+    assert spec.targets
+    assert spec.path == str(case)
+
+
+def test_minimal_takes_the_defaults() -> None:
+    spec = load_spec(FOLDER / "minimal.toml")
+    assert (spec.name, spec.python, spec.description, spec.exclude_newer) == ("minimal", "3.12", "", None)
+    (target,) = spec.targets
+    assert (target.name, target.platform, target.cuda, target.gpus, target.glibc) == (
+        "cpu",
+        "linux-64",
+        None,
+        (),
+        "2.28",
+    )
+    assert (spec.image.base, spec.image.user, spec.smoke.workload, spec.smoke.steps) == (
+        "debian:bookworm-slim",
+        "dev",
+        "basic",
+        50,
+    )
+
+
+def test_complete() -> None:
+    path = str(FOLDER / "complete.toml")
+    spec = load_spec(path, capability=CAPABILITIES.get)
+    assert spec.name == "mm-v2.9"
+    assert spec.exclude_newer == "2026-11-01T00:00:00Z"
+    assert [one.text for one in spec.pip.dependencies] == [
+        "torch==2.9.*",
+        "torchvision",
+        "transformers<5,>=4.57",
+        "deepspeed",
+    ]
+    assert spec.pip.dependencies[2].place == Place(path, 9, 48)
+    assert spec.pip.allow_source == {"deepspeed"}
+    assert dict(spec.pip.indexes) == {"internal": "https://packages.example.org/simple"}
+    assert dict(spec.pip.sources) == {"acme-models": "internal"}
+    assert [one.text for one in spec.conda.dependencies] == ["ffmpeg 7.*", "openssh"]
+    assert [target.name for target in spec.targets] == [
+        "cu128-hopper",
+        "cu126-sm80",
+        "cu126-sm90",
+        "cu128-sm80",
+        "cu128-sm90",
+    ]
+    by_name = {target.name: target for target in spec.targets}
+    assert by_name["cu126-sm90"].gpus == ("H100",)
+    assert by_name["cu128-sm90"].gpus == ("H100", "H200")
+    hopper = by_name["cu128-hopper"]
+    assert (hopper.cuda, hopper.gpus, hopper.driver) == ("12.8", ("H100", "H200"), "550.54.15")
+    assert [one.text for one in spec.pip_dependencies(hopper)][-1] == "flash-attn-3"
+    assert hopper.place == Place(path, 18, 10)
+    assert hopper.places["driver"] == Place(path, 22, 10)
+    assert by_name["cu128-sm90"].places["cuda"] == Place(path, 30, 17)
+    assert by_name["cu128-sm90"].places["gpus"] == Place(path, 31, 19)
+    assert spec.places["env.python"] == Place(path, 5, 10)
+    assert spec.places["pip.sources.acme-models"] == Place(path, 12, 27)
+    assert dict(spec.image.env) == {"HF_HOME": "/workspace/.cache/hf"}
+
+
+def test_matrix_of_platforms() -> None:
+    spec = load_spec(FOLDER / "matrix-of-platforms.toml")
+    gpus = {target.name: target.gpus for target in spec.targets}
+    assert gpus == {
+        "cpu-linux-64": (),
+        "cu128-sm80-linux-64": ("sm_80",),
+        "cu128-sm90-linux-64": ("sm_90",),
+        "cu128-some-gpu-1-linux-64": ("Some GPU 1",),
+        "cu130-sm80-linux-64": ("sm_80",),
+        "cu130-sm90-sm100-linux-64": ("sm_90", "sm_100"),
+        "cu130-some-gpu-1-linux-64": ("Some GPU 1",),
+        "cpu-linux-aarch64": (),
+        "cu128-sm80-linux-aarch64": ("sm_80",),
+        "cu128-sm90-linux-aarch64": ("sm_90",),
+        "cu130-sm80-linux-aarch64": ("sm_80",),
+        "cu130-sm90-sm100-linux-aarch64": ("sm_90", "sm_100"),
+        "cpu-osx-arm64": (),
+    }
+
+
+def test_toml_time_is_read_as_utc() -> None:
+    assert load_spec(FOLDER / "dates.toml").exclude_newer == "2026-10-31T23:30:00Z"
+
+
+def test_names_are_normalised_and_references_kept() -> None:
+    spec = load_spec(FOLDER / "image-and-smoke.toml")
+    assert spec.pip.allow_source == {"deep-speed"}
+    assert dict(spec.pip.sources) == {"acme-models": "internal"}
+    assert dict(spec.smoke.references) == {
+        "matmul.bf16": Reference(740.5, -0.05, 0.1, "TFLOP/s"),
+        "all-reduce": Reference(300.0),
+    }
+
+
+def test_inline_tables_and_git_requirements() -> None:
+    path = str(FOLDER / "inline-everything.toml")
+    spec = load_spec(path)
+    assert spec.pip.dependencies == (
+        Located("clip @ git+https://git.example.org/openai/CLIP@v1", Place(path, 2, 21)),
+        Located("mine @ git+ssh://git@git.example.org/me/mine", Place(path, 2, 74)),
+    )
+    assert spec.targets[0].place == Place(path, 3, 13)
+
+
+def test_the_same_package_twice_with_different_markers_is_fine() -> None:
+    spec = load_spec(FOLDER / "only-targets-have-dependencies.toml")
+    assert len(spec.targets[0].pip) == 2
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_windows_line_ends(newline: str) -> None:
+    text = MINIMAL.replace("3.12", "3.99").replace("\n", newline)
+    with pytest.raises(SpecError, match=r"^a\.toml:2:10: "):
+        parse_spec(text, "a.toml")
+
+
+def test_conda_dependencies_need_py_rattler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rattler", None)
+    parse_spec(MINIMAL, "a.toml")
+    with pytest.raises(ToolError) as caught:
+        load_spec(FOLDER / "conda-only.toml")
+    assert caught.value.hint == "pip install 'envspec[conda]'"
+    assert caught.value.exit_code == 3
