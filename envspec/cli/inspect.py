@@ -1,0 +1,163 @@
+"""`envspec inspect`: the CUDA code compiled into a wheel or an environment."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from envspec.errors import AnswerNo, InputError
+
+if TYPE_CHECKING:
+    from envspec.gpu.binary.inspect import Progress
+    from envspec.gpu.binary.library import Inspection, Library
+    from envspec.gpu.binary.report import Gpu
+
+RARE = 0.1
+"""Architectures in less than this share of a library's most common one are shown apart, with their counts."""
+
+_LARGE = 64 << 20
+"""Bytes that take long enough to show a progress bar."""
+
+_NAMED = 3
+"""Libraries that an error names before it counts the rest."""
+
+_EXAMPLE = """\b
+Example:
+  envspec inspect torchvision-0.24.1-cp312-cp312-manylinux_2_28_x86_64.whl --gpu H100 --gpu sm_120
+"""
+
+
+@click.command("inspect", epilog=_EXAMPLE)
+@click.argument("path", metavar="WHEEL-OR-PREFIX", type=click.Path(path_type=Path))
+@click.option("--gpu", "gpus", multiple=True, metavar="GPU", help='A product ("H100"), "sm_90" or "9.0". Repeatable.')
+@click.option("--json", "json_output", is_flag=True, help="Print JSON (schema envspec.inspect/1).")
+def command(path: Path, gpus: tuple[str, ...], json_output: bool) -> None:
+    """Show the GPU architectures and PTX compiled into a wheel, an environment's folder or a library.
+
+    Read from the fat binaries themselves, not from what a build says of itself. With --gpu, exit status 1 when a
+    library has no code at all that this GPU can run.
+    """
+    from envspec.gpu.binary.inspect import inspect
+    from envspec.gpu.binary.report import as_json, without_code_for
+
+    asked = [gpu for name in gpus for gpu in _gpus(name)]
+    with _progress() as progress:
+        inspection = inspect(path, progress)
+    _warn(inspection)
+    if json_output:
+        click.echo(json.dumps(as_json(inspection, asked), indent=2))
+    else:
+        click.echo("\n".join(_lines(inspection, asked)))
+    lacking = [(gpu, paths) for gpu in asked if (paths := without_code_for(inspection, gpu))]
+    if lacking:
+        raise AnswerNo(
+            "; ".join(f"no code for {gpu} in {_first(paths)}" for gpu, paths in lacking),
+            hint="look for a build that lists the GPU's architecture, or PTX of an earlier one",
+        )
+
+
+def _gpus(name: str) -> Iterator[Gpu]:
+    """The compute capabilities that a name stands for, each once: one for a product, several for "ampere"."""
+    from envspec.gpu.binary.architecture import Architecture, parse_architecture
+    from envspec.gpu.binary.report import Gpu
+
+    if architecture := parse_architecture(name):
+        yield Gpu(name, Architecture(architecture.number))
+        return
+    from envspec.gpu.gpus import find, suggest
+
+    capabilities = {gpu.capability: parse_architecture(gpu.capability) for gpu in find(name)}
+    if not capabilities:
+        near = suggest(name)
+        hint = f'did you mean "{near}"?' if near else '`envspec gpus` lists them; "sm_90" and "9.0" work as well'
+        raise InputError(f'--gpu: unknown GPU "{_printable(name)}"', hint=hint)
+    yield from (Gpu(name, architecture) for architecture in capabilities.values() if architecture)
+
+
+def _lines(inspection: Inspection, gpus: list[Gpu]) -> Iterator[str]:
+    name = _printable(Path(inspection.source).name or inspection.source)
+    if not inspection.libraries:
+        yield f"{name}: no CUDA code ({_count(inspection.binaries, 'binary', 'binaries')} read)"
+        return
+    yield f"{name}: CUDA code in {len(inspection.libraries)} of {_count(inspection.binaries, 'binary', 'binaries')}"
+    for library in inspection.libraries:
+        yield ""
+        yield from _library_lines(library, gpus)
+
+
+def _library_lines(library: Library, gpus: list[Gpu]) -> Iterator[str]:
+    from envspec.gpu.binary.architecture import Code, Kind
+
+    files = f", {library.files:,} files" if library.files > 1 else ""
+    modules = _count(library.module_count, "module", "modules")
+    yield f"{_printable(library.path)}  {_size(library.size)}{files}, {modules}"
+    for kind in Kind:
+        counts = {Code(kind, built).name: number for built, number in library.architectures(kind).items()}
+        rare = {name: number for name, number in counts.items() if number < RARE * max(counts.values())}
+        common = [name for name in counts if name not in rare]
+        if common or kind in (Kind.SASS, Kind.PTX):
+            yield f"  {kind.value.upper():<5} {' '.join(common) or 'none'}"
+        if rare:
+            yield f"        rarely {', '.join(f'{name} ({number})' for name, number in rare.items())}"
+    for gpu in gpus:
+        coverage = library.coverage(gpu.architecture)
+        meaning = {"native": "runs", "jit": "runs after the driver compiled its PTX", "no": "doesn't run"}
+        able = coverage.native + coverage.jit
+        share = f" ({able:,} of {library.module_count:,} modules)" if able and coverage.none else ""
+        yield f"  {gpu}: {meaning[coverage.verdict]}{share}"
+
+
+def _warn(inspection: Inspection) -> None:
+    for library in inspection.libraries:
+        if not library.complete:
+            click.echo(f"warning: {_printable(library.path)}: a fat binary is cut off or damaged", err=True)
+    for line in inspection.unread:
+        click.echo(f"warning: not read: {_printable(line)}", err=True)
+
+
+def _first(paths: Sequence[str]) -> str:
+    """Enough of the paths to go on with: the output has them all."""
+    more = len(paths) - _NAMED
+    return ", ".join(map(_printable, paths[:_NAMED])) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _size(size: int) -> str:
+    return f"{size / 2**20:,.1f} MiB" if size >= 2**20 else f"{size / 2**10:,.1f} KiB"
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def _printable(text: str) -> str:
+    """Names come from inside an archive: nothing in them may steer the terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+@contextmanager
+def _progress() -> Iterator[Progress | None]:
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("", visible=False, total=None)
+
+        class Bar:
+            def start(self, total: int) -> None:
+                bars.update(task, total=total, visible=total > _LARGE)
+
+            def advance(self, size: int) -> None:
+                bars.advance(task, size)
+
+        yield Bar()

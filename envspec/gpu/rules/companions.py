@@ -1,0 +1,87 @@
+"""torchvision and torchaudio against torch: each release is made for certain torch releases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from envspec.gpu import torch_builds
+from envspec.gpu.finding import Finding
+from envspec.gpu.rules.wanted import Wanted
+
+LAST_TORCHAUDIO = "2.11.0"
+"""torchaudio's last release. Its METADATA on PyPI names no torch, so it resolves with every newer one."""
+
+
+def findings(companion: Wanted, torch: Wanted | None, versions: Sequence[str]) -> Iterator[Finding]:
+    """What is wrong between a companion and the torch releases that the target admits."""
+    known = _known(companion.name)
+    matching = [version for version in known if companion.admits(version)]
+    if not matching:
+        yield from _unknown(companion, known)
+        return
+    made_for = torches(companion)
+    if torch is None or not versions or set(made_for) & set(versions):
+        return
+    if companion.name == "torchaudio" and LAST_TORCHAUDIO in matching and not _any_companion(companion.name, versions):
+        yield Finding(
+            "warning",
+            "companion-mismatch",
+            f"torchaudio has no release for {torch.label}: {LAST_TORCHAUDIO}, its last, is made for torch"
+            f" {LAST_TORCHAUDIO} and names none",
+            companion.place,
+            "leave torchaudio out, or take torch 2.11",
+        )
+        return
+    fitting = [v for version in versions for v in torch_builds.companions(version).get(companion.name, ())]
+    instead = f"{companion.name} {fitting[-1]} for torch {versions[-1]}, or " if fitting else ""
+    yield Finding(
+        "error",
+        "companion-mismatch",
+        f"{companion.label} is made for torch {_span(made_for)}; the spec asks for {torch.label}",
+        companion.place,
+        f"Nearest: {instead}torch {made_for[-1]} for {companion.label}",
+    )
+
+
+def torches(companion: Wanted) -> list[str]:
+    """The torch releases that some admitted release of a companion is made for, oldest first."""
+    found = {
+        torch
+        for version in _known(companion.name)
+        if companion.admits(version)
+        for torch in torch_builds.torch_for(companion.name, version)
+    }
+    return sorted(found, key=torch_builds.order)
+
+
+def _known(name: str) -> list[str]:
+    found = {v for release in torch_builds.releases() for v in torch_builds.companions(release.version)[name]}
+    return sorted(found, key=torch_builds.order)
+
+
+def _any_companion(name: str, versions: Sequence[str]) -> bool:
+    return any(torch_builds.companions(version).get(name) for version in versions)
+
+
+def _unknown(companion: Wanted, known: list[str]) -> Iterator[Finding]:
+    bounds = [bound.release for bound in companion.bounds()]
+    if bounds and max(bounds) > torch_builds.order(known[-1]):
+        yield Finding(
+            "info",
+            "companion-newer-than-tables",
+            f"{companion.label} is newer than what envspec knows ({known[-1]}): its own METADATA decides which torch it"
+            " goes with",
+            companion.place,
+        )
+    elif bounds and max(bounds) >= torch_builds.order(known[0]):
+        yield Finding(
+            "error",
+            "no-such-companion",
+            f"envspec knows no release that fits {companion.label}",
+            companion.place,
+            f"{companion.name} has {known[0]} to {known[-1]}",
+        )
+
+
+def _span(versions: Sequence[str]) -> str:
+    return versions[0] if len(versions) == 1 else f"{versions[0]} to {versions[-1]}"

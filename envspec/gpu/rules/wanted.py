@@ -1,0 +1,147 @@
+"""Which torch a target asks for: read from its requirements and match specs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from packaging.requirements import Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from envspec.errors import Place
+from envspec.gpu import conda_builds, torch_builds
+from envspec.gpu.rules.case import Build, conda_builds_of, pip_builds
+from envspec.spec.model import Located, Spec, Target
+
+COMPANIONS = ("torchvision", "torchaudio")
+_CONDA_TORCH = ("pytorch", "pytorch-gpu", "pytorch-cpu")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A requirement for one package of the torch family.
+
+    `local` is the local part of an exact pin (`cu126` of `torch==2.9.1+cu126`), `build` a match spec's build string.
+    """
+
+    name: str
+    specifier: SpecifierSet
+    place: Place
+    channel: Literal["pip", "conda"]
+    local: str | None = None
+    build: str | None = None
+
+    @property
+    def label(self) -> str:
+        """For a message: "torch 2.9" of `torch==2.9.*`, "torch>=2.6,<2.8", or "torch"."""
+        parts = list(self.specifier)
+        if len(parts) == 1 and parts[0].operator in ("==", "==="):
+            return f"{self.name} {parts[0].version.removesuffix('.*')}"
+        return f"{self.name}{','.join(sorted(map(str, parts), reverse=True))}"
+
+    def admits(self, version: str) -> bool:
+        """Whether a release satisfies it; the local part counts as any."""
+        return self.specifier.contains(f"{version}+{self.local}" if self.local else version, prereleases=True)
+
+    def versions(self) -> tuple[str, ...]:
+        """The known releases that satisfy it, oldest first."""
+        known = conda_builds.versions() if self.channel == "conda" else [r.version for r in torch_builds.releases()]
+        return tuple(version for version in known if self.admits(version))
+
+    def bounds(self) -> tuple[Version, ...]:
+        """The versions its specifier names."""
+        return tuple(Version(s.version.removesuffix(".*")) for s in self.specifier)
+
+
+def torch_of(spec: Spec, target: Target) -> Wanted | None:
+    """The torch a target asks for by name, of conda-forge if both do; None when it doesn't.
+
+    A torch from an index of the spec's own, or from another channel, isn't one of those that the tables describe.
+    """
+    conda = _conda(spec.conda_dependencies(target)) if "conda-forge" in spec.conda.channels else []
+    return next(iter(conda), None) or next((w for w in _pip(spec, target) if w.name == "torch"), None)
+
+
+def companions_of(spec: Spec, target: Target) -> tuple[Wanted, ...]:
+    """The torchvision and torchaudio that a target asks for as wheels."""
+    return tuple(w for w in _pip(spec, target) if w.name in COMPANIONS)
+
+
+def builds_of(wanted: Wanted, versions: Iterable[str], cuda: str | None, platform: str) -> list[Build]:
+    """The builds of these releases where `wanted` takes its torch from."""
+    find = conda_builds_of if wanted.channel == "conda" else pip_builds
+    return find(versions, cuda, platform)
+
+
+def _pip(spec: Spec, target: Target) -> list[Wanted]:
+    found: dict[str, Wanted] = {}
+    for item in spec.pip_dependencies(target):
+        requirement = Requirement(item.text)
+        name = canonicalize_name(requirement.name)
+        if name not in ("torch", *COMPANIONS) or requirement.url or name in spec.pip.sources:
+            continue
+        if requirement.marker and not requirement.marker.evaluate(_environment(target.platform, spec.python)):
+            continue
+        specifier = requirement.specifier
+        if name in found:  # the spec's and the target's own both hold
+            specifier &= found[name].specifier
+        local = next((Version(s.version).local for s in specifier if "+" in s.version), None)
+        found[name] = Wanted(name, specifier, item.place, "pip", local)
+    return list(found.values())
+
+
+def _environment(platform: str, python: str) -> dict[str, str]:
+    """The marker values that a target decides (PEP 508)."""
+    system, sys_platform, os_name = {
+        "linux": ("Linux", "linux", "posix"),
+        "osx": ("Darwin", "darwin", "posix"),
+        "win": ("Windows", "win32", "nt"),
+    }[platform.split("-")[0]]
+    machine = {"linux-aarch64": "aarch64", "osx-arm64": "arm64", "win-64": "AMD64"}.get(platform, "x86_64")
+    return {
+        "platform_system": system,
+        "sys_platform": sys_platform,
+        "os_name": os_name,
+        "platform_machine": machine,
+        "python_version": python,
+        "python_full_version": f"{python}.0",
+        "implementation_name": "cpython",
+        "platform_python_implementation": "CPython",
+    }
+
+
+def _conda(located: Iterable[Located]) -> list[Wanted]:
+    found = []
+    for item in located:
+        name, version, build = _match_spec(item.text)
+        if name in _CONDA_TORCH:
+            found.append(Wanted(name, version, item.place, "conda", build=build))
+    # pytorch itself says the version; pytorch-gpu beside it only asks for a CUDA build
+    return sorted(found, key=lambda w: (len(w.specifier) == 0, w.name))
+
+
+def _match_spec(text: str) -> tuple[str, SpecifierSet, str | None]:
+    """Name, version and build of a match spec. A version that PEP 440 can't say (`|`) counts as any."""
+    text = re.sub(r"\[.*\]", "", text.split("::")[-1]).strip()
+    match = re.match(r"([\w.-]+)\s*(.*)", text)
+    if not match:
+        return text, SpecifierSet(), None
+    name, rest = match[1].lower(), match[2].strip()
+    parts = rest.split()
+    if len(parts) == 1 and (joined := re.fullmatch(r"=?([^=<>!~]+)=([^=<>!~]+)", parts[0])):
+        parts = [joined[1], joined[2]]  # pytorch=2.9=cuda129*
+        rest = f"={parts[0]}"
+    version = parts[0] if parts else ""
+    build = parts[1] if len(parts) > 1 else None
+    if re.fullmatch(r"=\s*[\d.]+(\.\*)?", version):
+        version = "==" + version.lstrip("= ").removesuffix(".*") + ".*"
+    elif re.fullmatch(r"[\d.]+(\.\*)?", version):
+        version = "==" + version
+    try:
+        return name, SpecifierSet("" if version == "*" else version), build
+    except InvalidSpecifier:
+        return name, SpecifierSet(), build

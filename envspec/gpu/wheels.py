@@ -1,0 +1,111 @@
+"""The PyTorch indexes as data: what each CUDA variant of the torch family offers, without asking the index.
+
+Released wheels never change, so file names, hashes and dependencies ship with envspec, one file a variant under
+`data/wheels/`. A hash belongs to its variant: some file names stand in several variants with different contents.
+
+Every metadata group says how far to trust it:
+
+    verified    the wheel's own METADATA: rebuilt byte for byte, or read from the equal wheel on PyPI
+    copied      from a public lockfile that copies the METADATA
+    derived     put together from another build of the same release; `basis` says which
+
+Left out: files without a recorded hash or with unknown dependencies, and torchvision 0.15.0, whose published METADATA
+asks for `torch==2.0.0+cu117` in every build (0.15.1 replaced it).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+_FOLDER = Path(__file__).parent / "data" / "wheels"
+
+
+@dataclass(frozen=True)
+class WheelFile:
+    """One wheel of a PyTorch index.
+
+    `version` holds the local part (`2.9.1+cu126`). `size` is in bytes and `upload_time` RFC 3339 in UTC, both None
+    where nobody recorded them. `requires_dist` holds the METADATA's own lines.
+    """
+
+    project: str
+    file: str
+    version: str
+    sha256: str
+    size: int | None
+    upload_time: str | None
+    requires_python: str | None
+    requires_dist: tuple[str, ...]
+    provides_extra: tuple[str, ...]
+    trust: str
+    basis: str
+
+
+@dataclass(frozen=True)
+class WheelIndex:
+    """What the PyTorch index of one variant offers of the torch family."""
+
+    variant: str
+    projects: tuple[str, ...]
+    sources: dict[str, str] = field(repr=False, compare=False)
+    """Where the files and hashes were read: a short key to its full name. `file_sources` names keys."""
+    _releases: dict[str, dict[str, Any]] = field(repr=False, compare=False)
+    _files: dict[str, tuple[WheelFile, ...]] = field(default_factory=dict, repr=False, compare=False)
+
+    def files(self, project: str) -> tuple[WheelFile, ...]:
+        """The wheels of a project (normalised name), by version and file name; empty for one that isn't there."""
+        if project not in self._files:
+            self._files[project] = tuple(_wheels(project, self._releases.get(project, {})))
+        return self._files[project]
+
+    def file(self, name: str) -> WheelFile | None:
+        """The wheel of this file name, or None."""
+        project = name.split("-", 1)[0].replace("_", "-").lower()
+        return next((wheel for wheel in self.files(project) if wheel.file == name), None)
+
+    def file_sources(self, project: str, version: str) -> tuple[str, ...]:
+        """Keys into `sources` for the files of one version; empty for a version that isn't there."""
+        return tuple(self._releases.get(project, {}).get(version, {}).get("sources", ()))
+
+
+@cache
+def variants() -> tuple[str, ...]:
+    """The variants that ship: `("cpu", "cu118", … "cu130")`."""
+    return tuple(sorted(path.stem for path in _FOLDER.glob("*.json")))
+
+
+@cache
+def load(variant: str) -> WheelIndex:
+    """The index of a variant. Raises KeyError for one that `variants()` doesn't name."""
+    if variant not in variants():
+        raise KeyError(variant)
+    data = json.loads((_FOLDER / f"{variant}.json").read_bytes())
+    return WheelIndex(variant, tuple(data["projects"]), data["sources"], data["projects"])
+
+
+def metadata_text(wheel: WheelFile) -> bytes:
+    """The wheel's METADATA as far as a resolver reads it (core metadata 2.1), in UTF-8."""
+    lines = ["Metadata-Version: 2.1", f"Name: {wheel.project}", f"Version: {wheel.version}"]
+    if wheel.requires_python:
+        lines.append(f"Requires-Python: {wheel.requires_python}")
+    lines += [f"Requires-Dist: {requirement}" for requirement in wheel.requires_dist]
+    lines += [f"Provides-Extra: {extra}" for extra in wheel.provides_extra]
+    return ("\n".join(lines) + "\n\n").encode()
+
+
+def _wheels(project: str, releases: dict[str, Any]) -> list[WheelFile]:
+    wheels = []
+    for version, release in releases.items():
+        groups = [
+            (g["requires_python"], tuple(g["requires_dist"]), tuple(g["provides_extra"]), g["trust"], g["from"])
+            for g in release["metadata"]
+        ]
+        for row in release["files"]:
+            size, uploaded = row.get("size"), row.get("upload_time")
+            group = groups[row["metadata"]]
+            wheels.append(WheelFile(project, row["file"], version, row["sha256"], size, uploaded, *group))
+    return wheels

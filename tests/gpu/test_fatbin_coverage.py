@@ -1,0 +1,124 @@
+"""Which code runs on which GPU. The cases and the rule: CUDA C++ Programming Guide, "Binary Compatibility"."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from envspec.gpu import cubin
+from envspec.gpu.binary.architecture import EMBEDDED, Architecture, Code, Kind, parse_architecture
+from envspec.gpu.binary.library import Coverage, Library, merge
+
+
+def gpu(capability: str) -> Architecture:
+    architecture = parse_architecture(capability)
+    assert architecture is not None
+    return architecture
+
+
+def sass(name: str) -> Code:
+    return Code(Kind.SASS, gpu(f"sm_{name}"))
+
+
+def ptx(name: str) -> Code:
+    return Code(Kind.PTX, gpu(f"sm_{name}"))
+
+
+@pytest.mark.parametrize(
+    ("code", "capability", "runs"),
+    [
+        (sass("80"), "8.0", True),
+        (sass("80"), "8.9", True),
+        (sass("86"), "8.0", False),
+        (sass("80"), "9.0", False),
+        (sass("120"), "10.0", False),
+        (sass("100"), "10.3", True),
+        (sass("90a"), "9.0", True),
+        (sass("100a"), "10.0", True),
+        (sass("100a"), "10.3", False),
+        (sass("100f"), "10.3", True),
+        (sass("103f"), "10.0", False),
+        (sass("120f"), "12.1", True),
+        (sass("100f"), "12.0", False),
+        (sass("80"), "8.7", False),
+        (sass("87"), "8.7", True),
+        (sass("87"), "8.9", False),
+        (ptx("50"), "12.0", True),
+        (ptx("80"), "8.7", True),
+        (ptx("90"), "8.9", False),
+        (ptx("90a"), "9.0", True),
+        (ptx("90a"), "10.0", False),
+        (ptx("100f"), "10.3", True),
+        (ptx("100f"), "12.0", False),
+        (Code(Kind.LTO, gpu("9.0")), "9.0", False),
+        (Code(Kind.OTHER, gpu("9.0")), "9.0", False),
+    ],
+    ids=lambda value: value.name if isinstance(value, Code) else str(value),
+)
+def test_runs_on(code: Code, capability: str, runs: bool) -> None:
+    assert code.runs_on(gpu(capability)) is runs
+
+
+numbers = st.integers(50, 129)
+
+
+@given(numbers, numbers)
+def test_agrees_with_the_rule_for_targets(built: int, asked: int) -> None:
+    """`envspec.gpu.cubin` judges plain architectures of cards; here they must mean the same."""
+    architecture, capability = Architecture(built), Architecture(asked)
+    if not EMBEDDED & {built, asked}:
+        covers = cubin.covers([architecture.capability], capability.capability)
+        assert Code(Kind.SASS, architecture).runs_on(capability) is covers
+    can = cubin.can_translate([architecture.capability], capability.capability)
+    assert Code(Kind.PTX, architecture).runs_on(capability) is can
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("sm_90", Architecture(90)),
+        ("SM_100F", Architecture(100, "f")),
+        ("sm_90a", Architecture(90, "a")),
+        ("9.0", Architecture(90)),
+        ("12.1", Architecture(121)),
+        ("H100", None),
+        ("sm_9", None),
+        ("sm_90b", None),
+        ("9", None),
+        ("9.00", None),
+        ("٩.٠", None),
+    ],
+)
+def test_parse(text: str, expected: Architecture | None) -> None:
+    assert parse_architecture(text) == expected
+
+
+def test_coverage_counts_modules() -> None:
+    library = Library(
+        "lib.so",
+        1,
+        {
+            frozenset({sass("80"), sass("90"), ptx("90")}): 10,
+            frozenset({sass("90a")}): 2,
+            frozenset({ptx("70")}): 3,
+        },
+    )
+    assert library.module_count == 15
+    assert library.architectures(Kind.SASS) == {gpu("8.0"): 10, gpu("9.0"): 10, Architecture(90, "a"): 2}
+    assert library.architectures(Kind.PTX) == {gpu("7.0"): 3, gpu("9.0"): 10}
+    assert library.coverage(gpu("9.0")) == Coverage(native=12, jit=3, none=0)
+    assert library.coverage(gpu("8.6")) == Coverage(native=10, jit=3, none=2)
+    assert library.coverage(gpu("12.0")) == Coverage(native=0, jit=13, none=2)
+    assert library.coverage(gpu("6.1")) == Coverage(native=0, jit=0, none=15)
+    verdicts = {capability: library.coverage(gpu(capability)).verdict for capability in ("9.0", "8.6", "12.0", "6.1")}
+    assert verdicts == {"9.0": "native", "8.6": "native", "12.0": "jit", "6.1": "no"}
+
+
+def test_merge_adds_up() -> None:
+    one = Library("a/1.cubin", 5, {frozenset({sass("90")}): 1})
+    two = Library("a/2.cubin", 7, {frozenset({sass("90")}): 1, frozenset({sass("80")}): 1}, complete=False)
+    expected = Library(
+        "a/*.cubin", 12, {frozenset({sass("90")}): 2, frozenset({sass("80")}): 1}, complete=False, files=2
+    )
+    assert merge("a/*.cubin", [one, two]) == expected
