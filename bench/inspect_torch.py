@@ -37,18 +37,15 @@ EXPECTED = {
 
 INSPECT = "import sys; from envspec.cli.inspect import command; command([sys.argv[1], '--json'])"
 INFLATE = """
-import sys, zipfile
-with zipfile.ZipFile(sys.argv[1]) as archive:
+import sys, zipfile with zipfile.ZipFile(sys.argv[1]) as archive:
     for name in sys.argv[2:]:
         with archive.open(name) as member:
             while member.read(1 << 20): pass
 """
 UNPACK_AND_LIST = """
-import subprocess, sys, zipfile
-with zipfile.ZipFile(sys.argv[1]) as archive:
+import subprocess, sys, zipfile with zipfile.ZipFile(sys.argv[1]) as archive:
     for name in sys.argv[4:]:
-        path = archive.extract(name, sys.argv[2])
-        command = [sys.argv[3], '-all', '--list-elf', '--list-ptx', path]
+        path = archive.extract(name, sys.argv[2]) command = [sys.argv[3], '-all', '--list-elf', '--list-ptx', path]
         subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
 """
 

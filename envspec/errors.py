@@ -61,6 +61,14 @@ class Infeasible(AnswerNo):
     """The GPU rules say that a target can't work."""
 
 
+class InfeasibleTargets(Infeasible):
+    """They say it for several reasons. `errors` holds each with its own place and hint; the text has one a line."""
+
+    def __init__(self, errors: Iterable[Infeasible]) -> None:
+        self.errors: tuple[Infeasible, ...] = tuple(errors)
+        super().__init__("\n".join(str(error) for error in self.errors))
+
+
 class WrongBuild(AnswerNo):
     """A CPU build, or a build for another CUDA major, got into a CUDA target."""
 
@@ -74,7 +82,7 @@ class SpecError(InputError):
 
 
 class SpecErrors(SpecError):
-    """Several things are wrong with a spec. `errors` holds each with its own place and hint; the text has one a line."""
+    """Several things are wrong with a spec. `errors` has each with its place and hint; the text has one a line."""
 
     def __init__(self, errors: Iterable[SpecError]) -> None:
         self.errors: tuple[SpecError, ...] = tuple(errors)

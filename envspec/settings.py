@@ -1,4 +1,5 @@
-"""Where indexes live on this machine: the user's own settings, read from what uv and pip already have and envspec's config file.
+"""Where indexes live on this machine: the user's own settings, read from what uv and pip already have and
+envspec's config file.
 
 A lock names indexes ("pypi", "pytorch/cu126", a name from the spec); only this module turns a name into an address.
 """
@@ -68,10 +69,11 @@ def index_credentials(name: str, env: Mapping[str, str]) -> Credentials | None:
 
 
 def load_settings(env: Mapping[str, str] | None = None, home: Path | None = None) -> Settings:
-    """Read the user's settings. Order for PyPI's address: UV_DEFAULT_INDEX, UV_INDEX_URL, PIP_INDEX_URL, pip.conf, uv.toml,
-    then `[mirrors] pypi` of envspec's config (DESIGN §4).
+    """Read the user's settings. Order for PyPI's address: UV_DEFAULT_INDEX, UV_INDEX_URL, PIP_INDEX_URL, pip.conf,
+    uv.toml, then `[mirrors] pypi` of envspec's config (DESIGN §4).
 
-    Raises InputError when a file that envspec owns (its config) is broken; broken files of pip and uv are theirs to report.
+    Raises InputError when a file that envspec owns (its config) is broken; broken files of pip and uv are theirs to
+    report.
     """
     env = os.environ if env is None else env
     home = Path(env.get("HOME", "~")).expanduser() if home is None else home
@@ -86,7 +88,11 @@ def load_settings(env: Mapping[str, str] | None = None, home: Path | None = None
         or _uv_default_index(env, config_home)
         or mirrors.get("pypi")
     )
-    links = env.get("UV_FIND_LINKS", "").split(",") + env.get("PIP_FIND_LINKS", "").split() + pip.get("find-links", "").split()
+    links = (
+        env.get("UV_FIND_LINKS", "").split(",")
+        + env.get("PIP_FIND_LINKS", "").split()
+        + pip.get("find-links", "").split()
+    )
     cache = env.get("ENVSPEC_CACHE_DIR") or Path(env.get("XDG_CACHE_HOME") or home / ".cache") / "envspec"
     return Settings(
         cache_dir=Path(cache),
@@ -118,16 +124,21 @@ def _pip_config(env: Mapping[str, str], home: Path, config_home: Path) -> dict[s
 
 def _uv_default_index(env: Mapping[str, str], config_home: Path) -> str | None:
     """The default index of uv's user or system configuration."""
-    files = [Path(env["UV_CONFIG_FILE"])] if env.get("UV_CONFIG_FILE") else [config_home / "uv" / "uv.toml", Path("/etc/uv/uv.toml")]
+    files = (
+        [Path(env["UV_CONFIG_FILE"])]
+        if env.get("UV_CONFIG_FILE")
+        else [config_home / "uv" / "uv.toml", Path("/etc/uv/uv.toml")]
+    )
     for path in files:
         try:
             table = tomli.loads(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomli.TOMLDecodeError):
             continue
-        for index in table.get("index", []):
+        listed, pip = table.get("index"), table.get("pip")
+        for index in listed if isinstance(listed, list) else ():
             if isinstance(index, dict) and index.get("default") and isinstance(index.get("url"), str):
                 return str(index["url"])
-        url = table.get("index-url") or table.get("pip", {}).get("index-url")
+        url = table.get("index-url") or (pip.get("index-url") if isinstance(pip, dict) else None)
         if isinstance(url, str):
             return url
     return None
@@ -147,6 +158,8 @@ def _envspec_mirrors(path: Path) -> dict[str, str]:
     mirrors = table.get("mirrors", {})
     if not isinstance(mirrors, dict) or not all(isinstance(url, str) for url in mirrors.values()):
         raise InputError(
-            "[mirrors] takes names and URLs", hint='for example: [mirrors] pytorch = "https://mirror.example/pytorch"', place=Place(str(path))
+            "[mirrors] takes names and URLs",
+            hint='for example: [mirrors] pytorch = "https://mirror.example/pytorch"',
+            place=Place(str(path)),
         )
     return dict(mirrors)

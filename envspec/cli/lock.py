@@ -12,21 +12,20 @@ import click
 
 from envspec.cli import options
 from envspec.cli.main import say
-from envspec.errors import LockError
 from envspec.lock.freshness import reasons, rendered_reasons
 from envspec.lock.render import rendered_files
 
 if TYPE_CHECKING:
+    from envspec.gpu.finding import Finding
     from envspec.lock.model import Lock
     from envspec.lock.store import LockFolder
+    from envspec.resolve.pip import PipResolver
     from envspec.spec.model import Spec
     from envspec.workflow import Upgrade
 
-EPILOG = """\b
-Examples:
-  envspec lock specs/mm-v2.9.toml
-  envspec lock specs/mm-v2.9.toml --upgrade-package transformers
-  envspec lock specs/*.toml --upgrade --locks-dir /tmp/tryout
+EPILOG = """\b Examples:
+  envspec lock specs/mm-v2.9.toml envspec lock specs/mm-v2.9.toml --upgrade-package transformers envspec lock
+  specs/*.toml --upgrade --locks-dir /tmp/tryout
 """
 
 
@@ -34,7 +33,14 @@ Examples:
 @click.argument("specs", nargs=-1, required=True, metavar="SPEC...")
 @options.target
 @click.option("--upgrade", "-U", is_flag=True, help="Forget the old pins: take the newest versions that fit.")
-@click.option("--upgrade-package", "-P", "packages", multiple=True, metavar="NAME", help="Let this package move; may be given several times.")
+@click.option(
+    "--upgrade-package",
+    "-P",
+    "packages",
+    multiple=True,
+    metavar="NAME",
+    help="Let this package move; may be given several times.",
+)
 @click.option("--offline", is_flag=True, help="Ask no network; use what the caches hold.")
 @click.option("--refresh-index", is_flag=True, help="Ask the live PyTorch index besides the built-in facts.")
 @options.locks_dir
@@ -51,8 +57,8 @@ def command(
 ) -> int:
     """Resolve specs and write their locks.
 
-    Each target of a spec is resolved for its own platform, Python and CUDA; pins of the old lock stay where they still fit. The lock is
-    written whole or not at all.
+    Each target of a spec is resolved for its own platform, Python and CUDA; pins of the old lock stay where they still
+    fit. The lock is written whole or not at all.
     """
     from envspec.workflow import Upgrade
 
@@ -70,12 +76,19 @@ def command(
 
 
 def _lock(
-    spec: Spec, folder: LockFolder, upgrade: Upgrade, targets: tuple[str, ...], *, offline: bool, refresh: bool, quiet: bool
+    spec: Spec,
+    folder: LockFolder,
+    upgrade: Upgrade,
+    targets: tuple[str, ...],
+    *,
+    offline: bool,
+    refresh: bool,
+    quiet: bool,
 ) -> dict[str, object]:
     from envspec.cli.lock_summary import changes, describe
     from envspec.workflow import relock
 
-    old = _old(folder, upgrade)
+    old = folder.read()
     forced = upgrade.everything or upgrade.packages or refresh or targets
     if old is not None and not forced and not reasons(spec, old):
         if rendered_reasons(rendered_files(old), folder.rendered(old)):
@@ -85,7 +98,7 @@ def _lock(
             click.echo(f"{folder.path} is fresh: {describe(old)}. `--upgrade` looks for newer versions.")
         return _result(spec, folder, old, "fresh", [])
     with resolver_for(spec, offline=offline, refresh=refresh, quiet=quiet) as resolver:
-        new = relock(spec, old, resolver, upgrade=upgrade, only=targets)
+        new = relock(spec, old, resolver, upgrade=upgrade, only=targets, notice=_notice)
     written = folder.write(new)
     moved = changes(old, new)
     if not quiet:
@@ -95,12 +108,15 @@ def _lock(
     return _result(spec, folder, new, "written" if written else "unchanged", moved)
 
 
-def _old(folder: LockFolder, upgrade: Upgrade) -> Lock | None:
-    try:
-        return folder.read()
-    except LockError as error:
-        error.hint = error.hint or "restore it from git, or delete it and lock again"
-        raise
+def _notice(finding: Finding) -> None:
+    """A warning, or something to know, on stderr."""
+    place = f"{finding.place}: " if finding.place else ""
+    if finding.severity == "warning":
+        say(f"warning: {place}{finding.message}", style="yellow")
+    else:
+        say(f"note: {place}{finding.message}", style="cyan")
+    if finding.remedy:
+        say(f"hint: {finding.remedy}")
 
 
 def _result(spec: Spec, folder: LockFolder, lock: Lock, status: str, moved: list[str]) -> dict[str, object]:
@@ -114,10 +130,14 @@ def _result(spec: Spec, folder: LockFolder, lock: Lock, status: str, moved: list
 
 
 @contextmanager
-def resolver_for(spec: Spec, *, offline: bool, refresh: bool, quiet: bool) -> Iterator[object]:
-    """The resolver with this machine's network, caches and progress bar, and a scratch folder that is gone afterwards."""
+def resolver_for(spec: Spec, *, offline: bool, refresh: bool, quiet: bool) -> Iterator[PipResolver]:
+    """The resolver with this machine's network, caches and progress bar, and a scratch folder that is gone
+    afterwards."""
     from envspec.cli.progress import resolution
     from envspec.resolve.setup import pip_resolver
 
-    with resolution(quiet=quiet) as progress, pip_resolver(spec, os.environ, offline=offline, refresh=refresh, progress=progress) as resolver:
+    with (
+        resolution(quiet=quiet) as progress,
+        pip_resolver(spec, os.environ, offline=offline, refresh=refresh, progress=progress) as resolver,
+    ):
         yield resolver

@@ -1,4 +1,5 @@
-"""Progress of a resolution on stderr: one line a solve that runs, one bar for metadata. Nothing when stderr is no terminal."""
+"""Progress of a resolution on stderr: one line a solve that runs, one bar for metadata. Nothing when stderr is
+no terminal."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ class OnTerminal:
         try:
             yield
         finally:
-            self._bars.remove_task(task)  # type: ignore[arg-type]
+            self._bars.remove_task(task)
 
     def reading(self, done: int, total: int) -> None:
         if self._reading is None:
@@ -46,6 +47,12 @@ def resolution(*, quiet: bool = False) -> Iterator[OnTerminal | Silent]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=30), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         yield OnTerminal(bars)

@@ -83,6 +83,19 @@ class AllowSourceChanged(Reason):
 
 
 @dataclass(frozen=True)
+class CorrectionsChanged(Reason):
+    """The spec does without other corrections of published metadata than the lock did."""
+
+    code = "corrections-changed"
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+
+    @property
+    def message(self) -> str:
+        return f"without-corrections: {', '.join(self.old) or 'none'} -> {', '.join(self.new) or 'none'}"
+
+
+@dataclass(frozen=True)
 class SourceChanged(Reason):
     """A package comes from another named index, or no longer from a named one."""
 
@@ -290,6 +303,8 @@ def _of_spec(spec: Spec, lock: Lock) -> Iterator[Reason]:
     added, removed = _difference(old.allow_source, new.allow_source)
     if added or removed:
         yield AllowSourceChanged(added, removed)
+    if old.without_corrections != new.without_corrections:
+        yield CorrectionsChanged(old.without_corrections, new.without_corrections)
     for package in sorted({*old.sources, *new.sources}):
         if old.sources.get(package) != new.sources.get(package):
             yield SourceChanged(package, old.sources.get(package), new.sources.get(package))

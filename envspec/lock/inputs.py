@@ -79,6 +79,7 @@ def spec_inputs(spec: Spec) -> SpecInputs:
     return SpecInputs(
         exclude_newer=spec.exclude_newer,
         allow_source=tuple(sorted({canonical_name(name) for name in spec.pip.allow_source})),
+        without_corrections=tuple(sorted(spec.pip.without_corrections)),
         sources={canonical_name(name): index for name, index in sorted(spec.pip.sources.items())},
         channels=spec.conda.channels,
     )
@@ -125,6 +126,8 @@ def fingerprint(spec: SpecInputs, target: TargetInputs) -> str:
             "platform": target.platform,
             "python": target.python,
             "requirements": target.requirements,
+            # keys that came later stand only where they say something, so that older fingerprints stay true
+            **({"without-corrections": spec.without_corrections} if spec.without_corrections else {}),
         },
         sort_keys=True,
         separators=(",", ":"),

@@ -90,6 +90,7 @@ class SpecInputs:
     allow_source: tuple[str, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
     channels: tuple[str, ...] = ()
+    without_corrections: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ _ENV = {
     "name": str,
     "exclude-newer": str,
     "allow-source": list,
+    "without-corrections": list,
     "channels": list,
     "requirements": list,
     "conda-requirements": list,
@@ -230,6 +231,7 @@ class _Reader:
         inputs = SpecInputs(
             exclude_newer=env.get("exclude-newer"),
             allow_source=tuple(env.get("allow-source", ())),
+            without_corrections=tuple(env.get("without-corrections", ())),
             sources=sources,
             channels=tuple(env.get("channels", ())),
         )

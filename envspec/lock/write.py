@@ -80,6 +80,7 @@ def _write_env(out: list[str], lock: Lock, shared: _Shared) -> None:
     _write_string(out, "name", lock.name)
     _write_string(out, "exclude-newer", inputs.exclude_newer)
     _write_inline(out, "allow-source", inputs.allow_source)
+    _write_inline(out, "without-corrections", inputs.without_corrections)
     _write_inline(out, "channels", inputs.channels)
     pip, conda = shared
     _write_lines(out, "requirements", [string(text) for text in sorted(pip)])

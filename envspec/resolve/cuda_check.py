@@ -16,13 +16,21 @@ _SUFFIX = re.compile(r"-cu(?:da)?(\d{2})\d?x?(?:$|-)")
 _LOCAL = re.compile(r"\+cu(\d{2})(\d)(?:$|\.)")
 
 # From CUDA 13 on NVIDIA's wheels carry no suffix; these have the toolkit's own version (PyPI, read 2026-11).
-_TOOLKIT_VERSIONED = ("cuda-toolkit", "nvidia-cuda-runtime", "nvidia-cuda-nvrtc", "nvidia-cuda-cupti", "nvidia-nvtx", "nvidia-nvjitlink")
+_TOOLKIT_VERSIONED = (
+    "cuda-toolkit",
+    "nvidia-cuda-runtime",
+    "nvidia-cuda-nvrtc",
+    "nvidia-cuda-cupti",
+    "nvidia-nvtx",
+    "nvidia-nvjitlink",
+)
 
 _FAMILY = ("torch", "torchvision", "torchaudio")
 
 
 def wrong_builds(pins: Sequence[Pin], cuda: str) -> tuple[str, ...]:
-    """What in a CUDA target's pins doesn't belong to the asked CUDA ("12.8"), one sentence each; empty when all is right."""
+    """What in a CUDA target's pins doesn't belong to the asked CUDA ("12.8"), one sentence each; empty when all is
+    right."""
     major = cuda.partition(".")[0]
     problems = []
     for pin in pins:
@@ -37,13 +45,16 @@ def wrong_builds(pins: Sequence[Pin], cuda: str) -> tuple[str, ...]:
         elif built != cuda:
             problems.append(f"torch {torch.version} from {torch.index} is built for CUDA {built}")
         problems += [
-            f"{pin.name} {pin.version} from {pin.index} is a CPU build" for pin in pins if pin.name in _FAMILY[1:] and pin.version.endswith("+cpu")
+            f"{pin.name} {pin.version} from {pin.index} is a CPU build"
+            for pin in pins
+            if pin.name in _FAMILY[1:] and pin.version.endswith("+cpu")
         ]
     return tuple(problems)
 
 
 def torch_cuda(torch: Pin, pins: Sequence[Pin]) -> str | None:
-    """The CUDA version a torch pin was built for, None for a CPU build: its local version says it, else the CUDA runtime it pins."""
+    """The CUDA version a torch pin was built for, None for a CPU build: its local version says it, else the
+    CUDA runtime it pins."""
     local = _LOCAL.search(torch.version)
     if local:
         return f"{local[1]}.{local[2]}"

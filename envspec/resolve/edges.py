@@ -1,11 +1,14 @@
-"""Which of the packages' requirements hold in a target: markers evaluated for it, extras as they're asked for on the way."""
+"""Which of the packages' requirements hold in a target: markers evaluated for it, extras as they're asked for
+on the way."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from envspec.errors import IndexFailure
 from envspec.lock.environment import marker_environment
 from envspec.lock.inputs import canonical_name
 from envspec.resolve.metadata import Metadata
@@ -18,7 +21,8 @@ if TYPE_CHECKING:
 def holding(request: Request, packages: Mapping[str, Metadata]) -> dict[str, tuple[str, ...]]:
     """For every package (by normalised name) its Requires-Dist lines that hold in the request's target.
 
-    A line with an `extra` marker holds when something asks for that extra of the package. Lines are in one spelling, sorted.
+    A line with an `extra` marker holds when something asks for that extra of the package. Lines are in one spelling,
+    sorted.
     """
     environment = marker_environment(request.platform, request.python)
     extras: dict[str, set[str]] = {name: set() for name in packages}
@@ -36,7 +40,9 @@ def holding(request: Request, packages: Mapping[str, Metadata]) -> dict[str, tup
     return {name: tuple(sorted(lines)) for name, lines in edges.items()}
 
 
-def _ask(requirement: Requirement, environment: Mapping[str, str], active: Iterable[str], extras: dict[str, set[str]]) -> list[str]:
+def _ask(
+    requirement: Requirement, environment: Mapping[str, str], active: Iterable[str], extras: dict[str, set[str]]
+) -> list[str]:
     """Note the extras that a requirement asks for; gives the package if that was news."""
     name = canonical_name(requirement.name)
     wanted = {canonical_name(extra) for extra in requirement.extras}
@@ -52,8 +58,28 @@ def _holds(requirement: Requirement, environment: Mapping[str, str], active: Ite
     return any(requirement.marker.evaluate({**environment, "extra": extra}) for extra in active)
 
 
+_LEGACY = (
+    (re.compile(r"([<>]=?|~=) *(\d+(?:\.\d+)*)\.\*"), r"\1\2"),  # >=1.19.*
+    (re.compile(r", *(?=$|[;)])"), ""),  # >=1.0,
+)
+"""Spellings that old releases on PyPI have, that PEP 440 and 508 refuse, and that uv reads as these."""
+
+
 @lru_cache(maxsize=8192)
 def _parsed(text: str) -> Requirement:
-    from packaging.requirements import Requirement
+    """A Requires-Dist line. Raises IndexFailure when even uv's indulgence makes nothing of it."""
+    from packaging.requirements import InvalidRequirement, Requirement
 
-    return Requirement(text)
+    try:
+        return Requirement(text)
+    except InvalidRequirement:
+        head, semicolon, marker = text.partition(";")
+        for pattern, mended in _LEGACY:
+            head = pattern.sub(mended, head)
+    try:
+        return Requirement(head + semicolon + marker)
+    except InvalidRequirement:
+        raise IndexFailure(
+            f'a package asks for "{text}", which is no requirement',
+            hint="name another release of that package in the spec",
+        ) from None

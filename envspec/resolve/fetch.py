@@ -1,4 +1,5 @@
-"""Reading from indexes over HTTP: whole small files, byte ranges, sizes. Retries what may pass, and says plainly what doesn't."""
+"""Reading from indexes over HTTP: whole small files, byte ranges. Retries what may pass, and says plainly what
+doesn't."""
 
 from __future__ import annotations
 
@@ -20,10 +21,21 @@ if TYPE_CHECKING:
 _RETRIES = 3
 _CONNECT_SECONDS = 10.0
 _READ_SECONDS = 30.0
+"""uv's own default."""
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
 """Statuses that may be gone at the next try."""
 
 _HINT = "check the address and the network, then run the same command again: what was fetched is kept"
+
+
+def read_timeout(env: Mapping[str, str]) -> float:
+    """Seconds to wait for bytes before a read counts as hung: what the user set for uv, else for pip if that is
+    longer, else 30."""
+    asked = env.get("UV_HTTP_TIMEOUT") or env.get("UV_REQUEST_TIMEOUT") or env.get("HTTP_TIMEOUT")
+    for text, least in ((asked, 0.0), (env.get("PIP_DEFAULT_TIMEOUT"), _READ_SECONDS)):
+        if text and text.replace(".", "", 1).isdigit():
+            return max(least, float(text))
+    return _READ_SECONDS
 
 
 @dataclass(frozen=True)
@@ -38,8 +50,8 @@ class Reply:
 class Fetcher:
     """A pool of connections with the user's proxies, certificates and credentials.
 
-    `credentials` maps an origin ("https://host:port") to what that host's index needs; ~/.netrc fills in the rest. Credentials
-    go to the very origin they were given for, and a redirect to another host drops them.
+    `credentials` maps an origin ("https://host:port") to what that host's index needs; ~/.netrc fills in the rest.
+    Credentials go to the very origin they were given for, and a redirect to another host drops them.
     """
 
     def __init__(
@@ -58,40 +70,51 @@ class Fetcher:
         self.offline = offline
 
     def get(self, url: str, *, headers: Mapping[str, str] | None = None, limit: int = 64 << 20) -> Reply:
-        """GET a file of at most `limit` bytes. A 404 is an answer; other errors raise IndexFailure with the URL, credentials removed."""
-        return self._ask("GET", url, headers or {}, limit)
+        """GET a file of at most `limit` bytes. A 404 is an answer; other errors raise IndexFailure with the
+        URL, credentials removed."""
+        return self._ask(url, headers or {}, limit)
 
     def range(self, url: str, start: int | None, length: int) -> Reply:
-        """`length` bytes from `start`, or the last `length` bytes if `start` is None. A server that ignores ranges sends all (200)."""
+        """`length` bytes from `start`, or the last `length` bytes if `start` is None.
+
+        A server that ignores ranges answers 200: the body is then the whole file if that is no larger than the range,
+        else empty.
+        """
         span = f"bytes=-{length}" if start is None else f"bytes={start}-{start + length - 1}"
-        return self._ask("GET", url, {"Range": span}, 256 << 20)
+        return self._ask(url, {"Range": span}, length, cut=True)
 
-    def size(self, url: str) -> int | None:
-        """The file's length by HEAD, None where the server won't say."""
-        reply = self._ask("HEAD", url, {}, 0)
-        return reply.total if reply.status == 200 else None
-
-    def _ask(self, method: str, url: str, headers: Mapping[str, str], limit: int) -> Reply:
+    def _ask(self, url: str, headers: Mapping[str, str], limit: int, *, cut: bool = False) -> Reply:
         import urllib3
         from urllib3.exceptions import HTTPError
 
         bare, own = split_credentials(url)
         if self.offline and not _is_loopback(bare):
-            raise IndexFailure(f"{bare} isn't in the cache, and --offline forbids asking for it", hint="run without --offline once")
+            raise IndexFailure(
+                f"{bare} isn't in the cache, and --offline forbids asking for it", hint="run without --offline once"
+            )
         retries = urllib3.Retry(
-            total=_RETRIES, redirect=5, backoff_factor=0.3, status_forcelist=_PASSING, raise_on_status=False, respect_retry_after_header=False
+            total=_RETRIES,
+            redirect=5,
+            backoff_factor=0.3,
+            status_forcelist=_PASSING,
+            raise_on_status=False,
+            respect_retry_after_header=False,
         )
         sent = {"Accept-Encoding": "identity", **headers, **self._authorization(bare, own)}
         try:
-            response = self._pool(bare).request(method, bare, headers=sent, retries=retries, preload_content=False)
-            try:
-                body = response.read(limit + 1) if method == "GET" else b""
-            finally:
-                response.release_conn()
+            response = self._pool(bare).request("GET", bare, headers=sent, retries=retries, preload_content=False)
+            body = response.read(limit + 1)
+            if len(body) > limit:
+                # what is left of it on the wire would be taken for the next answer
+                response.close()
+            response.release_conn()
         except HTTPError as error:
             raise IndexFailure(f"{bare} can't be read: {_reason(error)}", hint=_HINT) from None
-        if len(body) > limit and method == "GET":
-            raise IndexFailure(f"{bare} is larger than {limit >> 20} MiB, which no such file is", hint="check what serves this address")
+        if len(body) > limit and not cut:
+            raise IndexFailure(
+                f"{bare} is larger than {limit >> 20} MiB, which no such file is", hint="check what serves this address"
+            )
+        body = body if len(body) <= limit else b""
         if response.status in (401, 403):
             raise IndexFailure(
                 f"{bare} needs credentials (HTTP {response.status})",
@@ -108,7 +131,7 @@ class Fetcher:
         if proxy not in self._pools:
             bundle = self._env.get("SSL_CERT_FILE") or self._env.get("REQUESTS_CA_BUNDLE") or self._env.get("PIP_CERT")
             options: dict[str, Any] = {
-                "maxsize": 32,
+                "maxsize": 8,
                 "timeout": urllib3.Timeout(connect=_CONNECT_SECONDS, read=self._read_seconds),
                 "ssl_context": ssl.create_default_context(cafile=bundle if bundle and Path(bundle).is_file() else None),
             }
@@ -116,12 +139,15 @@ class Fetcher:
         return self._pools[proxy]
 
     def _proxy(self, url: str) -> str | None:
-        from urllib.request import getproxies_environment, proxy_bypass_environment
-
         parts = urlsplit(url)
-        if _is_loopback(url) or proxy_bypass_environment(parts.hostname or "", getproxies_environment()):
+        no_proxy = self._env.get("no_proxy") or self._env.get("NO_PROXY") or ""
+        if _is_loopback(url) or _is_direct(parts.hostname or "", no_proxy):
             return None
-        return self._env.get(f"{parts.scheme}_proxy") or self._env.get(f"{parts.scheme}_proxy".upper()) or self._env.get("ALL_PROXY")
+        return (
+            self._env.get(f"{parts.scheme}_proxy")
+            or self._env.get(f"{parts.scheme}_proxy".upper())
+            or self._env.get("ALL_PROXY")
+        )
 
     def _authorization(self, url: str, own: Credentials | None) -> dict[str, str]:
         from urllib3.util import make_headers
@@ -144,6 +170,12 @@ def _netrc(env: Mapping[str, str]) -> netrc | None:
 
 def _is_loopback(url: str) -> bool:
     return urlsplit(url).hostname in ("127.0.0.1", "::1", "localhost")
+
+
+def _is_direct(host: str, no_proxy: str) -> bool:
+    """Whether `NO_PROXY` names the host or a domain above it."""
+    domains = [entry.strip().lstrip(".").lower() for entry in no_proxy.split(",")]
+    return "*" in domains or any(domain and f".{host.lower()}".endswith(f".{domain}") for domain in domains)
 
 
 def _total(response: Any) -> int | None:

@@ -1,11 +1,12 @@
 """The gate: PyTorch's wheel index as a small HTTP server on loopback, for the time of one resolution.
 
-uv is given the gate as its first index. The gate knows the torch family alone and says 404 to every other name, so that no other
-package of the PyTorch index (old copies of idna, packaging, …) can shadow PyPI's; with uv's `first-index` strategy a name that the
-gate does know is never taken from anywhere else, whether the spec asks for it or something else pulls it in.
+uv is given the gate as its first index. The gate knows the torch family alone and says 404 to every other name, so
+that no other package of the PyTorch index (old copies of idna, packaging, …) can shadow PyPI's; with uv's
+`first-index` strategy a name that the gate does know is never taken from anywhere else, whether the spec asks for it
+or something else pulls it in.
 
-Pages come from the facts that ship with envspec (`envspec.gpu.wheels`), joined with a mirror's pages where the user configured one
-and the facts are not enough.
+Pages come from the facts that ship with envspec (`envspec.gpu.wheels`), joined with a mirror's pages where the user
+configured one and the facts are not enough.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import quote, unquote
 
+from envspec.errors import EnvspecError
 from envspec.gpu import wheels
 
 FAMILY = ("torch", "torchvision", "torchaudio")
-"""The names that come from the PyTorch index, and triton where PyPI doesn't have it. nvidia-* wheels always come from PyPI."""
+"""The names that come from the PyTorch index, and triton where PyPI doesn't have it. nvidia-* wheels always
+come from PyPI."""
 
 _WITH_TRITON = "+triton"
 
@@ -36,7 +39,8 @@ LivePages = Callable[[str, str], Page]
 
 @dataclass(frozen=True)
 class Gate:
-    """A running gate. `url(variant)` is the index to give to uv, with or without triton; `owns(url)` recognises a file served by it."""
+    """A running gate. `url(variant)` is the index to give to uv, with or without triton; `owns(url)` recognises a file
+    served by it."""
 
     base: str
 
@@ -53,7 +57,7 @@ class Gate:
 def facts_page(variant: str, project: str, accept: Callable[[wheels.WheelFile], bool]) -> Page:
     """The files of a project in the shipped facts of a variant, as PEP 691 rows with links relative to the page."""
     rows: Page = []
-    for wheel in wheels.load(variant).files(project):
+    for wheel in wheels.load(variant).files(project) if variant in wheels.variants() else ():
         if not accept(wheel):
             continue
         row: dict[str, object] = {
@@ -73,8 +77,8 @@ def facts_page(variant: str, project: str, accept: Callable[[wheels.WheelFile], 
 def belongs(variant: str) -> Callable[[wheels.WheelFile], bool]:
     """Which files of a variant's page really are of that variant.
 
-    The pages also hold CPU wheels without a local version (macOS and aarch64, in every cuNNN folder up to torch 2.0): a CUDA
-    target must not take those. triton has no local version and belongs to all; so does the `cpu` page to macOS.
+    The pages also hold CPU wheels without a local version (macOS and aarch64, in every cuNNN folder up to torch 2.0):
+    a CUDA target must not take those. triton has no local version and belongs to all; so does the `cpu` page to macOS.
     """
 
     def accept(wheel: wheels.WheelFile) -> bool:
@@ -85,6 +89,9 @@ def belongs(variant: str) -> Callable[[wheels.WheelFile], bool]:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    # one segment a reply: header and body apart would each wait 40 ms for the other's acknowledgement
+    wbufsize = -1
+    disable_nagle_algorithm = True
     live: Mapping[str, LivePages]
 
     def log_message(self, format: str, *args: object) -> None:
@@ -97,7 +104,7 @@ class _Handler(BaseHTTPRequestHandler):
         parts = [unquote(part) for part in self.path.split("?")[0].strip("/").split("/")]
         variant = parts[0].removesuffix(_WITH_TRITON)
         served = (*FAMILY, "triton") if parts[0] != variant else FAMILY
-        if variant not in wheels.variants():
+        if variant not in wheels.variants() and variant not in self.live:
             self._reply(404, b"no such variant", "text/plain")
         elif len(parts) == 2 and parts[1] in served:
             self._page(variant, parts[1])
@@ -113,7 +120,7 @@ class _Handler(BaseHTTPRequestHandler):
             known = {row["filename"] for row in files}
             try:
                 files += [row for row in live(variant, project) if row["filename"] not in known]
-            except Exception as error:
+            except EnvspecError as error:
                 return self._reply(502, str(error).encode(), "text/plain")
         if not files:
             return self._reply(404, b"not in the PyTorch index", "text/plain")
@@ -121,7 +128,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._reply(200, json.dumps(page).encode(), _JSON)
 
     def _metadata(self, variant: str, file: str) -> None:
-        wheel = wheels.load(variant).file(file)
+        wheel = wheels.load(variant).file(file) if variant in wheels.variants() else None
         if wheel is None:
             return self._reply(404, b"no such wheel", "text/plain")
         self._reply(200, wheels.metadata_text(wheel), "text/plain")
@@ -137,12 +144,17 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    # uv opens some fifty connections at once; one that finds no room here would try again only after seconds
+    request_queue_size = 256
+
+
 @contextmanager
 def open_gate(live: Mapping[str, LivePages] | None = None) -> Iterator[Gate]:
     """Serve the facts (and the live pages of the variants given) on an ephemeral loopback port until the block ends."""
     handler = type("Handler", (_Handler,), {"live": live or {}})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
+    server = _Server(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:

@@ -1,7 +1,7 @@
 """What an artifact says of itself: name, version, dependencies, licence, size. Read once for a hash, then never again.
 
-A wheel's METADATA comes from the index's sidecar (PEP 658) where it answers, whether or not the page announces it; else from the
-wheel itself by a few byte ranges. It's kept in the cache under the wheel's sha256, which names the content for ever.
+A wheel's METADATA comes from the index's sidecar (PEP 658), whether or not the page announces it, or from the wheel
+itself by a byte range or two. It's kept in the cache under the wheel's sha256, which names the content for ever.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ import json
 import os
 import re
 import zipfile
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import zlib
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from envspec.errors import IndexFailure
 from envspec.lock.inputs import canonical_name
-from envspec.resolve.fetch import Fetcher
+from envspec.resolve.fetch import Fetcher, Reply
 from envspec.resolve.uv import FoundFile
 
 _SCHEMA = 1
-_WORKERS = 16
 _TAIL = 64 << 10
-_SMALL = 1 << 20
-"""Wheels up to this many bytes are read whole when a range read is needed anyway: it proves their hash at the same price."""
+_WHOLE = 2 << 30
+"""Bytes of the largest wheel that is read whole, where a server offers neither ranges nor sidecars."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def parse_metadata(text: str) -> Metadata:
         version=version,
         requires_dist=tuple(fields.get("requires-dist", [])),
         provides_extra=tuple(fields.get("provides-extra", [])),
-        requires_python=fields.get("requires-python", [None])[0] or None,  # type: ignore[list-item]
+        requires_python=fields.get("requires-python", [""])[0] or None,
         licence=licence(fields),
     )
 
@@ -73,11 +73,16 @@ _NO_LICENCE = re.compile(r"(unknown|none|n/a|see |file|\[|\{)", re.I)
 
 
 def licence(fields: dict[str, list[str]]) -> str | None:
-    """The licence in the words of the METADATA: `License-Expression` (PEP 639), else a short `License`, else the classifiers."""
+    """The licence in the words of the METADATA: `License-Expression` (PEP 639), else a short `License`, else
+    the classifiers."""
     expression = fields.get("license-expression", [""])[0]
     if expression:
         return expression
-    classifiers = [c.rpartition(" :: ")[2] for c in fields.get("classifier", []) if c.startswith("License :: ") and c.count(" :: ") > 1]
+    classifiers = [
+        c.rpartition(" :: ")[2]
+        for c in fields.get("classifier", [])
+        if c.startswith("License :: ") and c.count(" :: ") > 1
+    ]
     free = fields.get("license", [""])[0]
     if free and len(free) <= 60 and "\n" not in free and not _NO_LICENCE.match(free):
         return free
@@ -92,9 +97,11 @@ class MetadataCache:
 
     def get(self, key: str) -> Metadata | None:
         try:
-            values = json.loads(self._path(key).read_bytes())
-            return Metadata(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
-        except (OSError, ValueError, TypeError):
+            entry: Any = json.loads(self._path(key).read_bytes())
+            values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
+            found = Metadata(**values)
+            return found if _is_sound(found) else None
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError):
             return None
 
     def put(self, key: str, metadata: Metadata) -> None:
@@ -106,10 +113,21 @@ class MetadataCache:
             partial.write_text(json.dumps(asdict(metadata)), encoding="utf-8")
             partial.replace(path)
         except OSError:
-            partial.unlink(missing_ok=True)
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
 
     def _path(self, key: str) -> Path:
         return self._folder / key[:2] / f"{key[2:]}.json"
+
+
+def _is_sound(metadata: Metadata) -> bool:
+    texts = (metadata.name, metadata.version, *metadata.requires_dist, *metadata.provides_extra)
+    optional = (metadata.requires_python, metadata.licence)
+    return (
+        all(type(text) is str for text in texts)
+        and all(text is None or type(text) is str for text in optional)
+        and (metadata.size is None or type(metadata.size) is int)
+    )
 
 
 @dataclass(frozen=True)
@@ -119,67 +137,79 @@ class MetadataReader:
     cache: MetadataCache
     fetcher: Fetcher
 
-    def read_all(self, files: Sequence[FoundFile], *, on_read: Callable[[int, int], None]) -> dict[str, Metadata]:
-        """The metadata of many wheels, by sha256; `on_read(done, total)` is called as those that aren't cached come in."""
-        found: dict[str, Metadata] = {}
-        missing: list[FoundFile] = []
-        for file in {f.sha256: f for f in files if f.sha256}.values():
-            cached = self.cache.get(str(file.sha256))
-            if cached is None:
-                missing.append(file)
-            else:
-                found[str(file.sha256)] = cached
-        if missing:
-            on_read(0, len(missing))
-            pool = ThreadPoolExecutor(_WORKERS)
-            try:
-                for done, (file, metadata) in enumerate(zip(missing, pool.map(self.read, missing), strict=True), 1):
-                    found[str(file.sha256)] = metadata
-                    on_read(done, len(missing))
-            finally:
-                pool.shutdown(cancel_futures=True)
-        return found
-
     def read(self, file: FoundFile) -> Metadata:
         """The metadata of one wheel, from its index. Raises IndexFailure."""
-        text, size = self._sidecar(file)
-        if text is None:
-            text, size = self._from_wheel(file)
+        text, size = self._from_index(file)
         try:
             metadata = parse_metadata(text)
         except ValueError as error:
-            raise IndexFailure(f"{_where(file)}: the METADATA is no metadata: {error}", hint="the index serves a damaged file: tell who runs it") from None
+            raise IndexFailure(
+                f"{_where(file)}: the METADATA is no metadata: {error}",
+                hint="the index serves a damaged file: tell who runs it",
+            ) from None
         expected = canonical_name(file.file.split("-")[0])
         if metadata.name != expected:
-            raise IndexFailure(f"{_where(file)}: the METADATA is that of {metadata.name}", hint="the index mixes up its files: tell who runs it")
+            raise IndexFailure(
+                f"{_where(file)}: the METADATA is that of {metadata.name}",
+                hint="the index mixes up its files: tell who runs it",
+            )
         known = Metadata(**{**asdict(metadata), "size": file.size if file.size is not None else size})
         self.cache.put(str(file.sha256), known)
         return known
 
-    def _sidecar(self, file: FoundFile) -> tuple[str | None, int | None]:
+    def _from_index(self, file: FoundFile) -> tuple[str, int | None]:
+        """The METADATA's text and the wheel's size.
+
+        Where the page tells sizes the sidecar is enough. Where it doesn't, the wheel's last bytes hold both, in one
+        request instead of two; a server that ignores ranges leaves the sidecar and HEAD, and at last the whole wheel.
+        """
+        if file.size is not None:
+            text = self._sidecar(file)
+            return (text, file.size) if text is not None else self._from_wheel(file, self._tail(file))
+        tail = self._tail(file)
+        if tail.status == 206 or tail.body:
+            return self._from_wheel(file, tail)
+        text = self._sidecar(file)
+        if text is not None:
+            return text, tail.total
+        return self._from_wheel(file, self.fetcher.get(file.url, limit=_WHOLE))
+
+    def _sidecar(self, file: FoundFile) -> str | None:
         reply = self.fetcher.get(file.url + ".metadata", limit=8 << 20)
         if reply.status != 200 or not reply.body.startswith(b"Metadata-Version:"):
-            return None, None
-        return reply.body.decode("utf-8", "replace"), file.size if file.size is not None else self.fetcher.size(file.url)
+            return None
+        return reply.body.decode("utf-8", "replace")
 
-    def _from_wheel(self, file: FoundFile) -> tuple[str, int | None]:
+    def _tail(self, file: FoundFile) -> Reply:
         tail = self.fetcher.range(file.url, None, _TAIL)
+        if tail.status == 416:
+            # shorter than the range, and a server that is strict about it
+            tail = self.fetcher.get(file.url, limit=_WHOLE)
         if tail.status == 404:
-            raise IndexFailure(f"{_where(file)} isn't there (HTTP 404)", hint="the index lists a file that it doesn't hold: tell who runs it")
-        total = len(tail.body) if tail.status == 200 else (tail.total or 0)
-        if tail.status == 206 and total <= _SMALL:
-            tail = self.fetcher.get(file.url)
-        if tail.status == 200:
+            raise IndexFailure(
+                f"{_where(file)} isn't there (HTTP 404)",
+                hint="the index lists a file that it doesn't hold: tell who runs it",
+            )
+        return tail
+
+    def _from_wheel(self, file: FoundFile, tail: Reply) -> tuple[str, int | None]:
+        total = tail.total if tail.status == 206 and tail.total is not None else len(tail.body)
+        if total == len(tail.body):
             verify_hash(file, tail.body)
         window = _Window(file, self.fetcher, total, tail.body)
         try:
             with zipfile.ZipFile(window) as archive:
                 names = [n for n in archive.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", n)]
                 if len(names) != 1:
-                    raise IndexFailure(f"{_where(file)} holds {len(names)} METADATA files instead of one", hint="the wheel is damaged: tell who runs the index")
+                    raise IndexFailure(
+                        f"{_where(file)} holds {len(names)} METADATA files instead of one",
+                        hint="the wheel is damaged: tell who runs the index",
+                    )
                 return archive.read(names[0]).decode("utf-8", "replace"), total
-        except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
-            raise IndexFailure(f"{_where(file)} is no wheel: {error}", hint="the index serves a damaged or cut file: tell who runs it") from None
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+            raise IndexFailure(
+                f"{_where(file)} is no wheel: {error}", hint="the index serves a damaged or cut file: tell who runs it"
+            ) from None
 
 
 def verify_hash(file: FoundFile, body: bytes) -> None:
@@ -225,10 +255,10 @@ class _Window(io.RawIOBase):
             length = max(end - self._at, min(_TAIL, self._total - self._at))
             reply = self._fetcher.range(self._file.url, self._at, length)
             if reply.status != 206 or len(reply.body) < end - self._at:
-                raise IndexFailure(f"{_where(self._file)}: a range read came back short", hint="run the same command again")
+                raise IndexFailure(
+                    f"{_where(self._file)}: a range read came back short", hint="run the same command again"
+                )
             self._start, self._bytes = self._at, reply.body
         chunk = self._bytes[self._at - self._start : end - self._start]
         self._at += len(chunk)
         return chunk
-
-

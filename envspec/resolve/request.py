@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from envspec.lock.inputs import SpecInputs, TargetInputs
+from envspec.lock.model import SpecInputs, TargetInputs
 
 UV_PLATFORMS = {
     "linux-64": "x86_64-manylinux_2_{glibc}",

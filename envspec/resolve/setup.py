@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from envspec.errors import StorageError
-from envspec.resolve.fetch import Fetcher
+from envspec.resolve.fetch import Fetcher, read_timeout
 from envspec.resolve.gate import LivePages
 from envspec.resolve.metadata import MetadataCache, MetadataReader
 from envspec.resolve.pip import PipResolver, Progress
@@ -23,7 +24,9 @@ from envspec.spec.model import Spec
 
 
 @contextmanager
-def pip_resolver(spec: Spec, env: Mapping[str, str], *, offline: bool, refresh: bool, progress: Progress) -> Iterator[PipResolver]:
+def pip_resolver(
+    spec: Spec, env: Mapping[str, str], *, offline: bool, refresh: bool, progress: Progress
+) -> Iterator[PipResolver]:
     """The resolver of a spec's pip half. Its scratch folder is gone when the block ends.
 
     Raises InputError for a broken configuration, ToolError without uv, StorageError when there is no room for scratch.
@@ -33,7 +36,9 @@ def pip_resolver(spec: Spec, env: Mapping[str, str], *, offline: bool, refresh: 
     uv.offline = offline
     indexes = {name: url for name in spec.pip.indexes if (url := settings.index_url(name, spec.pip.indexes))}
     default = settings.default_index or uvs_default_index(uv, settings.cache_dir)
-    fetcher = Fetcher(credentials=_credentials(settings, indexes, env), env=env, offline=offline)
+    fetcher = Fetcher(
+        credentials=_credentials(settings, indexes, env), env=env, read_seconds=read_timeout(env), offline=offline
+    )
     cache = MetadataCache(settings.cache_dir)
 
     def live_pages(variant: str) -> LivePages | None:
@@ -76,7 +81,17 @@ def uvs_default_index(uv: Uv, cache_dir: Path) -> str | None:
     memo = cache_dir / f"uv-default-index-{state.st_size}-{state.st_mtime_ns}"
     with suppress(OSError):
         return memo.read_text(encoding="utf-8") or None
-    empty = ["pip", "compile", "-", "--emit-index-url", "--no-header", "--no-config", "--quiet"]
+    empty = [
+        "pip",
+        "compile",
+        "-",
+        "--emit-index-url",
+        "--no-header",
+        "--no-config",
+        "--quiet",
+        "--python",
+        sys.executable,
+    ]
     answer = uv.run(empty, cwd=Path("/")).stdout.split()
     url = answer[answer.index("--index-url") + 1] if "--index-url" in answer[:-1] else ""
     with suppress(OSError):
@@ -96,7 +111,8 @@ def scratch_folder(cache_dir: Path) -> Iterator[Path]:
         folder.mkdir()
     except OSError as error:
         raise StorageError(
-            f"{base} can't be written: {error.strerror}", hint="free some space, or point ENVSPEC_CACHE_DIR to a place that can be written"
+            f"{base} can't be written: {error.strerror}",
+            hint="free some space, or point ENVSPEC_CACHE_DIR to a place that can be written",
         ) from None
     try:
         yield folder

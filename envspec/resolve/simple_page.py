@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from html.parser import HTMLParser
+from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
 from envspec.errors import IndexFailure
@@ -25,24 +26,49 @@ def mirror_pages(base: str, fetcher: Fetcher) -> LivePages:
     return pages
 
 
+def refuse_foreign_page(url: str, fetcher: Fetcher, label: str) -> None:
+    """Raise IndexFailure when an answer of 200 at `url` is no page of an index but a login page, an error page
+    or the like."""
+    reply = fetcher.get(url, headers={"Accept": _ACCEPT})
+    text = reply.body.lower()
+    # an index's HTML page of a project without files has the title that PEP 503's examples and every server use, or a
+    # version
+    known = b"{", b"links for", b"repository-version"
+    if (
+        reply.status == 200
+        and not text.lstrip().startswith(known[0])
+        and b"<a" not in text
+        and not any(word in text for word in known[1:])
+    ):
+        raise IndexFailure(
+            f"{label}: {redact(url)} serves some web page instead of an index page",
+            hint="check the address of the index, and see whether a proxy or a login page answers in its place",
+        )
+
+
 def parse_page(body: bytes, url: str) -> Page:
-    """The files of a page, as PEP 691 rows with absolute URLs. Files without a sha256 are left out: nothing could lock them.
+    """The files of a page, as PEP 691 rows with absolute URLs. Files without a sha256 are left out: nothing
+    could lock them.
 
     Raises IndexFailure for what is neither form.
     """
-    if body.lstrip()[:1] == b"{":
-        try:
-            files = json.loads(body)["files"]
-        except (ValueError, KeyError, TypeError):
-            raise IndexFailure(f"{redact(url)} isn't an index page", hint="check the address of the mirror") from None
-        rows = [{**row, "url": urljoin(url, row["url"])} for row in files]
-    else:
-        parser = _Links(url)
-        parser.feed(body.decode("utf-8", "replace"))
-        if not parser.rows and b"<a" not in body.lower() and b"<html" not in body.lower():
-            raise IndexFailure(f"{redact(url)} isn't an index page", hint="check the address of the mirror")
-        rows = parser.rows
-    return [row for row in rows if row.get("hashes", {}).get("sha256")]
+    try:
+        rows = _json_rows(body, url) if body.lstrip()[:1] == b"{" else _html_rows(body, url)
+        return [row for row in rows if row.get("hashes", {}).get("sha256")]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise IndexFailure(f"{redact(url)} isn't an index page", hint="check the address of the mirror") from None
+
+
+def _json_rows(body: bytes, url: str) -> list[dict[str, Any]]:
+    return [{**row, "url": urljoin(url, row["url"])} for row in json.loads(body)["files"]]
+
+
+def _html_rows(body: bytes, url: str) -> list[dict[str, Any]]:
+    parser = _Links(url)
+    parser.feed(body.decode("utf-8", "replace"))
+    if not parser.rows and b"<a" not in body.lower() and b"<html" not in body.lower():
+        raise ValueError("neither links nor HTML")
+    return parser.rows
 
 
 class _Links(HTMLParser):
@@ -50,7 +76,7 @@ class _Links(HTMLParser):
 
     def __init__(self, url: str) -> None:
         super().__init__()
-        self.rows: list[dict[str, object]] = []
+        self.rows: list[dict[str, Any]] = []
         self._base = url
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -61,7 +87,7 @@ class _Links(HTMLParser):
         if not href:
             return
         address, _, fragment = urljoin(self._base, href).partition("#")
-        row: dict[str, object] = {"filename": unquote(urlsplit(address).path).rsplit("/", 1)[-1], "url": address}
+        row: dict[str, Any] = {"filename": unquote(urlsplit(address).path).rsplit("/", 1)[-1], "url": address}
         algorithm, _, digest = fragment.partition("=")
         row["hashes"] = {algorithm: digest} if digest else {}
         if values.get("data-requires-python"):

@@ -1,8 +1,8 @@
 """Metadata of what has no wheel: source distributions and git checkouts.
 
-A source distribution's PKG-INFO is taken at its word when it says that its dependencies are static (metadata 2.2, PEP 643). Otherwise
-the build backend is asked through PEP 517's metadata hook, in an isolated environment: that runs the package's code, which is why a spec
-must name the package in `allow-source`.
+A source distribution's PKG-INFO is taken at its word when it says that its dependencies are static (metadata 2.2, PEP
+643). Otherwise the build backend is asked through PEP 517's metadata hook, in an isolated environment: that runs the
+package's code, which is why a spec must name the package in `allow-source`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ _SECONDS = 600
 class SourceReader:
     """Reads metadata of sources through the same cache as wheels.
 
-    `env` is the environment that builds run in; `uv` the program that fills it; `default_index` where "pypi" is, if the user said so.
+    `env` is the environment that builds run in; `uv` the program that fills it; `default_index` where "pypi" is, if
+    the user said so.
     """
 
     cache: MetadataCache
@@ -43,14 +44,18 @@ class SourceReader:
     default_index: str | None
 
     def read_sdist(self, file: FoundFile, folder: Path) -> Metadata:
-        """The metadata of a source distribution. Takes an empty folder to unpack in. Raises IndexFailure or ToolError."""
+        """The metadata of a source distribution. Takes an empty folder to unpack in. Raises IndexFailure or
+        ToolError."""
         key = f"{file.sha256}-py{sys.version_info.major}{sys.version_info.minor}"
         cached = self.cache.get(key)
         if cached is not None:
             return cached
         reply = self.fetcher.get(file.url, limit=_LIMIT)
         if reply.status != 200:
-            raise IndexFailure(f"{redact(file.url)} isn't there (HTTP {reply.status})", hint="the index lists a file that it doesn't hold")
+            raise IndexFailure(
+                f"{redact(file.url)} isn't there (HTTP {reply.status})",
+                hint="the index lists a file that it doesn't hold",
+            )
         verify_hash(file, reply.body)
         archive = folder / Path(file.file).name
         archive.write_bytes(reply.body)
@@ -66,7 +71,11 @@ class SourceReader:
             return cached
         checkout = folder / "checkout"
         checkout.mkdir(parents=True)
-        for step in (["init", "-q"], ["fetch", "-q", "--depth", "1", "--", url, commit], ["checkout", "-q", "FETCH_HEAD"]):
+        for step in (
+            ["init", "-q"],
+            ["fetch", "-q", "--depth", "1", "--", url, commit],
+            ["checkout", "-q", "FETCH_HEAD"],
+        ):
             self._run(["git", *step], checkout, f"git {step[0]} of {redact(url)}")
         return self._keep(key, self._from_backend(checkout / (subdirectory or ""), redact(url)), None)
 
@@ -77,13 +86,17 @@ class SourceReader:
 
     def _from_backend(self, source: Path, what: str) -> Metadata:
         out = self._run(
-            [sys.executable, "-m", "build", "--metadata", "--installer", "uv", str(source)], source, f"building the metadata of {what}"
+            [sys.executable, "-m", "build", "--metadata", "--installer", "uv", str(source)],
+            source,
+            f"building the metadata of {what}",
         )
         start = out.find("{")
         try:
             fields = json.loads(out[start:])
         except ValueError:
-            raise ToolError(f"building the metadata of {what} gave no metadata", hint="see whether a newer release has a wheel") from None
+            raise ToolError(
+                f"building the metadata of {what} gave no metadata", hint="see whether a newer release has a wheel"
+            ) from None
         texts = {key.replace("_", "-"): value if isinstance(value, list) else [value] for key, value in fields.items()}
         return Metadata(
             name=canonical_name(fields["name"]),
@@ -95,20 +108,36 @@ class SourceReader:
         )
 
     def _run(self, command: list[str], folder: Path, what: str) -> str:
-        env = {**self.env, "GIT_TERMINAL_PROMPT": "0", "PATH": f"{Path(self.uv).parent}{os.pathsep}{self.env.get('PATH', os.defpath)}"}
+        env = {
+            **self.env,
+            "GIT_TERMINAL_PROMPT": "0",
+            "PATH": f"{Path(self.uv).parent}{os.pathsep}{self.env.get('PATH', os.defpath)}",
+        }
         if self.default_index:
             env["UV_DEFAULT_INDEX"] = self.default_index
         if command[0] == "git" and shutil.which("git", path=env["PATH"]) is None:
-            raise ToolError(f"{what} needs git, which isn't installed", hint="install git, or ask for a release instead")
+            raise ToolError(
+                f"{what} needs git, which isn't installed", hint="install git, or ask for a release instead"
+            )
         try:
             done = subprocess.run(
-                command, cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=_SECONDS
+                command,
+                cwd=folder,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_SECONDS,
             )
         except subprocess.TimeoutExpired:
             raise ToolError(f"{what} took longer than {_SECONDS} s", hint="see whether a release has a wheel") from None
         if done.returncode:
             last = " | ".join(line.strip() for line in done.stderr.strip().splitlines()[-3:])
-            raise ToolError(f"{what} failed: {redact(last)}", hint="building from source needs what its README names; a wheel needs nothing")
+            raise ToolError(
+                f"{what} failed: {redact(last)}",
+                hint="building from source needs what its README names; a wheel needs nothing",
+            )
         return done.stdout
 
 
@@ -128,7 +157,9 @@ def _unpack(archive: Path, into: Path, where: str) -> Path:
                 else:
                     raise tarfile.TarError("it holds names that leave its folder")
     except (tarfile.TarError, zipfile.BadZipFile, OSError, EOFError) as error:
-        raise IndexFailure(f"{where} can't be unpacked: {error}", hint="the index serves a damaged file: tell who runs it") from None
+        raise IndexFailure(
+            f"{where} can't be unpacked: {error}", hint="the index serves a damaged file: tell who runs it"
+        ) from None
     top = [entry for entry in into.iterdir() if entry.is_dir()]
     if len(top) != 1:
         raise IndexFailure(f"{where} holds {len(top)} top folders instead of one", hint="it is no source distribution")
@@ -148,7 +179,9 @@ def _static(source: Path) -> Metadata | None:
     except (OSError, ValueError):
         return None
     head = text.partition("\n\n")[0].lower()
-    version = next((line.partition(":")[2].strip() for line in head.splitlines() if line.startswith("metadata-version:")), "1.0")
+    version = next(
+        (line.partition(":")[2].strip() for line in head.splitlines() if line.startswith("metadata-version:")), "1.0"
+    )
     dynamic = {line.partition(":")[2].strip() for line in head.splitlines() if line.startswith("dynamic:")}
     newer = tuple(int(part) for part in version.split(".")) >= (2, 2)
     return metadata if newer and not dynamic & {"requires-dist", "provides-extra", "requires-python"} else None

@@ -1,11 +1,13 @@
-"""Which index the torch family comes from, for a target: PyPI where its default build has the asked CUDA, else PyTorch's own of that CUDA.
+"""Which index the torch family comes from, for a target: PyPI where its default build has the asked CUDA, else
+PyTorch's own of that CUDA.
 
-Source of the rule: DESIGN §3. Facts: `envspec.gpu.torch_builds` (what PyPI's default builds are) and `envspec.gpu.wheels` (what the
-PyTorch indexes hold).
+Source of the rule: DESIGN §3. Facts: `envspec.gpu.torch_builds` (what PyPI's default builds are) and
+`envspec.gpu.wheels` (what the PyTorch indexes hold).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -55,7 +57,10 @@ def choose(request: Request, *, refresh: bool = False) -> TorchIndex:
         return TorchIndex(variant, live=True)
     if not asked.named:
         return TorchIndex(variant, live=variant not in wheels.variants())
-    known = sorted({b.cuda for b in torch_builds.builds(platform=request.platform) if b.cuda and asked.admits(b.version)}, key=Version)
+    known = sorted(
+        {b.cuda for b in torch_builds.builds(platform=request.platform) if b.cuda and asked.admits(b.version)},
+        key=Version,
+    )
     raise Infeasible(
         f"no build of {asked.text} for CUDA {request.cuda} and Python {request.python} on {request.platform} is known",
         hint=f"builds of it exist for CUDA {', '.join(known)}" if known else "`envspec builds torch` lists what exists",
@@ -63,8 +68,9 @@ def choose(request: Request, *, refresh: bool = False) -> TorchIndex:
 
 
 def needs_own_triton(request: Request) -> bool:
-    """Whether triton too must come from the PyTorch index. PyPI has every x86-64 release of it that torch 2.0 and later pin (compared
-    2026-11), so there all targets share PyPI's; its aarch64 wheels begin with 3.5.0 (torch 2.9), older ones are on the PyTorch index alone.
+    """Whether triton too must come from the PyTorch index. PyPI has every x86-64 release of it that torch 2.0 and
+    later pin (compared 2026-11), so there all targets share PyPI's; its aarch64 wheels begin with 3.5.0 (torch 2.9),
+    older ones are on the PyTorch index alone.
     """
     return request.platform == "linux-aarch64" and request.cuda is not None
 
@@ -83,18 +89,27 @@ class _Asked:
 
         candidate = Version(version)
         public = Version(candidate.public)
-        return all(SpecifierSet(s).contains(candidate, prereleases=True) or SpecifierSet(s).contains(public, prereleases=True) for s in self.specifiers)
+        return all(
+            SpecifierSet(s).contains(candidate, prereleases=True) or SpecifierSet(s).contains(public, prereleases=True)
+            for s in self.specifiers
+        )
 
     def beyond(self, releases: Sequence[str]) -> bool:
         """Whether it asks for a release that the facts don't know at all."""
-        return self.named and not any(self.admits(release) for release in releases)
+        # a local part (+cu126) names a build; the release is what stands before it
+        public = _Asked(
+            self.text, self.named, tuple(re.sub(r"\+[a-z0-9.]+", "", s, flags=re.I) for s in self.specifiers)
+        )
+        return self.named and not any(public.admits(release) for release in releases)
 
 
 def _asked(requirements: Sequence[str]) -> _Asked:
     from packaging.requirements import Requirement
 
     own = [Requirement(text) for text in requirements if requirement_name(text) == "torch"]
-    return _Asked(", ".join(f"torch{r.specifier}" for r in own) or "torch", bool(own), tuple(str(r.specifier) for r in own))
+    return _Asked(
+        ", ".join(f"torch{r.specifier}" for r in own) or "torch", bool(own), tuple(str(r.specifier) for r in own)
+    )
 
 
 def _default_builds(platform: str, variant: str) -> list[str]:
@@ -108,7 +123,11 @@ def _index_builds(request: Request, variant: str) -> list[str]:
         return []
     tags = wheel_tags(request.platform, request.python, request.glibc)
     accept = belongs(variant)
-    return [w.version for w in wheels.load(variant).files("torch") if accept(w) and not tags.isdisjoint(parse_wheel_filename(w.file)[3])]
+    return [
+        w.version
+        for w in wheels.load(variant).files("torch")
+        if accept(w) and not tags.isdisjoint(parse_wheel_filename(w.file)[3])
+    ]
 
 
 def _between(versions: Sequence[str], platform: str, variant: str) -> str:

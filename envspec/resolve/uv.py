@@ -1,16 +1,16 @@
 """uv as a process: one `uv pip compile` a resolution, its answer read from the pylock it prints.
 
-Nothing of the target has to be on this machine: uv takes the Python version and the platform by name, and is told to download no
-interpreter. uv's own settings that would change an answer (extra indexes, resolution mode, …) are kept out; how to reach a
-network (TLS, proxies, keyring, cache) stays the user's.
+Nothing of the target has to be on this machine: uv takes the Python version and the platform by name, and is told to
+download no interpreter. uv's own settings that would change an answer (extra indexes, resolution mode, …) are kept
+out; how to reach a network (TLS, proxies, keyring, cache) stays the user's.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,12 +18,10 @@ from typing import Any
 
 import tomli
 
-from envspec.errors import IndexFailure, InternalError, ToolError, Unsatisfiable
-from envspec.redact import redact
+from envspec.errors import InternalError, ToolError
+from envspec.resolve.fetch import read_timeout
 from envspec.resolve.request import Preferences, Request
-
-PROJECT = "the-spec"
-"""The name uv knows the spec by; its messages are put into words without it."""
+from envspec.resolve.uv_errors import PROJECT, failure
 
 # What the user may set for uv and still get the same answer: how to reach things, never what to choose.
 _KEPT_UV_VARIABLES = re.compile(
@@ -37,7 +35,8 @@ _KEPT_UV_SETTINGS = (
 
 @dataclass(frozen=True)
 class Found:
-    """One package of uv's answer. Exactly one of `files` (wheels or one sdist, as index files) and `git` and `archive` is set."""
+    """One package of uv's answer. Exactly one of `files` (wheels or one sdist, as index files) and `git` and
+    `archive` is set."""
 
     name: str
     version: str | None
@@ -81,12 +80,14 @@ class Uv:
     settings: Mapping[str, Any] = field(default_factory=dict)
     offline: bool = False
     running: set[subprocess.Popen[str]] = field(default_factory=set)
+    stopped: bool = False
 
     def environment(self) -> dict[str, str]:
         """This process's environment without what would change uv's answer, and without Python downloads."""
         kept = {k: v for k, v in self.env.items() if not k.startswith("UV_") or _KEPT_UV_VARIABLES.fullmatch(k)}
         kept.pop("VIRTUAL_ENV", None)
-        return {**kept, "UV_PYTHON_DOWNLOADS": "never", "NO_COLOR": "1", "UV_NO_PROGRESS": "1"}
+        bounds = {"UV_HTTP_TIMEOUT": f"{read_timeout(self.env):.0f}"}
+        return {**bounds, **kept, "UV_PYTHON_DOWNLOADS": "never", "NO_COLOR": "1", "UV_NO_PROGRESS": "1"}
 
     def run(self, arguments: Sequence[str], *, cwd: Path) -> subprocess.CompletedProcess[str]:
         """Run uv to its end. The child is ended when this process is interrupted or told to stop."""
@@ -98,8 +99,11 @@ class Uv:
             )  # fmt: skip
         except OSError as error:
             raise ToolError(f"uv can't be started: {error}", hint="reinstall envspec: uv comes with it") from None
-        self.running.add(process)
         try:
+            self.running.add(process)
+            if self.stopped:
+                # started by another thread while `stop` went through those that ran
+                process.terminate()
             out, err = process.communicate()
         finally:
             self.running.discard(process)
@@ -109,9 +113,10 @@ class Uv:
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def stop(self) -> None:
-        """End every uv that this object started and that still runs."""
+        """End every uv that this object started and that still runs, and those that it's asked to start from now on."""
+        self.stopped = True
         for process in tuple(self.running):
-            process.send_signal(signal.SIGTERM)
+            process.terminate()
 
     def compile(
         self,
@@ -122,11 +127,13 @@ class Uv:
         folder: Path,
         label: str,
         torch_backend: str | None = None,
+        refresh: Sequence[str] = (),
     ) -> tuple[Found, ...]:
         """Solve a request.
 
-        Takes the versions to prefer, the indexes in uv's order, an empty folder for uv's input, and `label`, the targets' names for
-        messages. `torch_backend` ("cu126") lets uv take the torch family from the live PyTorch index it knows.
+        Takes the versions to prefer, the indexes in uv's order, an empty folder for uv's input, and `label`, the
+        targets' names for messages. `torch_backend` ("cu126") lets uv take the torch family from the live PyTorch
+        index it knows; `refresh` names packages whose pages are fetched anew whatever the cache holds.
 
         Raises Unsatisfiable, IndexFailure or ToolError.
         """
@@ -137,7 +144,7 @@ class Uv:
             answer.write_text(_preferences(preferences), encoding="utf-8")
         command = [
             "pip", "compile", "pyproject.toml", "--config-file", "uv.toml",
-            "--python-version", request.python, "--python-platform", request.uv_platform,
+            "--python", sys.executable, "--python-version", request.python, "--python-platform", request.uv_platform,
             "--format", "pylock.toml", "--output-file", answer.name, "--no-header", "--quiet",
             "--only-binary", ":all:", *(f"--no-binary={name}" for name in request.allow_source),
         ]  # fmt: skip
@@ -146,11 +153,13 @@ class Uv:
             command += ["--constraints", "constraints.txt"]
         if torch_backend:
             command += ["--torch-backend", torch_backend]
+        command += [f"--refresh-package={name}" for name in refresh]
         if self.offline:
             command.append("--offline")
         result = self.run(command, cwd=folder)
         if result.returncode:
-            raise failure(result.returncode, result.stderr, label=label, offline=self.offline)
+            default = next((index.url for index in indexes if index.default), None)
+            raise failure(result.returncode, result.stderr, label=label, offline=self.offline, index=default)
         return read_pylock(answer.read_text(encoding="utf-8"))
 
 
@@ -202,7 +211,12 @@ def _project(request: Request, indexes: Sequence[UvIndex]) -> str:
         lines += [f"{_quote(package)} = {{ index = {_quote(index)} }}" for package, index in request.sources]
     for index in indexes:
         if index.explicit:
-            lines += ["[[tool.uv.index]]", f"name = {_quote(index.name)}", f"url = {_quote(index.url)}", "explicit = true"]
+            lines += [
+                "[[tool.uv.index]]",
+                f"name = {_quote(index.name)}",
+                f"url = {_quote(index.url)}",
+                "explicit = true",
+            ]
     return "\n".join(lines) + "\n"
 
 
@@ -254,46 +268,3 @@ def _file(entry: Mapping[str, Any]) -> FoundFile:
     url = entry.get("url") or entry.get("path", "")
     name = entry.get("name") or unquote(urlsplit(url).path).rsplit("/", 1)[-1]
     return FoundFile(url=url, file=name, sha256=entry.get("hashes", {}).get("sha256"), size=entry.get("size"))
-
-
-_CAUSE = re.compile(r"^ *(?:error|cause): ?", re.M)
-_OUTSIDE = re.compile(r"Failed to fetch|error sending request|Request failed|HTTP status|Failed to download|Could not connect|timed out|dns error|Git operation failed", re.I)
-_CONTENT = re.compile(r"Failed to (?:read|parse|extract|build|unzip)|Hash mismatch|Received some unexpected|expected value|Unexpected content type|metadata", re.I)
-
-
-def failure(status: int, stderr: str, *, label: str, offline: bool) -> Unsatisfiable | IndexFailure | ToolError:
-    """uv's error in envspec's words: a conflict as one paragraph, a network fault with its URL, credentials removed."""
-    text = redact("\n".join(line for line in stderr.splitlines() if not line.startswith("warning:")).strip())
-    body, _, hints = text.partition("\nhint:")
-    paragraph = " ".join(_CAUSE.sub("", body).split())
-    conflict = "No solution found" in paragraph
-    if conflict:
-        told = paragraph.partition("dependencies ")[2] or paragraph
-        told = told.removeprefix("for the split ")
-        if offline and "network was disabled" in hints:
-            return IndexFailure(f"{label}: {_in_words(told)}", hint="run without --offline once, so that the cache holds what this spec needs")
-        return Unsatisfiable(f"{label}: {_in_words(told)}", hint=_hint(hints))
-    if _OUTSIDE.search(paragraph) or _CONTENT.search(paragraph):
-        return IndexFailure(f"{label}: {paragraph}", hint="check the address and the network, then run the same command again: what was fetched is kept")
-    return ToolError(f"{label}: uv stopped with status {status}: {paragraph or 'no message'}", hint=" ".join(hints.split()) or None)
-
-
-def _in_words(text: str) -> str:
-    """uv's conflict report, with the stand-in project's name replaced by what it stands for."""
-    text = re.sub(rf"{PROJECT}(?:==0)? depends on", "the spec asks for", text)
-    text = re.sub(r"(?:your requirements|requirements of " + PROJECT + r"|" + PROJECT + r"(?:==0)?)", "the spec's requirements", text)
-    text = re.sub(r"\byou require\b", "the spec asks for", text)
-    text = re.sub(r", we can conclude that the spec's requirements are unsatisfiable\.?$", ": no versions satisfy this target.", text)
-    return text[:1].upper() + text[1:]
-
-
-def _hint(hints: str) -> str | None:
-    """uv's own hint where it speaks of versions, without what envspec sets itself."""
-    text = " ".join(hints.split("\nhint:")[0].split())
-    if not text:
-        return "loosen one of these requirements, or leave out the target"
-    if "exclude-newer" in text:
-        return text.partition(" Consider using")[0] + " Move `exclude-newer` in [env] to a later date to admit it."
-    if "--" in text:
-        return "loosen one of these requirements, or leave out the target"
-    return text

@@ -25,6 +25,8 @@ class PipTable:
 
     dependencies: tuple[Located, ...] = ()
     allow_source: frozenset[str] = frozenset()
+    without_corrections: frozenset[str] = frozenset()
+    """Names of corrections of published metadata that this spec does without (`envspec.gpu.corrections`)."""
     indexes: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
     sources: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
 

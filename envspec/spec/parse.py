@@ -82,13 +82,15 @@ def _exclude_newer(checked: Checked) -> str | None:
 def _pip(checked: Checked) -> PipTable:
     dependencies = pip_dependencies(checked, "pip", "dependencies")
     allowed = checked.children("pip", "allow-source")
-    if not allowed and not checked.given("pip", "indexes") and not checked.given("pip", "sources"):
+    without = checked.children("pip", "without-corrections")
+    if not allowed and not without and not checked.given("pip", "indexes") and not checked.given("pip", "sources"):
         return PipTable(dependencies)
     from packaging.utils import canonicalize_name
 
     return PipTable(
         dependencies,
         allow_source=frozenset(canonicalize_name(name) for _, name in allowed),
+        without_corrections=frozenset(name for _, name in without),
         indexes=_frozen({path[-1]: url for path, url in checked.children("pip", "indexes")}),
         sources=_sources(checked),
     )

@@ -65,6 +65,9 @@ _CONDA_DEPENDENCIES = Array(
     example=("ffmpeg 7.*", "openssh"),
 )
 _PACKAGE_NAME = Text(doc="A package's name.", example="deepspeed", says="a package's name", pattern=_PACKAGE)
+_CORRECTION_NAME = Text(
+    doc="A correction's name.", example="torch-numpy-2", says="a correction's name", pattern="[a-z0-9][a-z0-9-]*"
+)
 _PLATFORM = Text(
     doc="The platform, by conda's name for it.",
     example="linux-64",
@@ -148,6 +151,11 @@ _PIP = Table(
             doc="Packages that may be built from source, which runs their code; everything else must be a wheel.",
             items=_PACKAGE_NAME,
             example=("deepspeed",),
+        ),
+        "without-corrections": Array(
+            doc="Corrections of published metadata to do without, by name; `envspec lock` names those it applies.",
+            items=_CORRECTION_NAME,
+            example=("torch-numpy-2",),
         ),
         "indexes": Names(
             doc="Further indexes, each with a name.",

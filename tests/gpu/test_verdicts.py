@@ -178,7 +178,7 @@ def spec_of(case: Case) -> tuple[Spec, Target]:
         (target,),
         pip=PipTable(pip),
         conda=CondaTable(("conda-forge",), conda),
-        places={"python": Place("specs/s.toml", 3, 1)},
+        places={"env.python": Place("specs/s.toml", 3, 1)},
     )
     return spec, target
 

@@ -64,7 +64,7 @@ def located(spec: Spec, target: Target, wanted: Wanted | None, problem: Problem)
     if problem.subject == "torch" and wanted:
         place: Place | None = wanted.place
     elif problem.subject == "python":
-        place = spec.places.get("python")
+        place = spec.places.get("env.python")
     else:
         place = target.places.get(problem.subject)
     return Finding(problem.severity, problem.code, problem.message, place or target.place, problem.remedy)

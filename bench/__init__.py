@@ -1,0 +1,1 @@
+"""Benchmarks: each measures envspec beside a named peer in one run, and prints ratios. Nothing here is a test."""

@@ -1,0 +1,11 @@
+"""`python -m bench [NAME…]`: every benchmark, or those named."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+NAMES = ("start_up", "lock_speed", "sharing")
+
+for name in sys.argv[1:] or NAMES:
+    import_module(f"bench.{name}").main()

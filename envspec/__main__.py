@@ -1,0 +1,5 @@
+"""`python -m envspec`."""
+
+from envspec.cli.main import main
+
+main()

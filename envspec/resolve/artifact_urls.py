@@ -1,0 +1,125 @@
+"""Where the files of a lock are, for formats that give every file a URL: asked of the user's own indexes.
+
+A lock names indexes, never hosts, so this is the way back: from an index's name to its address on this machine, and
+from there, through the project's page (PEP 503 HTML or PEP 691 JSON), to the file's URL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+
+from envspec.errors import IndexFailure, InputError, OutsideError
+from envspec.lock.model import Pin
+from envspec.resolve.fetch import Fetcher, read_timeout
+from envspec.resolve.setup import _credentials, uvs_default_index
+from envspec.resolve.simple_page import parse_page
+from envspec.resolve.uv import find_uv
+from envspec.settings import Settings, load_settings, split_credentials
+from envspec.spec.model import Spec
+
+_WORKERS = 16
+_HEADERS = {"Accept": "application/vnd.pypi.simple.v1+json, text/html;q=0.5", "Accept-Encoding": "gzip"}
+_NAMES_ITS_SOURCE = ("git", "url")
+_MIRROR_HINT = (
+    'name a mirror of it in envspec\'s configuration (~/.config/envspec/config.toml):\n  [mirrors]\n  pytorch = "https://…"'
+    "    # the folder that holds cu126/, cpu/, …"
+)
+
+
+@dataclass(frozen=True)
+class _Page:
+    """The page of a project on an index, by the index's name."""
+
+    index: str
+    project: str
+
+
+def artifact_urls(
+    pins: Iterable[Pin],
+    spec: Spec,
+    env: Mapping[str, str],
+    on_page: Callable[[int, int], None] = lambda done, total: None,
+) -> dict[tuple[str, str], str]:
+    """The URL of every file that pip installs from an index, without credentials, by (index name, file name).
+
+    `on_page` is told how many pages of all have been read. Raises OutsideError for an index whose address isn't known
+    here, IndexFailure for one that doesn't answer, lacks a file, or has another file under its name; InputError for a
+    broken configuration, or an index that the spec no longer has.
+    """
+    wanted: dict[_Page, dict[str, str]] = {}
+    for pin in pins:
+        if pin.kind == "pip" and pin.artifact is not None and pin.index not in _NAMES_ITS_SOURCE:
+            wanted.setdefault(_Page(pin.index, pin.name), {})[pin.artifact.file] = pin.artifact.sha256
+    settings = load_settings(env)
+    named = {name: url for name in spec.pip.indexes if (url := settings.index_url(name, spec.pip.indexes))}
+    addresses = {index: _address(index, named, settings, env) for index in sorted({page.index for page in wanted})}
+    fetcher = Fetcher(credentials=_credentials(settings, named, env), env=env, read_seconds=read_timeout(env))
+
+    def read(page: _Page) -> dict[str, str]:
+        return _urls_on(f"{addresses[page.index].rstrip('/')}/{page.project}/", page, wanted[page], fetcher)
+
+    found: dict[tuple[str, str], str] = {}
+    on_page(0, len(wanted))
+    pool = ThreadPoolExecutor(_WORKERS)
+    try:
+        reading = {pool.submit(read, page): page for page in wanted}
+        for done, future in enumerate(as_completed(reading), 1):
+            found.update({(reading[future].index, file): url for file, url in future.result().items()})
+            on_page(done, len(wanted))
+    finally:
+        # After a failure, nobody waits for the pages that are still being read.
+        pool.shutdown(wait=False, cancel_futures=True)
+    return found
+
+
+def _address(index: str, named: Mapping[str, str], settings: Settings, env: Mapping[str, str]) -> str:
+    """The URL of an index by its name in the lock."""
+    if index == "pypi":
+        address = settings.default_index or uvs_default_index(find_uv(env), settings.cache_dir)
+        if address is None:
+            raise OutsideError(
+                "it isn't known where PyPI is from here", hint="name the index to use: UV_DEFAULT_INDEX=https://…"
+            )
+        return address
+    if index.startswith("pytorch/"):
+        address = settings.pytorch_mirror(index.removeprefix("pytorch/"))
+        if address is None:
+            raise OutsideError(f'it isn\'t known where files of the PyTorch index "{index}" are', hint=_MIRROR_HINT)
+        return address
+    if index not in named:
+        raise InputError(
+            f'the lock has files from the index "{index}", which the spec doesn\'t name',
+            hint=f'add it to the spec, [pip] indexes = {{ {index} = "https://…" }}, or lock again',
+        )
+    return named[index]
+
+
+def _urls_on(url: str, page: _Page, wanted: Mapping[str, str], fetcher: Fetcher) -> dict[str, str]:
+    """The URLs of the wanted files (name → sha256) of one project."""
+    bare = split_credentials(url)[0]
+    reply = fetcher.get(url, headers=_HEADERS)
+    if reply.status != 200:
+        raise IndexFailure(
+            f'the index "{page.index}" has no {page.project}: {bare} answered HTTP {reply.status}',
+            hint="see whether this is the index that the lock was made from",
+        )
+    rows = {row["filename"]: row for row in parse_page(reply.body, url)}
+    found = {}
+    for file, sha256 in wanted.items():
+        row = rows.get(file)
+        if row is None:
+            raise IndexFailure(
+                f'the index "{page.index}" lists no {file} with a sha256: {bare}',
+                hint="see whether this is the index that the lock was made from, and whether the file was taken back",
+            )
+        hashes = row["hashes"]
+        listed = hashes["sha256"] if isinstance(hashes, dict) else None
+        if listed != sha256:
+            raise IndexFailure(
+                f'the index "{page.index}" has another {file}: sha256 {listed} at {bare}, and {sha256} in the lock',
+                hint="don't install it before you know why: files of an index never change",
+            )
+        found[file] = split_credentials(str(row["url"]))[0]
+    return found

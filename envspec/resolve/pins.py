@@ -1,0 +1,96 @@
+"""From uv's answer to pins: the file that a target installs, its index's name, the edges that hold in the target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from envspec.errors import InternalError
+from envspec.lock.inputs import requirement_name
+from envspec.lock.model import GitSource, Pin
+from envspec.lock.tags import ranked_tags
+from envspec.redact import redact
+from envspec.resolve.edges import holding
+from envspec.resolve.gate import FAMILY, Gate
+from envspec.resolve.reading import Description, Reading
+from envspec.resolve.request import Request
+from envspec.resolve.torch_index import TorchIndex
+from envspec.resolve.uv import Found, FoundFile
+
+
+def begin(found: Sequence[Found], request: Request, reading: Reading) -> None:
+    """Start reading what a solved request will need."""
+    for package in found:
+        reading.begin(package, installed(package, request))
+
+
+def pins_of(
+    found: Sequence[Found], request: Request, index: TorchIndex, gate: Gate, reading: Reading
+) -> tuple[Pin, ...]:
+    """The pins of a solved request. Raises what reading metadata raises."""
+    described = {p.name: reading.result(p, installed(p, request)) for p in found}
+    edges = holding(request, {name: metadata for name, (metadata, _) in described.items()})
+    sources = dict(request.sources)
+    direct = {requirement_name(text) for text in request.requirements}
+    return tuple(
+        _pin(
+            p,
+            described[p.name],
+            edges[p.name],
+            p.name in direct,
+            _index_name(p, installed(p, request), sources, index, gate),
+        )
+        for p in found
+    )
+
+
+def installed(package: Found, request: Request) -> FoundFile | None:
+    """The one file that the target installs, None for git: of several wheels the one whose tag an installer
+    ranks first (PEP 425)."""
+    from packaging.utils import parse_wheel_filename
+
+    if package.archive or not package.files:
+        return package.archive
+    if len(package.files) == 1:
+        return package.files[0]
+    ranks = {tag: rank for rank, tag in enumerate(ranked_tags(request.platform, request.python, request.glibc))}
+    ranked = []
+    for file in package.files:
+        best = min((ranks[tag] for tag in parse_wheel_filename(file.file)[3] if tag in ranks), default=None)
+        if best is not None:
+            ranked.append((best, file.file, file))
+    if not ranked:
+        raise InternalError(f"no wheel of {package.name} {package.version} among uv's runs on {request.uv_platform}")
+    return min(ranked)[2]
+
+
+def _index_name(
+    package: Found, file: FoundFile | None, sources: Mapping[str, str], index: TorchIndex, gate: Gate
+) -> str:
+    if package.git:
+        return "git"
+    if package.archive:
+        return "url"
+    if package.name in sources:
+        return sources[package.name]
+    if file is not None and gate.owns(file.url):
+        return f"pytorch/{gate.variant_of(file.url)}"
+    if package.name in FAMILY and index.live:
+        # the gate hands a mirror's files on under their own address
+        return f"pytorch/{index.variant}"
+    return "pypi"
+
+
+def _pin(package: Found, description: Description, edges: tuple[str, ...], direct: bool, index: str) -> Pin:
+    metadata, artifact = description
+    return Pin(
+        kind="pip",
+        name=package.name,
+        version=package.version or metadata.version,
+        index=index,
+        artifact=artifact,
+        dependencies=edges,
+        direct=direct,
+        licence=metadata.licence,
+        git=GitSource(redact(package.git[0]), *package.git[1:]) if package.git else None,
+        url=redact(package.archive.url) if package.archive else None,
+    )

@@ -1,0 +1,48 @@
+"""One version of a package across targets: what solved requests tell the others, and which are worth solving
+once more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from envspec.resolve.request import Preferences, Request
+from envspec.resolve.uv import Found
+
+_CUDA_PREFIXES = ("nvidia-", "cuda-")
+"""NVIDIA's packages differ between CUDA versions by their nature: no other solution would make them meet."""
+
+
+def versions_of(found: Sequence[Found]) -> dict[str, str]:
+    """Versions for others to prefer. torch's local part names one CUDA: others prefer the release."""
+    return {p.name: p.version.partition("+")[0] for p in found if p.version and not p.git and not p.archive}
+
+
+def to_share(found: Mapping[Request, Sequence[Found]]) -> dict[Request, Preferences]:
+    """Requests to solve once more, so that packages which differ between requests may meet on the lowest
+    version any of them needs.
+
+    Gives each such request its own versions with the shared ones in their place; empty when all agree already.
+    """
+    from packaging.version import Version
+
+    versions: dict[str, set[str]] = {}
+    for packages in found.values():
+        for name, version in versions_of(packages).items():
+            versions.setdefault(name, set()).add(version)
+    shared = {
+        name: min(several, key=Version)
+        for name, several in versions.items()
+        if len(several) > 1 and not name.startswith(_CUDA_PREFIXES)
+    }
+    again = {}
+    for request, packages in found.items():
+        own = versions_of(packages)
+        moved = {name: version for name, version in shared.items() if own.get(name, version) != version}
+        if moved:
+            again[request] = Preferences({**own, **moved})
+    return again
+
+
+def public(preferences: Preferences) -> Preferences:
+    """The same without local parts (`+cu126`), which name one CUDA."""
+    return Preferences({name: version.partition("+")[0] for name, version in preferences.versions.items()})

@@ -1,0 +1,128 @@
+"""uv's errors in envspec's words: what kind of failure it is, one readable sentence, and what to do next.
+
+uv prints `error: …`, a chain of `cause: …` below it and then `hint: …`; the texts are those of uv 0.13, recorded in
+tests/resolve.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from envspec.errors import EnvspecError, IndexFailure, StorageError, ToolError, Unsatisfiable
+from envspec.redact import redact
+
+PROJECT = "the-spec"
+"""The name uv knows the spec by; messages are put into words without it."""
+
+_AGAIN = "check the address and the network, then run the same command again: what was fetched is kept"
+_LOOSEN = "loosen one of these requirements, or leave out the target"
+_CREDENTIALS = "give credentials in ~/.netrc, in the index's URL in your own settings, or as UV_INDEX_<NAME>_USERNAME and UV_INDEX_<NAME>_PASSWORD"
+
+_PART = re.compile(r"^ *(?:error|cause): ?", re.MULTILINE)
+_ITEMS = re.compile(r":((?:\n {12,}\S[^\n]*)+)\n")
+_UNBUILT = re.compile(r"Wheels are required for `([^`]+)`")
+_REFUSED = re.compile(r"An index(?: URL)? \(([^)]+)\) .*?(401|403|lack of valid)", re.DOTALL)
+_NO_METADATA = re.compile(
+    r"Metadata for `([^`]+)` \(v([^)]+)\) could not be parsed: Metadata field (?:Name|Version) not found"
+)
+_WITHOUT_VERSIONS = re.compile(r"there are no versions of ([A-Za-z0-9][A-Za-z0-9._-]*)(?![\w<>=!~])")
+_STORAGE = re.compile(r"No space left on device|Read-only file system|Permission denied|Disk quota exceeded")
+_OUTSIDE = re.compile(
+    r"Failed to (?:fetch|download|read|parse|extract|unzip)|error sending request|Request failed|HTTP status|Could not connect|timed out"
+    r"|dns error|Received some unexpected|expected value|Unexpected content type",
+    re.IGNORECASE,
+)
+
+
+def failure(status: int, stderr: str, *, label: str, offline: bool, index: str | None = None) -> EnvspecError:
+    """The error to raise for a uv that ended with `status`.
+
+    `label` names the targets, `index` is the address that stands for PyPI, for faults of which uv names no URL.
+    Credentials are removed.
+    """
+    text = redact("\n".join(line for line in stderr.splitlines() if not line.startswith("warning:")).strip())
+    body, *hints = re.split(r"\n+hint: ?", text)
+    hints = [" ".join(hint.split()) for hint in hints]
+    parts = [" ".join(_listed(part).split()) for part in _PART.split(body)]
+    parts = [part for number, part in enumerate(parts) if part and part not in parts[:number]]
+    if parts and parts[0].startswith("No solution found"):
+        return _conflict(f"{label}: {_in_words(' '.join(parts[1:]))}", hints, label, offline, index)
+    told = ": ".join(parts)
+    message = f"{label}: {told}"
+    if "Hash mismatch" in told:
+        return IndexFailure(message, hint="don't install from this index until who runs it has found out why")
+    if "Git executable not found" in told:
+        return ToolError(message, hint="install git, or ask for a release instead")
+    if "Git operation failed" in told:
+        return IndexFailure(message, hint="check the repository's address, the revision and that you may read it")
+    if _STORAGE.search(told):
+        return StorageError(
+            message, hint="free some space, or point UV_CACHE_DIR and ENVSPEC_CACHE_DIR to a place that can be written"
+        )
+    if "build backend" in told or told.startswith("Failed to build"):
+        return ToolError(
+            message,
+            hint="building from source needs what the package's README names; a release with a wheel needs nothing",
+        )
+    if _OUTSIDE.search(told):
+        return IndexFailure(message, hint=_AGAIN)
+    return ToolError(f"{label}: uv stopped with status {status}: {told or 'no message'}", hint=" ".join(hints) or None)
+
+
+def without_versions(error: Unsatisfiable) -> tuple[str, ...]:
+    """Packages of which the index listed no version at all, as a conflict tells them."""
+    return tuple(dict.fromkeys(_WITHOUT_VERSIONS.findall(error.message)))
+
+
+def _conflict(message: str, hints: Sequence[str], label: str, offline: bool, index: str | None) -> EnvspecError:
+    joined = "\n".join(hints)
+    if offline and "network was disabled" in joined:
+        return IndexFailure(message, hint="run without --offline once, so that the cache holds what this spec needs")
+    refused = _REFUSED.search(joined)
+    if refused:
+        code = refused[2] if refused[2].isdigit() else "401"
+        return IndexFailure(f"{label}: {refused[1]} needs credentials (HTTP {code})", hint=_CREDENTIALS)
+    damaged = _NO_METADATA.search(joined)
+    if damaged:
+        where = f" at {redact(index)}" if index else ""
+        return IndexFailure(
+            f"{label}: the index{where} serves something else as the METADATA of {damaged[1]} {damaged[2]}",
+            hint="see whether a proxy or a login page answers in its place, then run the same command again",
+        )
+    return Unsatisfiable(message, hint=_hint(hints))
+
+
+def _hint(hints: Sequence[str]) -> str:
+    """uv's own hint where it speaks of versions, in terms of a spec."""
+    unbuilt = [name for hint in hints for name in _UNBUILT.findall(hint)]
+    if unbuilt:
+        names = ", ".join(f'"{name}"' for name in dict.fromkeys(unbuilt))
+        return f"only source is on offer, and building it runs its code; if you trust it: allow-source = [{names}] in [pip]"
+    text = hints[0] if hints else ""
+    if "exclude-newer" in text:
+        return text.partition(" Consider using")[0] + " Move `exclude-newer` in [env] to a later date to admit it."
+    if "re-releases" in text:
+        return (
+            text.partition(", but")[0].partition(" (try")[0]
+            + ": name one in the spec's requirement, for example `>=1.0a1`, to admit it"
+        )
+    return _LOOSEN if not text or "--" in text else text
+
+
+def _listed(text: str) -> str:
+    """A list that uv prints one item a line, as part of a sentence."""
+    return _ITEMS.sub(lambda match: ": " + ", ".join(match[1].split("\n")[1:]) + "; ", text)
+
+
+def _in_words(text: str) -> str:
+    """uv's conflict report, with the stand-in project's name replaced by what it stands for."""
+    text = re.sub(rf"{PROJECT}(?:==0)? depends on", "the spec asks for", text)
+    text = re.sub(rf"your requirements|requirements of {PROJECT}|{PROJECT}(?:==0)?", "the spec's requirements", text)
+    text = re.sub(r"\byou require\b", "the spec asks for", text)
+    text = re.sub(
+        r", we can conclude that the spec's requirements are unsatisfiable\.?$",
+        ": no versions satisfy this target.",
+        text,
+    )
+    return text[:1].upper() + text[1:]
