@@ -23,14 +23,16 @@ if TYPE_CHECKING:
     from envspec.spec.model import Spec
     from envspec.workflow import Upgrade
 
-EPILOG = """\b Examples:
-  envspec lock specs/mm-v2.9.toml envspec lock specs/mm-v2.9.toml --upgrade-package transformers envspec lock
-  specs/*.toml --upgrade --locks-dir /tmp/tryout
+EPILOG = """\b
+Examples:
+  envspec lock specs/mm-v2.9.toml
+  envspec lock specs/mm-v2.9.toml --upgrade-package transformers
+  envspec lock specs/*.toml --upgrade --locks-dir /tmp/tryout
 """
 
 
 @click.command(epilog=EPILOG)
-@click.argument("specs", nargs=-1, required=True, metavar="SPEC...")
+@click.argument("specs", nargs=-1, required=True, metavar="SPEC...", shell_complete=options.complete("spec_paths"))
 @options.target
 @click.option("--upgrade", "-U", is_flag=True, help="Forget the old pins: take the newest versions that fit.")
 @click.option(

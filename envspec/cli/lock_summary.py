@@ -21,7 +21,13 @@ def changes(old: Lock | None, new: Lock) -> list[str]:
         was, now = before.get(name, ""), after.get(name, "")
         if was == now:
             continue
-        lines.append(f"added {name} {now}" if not was else f"removed {name} {was}" if not now else f"changed {name} {was} -> {now}")
+        lines.append(
+            f"added {name} {now}"
+            if not was
+            else f"removed {name} {was}"
+            if not now
+            else f"changed {name} {was} -> {now}"
+        )
     return lines
 
 

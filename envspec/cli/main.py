@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from envspec import __version__
-from envspec.errors import EnvspecError, SpecErrors
+from envspec.errors import EnvspecError, InfeasibleTargets, InputError, SpecErrors
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 COMMANDS = {
     "lock": "Resolve specs and write their locks.",
@@ -49,29 +53,69 @@ class Commands(click.Group):
         command: click.Command = import_module(f"envspec.cli.{name}").command
         return command
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = not args or args[0] in COMMANDS or args[0].startswith("-")
+        if not known and not ctx.resilient_parsing:
             from difflib import get_close_matches
 
             near = get_close_matches(args[0], COMMANDS, n=1)
-            hint = f"did you mean '{near[0]}'?" if near else "`envspec --help` lists the commands"
-            raise click.UsageError(f"unknown command '{args[0]}'. hint: {hint}", ctx)
+            hint = f"did you mean `envspec {near[0]}`?" if near else "`envspec --help` lists the commands"
+            raise InputError(f"unknown command {args[0]!r}", hint=hint)
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # Whoever reads stdout has seen enough. Past here, click would make it exit code 1: an answer of no.
+            silence_stdout()
+            return 0
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        from click.shell_completion import CompletionItem
+
+        found = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
+        return found or click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.group(cls=Commands, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=Commands,
+    epilog=EXAMPLES,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, "-V", "--version", prog_name="envspec", message="%(prog)s %(version)s")
 def cli() -> None:
-    """One TOML file says what a GPU training environment needs; envspec locks it for every CUDA and GPU it is to run on."""
+    """One TOML file says what a GPU training environment needs; envspec locks it for every CUDA and GPU."""
 
 
 def main(argv: list[str] | None = None) -> None:
     """The program `envspec`. Ends the process with one of the exit codes of DESIGN §5."""
-    sys.exit(run(sys.argv[1:] if argv is None else argv))
+    import signal
+    import threading
+
+    # told to stop (a batch system's time limit, a closed terminal) is an interruption: children end, scratch goes
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # nohup has it ignored, and means it
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+    status = run(sys.argv[1:] if argv is None else argv)
+    if threading.active_count() > 1:
+        # a read that hangs would keep the process until its timeout; all that has to be cleaned up is
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+        os._exit(status)
+    sys.exit(status)
+
+
+def _interrupt(signum: int, frame: object) -> None:
+    raise KeyboardInterrupt
 
 
 def run(argv: list[str]) -> int:
@@ -82,26 +126,33 @@ def run(argv: list[str]) -> int:
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
         result: Any = cli.main(argv, prog_name="envspec", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except EnvspecError as error:
         tell(error)
         return error.exit_code
-    except click.exceptions.Abort:
-        return _interrupted()
-    except KeyboardInterrupt:
-        return _interrupted()
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        say("interrupted: nothing was changed")
+        return 130
     except click.ClickException as error:
-        error.show()
+        _tell_misuse(error)
         return error.exit_code
     except BrokenPipeError:
-        # whoever reads stdout has seen enough; keep Python from complaining again at its end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # whoever reads stdout has seen enough
+        silence_stdout()
         return 0
     except Exception as error:
         if os.environ.get("ENVSPEC_TRACEBACK"):
             raise
-        say(f"error: envspec has a fault: {type(error).__name__}: {error}", style="red")
+        from envspec.redact import redact
+
+        if isinstance(error, OSError) and error.filename is None and error.strerror:
+            # no file of ours: these are opened where errors are expected
+            silence_stdout()
+            say(f"error: the output can't be written: {error.strerror}", style="red")
+            return 3
+        say(redact(f"error: envspec has a fault: {type(error).__name__}: {error}"), style="red")
         say("hint: please report it; ENVSPEC_TRACEBACK=1 shows where it happened")
         return 3
 
@@ -110,7 +161,7 @@ def tell(error: EnvspecError) -> None:
     """An error as people read it: `error: file:line:column: message`, then its hint. No credentials."""
     from envspec.redact import redact
 
-    for one in error.errors if isinstance(error, SpecErrors) else (error,):
+    for one in error.errors if isinstance(error, SpecErrors | InfeasibleTargets) else (error,):
         say(redact(f"error: {one}"), style="red")
         if one.hint:
             say(redact(f"hint: {one.hint}"))
@@ -118,12 +169,29 @@ def tell(error: EnvspecError) -> None:
 
 def say(text: str, *, style: str | None = None) -> None:
     """A line of talk on stderr. The first word before a colon gets the colour, where colour is wanted."""
+    if sys.stderr is None:
+        return
     if style and sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
         head, colon, rest = text.partition(":")
         text = click.style(head + colon, fg=style, bold=True) + rest
-    click.echo(text, err=True)
+    # talk that nobody can hear is no reason to fail
+    with suppress(OSError):
+        click.echo(text, err=True)
 
 
-def _interrupted() -> int:
-    say("interrupted: nothing was changed")
-    return 130
+def silence_stdout() -> None:
+    """Let what is left for stdout go nowhere: once it's broken, Python would complain about it again at its end."""
+    if sys.stdout is not None:
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _tell_misuse(error: click.ClickException) -> None:
+    """click's errors in our form: options that don't exist, values missing or wrong."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()
+        return
+    message = error.format_message()
+    say(f"error: {message[:1].lower()}{message[1:].rstrip('.')}", style="red")
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        say(f"hint: `{error.ctx.command_path} --help` shows how it's used")

@@ -1,36 +1,75 @@
-"""What several commands take: specs, where locks live, JSON."""
+"""What several commands share: how they take specs, targets, places and `--json`, and how they show foreign texts."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from envspec.errors import InputError, SpecError
-from envspec.lock.model import Lock
+from envspec.lock.model import Lock, LockedTarget
 from envspec.lock.store import LockFolder
 from envspec.spec.model import Spec
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+
+def complete(what: str) -> Any:
+    """A callback of click's shell completion, its module loaded only when a shell asks."""
+
+    def answer(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+        from envspec.cli import completion
+
+        items: list[CompletionItem[str]] = getattr(completion, what)(ctx, incomplete)
+        return items
+
+    return answer
+
+
 locks_dir = click.option(
-    "--locks-dir", type=click.Path(path_type=Path, file_okay=False), help="Where locks live [default: locks/ beside the spec's folder]."
+    "--locks-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where locks live [default: locks/ beside the spec's folder].",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout (schema in docs/json.md).")
-target = click.option("--target", "-t", "targets", multiple=True, metavar="NAME", help="This target only; may be given several times.")
+target = click.option(
+    "--target",
+    "-t",
+    "targets",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete("target_names"),
+    help="This target only; may be given several times.",
+)
+spec = click.argument("path", metavar="SPEC", shell_complete=complete("spec_paths"))
+specs = click.argument("paths", nargs=-1, metavar="[SPEC...]", shell_complete=complete("spec_paths"))
+package = click.argument("package", metavar="PKG", shell_complete=complete("package_names"))
 
 
 def read_spec(path: str) -> Spec:
     """The spec of a path given on the command line, GPU names understood. Raises SpecError."""
     from envspec.spec.parse import load_spec
-    from envspec.workflow import capability_of
 
-    return load_spec(path, capability=capability_of)
+    return load_spec(path, capability=_capability_of)
+
+
+def _capability_of(gpu: str) -> str | None:
+    # Only a matrix asks, and the tables of GPUs take longer to load than a spec.
+    from envspec.gpu.gpus import capability_of
+
+    return capability_of(gpu)
 
 
 def locks_of(spec: Path, given: Path | None) -> Path:
-    """The folder that holds the locks of a spec: `locks/` beside the folder the spec is in (`specs/`), or the one given."""
-    return given if given is not None else spec.absolute().parent.parent.joinpath("locks") if spec.absolute().parent.name == "specs" else spec.parent / "locks"
+    """The folder with the locks of a spec: the one given, or `locks/` beside the folder the spec is in (`specs/`)."""
+    if given is not None:
+        return given
+    folder = spec.absolute().parent
+    return folder.parent / "locks" if folder.name == "specs" else spec.parent / "locks"
 
 
 def folder_of(spec: Spec, given: Path | None) -> LockFolder:
@@ -54,16 +93,62 @@ def read_lock(path: str, given: Path | None) -> tuple[Spec, Lock]:
     return spec, lock
 
 
+def locked_targets(lock: Lock, names: Iterable[str]) -> tuple[LockedTarget, ...]:
+    """The targets of a lock that are named, in the lock's order; all of them where none is. Raises InputError."""
+    wanted = set(names)
+    known = [locked.name for locked in lock]
+    for name in sorted(wanted.difference(known)):
+        meant = nearest(name, known)
+        hint = f"did you mean {meant}?" if meant else f"its targets: {', '.join(known)}"
+        raise InputError(f"the lock of {lock.name} has no target {printable(name)}", hint=hint)
+    return tuple(locked for locked in lock if not wanted or locked.name in wanted)
+
+
+def warn_if_stale(spec: Spec, lock: Lock) -> None:
+    """Say so when the lock, from which the answer comes, doesn't answer the spec any more."""
+    from envspec.cli.main import say
+    from envspec.lock.freshness import reasons
+
+    found = reasons(spec, lock)
+    if found:
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        say(f"warning: {spec.path} changed since it was locked: {printable(found[0].message)}{more}", style="yellow")
+        say(f"hint: envspec lock {spec.path}")
+
+
 def all_specs(paths: tuple[str, ...]) -> tuple[str, ...]:
-    """The specs given, or every one in specs/."""
+    """The specs given, each once, or every one in specs/. Raises SpecError when there is none."""
     if paths:
-        return paths
+        return tuple(dict.fromkeys(paths))
     found = tuple(str(path) for path in sorted(Path("specs").glob("*.toml")))
     if not found:
         raise SpecError("there is no spec in specs/", hint="name one: envspec check path/to/spec.toml")
     return found
 
 
+def did_you_mean(package: str, lock: Lock) -> str:
+    """A hint for a package that isn't in a lock."""
+    from envspec.lock.inputs import canonical_name
+
+    meant = nearest(canonical_name(package), {pin.name for locked in lock for pin in locked.pins})
+    return f"did you mean {meant}?" if meant else "`envspec tree` shows all that is"
+
+
 def print_json(command: str, value: dict[str, Any]) -> None:
     """One JSON document on stdout, with its schema's name and version first."""
     click.echo(json.dumps({"schema": f"envspec/{command}/1", **value}, indent=2, ensure_ascii=False))
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The one of `known` that `word` was most likely meant to be, or None."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(word[:100].lower(), list(known), n=1)
+    return found[0] if found else None
+
+
+def printable(text: str) -> str:
+    """A text from a file or an index for a terminal, which nothing in it may steer."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

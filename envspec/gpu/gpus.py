@@ -101,6 +101,12 @@ def find(name: str) -> tuple[Gpu, ...]:
     return _capability(name) or _architecture(name) or _product(name)
 
 
+def capability_of(name: str) -> str | None:
+    """The compute capability of a GPU ("9.0"), None when it's unknown or the name stands for several."""
+    capabilities = {gpu.capability for gpu in find(name)}
+    return capabilities.pop() if len(capabilities) == 1 else None
+
+
 def suggest(name: str) -> str | None:
     """The known name nearest to a misspelt one, or None when nothing is near."""
     from difflib import get_close_matches

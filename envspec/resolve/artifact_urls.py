@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from envspec.errors import IndexFailure, InputError, OutsideError
 from envspec.lock.model import Pin
 from envspec.resolve.fetch import Fetcher, read_timeout
-from envspec.resolve.setup import _credentials, uvs_default_index
+from envspec.resolve.setup import credentials_of, uvs_default_index
 from envspec.resolve.simple_page import parse_page
 from envspec.resolve.uv import find_uv
 from envspec.settings import Settings, load_settings, split_credentials
@@ -55,7 +55,7 @@ def artifact_urls(
     settings = load_settings(env)
     named = {name: url for name in spec.pip.indexes if (url := settings.index_url(name, spec.pip.indexes))}
     addresses = {index: _address(index, named, settings, env) for index in sorted({page.index for page in wanted})}
-    fetcher = Fetcher(credentials=_credentials(settings, named, env), env=env, read_seconds=read_timeout(env))
+    fetcher = Fetcher(credentials=credentials_of(settings, named, env), env=env, read_seconds=read_timeout(env))
 
     def read(page: _Page) -> dict[str, str]:
         return _urls_on(f"{addresses[page.index].rstrip('/')}/{page.project}/", page, wanted[page], fetcher)

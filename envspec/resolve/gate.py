@@ -20,7 +20,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import quote, unquote
 
 from envspec.errors import EnvspecError
-from envspec.gpu import wheels
+from envspec.gpu import released, wheels
 
 FAMILY = ("torch", "torchvision", "torchaudio")
 """The names that come from the PyTorch index, and triton where PyPI doesn't have it. nvidia-* wheels always
@@ -70,6 +70,10 @@ def facts_page(variant: str, project: str, accept: Callable[[wheels.WheelFile], 
             row["requires-python"] = wheel.requires_python
         if wheel.size is not None:
             row["size"] = wheel.size
+        date = released.date(project, wheel.version)
+        if date:
+            # uv takes nothing without a date when the spec has `exclude-newer`
+            row["upload-time"] = date
         rows.append(row)
     return rows
 

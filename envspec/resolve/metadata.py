@@ -193,6 +193,8 @@ class MetadataReader:
         return tail
 
     def _from_wheel(self, file: FoundFile, tail: Reply) -> tuple[str, int | None]:
+        if tail.status == 200 and not tail.body:
+            tail = self.fetcher.get(file.url, limit=_WHOLE)
         total = tail.total if tail.status == 206 and tail.total is not None else len(tail.body)
         if total == len(tail.body):
             verify_hash(file, tail.body)

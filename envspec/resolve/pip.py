@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
@@ -25,9 +26,10 @@ from envspec.resolve import torch_index
 from envspec.resolve.gate import Gate, LivePages, open_gate
 from envspec.resolve.metadata import MetadataReader
 from envspec.resolve.pins import begin, pins_of
+from envspec.resolve.prefer_wheels import prefer_wheels
 from envspec.resolve.reading import Reading
 from envspec.resolve.request import Preferences, Request, group
-from envspec.resolve.sharing import public, to_share, versions_of
+from envspec.resolve.sharing import commits_of, public, to_share, versions_of
 from envspec.resolve.simple_page import refuse_foreign_page
 from envspec.resolve.source import SourceReader
 from envspec.resolve.torch_index import TorchIndex, needs_own_triton
@@ -91,7 +93,7 @@ class PipResolver:
             index.variant: self.live_pages(index.variant) for index in indexes.values() if index.live and index.variant
         }
         with open_gate({variant: pages for variant, pages in live.items() if pages}) as gate:
-            reading = Reading(self.wheels, self.sources, gate, self.scratch, self.progress.reading)
+            reading = Reading(self.wheels, self.sources, gate, _below(self.scratch), self.progress.reading)
             try:
                 found = self._solve_all(groups, indexes, gate, keep, reading)
                 solved = {
@@ -109,8 +111,6 @@ class PipResolver:
         keep: Mapping[str, Preferences],
         reading: Reading,
     ) -> dict[Request, tuple[Found, ...]]:
-        numbers = itertools.count()
-
         def solve(request: Request, preferences: Preferences) -> tuple[Found, ...]:
             with self.progress.solving(groups[request]):
                 found = self._solve(
@@ -119,7 +119,7 @@ class PipResolver:
                     gate,
                     groups[request],
                     preferences,
-                    self.scratch / f"solve-{next(numbers)}",
+                    _below(self.scratch),
                 )
             begin(found, request, reading)
             return found
@@ -131,7 +131,9 @@ class PipResolver:
         found: dict[Request, tuple[Found, ...]] = {}
         if alone:
             found[first] = solve(first, old[first])
-        shared = Preferences(versions_of(found[first])) if alone else public(old[first])
+        shared = public(old[first])
+        if alone:
+            shared = Preferences(versions_of(found[first]), commits_of(found[first], first))
         pool = ThreadPoolExecutor(max(2, os.cpu_count() or 2))
         try:
             rest = others if alone else list(groups)
@@ -169,23 +171,28 @@ class PipResolver:
         if self.default_index:
             ordered.append(UvIndex("pypi", self.default_index, default=True))
         backend = index.variant if index.variant and not gated else None
-        bounded = _replace_constraints(request, index.constraints)
-        while True:
-            folder.mkdir(parents=True)
-            found = self._compile(
-                bounded,
-                preferences=preferences,
-                indexes=ordered,
-                folder=folder,
-                label=", ".join(names),
-                torch_backend=backend,
-            )
-            strayed = _strayed(found, bounded)
-            if not strayed:
-                return found
-            # uv gives a package its named index only where the spec itself asks for it: ask for it, and solve again
-            bounded = _replace_requirements(bounded, strayed)
-            folder = folder.with_name(folder.name + "-named")
+        numbers = itertools.count()
+
+        def ask(asked: Request, no_deps: bool) -> tuple[Found, ...]:
+            while True:
+                step = folder / str(next(numbers))
+                step.mkdir(parents=True)
+                found = self._compile(
+                    asked,
+                    preferences=preferences,
+                    indexes=ordered,
+                    folder=step,
+                    label=", ".join(names),
+                    torch_backend=backend,
+                    no_deps=no_deps,
+                )
+                strayed = _strayed(found, asked)
+                if not strayed:
+                    return found
+                # uv gives a package its named index only where the spec itself asks for it: ask for it, and solve again
+                asked = _replace_requirements(asked, strayed)
+
+        return prefer_wheels(_replace_constraints(request, index.constraints), ask)
 
     def _compile(
         self, request: Request, *, indexes: Sequence[UvIndex], label: str, **options: Any
@@ -211,6 +218,11 @@ class PipResolver:
     def _is_uvs_own(self, index: TorchIndex) -> bool:
         """Whether the live index is asked through uv's own knowledge of it, for want of a mirror."""
         return index.live and index.variant is not None and self.live_pages(index.variant) is None
+
+
+def _below(scratch: Path) -> Path:
+    """A new folder, for a resolver may resolve several times."""
+    return Path(tempfile.mkdtemp(dir=scratch))
 
 
 def _refuse_unnamed_sources(target: str, request: Request) -> None:

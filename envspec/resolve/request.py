@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from envspec.lock.inputs import requirement_name
 from envspec.lock.model import SpecInputs, TargetInputs
 
 UV_PLATFORMS = {
@@ -57,16 +58,23 @@ class Request:
 
 @dataclass(frozen=True)
 class Preferences:
-    """Versions to keep if they still fit: name → version. Never binding."""
+    """Versions to keep if they still fit: name → version. Never binding.
+
+    `commits` does the same for git: the requirement, as the request has it → the commit it was pinned to.
+    """
 
     versions: Mapping[str, str] = field(default_factory=dict)
+    commits: Mapping[str, str] = field(default_factory=dict)
 
     def over(self, other: Preferences) -> Preferences:
         """These first, `other` for the names that these don't have."""
-        return Preferences({**other.versions, **self.versions})
+        return Preferences({**other.versions, **self.versions}, {**other.commits, **self.commits})
 
     def without(self, names: frozenset[str]) -> Preferences:
-        return Preferences({name: version for name, version in self.versions.items() if name not in names})
+        return Preferences(
+            {name: version for name, version in self.versions.items() if name not in names},
+            {text: commit for text, commit in self.commits.items() if requirement_name(text) not in names},
+        )
 
 
 def request_for(spec: SpecInputs, target: TargetInputs, constraints: tuple[str, ...] = ()) -> Request:

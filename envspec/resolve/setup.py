@@ -37,7 +37,7 @@ def pip_resolver(
     indexes = {name: url for name in spec.pip.indexes if (url := settings.index_url(name, spec.pip.indexes))}
     default = settings.default_index or uvs_default_index(uv, settings.cache_dir)
     fetcher = Fetcher(
-        credentials=_credentials(settings, indexes, env), env=env, read_seconds=read_timeout(env), offline=offline
+        credentials=credentials_of(settings, indexes, env), env=env, read_seconds=read_timeout(env), offline=offline
     )
     cache = MetadataCache(settings.cache_dir)
 
@@ -59,7 +59,7 @@ def pip_resolver(
         )
 
 
-def _credentials(settings: Settings, indexes: Mapping[str, str], env: Mapping[str, str]) -> dict[str, Credentials]:
+def credentials_of(settings: Settings, indexes: Mapping[str, str], env: Mapping[str, str]) -> dict[str, Credentials]:
     """Credentials by origin: those inside URLs, and uv's variables for named indexes."""
     found: dict[str, Credentials] = {}
     named = [(name, url) for name, url in indexes.items()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from envspec.lock.inputs import requirement_name
 from envspec.resolve.request import Preferences, Request
 from envspec.resolve.uv import Found
 
@@ -15,6 +16,12 @@ _CUDA_PREFIXES = ("nvidia-", "cuda-")
 def versions_of(found: Sequence[Found]) -> dict[str, str]:
     """Versions for others to prefer. torch's local part names one CUDA: others prefer the release."""
     return {p.name: p.version.partition("+")[0] for p in found if p.version and not p.git and not p.archive}
+
+
+def commits_of(found: Sequence[Found], request: Request) -> dict[str, str]:
+    """The commits that a request's git requirements came to: a branch that moves must not move between targets."""
+    commits = {p.name: p.git[1] for p in found if p.git}
+    return {text: commits[name] for text in request.requirements if (name := requirement_name(text)) in commits}
 
 
 def to_share(found: Mapping[Request, Sequence[Found]]) -> dict[Request, Preferences]:
@@ -39,10 +46,11 @@ def to_share(found: Mapping[Request, Sequence[Found]]) -> dict[Request, Preferen
         own = versions_of(packages)
         moved = {name: version for name, version in shared.items() if own.get(name, version) != version}
         if moved:
-            again[request] = Preferences({**own, **moved})
+            again[request] = Preferences({**own, **moved}, commits_of(packages, request))
     return again
 
 
 def public(preferences: Preferences) -> Preferences:
     """The same without local parts (`+cu126`), which name one CUDA."""
-    return Preferences({name: version.partition("+")[0] for name, version in preferences.versions.items()})
+    versions = {name: version.partition("+")[0] for name, version in preferences.versions.items()}
+    return Preferences(versions, preferences.commits)

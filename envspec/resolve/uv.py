@@ -19,6 +19,7 @@ from typing import Any
 import tomli
 
 from envspec.errors import InternalError, ToolError
+from envspec.lock.inputs import requirement_name
 from envspec.resolve.fetch import read_timeout
 from envspec.resolve.request import Preferences, Request
 from envspec.resolve.uv_errors import PROJECT, failure
@@ -128,20 +129,22 @@ class Uv:
         label: str,
         torch_backend: str | None = None,
         refresh: Sequence[str] = (),
+        no_deps: bool = False,
     ) -> tuple[Found, ...]:
         """Solve a request.
 
         Takes the versions to prefer, the indexes in uv's order, an empty folder for uv's input, and `label`, the
         targets' names for messages. `torch_backend` ("cu126") lets uv take the torch family from the live PyTorch
-        index it knows; `refresh` names packages whose pages are fetched anew whatever the cache holds.
+        index it knows; `refresh` names packages whose pages are fetched anew whatever the cache holds;
+        `no_deps` leaves out what the requirements depend on.
 
         Raises Unsatisfiable, IndexFailure or ToolError.
         """
         answer = folder / "pylock.answer.toml"
         (folder / "pyproject.toml").write_text(_project(request, indexes), encoding="utf-8")
         (folder / "uv.toml").write_text(_configuration(self.settings, request, indexes), encoding="utf-8")
-        if preferences.versions:
-            answer.write_text(_preferences(preferences), encoding="utf-8")
+        if preferences.versions or preferences.commits:
+            answer.write_text(_preferences(preferences, request), encoding="utf-8")
         command = [
             "pip", "compile", "pyproject.toml", "--config-file", "uv.toml",
             "--python", sys.executable, "--python-version", request.python, "--python-platform", request.uv_platform,
@@ -154,6 +157,8 @@ class Uv:
         if torch_backend:
             command += ["--torch-backend", torch_backend]
         command += [f"--refresh-package={name}" for name in refresh]
+        if no_deps:
+            command.append("--no-deps")
         if self.offline:
             command.append("--offline")
         result = self.run(command, cwd=folder)
@@ -236,12 +241,29 @@ def _configuration(settings: Mapping[str, Any], request: Request, indexes: Seque
     return "\n".join(lines) + "\n"
 
 
-def _preferences(preferences: Preferences) -> str:
-    """Versions as a pylock, which uv reads from its output file and keeps where it can."""
+def _preferences(preferences: Preferences, request: Request) -> str:
+    """Versions and commits as a pylock, which uv reads from its output file and keeps where it can."""
     lines = ['lock-version = "1.0"', 'created-by = "envspec"']
     for name, version in sorted(preferences.versions.items()):
         lines += ["[[packages]]", f"name = {_quote(name)}", f"version = {_quote(version)}"]
+    for text, commit in sorted(preferences.commits.items()):
+        if text in request.requirements:
+            url, revision = _git_address(text)
+            asked = f", requested-revision = {_quote(revision)}" if revision else ""
+            vcs = f'{{ type = "git", url = {_quote(url)}{asked}, commit-id = {_quote(commit)} }}'
+            lines += ["[[packages]]", f"name = {_quote(requirement_name(text))}", f"vcs = {vcs}"]
     return "\n".join(lines) + "\n"
+
+
+def _git_address(requirement: str) -> tuple[str, str]:
+    """A git requirement's repository and revision (empty where it names none)."""
+    from urllib.parse import urlsplit, urlunsplit
+
+    from packaging.requirements import Requirement
+
+    parts = urlsplit(str(Requirement(requirement).url).removeprefix("git+"))
+    path, _, revision = parts.path.rpartition("@") if "@" in parts.path else (parts.path, "", "")
+    return urlunsplit((parts.scheme, parts.netloc, path, "", "")), revision
 
 
 def read_pylock(text: str) -> tuple[Found, ...]:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from envspec.gpu import conda_builds, corrections, gpus, libraries, tables, toolkits, torch_builds, wheels
+from envspec.gpu import conda_builds, corrections, gpus, libraries, released, tables, toolkits, torch_builds, wheels
 from envspec.gpu.tables import numbers
 
 DATA = Path(tables.__file__).parent / "data"
-TABLES = ("conda_builds", "corrections", "gpus", "libraries", "toolkits", "torch")
+TABLES = ("conda_builds", "corrections", "gpus", "libraries", "released", "toolkits", "torch")
 PLATFORMS = {"linux-64", "linux-aarch64", "osx-arm64", "win-64"}
 
 
@@ -216,3 +216,14 @@ def test_corrections_are_well_formed() -> None:
         Requirement(correction.constraint)
         assert len(SpecifierSet(correction.versions))
         assert correction.reason
+
+
+def test_every_wheel_has_its_release_date() -> None:
+    for variant in wheels.variants():
+        index = wheels.load(variant)
+        for project in index.projects:
+            for wheel in index.files(project):
+                found = released.date(project, wheel.version)
+                assert found and re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", found), wheel.file
+    assert released.date("torch", "2.9.1+cu126") == released.date("torch", "2.9.1") == "2025-11-12T15:19:56Z"
+    assert released.date("torch", "99.0") is None

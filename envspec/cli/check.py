@@ -1,0 +1,174 @@
+"""`envspec check`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from envspec.cli import options
+from envspec.cli.lock_summary import describe
+from envspec.cli.main import say, silence_stdout, tell
+from envspec.errors import AnswerNo, EnvspecError, LockError, SpecErrors
+from envspec.lock.inputs import spec_inputs, target_inputs
+from envspec.lock.render import rendered_files
+
+if TYPE_CHECKING:
+    from envspec.lock.freshness import Reason
+    from envspec.lock.model import Lock
+    from envspec.lock.store import LockFolder
+    from envspec.spec.model import Spec
+
+EPILOG = """\b
+Examples:
+  envspec check                          every spec in specs/
+  envspec check specs/mm-v2.9.toml --json
+
+\b
+Exit codes: 0 all fresh, 1 a lock is stale or drifted, 2 a spec is wrong.
+"""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is found of one spec.
+
+    status   "fresh"; "stale": the spec asks for what the lock doesn't answer, or there is no usable lock; "drifted":
+             only the files rendered from the lock differ from it; "error": it couldn't be told
+    summary  what a fresh lock holds
+    hint     what to do, for the person
+    """
+
+    spec: str
+    lock: str | None
+    status: str
+    summary: str = ""
+    reasons: tuple[Reason, ...] = ()
+    hint: str | None = None
+    error: EnvspecError | None = None
+
+    @property
+    def exit_code(self) -> int:
+        if self.error is not None:
+            return self.error.exit_code
+        return 0 if self.status == "fresh" else AnswerNo.exit_code
+
+
+@click.command(epilog=EPILOG)
+@options.specs
+@options.locks_dir
+@options.as_json
+def command(paths: tuple[str, ...], locks_dir: Path | None, as_json: bool) -> int:
+    """Say whether locks still fit their specs, and why not.
+
+    Compares what each target was locked from with what its spec asks for now, and the files beside the lock with the
+    lock itself. Needs no network and writes nothing.
+    """
+    findings = [_check(path, locks_dir) for path in options.all_specs(paths)]
+    code = max(finding.exit_code for finding in findings)
+    try:
+        if as_json:
+            options.print_json("check", {"fresh": code == 0, "specs": [_as_json(finding) for finding in findings]})
+        else:
+            _show(findings)
+    except BrokenPipeError:
+        # who reads only the first line must not take a stale lock for a fresh one
+        silence_stdout()
+    for finding in findings:
+        if finding.error is not None:
+            tell(finding.error)
+        elif finding.hint is not None:
+            say(f"hint: {finding.hint}")
+    return code
+
+
+def _check(path: str, locks_dir: Path | None) -> Finding:
+    lock_path = None
+    try:
+        spec = options.read_spec(path)
+        folder = options.folder_of(spec, locks_dir)
+        lock_path = str(folder.path)
+        elsewhere = f" --locks-dir {locks_dir}" if locks_dir else ""
+        return _compare(spec, folder, relock=f"envspec lock {path}{elsewhere}")
+    except EnvspecError as error:
+        return Finding(path, lock_path, "error", error=error)
+
+
+def _compare(spec: Spec, folder: LockFolder, relock: str) -> Finding:
+    lock_path = str(folder.path)
+    try:
+        lock = folder.read()
+    except LockError as error:
+        from envspec.lock.freshness import LockDamaged
+
+        return Finding(spec.path, lock_path, "stale", reasons=(LockDamaged(str(error)),), hint=error.hint or relock)
+    if lock is None:
+        from envspec.lock.freshness import LockMissing
+
+        return Finding(spec.path, lock_path, "stale", reasons=(LockMissing(),), hint=relock)
+    expected, found = rendered_files(lock), folder.rendered(lock)
+    stale: tuple[Reason, ...] = ()
+    drifted: tuple[Reason, ...] = ()
+    if not (_has_equal_inputs(spec, lock) and expected == found):
+        # Loading the reasons takes longer than telling that there are none.
+        from envspec.lock.freshness import reasons, rendered_reasons
+
+        stale, drifted = reasons(spec, lock), rendered_reasons(expected, found)
+    if stale or drifted:
+        return Finding(spec.path, lock_path, "stale" if stale else "drifted", reasons=(*stale, *drifted), hint=relock)
+    return Finding(spec.path, lock_path, "fresh", summary=describe(lock))
+
+
+def _has_equal_inputs(spec: Spec, lock: Lock) -> bool:
+    """Whether the lock was made from the very inputs that the spec has now: then there is no reason to look for."""
+    return (
+        lock.name == spec.name
+        and lock.inputs == spec_inputs(spec)
+        and {locked.name: locked.inputs for locked in lock} == {t.name: target_inputs(spec, t) for t in spec.targets}
+    )
+
+
+def _show(findings: list[Finding]) -> None:
+    lines = []
+    for finding in findings:
+        if finding.error is None:
+            lines.append(f"{finding.spec}: {finding.status}" + (f" ({finding.summary})" if finding.summary else ""))
+            lines += [f"  {options.printable(reason.message)}  [{reason.code}]" for reason in finding.reasons]
+    if lines:
+        click.echo("\n".join(lines))
+
+
+def _as_json(finding: Finding) -> dict[str, Any]:
+    return {
+        "spec": finding.spec,
+        "lock": finding.lock,
+        "status": finding.status,
+        "reasons": [
+            {
+                "code": reason.code,
+                "message": reason.message,
+                "details": {field.name: getattr(reason, field.name) for field in fields(reason)},
+            }
+            for reason in finding.reasons
+        ],
+        "errors": [] if finding.error is None else [_error(one) for one in _each(finding.error)],
+    }
+
+
+def _each(error: EnvspecError) -> tuple[EnvspecError, ...]:
+    return error.errors if isinstance(error, SpecErrors) else (error,)
+
+
+def _error(error: EnvspecError) -> dict[str, Any]:
+    from envspec.redact import redact
+
+    place = error.place
+    return {
+        "message": redact(error.message),
+        "hint": redact(error.hint) if error.hint else None,
+        "file": place.file if place else None,
+        "line": place.line or None if place else None,
+        "column": place.column or None if place else None,
+    }

@@ -1,0 +1,81 @@
+"""`envspec completion`, and what a shell is told when it asks for completions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete
+
+from envspec.cli import options
+from envspec.errors import EnvspecError
+from envspec.lock.model import Lock
+from envspec.spec.model import Spec
+
+EPILOG = """\b
+Examples:
+  envspec completion bash > ~/.local/share/bash-completion/completions/envspec
+  envspec completion zsh > ~/.zfunc/_envspec       (with `fpath+=~/.zfunc` before compinit in ~/.zshrc)
+  envspec completion fish > ~/.config/fish/completions/envspec.fish
+"""
+
+SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
+
+
+@click.command(epilog=EPILOG)
+@click.argument("shell", type=click.Choice(list(SHELLS)), metavar="bash|zsh|fish")
+def command(shell: str) -> None:
+    """Print the completion script of a shell.
+
+    It completes commands, options, specs, and the targets and packages of the spec on the line.
+    """
+    root = click.get_current_context().find_root()
+    script = SHELLS[shell](root.command, {}, "envspec", "_ENVSPEC_COMPLETE")
+    # Not `script.source()`: bash's starts a bash to learn its version, and it need not be installed here.
+    click.echo(ShellComplete.source(script))
+
+
+def spec_paths(ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+    """The specs in specs/, or whatever files the shell finds."""
+    found = _items((str(path) for path in sorted(Path("specs").glob("*.toml"))), incomplete)
+    return found or [CompletionItem(incomplete, type="file")]
+
+
+def target_names(ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+    """The targets of the specs on the line, as the specs name them now."""
+    return _items(sorted({target.name for spec in _specs(ctx) for target in spec.targets}), incomplete)
+
+
+def package_names(ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+    """The packages in the locks of the specs on the line."""
+    return _items(sorted({pin.name for lock in _locks(ctx) for target in lock for pin in target.pins}), incomplete)
+
+
+def _items(values: Iterable[str], incomplete: str) -> list[CompletionItem[str]]:
+    return [CompletionItem(value) for value in values if value.startswith(incomplete)]
+
+
+def _specs(ctx: click.Context) -> list[Spec]:
+    given = ctx.params.get("path") or ctx.params.get("paths") or ctx.params.get("specs") or ()
+    # While an option's value is being typed, click leaves the arguments as they are.
+    unsorted = (argument for argument in ctx.args if argument.endswith(".toml"))
+    found = []
+    for path in ((given,) if isinstance(given, str) else given) or unsorted:
+        try:
+            found.append(options.read_spec(path))
+        except EnvspecError:
+            # A spec that is just being edited completes nothing, and a prompt is no place to tell why.
+            continue
+    return found
+
+
+def _locks(ctx: click.Context) -> list[Lock]:
+    found = []
+    for spec in _specs(ctx):
+        try:
+            lock = options.folder_of(spec, ctx.params.get("locks_dir")).read()
+        except EnvspecError:
+            continue
+        found += [lock] if lock else []
+    return found

@@ -1,0 +1,177 @@
+"""`envspec why`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from envspec.cli import options
+from envspec.cli.groups import grouped, heading
+from envspec.errors import AnswerNo
+from envspec.lock.graph import Edge, Graph
+from envspec.lock.inputs import canonical_name
+from envspec.lock.model import Lock, LockedTarget, Pin
+
+EPILOG = """\b
+Examples:
+  envspec why specs/mm-v2.9.toml numpy
+  envspec why specs/mm-v2.9.toml nvidia-cudnn-cu12 --target cu128-hopper --limit 100
+"""
+
+
+@dataclass(frozen=True)
+class Package:
+    """A pin as far as `why` tells of it: targets whose pins differ in nothing else have the same answer."""
+
+    kind: str
+    name: str
+    version: str
+    build: str | None
+    index: str
+    licence: str | None
+    direct: bool
+
+    @staticmethod
+    def of(pin: Pin) -> Package:
+        return Package(pin.kind, pin.name, pin.version, pin.build, pin.index, pin.licence, pin.direct)
+
+
+@dataclass(frozen=True)
+class Step:
+    """`requirement` is what `name` asks for, as it wrote it. `kind`, `name` and `version` are None where the spec asks.
+
+    The version is without its local part: that torchvision is 0.24.1+cu126 in one target and 0.24.1+cpu in another is
+    no other reason for numpy to be there.
+    """
+
+    kind: str | None
+    name: str | None
+    version: str | None
+    requirement: str
+
+    @staticmethod
+    def of(edge: Edge, graph: Graph) -> Step:
+        if edge.source is None:
+            return Step(None, None, None, edge.requirement)
+        pin = graph.pins[edge.source]
+        return Step(pin.kind, pin.name, pin.version.partition("+")[0], edge.requirement)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Why a target has the packages of a name (conda and pip may both have one).
+
+    `paths` lead from the spec to a package, the shortest first; `more` says that there are others. All of it is empty
+    for a target without the package.
+    """
+
+    packages: tuple[Package, ...]
+    paths: tuple[tuple[Step, ...], ...]
+    more: bool = False
+
+
+@click.command(epilog=EPILOG)
+@options.spec
+@options.package
+@options.target
+@click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Show so many paths at most.")
+@options.locks_dir
+@options.as_json
+def command(
+    path: str, package: str, targets: tuple[str, ...], limit: int, locks_dir: Path | None, as_json: bool
+) -> None:
+    """Show what pulls a package in: the paths from the spec to it, the shortest first.
+
+    Every requirement on the way is shown as its package wrote it. Markers and extras are judged for each target.
+    Targets with the same answer stand together.
+    """
+    spec, lock = options.read_lock(path, locks_dir)
+    options.warn_if_stale(spec, lock)
+    chosen = options.locked_targets(lock, targets)
+    groups = grouped(chosen, lambda target: _answer(target, package, limit))
+    if not any(answer.packages for _, answer in groups):
+        raise _not_locked(package, lock, chosen)
+    if as_json:
+        options.print_json("why", _as_json(spec.path, package, groups))
+    else:
+        click.echo("\n\n".join("\n".join(_lines(names, answer, lock)) for names, answer in groups))
+
+
+def _answer(target: LockedTarget, package: str, limit: int) -> Answer:
+    """Why `target` has `package`, by any spelling, or by the PyPI name that a conda package provides."""
+    names = _names(target, package)
+    if not names:
+        return Answer((), ())
+    graph = Graph.of(target)
+    found = sorted((path for name in names for path in graph.paths_to(name, limit + 1)), key=len)
+    nodes = dict.fromkeys(node for name in names for node in graph.find(name))
+    return Answer(
+        tuple(Package.of(graph.pins[node]) for node in nodes),
+        tuple(tuple(Step.of(edge, graph) for edge in path) for path in found[:limit]),
+        len(found) > limit,
+    )
+
+
+def _names(target: LockedTarget, package: str) -> tuple[str, ...]:
+    wanted = canonical_name(package)
+    own = [pin.name for pin in target.pins if canonical_name(pin.name) == wanted]
+    providing = [pin.name for pin in target.pins if wanted in map(canonical_name, pin.provides)]
+    return tuple(dict.fromkeys(own or providing))
+
+
+def _not_locked(package: str, lock: Lock, chosen: tuple[LockedTarget, ...]) -> AnswerNo:
+    elsewhere = [target.name for target in lock if _names(target, package)]
+    asked = options.printable(package)
+    if elsewhere:
+        return AnswerNo(
+            f"{asked} isn't locked for {', '.join(target.name for target in chosen)}",
+            hint=f"it is for {', '.join(elsewhere)}",
+        )
+    return AnswerNo(f"{asked} isn't in the lock of {lock.name}", hint=options.did_you_mean(package, lock))
+
+
+def _lines(names: tuple[str, ...], answer: Answer, lock: Lock) -> Iterator[str]:
+    if not answer.packages:
+        yield f"{heading(names, lock)}: not locked"
+        return
+    yield f"{heading(names, lock)}: {'; '.join(map(_described, answer.packages))}"
+    if not answer.paths:
+        yield "  nothing in the spec leads to it: conda's solver added it"
+    for number, path in enumerate(answer.paths, 1):
+        for position, step in enumerate(path):
+            asker = "the spec" if step.name is None else f"{step.name} {step.version}"
+            counter = f"{number}." if position == 0 else ""
+            yield f"  {counter:<3} {asker} needs {options.printable(step.requirement)}"
+    if answer.more:
+        yield "  ... and others: --limit shows more"
+
+
+def _described(package: Package) -> str:
+    build = f" {package.build}" if package.build else ""
+    licence = options.printable(package.licence) if package.licence else "licence unknown"
+    return f"{package.name} {package.version}{build} ({package.index}, {licence})"
+
+
+def _as_json(spec: str, package: str, groups: tuple[tuple[tuple[str, ...], Answer], ...]) -> dict[str, Any]:
+    return {
+        "spec": spec,
+        "package": package,
+        "groups": [
+            {
+                "targets": list(names),
+                "packages": [vars(found) for found in answer.packages],
+                "paths": [[_step_as_json(step) for step in path] for path in answer.paths],
+                "more": answer.more,
+            }
+            for names, answer in groups
+        ],
+    }
+
+
+def _step_as_json(step: Step) -> dict[str, Any]:
+    asker = None if step.name is None else {"kind": step.kind, "name": step.name, "version": step.version}
+    return {"from": asker, "requirement": step.requirement}

@@ -1,0 +1,128 @@
+"""A small project with a spec and its lock, made by hand: what the commands that read locks are tried on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from envspec.lock.inputs import spec_inputs, target_inputs
+from envspec.lock.model import Artifact, Lock, LockedTarget, Pin
+from envspec.lock.store import LockFolder
+from envspec.spec.model import Spec
+from envspec.spec.parse import load_spec
+
+
+class Told(NamedTuple):
+    """How a command ended: exit code, stdout, stderr."""
+
+    code: int
+    out: str
+    err: str
+
+
+Envspec = Callable[..., Told]
+"""The command line, called in this process: the fixture `envspec`."""
+
+SPEC = """\
+[env]
+name = "demo"
+python = "3.12"
+
+[pip]
+dependencies = ["app>=1", "torch==2.9.*"]
+
+[targets.cpu]
+platform = "linux-64"
+
+[targets.cu126-volta]
+platform = "linux-64"
+cuda = "12.6"
+gpus = ["V100"]
+
+[targets.cu128-hopper]
+platform = "linux-64"
+cuda = "12.8"
+gpus = ["H100"]
+"""
+
+TORCH = {
+    "cpu": ("2.9.1+cpu", "pytorch/cpu"),
+    "cu126-volta": ("2.9.1+cu126", "pytorch/cu126"),
+    "cu128-hopper": ("2.9.1", "pypi"),
+}
+
+
+def pin(
+    name: str, version: str, *dependencies: str, index: str = "pypi", direct: bool = False, licence: str | None = "MIT"
+) -> Pin:
+    file = f"{name.replace('-', '_')}-{version}-py3-none-any.whl"
+    artifact = Artifact(file, hashlib.sha256(f"{index} {file}".encode()).hexdigest(), 1000)
+    return Pin("pip", name, version, index, artifact, dependencies, direct, licence)
+
+
+def demo_pins(target: str) -> tuple[Pin, ...]:
+    """The pins of a target of SPEC: with a cycle (ping, pong), an extra (lib[fast]), markers, and torch by its CUDA."""
+    version, index = TORCH[target]
+    cuda = ('nvidia-cublas-cu12==12.8.4.1; platform_system == "Linux"',) if target != "cpu" else ()
+    pins = [
+        pin("app", "1.4", "lib[fast]<3,>=2", "torch>=2", 'tomli; python_version < "3.11"', direct=True, licence=None),
+        pin("fsspec", "2026.9.0", licence="BSD-3-Clause"),
+        pin("lib", "2.5", 'speedup>=1; extra == "fast"', "ping", "fsspec"),
+        pin("ping", "1.0", "pong"),
+        pin("pong", "1.0", "ping>=1", 'fsspec>=0.8; python_version >= "3.8"'),
+        pin("speedup", "1.1"),
+        pin("torch", version, "fsspec>=0.8", *cuda, index=index, direct=True, licence="BSD-3-Clause"),
+    ]
+    if cuda:
+        pins.append(pin("nvidia-cublas-cu12", "12.8.4.1", licence="LicenseRef-NVIDIA-Proprietary"))
+    return tuple(sorted(pins, key=lambda p: p.name))
+
+
+def lock_of(spec: Spec, pins: Callable[[str], Iterable[Pin]]) -> Lock:
+    targets = sorted(spec.targets, key=lambda target: target.name)
+    locked = (LockedTarget(t.name, target_inputs(spec, t), tuple(pins(t.name))) for t in targets)
+    return Lock(spec.name, spec_inputs(spec), tuple(locked))
+
+
+@dataclass(frozen=True)
+class Project:
+    """A folder with specs/ and locks/."""
+
+    folder: Path
+
+    def spec(self, text: str = SPEC, name: str = "demo") -> str:
+        """Write a spec; gives its path, relative to the folder."""
+        path = self.folder / "specs" / f"{name}.toml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text.replace('name = "demo"', f'name = "{name}"'), encoding="utf-8")
+        return f"specs/{name}.toml"
+
+    def lock(self, pins: Callable[[str], Iterable[Pin]] = demo_pins, name: str = "demo") -> Lock:
+        """Write a fresh lock of a spec, and what is rendered from it."""
+        spec = load_spec(self.folder / "specs" / f"{name}.toml")
+        lock = lock_of(spec, pins)
+        LockFolder(self.folder / "locks", name).write(lock)
+        return lock
+
+    @property
+    def lock_path(self) -> Path:
+        return self.folder / "locks" / "demo" / "envspec.lock"
+
+    def files(self) -> dict[str, bytes]:
+        """Every file of the project, by relative path."""
+        return {
+            str(path.relative_to(self.folder)): path.read_bytes()
+            for path in sorted(self.folder.rglob("*"))
+            if path.is_file()
+        }
+
+
+def without(pins: Iterable[Pin], *names: str) -> tuple[Pin, ...]:
+    return tuple(p for p in pins if p.name not in names)
+
+
+def changed(pins: Iterable[Pin], name: str, **fields: object) -> tuple[Pin, ...]:
+    return tuple(replace(p, **fields) if p.name == name else p for p in pins)  # type: ignore[arg-type]

@@ -1,0 +1,231 @@
+"""`envspec check`: what it says of each state a lock can be in."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cli_project import SPEC, Envspec, Project
+
+pytest_plugins = ["cli_fixtures"]
+
+FRESH = "specs/demo.toml: fresh (3 targets, 8 packages)\n"
+
+
+def edit(project: Project, old: str, new: str) -> None:
+    text = SPEC.replace(old, new)
+    assert text != SPEC
+    project.spec(text)
+
+
+def test_fresh(project: Project, envspec: Envspec) -> None:
+    before = project.files()
+    assert envspec("check") == (0, FRESH, "")
+    assert envspec("check", "specs/demo.toml", "specs/demo.toml") == (0, FRESH, "")
+    assert project.files() == before
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ('"app>=1"', '"app>=2"', "app>=1 became app>=2  [requirement-changed]"),
+        ('"app>=1", ', "", "app>=1 was removed  [requirement-removed]"),
+        ('"3.12"', '"3.11"', "Python changed from 3.12 to 3.11  [python-changed]"),
+        ('cuda = "12.8"', 'cuda = "12.9"', "CUDA changed from 12.8 to 12.9 (cu128-hopper)  [cuda-changed]"),
+        ("[targets.cpu]", "[targets.laptop]", "target laptop is not locked yet  [target-added]"),
+        ("[pip]", '[pip]\nallow-source = ["app"]', "allow-source: app was added  [allow-source-changed]"),
+    ],
+)
+def test_stale(project: Project, envspec: Envspec, old: str, new: str, line: str) -> None:
+    edit(project, old, new)
+    told = envspec("check")
+    assert told.code == 1
+    assert told.out.splitlines()[:2] == ["specs/demo.toml: stale", f"  {line}"]
+    assert told.err == "hint: envspec lock specs/demo.toml\n"
+
+
+def test_what_does_not_matter_is_not_stale(project: Project, envspec: Envspec) -> None:
+    edit(project, '"app>=1", "torch==2.9.*"', '"Torch == 2.9.*", "app >= 1"')
+    assert envspec("check").code == 0
+
+
+def test_no_lock(project: Project, envspec: Envspec) -> None:
+    project.spec(name="other")
+    told = envspec("check")
+    assert told.code == 1
+    assert told.out == FRESH + "specs/other.toml: stale\n  there is no lock yet  [lock-missing]\n"
+    assert told.err == "hint: envspec lock specs/other.toml\n"
+
+
+@pytest.mark.parametrize(
+    ("damage", "message", "hint"),
+    [
+        (lambda text: text + "\n", "the lock was edited by hand or cut short", "restore it from git"),
+        (lambda text: text[:2000], "the lock was edited by hand or cut short", "restore it from git"),
+        (lambda text: "", "the lock is empty", "restore it from git"),
+        (lambda text: text.replace("lock-version = 1", "lock-version = 2"), "the lock has schema 2", "update envspec"),
+        (
+            lambda text: text.replace("[env]", "<<<<<<< ours\n[env]"),
+            "locks/demo/envspec.lock:5: the lock holds a merge conflict",
+            "take either side",
+        ),
+    ],
+    ids=["edited", "cut", "empty", "newer", "conflict"],
+)
+def test_damaged_lock(
+    project: Project, envspec: Envspec, damage: Callable[[str], str], message: str, hint: str
+) -> None:
+    project.lock_path.write_text(damage(project.lock_path.read_text()))
+    before = project.files()
+    told = envspec("check")
+    assert told.code == 1
+    assert message in told.out and "[lock-damaged]" in told.out and "locks/demo/envspec.lock" in told.out
+    assert told.err.startswith(f"hint: {hint}")
+    assert project.files() == before
+
+
+def test_drifted(project: Project, envspec: Envspec) -> None:
+    folder = project.lock_path.parent
+    (folder / "cpu" / "requirements.txt").unlink()
+    edited = folder / "cu126-volta" / "requirements.txt"
+    edited.write_text(edited.read_text().replace("app==1.4", "app==1.5"))
+    (folder / "old").mkdir()
+    (folder / "old" / "requirements.txt").write_text(edited.read_text())
+    (folder / "mine").mkdir()
+    (folder / "mine" / "requirements.txt").write_text("numpy\n")
+    told = envspec("check")
+    assert told.code == 1
+    assert told.out == (
+        "specs/demo.toml: drifted\n"
+        "  cpu/requirements.txt is missing  [rendered-missing]\n"
+        "  cu126-volta/requirements.txt is not what the lock says  [rendered-edited]\n"
+        "  old/requirements.txt belongs to no target of the lock  [rendered-extra]\n"
+    )
+    assert told.err == "hint: envspec lock specs/demo.toml\n"
+
+
+def test_a_bad_spec_does_not_hide_the_others(project: Project, envspec: Envspec) -> None:
+    project.spec("[env]\npyhton = '3.12'\n", name="bad")
+    project.spec(name="unlocked")
+    told = envspec("check")
+    assert told.code == 2
+    assert told.out.splitlines() == [
+        FRESH.strip(),
+        "specs/unlocked.toml: stale",
+        "  there is no lock yet  [lock-missing]",
+    ]
+    assert "error: specs/bad.toml:2:1: unknown key 'pyhton'" in told.err
+    assert "hint: did you mean 'python'?" in told.err
+    assert told.err.endswith("hint: envspec lock specs/unlocked.toml\n")
+
+
+def test_missing_spec(project: Project, envspec: Envspec) -> None:
+    told = envspec("check", "specs/dmo.toml", "specs/demo.toml")
+    assert (told.code, told.out) == (2, FRESH)
+    assert told.err == (
+        "error: specs/dmo.toml: can't be read: no such file or directory\nhint: did you mean specs/demo.toml?\n"
+    )
+
+
+def test_no_spec_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, envspec: Envspec) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = envspec("check")
+    assert (told.code, told.out) == (2, "")
+    assert told.err.startswith("error: there is no spec in specs/\nhint: ")
+
+
+def test_locks_elsewhere(project: Project, envspec: Envspec, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    told = envspec("check", "--locks-dir", str(elsewhere))
+    assert told.code == 1
+    assert told.err == f"hint: envspec lock specs/demo.toml --locks-dir {elsewhere}\n"
+    (project.folder / "locks").rename(elsewhere)
+    assert envspec("check", "--locks-dir", str(elsewhere)).code == 0
+
+
+def test_unreadable_lock(project: Project, envspec: Envspec, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.spec(name="other")
+    read = Path.read_bytes
+
+    def broken(path: Path) -> bytes:
+        if path.name == "envspec.lock":
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", broken)
+    told = envspec("check")
+    assert told.code == 3
+    assert told.out.startswith("specs/other.toml: stale\n")
+    assert "error: locks/demo/envspec.lock: the lock can't be read: Input/output error" in told.err
+
+
+def test_a_lock_that_is_a_folder(project: Project, envspec: Envspec) -> None:
+    project.lock_path.unlink()
+    project.lock_path.mkdir()
+    told = envspec("check")
+    assert told.code == 1
+    assert "this is a folder, not a lock  [lock-damaged]" in told.out
+
+
+def test_texts_do_not_steer_the_terminal(project: Project, envspec: Envspec) -> None:
+    edit(project, "[pip]", '[pip]\nindexes = { a = "https://a.example/simple" }\nsources = { app = "a" }')
+    assert envspec("check").code == 1
+    project.lock_path.write_bytes(b"\x1b[2J")
+    assert "\x1b" not in envspec("check").out
+
+
+def test_json(project: Project, envspec: Envspec) -> None:
+    edit(project, 'cuda = "12.8"', 'cuda = "12.9"')
+    project.spec("[env]\n", name="bad")
+    told = envspec("check", "--json")
+    report = json.loads(told.out)
+    assert told.code == 2
+    assert report["schema"] == "envspec/check/1"
+    assert report["fresh"] is False
+    bad, demo = report["specs"]
+    assert (bad["status"], bad["lock"], bad["reasons"]) == ("error", None, [])
+    assert bad["errors"][0]["file"] == "specs/bad.toml"
+    assert bad["errors"][0]["message"]
+    assert demo == {
+        "spec": "specs/demo.toml",
+        "lock": "locks/demo/envspec.lock",
+        "status": "stale",
+        "reasons": [
+            {
+                "code": "cuda-changed",
+                "message": "CUDA changed from 12.8 to 12.9 (cu128-hopper)",
+                "details": {"targets": ["cu128-hopper"], "old": "12.8", "new": "12.9"},
+            }
+        ],
+        "errors": [],
+    }
+
+
+def test_json_of_a_fresh_lock(project: Project, envspec: Envspec) -> None:
+    told = envspec("check", "--json")
+    assert (told.code, told.err) == (0, "")
+    assert json.loads(told.out)["fresh"] is True
+
+
+def test_a_closed_pipe_makes_no_lock_fresh(project: Project) -> None:
+    edit(project, '"app>=1"', '"app>=2"')
+    reading, writing = os.pipe()
+    os.close(reading)
+    code = "from envspec.cli.main import main; main()"
+    root = Path(__file__).resolve().parents[2]
+    ran = subprocess.run(
+        [sys.executable, "-c", code, "check"],
+        env={**os.environ, "PYTHONPATH": str(root)},
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(writing)
+    assert (ran.returncode, ran.stderr) == (1, "hint: envspec lock specs/demo.toml\n")

@@ -1,0 +1,144 @@
+"""`envspec completion`, and what the shells are told by it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from cli_project import Envspec, Project
+
+pytest_plugins = ["cli_fixtures"]
+
+ROOT = Path(__file__).resolve().parents[2]
+SHELLS = ["bash", "zsh", "fish"]
+
+Complete = Callable[..., list[str]]
+
+
+@pytest.fixture
+def complete(project: Project) -> Complete:
+    """What bash is offered for a command line, whose last word is being typed."""
+
+    def ask(*words: str) -> list[str]:
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "_ENVSPEC_COMPLETE": "bash_complete",
+            "COMP_WORDS": " ".join(["envspec", *words]),
+            "COMP_CWORD": str(len(words)),
+        }
+        command = [sys.executable, "-c", "from envspec.cli.main import main; main()"]
+        ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert (ran.returncode, ran.stderr) == (0, "")
+        return [
+            line.partition(",")[2] if line.startswith("plain,") else line for line in ran.stdout.split("\n") if line
+        ]
+
+    return ask
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_scripts(envspec: Envspec, shell: str, tmp_path: Path) -> None:
+    told = envspec("completion", shell)
+    assert (told.code, told.err) == (0, "")
+    assert f"_ENVSPEC_COMPLETE={shell}_complete" in told.out
+    program = shutil.which(shell)
+    if program is not None:
+        (tmp_path / "script").write_text(told.out)
+        subprocess.run([program, "-n", str(tmp_path / "script")], check=True)
+
+
+@pytest.mark.parametrize("arguments", [["tcsh"], []])
+def test_other_shells(envspec: Envspec, arguments: Sequence[str]) -> None:
+    told = envspec("completion", *arguments)
+    assert (told.code, told.out) == (2, "")
+    assert "hint: `envspec completion --help`" in told.err
+
+
+def test_a_script_needs_no_shell(envspec: Envspec, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    told = envspec("completion", "bash")
+    assert (told.code, told.err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["wh"], ["why"]),
+        (["--ver"], ["--version"]),
+        (["check", ""], ["specs/demo.toml"]),
+        (["check", "specs/d"], ["specs/demo.toml"]),
+        (["check", "--js"], ["--json"]),
+        (["check", "other/"], ["file,other/"]),
+        (["why", "specs/demo.toml", "f"], ["fsspec"]),
+        (["why", "specs/demo.toml", "p"], ["ping", "pong"]),
+        (["why", "specs/none.toml", "p"], []),
+        (["tree", "specs/demo.toml", "--target", "cu12"], ["cu126-volta", "cu128-hopper"]),
+        (["tree", "specs/demo.toml", "-t", "cpu", "--package", "tor"], ["torch"]),
+        (["export", "specs/demo.toml", "--format", ""], ["requirements", "pylock"]),
+        (["completion", ""], SHELLS),
+    ],
+    ids=" ".join,
+)
+def test_what_is_offered(complete: Complete, words: Sequence[str], offered: list[str]) -> None:
+    assert complete(*words) == offered
+
+
+def test_every_command_is_offered(complete: Complete) -> None:
+    assert complete("") == ["lock", "check", "why", "tree", "export", "inspect", "completion"]
+
+
+def test_targets_come_from_the_spec_as_it_is_now(project: Project, complete: Complete) -> None:
+    path = project.folder / "specs" / "demo.toml"
+    path.write_text(path.read_text().replace("[targets.cpu]", "[targets.cpu-new]"))
+    assert complete("lock", "specs/demo.toml", "--target", "cp") == ["cpu-new"]
+    path.write_text("not toml")
+    assert complete("lock", "specs/demo.toml", "--target", "cp") == []
+    assert complete("why", "specs/demo.toml", "f") == []
+
+
+def test_a_damaged_lock_offers_nothing(project: Project, complete: Complete) -> None:
+    project.lock_path.write_text("x")
+    assert complete("why", "specs/demo.toml", "f") == []
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
+def test_in_bash(project: Project, envspec: Envspec, tmp_path: Path) -> None:
+    """The script in a real bash, with the program found on PATH."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    program = programs / "envspec"
+    program.write_text(f"#!{sys.executable}\nfrom envspec.cli.main import main\nmain()\n")
+    program.chmod(0o755)
+    script = envspec("completion", "bash").out
+    words = "COMP_WORDS=(envspec tree specs/demo.toml --target cu12)\nCOMP_CWORD=4\n"
+    asking = words + '_envspec_completion envspec\necho "${COMPREPLY[@]}"\n'
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+    ran = subprocess.run(
+        ["bash", "--norc"], input=script + asking, env=environment, capture_output=True, text=True, check=False
+    )
+    assert (ran.stdout, ran.stderr) == ("cu126-volta cu128-hopper\n", "")
+
+
+def test_asking_loads_little(project: Project) -> None:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "_ENVSPEC_COMPLETE": "bash_complete",
+        "COMP_WORDS": "envspec ch",
+        "COMP_CWORD": "1",
+    }
+    code = (
+        "import sys, atexit\n"
+        "atexit.register(lambda: print('\\n'.join(sys.modules), file=sys.stderr))\n"
+        "from envspec.cli.main import main\n"
+        "main()"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert ran.stdout == "plain,check\n"
+    assert not {"packaging", "tomli", "rich", "envspec.lock", "envspec.spec"} & set(ran.stderr.split())

@@ -1,0 +1,137 @@
+"""The outputs of `--json` against the schemas that ship with envspec, and the page that describes them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from cli_project import SPEC, Envspec, Project
+
+import envspec.cli
+from envspec.cli.main import COMMANDS
+from envspec.lock.freshness import Reason
+
+pytest_plugins = ["cli_fixtures"]
+
+SCHEMAS = Path(envspec.cli.__file__).parent / "schemas"
+NAMES = sorted(path.stem for path in SCHEMAS.glob("*.json"))
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
+
+
+def schema(name: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads((SCHEMAS / f"{name}.json").read_text(encoding="utf-8"))
+    return loaded
+
+
+def valid(text: str) -> dict[str, Any]:
+    """A document that is what its own `schema` says."""
+    document: dict[str, Any] = json.loads(text)
+    name = document["schema"].split("/")[1]
+    jsonschema.validate(document, schema(name), cls=jsonschema.Draft202012Validator)
+    return document
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_schemas_are_schemas_of_their_name(name: str) -> None:
+    jsonschema.Draft202012Validator.check_schema(schema(name))
+    assert schema(name)["properties"]["schema"] == {"const": f"envspec/{name}/1"}
+    assert schema(name)["title"] == f"envspec/{name}/1"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["check"],
+        ["check", "specs/demo.toml", "specs/none.toml"],
+        ["lock", "specs/demo.toml"],
+        ["why", "specs/demo.toml", "fsspec"],
+        ["why", "specs/demo.toml", "fsspec", "--limit", "1"],
+        ["why", "specs/demo.toml", "nvidia-cublas-cu12"],
+        ["why", "specs/demo.toml", "app"],
+        ["tree", "specs/demo.toml"],
+        ["tree", "specs/demo.toml", "--depth", "0"],
+        ["tree", "specs/demo.toml", "--package", "nvidia-cublas-cu12"],
+        ["tree", "specs/demo.toml", "--package", "fsspec", "--inverse"],
+    ],
+    ids=" ".join,
+)
+def test_real_outputs(project: Project, envspec: Envspec, arguments: Sequence[str]) -> None:
+    document = valid(envspec(*arguments, "--json").out)
+    assert document["schema"] == f"envspec/{arguments[0]}/1"
+
+
+@pytest.mark.parametrize("state", ["stale", "damaged", "drifted", "bad", "unlocked"])
+def test_check_in_every_state(project: Project, envspec: Envspec, state: str) -> None:
+    if state == "stale":
+        text = SPEC.replace('"3.12"', '"3.11"').replace("[targets.cpu]", "[targets.x]").replace('"app>=1"', '"app"')
+        project.spec(text.replace("[pip]", "[pip]\nallow-source = ['app']"))
+    elif state == "damaged":
+        project.lock_path.write_text("x")
+    elif state == "drifted":
+        (project.lock_path.parent / "cpu" / "requirements.txt").write_text("x")
+    elif state == "bad":
+        project.spec("[env]\nx = 1\n")
+    else:
+        project.lock_path.unlink()
+    document = valid(envspec("check", "--json").out)
+    expected = {"damaged": "stale", "bad": "error", "unlocked": "stale"}.get(state, state)
+    assert [one["status"] for one in document["specs"]] == [expected]
+
+
+def test_a_wrong_document_is_refused(project: Project, envspec: Envspec) -> None:
+    """The schemas are tight enough to notice."""
+    for arguments, key in (
+        (["check"], "specs"),
+        (["why", "specs/demo.toml", "app"], "groups"),
+        (["tree", "specs/demo.toml"], "groups"),
+    ):
+        document = json.loads(envspec(*arguments, "--json").out)
+        changes: list[dict[str, Any]] = [{key: [{}]}, {key: []}, {"more": 1}]
+        for change in changes:
+            with pytest.raises(jsonschema.ValidationError):
+                valid(json.dumps({**document, **change}))
+
+
+def test_failures_leave_stdout_empty(project: Project, envspec: Envspec) -> None:
+    for arguments in (
+        ["why", "specs/demo.toml", "none"],
+        ["tree", "specs/none.toml"],
+        ["tree", "specs/demo.toml", "-t", "x"],
+    ):
+        told = envspec(*arguments, "--json")
+        assert told.code in (1, 2) and told.out == "" and told.err.startswith("error: ")
+
+
+def test_every_json_command_has_its_schema_and_its_place_on_the_page(envspec: Envspec) -> None:
+    reporting = [name for name in COMMANDS if re.search(r"^  --json\b", envspec(name, "--help").out, re.MULTILINE)]
+    assert sorted(reporting) == sorted([*NAMES, "inspect"])
+    for name in reporting:
+        assert f"| `envspec {name} --json` |" in PAGE
+    for name in NAMES:
+        assert f"\n## `envspec/{name}/1`\n" in PAGE and f"(../envspec/cli/schemas/{name}.json)" in PAGE
+
+
+def every_reason(base: type[Reason] = Reason) -> set[type[Reason]]:
+    found = {one for child in base.__subclasses__() for one in every_reason(child)}
+    return found or {base}
+
+
+def test_the_page_lists_every_cause_with_its_details() -> None:
+    rows = re.findall(r"^\| (`[a-z]+-[^|]*) \| ([^|]*) ?\|$", PAGE, re.MULTILINE)
+    listed = {
+        code: set(re.findall(r"`([^`]*)`", details))
+        for codes, details in rows
+        for code in re.findall(r"`([^`]*)`", codes)
+    }
+    assert listed == {one.code: {field.name for field in fields(one)} for one in every_reason()}
+
+
+@pytest.mark.parametrize("document", re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL))
+def test_the_examples_of_the_page(document: str) -> None:
+    valid(document)

@@ -1,0 +1,263 @@
+"""The program around the commands: help, exit codes, signals, pipes, colours, what is loaded."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import pytest
+from cli_project import Envspec, Project
+from support.index import Index, hanging
+from support.machine import Machine, cpu
+
+from envspec import __version__, errors
+from envspec.cli import main as program
+from envspec.cli.main import COMMANDS
+
+pytest_plugins = ["cli_fixtures"]
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = [sys.executable, "-c", "from envspec.cli.main import main; main()"]
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "", **more}
+
+
+def process(*arguments: str, code: str = PROGRAM[2], **options: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", code, *arguments]
+    given: dict[str, object] = {"env": environment(), "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+    return subprocess.run(command, text=True, check=False, timeout=60, **given)  # type: ignore[call-overload, no-any-return]
+
+
+def test_version(envspec: Envspec) -> None:
+    for option in ("--version", "-V"):
+        assert envspec(option) == (0, f"envspec {__version__}\n", "")
+
+
+def test_help_lists_every_command(envspec: Envspec) -> None:
+    told = envspec("--help")
+    assert (told.code, told.err) == (0, "")
+    listed = [line.split()[0] for line in told.out.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()]
+    assert listed == list(COMMANDS)
+    assert "Exit codes: 0 done, 1 the answer is no, 2" in told.out
+    assert envspec("-h").out == told.out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_each_command_has_an_example(envspec: Envspec, command: str) -> None:
+    told = envspec(command, "--help")
+    assert (told.code, told.err) == (0, "")
+    assert told.out.startswith(f"Usage: envspec {command} ")
+    examples = told.out.partition("\n  Example")[2]
+    assert f"envspec {command} " in examples
+
+
+def test_without_a_command(envspec: Envspec) -> None:
+    told = envspec()
+    assert (told.code, told.out) == (2, "")
+    assert told.err.startswith("Usage: envspec")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "hint"),
+    [
+        (["chek"], "unknown command 'chek'", "did you mean `envspec check`?"),
+        (["frobnicate"], "unknown command 'frobnicate'", "`envspec --help` lists the commands"),
+        (["check", "--jsn"], "no such option", "`envspec check --help` shows how it's used"),
+        (["why", "specs/x.toml"], "missing argument 'PKG'", "`envspec why --help` shows how it's used"),
+        (["why", "a", "b", "c"], "got unexpected extra argument (c)", "`envspec why --help` shows how it's used"),
+    ],
+)
+def test_misuse(envspec: Envspec, arguments: Sequence[str], error: str, hint: str) -> None:
+    told = envspec(*arguments)
+    assert (told.code, told.out) == (2, "")
+    first, second = told.err.splitlines()
+    assert first.startswith(f"error: {error}")
+    assert second == f"hint: {hint}"
+
+
+def failing(error: BaseException) -> click.Command:
+    def fail() -> None:
+        raise error
+
+    return click.Command("check", callback=fail)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "told"),
+    [
+        (errors.Unsatisfiable("no versions"), 1, "error: no versions\n"),
+        (
+            errors.SpecError("bad", hint="good", place=errors.Place("a.toml", 2, 3)),
+            2,
+            "error: a.toml:2:3: bad\nhint: good\n",
+        ),
+        (
+            errors.SpecErrors([errors.SpecError("one", hint="first"), errors.SpecError("two")]),
+            2,
+            "error: one\nhint: first\nerror: two\n",
+        ),
+        (
+            errors.IndexFailure("no answer from https://me:secret@host/simple"),
+            3,
+            "error: no answer from https://host/simple\n",
+        ),
+        (errors.InternalError("oops"), 3, "error: oops\n"),
+        (KeyboardInterrupt(), 130, "interrupted: nothing was changed\n"),
+        (click.exceptions.Abort(), 130, "interrupted: nothing was changed\n"),
+        (
+            ZeroDivisionError("division by zero at https://me:secret@host/"),
+            3,
+            "error: envspec has a fault: ZeroDivisionError: division by zero at https://host/\n"
+            "hint: please report it; ENVSPEC_TRACEBACK=1 shows where it happened\n",
+        ),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
+)
+def test_exit_codes(
+    envspec: Envspec, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, told: str
+) -> None:
+    monkeypatch.delenv("ENVSPEC_TRACEBACK", raising=False)
+    monkeypatch.setattr(program.Commands, "get_command", lambda self, ctx, name: failing(error))
+    ended = envspec("check")
+    # click ends the line of a terminal's ^C
+    assert (ended.code, ended.out, ended.err.removeprefix("\n")) == (code, "", told)
+
+
+def test_traceback_on_request(envspec: Envspec, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ENVSPEC_TRACEBACK", "1")
+    monkeypatch.setattr(program.Commands, "get_command", lambda self, ctx, name: failing(ZeroDivisionError()))
+    with pytest.raises(ZeroDivisionError):
+        envspec("check")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_interrupted(machine: Machine, index: Index, number: signal.Signals) -> None:
+    index.fail("/simple/", hanging)
+    path = machine.spec(cpu("app"))
+    with machine.start("lock", path) as running:
+        index.wait_for("/simple/app")
+        started = time.monotonic()
+        running.send_signal(number)
+        out, err = running.communicate(timeout=30)
+    assert (running.returncode, out) == (130, "")
+    assert err.splitlines()[-1] == "interrupted: nothing was changed"
+    assert "Traceback" not in err
+    assert time.monotonic() - started < 10
+    assert machine.files() == {}
+
+
+def test_nohup_is_respected() -> None:
+    code = (
+        "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+        "import os, envspec.cli.main as program\n"
+        "program.run = lambda argv: os.kill(os.getpid(), signal.SIGHUP) or 7\n"
+        "program.main()"
+    )
+    assert process(code=code).returncode == 7
+
+
+def test_a_reader_that_goes_away(project: Project) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    ran = process("tree", "specs/demo.toml", stdout=writing)
+    os.close(writing)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_nobody_hears(project: Project) -> None:
+    """stderr closed at the other end, and stdout not there at all."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    assert process("check", "specs/missing.toml", stderr=writing).returncode == 2
+    os.close(writing)
+    closed = "import os; os.close(1); os.close(2); os.execv(__import__('sys').executable, {!r})"
+    command = [sys.executable, "-c", PROGRAM[2], "check"]
+    assert process(code=closed.format(command)).returncode == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_no_room_for_the_output(project: Project) -> None:
+    with open("/dev/full", "w") as full:
+        ran = process("tree", "specs/demo.toml", stdout=full)
+    assert (ran.returncode, ran.stderr) == (3, "error: the output can't be written: No space left on device\n")
+
+
+def on_terminal(*arguments: str, **more: str) -> str:
+    """What a command writes to stderr when that is a terminal."""
+    terminal, inner = pty.openpty()
+    with subprocess.Popen([*PROGRAM, *arguments], stderr=inner, env=environment(**more)):
+        os.close(inner)
+        shown = b""
+        while True:
+            try:
+                block = os.read(terminal, 4096)
+            except OSError:  # how Linux says that the other end is closed
+                break
+            if not block:
+                break
+            shown += block
+    os.close(terminal)
+    return shown.decode()
+
+
+def test_colour_is_for_terminals_without_no_color() -> None:
+    assert "\x1b[31m" in on_terminal("frobnicate")
+    assert "\x1b" not in on_terminal("frobnicate", NO_COLOR="1")
+    assert "\x1b" not in process("frobnicate").stderr
+
+
+def test_output_in_a_locale_of_plain_ascii(project: Project) -> None:
+    env = environment(LC_ALL="C", PYTHONIOENCODING="ascii", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    ran = process("check", "specs/d\u00e9mo.toml", env=env)
+    assert ran.returncode == 2
+    assert "error: specs/d" in ran.stderr and "Traceback" not in ran.stderr
+
+
+HEAVY = {
+    "asyncio",
+    "email",
+    "envspec.gpu.gpus",
+    "envspec.resolve",
+    "http.client",
+    "importlib.metadata",
+    "jsonschema",
+    "rattler",
+    "rich",
+    "socket",
+    "tomlkit",
+    "urllib.request",
+    "urllib3",
+}
+LISTED = "\nimport sys\nprint('\\n'.join(sys.modules), file=sys.stderr)"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "more"),
+    [
+        (["--help"], {"packaging", "tomli", "envspec.lock", "envspec.spec", "json"}),
+        (["--version"], {"packaging", "tomli", "envspec.lock", "envspec.spec", "json"}),
+        (["check"], {"envspec.lock.freshness", "envspec.lock.graph"}),
+        (["check", "--help"], {"packaging"}),
+        (["why", "specs/demo.toml", "fsspec"], set()),
+        (["tree", "specs/demo.toml"], set()),
+        (["export", "specs/demo.toml", "-t", "cpu", "-f", "requirements"], set()),
+        (["completion", "bash"], {"packaging"}),
+    ],
+    ids=" ".join,
+)
+def test_what_is_loaded(project: Project, arguments: Sequence[str], more: set[str]) -> None:
+    code = "import sys\nfrom envspec.cli.main import run\nsys.exitcode = run(sys.argv[1:])" + LISTED
+    ran = process(*arguments, code=code)
+    assert ran.returncode == 0, ran.stderr
+    loaded = set(ran.stderr.split())
+    assert "envspec.cli.main" in loaded
+    assert loaded.isdisjoint(HEAVY | more), sorted(loaded & (HEAVY | more))
