@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_USERINFO = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)[^/\s@'\"<>]*@")
+# up to the last @ before a slash, whatever stands there: a password may hold @, ? or a quote that nobody escaped
+_USERINFO = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)[^/\s\"<>]*@")
 
 
 def redact(text: str, secrets: Iterable[str] = ()) -> str:

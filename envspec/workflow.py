@@ -11,7 +11,7 @@ from envspec.gpu import gpus, toolkits, torch_builds
 from envspec.gpu.corrections import Correction, corrections, corrections_broken_by, corrections_for
 from envspec.gpu.finding import Finding
 from envspec.gpu.rules import feasible, judge, judge_pins
-from envspec.lock.inputs import canonical_name, spec_inputs, target_inputs
+from envspec.lock.inputs import canonical_name, requirement_name, spec_inputs, target_inputs
 from envspec.lock.model import Lock, LockedTarget, Pin, TargetInputs
 from envspec.lock.verify import violations
 from envspec.resolve.cuda_check import wrong_builds
@@ -100,12 +100,6 @@ def architectures_of(target: Target) -> tuple[str, ...]:
     return tuple("sm_" + capability.replace(".", "") for capability in sorted(capabilities, key=gpus.order))
 
 
-def capability_of(gpu: str) -> str | None:
-    """The compute capability of a GPU ("9.0"), None when it's unknown or the name stands for several."""
-    capabilities = {found.capability for found in gpus.find(gpu)}
-    return capabilities.pop() if len(capabilities) == 1 else None
-
-
 def _chosen(spec: Spec, old: Lock | None, only: Collection[str]) -> tuple[Target, ...]:
     if not only:
         return spec.targets
@@ -185,10 +179,16 @@ def _kept(old: Lock | None, moving: frozenset[str]) -> dict[str, Preferences]:
     free = frozenset(canonical_name(name) for name in moving)
     return {
         target.name: Preferences(
-            {pin.name: pin.version for pin in target.pins if pin.kind == "pip" and not pin.git}
+            {pin.name: pin.version for pin in target.pins if pin.kind == "pip" and not pin.git}, _commits(target)
         ).without(free)
         for target in old or ()
     }
+
+
+def _commits(target: LockedTarget) -> dict[str, str]:
+    """The commits of a target's git requirements, by requirement: another URL or revision is another requirement."""
+    commits = {pin.name: pin.git.commit for pin in target.pins if pin.git}
+    return {text: commits[name] for text in target.inputs.requirements if (name := requirement_name(text)) in commits}
 
 
 def _locked(target: Target, inputs: TargetInputs, pins: Sequence[Pin]) -> LockedTarget:

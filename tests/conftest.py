@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from support.index import Index
+from support.machine import Machine
 
 settings.register_profile("dev", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
@@ -37,3 +40,18 @@ def recorded_data(root: Path) -> Path:
     if not folder.is_dir():
         pytest.skip("no recorded data: ../shared/data is missing")
     return folder
+
+
+@pytest.fixture
+def index() -> Iterator[Index]:
+    """An empty package index on loopback."""
+    with Index() as running:
+        yield running
+
+
+@pytest.fixture
+def machine(tmp_path: Path, index: Index) -> Iterator[Machine]:
+    """A user's machine, to which `index` is PyPI."""
+    made = Machine(tmp_path / "machine", index.url)
+    yield made
+    made.close()

@@ -30,7 +30,7 @@ from envspec.resolve.prefer_wheels import prefer_wheels
 from envspec.resolve.reading import Reading
 from envspec.resolve.request import Preferences, Request, group
 from envspec.resolve.sharing import commits_of, public, to_share, versions_of
-from envspec.resolve.simple_page import refuse_foreign_page
+from envspec.resolve.simple_page import newest_source, refuse_foreign_page
 from envspec.resolve.source import SourceReader
 from envspec.resolve.torch_index import TorchIndex, needs_own_triton
 from envspec.resolve.uv import Found, Uv, UvIndex
@@ -99,6 +99,9 @@ class PipResolver:
                 solved = {
                     request: pins_of(found[request], request, indexes[request], gate, reading) for request in groups
                 }
+            except BaseException:
+                self.sources.processes.stop()
+                raise
             finally:
                 reading.close()
         return {name: solved[request] for request, names in groups.items() for name in names}
@@ -192,7 +195,10 @@ class PipResolver:
                 # uv gives a package its named index only where the spec itself asks for it: ask for it, and solve again
                 asked = _replace_requirements(asked, strayed)
 
-        return prefer_wheels(_replace_constraints(request, index.constraints), ask)
+        def source_of(name: str, specifiers: str) -> str | None:
+            return newest_source(_page(name, request, ordered), self.wheels.fetcher, specifiers)
+
+        return prefer_wheels(_replace_constraints(request, index.constraints), ask, source_of)
 
     def _compile(
         self, request: Request, *, indexes: Sequence[UvIndex], label: str, **options: Any
@@ -205,12 +211,8 @@ class PipResolver:
                 raise
             # uv takes a login page for an index page without files, and remembers it: look at the pages, then ask
             # again past its cache
-            by_name = {**self.indexes, **{index.name: index.url for index in indexes}}
-            sources = dict(request.sources)
             for name in missing:
-                base = by_name.get(sources.get(name, "pypi"))
-                if base:
-                    refuse_foreign_page(f"{base.rstrip('/')}/{name}/", self.wheels.fetcher, label)
+                refuse_foreign_page(_page(name, request, indexes), self.wheels.fetcher, label)
             # uv refreshes no page that it was told to keep for a time
             live = [replace(index, cacheable=False) for index in indexes]
             return self.uv.compile(request, indexes=live, label=label, refresh=missing, **options)
@@ -218,6 +220,13 @@ class PipResolver:
     def _is_uvs_own(self, index: TorchIndex) -> bool:
         """Whether the live index is asked through uv's own knowledge of it, for want of a mirror."""
         return index.live and index.variant is not None and self.live_pages(index.variant) is None
+
+
+def _page(name: str, request: Request, indexes: Sequence[UvIndex]) -> str:
+    """The address of a package's page on the index that it comes from."""
+    by_name = {index.name: index.url for index in indexes}
+    base = by_name.get(dict(request.sources).get(name, "pypi"), "")
+    return f"{base.rstrip('/')}/{name}/"
 
 
 def _below(scratch: Path) -> Path:

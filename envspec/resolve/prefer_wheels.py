@@ -1,8 +1,9 @@
 """Source only where there is no wheel: what `allow-source` means.
 
-uv has no such mode: `--no-binary NAME` makes it pass over every wheel of a package. So each package that may be built is
-first looked up by itself as a wheel, which is quick; what has one is solved as a wheel. Nothing is built meanwhile: a
-build runs code, may take minutes, and fails where its compiler isn't.
+uv has no such mode: `--no-binary NAME` makes it pass over every wheel of a package, and without it uv takes the newest
+wheel, were it ten years older than the newest source. So each package that may be built is first looked up by itself as
+a wheel, which is quick; where that is as new as the newest source on the index's page, it's solved as a wheel. Nothing is
+built meanwhile: a build runs code, may take minutes, and fails where its compiler isn't.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from envspec.errors import EnvspecError, Unsatisfiable
+from envspec.errors import EnvspecError, IndexFailure, Unsatisfiable
 from envspec.lock.inputs import requirement_name
 from envspec.resolve.request import Request
 from envspec.resolve.uv import Found
@@ -19,15 +20,21 @@ from envspec.resolve.uv import Found
 Ask = Callable[[Request, bool], tuple[Found, ...]]
 """Solves a request; with True its requirements alone, without what they depend on."""
 
+NewestSource = Callable[[str, str], "str | None"]
+"""(package, specifiers) → the newest version that the index has as source and the specifiers admit; None for none.
 
-def prefer_wheels(request: Request, ask: Ask) -> tuple[Found, ...]:
+Raises IndexFailure where the page can't be read."""
+
+
+def prefer_wheels(request: Request, ask: Ask, newest_source: NewestSource) -> tuple[Found, ...]:
     """The solution of a request that may build packages from source. Raises what `ask` raises."""
     names = [name for name in request.allow_source if not any("@" in line for line in _own(request, name))]
     if not names:
         return ask(request, False)
     pool = ThreadPoolExecutor(len(names))
     try:
-        wheeled = {name for name, yes in zip(names, pool.map(lambda n: _has_wheel(request, n, ask), names), strict=True) if yes}
+        answers = pool.map(lambda name: _wheel_will_do(request, name, ask, newest_source), names)
+        wheeled = {name for name, yes in zip(names, answers, strict=True) if yes}
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
     if not wheeled:
@@ -42,13 +49,25 @@ def prefer_wheels(request: Request, ask: Ask) -> tuple[Found, ...]:
             raise conflict from None
 
 
-def _has_wheel(request: Request, name: str, ask: Ask) -> bool:
-    alone = replace(request, requirements=_own(request, name) or (name,), allow_source=())
+def _wheel_will_do(request: Request, name: str, ask: Ask, newest_source: NewestSource) -> bool:
+    from packaging.requirements import Requirement
+    from packaging.version import Version
+
+    own = _own(request, name)
     try:
-        return bool(ask(alone, True))
+        found = ask(replace(request, requirements=own or (name,), allow_source=()), True)
     except EnvspecError:
         # an index that fails here fails the whole solution too, and is told there
         return False
+    wheel = next((Version(package.version) for package in found if package.name == name and package.version), None)
+    if wheel is None:
+        return False
+    try:
+        source = newest_source(name, ",".join(str(Requirement(text).specifier) for text in own).strip(","))
+    except IndexFailure:
+        # without a network: a wheel that was fetched once is good enough, unless it's one that nobody asks for
+        return not wheel.is_prerelease
+    return source is None or wheel >= Version(source)
 
 
 def _own(request: Request, name: str) -> tuple[str, ...]:

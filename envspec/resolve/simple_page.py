@@ -26,6 +26,27 @@ def mirror_pages(base: str, fetcher: Fetcher) -> LivePages:
     return pages
 
 
+def newest_source(url: str, fetcher: Fetcher, specifiers: str) -> str | None:
+    """The newest version that the page at `url` lists as a source distribution and the specifiers admit; None for none.
+
+    Raises IndexFailure.
+    """
+    from packaging.specifiers import SpecifierSet
+    from packaging.utils import InvalidSdistFilename, parse_sdist_filename
+
+    reply = fetcher.get(url, headers={"Accept": _ACCEPT})
+    if reply.status != 200:
+        raise IndexFailure(f"{redact(url)} answered HTTP {reply.status}", hint="check the address of the index")
+    versions = set()
+    for row in parse_page(reply.body, url):
+        try:
+            versions.add(parse_sdist_filename(str(row["filename"]))[1])
+        except InvalidSdistFilename:
+            continue
+    admitted = list(SpecifierSet(specifiers).filter(versions))
+    return str(max(admitted)) if admitted else None
+
+
 def refuse_foreign_page(url: str, fetcher: Fetcher, label: str) -> None:
     """Raise IndexFailure when an answer of 200 at `url` is no page of an index but a login page, an error page
     or the like."""

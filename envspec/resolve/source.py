@@ -15,7 +15,7 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from envspec.errors import IndexFailure, ToolError
@@ -23,6 +23,7 @@ from envspec.lock.inputs import canonical_name
 from envspec.redact import redact
 from envspec.resolve.fetch import Fetcher
 from envspec.resolve.metadata import Metadata, MetadataCache, licence, parse_metadata, verify_hash
+from envspec.resolve.processes import Processes
 from envspec.resolve.uv import FoundFile
 
 _LIMIT = 512 << 20
@@ -42,6 +43,7 @@ class SourceReader:
     env: Mapping[str, str]
     uv: str
     default_index: str | None
+    processes: Processes = field(default_factory=Processes)
 
     def read_sdist(self, file: FoundFile, folder: Path) -> Metadata:
         """The metadata of a source distribution. Takes an empty folder to unpack in. Raises IndexFailure or
@@ -111,6 +113,8 @@ class SourceReader:
         env = {
             **self.env,
             "GIT_TERMINAL_PROMPT": "0",
+            # what an interrupted build leaves goes with the scratch folder
+            "TMPDIR": str(folder.parent),
             "PATH": f"{Path(self.uv).parent}{os.pathsep}{self.env.get('PATH', os.defpath)}",
         }
         if self.default_index:
@@ -120,16 +124,7 @@ class SourceReader:
                 f"{what} needs git, which isn't installed", hint="install git, or ask for a release instead"
             )
         try:
-            done = subprocess.run(
-                command,
-                cwd=folder,
-                env=env,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_SECONDS,
-            )
+            done = self.processes.run(command, cwd=folder, env=env, timeout=_SECONDS)
         except subprocess.TimeoutExpired:
             raise ToolError(f"{what} took longer than {_SECONDS} s", hint="see whether a release has a wheel") from None
         if done.returncode:

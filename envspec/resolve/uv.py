@@ -21,6 +21,7 @@ import tomli
 from envspec.errors import InternalError, ToolError
 from envspec.lock.inputs import requirement_name
 from envspec.resolve.fetch import read_timeout
+from envspec.resolve.processes import Processes
 from envspec.resolve.request import Preferences, Request
 from envspec.resolve.uv_errors import PROJECT, failure
 
@@ -80,8 +81,7 @@ class Uv:
     env: Mapping[str, str]
     settings: Mapping[str, Any] = field(default_factory=dict)
     offline: bool = False
-    running: set[subprocess.Popen[str]] = field(default_factory=set)
-    stopped: bool = False
+    processes: Processes = field(default_factory=Processes)
 
     def environment(self) -> dict[str, str]:
         """This process's environment without what would change uv's answer, and without Python downloads."""
@@ -91,33 +91,15 @@ class Uv:
         return {**bounds, **kept, "UV_PYTHON_DOWNLOADS": "never", "NO_COLOR": "1", "UV_NO_PROGRESS": "1"}
 
     def run(self, arguments: Sequence[str], *, cwd: Path) -> subprocess.CompletedProcess[str]:
-        """Run uv to its end. The child is ended when this process is interrupted or told to stop."""
+        """Run uv to its end, or until this process is interrupted or told to stop."""
         try:
-            process = subprocess.Popen(
-                [self.executable, *arguments],
-                cwd=cwd, env=self.environment(), stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace",
-            )  # fmt: skip
+            return self.processes.run([self.executable, *arguments], cwd=cwd, env=self.environment())
         except OSError as error:
             raise ToolError(f"uv can't be started: {error}", hint="reinstall envspec: uv comes with it") from None
-        try:
-            self.running.add(process)
-            if self.stopped:
-                # started by another thread while `stop` went through those that ran
-                process.terminate()
-            out, err = process.communicate()
-        finally:
-            self.running.discard(process)
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def stop(self) -> None:
         """End every uv that this object started and that still runs, and those that it's asked to start from now on."""
-        self.stopped = True
-        for process in tuple(self.running):
-            process.terminate()
+        self.processes.stop()
 
     def compile(
         self,

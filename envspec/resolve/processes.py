@@ -1,0 +1,77 @@
+"""Programs that run for a resolution, and how all of them end with it: uv, git, build backends, and what these start."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass
+class Processes:
+    """The programs that run now, from several threads."""
+
+    _running: set[subprocess.Popen[str]] = field(default_factory=set)
+    _stopped: bool = False
+
+    def run(
+        self, command: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program to its end. It ends early, with all that it started, when this call is interrupted or `stop` is
+        called.
+
+        Raises OSError when it can't be started, subprocess.TimeoutExpired.
+        """
+        process = subprocess.Popen(
+            command, cwd=cwd, env=env, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace",
+        )  # fmt: skip
+        try:
+            self._running.add(process)
+            if self._stopped:
+                # started by another thread while `stop` went through those that ran
+                end(process.pid)
+            out, err = process.communicate(timeout=timeout)
+        finally:
+            self._running.discard(process)
+            if process.poll() is None:
+                end(process.pid)
+                process.kill()
+                process.wait()
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def stop(self) -> None:
+        """End every program that still runs, and those that are started from now on."""
+        self._stopped = True
+        for process in tuple(self._running):
+            if process.poll() is None:
+                end(process.pid)
+
+
+def end(pid: int) -> None:
+    """Tell a process and all that it started to end. Where there is no /proc, only the process itself.
+
+    A session of their own would say it in one call, but cost git and ssh the terminal that they ask on.
+    """
+    for each in (pid, *_descendants(pid)):
+        with suppress(ProcessLookupError):
+            os.kill(each, signal.SIGTERM)
+
+
+def _descendants(pid: int) -> list[int]:
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        parent = waiting.pop()
+        try:
+            texts = [path.read_text() for path in Path(f"/proc/{parent}/task").glob("*/children")]
+        except OSError:
+            continue
+        children = [int(child) for text in texts for child in text.split()]
+        found += children
+        waiting += children
+    return found

@@ -1,0 +1,376 @@
+"""Whole resolutions with the real uv, against an index on loopback."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from support.index import Index
+from support.machine import Machine, cpu
+from support.packages import wheel
+from support.torch_packages import stand_ins
+
+from envspec.errors import AnswerNo, Infeasible, Unsatisfiable, WrongBuild
+from envspec.lock.model import Lock
+from envspec.resolve.setup import pip_resolver
+from envspec.spec.parse import load_spec
+from envspec.workflow import Upgrade, relock
+
+pytestmark = pytest.mark.e2e
+
+LINUX, MAC, ARM, WINDOWS = (f"platform = '{name}'" for name in ("linux-64", "osx-arm64", "linux-aarch64", "win-64"))
+
+
+def targets(**lines: str) -> str:
+    return "\n".join(f"[targets.{name}]\n{text}" for name, text in lines.items())
+
+
+class Watched:
+    """A progress that remembers what was solved, in order, and how many artifacts were read."""
+
+    def __init__(self) -> None:
+        self.solved: list[tuple[str, ...]] = []
+        self.total = 0
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def solving(self, targets: Sequence[str]) -> Iterator[None]:
+        with self._lock:
+            self.solved.append(tuple(targets))
+        yield
+
+    def reading(self, done: int, total: int) -> None:
+        with self._lock:
+            self.total = max(self.total, total)
+
+
+def lock(
+    machine: Machine, old: Lock | None = None, upgrade: Upgrade | None = None, *, progress: Watched | None = None
+) -> Lock:
+    """Lock specs/demo.toml within this process."""
+    spec = load_spec(str(machine.folder / "specs" / "demo.toml"))
+    env = machine.environment()
+    with pip_resolver(spec, env, offline=False, refresh=False, progress=progress or Watched()) as resolver:
+        return relock(spec, old, resolver, upgrade=upgrade or Upgrade())
+
+
+def versions(lock: Lock, target: str) -> Mapping[str, str]:
+    found = lock.target(target)
+    assert found is not None
+    return {pin.name: pin.version for pin in found.pins}
+
+
+def test_pins_say_all_that_the_lock_needs(machine: Machine, index: Index) -> None:
+    index.add(
+        wheel(
+            "alpha",
+            "1.0",
+            "beta[fast]>=1; python_version >= '3'",
+            "windows-only; sys_platform == 'win32'",
+            licence="BSD-3-Clause",
+        ),
+        wheel("beta", "2.0", "gamma; extra == 'fast'", "delta; extra == 'slow'", extras=["fast", "slow"]),
+        wheel("gamma", "1.5.post1"),
+    )
+    machine.spec(cpu("alpha"))
+    (target,) = lock(machine)
+    by_name = {pin.name: pin for pin in target.pins}
+    assert list(by_name) == ["alpha", "beta", "gamma"]
+    alpha = by_name["alpha"]
+    assert (alpha.index, alpha.direct, alpha.licence) == ("pypi", True, "BSD-3-Clause")
+    assert alpha.artifact is not None and alpha.artifact.size
+    assert alpha.dependencies == ('beta[fast]>=1; python_version >= "3"',)
+    assert by_name["beta"].dependencies == ('gamma; extra == "fast"',)
+    assert not by_name["beta"].direct
+
+
+def test_equal_targets_are_solved_once(machine: Machine, index: Index) -> None:
+    index.add(wheel("alpha", "1.0"))
+    machine.spec(cpu("alpha", targets=targets(a=LINUX, b=LINUX, c=f"{LINUX}\nglibc = '2.31'", d=MAC)))
+    watched = Watched()
+    found = lock(machine, progress=watched)
+    assert {target.name: versions(found, target.name) for target in found} == dict.fromkeys("abcd", {"alpha": "1.0"})
+    assert watched.solved[0] == ("a", "b")
+    assert sorted(watched.solved) == [("a", "b"), ("c",), ("d",)]
+    assert watched.total == 1
+
+
+def test_targets_share_versions_where_they_can(machine: Machine, index: Index) -> None:
+    """What only one target's platform holds down, all targets take: one version in the whole lock."""
+    index.add(
+        wheel("alpha", "1.0"), wheel("alpha", "2.0", tag="cp312-cp312-manylinux_2_28_x86_64"), wheel("beta", "1.0")
+    )
+    machine.spec(cpu("alpha", "beta", targets=targets(linux=LINUX, mac=MAC)))
+    found = lock(machine)
+    assert versions(found, "linux") == versions(found, "mac") == {"alpha": "1.0", "beta": "1.0"}
+
+
+def test_targets_differ_where_they_must(machine: Machine, index: Index) -> None:
+    index.add(
+        wheel("alpha", "1.0", tag="cp312-cp312-macosx_11_0_arm64"),
+        wheel("alpha", "2.0", tag="cp312-cp312-manylinux_2_28_x86_64"),
+    )
+    machine.spec(cpu("alpha", targets=targets(linux=LINUX, mac=MAC)))
+    found = lock(machine)
+    assert (versions(found, "linux"), versions(found, "mac")) == ({"alpha": "2.0"}, {"alpha": "1.0"})
+
+
+def test_a_targets_own_requirements(machine: Machine, index: Index) -> None:
+    index.add(wheel("alpha", "1.0"), wheel("alpha", "2.0"), wheel("beta", "1.0"))
+    extra = "[targets.b.pip]\ndependencies = ['beta', 'alpha<2']\n"
+    machine.spec(cpu("alpha", targets=targets(a=LINUX, b=LINUX) + "\n" + extra))
+    found = lock(machine)
+    assert versions(found, "b") == {"alpha": "1.0", "beta": "1.0"}
+    assert versions(found, "a") == {"alpha": "1.0"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "tag"),
+    [
+        (LINUX, "cp312-cp312-manylinux_2_28_x86_64"),
+        (f"{LINUX}\nglibc = '2.17'", "cp312-cp312-manylinux_2_17_x86_64.manylinux2014_x86_64"),
+        (f"{LINUX}\nglibc = '2.34'", "cp312-cp312-manylinux_2_34_x86_64"),
+        (ARM, "cp312-cp312-manylinux_2_28_aarch64"),
+        (MAC, "cp312-cp312-macosx_11_0_arm64"),
+        (WINDOWS, "cp312-cp312-win_amd64"),
+    ],
+)
+def test_each_platform_gets_its_own_wheel(machine: Machine, index: Index, lines: str, tag: str) -> None:
+    tags = [
+        "cp312-cp312-manylinux_2_17_x86_64.manylinux2014_x86_64",
+        "cp312-cp312-manylinux_2_28_x86_64",
+        "cp312-cp312-manylinux_2_34_x86_64",
+        "cp312-cp312-manylinux_2_40_x86_64",
+        "cp312-cp312-manylinux_2_28_aarch64",
+        "cp312-cp312-macosx_11_0_arm64",
+        "cp312-cp312-win_amd64",
+        "cp311-cp311-manylinux_2_28_x86_64",
+        "py3-none-any",
+    ]
+    index.add(*(wheel("alpha", "1.0", tag=one) for one in tags))
+    machine.spec(cpu("alpha", targets=targets(t=lines)))
+    ((pin,),) = (target.pins for target in lock(machine))
+    assert pin.artifact is not None and pin.artifact.file == f"alpha-1.0-{tag}.whl"
+
+
+def test_old_pins_are_kept_until_asked(machine: Machine, index: Index) -> None:
+    index.add(wheel("alpha", "1.0", "beta"), wheel("beta", "1.0"), wheel("gamma", "1.0"))
+    machine.spec(cpu("alpha", "gamma", targets=targets(a=LINUX, b=MAC)))
+    first = lock(machine)
+    machine.default = None
+    with Index() as later:  # another address: no page of the old one is in uv's cache
+        for name in ("alpha", "beta", "gamma"):
+            needs = ("beta",) if name == "alpha" else ()
+            later.add(wheel(name, "1.0", *needs), wheel(name, "2.0", *needs))
+        machine.default = later.url
+        assert lock(machine, first) == first
+        one = lock(machine, first, Upgrade(packages=frozenset({"Beta"})))
+        assert versions(one, "a") == versions(one, "b") == {"alpha": "1.0", "beta": "2.0", "gamma": "1.0"}
+        everything = lock(machine, first, Upgrade(everything=True))
+        assert versions(everything, "a") == versions(everything, "b") == {"alpha": "2.0", "beta": "2.0", "gamma": "2.0"}
+        machine.spec(cpu("alpha>=2", "gamma", targets=targets(a=LINUX, b=MAC)))
+        forced = lock(machine, first)
+        assert versions(forced, "a") == versions(forced, "b") == {"alpha": "2.0", "beta": "1.0", "gamma": "1.0"}
+
+
+def test_a_new_target_takes_the_versions_of_the_old_ones(machine: Machine, index: Index) -> None:
+    index.add(wheel("alpha", "1.0"))
+    machine.spec(cpu("alpha", targets=targets(a=LINUX)))
+    first = lock(machine)
+    with Index() as later:
+        machine.default = later.add(wheel("alpha", "1.0"), wheel("alpha", "2.0")).url
+        machine.spec(cpu("alpha", targets=targets(a=LINUX, b=MAC)))
+        found = lock(machine, first)
+    assert versions(found, "a") == versions(found, "b") == {"alpha": "1.0"}
+
+
+def test_exclude_newer(machine: Machine, index: Index) -> None:
+    index.add(wheel("alpha", "1.0"), uploaded="2024-01-01T00:00:00Z")
+    index.add(wheel("alpha", "2.0"), uploaded="2025-01-01T00:00:00Z")
+    machine.spec(cpu("alpha").replace("[env]", "[env]\nexclude-newer = '2024-06-01'"))
+    assert versions(lock(machine), "cpu") == {"alpha": "1.0"}
+    machine.spec(cpu("alpha>1").replace("[env]", "[env]\nexclude-newer = '2024-06-01'"))
+    with pytest.raises(Unsatisfiable) as error:
+        lock(machine)
+    assert "Move `exclude-newer` in [env]" in str(error.value.hint)
+
+
+def test_pre_releases_only_where_they_are_named(machine: Machine, index: Index) -> None:
+    index.add(wheel("alpha", "1.0"), wheel("alpha", "2.0rc1"), wheel("beta", "3.0a1"))
+    machine.spec(cpu("alpha", "beta"))
+    assert versions(lock(machine), "cpu") == {"alpha": "1.0", "beta": "3.0a1"}
+    machine.spec(cpu("alpha>=2.0rc1"))
+    assert versions(lock(machine), "cpu") == {"alpha": "2.0rc1"}
+
+
+def test_yanked_releases_are_passed_over(machine: Machine, index: Index) -> None:
+    index.add(wheel("alpha", "1.0")).add(wheel("alpha", "2.0"), yanked="broken")
+    machine.spec(cpu("alpha"))
+    assert versions(lock(machine), "cpu") == {"alpha": "1.0"}
+
+
+def test_a_release_for_newer_pythons_is_passed_over(machine: Machine, index: Index) -> None:
+    index.add(wheel("alpha", "1.0", requires_python=">=3.9"), wheel("alpha", "2.0", requires_python=">=3.13"))
+    machine.spec(cpu("alpha", python="3.10"))
+    assert versions(lock(machine), "cpu") == {"alpha": "1.0"}
+
+
+@pytest.mark.parametrize("form", ["json", "html"])
+@pytest.mark.parametrize("sidecars", [True, False])
+def test_every_form_of_index_gives_the_same_lock(machine: Machine, index: Index, form: str, sidecars: bool) -> None:
+    index.form, index.sidecars = form, sidecars
+    index.add(wheel("alpha", "1.0", "beta"), wheel("beta", "1.0", padding=2 << 20))
+    machine.spec(cpu("alpha"))
+    ((alpha, beta),) = (target.pins for target in lock(machine))
+    assert alpha.artifact is not None and beta.artifact is not None
+    assert alpha.dependencies == ("beta",)
+    assert beta.artifact.size and beta.artifact.size > 2 << 20
+
+
+def test_metadata_is_read_once(machine: Machine, index: Index) -> None:
+    index.add(wheel("alpha", "1.0", "beta"), wheel("beta", "1.0"))
+    machine.spec(cpu("alpha"))
+    first, second = Watched(), Watched()
+    old = lock(machine, progress=first)
+    index.asked.clear()
+    assert lock(machine, progress=second) == old
+    assert (first.total, second.total) == (2, 0)
+    assert index.paths("^/files/") == []
+
+
+def test_no_interpreter_of_the_target_and_none_on_the_path_is_needed(machine: Machine, index: Index) -> None:
+    index.add(wheel("alpha", "1.0", requires_python=">=3.13"))
+    machine.variables["PATH"] = "/nonexistent"
+    machine.spec(cpu("alpha", python="3.13"))
+    assert versions(lock(machine), "cpu") == {"alpha": "1.0"}
+
+
+def test_settings_that_would_change_the_answer_are_kept_out(machine: Machine, index: Index) -> None:
+    index.add(wheel("alpha", "1.0"), wheel("alpha", "2.0"), wheel("alpha", "3.0a1"))
+    with Index() as stranger:
+        stranger.add(wheel("alpha", "9.0"))
+        machine.variables |= {
+            "UV_EXTRA_INDEX_URL": stranger.url,
+            "UV_INDEX": stranger.url,
+            "UV_RESOLUTION": "lowest",
+            "UV_PRERELEASE": "allow",
+            "UV_EXCLUDE_NEWER": "2001-01-01T00:00:00Z",
+            "UV_CONSTRAINT": "/nonexistent",
+            "UV_NO_INDEX": "1",
+            "UV_INDEX_STRATEGY": "unsafe-best-match",
+            "UV_TORCH_BACKEND": "auto",
+            "VIRTUAL_ENV": "/nonexistent",
+        }
+        uv_toml = machine.home / ".config" / "uv" / "uv.toml"
+        uv_toml.parent.mkdir(parents=True)
+        uv_toml.write_text(
+            f'resolution = "lowest"\nextra-index-url = ["{stranger.url}"]\n[pip]\nprerelease = "allow"\n'
+        )
+        machine.spec(cpu("alpha"))
+        assert versions(lock(machine), "cpu") == {"alpha": "2.0"}
+        assert stranger.asked == []
+
+
+def test_the_users_uv_toml_names_the_default_index(machine: Machine, index: Index) -> None:
+    index.add(wheel("alpha", "1.0"))
+    machine.default = None
+    uv_toml = machine.home / ".config" / "uv" / "uv.toml"
+    uv_toml.parent.mkdir(parents=True)
+    uv_toml.write_text(f'[[index]]\nurl = "{index.url}"\ndefault = true\n')
+    machine.variables["PIP_CONFIG_FILE"] = "/dev/null"
+    machine.spec(cpu("alpha"))
+    assert versions(lock(machine), "cpu") == {"alpha": "1.0"}
+
+
+CUDA = "platform = 'linux-64'\ncuda = '{}'\ngpus = ['A100']"
+
+
+def test_cuda_targets_share_versions_and_differ_in_the_build(machine: Machine, index: Index) -> None:
+    index.add(*stand_ins("cu126", "2.9.1"), *stand_ins("cu130", "2.9.1"), *stand_ins("cpu", "2.9.1"))
+    # what PyPI's torch 2.9.1 is (CUDA 12.8), so far as a resolver sees it
+    runtime = "nvidia-cuda-runtime-cu12==12.8.90"
+    index.add(
+        wheel("torch", "2.9.1", runtime),
+        wheel("torch", "2.12.0", runtime),
+        wheel("nvidia-cuda-runtime-cu12", "12.8.90"),
+    )
+    machine.spec(
+        cpu(
+            "torch==2.9.*",
+            targets=targets(c126=CUDA.format("12.6"), c128=CUDA.format("12.8"), c130=CUDA.format("13.0"), cpu=LINUX),
+        )
+    )
+    found = lock(machine)
+    torch = {}
+    for target in found:
+        pin = target.pin("torch")
+        assert pin is not None and pin.direct
+        torch[target.name] = (pin.version, pin.index)
+    assert torch == {
+        "c126": ("2.9.1+cu126", "pytorch/cu126"),
+        "c128": ("2.9.1", "pypi"),
+        "c130": ("2.9.1+cu130", "pytorch/cu130"),
+        "cpu": ("2.9.1+cpu", "pytorch/cpu"),
+    }
+
+
+def test_torch_that_is_only_pulled_in_has_the_right_cuda(machine: Machine, index: Index) -> None:
+    index.add(*stand_ins("cu126", "2.9.1"), wheel("trainer", "1.0", "torch==2.9.1"), wheel("torch", "2.9.1"))
+    machine.spec(cpu("trainer", targets=targets(t=CUDA.format("12.6"))))
+    pin = next(iter(lock(machine))).pin("torch")
+    assert pin is not None and (pin.version, pin.index, pin.direct) == ("2.9.1+cu126", "pytorch/cu126", False)
+
+
+def test_aarch64_takes_the_pytorch_index_where_pypi_has_a_cpu_build(machine: Machine, index: Index) -> None:
+    arm = "platform = 'linux-aarch64'\ncuda = '12.8'\ngpus = ['GH200']"
+    index.add(*stand_ins("cu128", "2.9.1", platform="linux-aarch64"), wheel("torch", "2.9.1"), wheel("triton", "3.5.1"))
+    machine.spec(cpu("torch==2.9.1", targets=targets(t=arm)))
+    pin = next(iter(lock(machine))).pin("torch")
+    assert pin is not None and (pin.version, pin.index) == ("2.9.1+cu128", "pytorch/cu128")
+    assert pin.artifact is not None and "aarch64" in pin.artifact.file
+
+
+def test_a_cpu_build_in_a_cuda_target_is_refused(machine: Machine, index: Index) -> None:
+    """PyPI's page lies: what it calls torch 2.9.1 pins no CUDA runtime."""
+    index.add(wheel("torch", "2.9.1"))
+    machine.spec(cpu("torch==2.9.1", targets=targets(t=CUDA.format("12.8"))))
+    with pytest.raises(WrongBuild, match=r"t asks for CUDA 12\.8, but torch 2\.9\.1 from pypi is a CPU build"):
+        lock(machine)
+
+
+def test_a_package_of_another_cuda_is_refused(machine: Machine, index: Index) -> None:
+    index.add(wheel("cupy-cuda13x", "14.0"))
+    machine.spec(cpu("cupy-cuda13x", targets=targets(t=CUDA.format("12.8"))))
+    with pytest.raises(AnswerNo, match=r"t: cupy-cuda13x 14\.0 belongs to CUDA 13, in a target for CUDA 12\.8"):
+        lock(machine)
+
+
+def test_an_impossible_cuda_is_told_before_anything_is_solved(machine: Machine, index: Index) -> None:
+    machine.spec(cpu("torch==2.9.*", targets=targets(t=CUDA.format("11.8"))))
+    with pytest.raises(Infeasible, match=r"demo\.toml:8:8: t: torch 2\.9 has no CUDA 11\.8 build"):
+        lock(machine)
+    assert index.asked == []
+
+
+def test_a_mirror_of_the_pytorch_index_serves_what_the_facts_do_not_know(
+    machine: Machine, index: Index, tmp_path: Path
+) -> None:
+    index.add(wheel("numpy", "2.0"), wheel("nvidia-cuda-runtime", "15.0.1"), wheel("torch", "99.0"))
+    torch = wheel(
+        "torch", "99.0+cu150", "numpy", "nvidia-cuda-runtime==15.0.1", tag="cp312-cp312-manylinux_2_28_x86_64"
+    )
+    with Index() as mirror:
+        mirror.add(torch, wheel("numpy", "99.0"))
+        config = machine.home / ".config" / "envspec" / "config.toml"
+        config.parent.mkdir(parents=True)
+        config.write_text(f'[mirrors]\n"pytorch/cu150" = "{mirror.url}"\n')
+        machine.spec(cpu("torch>=99", targets=targets(t=CUDA.format("15.0"))))
+        (target,) = lock(machine)
+        assert mirror.paths("numpy") == []
+    pins = {pin.name: pin for pin in target.pins}
+    assert (pins["torch"].version, pins["torch"].index) == ("99.0+cu150", "pytorch/cu150")
+    assert pins["torch"].artifact is not None and pins["torch"].artifact.sha256 == torch.sha256
+    assert (pins["numpy"].version, pins["numpy"].index) == ("2.0", "pypi")

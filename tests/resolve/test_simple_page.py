@@ -1,0 +1,116 @@
+"""Index pages of mirrors, in both forms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.index import Index, html_error, status
+from support.packages import wheel
+
+from envspec.errors import IndexFailure
+from envspec.resolve.fetch import Fetcher
+from envspec.resolve.simple_page import mirror_pages, parse_page, refuse_foreign_page
+
+URL = "https://user:secret@mirror.example/whl/cu126/torch/"
+
+
+def test_html() -> None:
+    page = b"""<!DOCTYPE html><html><body>
+    <a href="/whl/cu126/torch-2.9.1%2Bcu126-cp312-cp312-linux_x86_64.whl#sha256=abc" data-requires-python="&gt;=3.10"
+       data-dist-info-metadata="sha256=1" data-upload-time="2025-01-01T00:00:00Z">torch</a>
+    <a href="other-1.0-py3-none-any.whl#md5=1">no sha256</a>
+    <A HREF="../plain-1.0-py3-none-any.whl#sha256=def">x</A> <a name="anchor">no link</a>
+    </body></html>"""
+    assert parse_page(page, "https://mirror.example/whl/cu126/torch/") == [
+        {
+            "filename": "torch-2.9.1+cu126-cp312-cp312-linux_x86_64.whl",
+            "url": "https://mirror.example/whl/cu126/torch-2.9.1%2Bcu126-cp312-cp312-linux_x86_64.whl",
+            "hashes": {"sha256": "abc"},
+            "requires-python": ">=3.10",
+            "core-metadata": True,
+            "upload-time": "2025-01-01T00:00:00Z",
+        },
+        {
+            "filename": "plain-1.0-py3-none-any.whl",
+            "url": "https://mirror.example/whl/cu126/plain-1.0-py3-none-any.whl",
+            "hashes": {"sha256": "def"},
+        },
+    ]
+
+
+def test_html_with_a_base() -> None:
+    page = b'<base href="https://files.example/x/"><a href="a-1-py3-none-any.whl#sha256=1">a</a>'
+    (row,) = parse_page(page, URL)
+    assert row["url"] == "https://files.example/x/a-1-py3-none-any.whl"
+
+
+def test_json() -> None:
+    page = b' {"files": [{"filename": "a.whl", "url": "../f/a.whl", "hashes": {"sha256": "1"}}, {"filename": "b", "url": "b", "hashes": {}}]}'
+    (row,) = parse_page(page, "https://mirror.example/whl/torch/")
+    assert row["url"] == "https://mirror.example/whl/f/a.whl"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"not an index",
+        b"{",
+        b"{}",
+        b'{"files": 3}',
+        b'{"files": [3]}',
+        b'{"files": [{}]}',
+        b'{"files": [{"url": 3, "filename": "a"}]}',
+        b'{"files": {"a": 1}}',
+    ],
+)
+def test_neither(body: bytes) -> None:
+    with pytest.raises(IndexFailure, match=r"^https://mirror\.example/whl/cu126/torch/ isn't an index page$"):
+        parse_page(body, URL)
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_read_or_refused(body: bytes) -> None:
+    try:
+        rows = parse_page(body, URL)
+    except IndexFailure:
+        return
+    assert all(row["hashes"] for row in rows)
+
+
+def fetcher(folder: Path) -> Fetcher:
+    return Fetcher(credentials={}, env={"HOME": str(folder)}, read_seconds=5)
+
+
+@pytest.mark.parametrize("form", ["json", "html"])
+def test_pages_of_a_mirror(index: Index, tmp_path: Path, form: str) -> None:
+    index.form = form
+    torch = wheel("torch", "99.0")
+    index.add(torch)
+    pages = mirror_pages(index.url, fetcher(tmp_path))
+    (row,) = pages("cu126", "torch")
+    assert (row["filename"], row["url"], row["hashes"]) == (torch.file, index.file_url(torch), {"sha256": torch.sha256})
+    assert pages("cu126", "torchvision") == []
+
+
+def test_a_mirror_that_fails(index: Index, tmp_path: Path) -> None:
+    index.fail("torch", status(403))
+    with pytest.raises(IndexFailure, match="needs credentials"):
+        mirror_pages(index.url, fetcher(tmp_path))("cu126", "torch")
+
+
+@pytest.mark.parametrize("form", ["json", "html"])
+def test_an_index_page_is_not_foreign(index: Index, tmp_path: Path, form: str) -> None:
+    index.form = form
+    index.add(wheel("a", "1.0"))
+    refuse_foreign_page(f"{index.url}/a/", fetcher(tmp_path), "cpu")
+    refuse_foreign_page(f"{index.url}/missing/", fetcher(tmp_path), "cpu")
+
+
+def test_a_login_page_is_foreign(index: Index, tmp_path: Path) -> None:
+    index.fail("/a/", html_error)
+    with pytest.raises(IndexFailure, match=r"^cpu: http://127\.0\.0\.1:\d+/simple/a/ serves some web page"):
+        refuse_foreign_page(f"{index.url_with('u', 'secret')}/a/", fetcher(tmp_path), "cpu")

@@ -1,0 +1,266 @@
+"""Where packages come from besides PyPI's wheels: source distributions, git, direct URLs, named indexes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from support.index import Index, other_bytes
+from support.machine import Machine, cpu
+from support.packages import sdist, source_files, wheel
+
+pytestmark = pytest.mark.e2e
+
+
+def refused(machine: Machine, *arguments: str, status: int) -> str:
+    """Run `envspec lock`, which must end with `status` and leave nothing. Gives stderr."""
+    ran = machine.envspec("lock", "specs/demo.toml", *arguments)
+    assert ran.status == status, ran.out + ran.err
+    assert not machine.locks.exists() or machine.files() == {}
+    return ran.err
+
+
+@pytest.mark.parametrize("static", [True, False])
+def test_source_is_refused_until_it_is_allowed(machine: Machine, index: Index, tmp_path: Path, static: bool) -> None:
+    witness = tmp_path / "ran"
+    index.add(sdist("alpha", "1.0", "beta", static=static, witness=str(witness)), wheel("beta", "1.0"))
+    machine.spec(cpu("alpha"))
+    err = refused(machine, status=1)
+    assert 'if you trust it: allow-source = ["alpha"] in [pip]' in err
+    assert not witness.exists(), "its code ran though nobody allowed it"
+    machine.spec(cpu("alpha", extra="allow-source = ['alpha']"))
+    (target,) = machine.locked()
+    alpha, beta = target.pins
+    assert alpha.artifact is not None and alpha.artifact.file == "alpha-1.0.tar.gz"
+    assert alpha.artifact.sha256 == sdist("alpha", "1.0", "beta", static=static, witness=str(witness)).sha256
+    assert (alpha.dependencies, alpha.licence, alpha.artifact.size) == (("beta",), "MIT", alpha.artifact.size)
+    assert beta.is_wheel
+    # what is static is believed, and no code has to run for it
+    assert witness.exists() is not static
+
+
+def test_source_that_is_only_pulled_in(machine: Machine, index: Index) -> None:
+    index.add(wheel("alpha", "1.0", "beta"), sdist("beta", "1.0"))
+    machine.spec(cpu("alpha"))
+    assert 'allow-source = ["beta"]' in refused(machine, status=1)
+    machine.spec(cpu("alpha", extra="allow-source = ['beta']"))
+    machine.locked()
+
+
+def test_a_wheel_is_taken_where_there_is_one_though_source_is_allowed(
+    machine: Machine, index: Index, tmp_path: Path
+) -> None:
+    witness = tmp_path / "ran"
+    index.add(sdist("alpha", "1.0", static=False, witness=str(witness)), wheel("alpha", "2.0"), sdist("beta", "1.0"))
+    machine.spec(cpu("alpha", "beta", extra="allow-source = ['alpha', 'beta']"))
+    (target,) = machine.locked()
+    assert [pin.artifact.file for pin in target.pins if pin.artifact] == [
+        "alpha-2.0-py3-none-any.whl",
+        "beta-1.0.tar.gz",
+    ]
+    assert not witness.exists()
+
+
+def test_a_build_that_fails(machine: Machine, index: Index) -> None:
+    index.add(sdist("alpha", "1.0", static=False, files={"backend.py": "raise SystemExit('needs nvcc')"}))
+    machine.spec(cpu("alpha", extra="allow-source = ['alpha']"))
+    err = refused(machine, status=3)
+    assert "error: cpu: Failed to build `alpha==1.0`" in err and "needs nvcc" in err
+    assert "hint: building from source needs" in err
+
+
+def test_a_source_distribution_of_another_content(machine: Machine, index: Index) -> None:
+    archive = sdist("alpha", "1.0")
+    index.add(archive)
+    index.lie_about(archive, "0" * 64)
+    machine.spec(cpu("alpha", extra="allow-source = ['alpha']"))
+    err = refused(machine, status=3)
+    assert "alpha" in err and archive.sha256 in err and "don't install" in err
+
+
+def test_a_small_wheel_of_another_content(machine: Machine, index: Index) -> None:
+    index.sidecars = False
+    index.add(wheel("alpha", "1.0"))
+    index.lie_about(wheel("alpha", "1.0"), "0" * 64)
+    machine.spec(cpu("alpha"))
+    err = refused(machine, status=3)
+    assert f"{index.file_url(wheel('alpha', '1.0'))}: the content has sha256" in err
+
+
+def git(folder: Path, *arguments: str) -> str:
+    env = {
+        "PATH": os.environ["PATH"], "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.org", "GIT_AUTHOR_DATE": "2026-01-01T00:00:00Z",
+        "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@example.org", "GIT_COMMITTER_DATE": "2026-01-01T00:00:00Z",
+    }  # fmt: skip
+    return subprocess.run(
+        ["git", *arguments], cwd=folder, env=env, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def repository(folder: Path, files: Mapping[str, str], below: str = "") -> str:
+    """Make a git repository with one commit on `main`; gives the commit."""
+    folder.mkdir(exist_ok=True)
+    for name, text in files.items():
+        (folder / below).mkdir(exist_ok=True)
+        (folder / below / name).write_text(text)
+    if not (folder / ".git").exists():
+        git(folder, "init", "-q", "-b", "main")
+        git(folder, "config", "uploadpack.allowAnySHA1InWant", "true")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "one")
+    return git(folder, "rev-parse", "HEAD")
+
+
+@pytest.mark.parametrize("below", ["", "python"])
+def test_git_is_pinned_to_a_full_commit(machine: Machine, index: Index, tmp_path: Path, below: str) -> None:
+    index.add(wheel("beta", "1.0"))
+    commit = repository(tmp_path / "clip", source_files("clip", "1.0", ["beta"]), below)
+    url = (tmp_path / "clip").as_uri()
+    fragment = f"#subdirectory={below}" if below else ""
+    machine.spec(cpu(f"clip @ git+{url}@main{fragment}"))
+    assert 'allow-source = ["clip"]' in refused(machine, status=2)
+    machine.spec(cpu(f"clip @ git+{url}@main{fragment}", extra="allow-source = ['clip']"))
+    (target,) = machine.locked()
+    clip = target.pin("clip")
+    assert clip is not None and clip.git is not None
+    assert (clip.index, clip.version, clip.artifact, clip.dependencies) == ("git", "1.0", None, ("beta",))
+    assert (clip.git.url, clip.git.commit, clip.git.subdirectory) == (url, commit, below or None)
+    # the branch moves on; the lock doesn't, until it's asked to
+    moved = repository(tmp_path / "clip", source_files("clip", "2.0", ["beta"]), below)
+    assert moved != commit
+    assert machine.envspec("lock", "specs/demo.toml").out.startswith("locks/demo/envspec.lock is fresh")
+    (target,) = machine.locked("--upgrade")
+    clip = target.pin("clip")
+    assert clip is not None and clip.git is not None and (clip.version, clip.git.commit) == ("2.0", moved)
+
+
+def test_git_stays_at_its_commit_when_something_else_changes(machine: Machine, index: Index, tmp_path: Path) -> None:
+    index.add(wheel("beta", "1.0"), wheel("alpha", "1.0"))
+    commit = repository(tmp_path / "clip", source_files("clip", "1.0", ["beta"]))
+    requirement = f"clip @ git+{(tmp_path / 'clip').as_uri()}@main"
+    machine.spec(cpu(requirement, extra="allow-source = ['clip']"))
+    machine.locked()
+    repository(tmp_path / "clip", source_files("clip", "2.0", ["beta"]))
+    machine.spec(cpu(requirement, "alpha", extra="allow-source = ['clip']"))
+    (target,) = machine.locked()
+    clip = target.pin("clip")
+    assert clip is not None and clip.git is not None and clip.git.commit == commit
+    (target,) = machine.locked("--upgrade-package", "clip")
+    clip = target.pin("clip")
+    assert clip is not None and clip.version == "2.0"
+
+
+def test_a_git_revision_that_is_not_there(machine: Machine, tmp_path: Path) -> None:
+    repository(tmp_path / "clip", source_files("clip", "1.0"))
+    machine.spec(cpu(f"clip @ git+{(tmp_path / 'clip').as_uri()}@nowhere", extra="allow-source = ['clip']"))
+    err = refused(machine, status=3)
+    assert "nowhere" in err and "hint: check the repository's address, the revision" in err
+
+
+def test_a_wheel_by_its_url(machine: Machine, index: Index) -> None:
+    alpha = wheel("alpha", "1.0", "beta")
+    index.add(alpha, wheel("beta", "1.0"))
+    machine.spec(cpu(f"alpha @ {index.file_url(alpha)}#sha256={alpha.sha256}"))
+    (target,) = machine.locked()
+    pin = target.pin("alpha")
+    assert pin is not None and pin.artifact is not None
+    assert (pin.index, pin.url, pin.artifact.sha256) == ("url", index.file_url(alpha), alpha.sha256)
+    assert (pin.artifact.file, pin.dependencies) == (alpha.file, ("beta",))
+
+
+def test_a_wheel_by_its_url_without_a_hash(machine: Machine, index: Index) -> None:
+    alpha = wheel("alpha", "1.0")
+    index.add(alpha)
+    machine.spec(cpu(f"alpha @ {index.file_url(alpha)}"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    if ran.status == 0:
+        pin = next(iter(machine.lock())).pin("alpha")
+        assert pin is not None and pin.artifact is not None and pin.artifact.sha256 == alpha.sha256
+    else:
+        assert ran.status == 2 and "add #sha256=<digest> to the URL" in ran.err
+
+
+def test_a_url_whose_content_is_another(machine: Machine, index: Index) -> None:
+    alpha = wheel("alpha", "1.0")
+    index.add(alpha)
+    index.fail("^/files/", other_bytes)
+    machine.spec(cpu(f"alpha @ {index.file_url(alpha)}#sha256={alpha.sha256}"))
+    refused(machine, status=3)
+
+
+def test_a_folder_of_this_machine_is_refused(machine: Machine, tmp_path: Path) -> None:
+    machine.spec(cpu(f"alpha @ {tmp_path.as_uri()}", extra="allow-source = ['alpha']"))
+    assert "is a folder of this machine, which no lock can hold" in refused(machine, status=2)
+
+
+def named(*requirements: str, url: str, package: str = "acme") -> str:
+    return cpu(*requirements, extra=f"indexes = {{ internal = '{url}' }}\nsources = {{ {package} = 'internal' }}")
+
+
+def test_a_package_comes_from_its_named_index_alone(machine: Machine, index: Index) -> None:
+    """Dependency confusion: a higher version of the same name on PyPI is never taken, nor looked at."""
+    index.add(wheel("acme", "99.0"), wheel("numpy", "2.0"))
+    with Index() as internal:
+        internal.add(wheel("acme", "1.0", "numpy"), wheel("numpy", "99.0"))
+        machine.spec(named("acme", url=internal.url))
+        (target,) = machine.locked()
+        assert {pin.name: (pin.version, pin.index) for pin in target.pins} == {
+            "acme": ("1.0", "internal"),
+            "numpy": ("2.0", "pypi"),
+        }
+        assert index.paths("^/simple/acme") == [] and internal.paths("^/simple/numpy") == []
+        assert internal.origin not in machine.lock_path().read_text()
+
+
+def test_also_when_it_is_only_pulled_in(machine: Machine, index: Index) -> None:
+    index.add(wheel("app", "1.0", "acme"), wheel("acme", "99.0"))
+    with Index() as internal:
+        internal.add(wheel("acme", "1.0"))
+        machine.spec(named("app", url=internal.url))
+        (target,) = machine.locked()
+        assert {pin.name: (pin.version, pin.index) for pin in target.pins} == {
+            "acme": ("1.0", "internal"),
+            "app": ("1.0", "pypi"),
+        }
+
+
+def test_also_when_the_named_index_does_not_have_it(machine: Machine, index: Index) -> None:
+    index.add(wheel("app", "1.0", "acme"), wheel("acme", "99.0"))
+    with Index() as internal:
+        for asked in ("acme", "app"):
+            machine.spec(named(asked, url=internal.url))
+            assert "acme was not found in the package registry" in refused(machine, status=1)
+
+
+def test_a_package_that_two_others_pull_in_through_each_other(machine: Machine, index: Index) -> None:
+    index.add(wheel("app", "1.0", "acme"), wheel("acme", "99.0"), wheel("acme-core", "99.0"))
+    with Index() as internal:
+        internal.add(wheel("acme", "1.0", "acme-core"), wheel("acme-core", "1.0"))
+        extra = (
+            f"indexes = {{ internal = '{internal.url}' }}\nsources = {{ acme = 'internal', acme-core = 'internal' }}"
+        )
+        machine.spec(cpu("app", extra=extra))
+        machine.locked()
+    assert machine.versions("cpu") == {"acme": "1.0", "acme-core": "1.0", "app": "1.0"}
+
+
+def test_a_mirror_replaces_a_named_index(machine: Machine, index: Index) -> None:
+    with Index() as mirror:
+        mirror.add(wheel("acme", "1.0"))
+        config = machine.home / ".config" / "envspec" / "config.toml"
+        config.parent.mkdir(parents=True)
+        config.write_text(f'[mirrors]\ninternal = "{mirror.url}"\n')
+        machine.spec(named("acme", url="https://unreachable.invalid/simple"))
+        (target,) = machine.locked()
+    assert [pin.index for pin in target.pins] == ["internal"]
+
+
+def test_legacy_requirements_in_metadata(machine: Machine, index: Index) -> None:
+    index.add(wheel("alpha", "1.0", "beta>=1.0.*", "gamma (>=1.0,)"), wheel("beta", "1.0"), wheel("gamma", "1.0"))
+    machine.spec(cpu("alpha"))
+    (target,) = machine.locked()
+    assert target.pins[0].dependencies == ("beta>=1.0", "gamma>=1.0")

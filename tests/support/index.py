@@ -1,0 +1,318 @@
+"""A simple index on loopback (PEP 503, PEP 691, PEP 658, PEP 700), and the ways in which indexes go wrong."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from html import escape
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from urllib.parse import unquote
+
+from packaging.utils import canonicalize_name
+
+from support.packages import Dist
+
+JSON = "application/vnd.pypi.simple.v1+json"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request as it came in."""
+
+    method: str
+    path: str
+    authorization: str | None
+    range: str | None
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    body: bytes
+    kind: str = "application/octet-stream"
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+Fault = Callable[["_Handler", Answer], Answer | None]
+"""Changes an answer; None when it dealt with the connection itself."""
+
+
+def status(code: int) -> Fault:
+    return lambda handler, answer: Answer(code, b"no luck", "text/plain")
+
+
+def passing(code: int, times: int) -> Fault:
+    """The status for the first so many requests, then the real answer."""
+    left = [times]
+
+    def fault(handler: _Handler, answer: Answer) -> Answer:
+        left[0] -= 1
+        return Answer(code, b"later", "text/plain") if left[0] >= 0 else answer
+
+    return fault
+
+
+def truncated(handler: _Handler, answer: Answer) -> None:
+    """Promises the whole body and sends half of it."""
+    handler.send_head(answer)
+    handler.wfile.write(answer.body[: len(answer.body) // 2])
+    handler.wfile.flush()
+    handler.close_connection = True
+    handler.connection.shutdown(socket.SHUT_RDWR)
+
+
+def hanging(handler: _Handler, answer: Answer) -> None:
+    """Says nothing until the index closes."""
+    handler.index.closing.wait(120)
+    handler.close_connection = True
+
+
+def slow(seconds: float) -> Fault:
+    def fault(handler: _Handler, answer: Answer) -> Answer:
+        handler.index.closing.wait(seconds)
+        return answer
+
+    return fault
+
+
+def html_error(handler: _Handler, answer: Answer) -> Answer:
+    """What a captive portal does: a friendly page, 200."""
+    return Answer(200, b"<!DOCTYPE html><html><body><h1>Please log in</h1></body></html>", "text/html")
+
+
+def other_bytes(handler: _Handler, answer: Answer) -> Answer:
+    """The right length, the wrong content."""
+    return replace(answer, body=answer.body[:-1] + bytes([answer.body[-1] ^ 1])) if answer.status == 200 else answer
+
+
+def reset(handler: _Handler, answer: Answer) -> None:
+    """RST instead of an answer."""
+    handler.close_connection = True
+    handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    handler.connection.close()
+
+
+@dataclass(frozen=True)
+class _Listed:
+    dist: Dist
+    uploaded: str | None
+    yanked: str | None
+
+
+@dataclass
+class Index:
+    """A running index once entered (`with Index() as index`).
+
+    form         "json" or "html"
+    sidecars     METADATA beside wheels (PEP 658); "silent" serves it without saying so on the page
+    sizes        sizes on the pages (JSON only)
+    ranges       byte ranges honoured
+    head         HEAD answered
+    credentials  (user, password) that every request must bring
+    """
+
+    form: str = "json"
+    sidecars: bool | str = True
+    sizes: bool = True
+    ranges: bool = True
+    head: bool = True
+    credentials: tuple[str, str] | None = None
+    asked: list[Asked] = field(default_factory=list)
+    closing: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self._listed: dict[str, dict[str, _Listed]] = {}
+        self._faults: list[tuple[re.Pattern[str], Fault]] = []
+        self._hashes: dict[str, str] = {}
+
+    def __enter__(self) -> Index:
+        handler = type("Handler", (_Handler,), {"index": self})
+        self._server = _Server(("127.0.0.1", 0), handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.closing.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    @property
+    def origin(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    @property
+    def url(self) -> str:
+        return f"{self.origin}/simple"
+
+    def url_with(self, user: str, password: str) -> str:
+        return self.url.replace("http://", f"http://{user}:{password}@")
+
+    def file_url(self, dist: Dist) -> str:
+        return f"{self.origin}/files/{dist.file}"
+
+    def add(self, *dists: Dist, uploaded: str | None = None, yanked: str | None = None) -> Index:
+        for dist in dists:
+            self._listed.setdefault(canonicalize_name(dist.name), {})[dist.file] = _Listed(dist, uploaded, yanked)
+        return self
+
+    def remove(self, *dists: Dist) -> None:
+        for dist in dists:
+            del self._listed[canonicalize_name(dist.name)][dist.file]
+
+    def lie_about(self, dist: Dist, sha256: str) -> None:
+        """Print another hash on the page than the file's own."""
+        self._hashes[dist.file] = sha256
+
+    def fail(self, path: str, fault: Fault) -> None:
+        """Every request whose path matches the pattern meets the fault."""
+        self._faults.append((re.compile(path), fault))
+
+    def heal(self) -> None:
+        self._faults.clear()
+
+    def paths(self, pattern: str = "") -> list[str]:
+        """The paths asked for that match a pattern, in order."""
+        return [asked.path for asked in list(self.asked) if re.search(pattern, asked.path)]
+
+    def wait_for(self, pattern: str, seconds: float = 20) -> None:
+        """Until some request for a matching path has come in."""
+        end = time.monotonic() + seconds
+        while not self.paths(pattern):
+            assert time.monotonic() < end, f"nobody asked for {pattern}"
+            time.sleep(0.005)
+
+    def fault_for(self, path: str) -> Fault | None:
+        return next((fault for pattern, fault in self._faults if pattern.search(path)), None)
+
+    def answer(self, path: str) -> Answer:
+        parts = [unquote(part) for part in path.split("?")[0].strip("/").split("/")]
+        if len(parts) == 2 and parts[0] == "simple" and parts[1] in self._listed:
+            return self._page(parts[1], self._listed[parts[1]].values())
+        if len(parts) == 2 and parts[0] == "files":
+            return self._file(parts[1])
+        return Answer(404, b"no such thing", "text/plain")
+
+    def _sha256(self, dist: Dist) -> str:
+        return self._hashes.get(dist.file, dist.sha256)
+
+    def _page(self, project: str, listed: Iterable[_Listed]) -> Answer:
+        announce = self.sidecars is True
+        if self.form == "json":
+            rows = []
+            for one in listed:
+                row: dict[str, object] = {
+                    "filename": one.dist.file,
+                    "url": f"../../files/{one.dist.file}",
+                    "hashes": {"sha256": self._sha256(one.dist)},
+                }
+                if self.sizes:
+                    row["size"] = len(one.dist.content)
+                if one.dist.requires_python:
+                    row["requires-python"] = one.dist.requires_python
+                if one.dist.metadata is not None and announce:
+                    row["core-metadata"] = True
+                if one.uploaded:
+                    row["upload-time"] = one.uploaded
+                if one.yanked:
+                    row["yanked"] = one.yanked
+                rows.append(row)
+            versions = sorted({one.dist.version for one in listed})
+            page = {"meta": {"api-version": "1.1"}, "name": project, "versions": versions, "files": rows}
+            return Answer(200, json.dumps(page).encode(), JSON)
+        anchors = []
+        for one in listed:
+            attributes = f'href="../../files/{one.dist.file}#sha256={self._sha256(one.dist)}"'
+            if one.dist.requires_python:
+                attributes += f' data-requires-python="{escape(one.dist.requires_python)}"'
+            if one.dist.metadata is not None and announce:
+                attributes += ' data-core-metadata="true"'
+            if one.yanked:
+                attributes += f' data-yanked="{escape(one.yanked)}"'
+            anchors.append(f"<a {attributes}>{one.dist.file}</a><br>")
+        return Answer(200, f"<!DOCTYPE html><html><body>{''.join(anchors)}</body></html>".encode(), "text/html")
+
+    def _file(self, name: str) -> Answer:
+        for project in self._listed.values():
+            for one in project.values():
+                if one.dist.file == name:
+                    return Answer(200, one.dist.content)
+                if one.dist.file + ".metadata" == name and self.sidecars and one.dist.metadata is not None:
+                    return Answer(200, one.dist.metadata)
+        return Answer(404, b"no such file", "text/plain")
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that goes away in the middle is what some tests are about."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    index: Index
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Silent."""
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def do_GET(self) -> None:
+        index = self.index
+        authorization = self.headers.get("Authorization")
+        index.asked.append(Asked(self.command, self.path, authorization, self.headers.get("Range")))
+        answer: Answer | None = index.answer(self.path)
+        if (
+            index.credentials
+            and authorization != "Basic " + base64.b64encode(":".join(index.credentials).encode()).decode()
+        ):
+            answer = Answer(401, b"who are you?", "text/plain", (("WWW-Authenticate", 'Basic realm="test"'),))
+        elif self.command == "HEAD" and not index.head:
+            answer = Answer(405, b"", "text/plain")
+        else:
+            fault = index.fault_for(self.path)
+            if fault is not None and answer is not None:
+                answer = fault(self, answer)
+        if answer is None:
+            return
+        answer = self._ranged(answer)
+        self.send_head(answer)
+        if self.command != "HEAD":
+            self.wfile.write(answer.body)
+
+    def send_head(self, answer: Answer) -> None:
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.kind)
+        self.send_header("Content-Length", str(len(answer.body)))
+        if self.index.ranges:
+            self.send_header("Accept-Ranges", "bytes")
+        for key, value in answer.headers:
+            self.send_header(key, value)
+        self.end_headers()
+
+    def _ranged(self, answer: Answer) -> Answer:
+        asked = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", ""))
+        if not asked or not self.index.ranges or answer.status != 200 or not self.path.startswith("/files/"):
+            return answer
+        total = len(answer.body)
+        if asked[1]:
+            start, end = int(asked[1]), min(int(asked[2] or total - 1), total - 1)
+        else:
+            start, end = max(0, total - int(asked[2])), total - 1
+        span = ("Content-Range", f"bytes {start}-{end}/{total}")
+        return Answer(206, answer.body[start : end + 1], answer.kind, (span,))

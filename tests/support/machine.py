@@ -1,0 +1,146 @@
+"""A user's machine: a home, caches and a project folder of its own, where `envspec` runs as a process and reaches no real network."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from envspec.lock.model import Lock
+from envspec.lock.read import load
+
+ROOT = Path(__file__).resolve().parents[2]
+_PROGRAM = "import sys; from envspec.cli.main import main; main()"
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a run ended."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def error(self) -> str:
+        """The first `error:` line of stderr."""
+        return next((line for line in self.err.splitlines() if line.startswith("error:")), "")
+
+    @property
+    def hint(self) -> str:
+        return next((line for line in self.err.splitlines() if line.startswith("hint:")), "")
+
+
+@dataclass
+class Machine:
+    """`folder` is the project (specs/, locks/); beside it lie home and caches. `default` is the index that stands for PyPI."""
+
+    base: Path
+    default: str | None = None
+    variables: dict[str, str] = field(default_factory=lambda: {"UV_HTTP_RETRIES": "1"})
+    _started: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for folder in (self.folder / "specs", self.home):
+            folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def folder(self) -> Path:
+        return self.base / "project"
+
+    @property
+    def home(self) -> Path:
+        return self.base / "home"
+
+    @property
+    def cache(self) -> Path:
+        """envspec's own cache."""
+        return self.home / ".cache" / "envspec"
+
+    @property
+    def locks(self) -> Path:
+        return self.folder / "locks"
+
+    def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.defpath])
+        env = {
+            "HOME": str(self.home),
+            "PATH": path,
+            "PYTHONPATH": str(ROOT),
+            "LANG": "C.UTF-8",
+            "GIT_CONFIG_NOSYSTEM": "1",
+        }
+        if self.default is not None:
+            env["UV_DEFAULT_INDEX"] = self.default
+        return {**env, **self.variables, **(more or {})}
+
+    def spec(self, text: str, name: str = "demo") -> str:
+        """Write a spec; gives its path, relative to the project folder."""
+        path = self.folder / "specs" / f"{name}.toml"
+        path.write_text(text, encoding="utf-8")
+        return f"specs/{name}.toml"
+
+    def start(self, *arguments: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+        """Start `envspec` in a session of its own, so that a test can see what is left of it."""
+        process = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM, *arguments],
+            cwd=self.folder, env=self.environment(env), stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        )  # fmt: skip
+        self._started.append(process)
+        return process
+
+    def close(self) -> None:
+        """End what a failed test left running."""
+        for process in self._started:
+            with process:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+
+    def envspec(self, *arguments: str, env: Mapping[str, str] | None = None, seconds: float = 90) -> Ran:
+        """Run `envspec` to its end."""
+        with self.start(*arguments, env=env) as process:
+            try:
+                out, err = process.communicate(timeout=seconds)
+            except BaseException:
+                process.kill()
+                raise
+        assert "Traceback" not in err, err
+        return Ran(process.returncode, out, err)
+
+    def lock_path(self, name: str = "demo") -> Path:
+        return self.locks / name / "envspec.lock"
+
+    def lock(self, name: str = "demo") -> Lock:
+        return load(self.lock_path(name))
+
+    def locked(self, *arguments: str, name: str = "demo", env: Mapping[str, str] | None = None) -> Lock:
+        """Run `envspec lock specs/<name>.toml`, which must succeed, and read the lock."""
+        ran = self.envspec("lock", f"specs/{name}.toml", *arguments, env=env)
+        assert ran.status == 0, ran.err
+        return self.lock(name)
+
+    def versions(self, target: str, name: str = "demo") -> dict[str, str]:
+        locked = self.lock(name).target(target)
+        assert locked is not None
+        return {pin.name: pin.version for pin in locked.pins}
+
+    def files(self) -> dict[str, bytes]:
+        """Every file below locks/, by relative path."""
+        return {
+            str(path.relative_to(self.locks)): path.read_bytes()
+            for path in sorted(self.locks.rglob("*"))
+            if path.is_file()
+        }
+
+
+def cpu(
+    *requirements: str, extra: str = "", targets: str = "[targets.cpu]\nplatform = 'linux-64'\n", python: str = "3.12"
+) -> str:
+    """The text of a spec with the given requirements; one CPU target unless `targets` says otherwise. `extra` goes into [pip]."""
+    listed = ", ".join(repr(requirement) for requirement in requirements)
+    return f"[env]\npython = '{python}'\n[pip]\ndependencies = [{listed}]\n{extra}\n{targets}"

@@ -1,0 +1,154 @@
+"""Wheels and source distributions made on the spot: small, real, with METADATA and RECORD as the standards want them."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import io
+import tarfile
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Dist:
+    """One file of an index. `metadata` is the wheel's METADATA, None for a source distribution."""
+
+    name: str
+    version: str
+    file: str
+    content: bytes
+    metadata: bytes | None
+    requires_python: str | None = None
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.content).hexdigest()
+
+
+def metadata_text(
+    name: str,
+    version: str,
+    requires: Sequence[str] = (),
+    *,
+    extras: Sequence[str] = (),
+    requires_python: str | None = None,
+    licence: str | None = "MIT",
+    dynamic: Sequence[str] = (),
+    metadata_version: str = "2.4",
+) -> str:
+    lines = [f"Metadata-Version: {metadata_version}", f"Name: {name}", f"Version: {version}"]
+    lines += [f"License-Expression: {licence}"] if licence else []
+    lines += [f"Requires-Python: {requires_python}"] if requires_python else []
+    lines += [f"Dynamic: {field}" for field in dynamic]
+    lines += [f"Requires-Dist: {requirement}" for requirement in requires]
+    lines += [f"Provides-Extra: {extra}" for extra in extras]
+    return "\n".join(lines) + "\n\nMade for a test.\n"
+
+
+def wheel(
+    name: str,
+    version: str,
+    *requires: str,
+    tag: str = "py3-none-any",
+    extras: Sequence[str] = (),
+    requires_python: str | None = None,
+    licence: str | None = "MIT",
+    padding: int = 0,
+) -> Dist:
+    """A wheel that installs one module. `padding` adds that many bytes that don't compress."""
+    stem = name.replace("-", "_")
+    info = f"{stem}-{version}.dist-info"
+    metadata = metadata_text(
+        name, version, requires, extras=extras, requires_python=requires_python, licence=licence
+    ).encode()
+    members = {f"{stem}.py": f"version = {version!r}\n".encode(), f"{info}/METADATA": metadata}
+    if padding:
+        members[f"{stem}.bin"] = _noise(padding)
+    members[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: {tag}\n".encode()
+    record = (
+        "".join(f"{path},{_record_hash(data)},{len(data)}\n" for path, data in members.items()) + f"{info}/RECORD,,\n"
+    )
+    members[f"{info}/RECORD"] = record.encode()
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, data in members.items():
+            archive.writestr(zipfile.ZipInfo(path, _EPOCH), data)
+    return Dist(name, version, f"{stem}-{version}-{tag}.whl", buffer.getvalue(), metadata, requires_python)
+
+
+_BACKEND = """\
+import base64, hashlib, os, zipfile
+NAME, VERSION, REQUIRES, WITNESS = {name!r}, {version!r}, {requires!r}, {witness!r}
+STEM = NAME.replace("-", "_")
+INFO = f"{{STEM}}-{{VERSION}}.dist-info"
+METADATA = "\\n".join(["Metadata-Version: 2.1", f"Name: {{NAME}}", f"Version: {{VERSION}}", "License: MIT",
+                      *(f"Requires-Dist: {{r}}" for r in REQUIRES)]) + "\\n\\n"
+if WITNESS:
+    with open(WITNESS, "a") as file:
+        file.write(NAME + "\\n")
+
+def prepare_metadata_for_build_wheel(folder, config_settings=None):
+    os.makedirs(os.path.join(folder, INFO))
+    with open(os.path.join(folder, INFO, "METADATA"), "w") as file:
+        file.write(METADATA)
+    return INFO
+
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    file = f"{{STEM}}-{{VERSION}}-py3-none-any.whl"
+    members = {{f"{{STEM}}.py": "", f"{{INFO}}/METADATA": METADATA, f"{{INFO}}/WHEEL": "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"}}
+    record = "".join(f"{{p}},sha256={{base64.urlsafe_b64encode(hashlib.sha256(t.encode()).digest()).rstrip(b'=').decode()}},{{len(t)}}\\n"
+                     for p, t in members.items())
+    with zipfile.ZipFile(os.path.join(folder, file), "w") as archive:
+        for path, text in {{**members, f"{{INFO}}/RECORD": record}}.items():
+            archive.writestr(path, text)
+    return file
+
+def build_sdist(folder, config_settings=None):
+    raise NotImplementedError
+"""
+
+
+def source_files(name: str, version: str, requires: Sequence[str] = (), *, witness: str = "") -> dict[str, str]:
+    """A project that builds with the backend it brings along, so without any index.
+
+    `witness` is a file that each start of the backend writes the project's name to: whether its code ran can be seen.
+    """
+    return {
+        "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n',
+        "backend.py": _BACKEND.format(name=name, version=version, requires=list(requires), witness=witness),
+    }
+
+
+def sdist(
+    name: str,
+    version: str,
+    *requires: str,
+    static: bool = True,
+    witness: str = "",
+    files: Mapping[str, str] | None = None,
+) -> Dist:
+    """A source distribution. `static`: its PKG-INFO binds the dependencies (PEP 643); else only its backend knows them."""
+    stem = f"{name.replace('-', '_')}-{version}"
+    info = metadata_text(name, version, requires) if static else metadata_text(name, version, dynamic=["Requires-Dist"])
+    members = {"PKG-INFO": info, **source_files(name, version, requires, witness=witness), **(files or {})}
+    buffer = io.BytesIO()
+    with gzip.GzipFile(fileobj=buffer, mode="wb", mtime=0) as packed, tarfile.open(fileobj=packed, mode="w") as archive:
+        for path, text in members.items():
+            entry = tarfile.TarInfo(f"{stem}/{path}")
+            entry.size = len(text.encode())
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    return Dist(name, version, f"{stem}.tar.gz", buffer.getvalue(), None)
+
+
+def _record_hash(data: bytes) -> str:
+    return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+
+
+def _noise(length: int) -> bytes:
+    blocks = (hashlib.sha256(str(number).encode()).digest() for number in range(length // 32 + 1))
+    return b"".join(blocks)[:length]
