@@ -136,7 +136,7 @@ def _not_locked(package: str, lock: Lock, chosen: tuple[LockedTarget, ...]) -> A
 
 def _lines(names: tuple[str, ...], answer: Answer, lock: Lock) -> Iterator[str]:
     if not answer.packages:
-        yield f"{heading(names, lock)}: not locked"
+        yield f"{heading(names, lock)}: nothing needs it"
         return
     yield f"{heading(names, lock)}: {'; '.join(map(_described, answer.packages))}"
     if not answer.paths:

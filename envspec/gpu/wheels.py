@@ -87,11 +87,17 @@ def load(variant: str) -> WheelIndex:
     return WheelIndex(variant, tuple(data["projects"]), data["sources"], data["projects"])
 
 
+# As the METADATA of recent releases on PyPI has it (read 2026-11); licence texts of a release are the same in all its builds.
+_LICENCES = {"torch": "BSD-3-Clause", "torchaudio": "BSD License", "torchvision": "BSD", "triton": "MIT License"}
+
+
 def metadata_text(wheel: WheelFile) -> bytes:
     """The wheel's METADATA as far as a resolver reads it (core metadata 2.1), in UTF-8."""
     lines = ["Metadata-Version: 2.1", f"Name: {wheel.project}", f"Version: {wheel.version}"]
     if wheel.requires_python:
         lines.append(f"Requires-Python: {wheel.requires_python}")
+    if wheel.project in _LICENCES:
+        lines.append(f"License: {_LICENCES[wheel.project]}")
     lines += [f"Requires-Dist: {requirement}" for requirement in wheel.requires_dist]
     lines += [f"Provides-Extra: {extra}" for extra in wheel.provides_extra]
     return ("\n".join(lines) + "\n\n").encode()

@@ -66,7 +66,7 @@ def test_targets_with_other_answers_stand_apart(project: Project, envspec: Envsp
     assert (
         told.out
         == """\
-cpu: not locked
+cpu: nothing needs it
 
 cu126-volta, cu128-hopper: nvidia-cublas-cu12 12.8.4.1 (pypi, LicenseRef-NVIDIA-Proprietary)
   1.  the spec needs torch==2.9.*
