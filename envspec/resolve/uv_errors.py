@@ -26,6 +26,7 @@ _REFUSED = re.compile(r"An index(?: URL)? \(([^)]+)\) .*?(401|403|lack of valid)
 _NO_METADATA = re.compile(
     r"Metadata for `([^`]+)` \(v([^)]+)\) could not be parsed: Metadata field (?:Name|Version) not found"
 )
+_UNKNOWN = re.compile(r"was not found in the package registry")
 _WITHOUT_VERSIONS = re.compile(r"there are no versions of ([A-Za-z0-9][A-Za-z0-9._-]*)(?![\w<>=!~])")
 _STORAGE = re.compile(r"No space left on device|Read-only file system|Permission denied|Disk quota exceeded")
 _OUTSIDE = re.compile(
@@ -65,7 +66,7 @@ def failure(status: int, stderr: str, *, label: str, offline: bool, index: str |
             message,
             hint="building from source needs what the package's README names; a release with a wheel needs nothing",
         )
-    if _OUTSIDE.search(told):
+    if _OUTSIDE.search(told) and "environment variable" not in told:
         return IndexFailure(message, hint=_AGAIN)
     return ToolError(f"{label}: uv stopped with status {status}: {told or 'no message'}", hint=" ".join(hints) or None)
 
@@ -89,6 +90,10 @@ def _conflict(message: str, hints: Sequence[str], label: str, offline: bool, ind
         return IndexFailure(
             f"{label}: the index{where} serves something else as the METADATA of {damaged[1]} {damaged[2]}",
             hint="see whether a proxy or a login page answers in its place, then run the same command again",
+        )
+    if _UNKNOWN.search(message):
+        return Unsatisfiable(
+            message, hint="check the name's spelling; a package of another index needs its line in [pip] sources"
         )
     return Unsatisfiable(message, hint=_hint(hints))
 

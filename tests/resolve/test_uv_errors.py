@@ -121,7 +121,7 @@ def told(stderr: str, *, offline: bool = False, status: int = 1) -> EnvspecError
             NOT_FOUND,
             Unsatisfiable,
             "cu128: Because nosuch was not found in the package registry and the spec asks for nosuch: no versions satisfy this target.",
-            "loosen one of these requirements, or leave out the target",
+            "check the name's spelling; a package of another index needs its line in [pip] sources",
         ),
         (
             SOURCE_ONLY,
