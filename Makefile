@@ -68,7 +68,7 @@ test: $(STAMP)
 	@$(VENV)/bin/python -m pytest $(PYTEST_ARGS)
 
 test-all:
-	@$(MAKE) test PYTEST_ARGS="-m '' $(PYTEST_ARGS)"
+	@$(MAKE) test PYTEST_ARGS="-m 'not huge' $(PYTEST_ARGS)"
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check
