@@ -1,4 +1,4 @@
-"""Programs that run for a resolution, and how all of them end with it: uv, git, build backends, and what these start."""
+"""Programs that run for a resolution, and how they end with it: uv, git, build backends, and what these start."""
 
 from __future__ import annotations
 
@@ -42,6 +42,9 @@ class Processes:
                 end(process.pid)
                 process.kill()
                 process.wait()
+                for stream in (process.stdout, process.stderr):
+                    if stream:
+                        stream.close()
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""Which requirements hold in a target: markers, extras on the way, cycles; against an evaluator that is plain and slow."""
+"""Which requirements hold in a target: markers, extras, cycles; against an evaluator that is plain and slow."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def requirement(draw: st.DrawFn) -> str:
 
 
 def naive(platform: str, roots: Sequence[str], packages: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
-    """Everything anew until nothing changes: the extras asked for of each package, then the lines that hold with them."""
+    """Everything anew until nothing changes: the extras asked for of each package, then the lines that hold."""
     environment = marker_environment(platform, "3.12")
     asked: dict[str, set[str]] = {name: set() for name in packages}
 

@@ -1,5 +1,7 @@
 """uv's answer, read: every kind of source that PEP 751 knows."""
 
+# ruff: noqa: E501 - recorded texts are left as they are
+
 from __future__ import annotations
 
 import pytest

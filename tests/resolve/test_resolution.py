@@ -92,7 +92,9 @@ def test_equal_targets_are_solved_once(machine: Machine, index: Index) -> None:
     machine.spec(cpu("alpha", targets=targets(a=LINUX, b=LINUX, c=f"{LINUX}\nglibc = '2.31'", d=MAC)))
     watched = Watched()
     found = lock(machine, progress=watched)
-    assert {target.name: versions(found, target.name) for target in found} == dict.fromkeys("abcd", {"alpha": "1.0"})
+    assert {target.name: versions(found, target.name) for target in found} == {
+        name: {"alpha": "1.0"} for name in "abcd"
+    }
     assert watched.solved[0] == ("a", "b")
     assert sorted(watched.solved) == [("a", "b"), ("c",), ("d",)]
     assert watched.total == 1

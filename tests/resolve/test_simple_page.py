@@ -48,7 +48,8 @@ def test_html_with_a_base() -> None:
 
 
 def test_json() -> None:
-    page = b' {"files": [{"filename": "a.whl", "url": "../f/a.whl", "hashes": {"sha256": "1"}}, {"filename": "b", "url": "b", "hashes": {}}]}'
+    known = b'{"filename": "a.whl", "url": "../f/a.whl", "hashes": {"sha256": "1"}}'
+    page = b' {"files": [%s, {"filename": "b", "url": "b", "hashes": {}}]}' % known
     (row,) = parse_page(page, "https://mirror.example/whl/torch/")
     assert row["url"] == "https://mirror.example/whl/f/a.whl"
 

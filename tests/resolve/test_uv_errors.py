@@ -1,5 +1,7 @@
 """uv's errors in envspec's words. The texts are what uv 0.13.8 printed, for these very situations."""
 
+# ruff: noqa: E501 - recorded texts are left as they are
+
 from __future__ import annotations
 
 import re

@@ -1,0 +1,203 @@
+"""`envspec lock` as people use it: what it says, what it writes, and with which exit code it ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from support.index import Index
+from support.machine import Machine, cpu
+from support.packages import wheel
+
+pytestmark = pytest.mark.e2e
+
+TWO = "[targets.a]\nplatform = 'linux-64'\n[targets.b]\nplatform = 'osx-arm64'\n"
+
+
+@pytest.fixture
+def packages(index: Index) -> Index:
+    return index.add(wheel("alpha", "1.0", "beta"), wheel("beta", "1.0"))
+
+
+@pytest.fixture
+def later(machine: Machine, packages: Index) -> Iterator[Index]:
+    """PyPI some time later, at another address, so that no cached page stands in its way."""
+    with Index() as running:
+        running.add(wheel("alpha", "1.0", "beta"), wheel("beta", "1.0"))
+        running.add(wheel("alpha", "2.0", "beta", "gamma"), wheel("beta", "2.0"), wheel("gamma", "1.0"))
+        yield running
+
+
+def test_first_lock(machine: Machine, packages: Index) -> None:
+    machine.spec(cpu("alpha", targets=TWO))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert (ran.status, ran.out, ran.err) == (0, "wrote locks/demo/envspec.lock: 2 targets, 2 packages\n", "")
+    assert sorted(machine.files()) == ["demo/a/requirements.txt", "demo/b/requirements.txt", "demo/envspec.lock"]
+    check = machine.envspec("check", "specs/demo.toml")
+    assert check.status == 0, check.out + check.err
+
+
+def test_the_same_inputs_give_the_same_bytes(machine: Machine, packages: Index) -> None:
+    machine.spec(cpu("alpha", targets=TWO))
+    machine.locked()
+    before = machine.files()
+    machine.lock_path().unlink()
+    machine.locked(env={"ENVSPEC_CACHE_DIR": str(machine.base / "other"), "UV_CACHE_DIR": str(machine.base / "uv")})
+    assert machine.files() == before
+
+
+def test_a_fresh_lock_is_left_alone(machine: Machine, packages: Index) -> None:
+    machine.spec(cpu("alpha"))
+    machine.locked()
+    before = machine.files()
+    packages.asked.clear()
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.out == "locks/demo/envspec.lock is fresh: 1 target, 2 packages. `--upgrade` looks for newer versions.\n"
+    assert machine.files() == before and packages.asked == []
+
+
+def test_nothing_new_is_unchanged(machine: Machine, packages: Index) -> None:
+    machine.spec(cpu("alpha"))
+    machine.locked()
+    ran = machine.envspec("lock", "specs/demo.toml", "--upgrade")
+    assert (ran.status, ran.out) == (0, "unchanged: locks/demo/envspec.lock: 1 target, 2 packages\n")
+
+
+def test_upgrade_tells_what_moved(machine: Machine, later: Index) -> None:
+    machine.spec(cpu("alpha"))
+    machine.locked()
+    machine.default = later.url
+    ran = machine.envspec("lock", "specs/demo.toml", "--upgrade")
+    assert ran.status == 0
+    assert ran.out.splitlines() == [
+        "changed alpha 1.0 -> 2.0",
+        "changed beta 1.0 -> 2.0",
+        "added gamma 1.0",
+        "wrote locks/demo/envspec.lock: 1 target, 3 packages",
+    ]
+    machine.spec(cpu("alpha<2"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.out.splitlines()[:2] == ["changed alpha 2.0 -> 1.0", "removed gamma 1.0"]
+
+
+def test_upgrade_package_moves_that_one(machine: Machine, later: Index) -> None:
+    machine.spec(cpu("alpha", targets=TWO))
+    machine.locked()
+    machine.default = later.url
+    ran = machine.envspec("lock", "specs/demo.toml", "--upgrade-package", "BETA")
+    assert ran.out.splitlines()[0] == "changed beta 1.0 -> 2.0"
+    assert machine.versions("a") == machine.versions("b") == {"alpha": "1.0", "beta": "2.0"}
+
+
+def test_one_target_alone(machine: Machine, later: Index) -> None:
+    machine.spec(cpu("alpha", targets=TWO))
+    machine.locked()
+    machine.default = later.url
+    assert machine.envspec("lock", "specs/demo.toml", "--target", "a", "--upgrade").status == 0
+    assert machine.versions("b") == {"alpha": "1.0", "beta": "1.0"}
+    assert machine.versions("a") == {"alpha": "2.0", "beta": "2.0", "gamma": "1.0"}
+
+
+def test_an_unknown_target(machine: Machine, packages: Index) -> None:
+    machine.spec(cpu("alpha", targets=TWO))
+    ran = machine.envspec("lock", "specs/demo.toml", "--target", "c")
+    assert ran.status == 2 and "has no target c" in ran.error and ran.hint == "hint: its targets: a, b"
+    assert packages.asked == []
+
+
+def test_a_target_that_goes_takes_its_files_along(machine: Machine, packages: Index) -> None:
+    machine.spec(cpu("alpha", targets=TWO))
+    machine.locked()
+    mine = machine.locks / "demo" / "notes.md"
+    mine.write_text("mine")
+    machine.spec(cpu("alpha", targets="[targets.a]\nplatform = 'linux-64'\n"))
+    machine.locked()
+    assert sorted(machine.files()) == ["demo/a/requirements.txt", "demo/envspec.lock", "demo/notes.md"]
+
+
+def test_json(machine: Machine, later: Index) -> None:
+    machine.spec(cpu("alpha"))
+    ran = machine.envspec("lock", "specs/demo.toml", "--json")
+    document = json.loads(ran.out)
+    assert document == {
+        "schema": "envspec/lock/1",
+        "specs": [
+            {
+                "spec": "specs/demo.toml",
+                "lock": "locks/demo/envspec.lock",
+                "status": "written",
+                "targets": {"cpu": 2},
+                "changes": [],
+            }
+        ],
+    }
+    assert json.loads(machine.envspec("lock", "specs/demo.toml", "--json").out)["specs"][0]["status"] == "fresh"
+    machine.default = later.url
+    upgraded = json.loads(machine.envspec("lock", "specs/demo.toml", "--json", "--upgrade").out)
+    assert upgraded["specs"][0]["changes"] == ["changed alpha 1.0 -> 2.0", "changed beta 1.0 -> 2.0", "added gamma 1.0"]
+
+
+def test_several_specs(machine: Machine, packages: Index) -> None:
+    machine.spec(cpu("alpha"), "one")
+    machine.spec(cpu("beta"), "two")
+    ran = machine.envspec("lock", "specs/one.toml", "specs/two.toml")
+    assert ran.status == 0
+    assert [line.split(":")[0] for line in ran.out.splitlines()] == [
+        "wrote locks/one/envspec.lock",
+        "wrote locks/two/envspec.lock",
+    ]
+
+
+def test_every_spec_is_read_before_the_first_is_solved(machine: Machine, packages: Index) -> None:
+    machine.spec(cpu("alpha"), "one")
+    machine.spec(cpu("alpha").replace("platform", "platfrom"), "two")
+    ran = machine.envspec("lock", "specs/one.toml", "specs/two.toml")
+    assert ran.status == 2 and ran.error.startswith("error: specs/two.toml:")
+    assert packages.asked == [] and not machine.locks.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("specs/missing.toml",), "specs/missing.toml"),
+        ((), "missing argument"),
+        (("specs/demo.toml", "--no-such-option"), "--no-such-option"),
+    ],
+)
+def test_misuse(machine: Machine, arguments: tuple[str, ...], said: str) -> None:
+    machine.spec(cpu("alpha"))
+    ran = machine.envspec("lock", *arguments)
+    assert ran.status == 2 and said in ran.error.lower() and ran.hint
+    assert ran.out == "" and not machine.locks.exists()
+
+
+def test_a_broken_configuration(machine: Machine) -> None:
+    config = machine.home / ".config" / "envspec" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text("[mirrors")
+    machine.spec(cpu("alpha"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 2 and ran.error.startswith(f"error: {config}: the configuration isn't TOML")
+
+
+def test_locks_dir(machine: Machine, packages: Index) -> None:
+    machine.spec(cpu("alpha"))
+    ran = machine.envspec("lock", "specs/demo.toml", "--locks-dir", "elsewhere/locks")
+    assert ran.status == 0 and ran.out.startswith("wrote elsewhere/locks/demo/envspec.lock")
+    assert not machine.locks.exists()
+
+
+def test_an_environment_without_a_home_or_a_locale(machine: Machine, packages: Index) -> None:
+    machine.spec(cpu("alpha"))
+    ran = machine.envspec(
+        "lock", "specs/demo.toml", env={"LANG": "C", "LC_ALL": "C", "XDG_CACHE_HOME": str(machine.base / "xdg")}
+    )
+    assert ran.status == 0, ran.err
+    assert (machine.base / "xdg" / "envspec").is_dir()
+
+
+def test_help_shows_an_example(machine: Machine) -> None:
+    ran = machine.envspec("lock", "--help")
+    assert ran.status == 0 and "envspec lock specs/mm-v2.9.toml --upgrade-package transformers" in ran.out

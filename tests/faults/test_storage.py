@@ -1,0 +1,176 @@
+"""No room, no rights, damaged files: exit 3 or 2, and what was there stays as it was."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from support.index import Index
+from support.machine import Machine, cpu
+from support.packages import wheel
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture
+def packages(index: Index) -> Index:
+    return index.add(wheel("alpha", "1.0"), wheel("alpha", "2.0"))
+
+
+@contextmanager
+def small_filesystem(folder: Path, size: str) -> Iterator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("mounting a small tmpfs is not permitted here")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill(folder: Path) -> None:
+    """Use up every byte of a filesystem."""
+    with (folder / "filler").open("wb", buffering=0) as file:
+        for block in (b"\0" * 4096, b"\0"):
+            try:
+                while True:
+                    file.write(block)
+            except OSError:
+                continue
+
+
+def test_full_filesystem_of_the_locks(machine: Machine, packages: Index) -> None:
+    with small_filesystem(machine.locks, "64k"):
+        machine.spec(cpu("alpha<2"))
+        machine.locked()
+        before = machine.files()
+        fill(machine.locks)
+        machine.spec(cpu("alpha"))
+        ran = machine.envspec("lock", "specs/demo.toml", "--upgrade")
+        assert ran.status == 3, ran.out + ran.err
+        assert "No space left on device" in ran.error and ran.error.startswith("error: ") and "locks/demo" in ran.error
+        assert ran.hint == "hint: free some space, then run again; nothing was changed"
+        (machine.locks / "filler").unlink()
+        assert machine.files() == before
+        assert machine.envspec("lock", "specs/demo.toml", "--upgrade").status == 0
+        assert machine.versions("cpu") == {"alpha": "2.0"}
+        assert sorted(machine.files()) == ["demo/cpu/requirements.txt", "demo/envspec.lock"]
+
+
+def test_full_filesystem_of_the_cache(machine: Machine, packages: Index) -> None:
+    machine.spec(cpu("alpha"))
+    with small_filesystem(machine.cache, "64k"):
+        fill(machine.cache)
+        ran = machine.envspec("lock", "specs/demo.toml")
+        assert ran.status == 3 and "No space left on device" in ran.error
+        assert "ENVSPEC_CACHE_DIR" in ran.hint
+    assert machine.envspec("lock", "specs/demo.toml").status == 0
+
+
+def test_read_only_filesystem(machine: Machine, packages: Index) -> None:
+    with small_filesystem(machine.locks, "256k"):
+        machine.spec(cpu("alpha<2"))
+        machine.locked()
+        before = machine.files()
+        subprocess.run(["mount", "-o", "remount,ro", str(machine.locks)], check=True)
+        machine.spec(cpu("alpha"))
+        ran = machine.envspec("lock", "specs/demo.toml", "--upgrade")
+        assert ran.status == 3 and "Read-only file system" in ran.error
+        assert ran.hint == "hint: the filesystem is read-only: give --locks-dir a place that isn't"
+        assert machine.files() == before
+        machine.spec(cpu("alpha<2"))
+        fresh = machine.envspec("lock", "specs/demo.toml")
+        assert fresh.status == 0 and "is fresh" in fresh.out, "nothing has to be written, so nothing may fail"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_without_rights(machine: Machine, packages: Index) -> None:
+    machine.spec(cpu("alpha"))
+    machine.locked()
+    before = machine.files()
+    folder = machine.locks / "demo"
+    folder.chmod(0o555)
+    try:
+        ran = machine.envspec("lock", "specs/demo.toml", "--upgrade")
+        assert ran.status in (0, 3) and machine.files() == before
+    finally:
+        folder.chmod(0o755)
+
+
+def test_locks_is_a_file(machine: Machine, packages: Index) -> None:
+    machine.spec(cpu("alpha"))
+    machine.locks.write_text("in the way")
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 3 and ran.error.startswith("error: ")
+    assert machine.locks.read_text() == "in the way"
+
+
+def test_a_cache_that_is_a_file(machine: Machine, packages: Index) -> None:
+    machine.spec(cpu("alpha"))
+    machine.cache.parent.mkdir(parents=True)
+    machine.cache.write_text("in the way")
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 3 and "ENVSPEC_CACHE_DIR" in ran.hint
+
+
+def edited(text: bytes) -> bytes:
+    return text.replace(b'version = "1.0"', b'version = "1.0.1"')
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (edited, "edited by hand or cut short"),
+        (lambda text: text[: len(text) // 2], "edited by hand or cut short"),
+        (lambda text: text[:-1], "edited by hand or cut short"),
+        (lambda text: b"", "the lock is empty"),
+        (lambda text: text + b"\n# a remark\n", "edited by hand or cut short"),
+        (lambda text: text.replace(b"lock-version = 1", b"lock-version = 99"), "schema 99"),
+        (lambda text: b"<<<<<<< ours\n" + text + b"=======\n" + text + b">>>>>>> theirs\n", "merge conflict"),
+        (lambda text: text.replace(b"\n", b"\r\n"), "Windows line ends"),
+        (lambda text: b"\xff\xfe" + text, "not UTF-8"),
+    ],
+    ids=["edited", "cut", "cut by a byte", "empty", "appended", "newer", "conflict", "crlf", "utf-16"],
+)
+@pytest.mark.parametrize("options", [(), ("--upgrade",)], ids=["lock", "upgrade"])
+def test_a_damaged_lock_is_refused(
+    machine: Machine, packages: Index, damage: Callable[[bytes], bytes], said: str, options: tuple[str, ...]
+) -> None:
+    machine.spec(cpu("alpha<2"))
+    machine.locked()
+    path = machine.lock_path()
+    path.write_bytes(damage(path.read_bytes()))
+    before = machine.files()
+    packages.asked.clear()
+    ran = machine.envspec("lock", "specs/demo.toml", *options)
+    assert ran.status == 2, ran.out + ran.err
+    assert ran.error.startswith("error: locks/demo/envspec.lock") and said in ran.error and ran.hint
+    assert machine.files() == before and packages.asked == []
+    path.unlink()
+    assert machine.envspec("lock", "specs/demo.toml").status == 0
+
+
+def test_edited_rendered_files_are_made_again(machine: Machine, packages: Index) -> None:
+    machine.spec(cpu("alpha"))
+    machine.locked()
+    before = machine.files()
+    rendered = machine.locks / "demo" / "cpu" / "requirements.txt"
+    rendered.write_text(rendered.read_text().replace("2.0", "9.9"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 0 and "rendered the files beside" in ran.err
+    assert machine.files() == before
+
+
+def test_damaged_caches_are_made_again(machine: Machine, packages: Index) -> None:
+    machine.spec(cpu("alpha"))
+    before = machine.locked()
+    for path in machine.cache.rglob("*.json"):
+        path.write_bytes(path.read_bytes()[:10])
+    for path in machine.cache.glob("uv-default-index*"):
+        path.write_bytes(b"")
+    assert machine.locked("--upgrade") == before

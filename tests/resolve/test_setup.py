@@ -1,0 +1,52 @@
+"""A resolver put together for this machine: uv's own default index, scratch folders."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from envspec.errors import StorageError, Unsatisfiable
+from envspec.resolve.setup import scratch_folder, uvs_default_index
+from envspec.resolve.uv import Uv, find_uv
+
+
+def test_uv_tells_where_pypi_is_and_is_asked_once(tmp_path: Path) -> None:
+    env = {"HOME": str(tmp_path), "PATH": "/nonexistent"}
+    told = uvs_default_index(find_uv(env), tmp_path)
+    assert told is not None and urlsplit(told).scheme == "https" and told.endswith("/simple")
+    (memo,) = tmp_path.glob("uv-default-index-*")
+    memo.write_text("https://remembered.example/simple")
+    assert uvs_default_index(find_uv(env), tmp_path) == "https://remembered.example/simple"
+
+
+def test_a_uv_that_is_gone(tmp_path: Path) -> None:
+    assert uvs_default_index(Uv("/nonexistent/uv", {}), tmp_path) is None
+
+
+def test_scratch_goes_with_its_block(tmp_path: Path) -> None:
+    with scratch_folder(tmp_path) as folder:
+        (folder / "below").mkdir()
+        assert folder.name.startswith(f"{os.getpid()}-")
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def test_scratch_goes_whatever_happens(tmp_path: Path) -> None:
+    with pytest.raises(Unsatisfiable), scratch_folder(tmp_path):
+        raise Unsatisfiable("no")
+    with pytest.raises(StorageError, match="can't be written: No space left") as error, scratch_folder(tmp_path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert "ENVSPEC_CACHE_DIR" in str(error.value.hint)
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def test_only_the_dead_are_swept(tmp_path: Path) -> None:
+    names = [f"{os.getpid()}-mine", "999999999-dead", "notes"]
+    for name in names:
+        (tmp_path / "scratch" / name).mkdir(parents=True)
+    with scratch_folder(tmp_path):
+        pass
+    assert sorted(path.name for path in (tmp_path / "scratch").iterdir()) == sorted([names[0], "notes"])

@@ -1,0 +1,165 @@
+"""From spec to lock with a resolver that is told what to answer: what is asked of it, kept, refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from envspec.errors import AnswerNo, EnvspecError, InputError, InternalError
+from envspec.lock.model import Artifact, GitSource, Lock, Pin
+from envspec.resolve.request import Preferences, Request
+from envspec.spec.model import Spec
+from envspec.spec.parse import load_spec
+from envspec.workflow import Upgrade, architectures_of, relock
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+def pin(name: str, version: str, *dependencies: str, index: str = "pypi") -> Pin:
+    file = f"{name.replace('-', '_')}-{version}-py3-none-any.whl"
+    return Pin("pip", name, version, index, Artifact(file, "a" * 64, 1), dependencies)
+
+
+class Told:
+    """Answers every target with the same pins, or with its own; remembers what it was asked."""
+
+    def __init__(self, *pins: Pin, **by_target: tuple[Pin, ...]) -> None:
+        self.pins = pins
+        self.by_target = by_target
+        self.requests: Mapping[str, Request] = {}
+        self.keep: Mapping[str, Preferences] = {}
+
+    def resolve(
+        self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]
+    ) -> Mapping[str, tuple[Pin, ...]]:
+        self.requests, self.keep = requests, keep
+        return {name: self.by_target.get(name, self.pins) for name in requests}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def spec(folder: Path, *requirements: str, extra: str = "", targets: str = "a b", lines: str = "") -> Spec:
+    path = folder / "demo.toml"
+    tables = "\n".join(f"[targets.{name}]\nplatform = 'linux-64'\n{lines}" for name in targets.split())
+    listed = ", ".join(repr(requirement) for requirement in requirements)
+    path.write_text(f"[env]\npython = '3.12'\n[pip]\ndependencies = [{listed}]\n{extra}\n{tables}\n")
+    return load_spec(str(path))
+
+
+def test_every_target_is_asked_for_and_locked(folder: Path) -> None:
+    told = Told(pin("numpy", "2.0", "beta"), pin("beta", "1.0"))
+    made = relock(spec(folder, "Numpy>=1", targets="b a"), None, told)
+    assert {name: request.requirements for name, request in told.requests.items()} == {
+        "a": ("numpy>=1",),
+        "b": ("numpy>=1",),
+    }
+    assert told.keep == {}
+    assert [target.name for target in made] == ["a", "b"]
+    assert [[p.name for p in target.pins] for target in made] == [["beta", "numpy"]] * 2
+
+
+def locked(folder: Path, *versions: tuple[str, str], targets: str = "a b") -> Lock:
+    names = [name for name, _ in versions]
+    return relock(spec(folder, *names, targets=targets), None, Told(*(pin(*version) for version in versions)))
+
+
+def test_old_versions_are_offered(folder: Path) -> None:
+    old = locked(folder, ("numpy", "1.0"), ("beta", "1.0"))
+    told = Told(pin("numpy", "1.0"), pin("beta", "2.0"))
+    relock(spec(folder, "numpy", "beta"), old, told, upgrade=Upgrade(packages=frozenset({"Beta"})))
+    assert {name: dict(kept.versions) for name, kept in told.keep.items()} == {
+        "a": {"numpy": "1.0"},
+        "b": {"numpy": "1.0"},
+    }
+    relock(spec(folder, "numpy", "beta"), old, told, upgrade=Upgrade(everything=True))
+    assert told.keep == {}
+
+
+def test_commits_are_offered_for_the_same_requirement_alone(folder: Path) -> None:
+    extra = "allow-source = ['clip']"
+    clip = Pin("pip", "clip", "1.0", "git", None, git=GitSource("https://host/clip", COMMIT))
+    asked = "clip @ git+https://host/clip@main"
+    old = relock(spec(folder, asked, extra=extra, targets="a"), None, Told(clip))
+    told = Told(clip)
+    relock(spec(folder, asked, extra=extra, targets="a"), old, told)
+    assert told.keep["a"] == Preferences({}, {asked: COMMIT})
+    relock(spec(folder, asked, extra=extra, targets="a"), old, told, upgrade=Upgrade(packages=frozenset({"clip"})))
+    assert told.keep["a"] == Preferences()
+
+
+def test_only_some_targets(folder: Path) -> None:
+    old = locked(folder, ("numpy", "1.0"))
+    told = Told(pin("numpy", "2.0"))
+    made = relock(spec(folder, "numpy"), old, told, upgrade=Upgrade(everything=True), only=["b"])
+    assert list(told.requests) == ["b"]
+    assert [target.pins[0].version for target in made] == ["1.0", "2.0"]
+
+
+def test_only_an_unknown_target(folder: Path) -> None:
+    with pytest.raises(InputError, match="has no target c") as error:
+        relock(spec(folder, "numpy"), None, Told(), only=["c"])
+    assert error.value.hint == "its targets: a, b"
+
+
+def test_what_all_targets_share_cannot_change_for_one(folder: Path) -> None:
+    old = locked(folder, ("numpy", "1.0"))
+    changed = spec(folder, "numpy", extra="allow-source = ['numpy']")
+    with pytest.raises(InputError, match="must be locked together"):
+        relock(changed, old, Told(pin("numpy", "1.0")), only=["a"])
+    assert relock(changed, old, Told(pin("numpy", "1.0")), only=["a", "b"]).inputs.allow_source == ("numpy",)
+
+
+def test_a_target_that_left_the_spec_leaves_the_lock(folder: Path) -> None:
+    old = locked(folder, ("numpy", "1.0"))
+    made = relock(spec(folder, "numpy", targets="a"), old, Told(pin("numpy", "1.0")))
+    assert [target.name for target in made] == ["a"]
+
+
+def test_a_resolution_that_contradicts_itself_is_refused(folder: Path) -> None:
+    with pytest.raises(InternalError, match=r"a: the resolution contradicts itself: .*beta>=2") as error:
+        relock(spec(folder, "numpy", targets="a"), None, Told(pin("numpy", "1.0", "beta>=2"), pin("beta", "1.0")))
+    assert "nothing was written" in str(error.value.hint)
+
+
+CUDA = "cuda = '12.8'\ngpus = ['H100', 'A100']"
+
+
+def test_a_cuda_target_says_what_it_needs(folder: Path) -> None:
+    torch = pin("torch", "2.9.1", "nvidia-cuda-runtime-cu12==12.8.90")
+    runtime = pin("nvidia-cuda-runtime-cu12", "12.8.90")
+    (target,) = relock(spec(folder, "torch==2.9.1", targets="t", lines=CUDA), None, Told(torch, runtime))
+    assert target.architectures == ("sm_80", "sm_90")
+    assert target.driver_floor is not None and target.driver_floor.startswith("525.")
+
+
+@pytest.mark.parametrize(
+    ("pins", "said"),
+    [
+        ((pin("torch", "2.9.1"),), "CPU build"),
+        ((pin("torch", "2.9.1+cu126", index="pytorch/cu126"),), "12.6"),
+    ],
+)
+def test_wrong_builds_are_refused(folder: Path, pins: tuple[Pin, ...], said: str) -> None:
+    with pytest.raises(AnswerNo, match=said) as error:
+        relock(spec(folder, "torch==2.9.1", targets="t", lines=CUDA), None, Told(*pins))
+    assert error.value.exit_code == 1
+
+
+def test_an_unknown_gpu_is_told_at_its_place(folder: Path) -> None:
+    wanted = spec(folder, "numpy", targets="t", lines="cuda = '12.8'\ngpus = ['H1000']")
+    with pytest.raises(EnvspecError, match=r'demo\.toml:9:8: .*GPU "H1000"') as error:
+        relock(wanted, None, Told())
+    assert "H100" in str(error.value.hint)
+
+
+def test_architectures_in_order(folder: Path) -> None:
+    (target,) = spec(
+        folder, "numpy", targets="t", lines="cuda = '12.8'\ngpus = ['B200', 'sm_75', 'A100', 'ampere']"
+    ).targets
+    assert architectures_of(target)[:2] == ("sm_75", "sm_80")
+    assert architectures_of(target)[-1] == "sm_100"
