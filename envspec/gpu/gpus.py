@@ -149,8 +149,11 @@ def _tokens(name: str) -> list[str]:
 
 
 def _product(name: str) -> tuple[Gpu, ...]:
+    same = _by_name().get(name.strip().lower())
+    if same:
+        return (same,)
     joined = "".join(_tokens(name))
-    exact = tuple(gpu for gpu in known() if any("".join(tokens) == joined for tokens in _names(gpu)))
+    exact = tuple(gpu for gpu, names in _named() if any("".join(tokens) == joined for tokens in names))
     return exact or _device(name)
 
 
@@ -162,8 +165,8 @@ def _device(name: str) -> tuple[Gpu, ...]:
     asked = [t for t in asked if t != "laptop"]
     best: list[Gpu] = []
     score = 0
-    for gpu in known():
-        for own in _names(gpu):
+    for gpu, names in _named():
+        for own in names:
             rest = [t for t in asked if t not in own]
             if set(own) <= set(asked) and all(_EXTRAS.fullmatch(t) for t in rest) and len(own) >= score:
                 best = [*best, gpu] if len(own) == score else [gpu]
@@ -173,6 +176,19 @@ def _device(name: str) -> tuple[Gpu, ...]:
     if laptop:  # its chip has the desktop card's architecture, not its memory
         return tuple(replace(gpu, memory_gib=(), bandwidth_gbs=None) for gpu in fitting)
     return fitting
+
+
+@cache
+def _by_name() -> dict[str, Gpu]:
+    """The products that have a name for themselves, by it: no need to take names apart. "a100" is no such name, as it
+    stands for two of them."""
+    return {gpu.name.lower(): gpu for gpu in known()}
+
+
+@cache
+def _named() -> tuple[tuple[Gpu, list[list[str]]], ...]:
+    """Every product with its names."""
+    return tuple((gpu, _names(gpu)) for gpu in known())
 
 
 def _names(gpu: Gpu) -> list[list[str]]:

@@ -77,24 +77,23 @@ def _releases() -> dict[str, TorchRelease]:
 
 
 @cache
-def _builds() -> tuple[TorchBuild, ...]:
-    return tuple(
-        TorchBuild(
-            row["torch"],
-            row["variant"],
-            cuda_of(row["variant"]),
-            row["platform"],
-            _pythons(row["pythons"]),
-            words(row.get("sm")),
-            words(row.get("ptx")),
-            row.get("cudnn"),
-            row.get("nccl"),
-            row.get("triton"),
-            row.get("glibc"),
-            row["trust"],
-            words(row["source"]),
-        )
-        for row in read("torch")["builds"]
+def _build(index: int) -> TorchBuild:
+    """The build of a row. Most commands need few of them, so each is made when it is asked for."""
+    row = read("torch")["builds"][index]
+    return TorchBuild(
+        row["torch"],
+        row["variant"],
+        cuda_of(row["variant"]),
+        row["platform"],
+        _pythons(row["pythons"]),
+        words(row.get("sm")),
+        words(row.get("ptx")),
+        row.get("cudnn"),
+        row.get("nccl"),
+        row.get("triton"),
+        row.get("glibc"),
+        row["trust"],
+        words(row["source"]),
     )
 
 
@@ -123,9 +122,9 @@ def builds(
     if cuda is not None:
         variant = variant_of(cuda)
     return tuple(
-        build
-        for build in _builds()
-        if version in (None, build.version) and variant in (None, build.variant) and platform in (None, build.platform)
+        _build(index)
+        for index, row in enumerate(read("torch")["builds"])
+        if version in (None, row["torch"]) and variant in (None, row["variant"]) and platform in (None, row["platform"])
     )
 
 
@@ -135,6 +134,7 @@ def companions(version: str) -> dict[str, tuple[str, ...]]:
     return {"torchvision": found.torchvision, "torchaudio": found.torchaudio} if found else {}
 
 
+@cache
 def torch_for(companion: str, version: str) -> tuple[str, ...]:
     """The torch releases that a torchvision or torchaudio release was made for, oldest first."""
     version = version.split("+")[0]

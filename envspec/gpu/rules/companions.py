@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 from envspec.gpu import torch_builds
 from envspec.gpu.finding import Finding
@@ -54,17 +55,18 @@ def torches(companion: Wanted) -> list[str]:
     return sorted(found, key=torch_builds.order)
 
 
-def _known(name: str) -> list[str]:
+@cache
+def _known(name: str) -> tuple[str, ...]:
     found = {v for release in torch_builds.releases() for v in torch_builds.companions(release.version)[name]}
-    return sorted(found, key=torch_builds.order)
+    return tuple(sorted(found, key=torch_builds.order))
 
 
 def _any_companion(name: str, versions: Sequence[str]) -> bool:
     return any(torch_builds.companions(version).get(name) for version in versions)
 
 
-def _unknown(companion: Wanted, known: list[str]) -> Iterator[Finding]:
-    bounds = [bound.release for bound in companion.bounds()]
+def _unknown(companion: Wanted, known: Sequence[str]) -> Iterator[Finding]:
+    bounds = companion.bounds()
     if bounds and max(bounds) > torch_builds.order(known[-1]):
         yield Finding(
             "info",

@@ -11,6 +11,7 @@ from envspec.gpu.finding import Finding
 from envspec.gpu.rules import companions, driver, fallback, nearest, toolkit
 from envspec.gpu.rules.build import problems, works
 from envspec.gpu.rules.case import Build, Case, Problem, of_target
+from envspec.gpu.rules.specifier import Specifier
 from envspec.gpu.rules.wanted import Wanted, builds_of, companions_of, torch_of
 from envspec.spec.model import Spec, Target
 
@@ -77,7 +78,7 @@ def _torch(spec: Spec, target: Target) -> tuple[Wanted | None, list[str]]:
         return wanted, list(wanted.versions())
     for companion in companions_of(spec, target):
         made_for = companions.torches(companion)
-        return replace(companion, name="torch", specifier=type(companion.specifier)(), local=None), made_for
+        return replace(companion, name="torch", specifier=Specifier(), local=None), made_for
     return None, []
 
 
@@ -130,7 +131,7 @@ def _against_torch(wanted: Wanted, versions: Sequence[str], case: Case) -> list[
 
 def _unknown_torch(wanted: Wanted) -> Problem:
     known = list(conda_builds.versions()) if wanted.channel == "conda" else [r.version for r in torch_builds.releases()]
-    bounds = [bound.release for bound in wanted.bounds()]
+    bounds = wanted.bounds()
     where = "conda-forge's builds that envspec knows" if wanted.channel == "conda" else "the releases envspec knows"
     if bounds and max(bounds) > torch_builds.order(known[-1]):
         message = f"{wanted.label} is newer than {where} (up to {known[-1]}): its own METADATA decides"

@@ -103,7 +103,7 @@ def _torch_distance(wanted: Wanted, versions: Sequence[str], version: str) -> tu
     points = [known.index(v) for v in versions if v in known]
     if not points:
         releases = [torch_builds.order(v) for v in known]
-        points = [sum(r < bound.release for r in releases) for bound in wanted.bounds()] or [len(known)]
+        points = [sum(r < bound for r in releases) for bound in wanted.bounds()] or [len(known)]
     return min(abs(here - point) for point in points), -here
 
 

@@ -7,16 +7,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Literal
 
-from packaging.specifiers import SpecifierSet
-
 from envspec.errors import Place
-from envspec.gpu import libraries, torch_builds
+from envspec.gpu import torch_builds
 from envspec.gpu.cubin import can_translate, covers
 from envspec.gpu.finding import Finding
 from envspec.gpu.rules import nearest
 from envspec.gpu.rules.build import problems
 from envspec.gpu.rules.case import Build, Case, Problem, conda_builds_of, pip_builds
 from envspec.gpu.rules.judge import case_of, located
+from envspec.gpu.rules.specifier import parse
 from envspec.gpu.rules.wanted import COMPANIONS, Wanted, torch_of
 from envspec.spec.model import Spec, Target
 
@@ -91,7 +90,7 @@ def _pytorch(case: Case, pins: Mapping[str, str], builds: Mapping[str, str]) -> 
 
 def _of_build(case: Case, channel: Literal["pip", "conda"], version: str, builds: list[Build]) -> Iterator[Problem]:
     name = "torch" if channel == "pip" else "pytorch"
-    wanted = Wanted(name, SpecifierSet(f"=={version}"), Place(""), channel)
+    wanted = Wanted(name, parse(f"=={version}"), Place(""), channel)
     machine = case if case.cuda else replace(case, gpus=())
     for build in builds:
         for problem in problems(build, machine):
@@ -158,6 +157,8 @@ def _cuda_majors(case: Case, pins: Mapping[str, str]) -> Iterator[Problem]:
 
 def _libraries(case: Case, pins: Mapping[str, str]) -> Iterator[Problem]:
     """cuDNN and NCCL have architecture lists of their own, and drop GPUs at other times than torch."""
+    from envspec.gpu import libraries
+
     for name, version in sorted(pins.items()):
         if not re.fullmatch(r"nvidia-(cudnn|nccl)-cu\d\d", name):
             continue

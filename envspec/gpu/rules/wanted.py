@@ -7,14 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from packaging.requirements import Requirement
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.utils import canonicalize_name
-from packaging.version import Version
-
 from envspec.errors import Place
 from envspec.gpu import conda_builds, torch_builds
 from envspec.gpu.rules.case import Build, conda_builds_of, pip_builds
+from envspec.gpu.rules.specifier import Specifier, parse
+from envspec.requirement import canonical_name, plain_requirement
 from envspec.spec.model import Located, Spec, Target
 
 COMPANIONS = ("torchvision", "torchaudio")
@@ -29,7 +26,7 @@ class Wanted:
     """
 
     name: str
-    specifier: SpecifierSet
+    specifier: Specifier
     place: Place
     channel: Literal["pip", "conda"]
     local: str | None = None
@@ -38,23 +35,23 @@ class Wanted:
     @property
     def label(self) -> str:
         """For a message: "torch 2.9" of `torch==2.9.*`, "torch>=2.6,<2.8", or "torch"."""
-        parts = list(self.specifier)
-        if len(parts) == 1 and parts[0].operator in ("==", "==="):
-            return f"{self.name} {parts[0].version.removesuffix('.*')}"
-        return f"{self.name}{','.join(sorted(map(str, parts), reverse=True))}"
+        clauses = self.specifier.clauses
+        if len(clauses) == 1 and clauses[0][0] in ("==", "==="):
+            return f"{self.name} {clauses[0][1].removesuffix('.*')}"
+        return f"{self.name}{self.specifier}"
 
     def admits(self, version: str) -> bool:
         """Whether a release satisfies it; the local part counts as any."""
-        return self.specifier.contains(f"{version}+{self.local}" if self.local else version, prereleases=True)
+        return self.specifier.admits(f"{version}+{self.local}" if self.local else version)
 
     def versions(self) -> tuple[str, ...]:
         """The known releases that satisfy it, oldest first."""
         known = conda_builds.versions() if self.channel == "conda" else [r.version for r in torch_builds.releases()]
         return tuple(version for version in known if self.admits(version))
 
-    def bounds(self) -> tuple[Version, ...]:
-        """The versions its specifier names."""
-        return tuple(Version(s.version.removesuffix(".*")) for s in self.specifier)
+    def bounds(self) -> tuple[tuple[int, ...], ...]:
+        """The releases its specifier names, as numbers."""
+        return self.specifier.bounds()
 
 
 def torch_of(spec: Spec, target: Target) -> Wanted | None:
@@ -80,21 +77,31 @@ def builds_of(wanted: Wanted, versions: Iterable[str], cuda: str | None, platfor
 def _pip(spec: Spec, target: Target) -> list[Wanted]:
     found: dict[str, Wanted] = {}
     for item in spec.pip_dependencies(target):
-        requirement = Requirement(item.text)
-        name = canonicalize_name(requirement.name)
-        if name not in ("torch", *COMPANIONS) or requirement.url or name in spec.pip.sources:
+        name = canonical_name(re.split(r"[^A-Za-z0-9._-]", item.text, maxsplit=1)[0])
+        if name not in ("torch", *COMPANIONS) or name in spec.pip.sources:
             continue
-        if requirement.marker and not requirement.marker.evaluate(_environment(target.platform, spec.python)):
+        specifier = _specifier(item.text, target.platform, spec.python)
+        if specifier is None:
             continue
-        specifier = requirement.specifier
         if name in found:  # the spec's and the target's own both hold
             specifier &= found[name].specifier
-        local = next((Version(s.version).local for s in specifier if "+" in s.version), None)
-        found[name] = Wanted(name, specifier, item.place, "pip", local)
+        found[name] = Wanted(name, specifier, item.place, "pip", specifier.local())
     return list(found.values())
 
 
-def _environment(platform: str, python: str) -> dict[str, str]:
+def _specifier(text: str, platform: str, python: str) -> Specifier | None:
+    """What a requirement asks of the version; None when it names a URL, or its marker leaves the target out."""
+    plain = plain_requirement(text)
+    if plain is not None:
+        return Specifier(plain.clauses)
+    from packaging.requirements import Requirement
+
+    requirement = Requirement(text)
+    left_out = requirement.marker and not requirement.marker.evaluate(marker_environment(platform, python))
+    return None if requirement.url or left_out else parse(str(requirement.specifier))
+
+
+def marker_environment(platform: str, python: str) -> dict[str, str]:
     """The marker values that a target decides (PEP 508)."""
     system, sys_platform, os_name = {
         "linux": ("Linux", "linux", "posix"),
@@ -121,15 +128,15 @@ def _conda(located: Iterable[Located]) -> list[Wanted]:
         if name in _CONDA_TORCH:
             found.append(Wanted(name, version, item.place, "conda", build=build))
     # pytorch itself says the version; pytorch-gpu beside it only asks for a CUDA build
-    return sorted(found, key=lambda w: (len(w.specifier) == 0, w.name))
+    return sorted(found, key=lambda w: (not w.specifier.clauses, w.name))
 
 
-def _match_spec(text: str) -> tuple[str, SpecifierSet, str | None]:
+def _match_spec(text: str) -> tuple[str, Specifier, str | None]:
     """Name, version and build of a match spec. A version that PEP 440 can't say (`|`) counts as any."""
     text = re.sub(r"\[.*\]", "", text.split("::")[-1]).strip()
     match = re.match(r"([\w.-]+)\s*(.*)", text)
     if not match:
-        return text, SpecifierSet(), None
+        return text, Specifier(), None
     name, rest = match[1].lower(), match[2].strip()
     parts = rest.split()
     if len(parts) == 1 and (joined := re.fullmatch(r"=?([^=<>!~]+)=([^=<>!~]+)", parts[0])):
@@ -142,6 +149,6 @@ def _match_spec(text: str) -> tuple[str, SpecifierSet, str | None]:
     elif re.fullmatch(r"[\d.]+(\.\*)?", version):
         version = "==" + version
     try:
-        return name, SpecifierSet("" if version == "*" else version), build
-    except InvalidSpecifier:
-        return name, SpecifierSet(), build
+        return name, parse("" if version == "*" else version), build
+    except ValueError:
+        return name, Specifier(), build

@@ -1,0 +1,109 @@
+"""The rows of `envspec builds`: builds of torch from either world, with what the other tables add to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from envspec.gpu import conda_builds, toolkits, torch_builds
+from envspec.gpu.gpus import Gpu
+from envspec.gpu.rules.build import works
+from envspec.gpu.rules.case import Build, Case
+
+
+@dataclass(frozen=True)
+class Row:
+    """A build and where it is for. `driver` is the floor of its CUDA; `pypi` says that PyPI's own wheel is this one,
+    `ptx_only` that one of the GPUs asked about runs it only after its driver has compiled the PTX."""
+
+    build: Build
+    platform: str
+    driver: str | None
+    sources: tuple[str, ...]
+    nccl: str | None = None
+    triton: str | None = None
+    pypi: bool = False
+    ptx_only: bool = False
+    torchvision: tuple[str, ...] = ()
+    torchaudio: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> Iterator[str]:
+        if self.pypi:
+            yield "PyPI's own"
+        if self.build.trust == "planned":
+            yield "announced, not seen"
+        elif self.build.trust == "low":
+            yield "not verified"
+        if self.ptx_only:
+            yield "by PTX only"
+
+
+def pip_rows(cuda: str | None) -> Iterator[Row]:
+    """The wheels, oldest release first. `cuda` is a version, "cpu", or None for all."""
+    variant = None if cuda is None else torch_builds.variant_of(None if cuda == "cpu" else cuda)
+    for b in torch_builds.builds(variant=variant):
+        companions = torch_builds.companions(b.version)
+        yield Row(
+            Build(b.version, b.variant, b.cuda, b.sm, b.ptx, b.pythons, b.glibc, b.cudnn, b.trust, "pip"),
+            b.platform,
+            _driver(b.cuda, b.platform),
+            b.sources,
+            nccl=b.nccl,
+            triton=b.triton,
+            pypi=torch_builds.pypi_variant(b.version, b.platform) == b.variant,
+            torchvision=companions["torchvision"],
+            torchaudio=companions["torchaudio"],
+        )
+
+
+def conda_rows(cuda: str | None) -> Iterator[Row]:
+    """conda-forge's builds, oldest release first. With `cuda`, those that run with this `cuda-version`."""
+    for b in conda_builds.builds(cuda=None if cuda == "cpu" else cuda):
+        if cuda == "cpu" and b.cuda is not None:
+            continue
+        glibc = b.glibc if b.platform.startswith("linux") else None
+        build = Build(b.version, b.variant, b.cuda, b.sm, b.ptx, (), glibc, None, "high", "conda", b.arm_variant)
+        yield Row(build, b.platform, _driver(b.cuda, b.platform), b.sources)
+
+
+def running(rows: Iterable[Row], gpus: Sequence[Gpu]) -> Iterator[Row]:
+    """The rows whose build runs on all these GPUs, by machine code or PTX; cuDNN's architectures count too."""
+    for row in rows:
+        build = row.build
+        if build.cuda is None:
+            continue
+        python = build.pythons[-1] if build.pythons else ""
+        if works(build, Case(row.platform, python, build.cuda, tuple(gpus), None, build.glibc or "")):
+            yield replace(row, ptx_only=not all(build.runs_on(gpu.capability) for gpu in gpus))
+
+
+def nearest_build(
+    from_conda: bool, cuda: str | None, gpus: Iterable[str], version: str | None, platform: str, python: str | None
+) -> str | None:
+    """The nearest change of the question that has an answer, as the rules say it."""
+    from envspec.errors import Place
+    from envspec.gpu.rules.judge import judge
+    from envspec.spec.model import CondaTable, Located, PipTable, Spec, Target
+
+    asked = "pytorch" if from_conda else "torch"
+    depth = (version or "").count(".")
+    suffix = "" if version is None else f"=={version}" if depth == 2 else f"=={version}.*"
+    located = (Located(asked + suffix, Place("")),)
+    spec = Spec(
+        path="",
+        name="",
+        python=python or "3.12",
+        targets=(),
+        pip=PipTable() if from_conda else PipTable(located),
+        conda=CondaTable(("conda-forge",), located) if from_conda else CondaTable(),
+    )
+    findings = judge(spec, Target("", platform, cuda=cuda, gpus=tuple(gpus)))
+    found = next((finding for finding in findings if finding.severity == "error"), None)
+    if found is None:
+        return None
+    return f"{found.message}. {found.remedy}" if found.remedy else found.message
+
+
+def _driver(cuda: str | None, platform: str) -> str | None:
+    return toolkits.driver_floor(cuda, platform) if cuda else None

@@ -1,0 +1,195 @@
+"""`envspec builds`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from envspec.cli import options
+from envspec.cli.gpu_names import known_gpus
+from envspec.cli.table import aligned
+from envspec.errors import AnswerNo, InputError
+
+if TYPE_CHECKING:
+    from envspec.cli.build_rows import Row
+
+EPILOG = """\b
+Examples:
+  envspec builds torch --torch 2.9                    every wheel of torch 2.9
+  envspec builds torch --cuda 12.6 --gpu V100         those for CUDA 12.6 that run on a V100
+  envspec builds pytorch --platform linux-aarch64     conda-forge's builds
+
+\b
+Exit codes: 0 done, 1 no build is like that, 2 the input is wrong.
+"""
+
+PLATFORMS = ("linux-64", "linux-aarch64", "osx-arm64", "win-64")
+
+
+@click.command(epilog=EPILOG)
+@click.argument("package", metavar="torch|pytorch")
+@click.option("--cuda", metavar="VERSION", help='For this CUDA only: "12.6"; "cpu" for the CPU builds.')
+@click.option("--gpu", "gpus", multiple=True, metavar="GPU", help='That run on it: "V100", "hopper". Repeatable.')
+@click.option("--torch", "version", metavar="VERSION", help='Of this release only: "2.9.1", or "2.9" for all of them.')
+@click.option("--platform", type=click.Choice(PLATFORMS), help="For this platform only.")
+@click.option("--python", metavar="VERSION", help='With a wheel for this Python: "3.12".')
+@click.option("--conda", is_flag=True, help="conda-forge's builds: the same as naming pytorch.")
+@options.as_json
+def command(
+    package: str,
+    cuda: str | None,
+    gpus: tuple[str, ...],
+    version: str | None,
+    platform: str | None,
+    python: str | None,
+    conda: bool,
+    as_json: bool,
+) -> int:
+    """List the builds of torch: CUDA, platform, Pythons, architectures, and what they need.
+
+    `torch` is the wheels of PyPI and of the PyTorch index, `pytorch` conda-forge's packages, which are compiled for
+    other architectures. The facts ship with envspec; no network is asked.
+    """
+    from envspec.cli.build_rows import conda_rows, pip_rows, running
+
+    if package not in ("torch", "pytorch"):
+        raise InputError(
+            f'envspec has no table of builds for "{options.printable(package)}"',
+            hint="it has torch (wheels) and pytorch (conda-forge); `envspec inspect` reads any wheel",
+        )
+    _refuse_malformed(cuda, version, python)
+    meant = known_gpus(gpus)
+    from_conda = conda or package == "pytorch"
+    if version is not None:
+        _refuse_unknown(version, from_conda)
+    rows = conda_rows(cuda) if from_conda else pip_rows(cuda)
+    found = [
+        row
+        for row in (running(rows, meant) if meant else rows)
+        if (version is None or _is_of(row.build.version, version))
+        and platform in (None, row.platform)
+        and (python is None or not row.build.pythons or python in row.build.pythons)
+    ]
+    if not found:
+        asked = {"with CUDA": cuda, "on": ", ".join(gpus), "for": platform, "with Python": python}
+        words = " ".join(f"{word} {value}" for word, value in asked.items() if value)
+        message = " ".join(part for part in ("no build of", package, version, words) if part)
+        raise AnswerNo(message, hint=_nearest(from_conda, cuda, gpus, version, platform, python))
+    if as_json:
+        name = "pytorch" if from_conda else "torch"
+        options.print_json("builds", {"package": name, "builds": [_as_json(row) for row in found]})
+    else:
+        click.echo("\n".join(aligned(_table(found, from_conda))))
+    return 0
+
+
+def _refuse_malformed(cuda: str | None, version: str | None, python: str | None) -> None:
+    for option, value, pattern, example in (
+        ("--cuda", cuda, r"\d{1,2}\.\d{1,2}(\.\d+)?|cpu", "12.6"),
+        ("--torch", version, r"\d{1,2}(\.\d{1,3}){0,2}", "2.9.1"),
+        ("--python", python, r"3\.\d{1,2}", "3.12"),
+    ):
+        if value is not None and not re.fullmatch(pattern, value, re.ASCII):
+            raise InputError(f'{option}: "{options.printable(value)}" is no version', hint=f"for example {example}")
+    if cuda not in (None, "cpu"):
+        from envspec.gpu import toolkits
+        from envspec.gpu.tables import numbers
+
+        known = [toolkit.version for toolkit in toolkits.known()]
+        if toolkits.toolkit(str(cuda)) is None and numbers(str(cuda)) < numbers(known[-1]):
+            newer = next(version for version in known if numbers(version) > numbers(str(cuda)))
+            raise InputError(f"--cuda: there is no CUDA {cuda}", hint=f"the next one that envspec knows is {newer}")
+
+
+def _is_of(version: str, asked: str) -> bool:
+    return f"{version}.".startswith(f"{asked}.")
+
+
+def _refuse_unknown(version: str, from_conda: bool) -> None:
+    from envspec.gpu import conda_builds, torch_builds
+
+    known = list(conda_builds.versions()) if from_conda else [release.version for release in torch_builds.releases()]
+    if any(_is_of(one, version) for one in known):
+        return
+    if torch_builds.order(version) > torch_builds.order(known[-1]):
+        raise InputError(
+            f"torch {version} is newer than envspec's tables (up to {known[-1]})",
+            hint="its wheel can be read itself: envspec inspect WHEEL",
+        )
+    near = options.nearest(version, known)
+    raise InputError(f"envspec's tables have no torch {version}", hint=f"did you mean {near}?" if near else None)
+
+
+def _nearest(
+    from_conda: bool,
+    cuda: str | None,
+    gpus: Sequence[str],
+    version: str | None,
+    platform: str | None,
+    python: str | None,
+) -> str:
+    """The nearest build that there is, by the rules' own reckoning."""
+    from envspec.cli.build_rows import nearest_build
+
+    exact = None if cuda == "cpu" else cuda
+    return nearest_build(from_conda, exact, gpus, version, platform or "linux-64", python) or "leave out an option"
+
+
+def _table(rows: list[Row], from_conda: bool) -> Iterator[tuple[str, ...]]:
+    yield (
+        "PYTORCH" if from_conda else "TORCH",
+        "CUDA",
+        "PLATFORM",
+        "PYTHON",
+        "ARCHITECTURES",
+        "PTX",
+        "DRIVER",
+        "CUDNN",
+        "NCCL",
+        "TRITON",
+        "GLIBC",
+        "NOTE",
+    )
+    for row in rows:
+        build, pythons = row.build, row.build.pythons
+        yield (
+            build.version,
+            build.cuda or "cpu",
+            row.platform,
+            f"{pythons[0]}-{pythons[-1]}" if pythons else "",
+            " ".join(build.sm),
+            " ".join(build.ptx),
+            f">={row.driver}" if row.driver else "",
+            build.cudnn or "",
+            row.nccl or "",
+            row.triton or "",
+            build.glibc or "",
+            ", ".join(row.notes),
+        )
+
+
+def _as_json(row: Row) -> dict[str, Any]:
+    build = row.build
+    return {
+        "version": build.version,
+        "variant": build.variant,
+        "cuda": build.cuda,
+        "platform": row.platform,
+        "pythons": list(build.pythons),
+        "sm": list(build.sm),
+        "ptx": list(build.ptx),
+        "driver_floor": row.driver,
+        "cudnn": build.cudnn,
+        "nccl": row.nccl,
+        "triton": row.triton,
+        "glibc": build.glibc,
+        "pypi": row.pypi,
+        "ptx_only": row.ptx_only,
+        "torchvision": list(row.torchvision),
+        "torchaudio": list(row.torchaudio),
+        "trust": build.trust,
+        "sources": list(row.sources),
+    }

@@ -1,0 +1,234 @@
+"""`envspec doctor`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from envspec.cli import options
+from envspec.cli.table import coloured
+from envspec.errors import AnswerNo, InputError
+
+if TYPE_CHECKING:
+    from envspec.doctor.feasibility import Verdict
+    from envspec.doctor.hardware import Hardware
+    from envspec.doctor.result import Result
+    from envspec.gpu.finding import Finding
+    from envspec.spec.model import Spec
+
+EPILOG = """\b
+Examples:
+  envspec doctor                                   this machine
+  envspec doctor specs/mm-v2.9.toml                the spec on this machine
+  envspec doctor specs/mm-v2.9.toml --gpu H100 --driver 535.104
+
+\b
+Exit codes: 0 nothing stands against it, 1 an error was found, 2 the input is wrong.
+"""
+
+_DRIVER = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4}){0,2}")
+_GLIBC = re.compile(r"2\.(0|[1-9][0-9]?)")
+
+
+@click.command(epilog=EPILOG)
+@click.argument("path", metavar="[SPEC]", required=False, shell_complete=options.complete("spec_paths"))
+@options.target
+@click.option(
+    "--gpu", "gpus", multiple=True, metavar="GPU", help='Judge for it: "H100", "hopper", "sm_90". Repeatable.'
+)
+@click.option("--driver", metavar="VERSION", help="Judge for machines with this NVIDIA driver.")
+@click.option("--glibc", metavar="VERSION", help="Judge for machines with this glibc.")
+@options.as_json
+def command(
+    path: str | None,
+    targets: tuple[str, ...],
+    gpus: tuple[str, ...],
+    driver: str | None,
+    glibc: str | None,
+    as_json: bool,
+) -> int:
+    """Say whether this machine, or a spec, can work, and what to do about what can't.
+
+    Without SPEC, this machine is examined. With SPEC, its targets are judged on this machine's GPUs, driver and glibc;
+    with --gpu, --driver or --glibc on those, and this machine doesn't matter.
+    """
+    if path is None:
+        _refuse_without_spec(targets, gpus, driver, glibc)
+        return _machine(as_json)
+    return _spec(path, targets, _described(gpus, driver, glibc), as_json)
+
+
+def _refuse_without_spec(targets: tuple[str, ...], gpus: tuple[str, ...], *versions: str | None) -> None:
+    if gpus or any(versions):
+        gpu = f" --gpu {gpus[0]}" if gpus else ""
+        raise InputError(
+            "--gpu, --driver and --glibc need a SPEC to be judged",
+            hint=f"`envspec builds torch{gpu}` says which torch runs on a GPU",
+        )
+    if targets:
+        raise InputError("--target needs a SPEC", hint="envspec doctor specs/NAME.toml --target NAME")
+
+
+def _machine(as_json: bool) -> int:
+    from envspec.doctor.examine import examine
+    from envspec.doctor.gather import gather
+
+    machine = gather()
+    results = examine(machine)
+    failed = any(result.state == "error" for result in results)
+    if as_json:
+        _print_json(failed, checks=results, hardware=None, spec=None)
+    else:
+        click.echo("\n".join(_check_lines(results)))
+    return AnswerNo.exit_code if failed else 0
+
+
+def _spec(path: str, targets: tuple[str, ...], described: Hardware | None, as_json: bool) -> int:
+    from envspec.doctor.feasibility import assess, overall
+
+    spec = options.read_spec(path)
+    _refuse_unknown_targets(spec, targets)
+    results: tuple[Result, ...] = ()
+    if described is None:
+        from envspec.doctor.examine import CPU, HARDWARE, examine
+        from envspec.doctor.gather import gather_hardware
+        from envspec.doctor.hardware import hardware_of
+
+        machine = gather_hardware()
+        results = examine(machine, HARDWARE if any(target.cuda for target in spec.targets) else CPU)
+        described = hardware_of(machine)
+    verdicts = assess(spec, described, targets)
+    failed = any(result.state == "error" for result in results) or any(v.status == "infeasible" for v in verdicts)
+    general = overall(spec, described)
+    if as_json:
+        _print_json(failed, checks=results, hardware=described, spec=path, findings=general, verdicts=verdicts)
+    else:
+        heading = f"{path} on {_hardware_line(described)}"
+        click.echo("\n".join([*_check_lines(results), *([""] if results else []), heading]))
+        click.echo("\n".join([*_finding_lines(general), *_verdict_lines(verdicts)]))
+    return AnswerNo.exit_code if failed else 0
+
+
+def _described(gpus: tuple[str, ...], driver: str | None, glibc: str | None) -> Hardware | None:
+    """The hardware that the options describe; None when they describe none. Raises InputError."""
+    if not (gpus or driver or glibc):
+        return None
+    from envspec.cli.gpu_names import known_gpus
+    from envspec.doctor.hardware import Hardware
+
+    if driver is not None and not _DRIVER.fullmatch(driver):
+        raise InputError(
+            f'--driver: "{options.printable(driver)}" is no driver version',
+            hint="for example 570.86.15: nvidia-smi shows it",
+        )
+    if glibc is not None and not _GLIBC.fullmatch(glibc):
+        raise InputError(
+            f'--glibc: "{options.printable(glibc)}" is no glibc version',
+            hint="for example 2.28: ldd --version shows it",
+        )
+    known_gpus(gpus)
+    return Hardware(gpus=tuple(dict.fromkeys(gpus)), driver=driver, glibc=glibc)
+
+
+def _refuse_unknown_targets(spec: Spec, names: tuple[str, ...]) -> None:
+    known = [target.name for target in spec.targets]
+    for name in names:
+        if name not in known:
+            near = options.nearest(name, known)
+            hint = f"did you mean {near}?" if near else f"its targets: {', '.join(known)}"
+            raise InputError(f"{spec.path} has no target {options.printable(name)}", hint=hint)
+
+
+def _check_lines(results: tuple[Result, ...]) -> Iterator[str]:
+    width = max((len(result.check) for result in results), default=0)
+    for result in results:
+        yield f"{result.check.ljust(width)}  {coloured(result.state, 7)}  {options.printable(result.summary)}"
+        yield from _finding_lines(result.findings)
+
+
+def _verdict_lines(verdicts: tuple[Verdict, ...]) -> Iterator[str]:
+    width = max((len(verdict.target) for verdict in verdicts), default=0)
+    for verdict in verdicts:
+        told = verdict.reason or (f"torch {', '.join(verdict.torch)}" if verdict.torch else "")
+        yield f"{verdict.target.ljust(width)}  {coloured(verdict.status, 10)}  {told}".rstrip()
+        yield from _finding_lines(verdict.findings)
+
+
+def _finding_lines(findings: tuple[Finding, ...]) -> Iterator[str]:
+    for finding in findings:
+        place = f"{finding.place}: " if finding.place else ""
+        yield f"  {coloured(finding.severity)}: {options.printable(place + finding.message)}  [{finding.code}]"
+        if finding.remedy:
+            yield f"    remedy: {options.printable(finding.remedy)}"
+
+
+def _hardware_line(hardware: Hardware) -> str:
+    parts = [
+        ", ".join(hardware.gpus) if hardware.gpus else "the targets' own GPUs",
+        f"driver {hardware.driver}" if hardware.driver else "",
+        f"glibc {hardware.glibc}" if hardware.glibc else "",
+        hardware.platform or "",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _print_json(
+    failed: bool,
+    *,
+    checks: tuple[Result, ...],
+    hardware: Hardware | None,
+    spec: str | None,
+    findings: tuple[Finding, ...] = (),
+    verdicts: tuple[Verdict, ...] = (),
+) -> None:
+    options.print_json(
+        "doctor",
+        {
+            "ok": not failed,
+            "checks": [
+                {
+                    "check": result.check,
+                    "state": result.state,
+                    "status": result.status,
+                    "summary": result.summary,
+                    "findings": [_finding(finding) for finding in result.findings],
+                }
+                for result in checks
+            ],
+            "spec": spec,
+            "hardware": hardware
+            and {
+                "gpus": list(hardware.gpus),
+                "driver": hardware.driver,
+                "glibc": hardware.glibc,
+                "platform": hardware.platform,
+            },
+            "findings": [_finding(finding) for finding in findings],
+            "targets": [
+                {
+                    "target": verdict.target,
+                    "status": verdict.status,
+                    "reason": verdict.reason,
+                    "torch": list(verdict.torch),
+                    "findings": [_finding(finding) for finding in verdict.findings],
+                }
+                for verdict in verdicts
+            ],
+        },
+    )
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    place = finding.place
+    return {
+        "severity": finding.severity,
+        "code": finding.code,
+        "message": finding.message,
+        "remedy": finding.remedy,
+        "file": place.file if place else None,
+        "line": place.line or None if place else None,
+        "column": place.column or None if place else None,
+    }

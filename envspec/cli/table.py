@@ -1,0 +1,40 @@
+"""Tables for people: aligned plain text, coloured only where a person looks."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import click
+
+COLOURS: Mapping[str, str] = {
+    "error": "red",
+    "infeasible": "red",
+    "warning": "yellow",
+    "ok": "green",
+    "feasible": "green",
+    "none": "bright_black",
+    "unknown": "yellow",
+    "elsewhere": "bright_black",
+    "info": "blue",
+}
+
+
+def aligned(rows: Iterable[Sequence[str]], indent: str = "") -> Iterator[str]:
+    """The rows as lines, each column as wide as its widest cell; empty columns are left out, nothing trails."""
+    cells = [list(row) for row in rows]
+    if not cells:
+        return
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    shown = [index for index, width in enumerate(widths) if width]
+    for row in cells:
+        yield (indent + "  ".join(row[index].ljust(widths[index]) for index in shown)).rstrip()
+
+
+def coloured(word: str, width: int = 0) -> str:
+    """A word of `COLOURS` padded to a width, in its colour where stdout is a terminal that wants colour."""
+    padded = word.ljust(width)
+    if word not in COLOURS or not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+        return padded
+    return click.style(padded, fg=COLOURS[word])

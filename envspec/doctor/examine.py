@@ -1,0 +1,36 @@
+"""All checks of a machine, in the order in which people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from envspec.doctor import nvidia, python, runtimes, system
+from envspec.doctor.machine import Machine
+from envspec.doctor.result import Result
+
+Check = Callable[[Machine], Result]
+
+HARDWARE: tuple[Check, ...] = (nvidia.driver, nvidia.nvml, nvidia.devices, system.glibc)
+"""What decides whether a spec can run here."""
+
+CPU: tuple[Check, ...] = (system.glibc,)
+"""The same, for a spec without CUDA."""
+
+CHECKS: tuple[Check, ...] = (
+    *HARDWARE,
+    nvidia.libraries,
+    system.shared_memory,
+    system.space,
+    system.user_namespaces,
+    runtimes.containers,
+    runtimes.slurm,
+    python.interpreter,
+    python.leaks,
+    python.compiler,
+    python.conda,
+)
+
+
+def examine(machine: Machine, checks: tuple[Check, ...] = CHECKS) -> tuple[Result, ...]:
+    """Run checks on a machine. Pure: everything they know of it stands in `machine`."""
+    return tuple(check(machine) for check in checks)

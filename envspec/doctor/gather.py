@@ -1,0 +1,274 @@
+"""Looking at the real machine. Every reading may fail, takes a bounded time, and changes nothing."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from envspec.doctor.commands import Answer, ask, find
+from envspec.doctor.machine import (
+    Conda,
+    ForeignLibrary,
+    Machine,
+    Nvidia,
+    Pythons,
+    Quota,
+    Slurm,
+    Space,
+    Tool,
+    UserNamespaces,
+    UserSite,
+)
+from envspec.doctor.nvml import read_nvidia
+
+_CUDA_LIBRARY = re.compile(
+    r"lib(cudart|cublas(Lt)?|cudnn\w*|nccl|cusparse\w*|cufft|curand|cusolver|nvrtc|nvJitLink|cupti)\.so[.\d]*"
+)
+_STUB = re.compile(r"lib(cuda|nvidia-ml)\.so[.\d]*")
+_WATCHED = re.compile(
+    r"(torch\w*|triton|numpy|nvidia[_-].+|transformers|accelerate|deepspeed|flash[_-]attn|xformers|jax\w*|tensorflow\w*"
+    r"|scipy|pandas|pillow|typing_extensions|setuptools|bitsandbytes)-",
+    re.IGNORECASE,
+)
+"""Distributions that break an environment when another version gets in."""
+
+_USERNS_SETTINGS = {
+    "kernel.unprivileged_userns_clone": "/proc/sys/kernel/unprivileged_userns_clone",
+    "user.max_user_namespaces": "/proc/sys/user/max_user_namespaces",
+    "kernel.apparmor_restrict_unprivileged_userns": "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+}
+
+
+def gather(env: Mapping[str, str] | None = None) -> Machine:
+    """This machine, whole: about a second, and at most some ten where a daemon hangs."""
+    env = os.environ if env is None else env
+    machine = gather_hardware(env)
+    return Machine(
+        platform=machine.platform,
+        glibc=machine.glibc,
+        pythons=machine.pythons,
+        nvidia=machine.nvidia,
+        libraries=tuple(_libraries(env)),
+        shm=_shared_memory(),
+        spaces=tuple(_spaces(env)),
+        quotas=tuple(_quotas(env)),
+        containers=tuple(_containers(env)),
+        slurm=_slurm(env),
+        namespaces=_namespaces(env),
+        compiler=_compiler(env),
+        conda=_conda(env),
+    )
+
+
+def gather_hardware(env: Mapping[str, str] | None = None) -> Machine:
+    """Only what a spec is judged by: platform, glibc, Python and NVIDIA's side. Starts no program."""
+    env = os.environ if env is None else env
+    return Machine(platform=_platform(), glibc=_glibc(), pythons=_pythons(env), nvidia=_nvidia(env))
+
+
+def _platform() -> str:
+    system = {"Linux": "linux", "Darwin": "osx", "Windows": "win"}.get(platform.system(), platform.system().lower())
+    machine = platform.machine().lower()
+    if machine in ("x86_64", "amd64"):
+        return f"{system}-64"
+    return f"{system}-{'arm64' if system != 'linux' and machine in ('arm64', 'aarch64') else machine}"
+
+
+def _glibc() -> str | None:
+    try:
+        name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
+    except (AttributeError, ValueError, OSError):
+        return None
+    return version if name == "glibc" else None
+
+
+def _nvidia(env: Mapping[str, str]) -> Nvidia:
+    return read_nvidia(Path("/"), env.get("CUDA_VISIBLE_DEVICES"))
+
+
+def _pythons(env: Mapping[str, str]) -> Pythons:
+    include = sysconfig.get_path("include")
+    return Pythons(
+        version=platform.python_version(),
+        executable=sys.executable,
+        found=tuple(f"3.{minor}" for minor in range(8, 20) if find(f"python3.{minor}", env)),
+        user_sites=tuple(_user_sites(_home(env))),
+        no_user_site=bool(env.get("PYTHONNOUSERSITE")),
+        path=env.get("PYTHONPATH") or None,
+        headers=bool(include) and (Path(include) / "Python.h").is_file(),
+    )
+
+
+def _home(env: Mapping[str, str]) -> Path:
+    return Path(env.get("HOME") or "~").expanduser()
+
+
+def _user_sites(home: Path) -> Iterator[UserSite]:
+    for folder in sorted((home / ".local" / "lib").glob("python3.*/site-packages")):
+        names = [entry.name for entry in _entries(folder) if entry.name.endswith((".dist-info", ".egg-info"))]
+        found = (name.rsplit(".", 1)[0] for name in sorted(names) if _WATCHED.match(name))
+        packages = tuple(" ".join(name.split("-")[:2]).replace("_", "-") for name in found)
+        if packages:
+            yield UserSite(folder.parent.name.removeprefix("python"), str(folder), packages)
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _libraries(env: Mapping[str, str]) -> Iterator[ForeignLibrary]:
+    for entry in filter(None, env.get("LD_LIBRARY_PATH", "").split(":")):
+        for path in _distinct(_entries(Path(entry))):
+            if _CUDA_LIBRARY.fullmatch(path.name) or (_STUB.fullmatch(path.name) and path.parent.name == "stubs"):
+                yield ForeignLibrary(str(path), "LD_LIBRARY_PATH")
+    for text in re.split(r"[\s:]+", env.get("LD_PRELOAD", "")):
+        if _CUDA_LIBRARY.fullmatch(Path(text).name):
+            yield ForeignLibrary(text, "LD_PRELOAD")
+    for path in _distinct(_ldconfig(env)):
+        if _CUDA_LIBRARY.fullmatch(path.name):
+            yield ForeignLibrary(str(path), "ldconfig")
+
+
+def _distinct(paths: Iterable[Path]) -> list[Path]:
+    """The paths without those that lead to the same file as one before."""
+    found: dict[str, Path] = {}
+    for path in paths:
+        found.setdefault(os.path.realpath(path), path)
+    return list(found.values())
+
+
+def _ldconfig(env: Mapping[str, str]) -> list[Path]:
+    """What the loader's cache holds (`ldconfig -p`). A user's PATH often lacks sbin."""
+    answer = ask("ldconfig", "-p", env={**env, "PATH": f"{env.get('PATH', os.defpath)}:/usr/sbin:/sbin"})
+    lines = answer.out.splitlines() if answer and not answer.problem else []
+    return sorted({Path(line.rpartition("=> ")[2].strip()) for line in lines if "=> " in line})
+
+
+def _shared_memory() -> int | None:
+    try:
+        state = os.statvfs("/dev/shm")
+    except OSError:
+        return None
+    return state.f_frsize * state.f_blocks
+
+
+def _spaces(env: Mapping[str, str]) -> Iterator[Space]:
+    folders = {
+        "here": os.curdir,
+        "home": str(_home(env)),
+        "scratch": next((env[name] for name in ("SCRATCH", "WORK", "TMPDIR") if env.get(name)), "/tmp"),
+    }
+    for role, folder in folders.items():
+        with suppress(OSError):
+            state = os.statvfs(folder)
+            yield Space(
+                role=role,
+                path=str(Path(folder).absolute()),
+                free=state.f_frsize * state.f_bavail,
+                total=state.f_frsize * state.f_blocks,
+                inodes_free=state.f_favail if state.f_files else None,
+                read_only=not os.access(folder, os.W_OK),
+            )
+
+
+def _quotas(env: Mapping[str, str]) -> Iterator[Quota]:
+    answer = ask("quota", "-w", "-p", env=env)
+    for line in answer.out.splitlines() if answer else ():
+        cells = line.replace("*", "").split()
+        if len(cells) == 9 and all(cell.isdigit() for cell in cells[1:]):
+            _, used, _, hard, _, files, _, most, _ = cells
+            yield Quota(cells[0], int(used), int(hard) or None, int(files), int(most) or None)
+
+
+def _containers(env: Mapping[str, str]) -> Iterator[Tool]:
+    for name in ("docker", "podman", "apptainer", "singularity", "nvidia-ctk"):
+        path = find(name, env)
+        if path is None:
+            continue
+        told = ask(name, "--version", env=env)
+        problem = told.problem if told else None
+        if name == "docker" and not problem:
+            problem = _problem(ask(name, "version", "--format", "{{.Server.Version}}", env=env))
+        elif name == "podman" and not problem:
+            problem = _problem(ask(name, "info", "--format", "{{.Version.Version}}", env=env))
+        yield Tool(name, path, _version(told.out) if told else None, problem)
+
+
+def _slurm(env: Mapping[str, str]) -> Slurm | None:
+    told = ask("sinfo", "--version", env=env)
+    if told is None:
+        return None
+    partitions = ask("sinfo", "--noheader", "--format=%P %G", env=env)
+    rows = [line.split(None, 1) for line in partitions.out.splitlines()] if partitions else []
+    found = {row[0].rstrip("*"): row[1].strip().replace("(null)", "") for row in rows if len(row) == 2}
+    return Slurm(_version(told.out), found, _problem(partitions))
+
+
+def _namespaces(env: Mapping[str, str]) -> UserNamespaces:
+    answer = ask("unshare", "--user", "--map-root-user", "true", env=env)
+    settings = {}
+    for name, path in _USERNS_SETTINGS.items():
+        with suppress(OSError):
+            settings[name] = Path(path).read_text().strip()
+    return UserNamespaces(None if answer is None else answer.problem is None, _problem(answer), settings)
+
+
+def _compiler(env: Mapping[str, str]) -> Tool | None:
+    """The compiler that Triton takes: $CC, else gcc, else clang; cc as the last resort."""
+    for name in filter(None, (env.get("CC"), "gcc", "clang", "cc")):
+        path = find(name, env)
+        answer = ask(name, "--version", env=env) if path else None
+        if path and answer and not answer.problem:
+            return Tool(name, path, next(iter(answer.out.splitlines()), None))
+    return None
+
+
+def _conda(env: Mapping[str, str]) -> Conda:
+    prefix = env.get("CONDA_PREFIX") or None
+    files = [Path("/etc/conda/.condarc"), _home(env) / ".condarc", _home(env) / ".config" / "conda" / ".condarc"]
+    files += [Path(prefix) / ".condarc"] if prefix else []
+    channels: dict[str, tuple[str, ...]] = {}
+    priority: dict[str, str] = {}
+    for file in files:
+        with suppress(OSError, UnicodeDecodeError):
+            settings = condarc(file.read_text(encoding="utf-8").splitlines())
+            if settings.get("channels"):
+                channels[str(file)] = settings["channels"]
+            if settings.get("channel_priority"):
+                priority[str(file)] = settings["channel_priority"][0].lower()
+    return Conda(prefix, env.get("VIRTUAL_ENV") or None, channels, priority)
+
+
+def condarc(lines: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The top-level keys of a .condarc with their plain values or lists: the little YAML that conda itself writes."""
+    found: dict[str, tuple[str, ...]] = {}
+    key = ""
+    for raw in lines:
+        line = raw.split(" #")[0].rstrip()
+        item = re.match(r"\s*-\s*(.+)", line)
+        pair = re.match(r"([\w-]+):\s*(.*)", line)
+        if item and key:
+            found[key] = (*found.get(key, ()), item[1].strip("'\" "))
+        elif pair:
+            key = pair[1]
+            values = pair[2].strip("[]").split(",") if pair[2] else []
+            found[key] = tuple(value.strip("'\" ") for value in values if value.strip())
+    return found
+
+
+def _problem(answer: Answer | None) -> str | None:
+    return answer.problem if answer else None
+
+
+def _version(text: str) -> str | None:
+    found = re.search(r"\d+(\.\d+)+[\w.-]*", text)
+    return found[0].rstrip(".,") if found else None

@@ -1,0 +1,161 @@
+"""A machine as the checks see it: what was found on it, and why something couldn't be found.
+
+`envspec.doctor.gather` looks at the real one; the tests write their own. Nothing here judges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Device:
+    """A GPU that the driver knows. `capability` ("9.0") and `memory` (bytes) are None where only NVML would tell."""
+
+    name: str
+    capability: str | None = None
+    memory: int | None = None
+    mig: bool = False
+
+
+@dataclass(frozen=True)
+class Nvidia:
+    """NVIDIA's hardware and software.
+
+    pci          display devices of NVIDIA on the PCI bus, as addresses
+    driver       the version of the loaded kernel module, None when there is none
+    nvml         what NVML said: "answered", "no-module" (nvidia-ml-py isn't installed), "no-library" (the driver's
+                 libnvidia-ml isn't found), or NVML's own error
+    devices      the GPUs, by NVML or, where it gave none, as the kernel module names them
+    closed       device files that exist and that this user may not open
+    visible      CUDA_VISIBLE_DEVICES, None when it isn't set
+    """
+
+    pci: tuple[str, ...] = ()
+    driver: str | None = None
+    nvml: str = "no-library"
+    devices: tuple[Device, ...] = ()
+    closed: tuple[str, ...] = ()
+    visible: str | None = None
+
+
+@dataclass(frozen=True)
+class ForeignLibrary:
+    """A CUDA library outside of any environment. `via` is LD_LIBRARY_PATH, LD_PRELOAD or ldconfig."""
+
+    path: str
+    via: str
+
+
+@dataclass(frozen=True)
+class Space:
+    """Room on a file system. Bytes and inodes; `inodes` is None where it doesn't count them."""
+
+    role: str
+    path: str
+    free: int
+    total: int
+    inodes_free: int | None = None
+    read_only: bool = False
+
+
+@dataclass(frozen=True)
+class Quota:
+    """A user's quota on a file system. KiB and files; a limit is None where there is none."""
+
+    filesystem: str
+    used: int
+    limit: int | None
+    files: int
+    file_limit: int | None
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A program. `version` is None when it gave none; `problem` says why it can't be used, None when it can."""
+
+    name: str
+    path: str
+    version: str | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class Slurm:
+    """`partitions` maps each to its generic resources ("gpu:h100:8"), "" where it has none."""
+
+    version: str | None
+    partitions: Mapping[str, str] = field(default_factory=dict)
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class UserNamespaces:
+    """`works` is what `unshare` found, None when it isn't there to ask. `settings` are the kernel's, by name."""
+
+    works: bool | None
+    problem: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class UserSite:
+    """Packages in a `~/.local` that every Python of that version imports."""
+
+    python: str
+    path: str
+    packages: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Pythons:
+    """version     of the Python that runs envspec
+    found          versions with an interpreter on PATH ("3.12")
+    user_sites     packages in ~/.local
+    no_user_site   PYTHONNOUSERSITE is set
+    path           PYTHONPATH, None when it isn't set
+    headers        whether Python.h is there for `version`
+    """
+
+    version: str
+    executable: str
+    found: tuple[str, ...] = ()
+    user_sites: tuple[UserSite, ...] = ()
+    no_user_site: bool = False
+    path: str | None = None
+    headers: bool = False
+
+
+@dataclass(frozen=True)
+class Conda:
+    """prefix     the active environment (CONDA_PREFIX), None when there is none
+    virtualenv    the active virtual environment (VIRTUAL_ENV)
+    channels      `channels` of each configuration file that has them, by file
+    priority      `channel_priority` of each configuration file that has it, by file
+    """
+
+    prefix: str | None = None
+    virtualenv: str | None = None
+    channels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    priority: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One machine. `platform` is conda's name of it (linux-64); `glibc` None where the C library is another one;
+    `shm` the size of /dev/shm in bytes, None where there is none."""
+
+    platform: str
+    glibc: str | None
+    pythons: Pythons
+    nvidia: Nvidia = Nvidia()
+    libraries: tuple[ForeignLibrary, ...] = ()
+    shm: int | None = None
+    spaces: tuple[Space, ...] = ()
+    quotas: tuple[Quota, ...] = ()
+    containers: tuple[Tool, ...] = ()
+    slurm: Slurm | None = None
+    namespaces: UserNamespaces = UserNamespaces(None)
+    compiler: Tool | None = None
+    conda: Conda = Conda()

@@ -1,0 +1,101 @@
+"""Checks of Python's side: the interpreter, what leaks into every environment, conda's settings, a C compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envspec.doctor.machine import Conda, Machine
+from envspec.doctor.result import Result
+from envspec.gpu.finding import Finding
+
+
+def interpreter(machine: Machine) -> Result:
+    """The Python that runs envspec, and those on PATH."""
+    pythons = machine.pythons
+    others = [version for version in pythons.found if version != _minor(pythons.version)]
+    more = f"; on PATH too: {', '.join(others)}" if others else ""
+    return Result("Python", "ok", f"{pythons.version} ({pythons.executable}){more}")
+
+
+def leaks(machine: Machine) -> Result:
+    """Packages that every environment imports, though none installed them: ~/.local and PYTHONPATH (site, PEP 370)."""
+    pythons = machine.pythons
+    findings = []
+    for site in pythons.user_sites:
+        if pythons.no_user_site:
+            break
+        shown = ", ".join(site.packages[:5]) + (f" and {len(site.packages) - 5} more" if len(site.packages) > 5 else "")
+        message = f"{site.path} holds {shown}: every Python {site.python} without its own copy imports them"
+        remedy = f"export PYTHONNOUSERSITE=1 (envspec's images do), or remove {site.path}"
+        findings.append(Finding("warning", "user-site", message, remedy=remedy))
+    if pythons.path:
+        message = f"PYTHONPATH is set ({pythons.path}): its modules come before those of every environment"
+        findings.append(Finding("warning", "pythonpath", message, remedy="unset PYTHONPATH"))
+    told = "PYTHONNOUSERSITE is set" if pythons.no_user_site else "nothing leaks into environments"
+    return Result("leaks", "ok", f"{len(findings)} found" if findings else told, tuple(findings))
+
+
+def compiler(machine: Machine) -> Result:
+    """The C compiler that torch.compile (Triton) needs when it first runs a kernel, and Python's header files."""
+    if machine.compiler is None:
+        finding = Finding(
+            "warning",
+            "no-compiler",
+            "there is no C compiler (cc, gcc, clang): torch.compile fails where it needs Triton",
+            remedy='install gcc (apt install gcc), or add "gcc" to [conda] dependencies',
+        )
+        return Result("C compiler", "none", "not found", (finding,))
+    tool = machine.compiler
+    return Result("C compiler", "ok", f"{tool.version or tool.name} ({tool.path})", tuple(_headers(machine)))
+
+
+def _headers(machine: Machine) -> Iterator[Finding]:
+    if machine.pythons.headers:
+        return
+    minor = _minor(machine.pythons.version)
+    yield Finding(
+        "info",
+        "no-python-headers",
+        f"Python {minor} has no Python.h here: Triton can't build its launcher with this interpreter",
+        remedy=f"install python{minor}-dev; uv's and conda's Pythons bring their own",
+    )
+
+
+def conda(machine: Machine) -> Result:
+    """conda's settings that change what an environment gets, and two environments active at once."""
+    settings = machine.conda
+    findings = tuple(_conda(settings))
+    if settings.prefix is None and not settings.channels and not settings.priority:
+        return Result("conda", "none", "no active environment and no configuration")
+    told = f"active: {settings.prefix}" if settings.prefix else "no environment is active"
+    return Result("conda", "ok", told, findings)
+
+
+def _conda(settings: Conda) -> Iterator[Finding]:
+    if settings.prefix and settings.virtualenv:
+        yield Finding(
+            "warning",
+            "two-environments",
+            f"a conda environment ({settings.prefix}) and a virtual one ({settings.virtualenv}) are active at once",
+            remedy="conda deactivate, or deactivate: the second on PATH gives programs, the first libraries",
+        )
+    for file, channels in settings.channels.items():
+        if "conda-forge" in channels and "defaults" in channels:
+            yield Finding(
+                "warning",
+                "mixed-channels",
+                f"{file} mixes conda-forge with defaults: their builds don't fit together",
+                remedy="conda config --remove channels defaults, and add nodefaults",
+            )
+    for file, priority in settings.priority.items():
+        if priority in ("disabled", "false"):
+            yield Finding(
+                "warning",
+                "channel-priority",
+                f"{file} has channel_priority {priority}: a newer build of any channel replaces the wanted one",
+                remedy="conda config --set channel_priority strict",
+            )
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])

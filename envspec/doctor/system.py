@@ -1,0 +1,133 @@
+"""Checks of the operating system: C library, shared memory, user namespaces, room on file systems."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envspec.doctor.machine import Machine, Quota, Space
+from envspec.doctor.result import Result
+from envspec.gpu import torch_builds
+from envspec.gpu.finding import Finding
+from envspec.gpu.tables import numbers
+
+SHARED_MEMORY = 1 << 30
+"""Bytes of /dev/shm below which DataLoader workers run out of it: docker's default is 64 MiB."""
+
+ROOM = 20 << 30
+"""Bytes: an environment with torch takes 5 to 10 GB, its download and an image as much again."""
+
+FILES = 200_000
+"""Inodes: an environment with torch and jupyter has 50,000 to 100,000 files, and a package cache as many."""
+
+
+def glibc(machine: Machine) -> Result:
+    """The C library against what torch's newest wheels need."""
+    if not machine.platform.startswith("linux"):
+        return Result("glibc", "none", f"{machine.platform} has none")
+    if machine.glibc is None:
+        finding = Finding(
+            "error",
+            "no-glibc",
+            "the C library isn't glibc (musl?): torch has no wheel for it",
+            remedy="use a container on glibc (debian, ubuntu, rocky)",
+        )
+        return Result("glibc", "ok", "not found", (finding,))
+    release = torch_builds.newest()
+    floors = {b.glibc for b in torch_builds.builds(release.version, platform=machine.platform) if b.glibc}
+    floor = max(floors, key=numbers, default=None)
+    if floor is None or numbers(machine.glibc) >= numbers(floor):
+        return Result("glibc", "ok", machine.glibc)
+    older = [b for b in torch_builds.builds(platform=machine.platform) if b.glibc and _fits(b.glibc, machine.glibc)]
+    last = f"; torch {older[-1].version} is the last that fits" if older else ""
+    message = f"glibc {machine.glibc} is older than {floor}, which torch {release.version} needs{last}"
+    remedy = f'say glibc = "{machine.glibc}" in the target, or use a container with a newer glibc'
+    return Result("glibc", "ok", machine.glibc, (Finding("warning", "glibc-old", message, remedy=remedy),))
+
+
+def _fits(floor: str, glibc: str) -> bool:
+    return numbers(floor) <= numbers(glibc)
+
+
+def shared_memory(machine: Machine) -> Result:
+    """/dev/shm, through which DataLoader workers and NCCL pass their data."""
+    if machine.shm is None:
+        if not machine.platform.startswith("linux"):
+            return Result("/dev/shm", "none", f"{machine.platform} has none")
+        finding = Finding(
+            "warning", "shm-missing", "there is no /dev/shm", remedy="mount it: DataLoader workers need it"
+        )
+        return Result("/dev/shm", "ok", "not there", (finding,))
+    if machine.shm >= SHARED_MEMORY:
+        return Result("/dev/shm", "ok", size(machine.shm))
+    message = f"/dev/shm has {size(machine.shm)}: DataLoader workers and NCCL end with a bus error when it is full"
+    remedy = "start the container with --shm-size 8g or --ipc=host; elsewhere: mount -o remount,size=8g /dev/shm"
+    return Result("/dev/shm", "ok", size(machine.shm), (Finding("warning", "shm-small", message, remedy=remedy),))
+
+
+def user_namespaces(machine: Machine) -> Result:
+    """User namespaces: what rootless podman, and apptainer without setuid, are built on."""
+    namespaces = machine.namespaces
+    if namespaces.works:
+        return Result("user namespaces", "ok", "work")
+    if not machine.platform.startswith("linux"):
+        return Result("user namespaces", "none", f"{machine.platform} has none")
+    off = [f"{name} = {value}" for name, value in namespaces.settings.items() if _forbids(name, value)]
+    if namespaces.works is None and not off:
+        return Result("user namespaces", "unknown", "not tested: there is no `unshare`")
+    why = ", ".join(off) or namespaces.problem or "unshare fails"
+    finding = Finding(
+        "warning",
+        "no-user-namespaces",
+        f"user namespaces can't be made ({why}): rootless podman and unprivileged apptainer don't work",
+        remedy="ask the administrator for them, or build images elsewhere; inside a container this is as it should be",
+    )
+    return Result("user namespaces", "ok", "don't work", (finding,))
+
+
+def _forbids(name: str, value: str) -> bool:
+    return value != "0" if name.endswith("apparmor_restrict_unprivileged_userns") else value == "0"
+
+
+def space(machine: Machine) -> Result:
+    """Room for environments and caches: bytes, inodes and quota."""
+    findings = (*(f for s in machine.spaces for f in _space(s)), *(f for q in machine.quotas for f in _quota(q)))
+    if not machine.spaces:
+        return Result("space", "unknown", "no folder to look at", findings)
+    told = "; ".join(f"{s.role} {size(s.free)} free{_inodes(s)}" for s in machine.spaces)
+    return Result("space", "ok", told, findings)
+
+
+def _inodes(space: Space) -> str:
+    return "" if space.inodes_free is None else f", {space.inodes_free:,} inodes"
+
+
+def _space(space: Space) -> Iterator[Finding]:
+    where = f"{space.role} ({space.path})"
+    if space.read_only:
+        remedy = "point ENVSPEC_CACHE_DIR, UV_CACHE_DIR and PIP_CACHE_DIR to a place that can be written"
+        yield Finding("warning", "read-only", f"{where} can't be written", remedy=remedy)
+    if space.free < ROOM:
+        message = (
+            f"{where} has {size(space.free)} free; an environment with torch takes 5 to 10 GB, and as much in caches"
+        )
+        yield Finding("warning", "space-low", message, remedy="free some, or put caches and environments elsewhere")
+    if space.inodes_free is not None and space.inodes_free < FILES:
+        message = f"{where} has room for {space.inodes_free:,} files; an environment has 50,000 to 100,000"
+        yield Finding("warning", "inodes-low", message, remedy="pack the environment into one file: an apptainer image")
+
+
+def _quota(quota: Quota) -> Iterator[Finding]:
+    if quota.limit is not None and (left := max(0, quota.limit - quota.used) << 10) < ROOM:
+        message = f"the quota on {quota.filesystem} leaves {size(left)} of {size(quota.limit << 10)}"
+        yield Finding("warning", "quota-low", message, remedy="free some, or work on a file system for scratch data")
+    if quota.file_limit is not None and (files := max(0, quota.file_limit - quota.files)) < FILES:
+        message = f"the quota on {quota.filesystem} leaves {files:,} of {quota.file_limit:,} files"
+        yield Finding("warning", "quota-low", message, remedy="pack the environment into one file: an apptainer image")
+
+
+def size(number: int) -> str:
+    """Bytes for people."""
+    for unit, scale in (("TiB", 40), ("GiB", 30), ("MiB", 20)):
+        if number >= 1 << scale:
+            return f"{number / (1 << scale):.{0 if number >= 10 << scale else 1}f} {unit}"
+    return f"{number >> 10} KiB"

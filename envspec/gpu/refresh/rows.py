@@ -1,0 +1,56 @@
+"""The text of a fact table, row by row: comments and the lines that aren't touched stay as they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Row = Mapping[str, Any]
+
+
+def rows_of(text: str, table: str) -> list[Row]:
+    """The rows of one of a file's tables (`releases = [`), in their order."""
+    import tomli
+
+    rows: list[Row] = tomli.loads(text)[table]
+    return rows
+
+
+def with_rows(text: str, table: str, rows: Sequence[Row]) -> str:
+    """The text with these rows in the table. A row that was there keeps its very line."""
+    lines = text.splitlines()
+    start = lines.index(f"{table} = [") + 1
+    end = lines.index("]", start)
+    known = {written(row): line for row, line in zip(rows_of(text, table), lines[start:end], strict=True)}
+    changed = [known.get(written(row), written(row)) for row in rows]
+    return "\n".join([*lines[:start], *changed, *lines[end:]]) + "\n"
+
+
+def with_source(text: str, name: str, meaning: str) -> str:
+    """The text with a line for a source, after the other sources, if a row names it and the line isn't there."""
+    lines = text.splitlines()
+    used = any(
+        re.search(rf'source = "([^"]* )?{re.escape(name)}[ "]', line) for line in lines if line.startswith("  {")
+    )
+    if not used or any(line.startswith(f"sources.{name} ") for line in lines):
+        return text
+    last = max(index for index, line in enumerate(lines) if line.startswith("sources."))
+    return "\n".join([*lines[: last + 1], f"sources.{name} = {_value(meaning)}", *lines[last + 1 :]]) + "\n"
+
+
+def written(row: Row) -> str:
+    """A row as the tables write it: one line, its keys in their order."""
+    return f"  {_value(row)},"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = {_value(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    if not isinstance(value, str):
+        return str(value)
+    if not value.isprintable() or '"' in value or "\\" in value:
+        raise ValueError(f"{value!r} has no place in a fact table")
+    return f'"{value}"'
