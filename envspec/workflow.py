@@ -7,14 +7,19 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from envspec.errors import Infeasible, InfeasibleTargets, InputError, InternalError, SpecError, WrongBuild
-from envspec.gpu import gpus, toolkits, torch_builds
+from envspec.gpu import conda_builds, gpus, toolkits, torch_builds
 from envspec.gpu.corrections import Correction, corrections, corrections_broken_by, corrections_for
 from envspec.gpu.finding import Finding
 from envspec.gpu.rules import feasible, judge, judge_pins
+from envspec.gpu.rules.wanted import torch_of
+from envspec.lock.graph import Graph, parsed
 from envspec.lock.inputs import canonical_name, requirement_name, spec_inputs, target_inputs
 from envspec.lock.model import Lock, LockedTarget, Pin, TargetInputs
 from envspec.lock.verify import violations
+from envspec.redact import redact
+from envspec.resolve.conda_request import CondaRequest, conda_request_for
 from envspec.resolve.cuda_check import wrong_builds
+from envspec.resolve.provided import provided_by
 from envspec.resolve.request import Preferences, Request, request_for
 from envspec.spec.model import Spec, Target
 
@@ -24,6 +29,14 @@ class Resolver(Protocol):
 
     def resolve(
         self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]
+    ) -> Mapping[str, tuple[Pin, ...]]: ...
+
+
+class CondaHalf(Protocol):
+    """The same for the conda half. `keep` holds a package's version and build."""
+
+    def resolve(
+        self, requests: Mapping[str, CondaRequest], keep: Mapping[str, Preferences]
     ) -> Mapping[str, tuple[Pin, ...]]: ...
 
 
@@ -44,6 +57,7 @@ def relock(
     old: Lock | None,
     resolver: Resolver,
     *,
+    conda: CondaHalf | None = None,
     upgrade: Upgrade | None = None,
     only: Collection[str] = (),
     notice: Notice = lambda finding: None,
@@ -51,7 +65,8 @@ def relock(
     """A new lock of `spec`.
 
     Takes the old lock, whose pins stay where they still satisfy the spec, and the targets to lock anew (all by default;
-    the others keep what `old` has for them).
+    the others keep what `old` has for them). `conda` is needed for a spec with conda dependencies; it solves first, and
+    what it installs counts for pip.
 
     The GPU rules judge every target before anything is resolved, and the exact pins afterwards.
 
@@ -62,8 +77,11 @@ def relock(
     upgrade = upgrade or Upgrade()
     targets = _chosen(spec, old, only)
     _refuse_unknown_corrections(spec)
+    for target in targets:
+        _refuse_addresses(spec, target)
     _judged(((target, judge(spec, target)) for target in targets), notice)
     keep = {} if upgrade.everything else _kept(old, upgrade.packages)
+    keep_conda = {} if upgrade.everything else _kept_conda(old, upgrade.packages)
     shared = spec_inputs(spec)
     inputs = {target.name: target_inputs(spec, target) for target in targets}
     applied: dict[str, tuple[Correction, ...]] = {
@@ -71,12 +89,29 @@ def relock(
         for target in targets
     }
     narrowed = {target.name: _feasible_torch(spec, target) for target in targets}
+    installed = _solve_conda(
+        conda,
+        {
+            target.name: conda_request_for(
+                shared, inputs[target.name], architectures_of(target), narrowed[target.name].conda
+            )
+            for target in targets
+            if inputs[target.name].conda_requirements
+        },
+        keep_conda,
+    )
+    provided = {name: provided_by(installed.get(name, ())) for name in inputs}
     while True:
-        bounds = {name: {*narrowed[name], *(c.constraint for c in applied[name])} for name in inputs}
-        requests = {name: request_for(shared, inputs[name], tuple(sorted(bounds[name]))) for name in inputs}
-        pins = resolver.resolve(requests, keep)
+        bounds = {name: {*narrowed[name].pip, *(c.constraint for c in applied[name])} for name in inputs}
+        requests = {
+            name: request_for(shared, inputs[name], tuple(sorted(bounds[name])), provided[name])
+            for name in inputs
+            if inputs[name].requirements
+        }
+        added = resolver.resolve(requests, keep) if requests else {}
+        pins = {name: (*installed.get(name, ()), *added.get(name, ())) for name in inputs}
         broken = {
-            name: corrections_broken_by(_versions(pins[name]), spec.pip.without_corrections) for name in applied
+            name: corrections_broken_by(_versions(pins[name], "pip"), spec.pip.without_corrections) for name in applied
         }
         more = {name: tuple(c for c in broken[name] if c not in applied[name]) for name in applied}
         if not any(more.values()):
@@ -84,14 +119,13 @@ def relock(
         # what uv chose has published metadata that is wrong: once more, with what that should have said
         applied = {name: (*applied[name], *more[name]) for name in applied}
     _tell_corrections(applied, notice)
-    _judged(((target, judge_pins(spec, target, _versions(pins[target.name]))) for target in targets), notice)
+    _judged(((target, _judge_pins(spec, target, pins[target.name])) for target in targets), notice)
     locked = [_locked(target, inputs[target.name], pins[target.name]) for target in targets]
+    _tell_extras(locked, notice)
     done = {target.name for target in targets}
     names = {target.name for target in spec.targets}
     locked += [target for target in old or () if target.name in names - done]
-    return Lock(
-        name=spec.name, inputs=shared, targets=tuple(sorted(locked, key=lambda target: target.name))
-    )
+    return Lock(name=spec.name, inputs=shared, targets=tuple(sorted(locked, key=lambda target: target.name)))
 
 
 def architectures_of(target: Target) -> tuple[str, ...]:
@@ -134,15 +168,59 @@ def _judged(findings: Iterable[tuple[Target, Sequence[Finding]]], notice: Notice
         raise InfeasibleTargets(refused)
 
 
-def _feasible_torch(spec: Spec, target: Target) -> tuple[str, ...]:
-    """A constraint to the torch releases that work on the target, where the spec admits others too."""
+@dataclass(frozen=True)
+class _Narrowed:
+    """A constraint to the torch releases that work on a target, for the half that torch comes from."""
+
+    pip: tuple[str, ...] = ()
+    conda: tuple[str, ...] = ()
+
+
+def _feasible_torch(spec: Spec, target: Target) -> _Narrowed:
+    """Nothing where the spec admits no others than those that work."""
     if not any(finding.code == "torch-narrowed" for finding in judge(spec, target)):
-        return ()
+        return _Narrowed()
     working = sorted(feasible(spec, target), key=torch_builds.order)
     first, last = torch_builds.order(working[0]), torch_builds.order(working[-1])
-    between = [r.version for r in torch_builds.releases() if first < torch_builds.order(r.version) < last]
+    wanted = torch_of(spec, target)
+    by_conda = wanted is not None and wanted.channel == "conda"
+    known = conda_builds.versions() if by_conda else [r.version for r in torch_builds.releases()]
+    between = [version for version in known if first < torch_builds.order(version) < last]
     holes = [f"!={version}" for version in between if version not in working]
-    return ("torch" + ",".join([f">={working[0]}", f"<={working[-1]}", *holes]),)
+    bounds = ",".join([f">={working[0]}", f"<={working[-1]}", *holes])
+    return _Narrowed(conda=(f"pytorch {bounds}",)) if by_conda else _Narrowed(pip=(f"torch{bounds}",))
+
+
+def _solve_conda(
+    conda: CondaHalf | None, requests: Mapping[str, CondaRequest], keep: Mapping[str, Preferences]
+) -> Mapping[str, tuple[Pin, ...]]:
+    """The conda half of the targets that have one."""
+    if not requests:
+        return {}
+    if conda is None:
+        raise InternalError(f"{', '.join(requests)} ask for conda packages, and nobody was told to solve them")
+    return conda.resolve(requests, keep)
+
+
+def _refuse_addresses(spec: Spec, target: Target) -> None:
+    """Refuse what names its own source and can't be locked: a path of this machine, or source that may not be built."""
+    for located in spec.pip_dependencies(target):
+        requirement = parsed(located.text) if "@" in located.text else None
+        if requirement is None or requirement.url is None:
+            continue
+        name = canonical_name(requirement.name)
+        if requirement.url.startswith("file:"):
+            raise SpecError(
+                f"{redact(located.text)} is on this machine alone, which no lock can hold",
+                hint="give a git URL, an address that others reach too, or a released version",
+                place=located.place,
+            )
+        if not requirement.url.partition("#")[0].endswith(".whl") and name not in spec.pip.allow_source:
+            raise SpecError(
+                f"{redact(located.text)} is built from source, which runs its code",
+                hint=f'if you trust it: allow-source = ["{name}"] in [pip]',
+                place=located.place,
+            )
 
 
 def _refuse_unknown_corrections(spec: Spec) -> None:
@@ -171,8 +249,49 @@ def _tell_corrections(applied: Mapping[str, Sequence[Correction]], notice: Notic
         )
 
 
-def _versions(pins: Sequence[Pin]) -> dict[str, str]:
-    return {pin.name: pin.version for pin in pins if pin.kind == "pip"}
+def _tell_extras(locked: Iterable[LockedTarget], notice: Notice) -> None:
+    """conda knows no extras: what one would have added to a package of its own isn't there."""
+    missing: dict[str, list[str]] = {}
+    for target in locked:
+        if not any(pin.provides for pin in target.pins):
+            continue
+        graph = Graph.of(target)
+        for edge in (*graph.roots, *(edge for edges in graph.outgoing.values() for edge in edges)):
+            if edge.kind == "pip" and edge.target.kind == "conda" and parsed(edge.requirement).extras:
+                asker = edge.source.name if edge.source else "the spec"
+                missing.setdefault(f"{asker} asks for {edge.requirement}", []).append(target.name)
+    for text, names in missing.items():
+        notice(
+            Finding(
+                "warning",
+                "conda-extras",
+                f"{', '.join(dict.fromkeys(names))}: {text}, and conda's package brings nothing for an extra",
+                remedy="if you use it, add what the extra needs to the spec",
+            )
+        )
+
+
+def _judge_pins(spec: Spec, target: Target, pins: Sequence[Pin]) -> tuple[Finding, ...]:
+    builds = {pin.name: pin.build for pin in pins if pin.kind == "conda" and pin.build}
+    return judge_pins(spec, target, {**_versions(pins, "conda"), **_versions(pins, "pip")}, builds)
+
+
+def _versions(pins: Sequence[Pin], kind: str) -> dict[str, str]:
+    return {pin.name: pin.version for pin in pins if pin.kind == kind}
+
+
+def _kept_conda(old: Lock | None, moving: frozenset[str]) -> dict[str, Preferences]:
+    free = {canonical_name(name) for name in moving}
+    return {
+        target.name: Preferences(
+            {
+                pin.name: f"{pin.version} {pin.build or ''}".rstrip()
+                for pin in target.pins
+                if pin.kind == "conda" and free.isdisjoint({canonical_name(pin.name), *pin.provides})
+            }
+        )
+        for target in old or ()
+    }
 
 
 def _kept(old: Lock | None, moving: frozenset[str]) -> dict[str, Preferences]:

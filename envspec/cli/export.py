@@ -15,13 +15,15 @@ import click
 from envspec.cli import options
 from envspec.cli.main import say
 from envspec.errors import InputError, Place, StorageError
-from envspec.lock.model import Lock, LockedTarget
+from envspec.lock import conda_environment, conda_explicit, conda_files, conda_lock
+from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.spec.model import Spec
 
 EPILOG = """\b
 Examples:
   envspec export specs/mm-v2.9.toml --target cpu --format requirements > requirements.txt
   envspec export specs/mm-v2.9.toml --format pylock --format requirements -o out/
+  envspec export specs/hpc.toml --target cpu --format conda-env -o out/
 """
 
 Urls = Mapping[tuple[str, str], str]
@@ -30,12 +32,18 @@ Urls = Mapping[tuple[str, str], str]
 
 @dataclass(frozen=True)
 class Format:
-    """A format that a locked target can be written in: the name of its file, and its text, made from the lock and,
-    where it wants them, the URLs of the target's files."""
+    """A format that a locked target can be written in.
 
-    file: str
+    file        the name of its file
+    render      its text, made from the lock and the URLs of the files that it wants one of
+    wants_url   of which packages that are from an index it wants the file's URL
+    needs_conda it's only for targets with conda packages
+    """
+
+    file: Callable[[LockedTarget], str]
     render: Callable[[Lock, LockedTarget, Urls], str]
-    wants_urls: bool = False
+    wants_url: Callable[[Pin], bool] = lambda pin: False
+    needs_conda: bool = False
 
 
 def _requirements(lock: Lock, target: LockedTarget, urls: Urls) -> str:
@@ -50,9 +58,32 @@ def _pylock(lock: Lock, target: LockedTarget, urls: Urls) -> str:
     return pylock_toml(lock, target, urls)
 
 
+def _conda_lock(lock: Lock, target: LockedTarget, urls: Urls) -> str:
+    lacking = conda_lock.without_md5(target)
+    if lacking:
+        raise InputError(
+            f"conda-lock.yml wants an MD5, and the channel gives none for {', '.join(pin.name for pin in lacking)}",
+            hint="--format conda-explicit takes SHA-256, too",
+        )
+    return conda_lock.conda_lock(lock, target, urls)
+
+
 FORMATS = {
-    "requirements": Format("requirements.txt", _requirements),
-    "pylock": Format("pylock.toml", _pylock, wants_urls=True),
+    "requirements": Format(lambda target: "requirements.txt", _requirements),
+    "pylock": Format(lambda target: "pylock.toml", _pylock, lambda pin: pin.kind == "pip"),
+    "conda-lock": Format(lambda target: conda_lock.FILE_NAME, _conda_lock, lambda pin: True, needs_conda=True),
+    "conda-explicit": Format(
+        lambda target: conda_explicit.file_name(target.inputs.platform),
+        conda_explicit.explicit,
+        lambda pin: True,
+        needs_conda=True,
+    ),
+    "conda-env": Format(
+        lambda target: conda_environment.FILE_NAME,
+        conda_environment.conda_environment,
+        conda_environment.wants_url,
+        needs_conda=True,
+    ),
 }
 
 
@@ -79,8 +110,9 @@ FORMATS = {
 def command(path: str, targets: tuple[str, ...], formats: tuple[str, ...], output: str, locks_dir: Path | None) -> None:
     """Write a lock in another tool's format.
 
-    Taken from the lock alone, so nothing is resolved anew. pylock gives every file a URL and asks your own indexes for
-    it; a file whose hash there isn't the lock's is refused.
+    Taken from the lock alone, so nothing is resolved anew. pylock, conda-lock and conda-explicit give every file a URL
+    and ask your own indexes for it; a file whose hash there isn't the lock's is refused. conda-env does so for pip
+    packages that aren't on PyPI.
     """
     spec, lock = options.read_lock(path, locks_dir)
     options.warn_if_stale(spec, lock)
@@ -88,6 +120,7 @@ def command(path: str, targets: tuple[str, ...], formats: tuple[str, ...], outpu
     wanted = {name: FORMATS[name] for name in formats}
     if output == "-":
         _refuse_several(path, chosen, wanted)
+    _refuse_without_conda(chosen, wanted)
     texts = _render(spec, lock, chosen, tuple(wanted.values()))
     if output == "-":
         click.echo(next(iter(texts.values())), nl=False)
@@ -108,15 +141,32 @@ def _refuse_several(path: str, targets: Sequence[LockedTarget], formats: Mapping
         raise InputError(f"{len(formats)} formats don't go into one file", hint="give them a folder with -o DIR")
 
 
+def _refuse_without_conda(targets: Sequence[LockedTarget], formats: Mapping[str, Format]) -> None:
+    without = [target.name for target in targets if all(pin.kind != "conda" for pin in target.pins)]
+    names = [name for name, wanted in formats.items() if wanted.needs_conda]
+    if without and names:
+        raise InputError(
+            f"{', '.join(names)} is for conda packages, and there are none in the target {', '.join(without)}",
+            hint="choose targets with --target, or use --format requirements or --format pylock",
+        )
+
+
 def _render(spec: Spec, lock: Lock, targets: Sequence[LockedTarget], formats: Sequence[Format]) -> dict[str, str]:
     """Texts by path, relative to the output folder: all of them before the first is written."""
-    urls: Urls = {}
-    if any(wanted.wants_urls for wanted in formats):
+    pins = [pin for target in targets for pin in target.pins if any(wanted.wants_url(pin) for wanted in formats)]
+    urls: dict[tuple[str, str], str] = {}
+    if any(pin.kind == "conda" for pin in pins):
+        from envspec.resolve.channel_urls import channel_urls
+
+        conda = [pin for pin in pins if pin.kind == "conda"]
+        channels = channel_urls({conda_files.channel_of(pin)[0] for pin in conda}, spec, os.environ)
+        urls.update(conda_files.urls_in_channels(conda, channels))
+    if any(pin.kind == "pip" for pin in pins):
         from envspec.resolve.artifact_urls import artifact_urls
 
         with _progress() as on_page:
-            urls = artifact_urls((pin for target in targets for pin in target.pins), spec, os.environ, on_page)
-    return {f"{t.name}/{wanted.file}": wanted.render(lock, t, urls) for t in targets for wanted in formats}
+            urls.update(artifact_urls(pins, spec, os.environ, on_page))
+    return {f"{t.name}/{wanted.file(t)}": wanted.render(lock, t, urls) for t in targets for wanted in formats}
 
 
 @contextmanager

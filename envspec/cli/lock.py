@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from envspec.gpu.finding import Finding
     from envspec.lock.model import Lock
     from envspec.lock.store import LockFolder
+    from envspec.resolve.conda import CondaResolver
     from envspec.resolve.pip import PipResolver
     from envspec.spec.model import Spec
     from envspec.workflow import Upgrade
@@ -99,8 +100,8 @@ def _lock(
         if not quiet:
             click.echo(f"{folder.path} is fresh: {describe(old)}. `--upgrade` looks for newer versions.")
         return _result(spec, folder, old, "fresh", [])
-    with resolver_for(spec, offline=offline, refresh=refresh, quiet=quiet) as resolver:
-        new = relock(spec, old, resolver, upgrade=upgrade, only=targets, notice=_notice)
+    with resolvers_for(spec, offline=offline, refresh=refresh, quiet=quiet) as (pip, conda):
+        new = relock(spec, old, pip, conda=conda, upgrade=upgrade, only=targets, notice=_notice)
     written = folder.write(new)
     moved = changes(old, new)
     if not quiet:
@@ -132,14 +133,23 @@ def _result(spec: Spec, folder: LockFolder, lock: Lock, status: str, moved: list
 
 
 @contextmanager
-def resolver_for(spec: Spec, *, offline: bool, refresh: bool, quiet: bool) -> Iterator[PipResolver]:
-    """The resolver with this machine's network, caches and progress bar, and a scratch folder that is gone
-    afterwards."""
+def resolvers_for(
+    spec: Spec, *, offline: bool, refresh: bool, quiet: bool
+) -> Iterator[tuple[PipResolver, CondaResolver | None]]:
+    """The resolvers with this machine's network, caches and progress bar, and a scratch folder that is gone afterwards.
+
+    A spec without conda packages has no conda resolver, and needs no py-rattler.
+    """
     from envspec.cli.progress import resolution
     from envspec.resolve.setup import pip_resolver
 
     with (
         resolution(quiet=quiet) as progress,
-        pip_resolver(spec, os.environ, offline=offline, refresh=refresh, progress=progress) as resolver,
+        pip_resolver(spec, os.environ, offline=offline, refresh=refresh, progress=progress) as pip,
     ):
-        yield resolver
+        if not any(spec.conda_dependencies(target) for target in spec.targets):
+            yield pip, None
+            return
+        from envspec.resolve.conda_setup import conda_resolver
+
+        yield pip, conda_resolver(spec, os.environ, offline=offline, progress=progress)

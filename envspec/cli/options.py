@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envspec.errors import InputError, SpecError
-from envspec.lock.model import Lock, LockedTarget
-from envspec.lock.store import LockFolder
-from envspec.spec.model import Spec
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+    from envspec.lock.model import Lock, LockedTarget
+    from envspec.lock.store import LockFolder
+    from envspec.spec.model import Spec
 
 
 def complete(what: str) -> Any:
@@ -73,6 +73,8 @@ def locks_of(spec: Path, given: Path | None) -> Path:
 
 
 def folder_of(spec: Spec, given: Path | None) -> LockFolder:
+    from envspec.lock.store import LockFolder
+
     return LockFolder(shown(locks_of(Path(spec.path), given)), spec.name)
 
 
@@ -136,6 +138,8 @@ def did_you_mean(package: str, lock: Lock) -> str:
 
 def print_json(command: str, value: dict[str, Any]) -> None:
     """One JSON document on stdout, with its schema's name and version first."""
+    import json
+
     click.echo(json.dumps({"schema": f"envspec/{command}/1", **value}, indent=2, ensure_ascii=False))
 
 

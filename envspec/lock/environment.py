@@ -8,6 +8,7 @@ from envspec.errors import InputError
 _PLATFORMS = {
     "linux-64": ("linux", "x86_64", "Linux", "posix"),
     "linux-aarch64": ("linux", "aarch64", "Linux", "posix"),
+    "osx-64": ("darwin", "x86_64", "Darwin", "posix"),
     "osx-arm64": ("darwin", "arm64", "Darwin", "posix"),
     "win-64": ("win32", "AMD64", "Windows", "nt"),
 }

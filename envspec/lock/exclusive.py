@@ -11,8 +11,11 @@ LOCK_FILE = ".envspec-lock"
 
 
 @contextmanager
-def exclusive(folder: Path, on_wait: Callable[[], None]) -> Iterator[None]:
+def exclusive(folder: Path, on_wait: Callable[[], None]) -> Iterator[int]:
     """Hold `folder` until the block ends. `on_wait` is called before waiting for another process that holds it.
+
+    Gives the descriptor that holds it: a program that inherits it holds the folder as long as it runs, even when this
+    process is killed.
 
     The folder is made if need be, and goes again if it's empty at the end. It is itself what's locked (flock), so
     nothing is left behind even by a killed process. Network filesystems can't lock a folder; there a file in it stands
@@ -22,7 +25,7 @@ def exclusive(folder: Path, on_wait: Callable[[], None]) -> Iterator[None]:
     """
     descriptor = _acquire(folder, on_wait)
     try:
-        yield
+        yield descriptor
     finally:
         with suppress(OSError):
             (folder / LOCK_FILE).unlink(missing_ok=True)

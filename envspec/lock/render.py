@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from envspec.lock import conda_explicit, conda_lock
 from envspec.lock.model import Lock
 from envspec.lock.requirements import MARK, requirements_txt
+from envspec.spec.schema import PLATFORMS
 
-RENDERED_NAMES = ("requirements.txt",)
+RENDERED_NAMES = ("requirements.txt", conda_lock.FILE_NAME, *map(conda_explicit.file_name, PLATFORMS))
 """The names, in a target's folder, of every file that envspec renders."""
 
 
 def rendered_files(lock: Lock) -> dict[str, str]:
-    """Text by path, relative to the lock's folder, with `/`. A target without pip packages has no requirements.txt."""
+    """Text by path, relative to the lock's folder, with `/`.
+
+    A target without pip packages has no requirements.txt, one without conda packages no conda files. One with a conda
+    package that no MD5 is known of has no conda-lock.yml, which can't hold it.
+    """
     files: dict[str, str] = {}
     for target in lock:
-        if any(pin.kind == "pip" for pin in target.pins):
+        kinds = {pin.kind for pin in target.pins}
+        if "pip" in kinds:
             files[f"{target.name}/requirements.txt"] = requirements_txt(lock, target)
+        if "conda" in kinds:
+            name = conda_explicit.file_name(target.inputs.platform)
+            files[f"{target.name}/{name}"] = conda_explicit.committed_explicit(lock, target)
+            if not conda_lock.without_md5(target):
+                files[f"{target.name}/{conda_lock.FILE_NAME}"] = conda_lock.committed_conda_lock(lock, target)
     return files
 
 

@@ -17,7 +17,7 @@ _LEGACY = {5: "manylinux1", 12: "manylinux2010", 17: "manylinux2014"}
 # The oldest glibc with a manylinux tag, by machine: aarch64 came with manylinux2014.
 _OLDEST_MINOR = {"x86_64": 5, "aarch64": 17}
 
-# macOS 13 is what uv takes for `--python-platform aarch64-apple-darwin`.
+# macOS 13 is what uv takes for `--python-platform aarch64-apple-darwin` and `x86_64-apple-darwin`.
 _MACOS = (13, 0)
 
 
@@ -51,10 +51,10 @@ def ranked_tags(platform: str, python: str, glibc: str | None) -> tuple[Tag, ...
 def _platforms(platform: str, glibc: str | None) -> Iterator[str]:
     if platform == "win-64":
         yield "win_amd64"
-    elif platform == "osx-arm64":
+    elif platform in ("osx-64", "osx-arm64"):
         from packaging.tags import mac_platforms
 
-        yield from mac_platforms(_MACOS, "arm64")
+        yield from mac_platforms(_MACOS, "arm64" if platform == "osx-arm64" else "x86_64")
     elif platform in ("linux-64", "linux-aarch64"):
         machine = "x86_64" if platform == "linux-64" else "aarch64"
         yield f"linux_{machine}"

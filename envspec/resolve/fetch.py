@@ -3,6 +3,7 @@ doesn't."""
 
 from __future__ import annotations
 
+import hashlib
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -65,6 +66,8 @@ class Fetcher:
         self._credentials = credentials
         self._env = env
         self._read_seconds = read_seconds
+        asked = env.get("UV_HTTP_RETRIES", "")
+        self._retries = int(asked) if asked.isdecimal() else _RETRIES
         self._netrc = _netrc(env)
         self._pools: dict[str | None, urllib3.PoolManager] = {}
         self.offline = offline
@@ -83,6 +86,24 @@ class Fetcher:
         span = f"bytes=-{length}" if start is None else f"bytes={start}-{start + length - 1}"
         return self._ask(url, {"Range": span}, length, cut=True)
 
+    def digest(self, url: str) -> tuple[str, int]:
+        """The sha256 and the length in bytes of a whole file, which is read in pieces and not kept. Raises IndexFailure."""
+        hasher, length, piece = hashlib.sha256(), 0, 4 << 20
+        while True:
+            reply = self.range(url, length, piece)
+            if reply.status == 416 and length:
+                break
+            if reply.status == 200 and not length:
+                whole = reply.body or self.get(url, limit=2 << 30).body
+                return hashlib.sha256(whole).hexdigest(), len(whole)
+            if reply.status != 206:
+                raise IndexFailure(f"{split_credentials(url)[0]} answered HTTP {reply.status}", hint=_HINT)
+            hasher.update(reply.body)
+            length += len(reply.body)
+            if length == reply.total or not reply.body:
+                break
+        return hasher.hexdigest(), length
+
     def _ask(self, url: str, headers: Mapping[str, str], limit: int, *, cut: bool = False) -> Reply:
         import urllib3
         from urllib3.exceptions import HTTPError
@@ -93,7 +114,7 @@ class Fetcher:
                 f"{bare} isn't in the cache, and --offline forbids asking for it", hint="run without --offline once"
             )
         retries = urllib3.Retry(
-            total=_RETRIES,
+            total=self._retries,
             redirect=5,
             backoff_factor=0.3,
             status_forcelist=_PASSING,
@@ -121,7 +142,7 @@ class Fetcher:
                 hint="give them in ~/.netrc or as UV_INDEX_<NAME>_USERNAME and UV_INDEX_<NAME>_PASSWORD",
             )
         if response.status not in (200, 206, 404, 405, 416):
-            raise IndexFailure(f"{bare} answered HTTP {response.status} after {_RETRIES} retries", hint=_HINT)
+            raise IndexFailure(f"{bare} answered HTTP {response.status} after {self._retries} retries", hint=_HINT)
         return Reply(response.status, body, _total(response))
 
     def _pool(self, url: str) -> urllib3.PoolManager:

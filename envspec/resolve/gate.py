@@ -7,13 +7,15 @@ or something else pulls it in.
 
 Pages come from the facts that ship with envspec (`envspec.gpu.wheels`), joined with a mirror's pages where the user
 configured one and the facts are not enough.
+
+In the same way it shows uv what conda installs (`envspec.resolve.provided`), under `provided-0`, `provided-1`, …
 """
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,12 +23,14 @@ from urllib.parse import quote, unquote
 
 from envspec.errors import EnvspecError
 from envspec.gpu import released, wheels
+from envspec.resolve.provided import Provided, stub_metadata, stub_page
 
 FAMILY = ("torch", "torchvision", "torchaudio")
 """The names that come from the PyTorch index, and triton where PyPI doesn't have it. nvidia-* wheels always
 come from PyPI."""
 
 _WITH_TRITON = "+triton"
+_PROVIDED = "provided-"
 
 _JSON = "application/vnd.pypi.simple.v1+json"
 
@@ -43,6 +47,14 @@ class Gate:
     served by it."""
 
     base: str
+    provided: Sequence[Provided] = ()
+
+    def provided_url(self, provided: Provided) -> str:
+        """The index that has what conda installs, and nothing else."""
+        return f"{self.base}/{_PROVIDED}{self.provided.index(provided)}"
+
+    def is_provided(self, url: str) -> bool:
+        return url.startswith(f"{self.base}/{_PROVIDED}")
 
     def url(self, variant: str, *, triton: bool = False) -> str:
         return f"{self.base}/{variant}{_WITH_TRITON * triton}"
@@ -97,6 +109,7 @@ class _Handler(BaseHTTPRequestHandler):
     wbufsize = -1
     disable_nagle_algorithm = True
     live: Mapping[str, LivePages]
+    provided: Sequence[Provided]
 
     def log_message(self, format: str, *args: object) -> None:
         """Silent: uv's own messages tell what matters."""
@@ -106,6 +119,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         parts = [unquote(part) for part in self.path.split("?")[0].strip("/").split("/")]
+        if parts[0].startswith(_PROVIDED):
+            return self._provided(parts)
         variant = parts[0].removesuffix(_WITH_TRITON)
         served = (*FAMILY, "triton") if parts[0] != variant else FAMILY
         if variant not in wheels.variants() and variant not in self.live:
@@ -137,6 +152,18 @@ class _Handler(BaseHTTPRequestHandler):
             return self._reply(404, b"no such wheel", "text/plain")
         self._reply(200, wheels.metadata_text(wheel), "text/plain")
 
+    def _provided(self, parts: Sequence[str]) -> None:
+        number = parts[0].removeprefix(_PROVIDED)
+        versions = dict(self.provided[int(number)]) if number.isdigit() and int(number) < len(self.provided) else {}
+        name = parts[-1].removesuffix(".whl.metadata")
+        if name not in versions:
+            self._reply(404, b"conda doesn't install it", "text/plain")
+        elif len(parts) == 3 and parts[1] == "files":
+            self._reply(200, stub_metadata(name, versions[name]), "text/plain")
+        else:
+            page = {"meta": {"api-version": "1.1"}, "name": name, "files": stub_page(name, versions[name])}
+            self._reply(200, json.dumps(page).encode(), _JSON)
+
     def _reply(self, status: int, body: bytes, kind: str) -> None:
         self.send_response(status)
         self.send_header("Content-Type", kind)
@@ -155,14 +182,15 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def open_gate(live: Mapping[str, LivePages] | None = None) -> Iterator[Gate]:
-    """Serve the facts (and the live pages of the variants given) on an ephemeral loopback port until the block ends."""
-    handler = type("Handler", (_Handler,), {"live": live or {}})
+def open_gate(live: Mapping[str, LivePages] | None = None, provided: Sequence[Provided] = ()) -> Iterator[Gate]:
+    """Serve the facts (and the live pages of the variants given, and what conda provides) on an ephemeral loopback port
+    until the block ends."""
+    handler = type("Handler", (_Handler,), {"live": live or {}, "provided": provided})
     server = _Server(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:
-        yield Gate(f"http://127.0.0.1:{server.server_address[1]}")
+        yield Gate(f"http://127.0.0.1:{server.server_address[1]}", provided)
     finally:
         server.shutdown()
         server.server_close()

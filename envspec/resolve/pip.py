@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -27,6 +28,7 @@ from envspec.resolve.gate import Gate, LivePages, open_gate
 from envspec.resolve.metadata import MetadataReader
 from envspec.resolve.pins import begin, pins_of
 from envspec.resolve.prefer_wheels import prefer_wheels
+from envspec.resolve.provided import explained, refuse_conflicts, requests_of
 from envspec.resolve.reading import Reading
 from envspec.resolve.request import Preferences, Request, group
 from envspec.resolve.sharing import commits_of, public, to_share, versions_of
@@ -86,13 +88,14 @@ class PipResolver:
         Raises Unsatisfiable, Infeasible, IndexFailure, ToolError or SpecError, each naming the target.
         """
         for name, request in requests.items():
-            _refuse_unnamed_sources(name, request)
+            refuse_conflicts(name, request)
         groups = group(requests)
         indexes = {request: torch_index.choose(request, refresh=self.refresh) for request in groups}
         live = {
             index.variant: self.live_pages(index.variant) for index in indexes.values() if index.live and index.variant
         }
-        with open_gate({variant: pages for variant, pages in live.items() if pages}) as gate:
+        pages = {variant: pages for variant, pages in live.items() if pages}
+        with open_gate(pages, requests_of(groups)) as gate:
             reading = Reading(self.wheels, self.sources, gate, _below(self.scratch), self.progress.reading)
             try:
                 found = self._solve_all(groups, indexes, gate, keep, reading)
@@ -131,6 +134,8 @@ class PipResolver:
         first, *others = groups
         # without an old lock the first answer sets the versions that the others shall share
         alone = not old[first].versions
+        if alone:
+            old = {request: _with_torch(torch_index.common_release(groups), indexes[request]) for request in groups}
         found: dict[Request, tuple[Found, ...]] = {}
         if alone:
             found[first] = solve(first, old[first])
@@ -145,7 +150,9 @@ class PipResolver:
             if alone:
                 again = to_share(found)
                 answers = _together(pool, [lambda r=request: solve(r, again[r]) for request in again])  # type: ignore[misc]
-                found.update(zip(again, answers, strict=True))
+                met = zip(again, answers, strict=True)
+                # an older release that has lost or won dependencies is another answer, not the same one shared
+                found.update({r: answer for r, answer in met if versions_of(answer).keys() == versions_of(found[r]).keys()})
         except BaseException:
             self.uv.stop()
             raise
@@ -167,6 +174,8 @@ class PipResolver:
             UvIndex(name, self.indexes[name], explicit=True)
             for name in sorted({source for _, source in request.sources})
         ]
+        if request.provided:
+            ordered.append(UvIndex("conda", gate.provided_url(request.provided), cacheable=False))
         if gated:
             ordered.append(
                 UvIndex("pytorch", gate.url(str(index.variant), triton=needs_own_triton(request)), cacheable=False)
@@ -180,25 +189,34 @@ class PipResolver:
             while True:
                 step = folder / str(next(numbers))
                 step.mkdir(parents=True)
-                found = self._compile(
-                    asked,
-                    preferences=preferences,
-                    indexes=ordered,
-                    folder=step,
-                    label=", ".join(names),
-                    torch_backend=backend,
-                    no_deps=no_deps,
-                )
-                strayed = _strayed(found, asked)
-                if not strayed:
-                    return found
+                try:
+                    found = self._compile(
+                        asked,
+                        preferences=preferences,
+                        indexes=ordered,
+                        folder=step,
+                        label=", ".join(names),
+                        torch_backend=backend,
+                        no_deps=no_deps,
+                    )
+                    strayed = _strayed((package.name for package in found), asked)
+                    if not strayed:
+                        return found
+                except Unsatisfiable as conflict:
+                    strayed = _strayed(re.findall(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?", conflict.message), asked)
+                    if not strayed:
+                        raise
                 # uv gives a package its named index only where the spec itself asks for it: ask for it, and solve again
                 asked = _replace_requirements(asked, strayed)
 
         def source_of(name: str, specifiers: str) -> str | None:
             return newest_source(_page(name, request, ordered), self.wheels.fetcher, specifiers)
 
-        return prefer_wheels(_replace_constraints(request, index.constraints), ask, source_of)
+        try:
+            found = prefer_wheels(_replace_constraints(request, index.constraints), ask, source_of)
+        except Unsatisfiable as conflict:
+            raise explained(conflict, request) from None
+        return tuple(package for package in found if not any(gate.is_provided(file.url) for file in package.files))
 
     def _compile(
         self, request: Request, *, indexes: Sequence[UvIndex], label: str, **options: Any
@@ -234,31 +252,16 @@ def _below(scratch: Path) -> Path:
     return Path(tempfile.mkdtemp(dir=scratch))
 
 
-def _refuse_unnamed_sources(target: str, request: Request) -> None:
-    from packaging.requirements import Requirement
-
-    for text in request.requirements:
-        requirement = Requirement(text) if "@" in text else None
-        if requirement is None or requirement.url is None:
-            continue
-        name = canonical_name(requirement.name)
-        scheme = urlsplit(requirement.url).scheme
-        if scheme == "file" and not requirement.url.endswith((".whl", ".tar.gz", ".zip")):
-            raise SpecError(
-                f"{target}: {text} is a folder of this machine, which no lock can hold",
-                hint="give a git URL or a released version",
-            )
-        if not requirement.url.partition("#")[0].endswith(".whl") and name not in request.allow_source:
-            raise SpecError(
-                f"{target}: {redact(text)} is built from source, which runs its code",
-                hint=f'if you trust it: allow-source = ["{name}"] in [pip]',
-            )
-
-
 def _together(pool: Executor, jobs: Sequence[Callable[[], tuple[Found, ...]]]) -> list[tuple[Found, ...]]:
     """Run jobs side by side; the first failure, in the jobs' order, is raised once all have ended."""
     futures = [pool.submit(job) for job in jobs]
     return [future.result() for future in futures]
+
+
+def _with_torch(release: str | None, index: TorchIndex) -> Preferences:
+    """torch's release as the index of a request names it."""
+    local = f"+{index.variant}" if index.variant else ""
+    return Preferences({"torch": f"{release}{local}"} if release else {})
 
 
 def _first(keep: Mapping[str, Preferences], names: Sequence[str]) -> Preferences:
@@ -273,8 +276,8 @@ def _replace_requirements(request: Request, more: Sequence[str]) -> Request:
     return replace(request, requirements=tuple(sorted({*request.requirements, *more})))
 
 
-def _strayed(found: Sequence[Found], request: Request) -> list[str]:
-    """Packages that have a named index but weren't asked for by the spec, so that uv looked for them elsewhere."""
+def _strayed(names: Iterable[str], request: Request) -> list[str]:
+    """Those that have a named index but weren't asked for by the spec, so that uv looked for them elsewhere."""
     direct = {requirement_name(text) for text in request.requirements}
     named = {name for name, _ in request.sources}
-    return sorted(p.name for p in found if p.name in named - direct)
+    return sorted({canonical_name(name) for name in names} & (named - direct))

@@ -2,8 +2,8 @@
 
 uv has no such mode: `--no-binary NAME` makes it pass over every wheel of a package, and without it uv takes the newest
 wheel, were it ten years older than the newest source. So each package that may be built is first looked up by itself as
-a wheel, which is quick; where that is as new as the newest source on the index's page, it's solved as a wheel. Nothing is
-built meanwhile: a build runs code, may take minutes, and fails where its compiler isn't.
+a wheel, which is quick; where that is as new as the newest source on the index's page, it's solved as a wheel. Nothing
+is built meanwhile: a build runs code, may take minutes, and fails where its compiler isn't.
 """
 
 from __future__ import annotations

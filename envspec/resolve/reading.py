@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from envspec.errors import InternalError, SpecError
+from envspec.errors import IndexFailure, InternalError, SpecError
 from envspec.gpu import wheels
 from envspec.lock.model import Artifact
 from envspec.redact import redact
@@ -101,10 +101,21 @@ class Reading:
                     f"{redact(file.url)} has no hash that a lock could hold", hint="add #sha256=<digest> to the URL"
                 )
             raise InternalError(f"{package.name} {package.version} has no file with a sha256")
+        if package.archive:
+            self._verify(file)
         if file.file.endswith(".whl"):
             return _described(file, self.wheels.read(file))
         folder.mkdir()
         return _described(file, self.sources.read_sdist(file, folder))
+
+    def _verify(self, file: FoundFile) -> None:
+        """A direct URL's hash may be the spec's own word (`#sha256=…`), which nobody has compared with the file."""
+        digest, _ = self.wheels.fetcher.digest(file.url)
+        if digest != file.sha256:
+            raise IndexFailure(
+                f"{redact(file.url)}: the content has sha256 {digest}, the requirement says {file.sha256}",
+                hint="find out which of both is right before anybody installs it",
+            )
 
 
 def _key(package: Found, file: FoundFile | None) -> str:

@@ -14,6 +14,7 @@ from envspec.lock.model import SpecInputs, TargetInputs
 UV_PLATFORMS = {
     "linux-64": "x86_64-manylinux_2_{glibc}",
     "linux-aarch64": "aarch64-manylinux_2_{glibc}",
+    "osx-64": "x86_64-apple-darwin",
     "osx-arm64": "aarch64-apple-darwin",
     "win-64": "x86_64-pc-windows-msvc",
 }
@@ -33,6 +34,7 @@ class Request:
     allow_source    names that may be built from source
     sources         package → name of the spec's index it must come from
     exclude_newer   RFC 3339, or None
+    provided        what conda installs in the same environment: PyPI name and version, which pip takes as it is
     """
 
     platform: str
@@ -44,6 +46,7 @@ class Request:
     allow_source: tuple[str, ...] = ()
     sources: tuple[tuple[str, str], ...] = ()
     exclude_newer: str | None = None
+    provided: tuple[tuple[str, str], ...] = ()
 
     @property
     def uv_platform(self) -> str:
@@ -77,8 +80,14 @@ class Preferences:
         )
 
 
-def request_for(spec: SpecInputs, target: TargetInputs, constraints: tuple[str, ...] = ()) -> Request:
-    """The request of one target."""
+def request_for(
+    spec: SpecInputs,
+    target: TargetInputs,
+    constraints: tuple[str, ...] = (),
+    provided: tuple[tuple[str, str], ...] = (),
+) -> Request:
+    """The request of one target. What conda provides has no index."""
+    names = {name for name, _ in provided}
     return Request(
         platform=target.platform,
         python=target.python,
@@ -87,8 +96,9 @@ def request_for(spec: SpecInputs, target: TargetInputs, constraints: tuple[str, 
         cuda=target.cuda,
         constraints=constraints,
         allow_source=spec.allow_source,
-        sources=tuple(sorted(spec.sources.items())),
+        sources=tuple(sorted((name, index) for name, index in spec.sources.items() if name not in names)),
         exclude_newer=spec.exclude_newer,
+        provided=provided,
     )
 
 

@@ -22,6 +22,8 @@ from envspec.resolve.uv import Uv, find_uv
 from envspec.settings import Credentials, Settings, index_credentials, load_settings, split_credentials
 from envspec.spec.model import Spec
 
+_ROOM = "free some space, or point ENVSPEC_CACHE_DIR to a place that can be written"
+
 
 @contextmanager
 def pip_resolver(
@@ -110,12 +112,12 @@ def scratch_folder(cache_dir: Path) -> Iterator[Path]:
         folder = base / f"{os.getpid()}-{secrets.token_hex(4)}"
         folder.mkdir()
     except OSError as error:
-        raise StorageError(
-            f"{base} can't be written: {error.strerror}",
-            hint="free some space, or point ENVSPEC_CACHE_DIR to a place that can be written",
-        ) from None
+        raise StorageError(f"{base} can't be written: {error.strerror}", hint=_ROOM) from None
     try:
         yield folder
+    except OSError as error:
+        # what runs in the block answers for its own files elsewhere
+        raise StorageError(f"{base} can't be written: {error.strerror or error}", hint=_ROOM) from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -67,7 +67,8 @@ class SourceReader:
 
     def read_git(self, url: str, commit: str, subdirectory: str | None, folder: Path) -> Metadata:
         """The metadata of a git commit. Raises ToolError."""
-        key = f"git{commit}-{canonical_name((subdirectory or 'root').replace('/', '-'))}-py{sys.version_info.major}{sys.version_info.minor}"
+        where = canonical_name((subdirectory or "root").replace("/", "-"))
+        key = f"git{commit}-{where}-py{sys.version_info.major}{sys.version_info.minor}"
         cached = self.cache.get(key)
         if cached is not None:
             return cached

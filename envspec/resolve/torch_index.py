@@ -8,7 +8,7 @@ Source of the rule: DESIGN §3. Facts: `envspec.gpu.torch_builds` (what PyPI's d
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from envspec.errors import Infeasible
@@ -42,7 +42,10 @@ def choose(request: Request, *, refresh: bool = False) -> TorchIndex:
     if request.cuda is None and not request.platform.startswith("linux-"):
         # PyPI's macOS and Windows wheels are CPU builds in every release
         return TorchIndex(None)
-    asked = _asked(request.requirements)
+    if any(name == "torch" for name, _ in request.provided):
+        # conda's, built for the asked CUDA
+        return TorchIndex(None)
+    asked = _asked(request)
     in_default = [v for v in _default_builds(request.platform, variant) if asked.admits(v)]
     in_index = [v for v in _index_builds(request, variant) if asked.admits(v)]
     newest_default = max(map(Version, in_default), default=None)
@@ -53,10 +56,14 @@ def choose(request: Request, *, refresh: bool = False) -> TorchIndex:
         return TorchIndex(None, (_between(in_default, request.platform, variant),))
     if newest_index is not None:
         return TorchIndex(variant)
-    if request.cuda is None or asked.beyond([r.version for r in torch_builds.releases()]):
+    built = torch_builds.builds(cuda=request.cuda, platform=request.platform, variant=variant)
+    exists = any(asked.admits(b.version) and request.python in b.pythons for b in built)
+    if exists or asked.beyond([r.version for r in torch_builds.releases()]):
+        # known to exist, or newer than all that is known, and its files aren't among the facts
         return TorchIndex(variant, live=True)
     if not asked.named:
-        return TorchIndex(variant, live=variant not in wheels.variants())
+        # nothing to offer: should anything pull torch in, the guard after resolving refuses what it finds
+        return TorchIndex(None)
     known = sorted(
         {b.cuda for b in torch_builds.builds(platform=request.platform) if b.cuda and asked.admits(b.version)},
         key=Version,
@@ -65,6 +72,23 @@ def choose(request: Request, *, refresh: bool = False) -> TorchIndex:
         f"no build of {asked.text} for CUDA {request.cuda} and Python {request.python} on {request.platform} is known",
         hint=f"builds of it exist for CUDA {', '.join(known)}" if known else "`envspec builds torch` lists what exists",
     )
+
+
+def common_release(requests: Iterable[Request]) -> str | None:
+    """The newest torch release that the facts hold for every one of these requests; None when there is none.
+
+    Requests for which the facts hold no torch at all have no say.
+    """
+    from packaging.version import Version
+
+    common: set[str] | None = None
+    for request in requests:
+        variant, asked = torch_builds.variant_of(request.cuda), _asked(request)
+        held = {*_default_builds(request.platform, variant), *(v.partition("+")[0] for v in _index_builds(request, variant))}
+        admitted = {version for version in held if asked.admits(version)}
+        if admitted:
+            common = admitted if common is None else common & admitted
+    return max(common, key=Version) if common else None
 
 
 def needs_own_triton(request: Request) -> bool:
@@ -103,12 +127,15 @@ class _Asked:
         return self.named and not any(public.admits(release) for release in releases)
 
 
-def _asked(requirements: Sequence[str]) -> _Asked:
+def _asked(request: Request) -> _Asked:
     from packaging.requirements import Requirement
 
-    own = [Requirement(text) for text in requirements if requirement_name(text) == "torch"]
+    own = [Requirement(text) for text in request.requirements if requirement_name(text) == "torch"]
+    bounds = [Requirement(text) for text in request.constraints if requirement_name(text) == "torch"]
     return _Asked(
-        ", ".join(f"torch{r.specifier}" for r in own) or "torch", bool(own), tuple(str(r.specifier) for r in own)
+        ", ".join(f"torch{r.specifier}" for r in own) or "torch",
+        bool(own),
+        tuple(str(r.specifier) for r in (*own, *bounds)),
     )
 
 

@@ -17,7 +17,10 @@ PROJECT = "the-spec"
 
 _AGAIN = "check the address and the network, then run the same command again: what was fetched is kept"
 _LOOSEN = "loosen one of these requirements, or leave out the target"
-_CREDENTIALS = "give credentials in ~/.netrc, in the index's URL in your own settings, or as UV_INDEX_<NAME>_USERNAME and UV_INDEX_<NAME>_PASSWORD"
+_CREDENTIALS = (
+    "give credentials in ~/.netrc, in the index's URL in your own settings, "
+    "or as UV_INDEX_<NAME>_USERNAME and UV_INDEX_<NAME>_PASSWORD"
+)
 
 _PART = re.compile(r"^ *(?:error|cause): ?", re.MULTILINE)
 _ITEMS = re.compile(r":((?:\n {12,}\S[^\n]*)+)\n")
@@ -30,7 +33,8 @@ _UNKNOWN = re.compile(r"was not found in the package registry")
 _WITHOUT_VERSIONS = re.compile(r"there are no versions of ([A-Za-z0-9][A-Za-z0-9._-]*)(?![\w<>=!~])")
 _STORAGE = re.compile(r"No space left on device|Read-only file system|Permission denied|Disk quota exceeded")
 _OUTSIDE = re.compile(
-    r"Failed to (?:fetch|download|read|parse|extract|unzip)|error sending request|Request failed|HTTP status|Could not connect|timed out"
+    r"Failed to (?:fetch|download|read|parse|extract|unzip)|error sending request|Request failed|HTTP status"
+    r"|Could not connect|timed out"
     r"|dns error|Received some unexpected|expected value|Unexpected content type",
     re.IGNORECASE,
 )
@@ -103,7 +107,8 @@ def _hint(hints: Sequence[str]) -> str:
     unbuilt = [name for hint in hints for name in _UNBUILT.findall(hint)]
     if unbuilt:
         names = ", ".join(f'"{name}"' for name in dict.fromkeys(unbuilt))
-        return f"only source is on offer, and building it runs its code; if you trust it: allow-source = [{names}] in [pip]"
+        allow = f"allow-source = [{names}] in [pip]"
+        return f"only source is on offer, and building it runs its code; if you trust it: {allow}"
     text = hints[0] if hints else ""
     if "exclude-newer" in text:
         return text.partition(" Consider using")[0] + " Move `exclude-newer` in [env] to a later date to admit it."

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from cli_project import Envspec, Project
 
+from envspec.cli.main import COMMANDS
+
 pytest_plugins = ["cli_fixtures"]
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -80,7 +82,10 @@ def test_a_script_needs_no_shell(envspec: Envspec, monkeypatch: pytest.MonkeyPat
         (["why", "specs/none.toml", "p"], []),
         (["tree", "specs/demo.toml", "--target", "cu12"], ["cu126-volta", "cu128-hopper"]),
         (["tree", "specs/demo.toml", "-t", "cpu", "--package", "tor"], ["torch"]),
-        (["export", "specs/demo.toml", "--format", ""], ["requirements", "pylock"]),
+        (
+            ["export", "specs/demo.toml", "--format", ""],
+            ["requirements", "pylock", "conda-lock", "conda-explicit", "conda-env"],
+        ),
         (["completion", ""], SHELLS),
     ],
     ids=" ".join,
@@ -90,7 +95,7 @@ def test_what_is_offered(complete: Complete, words: Sequence[str], offered: list
 
 
 def test_every_command_is_offered(complete: Complete) -> None:
-    assert complete("") == ["lock", "check", "why", "tree", "export", "inspect", "completion"]
+    assert complete("") == list(COMMANDS)
 
 
 def test_targets_come_from_the_spec_as_it_is_now(project: Project, complete: Complete) -> None:

@@ -106,11 +106,12 @@ def test_a_folder_for_several(project: Project, envspec: Envspec, tmp_path: Path
 
 
 def test_every_target_and_format(locked: Callable[..., Lock], envspec: Envspec, tmp_path: Path) -> None:
-    locked()
-    formats = [option for name in FORMATS for option in ("-f", name)]
+    lock = locked()
+    for_pip = {name: one for name, one in FORMATS.items() if not one.needs_conda}
+    formats = [option for name in for_pip for option in ("-f", name)]
     assert envspec("export", "specs/demo.toml", *formats, *formats, "-o", str(tmp_path / "out")).code == 0
     found = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*") if path.is_file()}
-    assert found == {f"{target}/{one.file}" for target in "ab" for one in FORMATS.values()}
+    assert found == {f"{target.name}/{one.file(target)}" for target in lock for one in for_pip.values()}
 
 
 @pytest.mark.parametrize(
@@ -127,7 +128,8 @@ def test_every_target_and_format(locked: Callable[..., Lock], envspec: Envspec, 
         ),
         (
             ["-t", "cpu", "-f", "nixx"],
-            "error: invalid value for '--format' / '-f': 'nixx' is not one of 'requirements', 'pylock'\n"
+            "error: invalid value for '--format' / '-f': 'nixx' is not one of 'requirements', 'pylock', "
+            "'conda-lock', 'conda-explicit', 'conda-env'\n"
             "hint: `envspec export --help` shows how it's used\n",
         ),
         (

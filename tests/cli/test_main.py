@@ -252,7 +252,7 @@ LISTED = "\nimport sys\nprint('\\n'.join(sys.modules), file=sys.stderr)"
         (["export", "specs/demo.toml", "-t", "cpu", "-f", "requirements"], set()),
         (["completion", "bash"], {"packaging"}),
     ],
-    ids=" ".join,
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_what_is_loaded(project: Project, arguments: Sequence[str], more: set[str]) -> None:
     code = "import sys\nfrom envspec.cli.main import run\nsys.exitcode = run(sys.argv[1:])" + LISTED

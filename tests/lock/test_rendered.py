@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 from envspec.errors import InternalError
 from envspec.lock.model import Lock, LockedTarget
 from envspec.lock.pylock import pylock_toml
-from envspec.lock.render import is_rendered, rendered_files
+from envspec.lock.render import RENDERED_NAMES, is_rendered, rendered_files
 from envspec.lock.requirements import requirements_txt
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -105,7 +105,9 @@ def test_pylock_wants_every_url() -> None:
 
 def test_rendered_files() -> None:
     files = rendered_files(LOCK)
-    assert sorted(files) == [f"{locked.name}/requirements.txt" for locked in LOCK]
+    conda = {"cpu/conda-lock.yml", "cpu/conda-linux-64.lock"}
+    assert files.keys() == {f"{locked.name}/requirements.txt" for locked in LOCK} | conda
+    assert {path.partition("/")[2] for path in files} <= set(RENDERED_NAMES)
     assert all(is_rendered(text) for text in files.values())
     assert not is_rendered("torch==2.9.1\n")
 
@@ -113,4 +115,4 @@ def test_rendered_files() -> None:
 def test_a_target_of_conda_packages_alone_has_no_requirements() -> None:
     pins = tuple(pin for pin in target("cpu").pins if pin.kind == "conda")
     lock = Lock("x", LOCK.inputs, (dataclasses.replace(target("cpu"), pins=pins),))
-    assert rendered_files(lock) == {}
+    assert rendered_files(lock).keys() == {"cpu/conda-lock.yml", "cpu/conda-linux-64.lock"}

@@ -48,7 +48,7 @@ def test_what_ran_is_given_back(tmp_path: Path) -> None:
 
 def test_what_cannot_start(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        Processes().run(["/nonexistent"], cwd=tmp_path, env=environment())
+        Processes().run([str(tmp_path / "missing")], cwd=tmp_path, env=environment())
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc to see processes")

@@ -194,7 +194,7 @@ def test_a_url_whose_content_is_another(machine: Machine, index: Index) -> None:
 
 def test_a_folder_of_this_machine_is_refused(machine: Machine, tmp_path: Path) -> None:
     machine.spec(cpu(f"alpha @ {tmp_path.as_uri()}", extra="allow-source = ['alpha']"))
-    assert "is a folder of this machine, which no lock can hold" in refused(machine, status=2)
+    assert "is on this machine alone, which no lock can hold" in refused(machine, status=2)
 
 
 def named(*requirements: str, url: str, package: str = "acme") -> str:

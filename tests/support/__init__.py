@@ -1,1 +1,1 @@
-"""What tests need of a world outside: packages made on the spot, an index that serves them (and misbehaves on request), a user's machine."""
+"""What tests need of a world outside: packages made on the spot, an index that serves them, a user's machine."""

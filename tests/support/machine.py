@@ -1,4 +1,4 @@
-"""A user's machine: a home, caches and a project folder of its own, where `envspec` runs as a process and reaches no real network."""
+"""A user's machine: home, caches and project of its own, where `envspec` runs as a process, off the real network."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Ran:
 
 @dataclass
 class Machine:
-    """`folder` is the project (specs/, locks/); beside it lie home and caches. `default` is the index that stands for PyPI."""
+    """`folder` is the project (specs/, locks/); beside it lie home and caches. `default` is the index for PyPI."""
 
     base: Path
     default: str | None = None
@@ -141,6 +141,6 @@ class Machine:
 def cpu(
     *requirements: str, extra: str = "", targets: str = "[targets.cpu]\nplatform = 'linux-64'\n", python: str = "3.12"
 ) -> str:
-    """The text of a spec with the given requirements; one CPU target unless `targets` says otherwise. `extra` goes into [pip]."""
+    """The text of a spec with these requirements; one CPU target unless `targets` says more; `extra` is for [pip]."""
     listed = ", ".join(repr(requirement) for requirement in requirements)
     return f"[env]\npython = '{python}'\n[pip]\ndependencies = [{listed}]\n{extra}\n{targets}"

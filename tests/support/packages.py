@@ -1,4 +1,4 @@
-"""Wheels and source distributions made on the spot: small, real, with METADATA and RECORD as the standards want them."""
+"""Wheels and source distributions made on the spot: small, real, with the METADATA and RECORD that standards want."""
 
 from __future__ import annotations
 
@@ -100,9 +100,11 @@ def prepare_metadata_for_build_wheel(folder, config_settings=None):
 
 def build_wheel(folder, config_settings=None, metadata_directory=None):
     file = f"{{STEM}}-{{VERSION}}-py3-none-any.whl"
-    members = {{f"{{STEM}}.py": "", f"{{INFO}}/METADATA": METADATA, f"{{INFO}}/WHEEL": "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"}}
-    record = "".join(f"{{p}},sha256={{base64.urlsafe_b64encode(hashlib.sha256(t.encode()).digest()).rstrip(b'=').decode()}},{{len(t)}}\\n"
-                     for p, t in members.items())
+    tags = "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"
+    members = {{f"{{STEM}}.py": "", f"{{INFO}}/METADATA": METADATA, f"{{INFO}}/WHEEL": tags}}
+    def digest(text):
+        return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+    record = "".join(f"{{p}},sha256={{digest(t)}},{{len(t)}}\\n" for p, t in members.items())
     with zipfile.ZipFile(os.path.join(folder, file), "w") as archive:
         for path, text in {{**members, f"{{INFO}}/RECORD": record}}.items():
             archive.writestr(path, text)
@@ -132,7 +134,7 @@ def sdist(
     witness: str = "",
     files: Mapping[str, str] | None = None,
 ) -> Dist:
-    """A source distribution. `static`: its PKG-INFO binds the dependencies (PEP 643); else only its backend knows them."""
+    """A source distribution. `static`: its PKG-INFO binds the dependencies (PEP 643); else its backend alone does."""
     stem = f"{name.replace('-', '_')}-{version}"
     info = metadata_text(name, version, requires) if static else metadata_text(name, version, dynamic=["Requires-Dist"])
     members = {"PKG-INFO": info, **source_files(name, version, requires, witness=witness), **(files or {})}

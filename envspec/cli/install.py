@@ -1,0 +1,190 @@
+"""`envspec install`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from envspec.cli import options
+from envspec.cli.main import say
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+
+    from envspec.install.model import Change, Outcome, Progress
+    from envspec.lock.model import Lock, LockedTarget
+
+EPILOG = """\b
+Examples:
+  envspec install specs/mm-v2.9.toml --target cu128-hopper --prefix ~/envs/mm
+  . ~/envs/mm/bin/activate                 (fish: source ~/envs/mm/bin/activate.fish)
+  envspec install specs/mm-v2.9.toml --target cu128-hopper --prefix ~/envs/mm --dry-run
+"""
+
+_SIGNS = {"install": ("+", "green"), "change": ("~", "yellow"), "repair": ("!", "yellow"), "remove": ("-", "red")}
+
+
+@click.command(epilog=EPILOG)
+@options.spec
+@click.option(
+    "--target",
+    "-t",
+    metavar="NAME",
+    shell_complete=options.complete("target_names"),
+    help="The target to install; may be left out where the lock has only one.",
+)
+@click.option(
+    "--prefix",
+    "-p",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="The folder of the environment: new, empty, or one that this spec made.",
+)
+@click.option("--offline", is_flag=True, help="Ask no network; use what the caches hold.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@options.locks_dir
+@options.as_json
+def command(
+    path: str,
+    target: str | None,
+    prefix: Path,
+    offline: bool,
+    dry_run: bool,
+    locks_dir: Path | None,
+    as_json: bool,
+) -> int:
+    """Install a locked target into a folder, every hash checked.
+
+    A folder that holds an older state of the same spec is brought up to date: only what changed is touched. A run that
+    was interrupted is finished by the next one, and one that finds everything in place changes nothing.
+    """
+    from envspec.install.environment import Installation
+    from envspec.install.prefix import checked_prefix
+
+    spec, lock = options.read_lock(path, locks_dir)
+    options.warn_if_stale(spec, lock)
+    chosen = _chosen(lock, target)
+    place = checked_prefix(prefix)
+    try:
+        with _progress(quiet=as_json) as progress:
+            installation = Installation(spec, lock, chosen, place, os.environ, offline=offline, progress=progress)
+            waiting = f"waiting: another envspec works on {place}"
+            outcome = installation.look() if dry_run else installation.run(lambda: say(waiting))
+    except KeyboardInterrupt:
+        say("interrupted: run the same command again, and it goes on from here")
+        return 130
+    for warning in outcome.warnings:
+        say(f"warning: {options.printable(warning)}", style="yellow")
+    if as_json:
+        options.print_json("install", _document(path, chosen, place, outcome, dry_run=dry_run))
+    else:
+        _tell(chosen, place, outcome, dry_run=dry_run)
+    return 0
+
+
+def _chosen(lock: Lock, name: str | None) -> LockedTarget:
+    """The target named, or the only one. Raises InputError."""
+    from envspec.errors import InputError
+
+    targets = options.locked_targets(lock, [name] if name else [])
+    if len(targets) > 1:
+        names = ", ".join(target.name for target in targets)
+        raise InputError(
+            f"the lock of {lock.name} has {len(targets)} targets: {names}",
+            hint=f"choose one with --target {targets[0].name}",
+        )
+    return targets[0]
+
+
+def _tell(target: LockedTarget, prefix: Path, outcome: Outcome, *, dry_run: bool) -> None:
+    for change in outcome.changes:
+        sign, colour = _SIGNS[change.action]
+        click.echo(f"{click.style(sign, fg=None if os.environ.get('NO_COLOR') else colour)} {_line(change)}")
+    if outcome.status == "unchanged":
+        click.echo(f"{prefix} is {target.name} already: nothing to do")
+        return
+    counted = f"{len(target.pins)} packages" if len(target.pins) != 1 else "1 package"
+    if dry_run:
+        click.echo(f"{prefix} would be {outcome.status}: {target.name}, {counted}")
+        return
+    import shlex
+
+    click.echo(f"{outcome.status} {prefix}: {target.name}, {counted}")
+    say(f"hint: . {shlex.quote(str(prefix / 'bin' / 'activate'))}")
+
+
+def _line(change: Change) -> str:
+    versions = " → ".join(text for text in (change.old, change.new) if text)
+    if change.old == change.new:
+        versions = f"{change.new} ({change.reason or 'another file'})"
+    return options.printable(f"{change.kind:<5} {change.name} {versions}")
+
+
+def _document(path: str, target: LockedTarget, prefix: Path, outcome: Outcome, *, dry_run: bool) -> dict[str, object]:
+    return {
+        "spec": path,
+        "target": target.name,
+        "prefix": str(prefix),
+        "dry_run": dry_run,
+        "status": outcome.status,
+        "packages": len(target.pins),
+        "changes": [
+            {
+                "action": change.action,
+                "kind": change.kind,
+                "name": change.name,
+                "old": change.old,
+                "new": change.new,
+                "reason": change.reason,
+            }
+            for change in outcome.changes
+        ],
+        "warnings": list(outcome.warnings),
+    }
+
+
+class _OnTerminal:
+    """Progress drawn by rich: one line, that of the phase."""
+
+    def __init__(self, bars: Bars) -> None:
+        self._bars = bars
+        self._text = ""
+        self._total: int | None = None
+        self._task = bars.add_task("looking at what is there", total=None)
+
+    def phase(self, text: str, total: int | None = None) -> None:
+        self._text, self._total = text, total
+        self._bars.reset(self._task, description=text, total=total)
+
+    def advance(self, done: int | None = None, detail: str = "") -> None:
+        counted = "" if done is None or self._total is None else f" {done}/{self._total}"
+        text = f"{self._text}{counted}{': ' if detail else ''}{options.printable(detail)}"
+        self._bars.update(self._task, description=text[:100], completed=done)
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> Iterator[Progress]:
+    """Progress on stderr, where that is a terminal; taken off the screen at the end."""
+    from envspec.install.model import Silent
+
+    if quiet or not sys.stderr.isatty():
+        yield Silent()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Drawn
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=20),
+        TimeElapsedColumn(),
+    )
+    with Drawn(*columns, console=Console(stderr=True), transient=True) as bars:
+        yield _OnTerminal(bars)

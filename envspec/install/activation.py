@@ -1,0 +1,160 @@
+"""Activation scripts: `bin/activate` for bash and zsh, `bin/activate.fish` for fish. Pure texts, quoted for any path.
+
+They do what conda's and venv's do: PATH, CONDA_PREFIX or VIRTUAL_ENV, the packages' own scripts in
+`etc/conda/activate.d` and `deactivate.d`, the prompt; and PYTHONNOUSERSITE=1, so that ~/.local stays out. `deactivate`
+gives everything back as it was.
+"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+PATHS = ("bin/activate", "bin/activate.fish")
+
+_POSIX = """\
+# For bash and zsh:  . {path}
+# Written by envspec; it is written again by the next `envspec install`.
+
+# Leave the environment that is active. A program of that name, which some have in PATH, isn't meant.
+case "$(command -V deactivate 2>/dev/null)" in
+    *function*) deactivate nondestructive ;;
+esac
+
+deactivate () {{
+    _envspec_run deactivate.d
+    local name
+    for name in {names}; do _envspec_restore "$name"; done
+    if [ -n "${{_ENVSPEC_OLD_PS1+x}}" ]; then PS1="$_ENVSPEC_OLD_PS1"; unset _ENVSPEC_OLD_PS1; fi
+    if [ "${{1:-}}" != nondestructive ]; then
+        unset -f deactivate _envspec_run _envspec_save _envspec_restore
+    fi
+    hash -r 2>/dev/null || true
+}}
+
+_envspec_run () {{
+    if [ -n "${{ZSH_VERSION:-}}" ]; then setopt localoptions nonomatch; fi
+    local script
+    for script in {prefix}/etc/conda/"$1"/*.sh; do
+        if [ -f "$script" ]; then . "$script"; fi
+    done
+}}
+
+# $1 becomes $2; what it was stays in _ENVSPEC_OLD_$1, and whether it was anything in _ENVSPEC_HAD_$1
+_envspec_save () {{
+    eval "_ENVSPEC_HAD_$1=\\${{$1+x}}; _ENVSPEC_OLD_$1=\\${{$1-}}; $1=\\$2; export $1"
+}}
+
+_envspec_restore () {{
+    eval "if [ \\${{_ENVSPEC_HAD_$1:-n}} = x ]; then $1=\\$_ENVSPEC_OLD_$1; export $1; else unset $1; fi"
+    unset "_ENVSPEC_HAD_$1" "_ENVSPEC_OLD_$1"
+}}
+
+{save}
+if [ -z "${{VIRTUAL_ENV_DISABLE_PROMPT:-}}" ] && [ -n "${{PS1:-}}" ]; then
+    _ENVSPEC_OLD_PS1="$PS1"
+    PS1={prompt}"$PS1"
+fi
+_envspec_run activate.d
+hash -r 2>/dev/null || true
+"""
+
+_FISH = """\
+# For fish:  source {path}
+# Written by envspec; it is written again by the next `envspec install`.
+
+functions -q deactivate; and deactivate
+
+function deactivate -d 'Leave the environment {name}'
+    _envspec_run deactivate.d
+    for name in {names}
+        set -l had _ENVSPEC_HAD_$name
+        set -l old _ENVSPEC_OLD_$name
+        if set -q $had
+            set -gx $name $$old
+        else
+            set -e $name
+        end
+        set -e $had
+        set -e $old
+    end
+    if functions -q _envspec_old_fish_prompt
+        functions -e fish_prompt
+        functions -c _envspec_old_fish_prompt fish_prompt
+        functions -e _envspec_old_fish_prompt
+    end
+    functions -e _envspec_run _envspec_save
+    functions -e deactivate
+end
+
+function _envspec_run
+    for script in {prefix}/etc/conda/$argv[1]/*.fish
+        source $script
+    end
+end
+
+function _envspec_save
+    if set -q $argv[1]
+        set -g _ENVSPEC_HAD_$argv[1] x
+        set -g _ENVSPEC_OLD_$argv[1] $$argv[1]
+    end
+    set -gx $argv[1] $argv[2..-1]
+end
+
+{save}
+if test -z "$VIRTUAL_ENV_DISABLE_PROMPT"; and functions -q fish_prompt
+    functions -c fish_prompt _envspec_old_fish_prompt
+    function fish_prompt
+        set -l status_before $status
+        printf '%s' {prompt}
+        # the prompt of before sees the status of before
+        sh -c "exit $status_before"
+        _envspec_old_fish_prompt
+    end
+end
+_envspec_run activate.d
+"""
+
+
+def scripts(prefix: Path, name: str, *, conda: bool) -> dict[str, str]:
+    """The activation scripts of an environment, by path relative to the prefix.
+
+    `name` is the spec's; `conda` says whether the environment is conda's, a virtual environment otherwise.
+    """
+    root = str(prefix)
+    own = {"CONDA_PREFIX": root, "CONDA_DEFAULT_ENV": name} if conda else {"VIRTUAL_ENV": root}
+    variables = {**own, "PYTHONNOUSERSITE": "1"}
+    return {"bin/activate": _posix(root, name, variables), "bin/activate.fish": _fish(root, name, variables)}
+
+
+def _posix(root: str, name: str, variables: dict[str, str]) -> str:
+    save = [f'_envspec_save PATH {shlex.quote(f"{root}/bin")}:"$PATH"']
+    save += [f"_envspec_save {key} {shlex.quote(value)}" for key, value in variables.items()]
+    # a PYTHONHOME of another Python would break this one
+    save += ["_envspec_save PYTHONHOME ''", "unset PYTHONHOME"]
+    return _POSIX.format(
+        path=shlex.quote(f"{root}/bin/activate"),
+        prefix=shlex.quote(root),
+        prompt=shlex.quote(f"({name}) "),
+        names=" ".join(["PATH", *variables, "PYTHONHOME"]),
+        save="\n".join(save),
+    )
+
+
+def _fish(root: str, name: str, variables: dict[str, str]) -> str:
+    save = [f"_envspec_save PATH {_fish_quoted(f'{root}/bin')} $PATH"]
+    save += [f"_envspec_save {key} {_fish_quoted(value)}" for key, value in variables.items()]
+    save += ["_envspec_save PYTHONHOME ''", "set -e PYTHONHOME"]
+    return _FISH.format(
+        path=_fish_quoted(f"{root}/bin/activate.fish"),
+        prefix=_fish_quoted(root),
+        name=name,
+        names=" ".join(["PATH", *variables, "PYTHONHOME"]),
+        prompt=_fish_quoted(f"({name}) "),
+        save="\n".join(save),
+    )
+
+
+def _fish_quoted(text: str) -> str:
+    """A word of fish: inside single quotes only the quote and the backslash mean something."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,0 +1,235 @@
+"""The conda half: rattler's installer links what the lock pins into the prefix, and records it as conda does.
+
+py-rattler 0.28 has gaps that are closed here: it checks no hash of a file that comes from a folder; after it refused a
+file, its cache may call an older one of the same name by the refused hash; and a record made from a lock's pin lacks
+what only the package itself knows (constrains, noarch, …).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import shutil
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from envspec.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError
+from envspec.install.installed import CONDA_META
+from envspec.install.model import Progress
+from envspec.install.prefix import write_file
+from envspec.lock.conda_files import artifact_of, channel_of, url_in_channel
+from envspec.lock.inputs import conda_name
+from envspec.lock.model import LockedTarget, Pin
+from envspec.redact import redact
+from envspec.resolve.conda_channels import CondaConfig, channel_addresses
+from envspec.resolve.conda_setup import conda_client
+from envspec.settings import Settings, split_credentials
+
+if TYPE_CHECKING:
+    from rattler import PackageCache, RepoDataRecord
+
+_AGAIN = "check the address and the network, then run the same command again: what was fetched is kept"
+_OF_THE_PACKAGE = (
+    "arch", "attestations_sha256", "build_number", "constrains", "features", "license", "license_family", "noarch",
+    "platform", "python_site_packages_path", "timestamp", "track_features",
+)  # fmt: skip
+"""What a record in conda-meta has from the package's own info/index.json."""
+
+
+@dataclass(frozen=True)
+class CondaInstaller:
+    """rattler for one prefix. `cache` is the folder with unpacked packages, which all prefixes share."""
+
+    prefix: Path
+    cache: Path
+    settings: Settings
+    config: CondaConfig
+    offline: bool
+    progress: Progress
+
+    def install(
+        self, target: LockedTarget, channels: Collection[str], coming: Collection[str], reinstall: Collection[str]
+    ) -> None:
+        """Make the prefix's conda packages those of `target`: remove, replace and add what differs.
+
+        `channels` are the spec's; `coming` names the packages that are linked in this run, `reinstall` those of them
+        that rattler would take for linked already.
+        Raises IndexFailure for a file that isn't there or has another hash, InputError, ToolError, StorageError.
+        """
+        pins = [pin for pin in target.pins if pin.kind == "conda"]
+        self.progress.phase(f"conda: {len(pins)} packages")
+        asyncio.run(self._install(target, self._records(pins, channels), coming, reinstall))
+        complete_records(self.prefix, target.inputs.conda_requirements)
+
+    def _records(self, pins: Sequence[Pin], channels: Collection[str]) -> list[RepoDataRecord]:
+        """rattler's records of the pins, each with its URL here."""
+        from rattler import Channel
+
+        addresses = channel_addresses(channels, self.settings, self.config)
+        bases = {address.name: str(Channel(address.address).base_url) for address in addresses}
+        records = []
+        for pin in pins:
+            name = channel_of(pin)[0]
+            if name not in bases:
+                raise InputError(
+                    f'the lock has files from the channel "{name}", which the spec doesn\'t name',
+                    hint="add it to [conda] channels, or lock again",
+                )
+            records.append(_record(pin, bases[name]))
+        return records
+
+    async def _install(
+        self,
+        target: LockedTarget,
+        records: Sequence[RepoDataRecord],
+        coming: Collection[str],
+        reinstall: Collection[str],
+    ) -> None:
+        import rattler
+        from rattler import PackageCache, Subdir, ValidationMode
+        from rattler.exceptions import InstallerError
+
+        from envspec.install.conda_progress import Reporter
+
+        self.cache.mkdir(parents=True, exist_ok=True)
+        # `full`: what lies in the cache is hashed again before it's linked
+        cache = PackageCache.new_layered([self.cache], validation_mode=ValidationMode.full())
+        # for another Python, everything that is for any Python is linked again
+        linked = records if "python" in coming else [r for r in records if r.name.normalized in coming]
+        missing = await self._missing(cache, linked)
+        self._drop_entries(missing)
+        try:
+            await rattler.install(
+                list(records),
+                self.prefix,
+                reinstall_packages=set(reinstall),
+                platform=Subdir(target.inputs.platform),
+                client=conda_client(self.config),
+                show_progress=False,
+                reporter=Reporter(self.progress),  # type: ignore[abstract]  # rattler calls what is there
+                package_cache=cache,
+            )
+        except (InstallerError, OSError) as error:
+            # py-rattler has no type for what went wrong, so its words must do
+            if "hash mismatch" in str(error):
+                self._drop_entries(missing)
+            raise _failure(str(error), target.name) from None
+
+    async def _missing(self, cache: PackageCache, records: Sequence[RepoDataRecord]) -> list[RepoDataRecord]:
+        """The records whose packages have to be fetched. Refuses files of folders that have another hash, and, offline,
+        those that aren't at hand."""
+        index = await cache.index()
+        missing = [record for record in records if not index.contains_record(record)]
+        absent = {id(record) for record in missing}
+        for record in records:
+            if record.url.startswith("file:"):
+                # rattler falls back on it, unseen, where what the cache has turns out damaged
+                if id(record) in absent or _path(record).exists():
+                    _verify(record)
+            elif self.offline and id(record) in absent:
+                raise IndexFailure(
+                    f"{redact(record.url)} isn't in the cache, and --offline forbids asking for it",
+                    hint="run without --offline once",
+                )
+        return missing
+
+    def _drop_entries(self, records: Sequence[RepoDataRecord]) -> None:
+        """Take what the cache has under these records' names away: it isn't theirs."""
+        for record in records:
+            shutil.rmtree(self.cache / _entry(record), ignore_errors=True)
+            (self.cache / f"{_entry(record)}.lock").unlink(missing_ok=True)
+
+
+def complete_records(prefix: Path, requested: Collection[str] = ()) -> None:
+    """Give the records in conda-meta what their packages know of themselves and which match specs asked for them, and
+    take credentials out of their URLs.
+
+    A record whose package is no longer unpacked in the cache learns nothing new of it. Raises OSError.
+    """
+    asked: dict[str, list[str]] = {}
+    for text in requested:
+        asked.setdefault(conda_name(text), []).append(text)
+    for path in sorted((prefix / CONDA_META).glob("*.json")):
+        record: dict[str, Any] = json.loads(path.read_bytes())
+        try:
+            index = json.loads((Path(record["extracted_package_dir"]) / "info" / "index.json").read_bytes())
+        except (KeyError, OSError, ValueError):
+            index = {}
+        known = {name: index[name] for name in _OF_THE_PACKAGE if index.get(name) not in (None, "", [])}
+        urls = {name: split_credentials(str(record[name]))[0] for name in ("url", "channel") if record.get(name)}
+        completed = {**record, **known, **urls, "requested_specs": asked.get(str(record.get("name")), [])}
+        if completed != record:
+            write_file(path, json.dumps(completed, indent=2))
+
+
+def _record(pin: Pin, base: str) -> RepoDataRecord:
+    from rattler import BuildString, PackageRecord, RepoDataRecord
+
+    artifact = artifact_of(pin)
+    _, subdir = channel_of(pin)
+    build = pin.build or ""
+    number = build.rpartition("_")[2]
+    package = PackageRecord(
+        pin.name,
+        pin.version,
+        BuildString(build),
+        int(number) if number.isdigit() else 0,
+        subdir,
+        noarch=_noarch(pin) if subdir == "noarch" else None,
+        depends=list(pin.dependencies),
+        sha256=bytes.fromhex(artifact.sha256),
+        md5=bytes.fromhex(artifact.md5) if artifact.md5 else None,
+        size=artifact.size,
+        license=pin.licence,
+    )
+    return RepoDataRecord(package, artifact.file, url_in_channel(base, pin), base)
+
+
+def _noarch(pin: Pin) -> Any:
+    """Which kind of noarch a package is, so that rattler links it anew for another Python. The linking itself goes by
+    the package's own index.json."""
+    return "python" if any(conda_name(spec) == "python" for spec in pin.dependencies) else "generic"
+
+
+def _entry(record: RepoDataRecord) -> str:
+    """How rattler's cache and conda-meta call a package."""
+    return f"{record.name.normalized}-{record.version}-{record.build}"
+
+
+def _path(record: RepoDataRecord) -> Path:
+    """Where the file of a `file:` record lies."""
+    return Path(unquote(urlsplit(record.url).path))
+
+
+def _verify(record: RepoDataRecord) -> None:
+    path = _path(record)
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            for block in iter(lambda: file.read(1 << 20), b""):
+                digest.update(block)
+    except OSError as error:
+        raise IndexFailure(f"{path} can't be read: {error.strerror}", hint=_AGAIN) from None
+    if digest.digest() != record.sha256:
+        raise IndexFailure(
+            f"{path} has the sha256 {digest.hexdigest()}, and another in the lock: {(record.sha256 or b'').hex()}",
+            hint="don't install it before you know why: files of a channel never change",
+        )
+
+
+def _failure(text: str, label: str) -> EnvspecError:
+    """rattler's error in envspec's words."""
+    parts = [part.strip() for part in redact(text).replace("Caused by:", "\n").splitlines()]
+    told = ": ".join(dict.fromkeys(part for part in parts if part))
+    message = f"{label}: {told}"
+    if "hash mismatch" in told:
+        return IndexFailure(message, hint="don't install from this channel until who runs it has found out why")
+    if any(words in told for words in ("No space left", "Read-only file system", "Permission denied", "quota")):
+        return StorageError(message, hint="free some space, or give --prefix and ENVSPEC_CACHE_DIR other places")
+    if "failed to fetch" in told:
+        return IndexFailure(message, hint=_AGAIN)
+    return ToolError(message, hint="run the same command again; if it stays so, please report it")

@@ -1,0 +1,222 @@
+"""Installing a target of a lock into a prefix, from the look at what is there to the look at what is there then.
+
+The order is such that a run may be killed anywhere and the next one finishes it: the state says "not complete" before
+the first file is touched, what goes leaves before what comes, and each run begins with what is really there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from envspec.errors import ToolError
+from envspec.install import activation
+from envspec.install.host import Host, refuse_unfit, this_host
+from envspec.install.installed import Installed, read_installed
+from envspec.install.interpreter import has_python, make_virtual_environment, unmake_virtual_environment
+from envspec.install.model import Change, OnWait, Outcome, Progress, Silent, identity
+from envspec.install.pip import PipInstaller, pip_check, uninstall
+from envspec.install.plan import changes
+from envspec.install.prefix import (
+    LOCK_PATH,
+    TARGET_PATH,
+    State,
+    claim,
+    digest_of,
+    remove_debris,
+    storage,
+    write_file,
+    write_state,
+)
+from envspec.lock.exclusive import exclusive
+from envspec.lock.model import Lock, LockedTarget, Pin
+from envspec.lock.write import dumps
+from envspec.resolve.setup import scratch_folder, uvs_default_index
+from envspec.resolve.uv import find_uv
+from envspec.settings import Settings, load_settings
+from envspec.spec.model import Spec
+
+_CONDA_CACHE = Path("conda") / "packages"
+"""Below envspec's cache. Not the one that rattler's tools share: of that, nobody knows what was fetched by its hash."""
+
+
+@dataclass(frozen=True)
+class Installation:
+    """One target, one prefix (absolute: `envspec.install.prefix.checked_prefix`), and how to reach the world."""
+
+    spec: Spec
+    lock: Lock
+    target: LockedTarget
+    prefix: Path
+    env: Mapping[str, str]
+    offline: bool = False
+    progress: Progress = field(default_factory=Silent)
+    host: Host = field(default_factory=this_host)
+
+    def look(self) -> Outcome:
+        """What `run` would do. Changes nothing. Raises InputError, StorageError."""
+        refuse_unfit(self.host, self.lock, self.target)
+        with storage(self.prefix):
+            state = claim(self.prefix, self.lock.name)
+            found = self._changes(self._installed(), state)
+            return Outcome(self._status(state, found), found)
+
+    def run(self, on_wait: OnWait = lambda: None) -> Outcome:
+        """Install, or bring up to date, or finish what was interrupted; nothing where nothing is to be done.
+
+        Waits for another process that works on the same prefix, after a call of `on_wait`. Raises InputError for a
+        prefix that holds something else and a target that can't run here, IndexFailure, ToolError, StorageError.
+        """
+        refuse_unfit(self.host, self.lock, self.target)
+        with storage(self.prefix), ExitStack() as stack:
+            held = stack.enter_context(exclusive(self.prefix, on_wait))
+            state = claim(self.prefix, self.lock.name)
+            installed = self._installed()
+            found = self._changes(installed, state)
+            status = self._status(state, found)
+            if status == "unchanged":
+                # another target of the same lock may have changed
+                self._write_lock()
+                return Outcome(status, ())
+            self._require_rattler(found)
+            begun = self._begin(state, found)
+            settings = load_settings(self.env)
+            self._remove(installed, found)
+            self._link(settings, found)
+            known = self._install_pip(begun, settings, found, held)
+            self._write_scripts_and_lock()
+            self._verify(known)
+            warnings = pip_check(self.prefix, find_uv(self.env))
+            write_state(self.prefix, replace(begun, complete=True, pip=known))
+            return Outcome(status, found, warnings)
+
+    def _installed(self) -> Installed:
+        return read_installed(self.prefix, self.target.inputs.python, activation.PATHS)
+
+    def _changes(self, installed: Installed, state: State | None) -> tuple[Change, ...]:
+        return changes(self.target.pins, installed, state.pip if state else {})
+
+    def _status(self, state: State | None, found: Collection[Change]) -> str:
+        if state is None or not state.complete:
+            return "installed"
+        same = (state.target, state.digest) == (self.target.name, digest_of(self.target))
+        whole = same and not found and self._has_scripts() and self._has_python()
+        return "unchanged" if whole else "updated"
+
+    def _of(self, kind: str) -> list[Pin]:
+        return [pin for pin in self.target.pins if pin.kind == kind]
+
+    def _require_rattler(self, found: Collection[Change]) -> None:
+        if all(change.kind != "conda" for change in found):
+            return
+        try:
+            import rattler  # noqa: F401
+        except ImportError:
+            raise ToolError(
+                f"{self.target.name} has conda packages, and py-rattler, which installs them, isn't there",
+                hint="pip install 'envspec[conda]'",
+            ) from None
+
+    def _has_python(self) -> bool:
+        """Whether the Python is there: conda's, like any package, is looked at by its files."""
+        return self.target.pin("python", "conda") is not None or has_python(self.prefix, self.target.inputs.python)
+
+    def _scripts(self) -> dict[Path, str]:
+        texts = activation.scripts(self.prefix, self.lock.name, conda=bool(self._of("conda")))
+        return {self.prefix / path: text for path, text in texts.items()}
+
+    def _has_scripts(self) -> bool:
+        return all(path.is_file() and path.read_bytes() == text.encode() for path, text in self._scripts().items())
+
+    def _begin(self, state: State | None, found: Collection[Change]) -> State:
+        """Write down that the environment isn't whole, and forget the files of the pip packages that will change."""
+        touched = {change.name for change in found if change.kind == "pip"}
+        known = {name: file for name, file in (state.pip if state else {}).items() if name not in touched}
+        begun = State(self.lock.name, self.target.name, str(self.prefix), digest_of(self.target), False, known)
+        write_state(self.prefix, begun)
+        return begun
+
+    def _remove(self, installed: Installed, found: Collection[Change]) -> None:
+        """Remove the pip packages that go, and those of another Python, before conda links anything in their place; and
+        a virtual environment where conda's Python comes, which would take it for its own."""
+        remove_debris(installed.debris)
+        if self.target.pin("python", "conda") and "python" not in installed.conda:
+            unmake_virtual_environment(self.prefix)
+        ours = f"python{self.target.inputs.python}"
+        for change in found:
+            dist = installed.pip.get(change.name) if change.kind == "pip" else None
+            if dist is not None and (change.action == "remove" or ours not in dist.folder.parts):
+                self.progress.phase(f"removing {dist.name}")
+                uninstall(dist, self.prefix)
+
+    def _link(self, settings: Settings, found: Collection[Change]) -> None:
+        wanted = [change for change in found if change.kind == "conda"]
+        if not wanted:
+            return
+        from envspec.install.conda import CondaInstaller
+        from envspec.resolve.conda_channels import load_conda_config
+
+        installer = CondaInstaller(
+            prefix=self.prefix,
+            cache=settings.cache_dir / _CONDA_CACHE,
+            settings=settings,
+            config=load_conda_config(self.env),
+            offline=self.offline,
+            progress=self.progress,
+        )
+        damaged = {change.name for change in wanted if change.action == "repair"}
+        coming = {change.name for change in wanted if change.action != "remove"}
+        installer.install(self.target, self.spec.conda.channels, coming, damaged)
+
+    def _install_pip(self, begun: State, settings: Settings, found: Collection[Change], held: int) -> Mapping[str, str]:
+        """Install the pip packages that come or change; gives the file of each one that is there now."""
+        uv = find_uv(self.env)
+        uv.offline = self.offline
+        if not self._has_python():
+            self.progress.phase("making a virtual environment")
+            make_virtual_environment(self.prefix, self.target.inputs.python, self.env, uv)
+        names = {change.name for change in found if change.kind == "pip" and change.action != "remove"}
+        pins = [pin for pin in self._of("pip") if pin.name in names]
+        known = dict(begun.pip)
+        if not pins:
+            return known
+
+        def done(group: Sequence[Pin]) -> None:
+            known.update({pin.name: identity(pin) for pin in group})
+            with storage(self.prefix):
+                write_state(self.prefix, replace(begun, pip=dict(known)))
+
+        indexes = self.spec.pip.indexes
+        installer = PipInstaller(
+            uv=uv,
+            prefix=self.prefix,
+            settings=settings,
+            indexes={name: url for name in indexes if (url := settings.index_url(name, indexes))},
+            default=settings.default_index or uvs_default_index(uv, settings.cache_dir),
+            held=held,
+            progress=self.progress,
+        )
+        with scratch_folder(settings.cache_dir) as folder:
+            installer.install(self.lock, self.target, pins, folder, done)
+        return known
+
+    def _write_scripts_and_lock(self) -> None:
+        for path, text in self._scripts().items():
+            write_file(path, text)
+        self._write_lock()
+
+    def _write_lock(self) -> None:
+        write_file(self.prefix / LOCK_PATH, dumps(self.lock))
+        write_file(self.prefix / TARGET_PATH, f"{self.target.name}\n")
+
+    def _verify(self, known: Mapping[str, str]) -> None:
+        self.progress.phase("checking")
+        left = changes(self.target.pins, self._installed(), known)
+        if left:
+            told = "; ".join(f"{change.name}: {change.reason or change.action}" for change in left[:5])
+            raise ToolError(
+                f"{self.prefix} isn't what the lock says after installing: {told}",
+                hint="does something else write there? Otherwise please report it",
+            )

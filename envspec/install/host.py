@@ -1,0 +1,63 @@
+"""This machine: can a target run here?"""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+
+from envspec.errors import InputError
+from envspec.lock.model import Lock, LockedTarget
+
+_SUBDIRS = {
+    ("Linux", "x86_64"): "linux-64",
+    ("Linux", "aarch64"): "linux-aarch64",
+    ("Darwin", "arm64"): "osx-arm64",
+    ("Windows", "AMD64"): "win-64",
+}
+
+
+@dataclass(frozen=True)
+class Host:
+    """platform  conda's name of it ("linux-64"), or the system's own words where conda has none
+    glibc     its version ("2.36"), None on a system without
+    """
+
+    platform: str
+    glibc: str | None = None
+
+
+def this_host() -> Host:
+    """The machine that this runs on."""
+    system = platform.system(), platform.machine()
+    try:
+        libc = os.confstr("CS_GNU_LIBC_VERSION") or ""
+    except (AttributeError, ValueError, OSError):
+        libc = ""
+    name, _, version = libc.partition(" ")
+    return Host(_SUBDIRS.get(system, "-".join(system)), version if name == "glibc" else None)
+
+
+def refuse_unfit(host: Host, lock: Lock, target: LockedTarget) -> None:
+    """Raise InputError for a target that can't run on `host`: another platform, or a newer glibc than it has."""
+    inputs = target.inputs
+    if inputs.platform != host.platform:
+        fitting = [other.name for other in lock if other.inputs.platform == host.platform]
+        raise InputError(
+            f"{target.name} is for {inputs.platform}, and this machine is {host.platform}",
+            hint=f"the targets that fit: {', '.join(fitting)}" if fitting else "install it on a machine of that kind",
+        )
+    if inputs.glibc and host.platform.startswith("linux-") and not _at_least(host.glibc, inputs.glibc):
+        found = f"glibc {host.glibc}" if host.glibc else "no glibc"
+        raise InputError(
+            f"{target.name} is locked for glibc {inputs.glibc}, and this machine has {found}",
+            hint=f'set `glibc = "{host.glibc or "…"}"` for the target and lock again, or run it in an image',
+        )
+
+
+def _at_least(found: str | None, needed: str) -> bool:
+    return found is not None and _numbers(found) >= _numbers(needed)
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in version.split(".") if part.isdigit()]

@@ -1,0 +1,119 @@
+"""The Python of an environment: found on this machine for one without conda's, and made into a virtual environment."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from envspec.errors import ToolError
+from envspec.redact import redact
+from envspec.resolve.uv import Uv
+
+_SECONDS = 30.0
+_ASK = """\
+import json, sys, sysconfig
+print(json.dumps([sys.implementation.name, "%d.%d" % sys.version_info[:2], sys.base_prefix, sys.maxsize > 2**32,
+                  bool(sysconfig.get_config_var("Py_GIL_DISABLED"))]))
+"""
+
+
+def python_of(prefix: Path) -> Path:
+    """A prefix's interpreter."""
+    return prefix / "bin" / "python"
+
+
+def find_interpreter(python: str, env: Mapping[str, str]) -> Path:
+    """A CPython `python` ("3.12") on this machine.
+
+    Looked at, in this order: the Python that runs envspec, PATH, uv's Pythons, pyenv's. One that belongs to a virtual
+    environment stands for the one it was made from. Raises ToolError, saying what is missing.
+    """
+    looked: list[str] = []
+    for candidate in _candidates(python, env):
+        if candidate in looked:
+            continue
+        looked.append(candidate)
+        base = _base(candidate, python)
+        if base is not None:
+            return base
+    raise ToolError(
+        f"there is no CPython {python} on this machine that an environment can be made from",
+        hint=f"install it (`uv python install {python}`, or your system's python{python}), or let the spec take"
+        f' Python from conda: [conda] dependencies = ["python {python}.*"]',
+    )
+
+
+def has_python(prefix: Path, python: str) -> bool:
+    """Whether a prefix is a virtual environment of Python `python` that still runs."""
+    return (prefix / "pyvenv.cfg").is_file() and _ask(str(python_of(prefix)), python) is not None
+
+
+def make_virtual_environment(prefix: Path, python: str, env: Mapping[str, str], uv: Uv) -> None:
+    """Make one in `prefix`, whatever else is there. Raises ToolError."""
+    base = find_interpreter(python, env)
+    done = uv.run(
+        ["venv", "--quiet", "--no-config", "--no-project", "--allow-existing", "--python", str(base), str(prefix)],
+        cwd=Path("/"),
+    )
+    if done.returncode:
+        told = " ".join(redact(done.stderr).split())
+        raise ToolError(f"no virtual environment can be made with {base}: {told}", hint="see whether that Python works")
+
+
+def unmake_virtual_environment(prefix: Path) -> None:
+    """Take from a prefix what makes it a virtual environment; its packages stay. Raises OSError."""
+    if not (prefix / "pyvenv.cfg").is_file():
+        return
+    for path in (prefix / "bin").glob("python*"):
+        if path.is_symlink():
+            path.unlink()
+    (prefix / "pyvenv.cfg").unlink()
+
+
+def _candidates(python: str, env: Mapping[str, str]) -> Iterator[str]:
+    name = f"python{python}"
+    if f"{sys.version_info.major}.{sys.version_info.minor}" == python:
+        yield str(Path(sys.base_prefix) / "bin" / name)
+    path = env.get("PATH", os.defpath)
+    for folder in path.split(os.pathsep):
+        for each in (name, "python3", "python"):
+            if folder and (found := shutil.which(each, path=folder)):
+                yield found
+    home = Path(env.get("HOME", "~")).expanduser()
+    data = Path(env.get("XDG_DATA_HOME") or home / ".local" / "share")
+    uvs = Path(env.get("UV_PYTHON_INSTALL_DIR") or data / "uv" / "python")
+    pyenvs = Path(env.get("PYENV_ROOT") or home / ".pyenv") / "versions"
+    for kept, pattern in ((uvs, f"cpython-{python}.*"), (pyenvs, f"{python}.*")):
+        yield from sorted(glob.glob(os.path.join(glob.escape(str(kept)), pattern, "bin", name)), reverse=True)
+
+
+def _base(candidate: str, python: str) -> Path | None:
+    """The interpreter that `candidate` is, or was made from, if it's the one asked for."""
+    base_prefix = _ask(candidate, python)
+    if base_prefix is None:
+        return None
+    base = Path(base_prefix) / "bin" / f"python{python}"
+    return base if base.is_file() else Path(candidate)
+
+
+def _ask(candidate: str, python: str) -> str | None:
+    """The base prefix of an interpreter that is a 64-bit CPython `python` with a GIL, else None."""
+    try:
+        done = subprocess.run(
+            [candidate, "-I", "-S", "-c", _ASK],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+        kind, version, base_prefix, wide, free_threaded = json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return None
+    return str(base_prefix) if (kind, version, wide, free_threaded) == ("cpython", python, True, False) else None

@@ -1,0 +1,241 @@
+"""The pip half: uv installs what the lock pins, every file by its hash, and nothing else.
+
+Each index gets a run of its own, with that index alone: a package comes from where the lock says, and no index is asked
+for a name that isn't its own. uv learns of indexes through a configuration file: no command line has credentials.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from envspec.errors import EnvspecError, IndexFailure, InputError, ToolError, Unsatisfiable
+from envspec.install.installed import Dist, recorded_files
+from envspec.install.interpreter import python_of
+from envspec.install.model import Progress
+from envspec.lock.model import Lock, LockedTarget, Pin
+from envspec.lock.requirements import requirements_txt
+from envspec.lock.toml_text import inline_strings, key, string
+from envspec.redact import redact
+from envspec.resolve.processes import end
+from envspec.resolve.uv import Uv
+from envspec.resolve.uv_errors import failure
+from envspec.settings import Settings
+
+_PYTORCH = "pytorch/"
+_ERROR = re.compile(r"^error:", re.MULTILINE)
+_OWN_SOURCE = ("git", "url")
+"""Pins that name their source themselves; what builds them comes from PyPI."""
+
+
+@dataclass(frozen=True)
+class PipInstaller:
+    """uv for one prefix.
+
+    indexes   the spec's named indexes: name → URL
+    default   where "pypi" is, None for uv's own
+    held      the descriptor that holds the prefix; uv inherits it, so that where a system can't end a uv whose envspec
+              was killed, others stay out until it has ended
+    """
+
+    uv: Uv
+    prefix: Path
+    settings: Settings
+    indexes: Mapping[str, str]
+    default: str | None
+    held: int
+    progress: Progress
+
+    def install(
+        self,
+        lock: Lock,
+        target: LockedTarget,
+        pins: Sequence[Pin],
+        folder: Path,
+        done: Callable[[Sequence[Pin]], None],
+    ) -> None:
+        """Install pins of `target`, replacing whatever version is there.
+
+        Takes an empty folder for uv's input. `done` is called with the pins of each index once they are in place.
+        Raises IndexFailure for a file that isn't there or has another hash, ToolError, StorageError, InputError.
+        """
+        for number, (index, group) in enumerate(sorted(_by_index(pins).items())):
+            self.progress.phase(f"pip: {len(group)} from {'their own URLs' if index in _OWN_SOURCE else index}")
+            place = folder / str(number)
+            place.mkdir()
+            self._install(index, group, requirements_txt(lock, replace(target, pins=tuple(group))), place, target.name)
+            done(group)
+
+    def _install(self, index: str, pins: Sequence[Pin], requirements: str, place: Path, label: str) -> None:
+        (place / "requirements.txt").write_text(requirements, encoding="utf-8")
+        url, how = self._source(index, pins)
+        configuration = place / "uv.toml"
+        configuration.touch(mode=0o600)
+        configuration.write_text(self._configuration(index, url), encoding="utf-8")
+        command = [
+            "pip", "install", "--config-file", "uv.toml", "--python", str(python_of(self.prefix)),
+            "--no-deps", "--requirements", "requirements.txt", *how,
+            "--only-binary", ":all:", *(f"--no-binary={pin.name}" for pin in pins if not pin.is_wheel),
+            *(f"--reinstall-package={pin.name}" for pin in pins),
+        ]  # fmt: skip
+        if index != "git":
+            command.append("--require-hashes")
+        if self.uv.offline:
+            command.append("--offline")
+        status, told = self._run(command, place)
+        if status:
+            # what it did so far comes first
+            problem = _ERROR.search(told)
+            text = told[problem.start() :] if problem else told
+            raise _refusal(failure(status, text, label=label, offline=self.uv.offline, index=url), index)
+
+    def _source(self, index: str, pins: Sequence[Pin]) -> tuple[str | None, list[str]]:
+        """The URL of an index (None for uv's own choice), and the options that lead uv to it."""
+        if index not in _OWN_SOURCE and all(self._is_at_hand(pin) for pin in pins):
+            return None, ["--no-index"]
+        if index.startswith(_PYTORCH):
+            variant = index.removeprefix(_PYTORCH)
+            mirror = self.settings.pytorch_mirror(variant)
+            return (mirror, []) if mirror else (self.default, [f"--torch-backend={variant}"])
+        if index == "pypi" or index in _OWN_SOURCE:
+            return self.default, []
+        if index not in self.indexes:
+            raise InputError(
+                f'the lock has files from the index "{index}", which the spec doesn\'t name',
+                hint=f'add it to the spec, [pip] indexes = {{ {index} = "https://…" }}, or lock again',
+            )
+        return self.indexes[index], []
+
+    def _is_at_hand(self, pin: Pin) -> bool:
+        """Whether the file lies in a folder that the user's pip looks into (find-links)."""
+        return pin.artifact is not None and any(
+            Path(link.removeprefix("file://"), pin.artifact.file).is_file() for link in self.settings.find_links
+        )
+
+    def _configuration(self, index: str, url: str | None) -> str:
+        lines = [f"{key(name)} = {_value(value)}" for name, value in self.uv.settings.items()]
+        if self.settings.find_links:
+            lines.append(f"find-links = {inline_strings(map(_absolute, self.settings.find_links))}")
+        if url is not None:
+            name = "pypi" if index in _OWN_SOURCE else index.replace("/", "-")
+            lines += ["[[index]]", f"name = {string(name)}", f"url = {string(url)}", "default = true"]
+        return "\n".join(lines) + "\n"
+
+    def _run(self, command: Sequence[str], place: Path) -> tuple[int, str]:
+        """Run uv, telling its progress, and give its status and what it said."""
+        env = self.uv.environment()
+        said: list[str] = []
+        try:
+            process = subprocess.Popen(
+                [self.uv.executable, *command],
+                cwd=place, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                text=True, encoding="utf-8", errors="replace", pass_fds=[self.held], preexec_fn=_die_with_parent(),
+            )  # fmt: skip
+        except OSError as error:
+            raise ToolError(f"uv can't be started: {error}", hint="reinstall envspec: uv comes with it") from None
+        reader = threading.Thread(target=self._listen, args=(process.stderr, said), daemon=True)
+        try:
+            reader.start()
+            process.wait()
+        finally:
+            if process.poll() is None:
+                end(process.pid)
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(5)
+                process.kill()
+                process.wait()
+            reader.join(5)
+        return process.returncode, "".join(said)
+
+    def _listen(self, stream: Any, said: list[str]) -> None:
+        for line in stream:
+            said.append(line)
+            if line.lstrip().startswith(("Downloading", "Downloaded", "Prepared", "Installed", "Building", "Built")):
+                self.progress.advance(detail=" ".join(redact(line).split()))
+
+
+def _die_with_parent() -> Callable[[], None] | None:
+    """What a child calls before it becomes another program, so that Linux kills it when this process is killed."""
+    if sys.platform != "linux":
+        return None
+    import ctypes
+
+    prctl = ctypes.CDLL(None).prctl
+    # PR_SET_PDEATHSIG of prctl(2)
+    return lambda: prctl(1, signal.SIGKILL)
+
+
+def pip_check(prefix: Path, uv: Uv) -> tuple[str, ...]:
+    """What `pip check` finds wrong with a prefix, one line each; nothing where there is no Python."""
+    python = python_of(prefix)
+    if not python.exists():
+        return ()
+    ran = uv.run(["pip", "check", "--no-config", "--python", str(python)], cwd=Path("/"))
+    if ran.returncode == 0:
+        return ()
+    lines = [line.strip() for line in ran.stderr.splitlines()]
+    return tuple(line for line in lines if line.startswith("The package")) or (" ".join(lines)[:500],)
+
+
+def uninstall(dist: Dist, prefix: Path) -> None:
+    """Remove a pip package: the files that its RECORD lists, what Python compiled from them, and folders that are empty
+    then. RECORD goes last, so that one that was interrupted can be done again. Raises OSError."""
+    info = dist.folder
+    folders: set[Path] = {info}
+    for path, _ in recorded_files(info):
+        if prefix not in path.parents or path == info / "RECORD":
+            continue
+        path.unlink(missing_ok=True)
+        folders.update(parent for parent in path.parents if prefix in parent.parents)
+        if path.suffix == ".py":
+            for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
+                compiled.unlink(missing_ok=True)
+            folders.add(path.parent / "__pycache__")
+    (info / "RECORD").unlink(missing_ok=True)
+    for folder in sorted(folders - {info.parent, *info.parent.parents}, key=lambda path: -len(path.parts)):
+        with suppress(OSError):
+            folder.rmdir()
+
+
+def _by_index(pins: Collection[Pin]) -> dict[str, list[Pin]]:
+    groups: dict[str, list[Pin]] = {}
+    for pin in pins:
+        groups.setdefault(pin.index, []).append(pin)
+    return groups
+
+
+def _refusal(error: EnvspecError, index: str) -> EnvspecError:
+    """uv looks for versions; whoever installs a lock looks for files."""
+    if isinstance(error, Unsatisfiable):
+        return IndexFailure(
+            f'the index "{index}" doesn\'t have what the lock pins: {error.message}',
+            hint="see whether this is the index that the lock was made from, and whether the file was taken back",
+        )
+    return error
+
+
+def _absolute(link: str) -> str:
+    return link if urlsplit(link).scheme else os.path.abspath(os.path.expanduser(link))
+
+
+def _value(value: object) -> str:
+    """A TOML value of the kinds that uv's settings have."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return f"[{', '.join(_values(value))}]"
+    return str(value) if isinstance(value, int) else string(str(value))
+
+
+def _values(values: list[object]) -> Iterator[str]:
+    return map(_value, values)

@@ -1,0 +1,178 @@
+"""The folder an environment is in, and what envspec writes down in it: whose it is, what of it is done, its lock.
+
+`etc/envspec/` holds `envspec.lock` (the lock, whole), `target` (the name of the target that is installed) and
+`install.json` (the state below). The state is written before anything is installed, so a half-made environment is known
+as envspec's own.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from envspec.errors import InputError, Place, StorageError
+from envspec.install.model import identity
+from envspec.lock.exclusive import LOCK_FILE
+from envspec.lock.model import LockedTarget
+from envspec.lock.store import LOCK_NAME
+
+FOLDER = Path("etc") / "envspec"
+LOCK_PATH = FOLDER / LOCK_NAME
+TARGET_PATH = FOLDER / "target"
+_STATE_PATH = FOLDER / "install.json"
+_FORMAT = 1
+
+_NOT_OURS = frozenset({LOCK_FILE, "lost+found"})
+"""What may lie in a folder that counts as empty: the lock of this very run, and what a new filesystem has."""
+
+_HINTS = {
+    errno.ENOSPC: "free some space, then run the same command again: it goes on from here",
+    errno.EDQUOT: "your quota is used up: remove something, then run the same command again: it goes on from here",
+    errno.EROFS: "the filesystem is read-only: give --prefix a folder that isn't",
+    errno.EACCES: "check who may write there, or give --prefix another folder",
+    errno.EPERM: "check who may write there, or give --prefix another folder",
+}
+
+
+@dataclass(frozen=True)
+class State:
+    """spec, target  what is installed, or was being installed
+    prefix           where: an environment that was moved isn't one any more, for its files name this path
+    digest           of the target as it is installed (`digest_of`)
+    complete         false while an installation runs, and after one that was interrupted
+    pip              the file that each pip package came from (`envspec.install.model.identity`), by name
+    """
+
+    spec: str
+    target: str
+    prefix: str
+    digest: str
+    complete: bool
+    pip: Mapping[str, str] = field(default_factory=dict)
+
+
+def digest_of(target: LockedTarget) -> str:
+    """A digest of all that decides what is installed for a target, and nothing else."""
+    inputs = target.inputs
+    pins = [[pin.kind, pin.name, pin.version, pin.build, pin.index, identity(pin), pin.url] for pin in target.pins]
+    text = json.dumps([inputs.platform, inputs.python, sorted(pins, key=repr)])
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def checked_prefix(path: Path) -> Path:
+    """The absolute path of a prefix. Raises InputError for one that no environment can live in."""
+    absolute = Path(os.path.abspath(path))
+    text = str(absolute)
+    if os.pathsep in text or not text.isprintable():
+        raise InputError(
+            f"{text!r} can't be a prefix: it goes into PATH, where `{os.pathsep}` separates folders",
+            hint="choose a path of printable characters without it",
+        )
+    if absolute.exists() and not absolute.is_dir():
+        raise InputError(f"{absolute} is a file", hint="give --prefix a new folder")
+    return absolute
+
+
+def claim(prefix: Path, spec: str) -> State | None:
+    """The state of the environment in `prefix`, None where there is none yet.
+
+    Raises InputError when something else is there: anything but an environment that `spec` made at this very path.
+    """
+    state = _read_state(prefix)
+    if state is None:
+        try:
+            others = sorted(set(os.listdir(prefix)) - _NOT_OURS)
+        except FileNotFoundError:
+            others = []
+        if others:
+            raise InputError(
+                f"{prefix} isn't empty, and envspec didn't make what is in it ({', '.join(others[:3])}…)",
+                hint="give --prefix a new or an empty folder",
+            )
+        return None
+    if state.spec != spec:
+        raise InputError(
+            f"{prefix} holds the environment of another spec, {state.spec} (target {state.target})",
+            hint="give --prefix another folder, or remove this one first",
+        )
+    if state.prefix != str(prefix):
+        raise InputError(
+            f"the environment in {prefix} was made at {state.prefix}, and its files name that path",
+            hint="move it back, or remove it and install anew: what was fetched is still in the caches",
+        )
+    return state
+
+
+def _read_state(prefix: Path) -> State | None:
+    path = prefix / _STATE_PATH
+    try:
+        content: Any = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except ValueError:
+        content = None
+    if isinstance(content, dict) and isinstance(content.get("format"), int) and content["format"] > _FORMAT:
+        raise InputError("a newer envspec made this environment", place=Place(str(path)), hint="update envspec")
+    try:
+        fields = {key: value for key, value in content.items() if key != "format"}
+        return State(**{**fields, "pip": dict(fields["pip"])})
+    except (AttributeError, TypeError, KeyError, ValueError):
+        raise InputError(
+            "this isn't as envspec writes it", place=Place(str(path)), hint=f"remove {prefix} and install anew"
+        ) from None
+
+
+def write_state(prefix: Path, state: State) -> None:
+    """Write the state so that a crash leaves the old one or the new one. Raises OSError."""
+    write_file(prefix / _STATE_PATH, json.dumps({"format": _FORMAT, **asdict(state)}, indent=1, sort_keys=True) + "\n")
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a file whole or not at all, unless it has this very text. Raises OSError."""
+    with suppress(OSError):
+        if path.read_bytes() == text.encode():
+            return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    staged = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with staged.open("x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        staged.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            staged.unlink(missing_ok=True)
+        raise
+
+
+def remove_debris(debris: Collection[Path]) -> None:
+    """Remove what an interrupted installer left and no installer can read. Raises OSError."""
+    for path in debris:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+@contextmanager
+def storage(prefix: Path) -> Iterator[None]:
+    """Turn the system's errors into StorageError."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        place = Place(str(error.filename or prefix))
+        raise StorageError(
+            f"can't be written or read: {error.strerror}", place=place, hint=_HINTS.get(error.errno)
+        ) from None

@@ -1,0 +1,135 @@
+"""Where conda channels live on this machine: envspec's `[mirrors]`, then the user's own conda configuration.
+
+A lock names channels ("conda-forge/linux-64"); only this module turns a name into an address.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from envspec.errors import InputError, Place, SpecError, ToolError
+from envspec.settings import Settings
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+
+@dataclass(frozen=True)
+class CondaConfig:
+    """What of a `.condarc` decides where channels are and how they are reached."""
+
+    channel_alias: str | None = None
+    custom_channels: tuple[tuple[str, str], ...] = ()
+    """Channel name → the folder it lies in."""
+    verify_tls: bool = True
+    proxies: tuple[tuple[str, str], ...] = ()
+    """Scheme → proxy."""
+
+
+@dataclass(frozen=True)
+class ChannelAddress:
+    """A channel by the name a lock gives it, and where it is: a URL, or the bare name for conda's own default place."""
+
+    name: str
+    address: str
+
+
+def channel_name(channel: str) -> str:
+    """The name of a spec's channel in a lock: the channel itself, or the last part of its URL's path."""
+    return channel.rstrip("/").rpartition("/")[2] if _URL.match(channel) else channel.strip("/")
+
+
+def channel_addresses(channels: Iterable[str], settings: Settings, config: CondaConfig) -> tuple[ChannelAddress, ...]:
+    """The addresses of a spec's channels, in their order.
+
+    First `[mirrors]` of envspec's configuration (by the channel's name), then the channel's own URL, then the user's
+    `custom_channels` and `channel_alias`.
+
+    Raises SpecError for two channels that a lock couldn't tell apart, and for `defaults`, which is no channel.
+    """
+    found: dict[str, ChannelAddress] = {}
+    for channel in channels:
+        name = channel_name(channel)
+        if name == "defaults":
+            raise SpecError(
+                '"defaults" stands for other channels on every machine, so no lock can name it',
+                hint='name the channel itself: channels = ["conda-forge"]',
+            )
+        if name in found:
+            raise SpecError(
+                f'two channels are called "{name}"', hint="a lock tells channels by the last part of their address"
+            )
+        found[name] = ChannelAddress(name, _address(channel, name, settings, config))
+    return tuple(found.values())
+
+
+def _address(channel: str, name: str, settings: Settings, config: CondaConfig) -> str:
+    mirror = settings.mirrors.get(name)
+    if mirror:
+        return mirror if _URL.match(mirror) else Path(mirror).expanduser().absolute().as_uri()
+    if _URL.match(channel):
+        return channel
+    custom = dict(config.custom_channels)
+    # conda takes the longest custom channel that the name begins with: `mine/label/dev` is below `mine`
+    own = next((c for c in sorted(custom, key=len, reverse=True) if f"{name}/".startswith(f"{c}/")), None)
+    base = custom[own] if own is not None else config.channel_alias
+    return f"{base.rstrip('/')}/{name}" if base else name
+
+
+def load_conda_config(env: Mapping[str, str]) -> CondaConfig:
+    """The user's conda configuration: the `.condarc` files that conda reads, later ones over earlier ones, and then
+    conda's environment variables.
+
+    Raises InputError for one that isn't YAML.
+    """
+    home = Path(env.get("HOME", "~")).expanduser()
+    merged: dict[str, Any] = {}
+    for path in _condarc_paths(env, home):
+        if path.is_file():
+            merged.update(_read(path))
+    alias = env.get("CONDA_CHANNEL_ALIAS") or merged.get("channel_alias")
+    verify = env.get("CONDA_SSL_VERIFY", str(merged.get("ssl_verify", True)))
+    return CondaConfig(
+        channel_alias=str(alias) if alias else None,
+        custom_channels=_pairs(merged.get("custom_channels")),
+        verify_tls=verify.strip().lower() not in ("false", "no", "off", "0"),
+        proxies=_pairs(merged.get("proxy_servers")),
+    )
+
+
+def _condarc_paths(env: Mapping[str, str], home: Path) -> list[Path]:
+    """In the order of conda's documentation ("Searching for .condarc")."""
+    folders = [Path("/etc/conda")]
+    if env.get("CONDA_ROOT"):
+        folders.append(Path(env["CONDA_ROOT"]))
+    folders += [Path(env.get("XDG_CONFIG_HOME") or home / ".config") / "conda", home / ".conda"]
+    paths = [folder / name for folder in folders for name in (".condarc", "condarc")]
+    paths.append(home / ".condarc")
+    if env.get("CONDA_PREFIX"):
+        paths.append(Path(env["CONDA_PREFIX"]) / ".condarc")
+    if env.get("CONDARC"):
+        paths.append(Path(env["CONDARC"]).expanduser())
+    return paths
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        import yaml
+    except ImportError:
+        raise ToolError(f"reading {path} needs PyYAML", hint="pip install 'envspec[conda]'") from None
+    try:
+        table = yaml.safe_load(os.path.expandvars(path.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"conda's configuration can't be read: {reason}", place=Place(str(path))) from None
+    return table if isinstance(table, dict) else {}
+
+
+def _pairs(table: object) -> tuple[tuple[str, str], ...]:
+    if not isinstance(table, dict):
+        return ()
+    return tuple((str(key), str(value)) for key, value in table.items() if value)

@@ -1,0 +1,73 @@
+"""rattler's errors in envspec's words: what kind of failure it is, one readable message, and what to do next."""
+
+from __future__ import annotations
+
+import re
+
+from envspec.errors import EnvspecError, IndexFailure, ToolError, Unsatisfiable
+from envspec.redact import redact
+
+_LINES = 12
+_TOKEN = re.compile(r"/t/[^/\s]+/")
+_PREFIX = re.compile(r"^Cannot solve the request because of: ?")
+_TREE = re.compile(r"^[\s│├└─]+")
+_VERSION = re.compile(r"\d[\w.*]*(?: \| (?:\d[\w.*]*|\.\.\.))*")
+_OTHER_PYTHON = re.compile(r"─ python(?:_abi)? .*no candidates were found")
+_NO_CANDIDATES = re.compile(r"No candidates were found for ([A-Za-z0-9_.-]+)")
+_LOOSEN = "loosen one of these match specs, or leave out the target"
+
+
+def conda_failure(error: Exception, label: str, *, offline: bool) -> EnvspecError:
+    """The error to raise for what rattler raised. `label` names the targets. Credentials are removed."""
+    from rattler.exceptions import GatewayError, SolverError
+
+    text = _TOKEN.sub("/t/****/", redact(str(error))).strip()
+    if isinstance(error, SolverError):
+        return unsatisfiable(text, label)
+    if isinstance(error, GatewayError):
+        message = f"{label}: {'; '.join(dict.fromkeys(line.strip() for line in text.splitlines() if line.strip()))}"
+        if offline:
+            return IndexFailure(message, hint="run without --offline once, so that the cache holds the channel")
+        if re.search(r"\b(401|403)\b", text):
+            return IndexFailure(message, hint="log in with `rattler auth login` or `pixi auth login`")
+        return IndexFailure(
+            message,
+            hint="check the channel's name and the network; a mirror of it goes into envspec's configuration:"
+            ' [mirrors] conda-forge = "https://…"',
+        )
+    return ToolError(f"{label}: the conda solver stopped: {text}", hint="please report this with the spec")
+
+
+def unsatisfiable(text: str, label: str) -> Unsatisfiable:
+    """A solver's report of a conflict, without what it says over and over for each version."""
+    report = _condensed(_PREFIX.sub("", text))
+    missing = _NO_CANDIDATES.search(text)
+    hint = f"no channel of the spec has that {missing[1]} for this platform" if missing else _LOOSEN
+    return Unsatisfiable(f"{label}: conda's packages don't fit together: {report}", hint=hint)
+
+
+def _condensed(report: str) -> str:
+    """A report without branches that differ from another one in versions alone, at most `_LINES` lines of it."""
+    lines = [line.rstrip() for line in report.splitlines() if line.strip()]
+    kept = _distinct(lines)
+    if len(kept) > _LINES:
+        bounds = [line for line in kept[_LINES:] if "the constraint" in line]
+        kept = [*kept[:_LINES], f"… and {len(kept) - _LINES - len(bounds)} more lines like these", *bounds]
+    return "\n  ".join(kept)
+
+
+def _distinct(lines: list[str]) -> list[str]:
+    """A tree's lines, of sibling branches with the same texts only the first one."""
+    branches: dict[str, list[str]] = {}
+    while lines:
+        end = next((n for n, line in enumerate(lines[1:], 1) if _depth(line) <= _depth(lines[0])), len(lines))
+        branch, lines = [lines[0], *_distinct(lines[1:end])], lines[end:]
+        branches.setdefault("\n".join(_VERSION.sub("#", _TREE.sub("", line)) for line in branch), branch)
+    # a build for another Python is no news, unless there are no others
+    telling = [branch for branch in branches.values() if not (len(branch) == 2 and _OTHER_PYTHON.search(branch[1]))]
+    return [line for branch in telling or branches.values() for line in branch]
+
+
+def _depth(line: str) -> int:
+    found = _TREE.match(line)
+    return found.end() if found else 0

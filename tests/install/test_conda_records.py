@@ -1,0 +1,71 @@
+"""Records in conda-meta, completed with what the packages know of themselves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from envspec.install.conda import complete_records
+
+
+def record(prefix: Path, **fields: object) -> Path:
+    path = prefix / "conda-meta" / "tool-1.0-0.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"name": "tool", "version": "1.0", "depends": ["lib >=2"], **fields}))
+    return path
+
+
+def unpacked(folder: Path, **fields: object) -> str:
+    (folder / "info").mkdir(parents=True)
+    (folder / "info" / "index.json").write_text(json.dumps(fields))
+    return str(folder)
+
+
+def read(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(path.read_text())
+    return content
+
+
+def test_what_only_the_package_knows(tmp_path: Path) -> None:
+    folder = unpacked(
+        tmp_path / "pkg",
+        name="tool", version="9", depends=["old"], constrains=["x >1"], timestamp=5, noarch="python", features="",
+    )  # fmt: skip
+    path = record(tmp_path, extracted_package_dir=folder)
+    complete_records(tmp_path, ["tool >=1", "lib"])
+    assert read(path) == {
+        "name": "tool",
+        "version": "1.0",
+        "depends": ["lib >=2"],
+        "extracted_package_dir": folder,
+        "constrains": ["x >1"],
+        "timestamp": 5,
+        "noarch": "python",
+        "requested_specs": ["tool >=1"],
+    }
+
+
+def test_a_package_that_left_the_cache(tmp_path: Path) -> None:
+    path = record(tmp_path, extracted_package_dir=str(tmp_path / "gone"), timestamp=5)
+    complete_records(tmp_path)
+    assert read(path)["timestamp"] == 5
+
+
+def test_no_credentials_stay(tmp_path: Path) -> None:
+    path = record(
+        tmp_path,
+        url="https://me:s3cret@mirror.example/forge/noarch/tool-1.0-0.conda",
+        channel="https://me:s3cret@mirror.example/forge/",
+    )
+    complete_records(tmp_path)
+    assert "s3cret" not in path.read_text()
+    assert read(path)["url"] == "https://mirror.example/forge/noarch/tool-1.0-0.conda"
+
+
+def test_a_complete_record_isnt_written(tmp_path: Path) -> None:
+    path = record(tmp_path)
+    complete_records(tmp_path)
+    before = path.stat()
+    complete_records(tmp_path)
+    assert path.stat() == before

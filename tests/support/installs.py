@@ -1,0 +1,81 @@
+"""Locks for the tests of `envspec install`, made from packages that lie in a loopback index and a channel folder."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from envspec.lock.inputs import spec_inputs, target_inputs
+from envspec.lock.model import Artifact, Lock, LockedTarget, Pin
+from envspec.lock.store import LockFolder
+from envspec.spec.parse import load_spec
+from support.machine import Machine
+from support.packages import Dist
+
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+SUBDIR = {("Linux", "x86_64"): "linux-64", ("Linux", "aarch64"): "linux-aarch64", ("Darwin", "arm64"): "osx-arm64"}[
+    platform.system(), platform.machine()
+]
+GLIBC = "2.17"
+SPEC = "specs/demo.toml"
+
+
+def pip_pin(dist: Dist, index: str = "pypi") -> Pin:
+    return Pin("pip", dist.name, dist.version, index, Artifact(dist.file, dist.sha256, len(dist.content)), direct=True)
+
+
+def write_lock(
+    machine: Machine,
+    targets: Mapping[str, Sequence[Pin]] | Sequence[Pin],
+    *,
+    python: str = PYTHON,
+    platform: str = SUBDIR,
+    glibc: str = GLIBC,
+    channels: Sequence[str] = (),
+    pip: str = "",
+    name: str = "demo",
+) -> Lock:
+    """A spec with targets that ask for these pins, and its lock. One target, `here`, unless they are given by name.
+
+    `pip` is more text for the spec's [pip] table.
+    """
+    by_target = targets if isinstance(targets, Mapping) else {"here": targets}
+    lines = ["[env]", f"python = '{python}'", "[pip]", "dependencies = []", pip, "[conda]"]
+    lines += [f"channels = {list(channels)!r}", "dependencies = []"]
+    for target, pins in by_target.items():
+        lines += [f"[targets.{target}]", f"platform = '{platform}'", f"glibc = '{glibc}'"]
+        for kind in ("pip", "conda"):
+            asked = [_requirement(pin) for pin in pins if pin.kind == kind and pin.direct]
+            lines += [f"[targets.{target}.{kind}]", f"dependencies = {asked!r}"] if asked else []
+    spec = load_spec(machine.folder / machine.spec("\n".join(lines) + "\n", name), capability=lambda gpu: None)
+    locked = [
+        LockedTarget(
+            target.name,
+            target_inputs(spec, target),
+            tuple(sorted(by_target[target.name], key=lambda pin: (pin.kind, pin.name))),
+        )
+        for target in spec.targets
+    ]
+    lock = Lock(name, spec_inputs(spec), tuple(sorted(locked, key=lambda target: target.name)))
+    LockFolder(machine.locks, name).write(lock)
+    return lock
+
+
+def _requirement(pin: Pin) -> str:
+    if pin.git:
+        return f"{pin.name} @ git+{pin.git.url}@{pin.git.commit}"
+    if pin.url:
+        return f"{pin.name} @ {pin.url}"
+    return f"{pin.name} =={pin.version}" if pin.kind == "conda" else f"{pin.name}=={pin.version}"
+
+
+def tree(prefix: Path) -> dict[str, tuple[int, int]]:
+    """Every file of a prefix with its inode and time of change: what a run that changes nothing leaves as it is."""
+    found = {}
+    for path in sorted(prefix.rglob("*")):
+        if not path.is_dir() and "__pycache__" not in path.parts:
+            stat = path.lstat()
+            found[str(path.relative_to(prefix))] = (stat.st_ino, stat.st_mtime_ns)
+    return found
