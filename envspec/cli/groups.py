@@ -23,5 +23,5 @@ def grouped(
 def heading(names: tuple[str, ...], lock: Lock) -> str:
     """How a group is called: "all 6 targets", or its names."""
     if len(names) == len(lock.targets) > 1:
-        return f"all {len(names)} targets"
+        return "both targets" if len(names) == 2 else f"all {len(names)} targets"
     return ", ".join(names)

@@ -12,6 +12,7 @@ import click
 
 from envspec.cli import options
 from envspec.cli.main import say
+from envspec.errors import InputError
 from envspec.lock.freshness import reasons, rendered_reasons
 from envspec.lock.render import rendered_files
 
@@ -68,6 +69,7 @@ def command(
     wanted = Upgrade(everything=upgrade, packages=frozenset(packages))
     # every spec is read before the first is resolved: a typing error in the last one should cost no time
     parsed = [options.read_spec(path) for path in specs]
+    _refuse_shared_locks(parsed, locks_dir)
     results = []
     for spec in parsed:
         folder = options.folder_of(spec, locks_dir)
@@ -76,6 +78,16 @@ def command(
     if as_json:
         options.print_json("lock", {"specs": results})
     return 0
+
+
+def _refuse_shared_locks(specs: list[Spec], locks_dir: Path | None) -> None:
+    seen: dict[Path, str] = {}
+    for spec in specs:
+        path = options.folder_of(spec, locks_dir).path
+        if seen.setdefault(path, spec.path) != spec.path:
+            raise InputError(
+                f"{seen[path]} and {spec.path} would both be locked as {path}", hint="give each its own [env] name"
+            )
 
 
 def _lock(
@@ -100,6 +112,7 @@ def _lock(
         if not quiet:
             click.echo(f"{folder.path} is fresh: {describe(old)}. `--upgrade` looks for newer versions.")
         return _result(spec, folder, old, "fresh", [])
+    _refuse_unknown_packages(upgrade, spec, old)
     with resolvers_for(spec, offline=offline, refresh=refresh, quiet=quiet) as (pip, conda):
         new = relock(spec, old, pip, conda=conda, upgrade=upgrade, only=targets, notice=_notice)
     written = folder.write(new)
@@ -109,6 +122,23 @@ def _lock(
             click.echo(line)
         click.echo(f"{'wrote' if written else 'unchanged:'} {folder.path}: {describe(new)}")
     return _result(spec, folder, new, "written" if written else "unchanged", moved)
+
+
+def _refuse_unknown_packages(upgrade: Upgrade, spec: Spec, old: Lock | None) -> None:
+    """`--upgrade-package` with a name that nothing has would change nothing, in silence."""
+    from envspec.lock.inputs import canonical_name, conda_name, requirement_name
+
+    known = {canonical_name(pin.name) for target in old or () for pin in target.pins}
+    for target in spec.targets:
+        known |= {requirement_name(located.text) for located in spec.pip_dependencies(target)}
+        known |= {conda_name(located.text) for located in spec.conda_dependencies(target)}
+    for name in sorted(upgrade.packages):
+        if canonical_name(name) not in known:
+            near = options.nearest(name, known)
+            hint = f"did you mean {near}?" if near else f"`envspec tree {spec.path}` shows what is locked"
+            raise InputError(
+                f"--upgrade-package {options.printable(name)}: neither {spec.path} nor its lock has it", hint=hint
+            )
 
 
 def _notice(finding: Finding) -> None:

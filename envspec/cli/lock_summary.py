@@ -8,7 +8,11 @@ from envspec.lock.model import Lock
 def describe(lock: Lock) -> str:
     """ "6 targets, 152 packages" (a package counts once, however many targets have it)."""
     packages = {(pin.kind, pin.name) for target in lock for pin in target.pins}
-    return f"{len(lock.targets)} target{'s' * (len(lock.targets) != 1)}, {len(packages)} packages"
+    return f"{_counted(len(lock.targets), 'target')}, {_counted(len(packages), 'package')}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def changes(old: Lock | None, new: Lock) -> list[str]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from envspec.errors import SpecError, Unsatisfiable
+from envspec.errors import IndexFailure, SpecError, Unsatisfiable
 from envspec.lock.inputs import canonical_name, requirement_name
 from envspec.lock.model import Pin
 from envspec.redact import redact
@@ -152,7 +152,9 @@ class PipResolver:
                 answers = _together(pool, [lambda r=request: solve(r, again[r]) for request in again])  # type: ignore[misc]
                 met = zip(again, answers, strict=True)
                 # an older release that has lost or won dependencies is another answer, not the same one shared
-                found.update({r: answer for r, answer in met if versions_of(answer).keys() == versions_of(found[r]).keys()})
+                found.update(
+                    {r: answer for r, answer in met if versions_of(answer).keys() == versions_of(found[r]).keys()}
+                )
         except BaseException:
             self.uv.stop()
             raise
@@ -216,6 +218,14 @@ class PipResolver:
             found = prefer_wheels(_replace_constraints(request, index.constraints), ask, source_of)
         except Unsatisfiable as conflict:
             raise explained(conflict, request) from None
+        except IndexFailure as failure:
+            if not index.live or gated:
+                raise
+            raise IndexFailure(
+                f"{failure.message} (asked because the facts that envspec ships don't hold this torch)",
+                hint=f"name a release that `envspec builds torch` lists{torch_index.held_text(request)}, or set a mirror: "
+                "[mirrors] pytorch in envspec's config (docs/resolution.md)",
+            ) from None
         return tuple(package for package in found if not any(gate.is_provided(file.url) for file in package.files))
 
     def _compile(

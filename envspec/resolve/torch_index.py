@@ -84,11 +84,23 @@ def common_release(requests: Iterable[Request]) -> str | None:
     common: set[str] | None = None
     for request in requests:
         variant, asked = torch_builds.variant_of(request.cuda), _asked(request)
-        held = {*_default_builds(request.platform, variant), *(v.partition("+")[0] for v in _index_builds(request, variant))}
+        held = {
+            *_default_builds(request.platform, variant),
+            *(v.partition("+")[0] for v in _index_builds(request, variant)),
+        }
         admitted = {version for version in held if asked.admits(version)}
         if admitted:
             common = admitted if common is None else common & admitted
     return max(common, key=Version) if common else None
+
+
+def held_text(request: Request) -> str:
+    """The releases that the facts hold for a request's platform, Python and CUDA, newest first, as a remark for a hint."""
+    from packaging.version import Version
+
+    builds = _index_builds(request, torch_builds.variant_of(request.cuda))
+    newest = sorted({Version(Version(version).public) for version in builds}, reverse=True)[:4]
+    return f" (the facts hold {', '.join(map(str, newest))} here)" if newest else ""
 
 
 def needs_own_triton(request: Request) -> bool:

@@ -201,3 +201,24 @@ def test_an_environment_without_a_home_or_a_locale(machine: Machine, packages: I
 def test_help_shows_an_example(machine: Machine) -> None:
     ran = machine.envspec("lock", "--help")
     assert ran.status == 0 and "envspec lock specs/mm-v2.9.toml --upgrade-package transformers" in ran.out
+
+
+def test_upgrade_package_of_what_nothing_has(machine: Machine, packages: Index) -> None:
+    machine.spec(cpu("alpha"))
+    machine.locked()
+    ran = machine.envspec("lock", "specs/demo.toml", "--upgrade-package", "aplha")
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err == (
+        "error: --upgrade-package aplha: neither specs/demo.toml nor its lock has it\nhint: did you mean alpha?\n"
+    )
+
+
+def test_two_specs_that_would_share_a_lock(machine: Machine, packages: Index) -> None:
+    machine.spec(cpu("alpha"))
+    other = machine.lock_path().parents[2] / "specs" / "other.toml"
+    text = (other.parent / "demo.toml").read_text()
+    other.write_text(text if "name =" in text else text.replace("[env]", '[env]\nname = "demo"', 1))
+    ran = machine.envspec("lock", "specs/demo.toml", "specs/other.toml")
+    assert (ran.status, ran.out) == (2, "")
+    assert "specs/demo.toml and specs/other.toml would both be locked as locks/demo/envspec.lock" in ran.err
+    assert machine.files() == {}

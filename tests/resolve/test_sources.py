@@ -264,3 +264,11 @@ def test_legacy_requirements_in_metadata(machine: Machine, index: Index) -> None
     machine.spec(cpu("alpha"))
     (target,) = machine.locked()
     assert target.pins[0].dependencies == ("beta>=1.0", "gamma>=1.0")
+
+
+def test_a_url_with_a_wrong_hash_in_the_spec(machine: Machine, index: Index) -> None:
+    alpha = wheel("alpha", "1.0")
+    index.add(alpha)
+    machine.spec(cpu(f"alpha @ {index.file_url(alpha)}#sha256={'0' * 64}"))
+    said = refused(machine, status=3)
+    assert f"the content has sha256 {alpha.sha256}, the requirement says {'0' * 64}" in said
