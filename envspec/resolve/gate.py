@@ -17,9 +17,9 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urlsplit
 
 from envspec.errors import EnvspecError
 from envspec.gpu import released, wheels
@@ -48,6 +48,12 @@ class Gate:
 
     base: str
     provided: Sequence[Provided] = ()
+    failures: list[EnvspecError] = field(default_factory=list, compare=False)
+    """What went wrong behind the gate, for which uv only sees a status."""
+
+    @property
+    def host(self) -> str:
+        return str(urlsplit(self.base).hostname)
 
     def provided_url(self, provided: Provided) -> str:
         """The index that has what conda installs, and nothing else."""
@@ -110,6 +116,7 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     live: Mapping[str, LivePages]
     provided: Sequence[Provided]
+    failures: list[EnvspecError]
 
     def log_message(self, format: str, *args: object) -> None:
         """Silent: uv's own messages tell what matters."""
@@ -140,6 +147,7 @@ class _Handler(BaseHTTPRequestHandler):
             try:
                 files += [row for row in live(variant, project) if row["filename"] not in known]
             except EnvspecError as error:
+                self.failures.append(error)
                 return self._reply(502, str(error).encode(), "text/plain")
         if not files:
             return self._reply(404, b"not in the PyTorch index", "text/plain")
@@ -181,16 +189,34 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 256
 
 
+_LOOPBACK = "127.0.0.1"
+_APART = "127.0.0.2"
+"""Linux has all of 127.0.0.0/8; where that is not so, the gate is at the usual address."""
+
+
+def _listen(handler: type[BaseHTTPRequestHandler], host: str) -> _Server:
+    try:
+        return _Server((host, 0), handler)
+    except OSError:
+        return _Server((_LOOPBACK, 0), handler)
+
+
 @contextmanager
-def open_gate(live: Mapping[str, LivePages] | None = None, provided: Sequence[Provided] = ()) -> Iterator[Gate]:
+def open_gate(
+    live: Mapping[str, LivePages] | None = None, provided: Sequence[Provided] = (), *, apart: bool = False
+) -> Iterator[Gate]:
     """Serve the facts (and the live pages of the variants given, and what conda provides) on an ephemeral loopback port
-    until the block ends."""
-    handler = type("Handler", (_Handler,), {"live": live or {}, "provided": provided})
-    server = _Server(("127.0.0.1", 0), handler)
+    until the block ends.
+
+    `apart` takes an address of its own where there is one, so that a client can be let through to the gate alone.
+    """
+    failures: list[EnvspecError] = []
+    handler = type("Handler", (_Handler,), {"live": live or {}, "provided": provided, "failures": failures})
+    server = _listen(handler, _APART if apart else _LOOPBACK)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:
-        yield Gate(f"http://127.0.0.1:{server.server_address[1]}", provided)
+        yield Gate(f"http://{server.server_address[0]!s}:{server.server_address[1]}", provided, failures)
     finally:
         server.shutdown()
         server.server_close()

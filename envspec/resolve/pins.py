@@ -13,7 +13,7 @@ from envspec.resolve.edges import holding
 from envspec.resolve.gate import FAMILY, Gate
 from envspec.resolve.reading import Description, Reading
 from envspec.resolve.request import Request
-from envspec.resolve.torch_index import TorchIndex
+from envspec.resolve.torch_index import TorchIndex, needs_own_triton
 from envspec.resolve.uv import Found, FoundFile
 
 
@@ -37,7 +37,7 @@ def pins_of(
             described[p.name],
             edges[p.name],
             p.name in direct,
-            _index_name(p, installed(p, request), sources, index, gate),
+            _index_name(p, installed(p, request), sources, request, index, gate),
         )
         for p in found
     )
@@ -64,7 +64,7 @@ def installed(package: Found, request: Request) -> FoundFile | None:
 
 
 def _index_name(
-    package: Found, file: FoundFile | None, sources: Mapping[str, str], index: TorchIndex, gate: Gate
+    package: Found, file: FoundFile | None, sources: Mapping[str, str], request: Request, index: TorchIndex, gate: Gate
 ) -> str:
     if package.git:
         return "git"
@@ -74,7 +74,7 @@ def _index_name(
         return sources[package.name]
     if file is not None and gate.owns(file.url):
         return f"pytorch/{gate.variant_of(file.url)}"
-    if package.name in FAMILY and index.live:
+    if index.live and (package.name in FAMILY or (package.name == "triton" and needs_own_triton(request))):
         # the gate hands a mirror's files on under their own address
         return f"pytorch/{index.variant}"
     return "pypi"

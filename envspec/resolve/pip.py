@@ -17,14 +17,12 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import urlsplit
 
-from envspec.errors import IndexFailure, SpecError, Unsatisfiable
+from envspec.errors import IndexFailure, Unsatisfiable
 from envspec.lock.inputs import canonical_name, requirement_name
 from envspec.lock.model import Pin
-from envspec.redact import redact
 from envspec.resolve import torch_index
-from envspec.resolve.gate import Gate, LivePages, open_gate
+from envspec.resolve.gate import FAMILY, Gate, LivePages, open_gate
 from envspec.resolve.metadata import MetadataReader
 from envspec.resolve.pins import begin, pins_of
 from envspec.resolve.prefer_wheels import prefer_wheels
@@ -95,7 +93,7 @@ class PipResolver:
             index.variant: self.live_pages(index.variant) for index in indexes.values() if index.live and index.variant
         }
         pages = {variant: pages for variant, pages in live.items() if pages}
-        with open_gate(pages, requests_of(groups)) as gate:
+        with open_gate(pages, requests_of(groups), apart=self.uv.offline) as gate:
             reading = Reading(self.wheels, self.sources, gate, _below(self.scratch), self.progress.reading)
             try:
                 found = self._solve_all(groups, indexes, gate, keep, reading)
@@ -200,6 +198,7 @@ class PipResolver:
                         label=", ".join(names),
                         torch_backend=backend,
                         no_deps=no_deps,
+                        gate_host=gate.host if gated or request.provided else None,
                     )
                     strayed = _strayed((package.name for package in found), asked)
                     if not strayed:
@@ -217,14 +216,24 @@ class PipResolver:
         try:
             found = prefer_wheels(_replace_constraints(request, index.constraints), ask, source_of)
         except Unsatisfiable as conflict:
+            if gated and not index.live and any(name in conflict.message for name in FAMILY[1:]):
+                conflict.hint = (
+                    f"the facts that envspec ships may lack a file of {' or '.join(FAMILY[1:])} here: --refresh-index "
+                    "asks the PyTorch index; else loosen one of these requirements"
+                )
             raise explained(conflict, request) from None
         except IndexFailure as failure:
+            if gate.failures:
+                # uv saw the gate fail; what failed is the mirror behind it
+                raise IndexFailure(
+                    f"{', '.join(names)}: {gate.failures[0].message}", hint=gate.failures[0].hint
+                ) from None
             if not index.live or gated:
                 raise
             raise IndexFailure(
                 f"{failure.message} (asked because the facts that envspec ships don't hold this torch)",
-                hint=f"name a release that `envspec builds torch` lists{torch_index.held_text(request)}, or set a mirror: "
-                "[mirrors] pytorch in envspec's config (docs/resolution.md)",
+                hint=f"name another release{torch_index.held_text(request)}, or set a mirror: [mirrors] pytorch in "
+                "envspec's config (docs/resolution.md)",
             ) from None
         return tuple(package for package in found if not any(gate.is_provided(file.url) for file in package.files))
 
@@ -275,7 +284,10 @@ def _with_torch(release: str | None, index: TorchIndex) -> Preferences:
 
 
 def _first(keep: Mapping[str, Preferences], names: Sequence[str]) -> Preferences:
-    return next((keep[name] for name in names if name in keep and keep[name].versions), Preferences())
+    """The pins that a request's targets had; for a new target those of another, so that it joins in their versions."""
+    own = (keep[name] for name in names if name in keep and keep[name].versions)
+    others = (public(one) for one in keep.values() if one.versions)
+    return next(own, None) or next(others, Preferences())
 
 
 def _replace_constraints(request: Request, more: tuple[str, ...]) -> Request:

@@ -95,7 +95,7 @@ def common_release(requests: Iterable[Request]) -> str | None:
 
 
 def held_text(request: Request) -> str:
-    """The releases that the facts hold for a request's platform, Python and CUDA, newest first, as a remark for a hint."""
+    """The newest releases that the facts hold for a request's platform, Python and CUDA, as a remark for a hint."""
     from packaging.version import Version
 
     builds = _index_builds(request, torch_builds.variant_of(request.cuda))

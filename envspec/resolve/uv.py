@@ -18,7 +18,7 @@ from typing import Any
 
 import tomli
 
-from envspec.errors import InternalError, ToolError
+from envspec.errors import IndexFailure, InternalError, ToolError
 from envspec.lock.inputs import requirement_name
 from envspec.resolve.fetch import read_timeout
 from envspec.resolve.processes import Processes
@@ -29,6 +29,8 @@ from envspec.resolve.uv_errors import PROJECT, failure
 _KEPT_UV_VARIABLES = re.compile(
     r"UV_(CACHE_DIR|NO_CACHE|NATIVE_TLS|SYSTEM_CERTS|KEYRING_PROVIDER|INSECURE_HOST|HTTP_.*|REQUEST_TIMEOUT|CONCURRENT_.*|INDEX_.+_(USERNAME|PASSWORD)|LINK_MODE)"
 )
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+_NO_PROXY = ("NO_PROXY", "no_proxy")
 _KEPT_UV_SETTINGS = (
     "allow-insecure-host", "cache-dir", "concurrent-builds", "concurrent-downloads", "http-proxy", "https-proxy",
     "keyring-provider", "native-tls", "no-cache", "no-proxy", "system-certs",
@@ -88,12 +90,27 @@ class Uv:
         kept = {k: v for k, v in self.env.items() if not k.startswith("UV_") or _KEPT_UV_VARIABLES.fullmatch(k)}
         kept.pop("VIRTUAL_ENV", None)
         bounds = {"UV_HTTP_TIMEOUT": f"{read_timeout(self.env):.0f}"}
-        return {**bounds, **kept, "UV_PYTHON_DOWNLOADS": "never", "NO_COLOR": "1", "UV_NO_PROGRESS": "1"}
+        # a proxy can't reach this machine's loopback, where the gate is
+        direct = {name: ",".join(filter(None, [kept.get(name), "127.0.0.1,localhost"])) for name in _NO_PROXY}
+        return {**bounds, **kept, **direct, "UV_PYTHON_DOWNLOADS": "never", "NO_COLOR": "1", "UV_NO_PROGRESS": "1"}
 
-    def run(self, arguments: Sequence[str], *, cwd: Path) -> subprocess.CompletedProcess[str]:
-        """Run uv to its end, or until this process is interrupted or told to stop."""
+    def _cut_off(self, gate_host: str) -> dict[str, str]:
+        """What keeps uv from every network but the gate.
+
+        uv's own `--offline` would refuse the gate too. So it is given a proxy where nobody answers, for all but the
+        gate.
+        """
+        nowhere = dict.fromkeys(_PROXIES, "http://127.0.0.1:9")
+        return {**nowhere, **dict.fromkeys(_NO_PROXY, gate_host), "UV_HTTP_RETRIES": "0"}
+
+    def run(
+        self, arguments: Sequence[str], *, cwd: Path, more: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run uv to its end, or until this process is interrupted or told to stop. `more` goes into its environment."""
         try:
-            return self.processes.run([self.executable, *arguments], cwd=cwd, env=self.environment())
+            return self.processes.run(
+                [self.executable, *arguments], cwd=cwd, env={**self.environment(), **(more or {})}
+            )
         except OSError as error:
             raise ToolError(f"uv can't be started: {error}", hint="reinstall envspec: uv comes with it") from None
 
@@ -112,19 +129,22 @@ class Uv:
         torch_backend: str | None = None,
         refresh: Sequence[str] = (),
         no_deps: bool = False,
+        gate_host: str | None = None,
     ) -> tuple[Found, ...]:
         """Solve a request.
 
         Takes the versions to prefer, the indexes in uv's order, an empty folder for uv's input, and `label`, the
         targets' names for messages. `torch_backend` ("cu126") lets uv take the torch family from the live PyTorch
         index it knows; `refresh` names packages whose pages are fetched anew whatever the cache holds;
-        `no_deps` leaves out what the requirements depend on.
+        `no_deps` leaves out what the requirements depend on; `gate_host` is the gate's address where it is among the
+        indexes.
 
         Raises Unsatisfiable, IndexFailure or ToolError.
         """
         answer = folder / "pylock.answer.toml"
-        (folder / "pyproject.toml").write_text(_project(request, indexes), encoding="utf-8")
-        (folder / "uv.toml").write_text(_configuration(self.settings, request, indexes), encoding="utf-8")
+        (folder / "pyproject.toml").write_text(_project(request, indexes, for_ever=self.offline), encoding="utf-8")
+        configuration = _configuration(self.settings, request, indexes, for_ever=self.offline)
+        (folder / "uv.toml").write_text(configuration, encoding="utf-8")
         if preferences.versions or preferences.commits:
             answer.write_text(_preferences(preferences, request), encoding="utf-8")
         command = [
@@ -141,12 +161,16 @@ class Uv:
         command += [f"--refresh-package={name}" for name in refresh]
         if no_deps:
             command.append("--no-deps")
-        if self.offline:
+        gated = gate_host is not None and not torch_backend
+        if self.offline and not gated:
             command.append("--offline")
-        result = self.run(command, cwd=folder)
+        result = self.run(command, cwd=folder, more=self._cut_off(str(gate_host)) if self.offline and gated else None)
         if result.returncode:
             default = next((index.url for index in indexes if index.default), None)
-            raise failure(result.returncode, result.stderr, label=label, offline=self.offline, index=default)
+            error = failure(result.returncode, result.stderr, label=label, offline=self.offline, index=default)
+            if self.offline and isinstance(error, IndexFailure):
+                error.hint = "run without --offline once, so that the cache holds what this spec needs"
+            raise error
         return read_pylock(answer.read_text(encoding="utf-8"))
 
 
@@ -190,7 +214,7 @@ def _value(value: object) -> str:
     return str(value) if isinstance(value, int) else _quote(str(value))
 
 
-def _project(request: Request, indexes: Sequence[UvIndex]) -> str:
+def _project(request: Request, indexes: Sequence[UvIndex], *, for_ever: bool) -> str:
     lines = ["[project]", f'name = "{PROJECT}"', 'version = "0"', f'requires-python = ">={request.python}"']
     lines += ["dependencies = [", *(f"  {_quote(requirement)}," for requirement in request.requirements), "]"]
     if request.sources:
@@ -204,11 +228,14 @@ def _project(request: Request, indexes: Sequence[UvIndex]) -> str:
                 f"url = {_quote(index.url)}",
                 "explicit = true",
             ]
+            if for_ever:
+                lines.append('cache-control = { api = "max-age=365000000", files = "max-age=365000000, immutable" }')
     return "\n".join(lines) + "\n"
 
 
-def _configuration(settings: Mapping[str, Any], request: Request, indexes: Sequence[UvIndex]) -> str:
-    lines = [f"{key} = {_value(value)}" for key, value in settings.items()]
+def _configuration(settings: Mapping[str, Any], request: Request, indexes: Sequence[UvIndex], *, for_ever: bool) -> str:
+    """uv's configuration. `for_ever` takes every cached page for fresh, and leaves proxies out."""
+    lines = [f"{key} = {_value(value)}" for key, value in settings.items() if not (for_ever and "proxy" in key)]
     if request.exclude_newer:
         lines.append(f"exclude-newer = {_quote(request.exclude_newer)}")
     for index in indexes:
@@ -219,7 +246,8 @@ def _configuration(settings: Mapping[str, Any], request: Request, indexes: Seque
             lines.append("default = true")
         if index.cacheable:
             # PyPI's own rules (pages live ten minutes, files never change), for mirrors that don't pass them on
-            lines.append('cache-control = { api = "max-age=600", files = "max-age=365000000, immutable" }')
+            age = 365000000 if for_ever else 600
+            lines.append(f'cache-control = {{ api = "max-age={age}", files = "max-age=365000000, immutable" }}')
     return "\n".join(lines) + "\n"
 
 

@@ -376,3 +376,62 @@ def test_a_mirror_of_the_pytorch_index_serves_what_the_facts_do_not_know(
     assert (pins["torch"].version, pins["torch"].index) == ("99.0+cu150", "pytorch/cu150")
     assert pins["torch"].artifact is not None and pins["torch"].artifact.sha256 == torch.sha256
     assert (pins["numpy"].version, pins["numpy"].index) == ("2.0", "pypi")
+
+
+def test_offline_takes_torch_from_the_facts_and_the_rest_from_the_cache(machine: Machine, index: Index) -> None:
+    index.add(*stand_ins("cu126", "2.9.1"), *stand_ins("cpu", "2.9.1"))
+    machine.spec(cpu("torch==2.9.1", targets=targets(gpu=CUDA.format("12.6"), cpu="platform = 'linux-64'")))
+    machine.locked()
+    before = machine.files()
+    index.asked.clear()
+    ran = machine.envspec("lock", "specs/demo.toml", "--upgrade", "--offline")
+    assert (ran.status, ran.err) == (0, "")
+    assert machine.files() == before and index.asked == []
+
+
+def test_offline_with_an_empty_cache_says_what_to_do(machine: Machine, index: Index) -> None:
+    index.add(*stand_ins("cu126", "2.9.1"))
+    machine.spec(cpu("torch==2.9.1", targets=targets(gpu=CUDA.format("12.6"))))
+    ran = machine.envspec("lock", "specs/demo.toml", "--offline")
+    assert ran.status == 3 and "run without --offline once" in ran.hint
+    assert index.asked == []
+
+
+def test_a_proxy_is_not_asked_for_the_gate(machine: Machine, index: Index) -> None:
+    index.add(*stand_ins("cu126", "2.9.1"))
+    machine.spec(cpu("torch==2.9.1", targets=targets(gpu=CUDA.format("12.6"))))
+    nobody = dict.fromkeys(("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"), "http://127.0.0.1:9")
+    ran = machine.envspec("lock", "specs/demo.toml", env=nobody)
+    assert (ran.status, ran.err) == (0, "")
+
+
+def test_a_new_target_takes_the_versions_of_the_others(machine: Machine, index: Index) -> None:
+    index.add(wheel("alpha", "1.0"))
+    machine.spec(cpu("alpha", targets=targets(x="platform = 'linux-64'")))
+    machine.locked()
+    with Index() as later:
+        later.add(wheel("alpha", "1.0"), wheel("alpha", "2.0"))
+        machine.default = later.url
+        machine.spec(cpu("alpha", targets=targets(x="platform = 'linux-64'", y="platform = 'osx-arm64'")))
+        assert machine.envspec("lock", "specs/demo.toml", "--target", "y").status == 0
+    assert machine.versions("x") == machine.versions("y") == {"alpha": "1.0"}
+
+
+def test_a_mirror_that_fails_is_told_by_its_own_address(machine: Machine, index: Index) -> None:
+    config = machine.home / ".config" / "envspec" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('[mirrors]\npytorch = "http://127.0.0.1:9/whl"\n')
+    machine.spec(cpu("torch==99.0", targets=targets(t=CUDA.format("12.6"))))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 3 and "http://127.0.0.1:9/whl/cu126/torch/" in ran.error
+
+
+def test_what_loses_its_dependencies_is_not_shared(machine: Machine, index: Index) -> None:
+    """An old release without the dependency would fit both targets, and be another thing."""
+    index.add(
+        wheel("alpha", "0.1"), wheel("alpha", "2.0", "beta"), wheel("beta", "1.0", tag="cp312-cp312-macosx_11_0_arm64")
+    )
+    machine.spec(cpu("alpha", targets=targets(a="platform = 'osx-arm64'", b="platform = 'linux-64'")))
+    machine.locked()
+    assert machine.versions("a") == {"alpha": "2.0", "beta": "1.0"}
+    assert machine.versions("b") == {"alpha": "0.1"}
