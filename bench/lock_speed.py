@@ -34,7 +34,8 @@ def main() -> None:
             for name, ratio, mine, theirs in compare(targets, cold=state == "cold"):
                 print(
                     f"lock {title}, {state}: {ratio:.2f} x {name}   "
-                    f"({mine.seconds:.2f} s, {mine.megabytes:.0f} MB against {theirs.seconds:.2f} s, {theirs.megabytes:.0f} MB)"
+                    f"({mine.seconds:.2f} s, {mine.megabytes:.0f} MB against "
+                    f"{theirs.seconds:.2f} s, {theirs.megabytes:.0f} MB)"
                 )
 
 
@@ -86,8 +87,9 @@ def _uv(folder: Path, requests: list[Request], gate: Gate, *, cold: bool, rules:
         source = folder / f"{number}.in"
         source.write_text("\n".join(request.requirements) + "\n")
         command = [
-            uv.executable, "pip", "compile", str(source), "--quiet", "--generate-hashes", "-o", str(folder / f"{number}.txt"),
-            "--python-version", request.python, "--python-platform", request.uv_platform, "--only-binary", ":all:", "--upgrade",
+            uv.executable, "pip", "compile", str(source), "--quiet", "--upgrade", "--generate-hashes",
+            "--output-file", str(folder / f"{number}.txt"), "--only-binary", ":all:",
+            "--python-version", request.python, "--python-platform", request.uv_platform,
             *(f"--no-binary={name}" for name in request.allow_source),
         ]  # fmt: skip
         index = torch_index.choose(request)

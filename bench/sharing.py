@@ -1,8 +1,8 @@
 """One version across targets: three ways to get it, for one set of requirements on four platforms.
 
-    apart        every target solved by itself: the fastest answer when everything runs at once, and what sharing is measured against
+    apart        every target solved by itself, as if there were no others: what sharing is measured against
     preferred    what envspec does: one solve, whose versions the others prefer
-    universal    `uv pip compile --universal`: one solve for all platforms (it can't hold two CUDA versions of one package)
+    universal    `uv pip compile --universal`: one solve for all platforms, which holds one CUDA version of a package
 
 Printed: wall time, packages, and how many of them have more than one version.
 """
@@ -19,7 +19,18 @@ from envspec.lock.read import load
 from envspec.resolve.uv import find_uv
 
 PLATFORMS = ("linux-64", "linux-aarch64", "osx-arm64", "win-64")
-REQUIREMENTS = ("transformers>=4.40,<5", "datasets", "pandas", "matplotlib", "jupyterlab", "tensorboard", "scikit-learn", "onnxruntime", "tensorflow", "ray")
+REQUIREMENTS = (
+    "transformers>=4.40,<5",
+    "datasets",
+    "pandas",
+    "matplotlib",
+    "jupyterlab",
+    "tensorboard",
+    "scikit-learn",
+    "onnxruntime",
+    "tensorflow",
+    "ray",
+)
 PYTHON = "3.10"
 
 
@@ -43,7 +54,8 @@ def main() -> None:
 
 def _tell(way: str, seconds: float, versions: dict[str, set[str]]) -> None:
     several = sorted(name for name, found in versions.items() if len(found) > 1)
-    print(f"sharing, {way}: {seconds:.2f} s, {len(versions)} packages, {len(several)} in several versions {' '.join(several)}")
+    counts = f"{len(versions)} packages, {len(several)} in several versions"
+    print(f"sharing, {way}: {seconds:.2f} s, {counts} {' '.join(several)}")
 
 
 def _locked(base: Path, name: str, platforms: tuple[str, ...]) -> tuple[float, dict[str, set[str]]]:
@@ -65,8 +77,9 @@ def _universal(base: Path) -> tuple[float, dict[str, set[str]]]:
     out = base / "universal.txt"
     done = run(
         [
-            find_uv(os.environ).executable, "pip", "compile", str(base / "in.txt"), "--universal", "--python-version", PYTHON,
-            "--only-binary", ":all:", "--no-annotate", "--no-header", "--quiet", "--upgrade", "-o", str(out),
+            find_uv(os.environ).executable, "pip", "compile", str(base / "in.txt"), "--universal",
+            "--python-version", PYTHON, "--only-binary", ":all:",
+            "--no-annotate", "--no-header", "--quiet", "--upgrade", "-o", str(out),
         ],
         env={**os.environ, "UV_PYTHON_DOWNLOADS": "never"},
     )  # fmt: skip

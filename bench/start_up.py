@@ -21,11 +21,13 @@ def main() -> None:
     )
     help_, click = runs["envspec --help"], runs["python -c 'import click'"]
     print(
-        f"envspec --help: {help_.seconds / click.seconds:.2f} x python -c 'import click'   ({help_.seconds * 1e3:.0f} ms against {click.seconds * 1e3:.0f} ms)"
+        f"envspec --help: {help_.seconds / click.seconds:.2f} x python -c 'import click'   "
+        f"({help_.seconds * 1e3:.0f} ms against {click.seconds * 1e3:.0f} ms)"
     )
     check = runs["envspec check"]
     print(
-        f"envspec check, all shipped locks: {check.seconds * 1e3:.0f} ms, {check.megabytes:.0f} MB   ({check.seconds / click.seconds:.2f} x python -c 'import click')"
+        f"envspec check, all shipped locks: {check.seconds * 1e3:.0f} ms, {check.megabytes:.0f} MB   "
+        f"({check.seconds / click.seconds:.2f} x python -c 'import click')"
     )
 
 

@@ -1,19 +1,21 @@
-"""The errors envspec raises on purpose. Each knows its exit code, so only the command line turns one into a process status.
+"""The errors envspec raises on purpose.
 
-    EnvspecError
-    ├── AnswerNo          1   the question was understood, the answer is no
-    │   ├── Unsatisfiable     no set of versions satisfies the spec
-    │   ├── Infeasible        the GPU rules say that it can't work
-    │   └── WrongBuild        a CPU build, or one of another CUDA major, got into a CUDA target
-    ├── InputError        2   what the user gave is wrong
-    │   ├── SpecError         a spec, with the place and the value
-    │   │   └── SpecErrors        several of them at once
-    │   └── LockError         a lock that is damaged, edited by hand or of a newer schema
-    ├── OutsideError      3   something outside envspec failed
-    │   ├── IndexFailure      an index (network, bad answer, wrong hash)
-    │   ├── ToolError         a program is missing or broke
-    │   └── StorageError      a file can't be read or written (disk full, read-only)
-    └── InternalError     3   envspec contradicts itself; never the user's fault
+Each knows its exit code, so only the command line turns one into a process status.
+
+EnvspecError
+├── AnswerNo          1   the question was understood, the answer is no
+│   ├── Unsatisfiable     no set of versions satisfies the spec
+│   ├── Infeasible        the GPU rules say that it can't work
+│   └── WrongBuild        a CPU build, or one of another CUDA major, got into a CUDA target
+├── InputError        2   what the user gave is wrong
+│   ├── SpecError         a spec, with the place and the value
+│   │   └── SpecErrors        several of them at once
+│   └── LockError         a lock that is damaged, edited by hand or of a newer schema
+├── OutsideError      3   something outside envspec failed
+│   ├── IndexFailure      an index (network, bad answer, wrong hash)
+│   ├── ToolError         a program is missing or broke
+│   └── StorageError      a file can't be read or written (disk full, read-only)
+└── InternalError     3   envspec contradicts itself; never the user's fault
 """
 
 from __future__ import annotations
@@ -46,7 +48,10 @@ class EnvspecError(Exception):
         self.message = message
         self.hint = hint
         self.place = place
-        super().__init__(f"{place}: {message}" if place else message)
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.message}" if self.place else self.message
 
 
 class AnswerNo(EnvspecError):

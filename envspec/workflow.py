@@ -125,6 +125,7 @@ def relock(
     done = {target.name for target in targets}
     names = {target.name for target in spec.targets}
     locked += [target for target in old or () if target.name in names - done]
+    _tell_unused_sources(spec, locked, notice)
     return Lock(name=spec.name, inputs=shared, targets=tuple(sorted(locked, key=lambda target: target.name)))
 
 
@@ -269,6 +270,27 @@ def _tell_extras(locked: Iterable[LockedTarget], notice: Notice) -> None:
                 remedy="if you use it, add what the extra needs to the spec",
             )
         )
+
+
+def _tell_unused_sources(spec: Spec, locked: Iterable[LockedTarget], notice: Notice) -> None:
+    """A source for a name that nothing has guards nothing: the name it was meant for is looked up on PyPI."""
+    used = {canonical_name(name) for target in locked for pin in target.pins for name in (pin.name, *pin.provides)}
+    places = {
+        canonical_name(key.removeprefix("pip.sources.")): place
+        for key, place in spec.places.items()
+        if key.startswith("pip.sources.")
+    }
+    for name, index in sorted(spec.pip.sources.items()):
+        if name not in used:
+            notice(
+                Finding(
+                    "warning",
+                    "unused-source",
+                    f"[pip] sources names {name}, which no target has: a misspelt name would come from PyPI",
+                    places.get(name),
+                    f"write it as the dependency is written, or take it out if nothing needs it from {index}",
+                )
+            )
 
 
 def _judge_pins(spec: Spec, target: Target, pins: Sequence[Pin]) -> tuple[Finding, ...]:

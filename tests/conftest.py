@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @pytest.fixture(scope="session", autouse=True)
 def interruptible() -> None:
-    """Children inherit an ignored SIGINT, as a background job of a shell script has it: here Ctrl-C must always count."""
+    """Ctrl-C always counts: children would inherit the ignored SIGINT that a background job of a shell script has."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

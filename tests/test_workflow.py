@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from envspec.errors import AnswerNo, EnvspecError, InputError, InternalError
+from envspec.gpu.finding import Finding
 from envspec.lock.model import Artifact, GitSource, Lock, Pin
 from envspec.resolve.request import Preferences, Request
 from envspec.spec.model import Spec
@@ -112,6 +113,32 @@ def test_what_all_targets_share_cannot_change_for_one(folder: Path) -> None:
     with pytest.raises(InputError, match="must be locked together"):
         relock(changed, old, Told(pin("numpy", "1.0")), only=["a"])
     assert relock(changed, old, Told(pin("numpy", "1.0")), only=["a", "b"]).inputs.allow_source == ("numpy",)
+
+
+def test_a_source_that_no_target_has_is_told(folder: Path) -> None:
+    lines = "indexes = { own = 'https://example.org/simple' }\nsources = { Acme_Models = 'own', acme-tools = 'own' }"
+    wanted = spec(folder, "acme-models", "acme-tool", extra=lines)
+    found: list[Finding] = []
+    relock(wanted, None, Told(pin("acme-models", "1.0"), pin("acme-tool", "1.0")), notice=found.append)
+    assert found == [
+        Finding(
+            "warning",
+            "unused-source",
+            "[pip] sources names acme-tools, which no target has: a misspelt name would come from PyPI",
+            wanted.places["pip.sources.acme-tools"],
+            "write it as the dependency is written, or take it out if nothing needs it from own",
+        )
+    ]
+
+
+def test_a_source_that_one_target_alone_has_is_used(folder: Path) -> None:
+    lines = "indexes = { own = 'https://example.org/simple' }\nsources = { Acme_Models = 'own' }"
+    wanted = spec(folder, "beta", extra=lines)
+    told = Told(pin("beta", "1.0"), b=(pin("beta", "1.0", "acme-models"), pin("acme-models", "1.0")))
+    found: list[Finding] = []
+    made = relock(wanted, None, told, notice=found.append)
+    relock(wanted, made, told, only=["a"], notice=found.append)
+    assert found == []
 
 
 def test_a_target_that_left_the_spec_leaves_the_lock(folder: Path) -> None:

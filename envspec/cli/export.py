@@ -68,6 +68,12 @@ def _conda_lock(lock: Lock, target: LockedTarget, urls: Urls) -> str:
     return conda_lock.conda_lock(lock, target, urls)
 
 
+def _sbom(lock: Lock, target: LockedTarget, urls: Urls) -> str:
+    from envspec.lock.sbom import sbom
+
+    return sbom(lock, target)
+
+
 FORMATS = {
     "requirements": Format(lambda target: "requirements.txt", _requirements),
     "pylock": Format(lambda target: "pylock.toml", _pylock, lambda pin: pin.kind == "pip"),
@@ -84,6 +90,7 @@ FORMATS = {
         conda_environment.wants_url,
         needs_conda=True,
     ),
+    "sbom": Format(lambda target: "sbom.cdx.json", _sbom),
 }
 
 

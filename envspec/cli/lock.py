@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from envspec.cli import options
-from envspec.cli.main import say
-from envspec.errors import InputError
+from envspec.cli.main import say, tell
+from envspec.errors import EnvspecError, InfeasibleTargets, InputError, Place, SpecErrors
 from envspec.lock.freshness import reasons, rendered_reasons
 from envspec.lock.render import rendered_files
 
@@ -62,7 +62,7 @@ def command(
     """Resolve specs and write their locks.
 
     Each target of a spec is resolved for its own platform, Python and CUDA; pins of the old lock stay where they still
-    fit. The lock is written whole or not at all.
+    fit. The lock is written whole or not at all. Of several specs, the first that can't be locked ends the run.
     """
     from envspec.workflow import Upgrade
 
@@ -71,13 +71,30 @@ def command(
     parsed = [options.read_spec(path) for path in specs]
     _refuse_shared_locks(parsed, locks_dir)
     results = []
-    for spec in parsed:
+    for number, spec in enumerate(parsed, start=1):
         folder = options.folder_of(spec, locks_dir)
-        with folder.exclusive(lambda spec=spec: say(f"waiting: another envspec is locking {spec.name}")):  # type: ignore[misc]
-            results.append(_lock(spec, folder, wanted, targets, offline=offline, refresh=refresh_index, quiet=as_json))
+        waiting = f"waiting: another envspec is locking {spec.name}"
+        try:
+            with folder.exclusive(lambda waiting=waiting: say(waiting)):  # type: ignore[misc]
+                done = _lock(spec, folder, wanted, targets, offline=offline, refresh=refresh_index, quiet=as_json)
+        except EnvspecError as error:
+            if len(parsed) == 1:
+                raise
+            tell(_placed(error, spec))
+            if left := parsed[number:]:
+                say(f"not tried: {', '.join(spec.path for spec in left)}")
+            return error.exit_code
+        results.append(done)
     if as_json:
         options.print_json("lock", {"specs": results})
     return 0
+
+
+def _placed(error: EnvspecError, spec: Spec) -> EnvspecError:
+    """The same error; where it has no place, as those from the resolver, the spec becomes it."""
+    for one in error.errors if isinstance(error, SpecErrors | InfeasibleTargets) else (error,):
+        one.place = one.place or Place(spec.path)
+    return error
 
 
 def _refuse_shared_locks(specs: list[Spec], locks_dir: Path | None) -> None:

@@ -22,13 +22,23 @@ if TYPE_CHECKING:
 COMMANDS = {
     "lock": "Resolve specs and write their locks.",
     "check": "Say whether locks still fit their specs, and why not.",
+    "diff": "Show what changed in a lock, what it means, and how risky it is.",
     "why": "Show what pulls a package in.",
     "tree": "Show what depends on what.",
     "export": "Write a lock in another tool's format.",
+    "install": "Install a locked target into a folder, every hash checked.",
+    "doctor": "Say whether this machine, or a spec, can work, and what to do.",
+    "gpus": "List GPUs, and the CUDA and drivers that know them.",
+    "builds": "List the builds of torch, and what each is compiled for.",
     "inspect": "Read the GPU code compiled into a wheel or an environment.",
+    "audit": "Look for known vulnerabilities, yanked releases and licences in what is locked.",
+    "git-setup": "Teach git to show and to merge locks.",
     "completion": "Print the completion script of a shell.",
 }
-"""Every command and its one line of help. A command `x` is `command` in the module `envspec.cli.x`."""
+"""Every command and its one line of help. A command `x-y` is `command` in the module `envspec.cli.x_y`."""
+
+HIDDEN = ("git-textconv", "git-merge")
+"""What programs call, not people."""
 
 EXAMPLES = """\b
 Examples:
@@ -48,15 +58,15 @@ class Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in COMMANDS:
+        if name not in COMMANDS and name not in HIDDEN:
             return None
-        command: click.Command = import_module(f"envspec.cli.{name}").command
+        command: click.Command = import_module(f"envspec.cli.{name.replace('-', '_')}").command
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        known = not args or args[0] in COMMANDS or args[0].startswith("-")
+        known = not args or args[0] in COMMANDS or args[0] in HIDDEN or args[0].startswith("-")
         if not known and not ctx.resilient_parsing:
             from difflib import get_close_matches
 
@@ -105,7 +115,8 @@ def main(argv: list[str] | None = None) -> None:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _interrupt)
     status = run(sys.argv[1:] if argv is None else argv)
-    if threading.active_count() > 1:
+    if threading.active_count() > 1 or "rattler" in sys.modules:
+        # rattler's threads can crash an interpreter that is being taken down (py-rattler 0.28);
         # a read that hangs would keep the process until its timeout; all that has to be cleaned up is
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError, AttributeError):
@@ -121,6 +132,7 @@ def _interrupt(signum: int, frame: object) -> None:
 def run(argv: list[str]) -> int:
     """Run a command line and give its exit code. Everything that goes wrong has been told on stderr."""
     try:
+        _have_streams()
         # a locale of plain ASCII must not turn a package's author into a traceback
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):
@@ -147,6 +159,10 @@ def run(argv: list[str]) -> int:
             raise
         from envspec.redact import redact
 
+        if isinstance(error, FileNotFoundError) and not _here():
+            say("error: the current folder is gone", style="red")
+            say("hint: change to one that exists")
+            return 3
         if isinstance(error, OSError) and error.filename is None and error.strerror:
             # no file of ours: these are opened where errors are expected
             silence_stdout()
@@ -155,6 +171,20 @@ def run(argv: list[str]) -> int:
         say(redact(f"error: envspec has a fault: {type(error).__name__}: {error}"), style="red")
         say("hint: please report it; ENVSPEC_TRACEBACK=1 shows where it happened")
         return 3
+
+
+def _have_streams() -> None:
+    """Give closed descriptors (`>&-`) somewhere to write to, so that no command has to think of them."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - open as long as the process
+
+
+def _here() -> bool:
+    try:
+        return bool(os.getcwd())
+    except FileNotFoundError:
+        return False
 
 
 def tell(error: EnvspecError) -> None:

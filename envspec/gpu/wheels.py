@@ -87,7 +87,7 @@ def load(variant: str) -> WheelIndex:
     return WheelIndex(variant, tuple(data["projects"]), data["sources"], data["projects"])
 
 
-# As the METADATA of recent releases on PyPI has it (read 2026-11); licence texts of a release are the same in all its builds.
+# As the METADATA of recent releases on PyPI has it (read 2026-11). All builds of a release have the same licence texts.
 _LICENCES = {"torch": "BSD-3-Clause", "torchaudio": "BSD License", "torchvision": "BSD", "triton": "MIT License"}
 
 

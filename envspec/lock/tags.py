@@ -17,8 +17,8 @@ _LEGACY = {5: "manylinux1", 12: "manylinux2010", 17: "manylinux2014"}
 # The oldest glibc with a manylinux tag, by machine: aarch64 came with manylinux2014.
 _OLDEST_MINOR = {"x86_64": 5, "aarch64": 17}
 
-# macOS 13 is what uv takes for `--python-platform aarch64-apple-darwin` and `x86_64-apple-darwin`.
-_MACOS = (13, 0)
+MACOS = (14, 0)
+"""The macOS that a macOS target runs at least: the oldest that the newest torch wheels have a tag for (PyPI, 2026-11)."""
 
 
 @lru_cache(maxsize=64)
@@ -54,7 +54,7 @@ def _platforms(platform: str, glibc: str | None) -> Iterator[str]:
     elif platform in ("osx-64", "osx-arm64"):
         from packaging.tags import mac_platforms
 
-        yield from mac_platforms(_MACOS, "arm64" if platform == "osx-arm64" else "x86_64")
+        yield from mac_platforms(MACOS, "arm64" if platform == "osx-arm64" else "x86_64")
     elif platform in ("linux-64", "linux-aarch64"):
         machine = "x86_64" if platform == "linux-64" else "aarch64"
         yield f"linux_{machine}"

@@ -14,6 +14,7 @@ In the same way it shows uv what conda installs (`envspec.resolve.provided`), un
 from __future__ import annotations
 
 import json
+import socketserver
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -187,6 +188,14 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     # uv opens some fifty connections at once; one that finds no room here would try again only after seconds
     request_queue_size = 256
+
+    def server_bind(self) -> None:
+        """Without HTTPServer's look-up of the host's name: it may ask a network, and nothing needs the name."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Silent: uv drops connections that it has no more use for."""
 
 
 _LOOPBACK = "127.0.0.1"

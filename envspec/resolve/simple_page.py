@@ -117,4 +117,6 @@ class _Links(HTMLParser):
             row["core-metadata"] = True
         if values.get("data-upload-time"):
             row["upload-time"] = values["data-upload-time"]
+        if "data-yanked" in values:
+            row["yanked"] = values["data-yanked"] or True
         self.rows.append(row)

@@ -20,6 +20,7 @@ import tomli
 
 from envspec.errors import IndexFailure, InternalError, ToolError
 from envspec.lock.inputs import requirement_name
+from envspec.lock.tags import MACOS
 from envspec.resolve.fetch import read_timeout
 from envspec.resolve.processes import Processes
 from envspec.resolve.request import Preferences, Request
@@ -89,6 +90,8 @@ class Uv:
         """This process's environment without what would change uv's answer, and without Python downloads."""
         kept = {k: v for k, v in self.env.items() if not k.startswith("UV_") or _KEPT_UV_VARIABLES.fullmatch(k)}
         kept.pop("VIRTUAL_ENV", None)
+        # uv takes the target's macOS from it
+        kept["MACOSX_DEPLOYMENT_TARGET"] = ".".join(map(str, MACOS))
         bounds = {"UV_HTTP_TIMEOUT": f"{read_timeout(self.env):.0f}"}
         # a proxy can't reach this machine's loopback, where the gate is
         direct = {name: ",".join(filter(None, [kept.get(name), "127.0.0.1,localhost"])) for name in _NO_PROXY}

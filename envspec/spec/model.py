@@ -96,6 +96,20 @@ class Smoke:
 
 
 @dataclass(frozen=True)
+class Audit:
+    """`[audit]`: what `envspec audit` takes for right; nothing of it is locked.
+
+    `licences` maps a package (normalised name) to its licence, where the metadata doesn't say it or is wrong. `ignore`
+    maps an advisory's identifier to the reason why it doesn't concern this environment.
+    """
+
+    allow_licences: tuple[str, ...] = ()
+    deny_licences: tuple[str, ...] = ()
+    licences: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
+    ignore: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
+
+
+@dataclass(frozen=True)
 class Spec:
     """One spec file, whole. `targets` is never empty and holds the matrix already expanded."""
 
@@ -110,6 +124,7 @@ class Spec:
     conda: CondaTable = CondaTable()
     image: Image = Image()
     smoke: Smoke = Smoke()
+    audit: Audit = Audit()
     places: Mapping[str, Place] = field(default_factory=dict, compare=False)
 
     def pip_dependencies(self, target: Target) -> tuple[Located, ...]:

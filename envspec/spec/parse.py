@@ -8,13 +8,14 @@ from types import MappingProxyType
 from typing import Any
 
 from envspec.errors import Place
+from envspec.requirement import canonical_name
 from envspec.spec.advice import slug
 from envspec.spec.checked import Checked
 from envspec.spec.dependencies import conda_dependencies, pip_dependencies
 from envspec.spec.document import decode, parse_toml, read_bytes
 from envspec.spec.matrix import Capability, no_facts
 from envspec.spec.messages import dotted, nearest, show
-from envspec.spec.model import CondaTable, Image, PipTable, Reference, Smoke, Spec
+from envspec.spec.model import Audit, CondaTable, Image, PipTable, Reference, Smoke, Spec
 from envspec.spec.schema import ENV_NAME
 from envspec.spec.targets import targets
 from envspec.spec.values import BadValue, utc_time
@@ -50,6 +51,7 @@ def parse_spec(text: str, path: str, *, capability: Capability = no_facts) -> Sp
         conda=_conda(checked),
         image=_image(checked),
         smoke=_smoke(checked),
+        audit=_audit(checked),
         places=_places(checked),
     )
     _check_dependencies(checked)
@@ -85,11 +87,9 @@ def _pip(checked: Checked) -> PipTable:
     without = checked.children("pip", "without-corrections")
     if not allowed and not without and not checked.given("pip", "indexes") and not checked.given("pip", "sources"):
         return PipTable(dependencies)
-    from packaging.utils import canonicalize_name
-
     return PipTable(
         dependencies,
-        allow_source=frozenset(canonicalize_name(name) for _, name in allowed),
+        allow_source=frozenset(canonical_name(name) for _, name in allowed),
         without_corrections=frozenset(name for _, name in without),
         indexes=_frozen({path[-1]: url for path, url in checked.children("pip", "indexes")}),
         sources=_sources(checked),
@@ -97,12 +97,10 @@ def _pip(checked: Checked) -> PipTable:
 
 
 def _sources(checked: Checked) -> MappingProxyType[str, str]:
-    from packaging.utils import canonicalize_name
-
     known = [str(path[-1]) for path in checked.document.positions if len(path) == 3 and path[:2] == ("pip", "indexes")]
     sources: dict[str, str] = {}
     for path, index in checked.children("pip", "sources"):
-        name = canonicalize_name(str(path[-1]))
+        name = canonical_name(str(path[-1]))
         if index not in known:
             meant = nearest(index, known)
             hint = f"did you mean {meant!r}?" if meant else 'add it: indexes = { NAME = "https://…" }'
@@ -144,6 +142,15 @@ def _reference(checked: Checked, *path: str | int) -> Reference:
         low=None if low is None else float(low),
         high=None if high is None else float(high),
         unit=checked.value(*path, "unit") or "",
+    )
+
+
+def _audit(checked: Checked) -> Audit:
+    return Audit(
+        allow_licences=tuple(licence for _, licence in checked.children("audit", "allow-licences")),
+        deny_licences=tuple(licence for _, licence in checked.children("audit", "deny-licences")),
+        licences=_frozen({canonical_name(str(path[-1])): text for path, text in checked.children("audit", "licences")}),
+        ignore=_frozen({path[-1]: reason for path, reason in checked.children("audit", "ignore")}),
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from envspec.spec import advice
+from envspec.spec.audit_schema import audit_table
 from envspec.spec.json_schema import schema_of
 from envspec.spec.model import Image, Smoke, Target
 from envspec.spec.nodes import CONTROL, Array, Integer, Names, Number, Table, Text
@@ -224,8 +225,8 @@ _TARGETS = Names(
             "glibc": Text(
                 doc="The oldest glibc that the target must run on.",
                 example="2.28",
-                says="a glibc version 2.X",
-                pattern=r"2\.(?:0|[1-9][0-9]?)",
+                says="a glibc version from 2.17 to 2.49",
+                pattern=r"2\.(?:1[7-9]|[2-4][0-9])",
                 default=Target.glibc,
             ),
             "pip": Table(doc="Added for this target only.", keys={"dependencies": _PIP_DEPENDENCIES}),
@@ -353,6 +354,7 @@ FORMAT = Table(
         "matrix": _MATRIX,
         "image": _IMAGE_TABLE,
         "smoke": _SMOKE,
+        "audit": audit_table(_PACKAGE_NAME),
     },
 )
 """The whole format, from the document's root."""

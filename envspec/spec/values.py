@@ -8,6 +8,7 @@ from datetime import date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from envspec.errors import ToolError
+from envspec.requirement import canonical_name, plain_requirement
 from envspec.spec.messages import redact
 
 if TYPE_CHECKING:
@@ -34,6 +35,12 @@ class Dependency:
 
 def requirement(text: str) -> Dependency:
     """Parses a requirement in the form of PEP 508; gives it with its names normalised (PEP 503)."""
+    plain = plain_requirement(text)
+    if plain is not None:
+        name = canonical_name(plain.name)
+        extras = ",".join(sorted({canonical_name(extra) for extra in plain.extras}))
+        clauses = ",".join(sorted({operator + version for operator, version in plain.clauses}))
+        return Dependency(name + (f"[{extras}]" if extras else "") + clauses, name, (name, ""))
     from packaging.requirements import InvalidRequirement, Requirement
     from packaging.utils import canonicalize_name
 

@@ -150,6 +150,21 @@ def test_several_specs(machine: Machine, packages: Index) -> None:
     ]
 
 
+def test_of_several_specs_the_one_that_fails_is_named(machine: Machine, packages: Index) -> None:
+    machine.spec(cpu("alpha"), "one")
+    machine.spec(cpu("beta>=2"), "two")
+    machine.spec(cpu("beta"), "three")
+    machine.spec(cpu("beta"), "four")
+    ran = machine.envspec("lock", *(f"specs/{name}.toml" for name in ("one", "two", "three", "four")))
+    assert ran.status == 1 and ran.out.startswith("wrote locks/one/envspec.lock") and ran.out.count("\n") == 1
+    first, *_, last = ran.err.splitlines()
+    assert first.startswith("error: specs/two.toml: cpu: ") and "beta" in first
+    assert last == "not tried: specs/three.toml, specs/four.toml"
+    assert sorted(machine.files()) == ["one/cpu/requirements.txt", "one/envspec.lock"]
+    alone = machine.envspec("lock", "specs/two.toml")
+    assert alone.status == 1 and alone.err.startswith("error: cpu: ") and "not tried" not in alone.err
+
+
 def test_every_spec_is_read_before_the_first_is_solved(machine: Machine, packages: Index) -> None:
     machine.spec(cpu("alpha"), "one")
     machine.spec(cpu("alpha").replace("platform", "platfrom"), "two")

@@ -13,6 +13,7 @@ import pytest
 
 pytestmark = [pytest.mark.slow, pytest.mark.network]
 
+DOWNLOAD = (sys.executable, "-m", "pip", "download", "-q", "--no-deps")
 TRAIN = """
 import torch
 torch.manual_seed(0)
@@ -45,7 +46,7 @@ def test_installs_with_hashes_and_trains(root: Path, tmp_path: Path) -> None:
     requirements = root / "locks" / "cpu-py311" / "cpu" / "requirements.txt"
     wheel = "torch==2.13.0+cpu"
     found = subprocess.run(
-        [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", "-d", tmp_path / "w", wheel],
+        [*DOWNLOAD, "--only-binary=:all:", "-d", tmp_path / "w", wheel],
         capture_output=True,
         text=True,
         check=False,
@@ -58,7 +59,8 @@ def test_installs_with_hashes_and_trains(root: Path, tmp_path: Path) -> None:
     run([python, "-m", "pip", "install", "-q", "--require-hashes", "--no-deps", "-r", requirements])
     assert "No broken requirements found" in run([python, "-m", "pip", "check"])
     assert run([python, "-c", TRAIN]).strip() == "2.13.0+cpu"
-    installed = run([python, "-m", "pip", "list", "--format=freeze", "--exclude", "pip"]).lower().replace("_", "-").split()
+    listed = run([python, "-m", "pip", "list", "--format=freeze", "--exclude", "pip"])
+    installed = listed.lower().replace("_", "-").split()
     locked = [line.split()[0] for line in requirements.read_text().splitlines() if "==" in line and line[0] != "#"]
     assert sorted(installed) == sorted(locked)
 
@@ -71,7 +73,7 @@ def test_a_wrong_hash_is_refused_by_pip(root: Path, tmp_path: Path) -> None:
     broken = tmp_path / "requirements.txt"
     broken.write_text(text.partition("# From the index")[0].replace(digest, "0" * 64))
     done = subprocess.run(
-        [sys.executable, "-m", "pip", "download", "-q", "--require-hashes", "--no-deps", "-d", tmp_path / "w", "-r", broken],
+        [*DOWNLOAD, "--require-hashes", "-d", tmp_path / "w", "-r", broken],
         capture_output=True,
         text=True,
         check=False,

@@ -1,6 +1,6 @@
 """The corrections, proved on the stack they are for: mm-v2.1 installs and both imports work; without them neither does.
 
-Several GB of wheels: marked `huge`. The lock is made anew for the Python that runs the test (the shipped one is for 3.10).
+Several GB of wheels: marked `huge`. The shipped lock is for Python 3.10, so one is made for the Python that runs the test.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def test_imports_work_with_the_corrections_and_fail_without(root: Path, tmp_path
     prefix = tmp_path / "env"
     venv.create(prefix, with_pip=True)
     inside = prefix / "bin" / "python"
-    install = [inside, "-m", "pip", "install", "-q", "--no-deps"]
+    install: list[str | Path] = [inside, "-m", "pip", "install", "-q", "--no-deps"]
     done = run([*install, "--require-hashes", "-r", requirements], tmp_path)
     assert done.returncode == 0, done.stderr
     works = run([inside, "-c", WORKS], tmp_path)

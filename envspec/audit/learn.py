@@ -1,0 +1,77 @@
+"""From a spec's settings to the facts: which database is asked, what is kept of the answers, and what is too old."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from envspec.audit import store
+from envspec.audit.gather import gather, recall, stamp
+from envspec.audit.model import Facts, Package
+from envspec.audit.osv import OsvDatabase
+from envspec.audit.sources import IndexPages, PypiDatabase, fetcher_of, named_indexes, pypi_address
+from envspec.errors import OutsideError, StorageError
+from envspec.redact import redact
+from envspec.settings import load_settings, split_credentials
+from envspec.spec.model import Spec
+
+
+@dataclass(frozen=True)
+class How:
+    """database  a file in the OSV format, None for PyPI's own answers
+    offline   nobody is asked
+    max_age   how old the file, or an answer taken offline, may be
+    """
+
+    database: Path | None
+    offline: bool
+    max_age: timedelta
+
+
+def learn(
+    spec: Spec,
+    packages: Sequence[Package],
+    how: How,
+    env: Mapping[str, str],
+    now: datetime,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    on_trouble: Callable[[StorageError], None] = lambda error: None,
+) -> tuple[str, Facts]:
+    """The database's name, without credentials, and what was learned of the packages.
+
+    Answers are kept for audits offline; that they can't be is told to `on_trouble`. Raises InputError for a database
+    that is none or a broken configuration, OutsideError where it isn't known whom to ask or what was kept is damaged.
+    """
+    osv = OsvDatabase.read(how.database) if how.database else None
+    settings = load_settings(env)
+    index = pypi_address(settings, env)
+    source = redact(split_credentials(index)[0])
+    kept = store.store_path(settings.cache_dir, source)
+    if how.offline:
+        facts = recall(packages, store.load(kept), now, how.max_age)
+        if osv:
+            facts = replace(facts, answers={p.release: osv.ask(p.release) for p in packages if p.release}, unread=())
+    else:
+        fetcher = fetcher_of(spec, settings, env)
+        pages = IndexPages(index, named_indexes(spec, settings), settings.pytorch_mirror, fetcher)
+        database = osv or PypiDatabase(index, fetcher, now)
+        facts, fresh = gather(packages, database, pages, now, on_progress)
+        _keep(kept, source, replace(fresh, answers={}) if osv else fresh, on_trouble)
+    if osv and osv.modified < stamp(now - how.max_age):
+        old = f"the database {osv.name} is too old: its newest entry is of {osv.modified[:10]}"
+        facts = replace(facts, unread=(*facts.unread, old))
+    return osv.name if osv else source, facts
+
+
+def _keep(path: Path, source: str, fresh: store.Stored, on_trouble: Callable[[StorageError], None]) -> None:
+    try:
+        before = store.load(path)
+    except OutsideError:
+        # what can't be read is replaced
+        before = store.Stored()
+    try:
+        store.save(path, source, before.with_more(fresh))
+    except StorageError as error:
+        on_trouble(error)

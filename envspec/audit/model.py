@@ -1,0 +1,108 @@
+"""What an audit looks at, what it is told, and what it finds, as frozen values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from envspec.lock.model import Artifact
+
+LEVELS = ("note", "warning", "error")
+"""How bad a finding is, SARIF's words, the least first."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """A package's version as a database is asked for it: PyPI's normalised name and a PEP 440 version without local
+    part."""
+
+    name: str
+    version: str
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package of the lock, once for all its targets.
+
+    files      what the targets install of it: several where they differ
+    source     "wheel", "sdist", "git", "url" (a direct URL that is no wheel) or "conda"
+    release    what to ask a database for, None where none can know it: `unknown` says why
+    """
+
+    kind: str
+    name: str
+    version: str
+    index: str
+    targets: tuple[str, ...]
+    files: tuple[Artifact, ...] = ()
+    licence: str | None = None
+    source: str = "wheel"
+    release: Release | None = None
+    unknown: str = ""
+
+
+@dataclass(frozen=True)
+class Advisory:
+    """A known vulnerability of a release. `fixed_in` are versions, `severity` is the database's own word or None."""
+
+    id: str
+    aliases: tuple[str, ...] = ()
+    summary: str = ""
+    fixed_in: tuple[str, ...] = ()
+    link: str | None = None
+    severity: str | None = None
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset((self.id, *self.aliases))
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """What an index says of a file: when it came (RFC 3339 or None), and why it was yanked ("" without a reason, None
+    if it wasn't)."""
+
+    sha256: str
+    uploaded: str | None = None
+    yanked: str | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a database knows of a release, and when it was read (RFC 3339, UTC).
+
+    `files` by name; empty where the database says nothing of files. `known` is False where it has no such release: then
+    having no advisory means nothing.
+    """
+
+    fetched: str
+    advisories: tuple[Advisory, ...] = ()
+    files: Mapping[str, FileFacts] = field(default_factory=dict)
+    known: bool = True
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something wrong with a package. `ignored` is the spec's reason to accept it, None if it isn't accepted."""
+
+    code: str
+    level: str
+    package: Package
+    message: str
+    remedy: str = ""
+    advisory: Advisory | None = None
+    ignored: str | None = None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All that was learned about a lock's packages.
+
+    answers   by release
+    files     by (index, file name)
+    unread    what couldn't be read, with the reason: an audit with any isn't complete
+    """
+
+    answers: Mapping[Release, Answer] = field(default_factory=dict)
+    files: Mapping[tuple[str, str], FileFacts] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()

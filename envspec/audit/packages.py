@@ -1,0 +1,75 @@
+"""The packages of a lock as an audit sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from envspec.audit.model import Package, Release
+from envspec.lock.inputs import canonical_name
+from envspec.lock.model import Artifact, LockedTarget, Pin
+
+
+def packages(targets: Iterable[LockedTarget]) -> tuple[Package, ...]:
+    """Every package of the targets, each version once, by kind, name and version."""
+    holders: dict[tuple[str, ...], list[tuple[str, Pin]]] = {}
+    for target in targets:
+        for pin in target.pins:
+            key = (pin.kind, pin.name, pin.version, pin.index, pin.build or "", pin.licence or "")
+            holders.setdefault(key, []).append((target.name, pin))
+    return tuple(_package(found) for _, found in sorted(holders.items()))
+
+
+def _package(found: list[tuple[str, Pin]]) -> Package:
+    pin = found[0][1]
+    files: dict[Artifact, None] = {p.artifact: None for _, p in found if p.artifact is not None}
+    release, unknown = _release(pin)
+    return Package(
+        pin.kind,
+        pin.name,
+        pin.version,
+        pin.index,
+        tuple(name for name, _ in found),
+        tuple(files),
+        pin.licence,
+        "sdist" if any(_source(p) == "sdist" for _, p in found) else _source(pin),
+        release,
+        unknown,
+    )
+
+
+def _source(pin: Pin) -> str:
+    if pin.kind == "conda":
+        return "conda"
+    if pin.git:
+        return "git"
+    if pin.is_wheel:
+        return "wheel"
+    return "url" if pin.url else "sdist"
+
+
+def _release(pin: Pin) -> tuple[Release | None, str]:
+    """What to ask PyPI's database for, or why nothing.
+
+    PyPI isn't asked for packages of the spec's own indexes: it would learn their names, and may have others of the
+    same name.
+    """
+    if pin.kind == "conda":
+        names = {canonical_name(name) for name in pin.provides}
+        public = _public(pin.version)
+        if len(names) != 1 or public is None:
+            return None, "conda packages that aren't on PyPI"
+        return Release(names.pop(), public), ""
+    if pin.index not in ("pypi",) and not pin.index.startswith("pytorch/"):
+        where = {"git": "packages from git", "url": "packages from a URL"}
+        return None, where.get(pin.index, f'packages of the index "{pin.index}"')
+    return Release(pin.name, _public(pin.version) or pin.version), ""
+
+
+def _public(version: str) -> str | None:
+    """A version without its local part, which PyPI's releases never have; None for one that isn't PEP 440."""
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        return Version(version).public
+    except InvalidVersion:
+        return None

@@ -1,0 +1,78 @@
+"""PyPI's JSON of a release (`<index>/pypi/NAME/VERSION/json`): known vulnerabilities, and facts of its files.
+
+PyPI takes the vulnerabilities from the OSV database. The JSON of a whole project has the same key, for its newest
+version, but isn't used: a mirror keeps that file from the day of the last release, and it knows nothing newer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from envspec.audit.model import Advisory, Answer, FileFacts, Release
+from envspec.errors import IndexFailure
+from envspec.redact import redact
+from envspec.settings import split_credentials
+
+
+def release_url(index: str, release: Release) -> str:
+    """Where the JSON of a release is, beside the simple index at `index`, as PyPI and the servers that mirror it have
+    it."""
+    base = index.rstrip("/").removesuffix("/simple")
+    return f"{base}/pypi/{release.name}/{release.version}/json"
+
+
+def parse_release(body: bytes, release: Release, url: str, fetched: str) -> Answer:
+    """The answer in a release's JSON; withdrawn advisories are left out.
+
+    Raises IndexFailure for what is no such document, or the document of another release.
+    """
+    try:
+        document = json.loads(body)
+        found = Release(_canonical(document["info"]["name"]), _normal(document["info"]["version"]))
+        if found != Release(release.name, _normal(release.version)):
+            raise ValueError
+        advisories = tuple(_advisory(row) for row in document["vulnerabilities"] if not row.get("withdrawn"))
+        files = {row["filename"]: _file(row) for row in document.get("urls", ())}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise IndexFailure(
+            f"{redact(split_credentials(url)[0])} isn't PyPI's JSON of {release.name} {release.version}",
+            hint="check what serves this address; a database can be given with --database",
+        ) from None
+    return Answer(fetched, advisories, files)
+
+
+def _advisory(row: Mapping[str, Any]) -> Advisory:
+    return Advisory(
+        id=str(row["id"]),
+        aliases=tuple(sorted(map(str, row.get("aliases") or ()))),
+        summary=first_line(str(row.get("summary") or row.get("details") or "")),
+        fixed_in=tuple(map(str, row.get("fixed_in") or ())),
+        link=str(row["link"]) if row.get("link") else None,
+    )
+
+
+def _file(row: Mapping[str, Any]) -> FileFacts:
+    yanked = str(row.get("yanked_reason") or "") if row.get("yanked") else None
+    uploaded = row.get("upload_time_iso_8601")
+    return FileFacts(str(row["digests"]["sha256"]), str(uploaded) if uploaded else None, yanked)
+
+
+def first_line(text: str) -> str:
+    """The first line with words of a text that may be a page of Markdown, 300 characters at most."""
+    lines = (line.strip().strip("#").strip() for line in text.splitlines())
+    line = next((line for line in lines if line), "")
+    return line if len(line) <= 300 else f"{line[:299]}…"
+
+
+def _canonical(name: str) -> str:
+    from envspec.requirement import canonical_name
+
+    return canonical_name(name)
+
+
+def _normal(version: str) -> str:
+    from packaging.version import Version
+
+    return str(Version(version))

@@ -1,0 +1,167 @@
+"""What is wrong with a lock's packages: a pure function of them, the facts, the spec's `[audit]`, and the day."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from envspec.audit.licences import is_acceptable
+from envspec.audit.model import LEVELS, Advisory, Facts, Finding, Package
+from envspec.spec.model import Audit
+
+CODES = {
+    "vulnerability": "A known vulnerability of the locked version",
+    "another-file": "An index has another file under the name of the locked one",
+    "licence": "A licence that the spec doesn't accept",
+    "licence-unknown": "No licence is known, and the spec accepts only some",
+    "yanked": "A release that its authors took back",
+    "young": "A release so new that nobody can have looked at it",
+    "source": "A package whose installation runs its build code",
+}
+"""What an audit may find, by code."""
+
+_RUNS_CODE = {
+    "sdist": "it's a source distribution, so installing it runs its build code",
+    "git": "it's built from git, so installing it runs its build code",
+    "url": "it's built from an archive at a URL, so installing it runs its build code",
+}
+
+
+def findings(
+    packages: Iterable[Package], facts: Facts, accepted: Audit, now: datetime, min_age: timedelta
+) -> tuple[Finding, ...]:
+    """All findings, the worst first, then by package; the ignored ones at the end. Younger than `min_age` is one."""
+    found = [one for package in packages for one in _of(package, facts, accepted, now, min_age)]
+    order = list(CODES)
+    return tuple(
+        sorted(
+            found,
+            key=lambda one: (
+                one.ignored is not None,
+                -LEVELS.index(one.level),
+                order.index(one.code),
+                one.package.name,
+                one.package.version,
+                one.advisory.id if one.advisory else "",
+            ),
+        )
+    )
+
+
+def not_asked(packages: Iterable[Package], facts: Facts) -> dict[str, tuple[str, ...]]:
+    """The packages that no database could say anything of, by the reason."""
+    asked_in_vain = not any(answer.known for answer in facts.answers.values())
+    reasons: dict[str, list[str]] = {}
+    for package in packages:
+        if package.release is None:
+            reasons.setdefault(package.unknown, []).append(package.name)
+        elif not asked_in_vain and package.release in facts.answers and not facts.answers[package.release].known:
+            reasons.setdefault("releases that PyPI doesn't have", []).append(package.name)
+    return {reason: tuple(dict.fromkeys(names)) for reason, names in sorted(reasons.items())}
+
+
+def oldest(packages: Iterable[Package], facts: Facts) -> str | None:
+    """When the oldest of the answers about the packages was read (RFC 3339, UTC); None without any."""
+    answers = (facts.answers.get(package.release) for package in packages if package.release is not None)
+    return min((answer.fetched for answer in answers if answer is not None and answer.known), default=None)
+
+
+def _of(package: Package, facts: Facts, accepted: Audit, now: datetime, min_age: timedelta) -> Iterator[Finding]:
+    answer = facts.answers.get(package.release) if package.release else None
+    for advisory in merged(answer.advisories if answer else ()):
+        ignored = next((accepted.ignore[name] for name in sorted(advisory.names) if name in accepted.ignore), None)
+        yield replace(_vulnerability(package, advisory), ignored=ignored)
+    yield from _licence(package, accepted)
+    yield from _files(package, facts, now, min_age)
+    if package.source in _RUNS_CODE:
+        yield Finding("source", "note", package, _RUNS_CODE[package.source], "prefer a release that has a wheel")
+
+
+def merged(advisories: Sequence[Advisory]) -> tuple[Advisory, ...]:
+    """Each vulnerability once: the databases that OSV collects describe many twice, and say so in the aliases."""
+    out: list[Advisory] = []
+    for advisory in sorted(advisories, key=lambda one: one.id):
+        same = next((one for one in out if one.names & advisory.names), None)
+        if same is None:
+            out.append(advisory)
+            continue
+        names = (same.names | advisory.names) - {same.id}
+        out[out.index(same)] = replace(
+            same,
+            aliases=tuple(sorted(names)),
+            summary=same.summary or advisory.summary,
+            fixed_in=same.fixed_in or advisory.fixed_in,
+            link=same.link or advisory.link,
+            severity=same.severity or advisory.severity,
+        )
+    return tuple(out)
+
+
+def _vulnerability(package: Package, advisory: Advisory) -> Finding:
+    also = f" ({', '.join(advisory.aliases)})" if advisory.aliases else ""
+    severity = f", {advisory.severity}" if advisory.severity else ""
+    summary = f": {advisory.summary}" if advisory.summary else ""
+    remedy = (
+        f"fixed in {', '.join(advisory.fixed_in)}: envspec lock SPEC --upgrade-package {package.name}"
+        if advisory.fixed_in
+        else "no release fixes it yet"
+    )
+    return Finding(
+        "vulnerability", "error", package, f"{advisory.id}{also}{severity}{summary}", remedy, advisory=advisory
+    )
+
+
+def _licence(package: Package, accepted: Audit) -> Iterator[Finding]:
+    licence = accepted.licences.get(package.name, package.licence) if package.kind == "pip" else package.licence
+    if licence is None:
+        if accepted.allow_licences:
+            remedy = f'say what it is: [audit] licences = {{ {package.name} = "…" }}'
+            yield Finding("licence-unknown", "error", package, "its metadata names no licence", remedy)
+        return
+    if (accepted.allow_licences or accepted.deny_licences) and not is_acceptable(
+        licence, accepted.allow_licences, accepted.deny_licences
+    ):
+        denied = not is_acceptable(licence, (), accepted.deny_licences)
+        verdict = "[audit] deny-licences names it" if denied else "[audit] allow-licences doesn't name it"
+        remedy = "do without the package, or change the list"
+        yield Finding("licence", "error", package, f'its licence is "{licence}", and {verdict}', remedy)
+
+
+def _files(package: Package, facts: Facts, now: datetime, min_age: timedelta) -> Iterator[Finding]:
+    known = [(artifact, facts.files.get((package.index, artifact.file))) for artifact in package.files]
+    pairs = [(artifact, fact) for artifact, fact in known if fact is not None]
+    for artifact, fact in pairs:
+        if fact.sha256 and fact.sha256 != artifact.sha256:
+            yield Finding(
+                "another-file",
+                "error",
+                package,
+                f'the index "{package.index}" has another {artifact.file}: sha256 {fact.sha256}, and '
+                f"{artifact.sha256} in the lock",
+                "don't install it before you know why: files of an index never change",
+            )
+    yanked = next((fact.yanked for _, fact in pairs if fact.yanked is not None), None)
+    if yanked is not None:
+        reason = f": {yanked}" if yanked else ", without a reason given"
+        remedy = f"envspec lock SPEC --upgrade-package {package.name}"
+        yield Finding("yanked", "warning", package, f"its authors took it back{reason}", remedy)
+    times = [time for _, fact in pairs if (time := _moment(fact.uploaded)) is not None]
+    if times and now - max(times) < min_age:
+        newest = max(times)
+        days = max(0, (now - newest).days)
+        yield Finding(
+            "young",
+            "warning",
+            package,
+            f"it was published {days} day{'s' * (days != 1)} ago, on {newest:%Y-%m-%d}",
+            "wait, or set exclude-newer in the spec",
+        )
+
+
+def _moment(text: str | None) -> datetime | None:
+    try:
+        # Python 3.10 reads neither Z nor fractions of other than 3 or 6 digits
+        return datetime.fromisoformat(text[:19] + "+00:00") if text else None
+    except ValueError:
+        return None

@@ -1,0 +1,92 @@
+"""Where an audit asks: PyPI's JSON beside the user's own index, and the pages of the lock's indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+from envspec.audit.gather import stamp
+from envspec.audit.model import Answer, FileFacts, Release
+from envspec.audit.pypi import parse_release, release_url
+from envspec.errors import IndexFailure, OutsideError
+from envspec.resolve.fetch import Fetcher, read_timeout
+from envspec.resolve.setup import credentials_of, uvs_default_index
+from envspec.resolve.simple_page import parse_page
+from envspec.resolve.uv import find_uv
+from envspec.settings import Settings, split_credentials
+from envspec.spec.model import Spec
+
+_PAGE = {"Accept": "application/vnd.pypi.simple.v1+json, text/html;q=0.5", "Accept-Encoding": "gzip"}
+
+
+def pypi_address(settings: Settings, env: Mapping[str, str]) -> str:
+    """The simple index that stands for PyPI here, credentials and all. Raises OutsideError."""
+    address = settings.default_index or uvs_default_index(find_uv(env), settings.cache_dir)
+    if address is None:
+        raise OutsideError("it isn't known where PyPI is from here", hint="name it: UV_DEFAULT_INDEX=https://…")
+    return address
+
+
+def fetcher_of(spec: Spec, settings: Settings, env: Mapping[str, str]) -> Fetcher:
+    return Fetcher(
+        credentials=credentials_of(settings, named_indexes(spec, settings), env),
+        env=env,
+        read_seconds=read_timeout(env),
+    )
+
+
+def named_indexes(spec: Spec, settings: Settings) -> dict[str, str]:
+    """The addresses of the spec's own indexes by name."""
+    return {name: url for name in spec.pip.indexes if (url := settings.index_url(name, spec.pip.indexes))}
+
+
+class PypiDatabase:
+    """PyPI's JSON of releases, from the server of the simple index at `index`."""
+
+    def __init__(self, index: str, fetcher: Fetcher, now: datetime) -> None:
+        self._index, self._fetcher, self._fetched = index, fetcher, stamp(now)
+
+    def ask(self, release: Release) -> Answer:
+        url = release_url(self._index, release)
+        reply = self._fetcher.get(url, headers={"Accept": "application/json"})
+        if reply.status in (404, 405):
+            return Answer(self._fetched, known=False)
+        if reply.status != 200:
+            raise IndexFailure(f"{split_credentials(url)[0]} answered HTTP {reply.status}")
+        return parse_release(reply.body, release, url, self._fetched)
+
+
+class IndexPages:
+    """Pages of projects (PEP 503 HTML, PEP 691 JSON) on the indexes of a lock, by the indexes' names."""
+
+    def __init__(
+        self, pypi: str, named: Mapping[str, str], pytorch: Callable[[str], str | None], fetcher: Fetcher
+    ) -> None:
+        self._pypi, self._named, self._pytorch, self._fetcher = pypi, named, pytorch, fetcher
+
+    def ask(self, index: str, project: str) -> Mapping[str, FileFacts] | None:
+        address = self._address(index)
+        if address is None:
+            return None
+        url = f"{address.rstrip('/')}/{project}/"
+        reply = self._fetcher.get(url, headers=_PAGE)
+        if reply.status != 200:
+            raise IndexFailure(f'the index "{index}" has no {project}: HTTP {reply.status}')
+        return {str(row["filename"]): file_facts(row) for row in parse_page(reply.body, url)}
+
+    def _address(self, index: str) -> str | None:
+        if index == "pypi":
+            return self._pypi
+        if index.startswith("pytorch/"):
+            return self._pytorch(index.removeprefix("pytorch/"))
+        return self._named.get(index)
+
+
+def file_facts(row: Mapping[str, object]) -> FileFacts:
+    """What a row of PEP 691 says of its file."""
+    hashes, yanked, uploaded = row["hashes"], row.get("yanked"), row.get("upload-time")
+    return FileFacts(
+        sha256=str(hashes["sha256"]) if isinstance(hashes, dict) else "",
+        uploaded=str(uploaded) if uploaded else None,
+        yanked=None if not yanked else yanked if isinstance(yanked, str) else "",
+    )

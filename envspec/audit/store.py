@@ -1,0 +1,119 @@
+"""What was learned of releases and files, kept in the cache: what `--offline` audits with."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from envspec.audit.model import Advisory, Answer, FileFacts, Release
+from envspec.errors import OutsideError, Place, StorageError
+
+_SCHEMA = "envspec/audit-database/1"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Answers by release, and facts of files by (index, file name), each with when it was read (RFC 3339, UTC)."""
+
+    answers: Mapping[Release, Answer] = field(default_factory=dict)
+    files: Mapping[tuple[str, str], tuple[str, FileFacts]] = field(default_factory=dict)
+
+    def with_more(self, other: Stored) -> Stored:
+        return Stored({**self.answers, **other.answers}, {**self.files, **other.files})
+
+
+def store_path(cache_dir: Path, source: str) -> Path:
+    """Where the answers of one source are kept, apart from those of others. `source` is an address without
+    credentials."""
+    return cache_dir / "audit" / f"{hashlib.sha256(source.encode()).hexdigest()[:16]}.json"
+
+
+def load(path: Path) -> Stored:
+    """What is kept; empty where nothing is. Raises OutsideError for a file that can't be used."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return Stored()
+    except (OSError, UnicodeDecodeError) as error:
+        raise OutsideError(f"the stored answers can't be read: {error}", place=Place(str(path))) from None
+    try:
+        document = json.loads(text)
+        if document["schema"] != _SCHEMA:
+            raise ValueError
+        return Stored(
+            {Release(row["name"], row["version"]): _answer(row) for row in document["releases"]},
+            {(row["index"], row["file"]): (row["fetched"], _facts(row)) for row in document["files"]},
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise OutsideError(
+            "the stored answers are damaged", place=Place(str(path)), hint="delete the file, then run without --offline"
+        ) from None
+
+
+def save(path: Path, source: str, stored: Stored) -> None:
+    """Write it whole or not at all. Raises StorageError."""
+    document = {
+        "schema": _SCHEMA,
+        "source": source,
+        "releases": [_row(release, answer) for release, answer in sorted(stored.answers.items(), key=_by_release)],
+        "files": [
+            {"index": index, "file": file, "fetched": fetched, **asdict(facts)}
+            for (index, file), (fetched, facts) in sorted(stored.files.items())
+        ],
+    }
+    staged = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            staged.write_text(json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8")
+            staged.replace(path)
+        except BaseException:
+            with suppress(OSError):
+                staged.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise StorageError(
+            f"the answers can't be kept for --offline: {error.strerror}",
+            place=Place(str(path)),
+            hint="point ENVSPEC_CACHE_DIR to a place that can be written",
+        ) from None
+
+
+def _by_release(item: tuple[Release, Answer]) -> tuple[str, str]:
+    return (item[0].name, item[0].version)
+
+
+def _row(release: Release, answer: Answer) -> dict[str, Any]:
+    return {
+        "name": release.name,
+        "version": release.version,
+        "fetched": answer.fetched,
+        "known": answer.known,
+        "advisories": [asdict(advisory) for advisory in answer.advisories],
+        "files": {name: asdict(facts) for name, facts in sorted(answer.files.items())},
+    }
+
+
+def _answer(row: Mapping[str, Any]) -> Answer:
+    advisories = tuple(
+        Advisory(
+            str(one["id"]),
+            tuple(one["aliases"]),
+            str(one["summary"]),
+            tuple(one["fixed_in"]),
+            one["link"],
+            one["severity"],
+        )
+        for one in row["advisories"]
+    )
+    return Answer(row["fetched"], advisories, {name: _facts(one) for name, one in row["files"].items()}, row["known"])
+
+
+def _facts(row: Mapping[str, Any]) -> FileFacts:
+    return FileFacts(str(row["sha256"]), row["uploaded"], row["yanked"])

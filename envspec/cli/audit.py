@@ -1,0 +1,241 @@
+"""`envspec audit`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from envspec.cli import options
+from envspec.cli.main import say, silence_stdout
+from envspec.errors import AnswerNo, OutsideError, StorageError
+
+if TYPE_CHECKING:
+    from envspec.audit.model import Finding
+    from envspec.audit.report import Report
+
+EPILOG = """\b
+Examples:
+  envspec audit specs/mm-v2.9.toml
+  envspec audit specs/mm-v2.9.toml --fail-on warning --format sarif > audit.sarif
+  envspec audit specs/mm-v2.9.toml --database all.zip --offline
+
+\b
+Exit codes: 0 nothing as bad as --fail-on, 1 something is, 2 the spec or the lock is wrong, 3 a database or an index
+couldn't be read: that is never a pass.
+"""
+_WIDTH = 80
+
+
+@click.command(epilog=EPILOG)
+@options.spec
+@options.target
+@options.locks_dir
+@click.option("--offline", is_flag=True, help="Ask nobody: take what earlier audits learned, or --database.")
+@click.option(
+    "--database",
+    type=click.Path(path_type=Path, exists=True),
+    help="Advisories in the OSV format, a zip, folder or file, instead of PyPI's.",
+)
+@click.option(
+    "--format",
+    "-f",
+    "form",
+    type=click.Choice(["text", "json", "sarif"]),
+    default="text",
+    show_default=True,
+    help="What to print on stdout.",
+)
+@options.as_json
+@click.option(
+    "--fail-on",
+    type=click.Choice(["note", "warning", "error"]),
+    default="error",
+    show_default=True,
+    help="The least level that ends with exit code 1.",
+)
+@click.option(
+    "--min-age",
+    type=click.IntRange(min=0),
+    default=7,
+    show_default=True,
+    metavar="DAYS",
+    help="Releases younger than this are findings.",
+)
+@click.option(
+    "--max-age",
+    type=click.IntRange(min=0),
+    default=7,
+    show_default=True,
+    metavar="DAYS",
+    help="How old a downloaded database, or an answer taken with --offline, may be.",
+)
+def command(
+    path: str,
+    targets: tuple[str, ...],
+    locks_dir: Path | None,
+    offline: bool,
+    database: Path | None,
+    form: str,
+    as_json: bool,
+    fail_on: str,
+    min_age: int,
+    max_age: int,
+) -> int:
+    """Look for known vulnerabilities and the like in exactly what is locked.
+
+    Known vulnerabilities, licences that the spec's [audit] doesn't accept, files that an index has changed or that were
+    yanked, releases too new to trust, and packages whose installation runs their code. Asks PyPI, at the user's own
+    index, and keeps what it learns for --offline.
+    """
+    from envspec.audit.learn import How, learn
+    from envspec.audit.packages import packages
+    from envspec.audit.report import Database, Report
+    from envspec.audit.rules import findings, not_asked, oldest
+    from envspec.lock.read import load_text
+
+    spec, lock = options.read_lock(path, locks_dir)
+    options.warn_if_stale(spec, lock)
+    chosen = options.locked_targets(lock, targets)
+    lock_path = options.folder_of(spec, locks_dir).path
+    now, found = datetime.now(timezone.utc), packages(chosen)
+    how = How(database, offline, timedelta(days=max_age))
+    with _progress() as on_progress:
+        name, facts = learn(spec, found, how, os.environ, now, on_progress, _warn)
+    report = Report(
+        spec.path,
+        str(lock_path),
+        tuple(target.name for target in chosen),
+        found,
+        Database(name, oldest(found, facts)),
+        findings(found, facts, spec.audit, now, timedelta(days=min_age)),
+        not_asked(found, facts),
+        facts.unread,
+    )
+    try:
+        if form == "sarif" and not as_json:
+            _print_sarif(report, load_text(lock_path))
+        elif form == "json" or as_json:
+            options.print_json("audit", _as_json(report, fail_on))
+        else:
+            _show(report)
+    except BrokenPipeError:
+        # who reads only the first line must not take this for a pass
+        silence_stdout()
+    for reason in report.unread:
+        say(f"error: {options.printable(reason)}", style="red")
+    if report.unread:
+        say("hint: an incomplete audit is no pass; --database takes a downloaded OSV database (all.zip of PyPI)")
+        return OutsideError.exit_code
+    return AnswerNo.exit_code if report.at_least(fail_on) else 0
+
+
+def _warn(error: StorageError) -> None:
+    say(f"warning: {error}", style="yellow")
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr, where that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("looking up releases", total=None)
+        yield lambda done, total: bars.update(task, completed=done, total=total)
+
+
+def _show(report: Report) -> None:
+    """For people: one paragraph a finding, the worst first, in 80 columns."""
+    read = f", as of {report.database.oldest[:10]}" if report.database.oldest else ""
+    head = f"{report.spec}: {len(report.names)} packages of {', '.join(report.targets)} ({report.database.name}{read})"
+    lines = [_wrapped(head, "")]
+    for one in report.findings:
+        package, level = one.package, "ignored" if one.ignored is not None else one.level
+        where = "" if package.targets == report.targets else f" [{', '.join(package.targets)}]"
+        lines += [
+            "",
+            f"{_coloured(level)}  {options.printable(f'{package.name} {package.version}{where}')}  {one.code}",
+        ]
+        lines.append(_wrapped(one.message, "  "))
+        if one.ignored is not None:
+            lines.append(_wrapped(f"ignored: {one.ignored}", "  "))
+        elif one.remedy:
+            lines.append(_wrapped(f"→ {one.remedy.replace('SPEC', report.spec)}", "  "))
+    lines += [""] if report.not_asked or not report.findings else []
+    for reason, names in report.not_asked.items():
+        lines.append(_wrapped(f"not looked up, {reason}: {', '.join(names)}", ""))
+    if not report.findings and not report.unread:
+        lines.append("nothing found")
+    click.echo("\n".join(lines))
+
+
+def _wrapped(text: str, indent: str) -> str:
+    from textwrap import fill
+
+    return fill(
+        options.printable(text),
+        _WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent + "  ",
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+
+
+def _coloured(level: str) -> str:
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+        return level
+    return click.style(level, fg={"error": "red", "warning": "yellow"}.get(level, "blue"), bold=True)
+
+
+def _print_sarif(report: Report, lock_text: str) -> None:
+    import json
+
+    from envspec import __version__
+    from envspec.audit.report import sarif
+
+    click.echo(json.dumps(sarif(report, lock_text, __version__), indent=2, ensure_ascii=False))
+
+
+def _as_json(report: Report, fail_on: str) -> dict[str, Any]:
+    return {
+        "spec": report.spec,
+        "lock": report.lock,
+        "ok": not report.unread and not report.at_least(fail_on),
+        "complete": not report.unread,
+        "fail_on": fail_on,
+        "targets": list(report.targets),
+        "packages": len(report.names),
+        "database": {"name": report.database.name, "oldest": report.database.oldest},
+        "findings": [_finding(one) for one in report.findings],
+        "not_asked": [{"reason": reason, "packages": list(names)} for reason, names in report.not_asked.items()],
+        "unread": list(report.unread),
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    package = finding.package
+    return {
+        "code": finding.code,
+        "level": finding.level,
+        "kind": package.kind,
+        "package": package.name,
+        "version": package.version,
+        "targets": list(package.targets),
+        "message": finding.message,
+        "remedy": finding.remedy,
+        "advisory": asdict(finding.advisory) if finding.advisory else None,
+        "ignored": finding.ignored,
+    }

@@ -1,0 +1,115 @@
+"""`envspec diff`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from envspec.cli import options
+from envspec.errors import InputError
+
+if TYPE_CHECKING:
+    from envspec.diff.review import Review
+    from envspec.diff.side import Side
+
+EPILOG = """\b
+Examples:
+  envspec diff specs/mm-v2.9.toml                        against the last commit
+  envspec diff specs/mm-v2.9.toml --from origin/main --format markdown
+  envspec diff old/envspec.lock locks/mm-v2.9/envspec.lock
+  envspec diff uv.lock locks/mm-v2.9/envspec.lock        before a migration
+
+\b
+Exit codes: 0 shown, 1 there are changes (with --exit-code only), 2 a lock, a file or the revision is wrong,
+3 git is missing or failed.
+"""
+
+FORMATS = ("text", "markdown", "json", "html")
+
+
+@click.command(epilog=EPILOG)
+@click.argument("path", metavar="SPEC | OLD", shell_complete=options.complete("spec_paths"))
+@click.argument("other", metavar="[NEW]", required=False)
+@click.option(
+    "--from", "revision", metavar="REV", help="The git revision to compare a spec's lock with [default: HEAD]."
+)
+@click.option(
+    "--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="How to print it."
+)
+@click.option("--exit-code", "tell_by_code", is_flag=True, help="Exit with 1 when there are changes.")
+@options.locks_dir
+@options.as_json
+def command(
+    path: str,
+    other: str | None,
+    revision: str | None,
+    form: str,
+    tell_by_code: bool,
+    locks_dir: Path | None,
+    as_json: bool,
+) -> int:
+    """Show what changed in a lock, what it means, and how risky it is.
+
+    With SPEC, its lock is compared with the one of a git revision. With OLD and NEW, two files are compared: locks of
+    envspec, or requirements.txt, pylock.toml, uv.lock, poetry.lock, conda-lock.yml, pixi.lock, an explicit list of
+    conda's, environment.yml.
+    """
+    from envspec.diff.review import review
+
+    if other is None:
+        old, new = _against_git(path, revision or "HEAD", locks_dir)
+    elif revision is not None:
+        raise InputError("--from compares a spec with git; two files need none", hint="leave out --from, or NEW")
+    else:
+        old, new = _two_files(path, other)
+    found = review(old, new)
+    if as_json or form == "json":
+        from envspec.diff.as_json import as_json as document
+
+        options.print_json("diff", document(found))
+    else:
+        click.echo(_rendered(found, form), nl=False, color=True)
+    return 1 if tell_by_code and found else 0
+
+
+def _against_git(path: str, revision: str, locks_dir: Path | None) -> tuple[Side, Side]:
+    from envspec.diff.model import nothing
+    from envspec.diff.revision import text_at
+    from envspec.diff.side import Side
+    from envspec.lock.read import loads
+
+    spec = options.read_spec(path)
+    folder = options.folder_of(spec, locks_dir)
+    lock = folder.read()
+    text = text_at(folder.path, revision)
+    if lock is None and text is None:
+        raise InputError(f"{spec.path} isn't locked, neither here nor at {revision}", hint=f"envspec lock {spec.path}")
+    old = nothing(spec.name) if text is None else loads(text, f"{revision}:{folder.path}")
+    title = revision if text is not None else f"{revision} (no lock yet)"
+    if lock is None:
+        return Side(title, old), Side(f"{folder.path} (no lock any more)", nothing(spec.name))
+    return Side(title, old), Side(str(folder.path), lock)
+
+
+def _two_files(old: str, new: str) -> tuple[Side, Side]:
+    from envspec.diff.foreign.read import sides
+
+    return sides(Path(old), Path(new))
+
+
+def _rendered(found: Review, form: str) -> str:
+    if form == "markdown":
+        from envspec.diff.markdown import markdown
+
+        return markdown(found)
+    if form == "html":
+        from envspec.diff.html import html
+
+        return html(found)
+    from envspec.diff.text import text
+
+    return text(found, colour=sys.stdout.isatty() and not os.environ.get("NO_COLOR"))

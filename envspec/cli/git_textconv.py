@@ -1,0 +1,33 @@
+"""`envspec git-textconv`: what git calls to show a lock (see `envspec git-setup`)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from envspec.errors import LockError
+
+EPILOG = """\b
+Example:
+  envspec git-textconv locks/demo/envspec.lock
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+def command(file: Path) -> None:
+    """Print a lock as git shows it: short lines, one a package.
+
+    What is no lock that this envspec can read is printed as it is, for git shows old and broken ones too.
+    """
+    from envspec.git.textconv import readable
+    from envspec.lock.read import loads
+
+    content = file.read_bytes()
+    try:
+        text = readable(loads(content.decode(), str(file))).encode()
+    except (LockError, UnicodeDecodeError):
+        text = content
+    sys.stdout.buffer.write(text)

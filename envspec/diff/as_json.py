@@ -1,0 +1,62 @@
+"""A review as plain data for JSON: everything, uncut. Its schema is `envspec/cli/schemas/diff.json`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from envspec.diff.facts import Fact
+from envspec.diff.review import Move, Review, Row
+
+
+def as_json(review: Review) -> dict[str, Any]:
+    """The document without its `schema` key."""
+    return {
+        "name": review.name,
+        "old": review.old_title,
+        "new": review.new_title,
+        "changed": bool(review),
+        "risk": review.risk if review else None,
+        "spec": [_fact(fact) for fact in review.settings],
+        "gpu": [_fact(fact) for fact in review.gpu],
+        "targets": {
+            "added": list(review.came),
+            "removed": list(review.went),
+            "downloads": [{"target": one.name, "old": one.old, "new": one.new} for one in review.sizes],
+        },
+        "packages": [_row(row) for row in review.rows],
+    }
+
+
+def _row(row: Row) -> dict[str, Any]:
+    return {
+        "kind": row.kind,
+        "name": row.name,
+        "risk": row.risk,
+        "direct": row.direct,
+        "via": None if row.via is None else list(row.via),
+        "changes": [_move(move) for move in row.moves],
+    }
+
+
+def _move(move: Move) -> dict[str, Any]:
+    return {
+        "action": move.action,
+        "targets": list(move.targets),
+        "old": asdict(move.old) if move.old else None,
+        "new": asdict(move.new) if move.new else None,
+        "jump": move.jump,
+        "facts": [_fact(fact) for fact in move.facts],
+        "needs": list(move.needs),
+        "drops": list(move.drops),
+    }
+
+
+def _fact(fact: Fact) -> dict[str, Any]:
+    return {
+        "risk": fact.risk,
+        "code": fact.code,
+        "message": fact.message,
+        "targets": list(fact.targets),
+        "package": fact.package,
+    }

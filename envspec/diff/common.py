@@ -1,0 +1,153 @@
+"""Two sides in the same terms: targets matched, and of each package what both sides know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from envspec.diff.side import EVERYTHING, HashedPin, LoosePin, Side
+from envspec.lock.model import Artifact, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
+
+
+def comparable(old: Side, new: Side, matched: tuple[Lock, Lock]) -> tuple[Lock, Lock]:
+    """The locks of two sides (`matched`), ready for `diff`. Two locks of envspec are already."""
+    knows = _both_know(old, new)
+    if knows == EVERYTHING and old.complete and new.complete:
+        return matched
+    before, after = matched
+    if "inputs" not in knows:
+        before, after = _without_inputs(before), _without_inputs(after)
+    return _settled(before, after, old, new, knows)
+
+
+def _both_know(old: Side, new: Side) -> frozenset[str]:
+    """What can be compared. Two formats write the same requirement in different words, so edges only within one."""
+    return old.knows & new.knows - (frozenset() if old.format == new.format else {"edges"})
+
+
+def matched(old: Side, new: Side) -> tuple[Lock, Lock]:
+    """Both locks with the same names for targets that belong together."""
+    before, after = old.lock, new.lock
+    if {t.name for t in before} & {t.name for t in after}:
+        return before, after
+    if old.by_platform:
+        return _as_targets_of(before, after), after
+    if new.by_platform:
+        return before, _as_targets_of(after, before)
+    return before, after
+
+
+def _as_targets_of(lock: Lock, other: Lock) -> Lock:
+    """`lock` with a target for each one of `other`: its own of the same platform. What has no counterpart stays."""
+    found: list[LockedTarget] = []
+    used: set[str] = set()
+    for target in other:
+        same = [t for t in lock if target.inputs.platform in ("", t.inputs.platform) or not t.inputs.platform]
+        if len(same) == 1:
+            used.add(same[0].name)
+            found.append(replace(same[0], name=target.name))
+    found += [target for target in lock if target.name not in used]
+    return replace(lock, targets=tuple(sorted(found, key=lambda target: target.name)))
+
+
+def _without_inputs(lock: Lock) -> Lock:
+    bare = (
+        replace(target, inputs=TargetInputs("", "", None), architectures=(), driver_floor=None)
+        for target in lock.targets
+    )
+    return Lock("", SpecInputs(), tuple(bare))
+
+
+def _settled(before: Lock, after: Lock, old: Side, new: Side, knows: frozenset[str]) -> tuple[Lock, Lock]:
+    was: list[LockedTarget] = []
+    now: list[LockedTarget] = []
+    for name in sorted({t.name for t in before} | {t.name for t in after}):
+        left, right = before.target(name), after.target(name)
+        ours = {(p.kind, p.name): p for p in left.pins} if left else {}
+        theirs = {(p.kind, p.name): p for p in right.pins} if right else {}
+        if left and right:
+            # a file that names only some packages says nothing about the others
+            if not old.complete:
+                theirs = {key: pin for key, pin in theirs.items() if key in ours}
+            if not new.complete:
+                ours = {key: pin for key, pin in ours.items() if key in theirs}
+        pairs = {key: _pair(ours.get(key), theirs.get(key), knows) for key in sorted({*ours, *theirs})}
+        if left:
+            was.append(replace(left, pins=tuple(p for p, _ in pairs.values() if p)))
+        if right:
+            now.append(replace(right, pins=tuple(p for _, p in pairs.values() if p)))
+    return replace(before, targets=tuple(was)), replace(after, targets=tuple(now))
+
+
+def _pair(old: Pin | None, new: Pin | None, knows: frozenset[str]) -> tuple[Pin | None, Pin | None]:
+    before, after = (None if pin is None else _known(pin, knows) for pin in (old, new))
+    if before is None or after is None or old is None or new is None:
+        return before, after
+    if isinstance(old, LoosePin) != isinstance(new, LoosePin):
+        loose, exact = (old, new) if isinstance(old, LoosePin) else (new, old)
+        if admits(loose, exact):
+            before, after = replace(before, version=exact.version), replace(after, version=exact.version)
+    if before.version == after.version:
+        files = _files(old, new)
+        before, after = replace(before, artifact=files[0]), replace(after, artifact=files[1])
+    if before.build is None or after.build is None:
+        before, after = replace(before, build=None), replace(after, build=None)
+    if before.index == "" or after.index == "":
+        before, after = replace(before, index=""), replace(after, index="")
+    return before, after
+
+
+def _known(pin: Pin, knows: frozenset[str]) -> Pin:
+    """A plain pin without what the other side can't say."""
+    return Pin(
+        pin.kind,
+        pin.name,
+        pin.version,
+        pin.index if "index" in knows or pin.git or pin.url else "",
+        pin.artifact if "files" in knows else None,
+        pin.dependencies if "edges" in knows else (),
+        pin.direct and "direct" in knows,
+        pin.licence if "licence" in knows else None,
+        pin.build,
+        pin.git,
+        pin.url,
+    )
+
+
+def _files(old: Pin, new: Pin) -> tuple[Artifact | None, Artifact | None]:
+    """The files of two pins of one version, where they contradict each other; nothing where they may be the same."""
+    if isinstance(old, HashedPin) or isinstance(new, HashedPin):
+        ours, theirs = tuple(_hashes(old)), tuple(_hashes(new))
+        if ours and theirs and not set(ours) & set(theirs):
+            return Artifact("", ours[0]), Artifact("", theirs[0])
+        return None, None
+    if old.artifact and new.artifact:
+        for kind in ("sha256", "md5"):
+            hashes = getattr(old.artifact, kind), getattr(new.artifact, kind)
+            if all(hashes):
+                return (None, None) if hashes[0] == hashes[1] else (old.artifact, new.artifact)
+    return None, None
+
+
+def _hashes(pin: Pin) -> Iterator[str]:
+    if isinstance(pin, HashedPin):
+        yield from pin.hashes
+    elif pin.artifact is not None and pin.artifact.sha256:
+        yield pin.artifact.sha256
+
+
+def admits(loose: Pin, exact: Pin) -> bool:
+    """Whether a version that is only asked for allows the one that is pinned."""
+    if loose.version == "*":
+        return True
+    if loose.kind == "conda":
+        # a single number of a match spec, `=1.26`, `1.26.*` or `1.26`, is a prefix; for more, the text itself is shown
+        wanted = loose.version.lstrip("=").removesuffix(".*").removesuffix("*")
+        return exact.version == wanted or exact.version.startswith(f"{wanted}.")
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+    from packaging.version import InvalidVersion
+
+    try:
+        return SpecifierSet(loose.version).contains(exact.version, prereleases=True)
+    except (InvalidSpecifier, InvalidVersion):
+        return False

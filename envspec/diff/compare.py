@@ -1,0 +1,78 @@
+"""Two locks -> what differs, and back: `apply(diff(old, new), old) == new`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from envspec.diff.model import Diff, PackageChange, PinChange, TargetChange, TargetHead
+from envspec.errors import InternalError
+from envspec.lock.model import Lock, LockedTarget, Pin
+
+_Key = tuple[str, str]
+
+
+def diff(old: Lock, new: Lock) -> Diff:
+    """What leads from `old` to `new`. Targets are matched by name, packages by kind and name."""
+    before = {target.name: target for target in old}
+    after = {target.name: target for target in new}
+    names = sorted({*before, *after})
+    heads = (
+        TargetChange(name, _head(before.get(name)), _head(after.get(name)))
+        for name in names
+        if _head(before.get(name)) != _head(after.get(name))
+    )
+    changes: dict[_Key, dict[tuple[Pin | None, Pin | None], list[str]]] = {}
+    for name in names:
+        was, now = _pins(before.get(name)), _pins(after.get(name))
+        for key in {**was, **now}:
+            pair = (was.get(key), now.get(key))
+            # targets that agree share their pins, so most comparisons end at the identity
+            if pair[0] is not pair[1] and pair[0] != pair[1]:
+                changes.setdefault(key, {}).setdefault(pair, []).append(name)
+    return Diff(
+        names=(old.name, new.name) if old.name != new.name else None,
+        inputs=(old.inputs, new.inputs) if old.inputs != new.inputs else None,
+        targets=tuple(heads),
+        packages=tuple(
+            PackageChange(*key, tuple(PinChange(*pair, tuple(found)) for pair, found in changes[key].items()))
+            for key in sorted(changes)
+        ),
+    )
+
+
+def apply(change: Diff, old: Lock) -> Lock:
+    """The lock that `change` makes of `old`. Raises InternalError when it isn't a change of this lock."""
+    heads = {target.name: TargetHead.of(target) for target in old}
+    pins = {target.name: _pins(target) for target in old}
+    for target in change.targets:
+        if heads.pop(target.name, None) != target.old:
+            raise InternalError(f"the change of target {target.name} is not one of this lock")
+        if target.new is not None:
+            heads[target.name] = target.new
+            pins.setdefault(target.name, {})
+    for package in change.packages:
+        key = (package.kind, package.name)
+        for one in package.changes:
+            for name in one.targets:
+                if pins[name].pop(key, None) != one.old:
+                    raise InternalError(f"the change of {package.name} in {name} is not one of this lock")
+                if one.new is not None:
+                    pins[name][key] = one.new
+    return Lock(
+        name=change.names[1] if change.names else old.name,
+        inputs=change.inputs[1] if change.inputs else old.inputs,
+        targets=tuple(_target(name, heads[name], pins[name]) for name in sorted(heads)),
+    )
+
+
+def _head(target: LockedTarget | None) -> TargetHead | None:
+    return None if target is None else TargetHead.of(target)
+
+
+def _pins(target: LockedTarget | None) -> dict[_Key, Pin]:
+    return {} if target is None else {(pin.kind, pin.name): pin for pin in target.pins}
+
+
+def _target(name: str, head: TargetHead, pins: Mapping[_Key, Pin]) -> LockedTarget:
+    in_order = tuple(pins[key] for key in sorted(pins))
+    return LockedTarget(name, head.inputs, in_order, head.architectures, head.driver_floor)

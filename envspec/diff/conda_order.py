@@ -1,0 +1,77 @@
+"""conda's order of versions, as its `VersionOrder` has it: epochs, letters before numbers, `dev` first, `post` last."""
+
+from __future__ import annotations
+
+import re
+
+_PARTS = re.compile(r"[0-9]+|[a-z]+")
+
+Component = tuple[tuple[int, int | str], ...]
+"""One component of a version: pairs of a rank and a number or a word, in which a number may follow a word."""
+
+
+def epoch_of(version: str) -> int:
+    """The epoch (`1` of `1!2.0`), 0 without one."""
+    epoch, mark, _ = version.partition("!")
+    return int(epoch) if mark and epoch.isdigit() else 0
+
+
+def components(version: str) -> tuple[tuple[Component, ...], tuple[Component, ...]]:
+    """The release and the local part (behind `+`) as comparable components."""
+    rest = version.lower().rpartition("!")[2]
+    release, _, local = rest.partition("+")
+    return _split(release), _split(local) if local else ()
+
+
+def compare(old: str, new: str) -> int:
+    """-1, 0 or 1, as `old` comes before `new`, is the same version (`1.0` and `1`), or comes after it."""
+    if epoch_of(old) != epoch_of(new):
+        return -1 if epoch_of(old) < epoch_of(new) else 1
+    for ours, theirs in zip(components(old), components(new), strict=True):
+        length = max(len(ours), len(theirs))
+        left, right = _padded(ours, length), _padded(theirs, length)
+        if left != right:
+            return -1 if left < right else 1
+    return 0
+
+
+def _split(text: str) -> tuple[Component, ...]:
+    # a dash stands for an underscore; a trailing underscore (openssl's 1.0.1_) is a part of its own
+    text = text.replace("-", "_")
+    trailing = text.endswith("_")
+    found = [_component(part) for part in re.split(r"[._]", text.rstrip("_"))]
+    if trailing and found:
+        found[-1] = (*found[-1], _word("_"))
+    return tuple(found)
+
+
+def _component(text: str) -> Component:
+    parts: list[tuple[int, int | str]] = [
+        (_NUMBER, int(part)) if part.isdigit() else _word(part) for part in _PARTS.findall(text)
+    ]
+    # a component starts with a number, so that 1.a1 is 1.0a1
+    if not parts or parts[0][0] != _NUMBER:
+        parts.insert(0, (_NUMBER, 0))
+    return tuple(parts)
+
+
+_DEV, _WORD, _NUMBER, _POST = range(4)
+
+
+def _word(text: str) -> tuple[int, int | str]:
+    if text == "dev":
+        return (_DEV, 0)
+    if text == "post":
+        return (_POST, 0)
+    return (_WORD, text)
+
+
+def _padded(parts: tuple[Component, ...], length: int) -> list[list[tuple[int, int | str]]]:
+    """As many components as the other version has, all of one width: what is missing counts as 0."""
+    return [
+        [*part, *[(_NUMBER, 0)] * (_WIDTH - len(part))] for part in (*parts, *[((_NUMBER, 0),)] * (length - len(parts)))
+    ]
+
+
+_WIDTH = 12
+"""More parts than a component of any real version has; a fixed width makes components comparable as lists."""

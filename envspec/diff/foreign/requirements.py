@@ -1,0 +1,83 @@
+"""requirements.txt, as pip, pip-tools and uv read it: pins with hashes, or plain requirements."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from envspec.diff.foreign.shape import Malformed
+from envspec.diff.foreign.universal import Environment, holds
+from envspec.diff.side import HashedPin, LoosePin
+from envspec.lock.environment import marker_environment
+from envspec.lock.inputs import canonical_name, without_credentials
+from envspec.lock.model import GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
+
+KNOWS = frozenset({"files"})
+
+_HASH = re.compile(r"\s--hash[= ]sha256:([0-9a-f]{64})\b")
+_OTHER_FILE = re.compile(r"(?:-r|--requirement)(?:[ =]|$)")
+
+
+def lines(text: str) -> Iterator[tuple[int, str]]:
+    """The logical lines with their numbers: continued ones joined, comments and options of pip left out.
+
+    Raises Malformed for a file that includes others: what those say is a part of it.
+    """
+    joined, start = "", 0
+    for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1):
+        start = start or number
+        if line.rstrip().endswith("\\"):
+            joined += line.rstrip()[:-1] + " "
+            continue
+        whole = re.sub(r"(?:^|\s)#.*$", "", joined + line).strip()
+        joined, at, start = "", start, 0
+        if _OTHER_FILE.match(whole):
+            raise Malformed(f"line {at}: {whole[:80]!r} names another file; compile them into one first")
+        if whole and not whole.startswith("-"):
+            yield at, whole
+
+
+def read(text: str, environments: tuple[Environment, ...]) -> tuple[Lock, bool]:
+    """What is installed in each environment, and whether the file pins all that it names. Raises Malformed."""
+    found = [_pin(at, line) for at, line in lines(text)]
+    targets = []
+    for environment in sorted(environments, key=lambda one: one.name):
+        variables = marker_environment(environment.platform, environment.python)
+        pins = {pin.name: pin for pin, marker in found if not marker or holds(marker, variables)}
+        inputs = TargetInputs(environment.platform, environment.python, environment.glibc)
+        targets.append(LockedTarget(environment.name, inputs, tuple(pins[name] for name in sorted(pins))))
+    return Lock("", SpecInputs(), tuple(targets)), not any(isinstance(pin, LoosePin) for pin, _ in found)
+
+
+def _pin(at: int, line: str) -> tuple[Pin, str | None]:
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    hashes = tuple(_HASH.findall(line))
+    bare = re.split(r"\s--?[a-z]", line, maxsplit=1)[0].strip()
+    try:
+        parsed = Requirement(bare)
+    except InvalidRequirement:
+        raise Malformed(f"line {at}: {bare[:80]!r} is no requirement") from None
+    name = canonical_name(parsed.name)
+    marker = str(parsed.marker) if parsed.marker else None
+    if parsed.url:
+        return _from_url(name, without_credentials(parsed.url), hashes), marker
+    clauses = list(parsed.specifier)
+    if len(clauses) == 1 and clauses[0].operator in ("==", "===") and not clauses[0].version.endswith(".*"):
+        return HashedPin("pip", name, clauses[0].version, "", None, hashes=hashes), marker
+    specifier = ",".join(sorted(map(str, clauses), reverse=True))
+    return LoosePin("pip", name, specifier or "*", "", None), marker
+
+
+def _from_url(name: str, url: str, hashes: tuple[str, ...]) -> Pin:
+    if url.startswith("git+"):
+        base, _, fragment = url.removeprefix("git+").partition("#")
+        repository, at, commit = base.rpartition("@")
+        # an @ before the path belongs to the address
+        if not at or "/" in commit:
+            repository, commit = base, ""
+        folder = re.search(r"(?:^|&)subdirectory=([^&]+)", fragment)
+        return Pin("pip", name, "0", "git", None, git=GitSource(repository, commit, folder[1] if folder else None))
+    bare, _, fragment = url.partition("#")
+    found = re.search(r"sha256=([0-9a-f]{64})", fragment)
+    return HashedPin("pip", name, "0", "url", None, url=bare, hashes=(found[1],) if found else hashes)

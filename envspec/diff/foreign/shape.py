@@ -1,0 +1,79 @@
+"""Values of a parsed TOML or YAML document, taken as what they must be; anything else is `Malformed`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote
+
+from envspec.lock.model import Artifact
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class Malformed(Exception):
+    """A document isn't what its format says. The message is for people; the reader adds the file."""
+
+
+def table(value: Any, what: str) -> Mapping[str, Any]:
+    """A table, or an empty one for None."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+        raise Malformed(f"{what} must be a table")
+    return value
+
+
+def tables(value: Any, what: str) -> list[Mapping[str, Any]]:
+    """A list of tables, or an empty one for None."""
+    return [table(item, f"an entry of {what}") for item in sequence(value, what)]
+
+
+def sequence(value: Any, what: str) -> list[Any]:
+    """A list, or an empty one for None."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise Malformed(f"{what} must be a list")
+    return value
+
+
+def strings(value: Any, what: str) -> tuple[str, ...]:
+    return tuple(string(item, f"an entry of {what}") for item in sequence(value, what))
+
+
+def string(value: Any, what: str) -> str:
+    """A text. YAML reads a version such as 1.10 as a number when nobody quoted it, and its zero is lost by then."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    raise Malformed(f"{what} must be a string, not {value!r}"[:200])
+
+
+def optional(value: Any, what: str) -> str | None:
+    return None if value is None else string(value, what)
+
+
+def size(value: Any) -> int | None:
+    return value if isinstance(value, int) and value >= 0 else None
+
+
+def file_name(url: str) -> str:
+    """The file's name at the end of a URL or a path."""
+    return unquote(re.split(r"[?#]", url, maxsplit=1)[0].replace("\\", "/").rpartition("/")[2])
+
+
+def artifact(url: str, hashes: Mapping[str, Any], length: Any = None) -> Artifact:
+    """A file by its URL or name. A SHA-256 that the document doesn't give stays empty."""
+    sha256, md5 = hashes.get("sha256"), hashes.get("md5")
+    if sha256 is not None and not (isinstance(sha256, str) and _SHA256.fullmatch(sha256)):
+        raise Malformed(f"the sha256 of {file_name(url)} must be 64 hexadecimal digits")
+    return Artifact(file_name(url), sha256 or "", size(length), md5 if isinstance(md5, str) else None)
+
+
+def digest(text: str | None) -> dict[str, str]:
+    """`sha256:0123…` as hashes by algorithm."""
+    kind, _, value = (text or "").partition(":")
+    return {kind: value} if value else {}

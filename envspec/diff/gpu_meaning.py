@@ -1,0 +1,229 @@
+"""What a change means for GPUs: by envspec's facts about CUDA, drivers, torch's builds and the libraries beside it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from envspec.diff.facts import Fact, Risk
+from envspec.diff.jump import jump
+from envspec.gpu.cubin import can_translate, covers
+from envspec.lock.model import LockedTarget, Pin
+
+_PACKAGE = re.compile(
+    r"torch|pytorch(?:-gpu|-cpu)?|cuda-version"
+    r"|(?:nvidia-)?(?P<family>cudnn|nccl|cuda-runtime)(?:-cu\d+)?|(?:pytorch-)?(?P<triton>triton)(?:-windows)?"
+)
+"""The packages that decide what runs on a GPU: on PyPI, from the PyTorch index, and on conda-forge."""
+
+_TITLES = {"cudnn": "cuDNN", "nccl": "NCCL", "cuda-runtime": "CUDA runtime", "triton": "triton"}
+
+
+def concerns(pin: Pin) -> bool:
+    """Whether a change of this package can mean something for GPUs."""
+    return _PACKAGE.fullmatch(pin.name) is not None
+
+
+def meaning(old: LockedTarget, new: LockedTarget) -> Iterator[Fact]:
+    """What the change of one target means for its GPUs."""
+    was, now = _Gpu.of(old), _Gpu.of(new)
+    yield from _cuda(old, new, was, now)
+    yield from _driver(old, new, was, now)
+    yield from _gpus(old, new)
+    yield from _torch(new, was, now)
+    for family, title in _TITLES.items():
+        yield from _library(family, title, new, was, now)
+
+
+@dataclass(frozen=True)
+class _Gpu:
+    """What decides in one target. `cuda` is the CUDA that torch was built for: "cpu", a version, or None if unknown."""
+
+    torch: Pin | None
+    cuda: str | None
+    libraries: dict[str, Pin]
+    floor: str | None
+
+    @staticmethod
+    def of(target: LockedTarget) -> _Gpu:
+        torch: Pin | None = None
+        libraries: dict[str, Pin] = {}
+        for pin in target.pins:
+            match = _PACKAGE.fullmatch(pin.name)
+            if match is None:
+                continue
+            if pin.name == "torch" or (pin.name == "pytorch" and torch is None):
+                torch = pin
+            elif family := match["family"] or match["triton"]:
+                libraries[family] = pin
+        cuda = _cuda_of(torch, target.inputs.platform) if torch else None
+        return _Gpu(torch, cuda, libraries, target.driver_floor or _floor(target, cuda))
+
+
+def _cuda_of(torch: Pin, platform: str) -> str | None:
+    from envspec.gpu import torch_builds
+
+    if torch.kind == "conda":
+        match = re.match(r"(?:.*_)?cuda_?(\d{2})(\d)|(cpu)", torch.build or "")
+        return (f"{match[1]}.{match[2]}" if match[1] else "cpu") if match else None
+    public, _, local = torch.version.partition("+")
+    variant = local or (
+        torch_builds.pypi_variant(public, platform or "linux-64") if torch.index in ("", "pypi") else None
+    )
+    if variant == "cpu":
+        return "cpu"
+    return torch_builds.cuda_of(variant) if variant and re.fullmatch(r"cu\d+", variant) else None
+
+
+def _floor(target: LockedTarget, cuda: str | None) -> str | None:
+    """The driver floor of a file that doesn't record one."""
+    from envspec.gpu import toolkits
+
+    wanted = target.inputs.cuda or cuda
+    if wanted is None or wanted == "cpu":
+        return None
+    return toolkits.driver_floor(wanted, target.inputs.platform or "linux-64")
+
+
+def _cuda(old: LockedTarget, new: LockedTarget, was: _Gpu, now: _Gpu) -> Iterator[Fact]:
+    """The CUDA that was asked for, and the one that torch's build really has."""
+    asked = old.inputs.cuda, new.inputs.cuda
+    if asked[0] != asked[1] and any(asked):
+        if asked[1] is None:
+            yield Fact("high", "cuda-dropped", f"CUDA {asked[0]} -> none: this is a CPU target now")
+        elif asked[0] is None:
+            yield Fact("medium", "cuda-moved", f"CUDA none -> {asked[1]}: this is a GPU target now")
+        else:
+            yield _moved_cuda(asked[0], asked[1], "CUDA", None)
+    elif was.cuda != now.cuda and was.cuda and now.cuda:
+        name = now.torch.name if now.torch else None
+        if now.cuda == "cpu":
+            message = f"{name} is a CPU build now (was for CUDA {was.cuda}): it trains without the GPU, in silence"
+            yield Fact("high", "cuda-to-cpu", message, package=name)
+        elif was.cuda == "cpu":
+            yield Fact(
+                "medium", "cpu-to-cuda", f"{name} is a build for CUDA {now.cuda} now (was for the CPU)", package=name
+            )
+        else:
+            yield _moved_cuda(was.cuda, now.cuda, f"the CUDA of {name}", name)
+
+
+def _moved_cuda(old: str, new: str, what: str, package: str | None) -> Fact:
+    major = old.split(".")[0] != new.split(".")[0]
+    because = ": extensions compiled for the old major don't load" if major else ""
+    return Fact("medium", "cuda-moved", f"{what} {old} -> {new}{because}", package=package)
+
+
+def _driver(old: LockedTarget, new: LockedTarget, was: _Gpu, now: _Gpu) -> Iterator[Fact]:
+    if was.floor is None or now.floor is None or was.floor == now.floor:
+        return
+    change = f"driver floor {was.floor} -> {now.floor}"
+    machines = new.inputs.driver
+    if not _older(was.floor, now.floor):
+        yield Fact("low", "driver-floor-lowered", change)
+    elif machines and not _older(machines, now.floor):
+        yield Fact("low", "driver-floor-raised", f"{change}: the spec's machines have {machines}, which is enough")
+    else:
+        yield Fact("high", "driver-floor-raised", f"{change}: machines and cluster nodes below it can't start this")
+
+
+def _older(one: str, other: str) -> bool:
+    """Whether a driver comes before another. Drivers are dotted numbers; anything else counts as older."""
+    from envspec.gpu.tables import numbers
+
+    try:
+        return numbers(one) < numbers(other)
+    except ValueError:
+        return True
+
+
+def _gpus(old: LockedTarget, new: LockedTarget) -> Iterator[Fact]:
+    gone = [gpu for gpu in old.inputs.gpus if gpu not in new.inputs.gpus]
+    come = [gpu for gpu in new.inputs.gpus if gpu not in old.inputs.gpus]
+    if gone:
+        yield Fact("medium", "gpu-dropped", f"the spec no longer asks for {', '.join(gone)}")
+    if come:
+        yield Fact("low", "gpu-added", f"the spec asks for {', '.join(come)}")
+
+
+def _torch(new: LockedTarget, was: _Gpu, now: _Gpu) -> Iterator[Fact]:
+    """Architectures that torch's build gained or lost."""
+    if was.torch is None or now.torch is None or was.torch.version == now.torch.version:
+        return
+    before, after = _compiled(was, new), _compiled(now, new)
+    if before and after:
+        yield from _architectures(f"{now.torch.name} {now.torch.version}", now.torch.name, before, after, new, "high")
+
+
+_Compiled = tuple[tuple[str, ...], tuple[str, ...]]
+"""Capabilities with machine code, and those with PTX."""
+
+
+def _compiled(gpu: _Gpu, target: LockedTarget) -> _Compiled | None:
+    from envspec.gpu import torch_builds
+
+    if gpu.torch is None or gpu.torch.kind != "pip" or gpu.cuda in (None, "cpu"):
+        return None
+    found = torch_builds.builds(gpu.torch.version, gpu.cuda, target.inputs.platform or "linux-64")
+    return (found[0].sm, found[0].ptx) if found and found[0].sm else None
+
+
+def _library(family: str, title: str, new: LockedTarget, was: _Gpu, now: _Gpu) -> Iterator[Fact]:
+    old_pin, new_pin = was.libraries.get(family), now.libraries.get(family)
+    if old_pin is None or new_pin is None or (old_pin.name, old_pin.version) == (new_pin.name, new_pin.version):
+        return
+    # what the runtime package says is said already where the target's own CUDA moved
+    if family == "cuda-runtime" and was.cuda != now.cuda:
+        return
+    far = jump(new_pin.kind, old_pin.version, new_pin.version).kind
+    heavy = ("epoch", "major", "minor") if family == "triton" else ("epoch", "major")
+    risk: Risk = "medium" if far in heavy else "low"
+    message = f"{title} {old_pin.version} -> {new_pin.version}"
+    if family == "triton" and risk == "medium":
+        message += ": kernels are compiled anew, and may behave otherwise"
+    yield Fact(risk, f"{family}-moved", message, package=new_pin.name)
+    if family in ("cudnn", "nccl"):
+        from envspec.gpu import libraries
+
+        before, after = (libraries.library(pin.name, pin.version) for pin in (old_pin, new_pin))
+        # the table may hold an older release than the one asked for: a loss since then is known to hold, nothing else is
+        if before and after and before.version == old_pin.version:
+            lost: Risk = "high" if family == "cudnn" else "medium"
+            compiled = (before.sm, before.ptx), (after.sm, after.ptx)
+            found = _architectures(f"{title} {new_pin.version}", new_pin.name, *compiled, new, lost)
+            exact = after.version == new_pin.version
+            yield from (fact for fact in found if exact or fact.code != "architecture-gained")
+
+
+def _architectures(
+    what: str, package: str, before: _Compiled, after: _Compiled, target: LockedTarget, lost_risk: Risk
+) -> Iterator[Fact]:
+    """Which GPUs no longer run, or run now. What the target doesn't ask for is told too, at low risk."""
+    from envspec.gpu import gpus
+
+    known = sorted(gpus.capabilities(), key=gpus.order)
+    lost = [c for c in known if _runs(before, c) and not _runs(after, c)]
+    gained = [c for c in known if _runs(after, c) and not _runs(before, c)]
+    asked = {name.removeprefix("sm_") for name in target.architectures}
+    own = [c for c in lost if c.replace(".", "") in asked]
+    other = [c for c in lost if c not in own]
+    if own:
+        message = f"{what} has no code for {_named(own)}, which this target asks for"
+        yield Fact(lost_risk, "architecture-lost", message, package=package)
+    if other:
+        whose = ", which this target doesn't ask for" if asked else ""
+        yield Fact(
+            "low" if asked else "medium", "architecture-lost", f"{what} lost {_named(other)}{whose}", package=package
+        )
+    if gained:
+        yield Fact("low", "architecture-gained", f"{what} gained {_named(gained)}", package=package)
+
+
+def _runs(compiled: _Compiled, capability: str) -> bool:
+    sm, ptx = compiled
+    return covers(sm, capability) or can_translate(ptx, capability)
+
+
+def _named(capabilities: list[str]) -> str:
+    return ", ".join(f"sm_{capability.replace('.', '')}" for capability in capabilities)

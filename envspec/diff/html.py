@@ -1,0 +1,110 @@
+"""A review as one self-contained page: no script, no network, light and dark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from html import escape
+
+from envspec.diff import words
+from envspec.diff.facts import RISKS, Fact
+from envspec.diff.review import Move, Review, Row
+
+_STYLE = """
+:root { color-scheme: light dark; --line: #8886; --high: #c62828; --medium: #8a5a00; --low: #2e7d32; }
+@media (prefers-color-scheme: dark) { :root { --high: #ff8a80; --medium: #ffcc66; --low: #81c784; } }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 75rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.4rem; margin-bottom: 0; } h2 { font-size: 1.1rem; margin: 1.5rem 0 .3rem; }
+summary { font-size: 1.1rem; font-weight: 600; cursor: pointer; margin: 1rem 0 .3rem; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; }
+th, td { text-align: left; vertical-align: top; padding: .3rem .6rem; border-bottom: 1px solid var(--line); }
+td p { margin: 0; } ul { padding-left: 1.2rem; }
+.high { color: var(--high); font-weight: 600; } .medium { color: var(--medium); } .low { color: var(--low); }
+.alarm { border: 2px solid var(--high); border-radius: .4rem; padding: .6rem 1rem; }
+.targets { opacity: .75; }
+"""
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def html(review: Review) -> str:
+    """The page. Everything foreign is escaped; the page's own policy forbids scripts and any loading."""
+    title = escape(f"{review.name}: {words.summary(review)}" if review.name else words.summary(review))
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en">',
+            "<head>",
+            '<meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
+            f"<title>{title}</title>",
+            f"<style>{_STYLE}</style>",
+            "</head>",
+            "<body>",
+            "<main>",
+            f"<h1>{title}</h1>",
+            f"<p>{_text(review.old_title)} → {_text(review.new_title)}</p>",
+            *_body(review),
+            "</main>",
+            "</body>",
+            "</html>",
+            "",
+        ]
+    )
+
+
+def _body(review: Review) -> Iterator[str]:
+    for row, fact in review.shouted:
+        yield f'<p class="alarm"><strong>{_text(row.name)}</strong>: {_text(fact.message)}</p>'
+    yield from _facts("GPU", review.gpu)
+    more = [_text(line) for line in words.targets_came_or_went(review)]
+    more += [_text(f"download {size} {words.where(names)}") for size, names in words.downloads(review)]
+    yield from _facts("Spec and targets", review.settings, more)
+    for risk in RISKS:
+        rows = [row for row in review.rows if row.risk == risk]
+        if rows:
+            yield f"<details{'' if risk == 'low' else ' open'}>"
+            yield f'<summary class="{risk}">{words.plural(len(rows), "package")} at {risk} risk</summary>'
+            yield '<div class="scroll"><table>'
+            heads = ("package", "change", "size", "asked for", "what it means")
+            yield f"<thead><tr>{''.join(f'<th scope=col>{head}</th>' for head in heads)}</tr></thead>"
+            yield "<tbody>"
+            yield from map(_row, rows)
+            yield "</tbody></table></div></details>"
+
+
+def _facts(title: str, facts: tuple[Fact, ...], more: Iterable[str] = ()) -> Iterator[str]:
+    lines = [f'<li><span class="{fact.risk}">{fact.risk}</span> {_text(words.fact(fact))}</li>' for fact in facts]
+    lines += [f"<li>{line}</li>" for line in more]
+    if lines:
+        yield f"<h2>{title}</h2>"
+        yield f"<ul>{''.join(lines)}</ul>"
+
+
+def _row(row: Row) -> str:
+    kind = " (conda)" if row.kind == "conda" else ""
+    cells = [
+        "".join(_change(move) for move in row.moves),
+        "".join(f"<p>{words.size(move)}</p>" for move in row.moves),
+        _text(words.origin(row)),
+        "".join(dict.fromkeys(_meaning(row))),
+    ]
+    name = f"<th scope=row>{_text(row.name)}{kind}</th>"
+    return f"<tr>{name}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+
+
+def _change(move: Move) -> str:
+    targets = words.where(move.targets)
+    where = f' <span class="targets">{_text(targets)}</span>' if targets else ""
+    return f"<p>{_text(words.versions(move))} {words.jump(move)}{where}</p>"
+
+
+def _meaning(row: Row) -> Iterator[str]:
+    for move in row.moves:
+        yield from (f'<p class="{fact.risk}">{_text(words.fact(fact))}</p>' for fact in move.facts)
+        yield from (f"<p>{_text(edge)}</p>" for edge in words.edges(move))
+
+
+def _text(text: str) -> str:
+    return escape(words.clean(text))

@@ -1,0 +1,130 @@
+"""A review as a comment of a pull request: GitHub's Markdown, details folded, never longer than a comment may be.
+
+Names, licences and URLs come from packages, so anybody can write them: none of it may become markup, a link, or a
+mention that notifies people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from envspec.diff import words
+from envspec.diff.facts import RISKS, Fact
+from envspec.diff.review import Move, Review, Row
+
+LIMIT = 65_000
+"""Characters. GitHub takes 65,536 in a comment; the rest is for what a workflow adds of its own."""
+
+_LONGEST = 400
+"""A single foreign text is cut here; the JSON output has all of it."""
+
+_MARKS = {"high": "🔴", "medium": "🟡", "low": "🟢"}
+_PLAIN = " ,;/+%?-."
+"""ASCII punctuation that is nothing but itself in the middle of a line."""
+
+
+def markdown(review: Review) -> str:
+    """The review as Markdown of at most `LIMIT` characters; what doesn't fit is cut with a count."""
+    name = f"{inert(review.name)}: " if review.name else ""
+    head = [
+        f"### {name}{inert(words.summary(review))}",
+        "",
+        f"{inert(review.old_title)} → {inert(review.new_title)}",
+        "",
+    ]
+    out = "\n".join(head) + "\n"
+    for section in _sections(review):
+        out += section.text(LIMIT - len(out))
+    return out
+
+
+def inert(text: str) -> str:
+    """A foreign text as Markdown that shows it and does nothing else: no markup, table cell, link or mention.
+
+    Special characters become entities, which are never structure. An entity still reads as a mention or an issue's
+    number once it is rendered, so `@` and `#` stand in code, where neither is looked for.
+    """
+    text = words.clean(text)
+    if len(text) > _LONGEST:
+        text = f"{text[:_LONGEST]}..."
+    # "www." would start a link
+    return text.translate(_INERT).replace("www.", "www&#46;").replace("WWW.", "WWW&#46;")
+
+
+_INERT = {
+    code: f"<code>&#{code};</code>" if chr(code) in "@#" else f"&#{code};"
+    for code in range(33, 127)
+    if not chr(code).isalnum() and chr(code) not in _PLAIN
+}
+
+
+@dataclass(frozen=True)
+class _Section:
+    """`lines` are what may be cut, one by one; `before` and `after` are there as soon as one of them is."""
+
+    before: str
+    lines: tuple[str, ...]
+    after: str
+
+    def text(self, room: int) -> str:
+        """As many lines as fit, and the count of those that don't."""
+        fixed = len(self.before) + len(self.after)
+        if fixed + sum(map(len, self.lines)) <= room - _NOTE:
+            return self.before + "".join(self.lines) + self.after
+        kept: list[str] = []
+        used = fixed + 2 * _NOTE
+        for line in self.lines:
+            if used + len(line) > room:
+                break
+            used += len(line)
+            kept.append(line)
+        if used > room:
+            return ""
+        left = len(self.lines) - len(kept)
+        return f"{self.before}{''.join(kept)}{self.after}\n*… and {left} more, cut here: `envspec diff` shows them.*\n"
+
+
+_NOTE = 200
+"""Room for the line that says how much was cut. The last section leaves as much, so the limit holds."""
+
+
+def _sections(review: Review) -> Iterator[_Section]:
+    shouted = [f"> **{inert(row.name)}**: {inert(fact.message)}\n>\n" for row, fact in review.shouted]
+    if shouted:
+        yield _Section("> [!CAUTION]\n", tuple(shouted), "\n")
+    if review.gpu:
+        yield _Section("**GPU**\n\n", tuple(map(_bullet, review.gpu)), "\n")
+    more = [f"- {inert(line)}\n" for line in words.targets_came_or_went(review)]
+    more += [f"- download {inert(size)} {inert(words.where(names))}\n" for size, names in words.downloads(review)]
+    if review.settings or more:
+        yield _Section("**Spec and targets**\n\n", (*map(_bullet, review.settings), *more), "\n")
+    for risk in RISKS:
+        rows = [row for row in review.rows if row.risk == risk]
+        if rows:
+            title = f"{_MARKS[risk]} {words.plural(len(rows), 'package')} at {risk} risk"
+            opened = " open" if risk == "high" else ""
+            table = "| package | change | size | asked for | what it means |\n|---|---|---|---|---|\n"
+            before = f"<details{opened}><summary>{title}</summary>\n\n{table}"
+            yield _Section(before, tuple(map(_row, rows)), "\n</details>\n\n")
+
+
+def _bullet(fact: Fact) -> str:
+    return f"- {_MARKS[fact.risk]} {inert(words.fact(fact))}\n"
+
+
+def _row(row: Row) -> str:
+    name = inert(row.name) + (" (conda)" if row.kind == "conda" else "")
+    changes = "<br>".join(_change(move) for move in row.moves)
+    sizes = "<br>".join(words.size(move) for move in row.moves)
+    means = "<br>".join(dict.fromkeys(inert(text) for move in row.moves for text in _means(move)))
+    return f"| **{name}** | {changes} | {sizes} | {inert(words.origin(row))} | {means} |\n"
+
+
+def _change(move: Move) -> str:
+    return " ".join(filter(None, (inert(words.versions(move)), words.jump(move), inert(words.where(move.targets)))))
+
+
+def _means(move: Move) -> Iterable[str]:
+    yield from (words.fact(fact) for fact in move.facts)
+    yield from words.edges(move)

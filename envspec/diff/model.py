@@ -1,0 +1,72 @@
+"""The change from one lock to another: everything that differs, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from envspec.lock.model import Lock, LockedTarget, Pin, SpecInputs, TargetInputs
+
+
+@dataclass(frozen=True)
+class TargetHead:
+    """A target without its packages."""
+
+    inputs: TargetInputs
+    architectures: tuple[str, ...]
+    driver_floor: str | None
+
+    @staticmethod
+    def of(target: LockedTarget) -> TargetHead:
+        return TargetHead(target.inputs, target.architectures, target.driver_floor)
+
+
+@dataclass(frozen=True)
+class TargetChange:
+    """A target that came (`old` is None), went (`new` is None), or is solved from other inputs."""
+
+    name: str
+    old: TargetHead | None
+    new: TargetHead | None
+
+
+@dataclass(frozen=True)
+class PinChange:
+    """The same change of a pin in some targets, by name. `old` is None where the package came, `new` where it went."""
+
+    old: Pin | None
+    new: Pin | None
+    targets: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PackageChange:
+    """Everything that happened to one package, in whichever targets."""
+
+    kind: str
+    name: str
+    changes: tuple[PinChange, ...]
+
+
+@dataclass(frozen=True)
+class Diff:
+    """What leads from one lock to another.
+
+    `names` and `inputs` hold the old and the new value, or None where they are equal. Targets are sorted by name,
+    packages by kind and name.
+    """
+
+    names: tuple[str, str] | None = None
+    inputs: tuple[SpecInputs, SpecInputs] | None = None
+    targets: tuple[TargetChange, ...] = ()
+    packages: tuple[PackageChange, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.names or self.inputs or self.targets or self.packages)
+
+
+EMPTY = SpecInputs()
+
+
+def nothing(name: str) -> Lock:
+    """What a lock that isn't there yet is compared as: no targets, so that all of the other one is new."""
+    return Lock(name, EMPTY, ())

@@ -1,0 +1,313 @@
+"""A change as a reviewer reads it: one row a package across targets, what it means, and how much care it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from envspec.diff.common import comparable, matched
+from envspec.diff.compare import diff
+from envspec.diff.facts import RISKS, Fact, Risk, highest, merged
+from envspec.diff.jump import jump
+from envspec.diff.model import Diff, PackageChange, PinChange
+from envspec.diff.relations import Relations
+from envspec.diff.risk import facts, form
+from envspec.diff.side import Side
+from envspec.lock.model import Lock, Pin
+
+
+@dataclass(frozen=True)
+class View:
+    """A package as a row shows it. None is unknown; `form` is "wheel", "sdist", "conda" or "git"; `size` is bytes."""
+
+    version: str
+    build: str | None
+    index: str | None
+    form: str | None
+    licence: str | None
+    size: int | None
+    file: str | None = None
+    sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class Move:
+    """One change, in the same words for every target it holds in.
+
+    action   "added", "removed", or "changed" (with `jump`, one of `envspec.diff.jump.KINDS`)
+    targets  empty where it holds for every target that both sides have
+    needs    names of packages that it requires now and didn't before; `drops`: the other way round
+    """
+
+    action: str
+    old: View | None
+    new: View | None
+    jump: str
+    targets: tuple[str, ...]
+    facts: tuple[Fact, ...]
+    needs: tuple[str, ...]
+    drops: tuple[str, ...]
+
+    @property
+    def risk(self) -> Risk:
+        return highest(fact.risk for fact in self.facts)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A package. `direct` and `via` (who pulls it in) are None where neither side knows."""
+
+    kind: str
+    name: str
+    direct: bool | None
+    via: tuple[str, ...] | None
+    moves: tuple[Move, ...]
+    risk: Risk
+
+
+@dataclass(frozen=True)
+class TargetSize:
+    """The download of a target before and after, in bytes; None where a file's size isn't known."""
+
+    name: str
+    old: int | None
+    new: int | None
+
+
+@dataclass(frozen=True)
+class Review:
+    """Everything that the renderers print. `settings` is what is asked for otherwise, `gpu` what it means for GPUs.
+
+    came, went   targets
+    quiet        packages of new targets that the other targets had already, in the same version: no rows of their own
+    """
+
+    name: str
+    old_title: str
+    new_title: str
+    settings: tuple[Fact, ...]
+    gpu: tuple[Fact, ...]
+    came: tuple[str, ...]
+    went: tuple[str, ...]
+    quiet: int
+    sizes: tuple[TargetSize, ...]
+    rows: tuple[Row, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.settings or self.gpu or self.came or self.went or self.rows)
+
+    @property
+    def risk(self) -> Risk:
+        return highest((*(fact.risk for fact in (*self.settings, *self.gpu)), *(row.risk for row in self.rows)))
+
+    def count(self, risk: Risk) -> int:
+        return sum(row.risk == risk for row in self.rows)
+
+    @property
+    def shouted(self) -> tuple[tuple[Row, Fact], ...]:
+        """Hashes that changed with no version change."""
+        return tuple(
+            (row, fact) for row in self.rows for move in row.moves for fact in move.facts if fact.code == "hash-changed"
+        )
+
+
+def review(old: Side, new: Side) -> Review:
+    """What leads from one side to the other. Rows are sorted by risk, then by name."""
+    return _Reviewer(old, new).review()
+
+
+class _Reviewer:
+    def __init__(self, old: Side, new: Side) -> None:
+        self.old, self.new = old, new
+        own = matched(old, new)
+        self.before, self.after = comparable(old, new, own)
+        self.change: Diff = diff(self.before, self.after)
+        before, after = {t.name for t in self.before}, {t.name for t in self.after}
+        self.shared = tuple(sorted(before & after))
+        self.came, self.went = tuple(sorted(after - before)), tuple(sorted(before - after))
+        self.relations = Relations(old, new, *own)
+        self.quiet = 0
+
+    def review(self) -> Review:
+        gpu = self._gpu()
+        by_package: dict[str, Risk] = {}
+        for fact in gpu:
+            if fact.package:
+                by_package[fact.package] = highest((fact.risk, by_package.get(fact.package, "low")))
+        rows = [row for row in (self._row(package, by_package) for package in self.change.packages) if row]
+        rows.sort(key=lambda row: (RISKS.index(row.risk), row.name, row.kind))
+        return Review(
+            name=self.new.lock.name or self.old.lock.name,
+            old_title=self.old.title,
+            new_title=self.new.title,
+            settings=self._settings(),
+            gpu=gpu,
+            came=self.came,
+            went=self.went,
+            quiet=self.quiet,
+            sizes=self._sizes(),
+            rows=tuple(rows),
+        )
+
+    def _settings(self) -> tuple[Fact, ...]:
+        from envspec.diff.settings import of_spec, of_target
+
+        found: list[tuple[str, Fact]] = []
+        # a side without targets is no lock yet, and none of its settings has changed
+        if self.change.inputs and self.before.targets and self.after.targets:
+            every = self.shared or ("",)
+            found += [(name, fact) for fact in of_spec(*self.change.inputs) for name in every]
+        for target in self.change.targets:
+            if target.old and target.new:
+                found += [(target.name, fact) for fact in of_target(target.old.inputs, target.new.inputs)]
+        gone = merged(((name, Fact("medium", "target-removed", "no longer locked")) for name in self.went), ())
+        return (*gone, *merged(found, self.shared or ("",)))
+
+    def _gpu(self) -> tuple[Fact, ...]:
+        from envspec.diff.gpu_meaning import concerns, meaning
+
+        touched = {target.name for target in self.change.targets if target.old and target.new}
+        touched |= {
+            name
+            for package in self.change.packages
+            for one in package.changes
+            if any(pin is not None and concerns(pin) for pin in (one.old, one.new))
+            for name in one.targets
+        }
+        found: list[tuple[str, Fact]] = []
+        for name in self.shared:
+            old, new = self.before.target(name), self.after.target(name)
+            if name in touched and old and new:
+                found += [(name, fact) for fact in meaning(old, new)]
+        return merged(found, self.shared)
+
+    def _sizes(self) -> tuple[TargetSize, ...]:
+        touched = {name for package in self.change.packages for one in package.changes for name in one.targets}
+        return tuple(
+            TargetSize(name, _download(self.before, name), _download(self.after, name)) for name in sorted(touched)
+        )
+
+    def _row(self, package: PackageChange, gpu_risk: Mapping[str, Risk]) -> Row | None:
+        changes = [one for one in (self._worth(package, change) for change in package.changes) if one]
+        if not changes:
+            self.quiet += 1
+            return None
+        groups: dict[tuple[object, ...], list[PinChange]] = {}
+        for one in changes:
+            groups.setdefault((_key(one.old), _key(one.new)), []).append(one)
+        moves = tuple(self._move(package, found) for found in groups.values())
+        where = changes[0].targets[0]
+        direct, via = self.relations.asked(package.kind, package.name, where, changes[0].new is not None)
+        risks = [*(move.risk for move in moves), gpu_risk.get(package.name, "low")]
+        return Row(package.kind, package.name, direct, via, moves, highest(risks))
+
+    def _worth(self, package: PackageChange, change: PinChange) -> PinChange | None:
+        """A change without the targets that came or went as a whole, where the rest of the lock has the package, too:
+        then the target is the news, and not the package.
+
+        A file that is another one under its old name is news all the same: a target's new name must not hide it.
+        """
+        if change.old is not None and change.new is not None:
+            return change
+        alone = self.came if change.old is None else self.went
+        inside = tuple(name for name in change.targets if name in alone)
+        if not inside or not self.shared:
+            replaced = self._replaced(change.new) if change.new and inside else None
+            return PinChange(replaced, change.new, change.targets) if replaced else change
+        if change.new is not None:
+            if (replaced := self._replaced(change.new)) is not None:
+                return PinChange(replaced, change.new, change.targets)
+            known = (package.kind, package.name, change.new.version) in self._known
+        else:
+            known = any(target.pin(package.name, package.kind) for target in self.after)
+        if not known:
+            return change
+        rest = tuple(name for name in change.targets if name not in alone)
+        return PinChange(change.old, change.new, rest) if rest else None
+
+    def _replaced(self, pin: Pin) -> Pin | None:
+        """The old pin that says another hash of the very same file."""
+        if pin.artifact is None:
+            return None
+        was = self._files.get((pin.index, pin.artifact.file))
+        return was if was and was.artifact and was.artifact.sha256 != pin.artifact.sha256 else None
+
+    @cached_property
+    def _files(self) -> Mapping[tuple[str, str], Pin]:
+        return {
+            (pin.index, pin.artifact.file): pin
+            for t in self.before
+            for pin in t.pins
+            if pin.artifact and pin.artifact.file
+        }
+
+    @cached_property
+    def _known(self) -> frozenset[tuple[str, str, str]]:
+        """The versions of the old lock, and those that the targets on both sides have now."""
+        targets = (*self.before, *(target for target in self.after if target.name in self.shared))
+        return frozenset((pin.kind, pin.name, pin.version) for target in targets for pin in target.pins)
+
+    def _move(self, package: PackageChange, changes: list[PinChange]) -> Move:
+        targets = tuple(sorted({name for one in changes for name in one.targets}))
+        first = max(changes, key=_growth)
+        found = dict.fromkeys(fact for one in changes for fact in facts(one.old, one.new))
+        needs: tuple[str, ...] = ()
+        drops: tuple[str, ...] = ()
+        # building the graphs takes most of the time, so only what records other requirements is looked up in them
+        if first.old and first.new and first.old.dependencies != first.new.dependencies:
+            needs, drops = self.relations.edges(package.kind, package.name, changes[0].targets[0])
+        action = "added" if first.old is None else "removed" if first.new is None else "changed"
+        kept = [fact for fact in found if not (len(found) > 1 and fact.code == "file-changed")]
+        if not kept and action == "changed" and _key(first.old) == _key(first.new):
+            kept += list(_in_place(needs, drops))
+        return Move(
+            action=action,
+            old=_view(first.old),
+            new=_view(first.new),
+            jump=str(jump(package.kind, first.old.version, first.new.version)) if first.old and first.new else "none",
+            targets=() if set(targets) >= set(self.shared or (*self.came, *self.went)) else targets,
+            facts=tuple(sorted(kept, key=lambda fact: RISKS.index(fact.risk))),
+            needs=needs,
+            drops=drops,
+        )
+
+
+def _in_place(needs: Iterable[str], drops: Iterable[str]) -> Iterator[Fact]:
+    """Nothing moved, and yet something is recorded otherwise."""
+    if not any((*needs, *drops)):
+        yield Fact("low", "metadata-changed", "what is recorded of it changed, not what gets installed")
+    else:
+        yield Fact("low", "requirements-changed", "requires other packages, with no version change")
+
+
+def _key(pin: Pin | None) -> tuple[object, ...] | None:
+    """What two targets must agree in to share a line."""
+    if pin is None:
+        return None
+    commit = pin.git and (pin.git.url, pin.git.commit)
+    return (pin.version, pin.build, pin.index, form(pin), pin.licence, commit, pin.url)
+
+
+def _view(pin: Pin | None) -> View | None:
+    if pin is None:
+        return None
+    what = (pin.version, pin.build, pin.index or None, form(pin), pin.licence)
+    artifact = pin.artifact
+    if artifact is None:
+        return View(*what, None)
+    return View(*what, artifact.size, artifact.file or None, artifact.sha256 or None)
+
+
+def _growth(change: PinChange) -> int:
+    sizes = [pin.artifact.size or 0 if pin and pin.artifact else 0 for pin in (change.old, change.new)]
+    return abs(sizes[1] - sizes[0])
+
+
+def _download(lock: Lock, name: str) -> int | None:
+    target = lock.target(name)
+    if target is None:
+        return None
+    sizes = [pin.artifact.size if pin.artifact else None for pin in target.pins if not pin.git]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if known and len(known) == len(sizes) else None

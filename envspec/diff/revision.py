@@ -1,0 +1,110 @@
+"""A lock as some git revision has it, by asking git itself."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from shlex import quote
+
+from envspec.errors import InputError, Place, ToolError
+
+_OWN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_NAMESPACE")
+"""What git tells its hooks. They may speak of another repository than the one that the lock is in."""
+
+_RELATIVE = re.compile(r"[~^]")
+
+
+def text_at(path: Path, revision: str, env: Mapping[str, str] | None = None) -> str | None:
+    """The text of a file at a revision (`HEAD`, `origin/main`, a commit), or None where that revision hasn't the file.
+
+    The file's folder decides which repository is asked, so worktrees and files elsewhere work. Nothing in
+    the work tree changes; only in a partial clone, git may fetch the file from its remote.
+
+    Raises InputError for what is no single revision, for one that a shallow clone doesn't have (with what to fetch),
+    and outside a repository; ToolError without git, or when git fails.
+    """
+    if not revision or revision.startswith("-") or not revision.isprintable():
+        raise InputError(f"{revision!r} is no git revision", hint="give a branch, a tag or a commit, such as HEAD~1")
+    folder = path.absolute().parent
+    while not folder.is_dir():
+        folder = folder.parent
+    git = _Git(folder, dict(os.environ if env is None else env))
+    commit = _commit(git, revision)
+    relative = path.absolute().relative_to(folder).as_posix()
+    name = f"{commit}:./{relative}"
+    if git("cat-file", "-e", name).returncode:
+        # a file that isn't there and one that can't be had fail alike; listing its folder tells them apart
+        listed = git("ls-tree", "--name-only", commit, "--", f"./{relative}")
+        if listed.returncode == 0 and not listed.stdout.strip():
+            return None
+        raise ToolError(f"git can't give {relative} at {revision}: {_why(listed)}", hint=_fetch(git, revision))
+    # `cat-file`, because `show` would run a configured textconv program
+    shown = git("cat-file", "blob", name)
+    if shown.returncode:
+        raise ToolError(f"git can't give {relative} at {revision}: {_why(shown)}", hint=_fetch(git, revision))
+    try:
+        return shown.stdout.decode()
+    except UnicodeDecodeError:
+        raise InputError("this is not UTF-8", place=Place(f"{revision}:{relative}")) from None
+
+
+class _Git:
+    """git, called in one folder. It never asks anybody anything, and speaks English."""
+
+    def __init__(self, folder: Path, env: dict[str, str]) -> None:
+        self.folder = folder
+        kept = {name: value for name, value in env.items() if name not in _OWN}
+        self.env = {**kept, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"}
+
+    def __call__(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+        command = ["git", "--no-replace-objects", *arguments]
+        try:
+            return subprocess.run(
+                command, cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL, capture_output=True, check=False
+            )
+        except FileNotFoundError:
+            raise ToolError("git isn't installed", hint="install it, or name two files to compare") from None
+        except OSError as error:
+            raise ToolError(f"git can't be started: {error.strerror}") from None
+
+
+def _commit(git: _Git, revision: str) -> str:
+    found = git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    if found.returncode == 0:
+        return found.stdout.decode().strip()
+    where = git("rev-parse", "--is-inside-work-tree", "--is-shallow-repository")
+    if where.returncode:
+        why = _why(where)
+        if "not a git repository" in why:
+            raise InputError(
+                f"{git.folder} is in no git repository", hint="name two files to compare: envspec diff OLD NEW"
+            )
+        raise ToolError(f"git can't read the repository of {git.folder}: {why}")
+    if revision == "HEAD":
+        raise InputError("there is no commit yet to compare with", hint="name two files: envspec diff OLD NEW")
+    raise InputError(f"git knows no single commit {revision!r} here", hint=_fetch(git, revision))
+
+
+def _fetch(git: _Git, revision: str) -> str:
+    """What would bring a revision that isn't here."""
+    shallow = git("rev-parse", "--is-shallow-repository").stdout.decode().strip() == "true"
+    if _RELATIVE.search(revision) or revision.startswith("HEAD"):
+        return "this clone is shallow: git fetch --unshallow" if shallow else "`git log` shows the commits there are"
+    remote, slash, branch = revision.partition("/")
+    remotes = git("remote").stdout.decode().split()
+    source, ref = (remote, branch) if slash and remote in remotes else ((remotes or ["origin"])[0], revision)
+    source, ref = quote(source), quote(ref)
+    depth = "--depth=1 " if shallow else ""
+    # a shallow clone often knows no branch but its own, so the fetched one needs a place
+    target = f"{ref}:refs/remotes/{source}/{ref}" if slash and remote in remotes else ref
+    note = "this clone is shallow: " if shallow else ""
+    after = "" if slash and remote in remotes else "; then compare with FETCH_HEAD"
+    return f"{note}git fetch {depth}{source} {target}{after}"
+
+
+def _why(result: subprocess.CompletedProcess[bytes]) -> str:
+    lines = result.stderr.decode(errors="replace").split("\n")
+    return lines[0].removeprefix("fatal: ").strip() or f"exit code {result.returncode}"

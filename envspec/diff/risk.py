@@ -1,0 +1,185 @@
+"""What the change of one pin means and how much care it asks for: pure rules on two pins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from envspec.diff.facts import Fact
+from envspec.diff.jump import jump
+from envspec.lock.model import Pin
+
+LARGE_GROWTH = 100_000_000
+"""Bytes. A download that grows by this and by a fifth is worth a line: it's images, pulls and quotas."""
+
+_OFFICIAL = re.compile(r"pypi|pytorch/.+")
+"""PyPI, and PyTorch's own index for each CUDA: a move between them is the choice of a build, not of a publisher."""
+
+
+def facts(old: Pin | None, new: Pin | None) -> tuple[Fact, ...]:
+    """What is worth saying about a pin that came, went or changed, besides the versions themselves."""
+    if new is None:
+        return tuple(_removed(old)) if old else ()
+    if old is None:
+        return tuple(_added(new))
+    found = [
+        *_hash(old, new),
+        *_source(old, new),
+        *_version(old, new),
+        *_form(old, new),
+        *_index(old, new),
+        *_build(old, new),
+        *_licence(old, new),
+        *_size(old, new),
+        *_direct(old, new),
+    ]
+    return tuple(found)
+
+
+def form(pin: Pin) -> str | None:
+    """What gets installed: "wheel", "sdist", "conda", "git", or None where the file isn't known."""
+    if pin.git:
+        return "git"
+    if pin.kind == "conda":
+        return "conda"
+    if pin.artifact is None or not pin.artifact.file:
+        return None
+    return "wheel" if pin.is_wheel else "sdist"
+
+
+def _added(new: Pin) -> Iterator[Fact]:
+    if new.git:
+        yield Fact(
+            "medium", "from-git", f"comes from {new.git.url} at {new.git.commit[:12]}, which no index vouches for"
+        )
+    elif form(new) == "sdist":
+        yield Fact("medium", "builds-from-source", "is built from source: installing it runs its code")
+    if new.url:
+        yield Fact("medium", "from-url", f"comes from {new.url}, which no index vouches for")
+    if not new.git and jump(new.kind, "0", new.version).to_prerelease:
+        yield Fact("medium", "pre-release", f"{new.version} is a pre-release")
+
+
+def _removed(old: Pin) -> Iterator[Fact]:
+    if old.direct:
+        yield Fact("medium", "direct-removed", "was asked for by name: what imports it stops working")
+
+
+def _hash(old: Pin, new: Pin) -> Iterator[Fact]:
+    """The rule that catches a file replaced behind everybody's back."""
+    was, now = old.artifact, new.artifact
+    same = (old.version, old.build) == (new.version, new.build)
+    if was is None or now is None or not same or was.sha256 == now.sha256:
+        return
+    if was.file == now.file:
+        name = f" ({was.file})" if was.file else ""
+        yield Fact(
+            "high",
+            "hash-changed",
+            f"SAME VERSION, OTHER FILE{name}: sha256 {was.sha256[:12]} became {now.sha256[:12]}."
+            " A published file doesn't change: find out who replaced it",
+        )
+    elif form(old) == form(new):
+        yield Fact("low", "file-changed", "another file of the same version")
+
+
+def _source(old: Pin, new: Pin) -> Iterator[Fact]:
+    if old.git and new.git:
+        if old.git.url != new.git.url:
+            yield Fact("high", "repository-changed", f"another repository: {old.git.url} -> {new.git.url}")
+        if old.git.commit != new.git.commit:
+            commits = f"{old.git.commit[:12]} -> {new.git.commit[:12]}"
+            yield Fact("medium", "commit-changed", f"another commit: {commits}; its version says nothing about that")
+        if old.git.subdirectory != new.git.subdirectory:
+            yield Fact("medium", "commit-changed", f"another folder of {new.git.url}: {new.git.subdirectory or '.'}")
+    elif new.git:
+        yield Fact("medium", "from-git", f"now comes from {new.git.url} at {new.git.commit[:12]}")
+    elif old.git:
+        yield Fact("low", "from-index", f"no longer comes from {old.git.url}")
+    if new.url != old.url and new.url:
+        yield Fact("medium", "from-url", f"now comes from {new.url}")
+
+
+def _version(old: Pin, new: Pin) -> Iterator[Fact]:
+    found = jump(new.kind, old.version, new.version)
+    if found.down:
+        yield Fact("medium", "downgrade", "goes back to an older version")
+    elif found.kind == "epoch":
+        yield Fact("medium", "epoch-jump", "a new epoch: versions are counted anew")
+    elif found.kind == "major":
+        yield Fact("medium", "major-jump", "a major version may break its users")
+    elif found.kind == "minor" and old.version.startswith("0."):
+        yield Fact("medium", "zero-minor-jump", "below 1.0, a minor version may break its users too")
+    if found.to_prerelease:
+        yield Fact("medium", "pre-release", f"{new.version} is a pre-release")
+
+
+def _form(old: Pin, new: Pin) -> Iterator[Fact]:
+    was, now = form(old), form(new)
+    if (was, now) == ("wheel", "sdist"):
+        yield Fact("medium", "builds-from-source", "was a wheel, is built from source now: installing it runs its code")
+    elif (was, now) == ("sdist", "wheel"):
+        yield Fact("low", "now-a-wheel", "was built from source, is a wheel now")
+
+
+def _index(old: Pin, new: Pin) -> Iterator[Fact]:
+    was, now = old.index, new.index
+    if was == now or old.git or new.git or old.url or new.url:
+        return
+    what = "channel" if new.kind == "conda" else "index"
+    if _OFFICIAL.fullmatch(was) and _OFFICIAL.fullmatch(now):
+        yield Fact("low", f"{what}-moved", f"{what} {was} -> {now}")
+    elif new.kind == "pip" and _OFFICIAL.fullmatch(now):
+        why = "whoever owns the name there delivers it now"
+        yield Fact("high", "index-moved", f"index {was} -> {now}: {why}")
+    elif new.kind == "conda" and was.rpartition("/")[0] == now.rpartition("/")[0]:
+        yield Fact("low", "channel-moved", f"subdir {was} -> {now}")
+    else:
+        yield Fact("medium", f"{what}-moved", f"{what} {was} -> {now}")
+
+
+def _build(old: Pin, new: Pin) -> Iterator[Fact]:
+    if old.build != new.build and old.version == new.version:
+        yield Fact("low", "build-changed", f"build {old.build or 'unknown'} -> {new.build or 'unknown'}")
+
+
+_LICENCES = (
+    ("copyleft", re.compile(r"(?<!L)(?<!LESSER )A?GPL|AFFERO|(?<!LESSER )GENERAL PUBLIC|SSPL|EUPL")),
+    ("weak copyleft", re.compile(r"LGPL|LESSER|MPL|MOZILLA|EPL-|CDDL")),
+    ("proprietary", re.compile(r"PROPRIETARY|NVIDIA|COMMERCIAL|BUSL|ALL RIGHTS|EULA")),
+)
+
+
+def licence_class(licence: str) -> str:
+    """ "copyleft", "weak copyleft", "proprietary" or "permissive": by words, no legal advice."""
+    text = licence.upper()
+    return next((name for name, pattern in _LICENCES if pattern.search(text)), "permissive")
+
+
+def _licence(old: Pin, new: Pin) -> Iterator[Fact]:
+    was, now = old.licence, new.licence
+    if was == now:
+        return
+    if was is None:
+        yield Fact("low", "licence-changed", f"licence now stated: {now}")
+    elif now is None:
+        yield Fact("low", "licence-changed", f"licence no longer stated (was {was})")
+    else:
+        moved = licence_class(was) != licence_class(now)
+        yield Fact("medium" if moved else "low", "licence-changed", f"licence {was} -> {now}")
+
+
+def _size(old: Pin, new: Pin) -> Iterator[Fact]:
+    was = old.artifact.size if old.artifact else None
+    now = new.artifact.size if new.artifact else None
+    if was and now and now - was >= LARGE_GROWTH and now >= was * 1.2:
+        yield Fact("medium", "size-grew", f"its download grew by {(now - was) / 1e6:.0f} MB")
+
+
+def _direct(old: Pin, new: Pin) -> Iterator[Fact]:
+    if new.direct and not old.direct:
+        yield Fact("low", "now-direct", "is now asked for by name")
+    elif old.direct and not new.direct:
+        yield Fact("low", "now-pulled-in", "is no longer asked for by name, only pulled in")
+    if old.provides != new.provides:
+        yield Fact("low", "provides-changed", f"stands for {', '.join(new.provides) or 'no'} PyPI packages")

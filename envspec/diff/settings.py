@@ -1,0 +1,87 @@
+"""What the spec asks for now and didn't before: usually the reason for everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from envspec.diff.facts import Fact
+from envspec.gpu.tables import numbers
+from envspec.lock.inputs import conda_name, requirement_name
+from envspec.lock.model import SpecInputs, TargetInputs
+
+
+def of_spec(old: SpecInputs, new: SpecInputs) -> Iterator[Fact]:
+    """What changed for all targets."""
+    if old.exclude_newer != new.exclude_newer:
+        yield Fact("low", "exclude-newer-changed", _moved("exclude-newer", old.exclude_newer, new.exclude_newer))
+    came, went = _between(old.allow_source, new.allow_source)
+    if came:
+        yield Fact("medium", "allow-source-added", f"may be built from source now: {', '.join(came)}")
+    if went:
+        yield Fact("low", "allow-source-removed", f"may no longer be built from source: {', '.join(went)}")
+    for name in sorted({*old.sources, *new.sources}):
+        was, now = old.sources.get(name), new.sources.get(name)
+        if was is not None and now is None:
+            message = f"{name} is no longer tied to the index {was}: any index may deliver it"
+            yield Fact("high", "source-removed", message)
+        elif was != now:
+            yield Fact("medium", "source-changed", _moved(f"the index of {name}", was, now))
+    if old.channels != new.channels:
+        yield Fact("medium", "channels-changed", _moved("channels", _list(old.channels), _list(new.channels)))
+    if old.without_corrections != new.without_corrections:
+        lists = _list(old.without_corrections), _list(new.without_corrections)
+        yield Fact("low", "corrections-changed", _moved("without-corrections", *lists))
+
+
+def of_target(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
+    """What changed for one target, but CUDA and its GPUs, which are `gpu_meaning`'s."""
+    if old.platform != new.platform:
+        yield Fact("high", "platform-changed", _moved("platform", old.platform, new.platform))
+    if old.python != new.python:
+        yield Fact("medium", "python-changed", _moved("Python", old.python, new.python))
+    if old.glibc != new.glibc and old.platform == new.platform:
+        raised = bool(old.glibc and new.glibc and numbers(new.glibc) > numbers(old.glibc))
+        message = _moved("glibc", old.glibc, new.glibc) + (": older systems can't run this" if raised else "")
+        yield Fact("medium" if raised else "low", "glibc-raised" if raised else "glibc-changed", message)
+    if old.driver != new.driver:
+        yield Fact("low", "driver-changed", _moved("the machines' driver", old.driver, new.driver))
+    yield from _requirements(old.requirements, new.requirements, requirement_name)
+    yield from _requirements(old.conda_requirements, new.conda_requirements, conda_name, "conda's ")
+
+
+def _requirements(
+    old: Iterable[str], new: Iterable[str], name_of: Callable[[str], str], kind: str = ""
+) -> Iterator[Fact]:
+    came, went = _between(old, new)
+    before, after = _by_name(went, name_of), _by_name(came, name_of)
+    for name in sorted({*before, *after}):
+        if name not in before:
+            yield Fact("low", "requirement-added", f"the spec asks for {kind}{after[name]}")
+        elif name not in after:
+            yield Fact("low", "requirement-removed", f"the spec no longer asks for {kind}{before[name]}")
+        else:
+            message = f"the spec asks for {kind}{after[name]} (was {before[name]})"
+            yield Fact("low", "requirement-changed", message)
+
+
+def _by_name(requirements: Iterable[str], name_of: Callable[[str], str]) -> dict[str, str]:
+    """A package may be asked for several times, under different markers; then its texts stand together."""
+    found: dict[str, str] = {}
+    for text in requirements:
+        name = name_of(text)
+        found[name] = f"{found[name]} and {text}" if name in found else text
+    return found
+
+
+def _between(old: Iterable[str], new: Iterable[str]) -> tuple[list[str], list[str]]:
+    """What came and what went, sorted."""
+    before, after = set(old), set(new)
+    return sorted(after - before), sorted(before - after)
+
+
+def _list(values: Iterable[str]) -> str | None:
+    return ", ".join(values) or None
+
+
+def _moved(what: str, old: str | None, new: str | None) -> str:
+    return f"{what} {old or 'not set'} -> {new or 'not set'}"

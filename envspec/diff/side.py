@@ -1,0 +1,46 @@
+"""One side of a comparison: a lock, or another tool's file in a lock's terms, and what that file can't say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from envspec.lock.model import Lock, Pin
+
+EVERYTHING = frozenset({"inputs", "direct", "edges", "licence", "index", "files"})
+"""What a file may know of its packages. A comparison is about what both sides know: that a requirements.txt names no
+licences is no change of licence.
+
+inputs   what was asked for (TargetInputs, SpecInputs), beyond platform and Python
+direct   which packages were asked for by name
+edges    who needs whom
+files    which file is installed, and its hash
+"""
+
+
+@dataclass(frozen=True)
+class Side:
+    """`title` is how messages call it, `format` is the module of `envspec.diff.foreign` that read it, or "envspec".
+    `complete` is false for a file that names only some of what gets installed.
+
+    `by_platform`: its targets are
+    platforms, so they are compared with the other side's targets of the same platform.
+    """
+
+    title: str
+    lock: Lock
+    knows: frozenset[str] = EVERYTHING
+    complete: bool = True
+    by_platform: bool = False
+    format: str = "envspec"
+
+
+@dataclass(frozen=True)
+class HashedPin(Pin):
+    """A package of which only the acceptable hashes are known (`sha256` in hexadecimal), not the files they are of."""
+
+    hashes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class LoosePin(Pin):
+    """A package that is asked for, and not pinned. `version` holds the specifier (">=2,<3"), or "*"."""

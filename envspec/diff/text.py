@@ -1,0 +1,99 @@
+"""A review for a terminal: at most 80 columns, the gravest first."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator
+
+from envspec.diff import words
+from envspec.diff.facts import RISKS, Fact, Risk
+from envspec.diff.review import Move, Review, Row
+
+WIDTH = 80
+_COLOURS: dict[str, str] = {"high": "31;1", "medium": "33", "low": "32", "bold": "1", "dim": "2"}
+
+
+def text(review: Review, *, colour: bool = False) -> str:
+    """The review as lines of at most `WIDTH` columns. `colour` puts ANSI colours in."""
+    return "\n".join(_Printer(colour).lines(review)) + "\n"
+
+
+class _Printer:
+    def __init__(self, colour: bool) -> None:
+        self.colour = colour
+
+    def lines(self, review: Review) -> Iterator[str]:
+        name = f"{words.clean(review.name)}: " if review.name else ""
+        yield from self._wrapped(
+            f"{name}{words.clean(review.old_title)} -> {words.clean(review.new_title)}", style="bold"
+        )
+        yield words.summary(review)
+        for row, fact in review.shouted:
+            yield ""
+            yield from self._wrapped(f"!! {row.name}: {words.clean(fact.message)}", style="high", hanging=3)
+        yield from self._facts("GPU", review.gpu)
+        yield from self._facts("Spec", review.settings)
+        targets = list(words.targets_came_or_went(review))
+        sizes = [f"download {size} {words.where(names)}" for size, names in words.downloads(review)]
+        if targets or sizes:
+            yield ""
+            for line in (*targets, *sizes):
+                yield from self._wrapped(line, hanging=2)
+        for risk in RISKS:
+            yield from self._rows(risk, [row for row in review.rows if row.risk == risk])
+
+    def _facts(self, title: str, facts: Iterable[Fact]) -> Iterator[str]:
+        facts = tuple(facts)
+        if facts:
+            yield ""
+            yield self._styled(title, "bold")
+        for fact in facts:
+            lines = self._wrapped(f"{words.fact(fact)}", indent=10)
+            first = next(lines)
+            yield f"  {self._styled(fact.risk.ljust(6), fact.risk)}  {first.lstrip()}"
+            yield from lines
+
+    def _rows(self, risk: Risk, rows: list[Row]) -> Iterator[str]:
+        if not rows:
+            return
+        yield ""
+        yield self._styled(f"{risk} risk", risk)
+        width = min(max(len(row.name) for row in rows), 28)
+        for row in rows:
+            yield from self._row(row, width)
+
+    def _row(self, row: Row, width: int) -> Iterator[str]:
+        heads = [_head(row, move, first=not number) for number, move in enumerate(row.moves)]
+        alike = words.alike(row)
+        for number, (move, head) in enumerate(zip(row.moves, heads, strict=True)):
+            name = words.clean(row.name) if number == 0 else ""
+            lines = self._wrapped(f"  {name.ljust(width)}  {head}", hanging=6)
+            yield next(lines)
+            yield from lines
+            # what holds for all moves is said once, below the last
+            for fact in () if alike and number + 1 < len(row.moves) else move.facts:
+                yield from self._wrapped(words.fact(fact), indent=6)
+            for edge in words.edges(move):
+                yield from self._wrapped(edge, indent=6)
+
+    def _wrapped(self, line: str, *, style: str = "", indent: int = 0, hanging: int = 0) -> Iterator[str]:
+        lines = textwrap.wrap(
+            line,
+            WIDTH,
+            initial_indent=" " * indent,
+            subsequent_indent=" " * (indent + hanging),
+            break_on_hyphens=False,
+            drop_whitespace=True,
+        )
+        yield from (self._styled(one, style) for one in lines)
+
+    def _styled(self, line: str, style: str) -> str:
+        return f"\x1b[{_COLOURS[style]}m{line}\x1b[0m" if self.colour and style else line
+
+
+def _head(row: Row, move: Move, *, first: bool) -> str:
+    parts = [words.versions(move), words.jump(move), words.size(move), words.origin(row) if first else ""]
+    parts.append(words.where(move.targets))
+    if first and row.kind == "conda":
+        parts.insert(0, "(conda)")
+    return "  ".join(filter(None, parts))

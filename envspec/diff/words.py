@@ -1,0 +1,130 @@
+"""The phrases that text, Markdown and HTML share. Texts of files and indexes come out of here without control codes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from envspec.diff.facts import RISKS, Fact
+from envspec.diff.review import Move, Review, Row, TargetSize
+
+SHOWN = 4
+"""So many names of a list are shown; the JSON output has all of them."""
+
+
+def clean(text: str) -> str:
+    """A text without the characters that steer a terminal or turn a line around."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def plural(count: int, word: str) -> str:
+    """ "1 package", "2 packages"."""
+    return f"{count} {word}{'s' * (count != 1)}"
+
+
+def bytes_text(size: int) -> str:
+    """ "12 kB", "1.3 MB", "2.94 GB"."""
+    for limit, unit, digits in ((10**9, "GB", 2), (10**6, "MB", 1), (10**3, "kB", 0)):
+        if size >= limit:
+            return f"{size / limit:.{digits}f} {unit}"
+    return f"{size} B"
+
+
+def listed(names: Iterable[str], shown: int = SHOWN) -> str:
+    """ "a, b, c, d and 3 more"."""
+    found = [clean(name) for name in names]
+    more = len(found) - shown
+    # "and 1 more" is no shorter than the one
+    return ", ".join(found) if more <= 1 else f"{', '.join(found[:shown])} and {more} more"
+
+
+def summary(review: Review) -> str:
+    """One line: the highest risk of all, how many packages changed, and how many of them at which risk."""
+    if not review:
+        return "no difference"
+    risks = ", ".join(f"{review.count(risk)} {risk}" for risk in RISKS if review.count(risk))
+    packages = f"{plural(len(review.rows), 'package')} changed"
+    return f"{review.risk} risk: {packages}" + (f" ({risks})" if risks else "")
+
+
+def versions(move: Move) -> str:
+    """ "2.9.1 -> 2.10.0", "new 1.2", "1.2 removed"."""
+    if move.old is None or move.new is None:
+        one = move.old or move.new
+        version = clean(one.version) if one else ""
+        return f"new {version}" if move.old is None else f"{version} removed"
+    if move.old.version == move.new.version:
+        return clean(move.new.version)
+    return f"{clean(move.old.version)} -> {clean(move.new.version)}"
+
+
+def jump(move: Move) -> str:
+    """ "minor", "patch down"; empty where the version stayed."""
+    return "" if move.jump in ("none", "other") else move.jump
+
+
+def where(targets: Iterable[str]) -> str:
+    """ "[a, b]"; empty for everywhere."""
+    names = listed(targets, 6)
+    return f"[{names}]" if names else ""
+
+
+def origin(row: Row) -> str:
+    """ "direct", "via torch, peft", or nothing where it isn't known."""
+    if row.direct:
+        return "direct"
+    if row.via:
+        return f"via {listed(row.via)}"
+    # conda's solver adds packages that nobody asks for
+    return "" if row.via is None else "asked for by nothing"
+
+
+def size(move: Move) -> str:
+    """ "+12.1 MB", "-3 kB", the whole size of what came or went; empty where nobody can tell, or nothing changed."""
+    was = move.old.size if move.old else 0
+    now = move.new.size if move.new else 0
+    if was is None or now is None or was == now:
+        return ""
+    return f"{'+' if now > was else '-'}{bytes_text(abs(now - was))}"
+
+
+def edges(move: Move) -> Iterator[str]:
+    """Requirements that appeared or vanished."""
+    if move.needs:
+        yield f"needs {listed(move.needs)} now"
+    if move.drops:
+        yield f"no longer needs {listed(move.drops)}"
+
+
+def fact(one: Fact) -> str:
+    """A fact's sentence, and where it holds."""
+    return " ".join(filter(None, (clean(one.message), where(one.targets))))
+
+
+def alike(row: Row) -> bool:
+    """Whether the same is to be said of all moves of a row."""
+    return all(move.facts == row.moves[0].facts for move in row.moves)
+
+
+def downloads(review: Review) -> Iterator[tuple[str, list[str]]]:
+    """ "3.10 GB -> 3.42 GB" with the targets whose download changes so."""
+    found: dict[str, list[str]] = {}
+    for one in review.sizes:
+        if (text := _download(one)) is not None:
+            found.setdefault(text, []).append(one.name)
+    yield from found.items()
+
+
+def targets_came_or_went(review: Review) -> Iterator[str]:
+    """A line for new targets; those that went are a fact of their own."""
+    if review.came:
+        quiet = f" ({plural(review.quiet, 'package')} as in the others)" if review.quiet else ""
+        yield f"new {'target' if len(review.came) == 1 else 'targets'}: {listed(review.came, 8)}{quiet}"
+
+
+def _download(one: TargetSize) -> str | None:
+    if one.old is None or one.new is None or one.old == one.new:
+        return None
+    was, now = bytes_text(one.old), bytes_text(one.new)
+    return f"{was} -> {now}" if was != now else None

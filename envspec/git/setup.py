@@ -1,0 +1,131 @@
+"""What git has to know to show and merge locks: two drivers in its configuration, and which files they are for."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from envspec.errors import Place, StorageError
+from envspec.git.program import git
+
+_DRIVER = "envspec"
+_START = "# envspec git-setup: start (`envspec git-setup --undo` takes this out)"
+_END = "# envspec git-setup: end"
+
+LOCKS = ("envspec.lock text eol=lf diff=envspec merge=envspec",)
+"""The attributes of locks. Where the drivers aren't configured, git shows and merges them as any text."""
+
+RENDERED = (
+    "# Rendered from envspec.lock, which stays open in reviews; these are folded.",
+    "locks/*/*/requirements.txt linguist-generated gitlab-generated merge=envspec",
+    "locks/*/*/conda-lock.yml linguist-generated gitlab-generated",
+    "locks/*/*/conda-*.lock linguist-generated gitlab-generated",
+)
+"""The attributes of what is rendered from locks, for a project's own .gitattributes."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """For whom git is set up: `option` is git config's, `lines` belong into the file `attributes`."""
+
+    option: str
+    folder: Path
+    attributes: Path
+    lines: tuple[str, ...]
+
+
+def repository(folder: Path) -> Scope:
+    """The repository that `folder` is in. Raises InputError where there is none, ToolError."""
+    top = Path(git(["rev-parse", "--show-toplevel"], folder))
+    return Scope("--local", top, top / ".gitattributes", (*LOCKS, *RENDERED))
+
+
+def user(folder: Path, env: Mapping[str, str]) -> Scope:
+    """All repositories of this user. Raises ToolError."""
+    named = git(["config", "--global", "--type=path", "--get", "core.attributesFile"], folder, allowed=(0, 1))
+    home = Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME", "~")).expanduser() / ".config")
+    return Scope("--global", folder, Path(named) if named else home / "git" / "attributes", LOCKS)
+
+
+def install(scope: Scope, program: Sequence[str]) -> None:
+    """Configure the drivers, which call `program`, and give locks their attributes. Twice is as good as once.
+
+    Raises ToolError, StorageError.
+    """
+    for key, value in drivers(program).items():
+        git(["config", scope.option, "--replace-all", key, value], scope.folder)
+    _rewrite(scope.attributes, with_block(_read(scope.attributes), scope.lines))
+
+
+def undo(scope: Scope) -> None:
+    """Take out what `install` put in; nothing happens where there is none. Raises ToolError, StorageError."""
+    for section in (f"diff.{_DRIVER}", f"merge.{_DRIVER}"):
+        if git(["config", scope.option, "--get-regexp", rf"^{section}\."], scope.folder, allowed=(0, 1)):
+            git(["config", scope.option, "--remove-section", section], scope.folder)
+    _rewrite(scope.attributes, without_block(_read(scope.attributes)))
+
+
+def drivers(program: Sequence[str]) -> dict[str, str]:
+    """git's settings for the two drivers.
+
+    A lost environment must not break `git diff`: when `program` fails, the lock is shown as it is.
+    """
+    call = shlex.join(program)
+    return {
+        f"diff.{_DRIVER}.textconv": f'f() {{ {call} git-textconv "$1" 2>/dev/null || cat "$1"; }}; f',
+        f"merge.{_DRIVER}.name": "envspec locks, by package",
+        # git replaces %-signs in this one
+        f"merge.{_DRIVER}.driver": f"{call.replace('%', '%%')} git-merge %O %A %B %P",
+    }
+
+
+def with_block(text: str, lines: Sequence[str]) -> str:
+    """A .gitattributes with our block, at the end or in its place."""
+    block = "\n".join((_START, *lines, _END)) + "\n"
+    span = _block(text)
+    if span:
+        return text[: span[0]] + block + text[span[1] :]
+    return f"{text}\n{block}" if text else block
+
+
+def without_block(text: str) -> str:
+    """A .gitattributes as it was before `with_block`."""
+    span = _block(text)
+    if not span:
+        return text
+    return text[: span[0]].removesuffix("\n") + text[span[1] :]
+
+
+def _block(text: str) -> tuple[int, int] | None:
+    start = text.find(_START)
+    end = text.find(_END, start)
+    if start < 0 or end < 0:
+        return None
+    end += len(_END)
+    return start, end + (text[end : end + 1] == "\n")
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_bytes().decode(errors="surrogateescape")
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise StorageError(f"can't be read: {error.strerror}", place=Place(str(path))) from None
+
+
+def _rewrite(path: Path, text: str) -> None:
+    """Write, or remove what would be empty."""
+    try:
+        if text:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            staged = path.with_name(f"{path.name}.envspec-{os.getpid()}")
+            staged.write_bytes(text.encode(errors="surrogateescape"))
+            staged.replace(path.resolve())
+        else:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(f"can't be written: {error.strerror}", place=Place(str(path))) from None

@@ -1,0 +1,82 @@
+"""A lock as `git diff` shows it: short lines, one a package, so that a new version is one line out and one in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from envspec.lock.model import Lock, LockedTarget, Pin, TargetInputs
+
+HASH_DIGITS = 16
+"""How much of a hash is shown: enough that another file is another line."""
+
+
+def readable(lock: Lock) -> str:
+    """The text of a lock for `git diff`: its inputs, its targets, then its packages, each list sorted.
+
+    A package has one line for each file of it that some target installs. Targets are named where not all have it. What
+    a package requires is left out: that is what `envspec diff` tells.
+    """
+    shared = lock.inputs
+    out = [f"{lock.name}\n"]
+    if shared.exclude_newer:
+        out.append(f"exclude-newer {shared.exclude_newer}\n")
+    out.extend(f"channel {channel}\n" for channel in shared.channels)
+    out.extend(f"allow-source {name}\n" for name in sorted(shared.allow_source))
+    out.extend(f"without-correction {name}\n" for name in sorted(shared.without_corrections))
+    out.extend(f"source {package} {index}\n" for package, index in sorted(shared.sources.items()))
+    out.append("\n")
+    out.extend(f"target {_target(target)}\n" for target in lock)
+    out.append("\n")
+    out.extend(_requirements(lock, "requires", lambda inputs: inputs.requirements))
+    out.extend(_requirements(lock, "requires-conda", lambda inputs: inputs.conda_requirements))
+    out.append("\n")
+    out.extend(_packages(lock))
+    return "".join(out)
+
+
+def _target(target: LockedTarget) -> str:
+    inputs = target.inputs
+    parts = [inputs.platform, f"Python {inputs.python}"]
+    parts += [f"glibc {inputs.glibc}"] if inputs.glibc else []
+    parts += [f"CUDA {inputs.cuda}"] if inputs.cuda else []
+    parts += [" ".join(inputs.gpus)] if inputs.gpus else []
+    parts += [" ".join(target.architectures)] if target.architectures else []
+    parts += [f"driver {inputs.driver}"] if inputs.driver else []
+    parts += [f"driver floor {target.driver_floor}"] if target.driver_floor else []
+    return f"{target.name}: {', '.join(parts)}"
+
+
+def _requirements(lock: Lock, word: str, of: Callable[[TargetInputs], Sequence[str]]) -> list[str]:
+    holders: dict[str, list[str]] = {}
+    for target in lock:
+        for text in of(target.inputs):
+            holders.setdefault(text, []).append(target.name)
+    return [f"{word} {text}{_where(lock, names)}\n" for text, names in sorted(holders.items())]
+
+
+def _packages(lock: Lock) -> list[str]:
+    holders: dict[tuple[str, str, str], list[str]] = {}
+    for target in lock:
+        for pin in target.pins:
+            holders.setdefault((pin.kind, pin.name, _pin(pin)), []).append(target.name)
+    return [f"{kind} {text}{_where(lock, names)}\n" for (kind, _, text), names in sorted(holders.items())]
+
+
+def _pin(pin: Pin) -> str:
+    parts = [f"{pin.name} {pin.version}"]
+    parts += [pin.build] if pin.build else []
+    if pin.git:
+        folder = f" {pin.git.subdirectory}" if pin.git.subdirectory else ""
+        parts.append(f"{pin.git.url} {pin.git.commit[:HASH_DIGITS]}{folder}")
+    else:
+        parts.append(pin.url or pin.index)
+    if pin.artifact:
+        parts += ["sdist"] if pin.kind == "pip" and not pin.is_wheel else []
+        parts.append(f"sha256:{pin.artifact.sha256[:HASH_DIGITS]}")
+    parts += [pin.licence] if pin.licence else []
+    parts += ["direct"] if pin.direct else []
+    return "  ".join(parts)
+
+
+def _where(lock: Lock, names: Sequence[str]) -> str:
+    return "" if len(names) == len(lock.targets) else f"  [{', '.join(names)}]"

@@ -1,0 +1,78 @@
+"""Which licences are acceptable."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from envspec.audit.licences import is_acceptable
+
+
+@pytest.mark.parametrize(
+    ("licence", "allow", "deny", "expected"),
+    [
+        ("MIT", ["MIT"], [], True),
+        ("mit", ["MIT"], [], True),
+        ("MIT License", ["MIT"], [], True),
+        ("Apache License, Version 2.0", ["apache-2.0"], [], True),
+        ("Apache 2.0", ["Apache 2.0"], [], True),
+        ("BSD License", ["BSD-3-Clause"], [], False),
+        ("BSD License", ["BSD License"], [], True),
+        ("BSD License", ["BSD*"], [], True),
+        ("BSD-3-Clause", ["MIT"], [], False),
+        ("BSD-3-Clause", [], [], True),
+        ("BSD-3-Clause", [], ["GPL-*"], True),
+        ("GPL-3.0-only", [], ["GPL-*"], False),
+        ("LGPL-3.0-only", [], ["GPL-*"], True),
+        ("GNU General Public License v3 (GPLv3)", [], ["GPL-*"], False),
+        ("GPL-3.0-only", ["GPL-3.0-only"], ["GPL-*"], False),
+        ("MIT OR GPL-3.0-only", ["MIT"], ["GPL-*"], True),
+        ("GPL-3.0-only OR AGPL-3.0-only", [], ["GPL-*", "AGPL-*"], False),
+        ("MIT AND GPL-3.0-only", [], ["GPL-*"], False),
+        ("MPL-2.0 AND MIT", ["MIT"], [], False),
+        ("MPL-2.0 AND MIT", ["MIT", "MPL-2.0"], [], True),
+        ("MIT OR Apache-2.0 AND GPL-2.0-only", ["MIT"], [], True),
+        ("(MIT OR GPL-2.0-only) AND Zlib", ["MIT", "Zlib"], [], True),
+        ("(MIT OR GPL-2.0-only) AND Zlib", ["MIT"], [], False),
+        ("((MIT))", ["MIT"], [], True),
+        ("Apache-2.0 WITH LLVM-exception", ["Apache-2.0"], [], True),
+        ("Apache-2.0 WITH LLVM-exception", ["Apache-2.0 WITH LLVM-exception"], [], True),
+        ("Apache-2.0 WITH LLVM-exception", ["LLVM-exception"], [], False),
+        ("Apache-2.0 WITH LLVM-exception OR MIT", ["MIT"], [], True),
+        ("NVIDIA Proprietary Software", ["NVIDIA Proprietary Software"], [], True),
+        ("NVIDIA Proprietary Software", [], ["*proprietary*"], False),
+        ("LicenseRef-NVIDIA-Proprietary", ["LicenseRef-NVIDIA-*"], [], True),
+        ("(MIT", ["MIT"], [], False),
+        ("MIT OR", ["MIT"], [], False),
+        ("OR", ["MIT"], [], False),
+        ("MIT)", ["MIT"], [], False),
+        ("see LICENSE (in the archive)", ["see LICENSE (in the archive)"], [], True),
+    ],
+)
+def test_verdicts(licence: str, allow: list[str], deny: list[str], expected: bool) -> None:
+    assert is_acceptable(licence, allow, deny) is expected
+
+
+names = st.sampled_from(["MIT", "Zlib", "GPL-3.0-only", "BSD License"])
+expressions = st.recursive(
+    names.filter(lambda name: " " not in name),
+    lambda inner: st.tuples(inner, st.sampled_from([" OR ", " AND "]), inner).map(lambda t: f"({t[0]}{t[1]}{t[2]})"),
+    max_leaves=5,
+)
+
+
+@given(expressions, st.sets(names), st.sets(names))
+def test_expressions_are_boolean_algebra(expression: str, allow: set[str], deny: set[str]) -> None:
+    """Held against Python's own `and` and `or`."""
+    text = expression.replace(" OR ", " or ").replace(" AND ", " and ")
+    for name in ("MIT", "Zlib", "GPL-3.0-only"):
+        single = name not in deny and (not allow or name in allow)
+        text = text.replace(name, str(single))
+    assert is_acceptable(expression, sorted(allow), sorted(deny)) is eval(text)
+
+
+@given(st.text(max_size=60), st.lists(st.text(min_size=1, max_size=8), max_size=3))
+def test_any_words_have_a_verdict(licence: str, deny: list[str]) -> None:
+    assert is_acceptable(licence, [], []) is True
+    assert isinstance(is_acceptable(licence, ["MIT"], deny), bool)

@@ -1,0 +1,261 @@
+"""What is found, from facts alone; and how it looks as SARIF."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from support.audit import package
+
+from envspec.audit.model import Advisory, Answer, Facts, FileFacts, Finding, Package, Release
+from envspec.audit.packages import packages
+from envspec.audit.report import Database, Report, lines_of, sarif
+from envspec.audit.rules import CODES, findings, merged, not_asked, oldest
+from envspec.lock.model import Artifact, GitSource, LockedTarget, Pin, TargetInputs
+from envspec.spec.model import Audit
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
+WEEK = timedelta(days=7)
+SHA = "0" * 64
+NO_FACTS, ALL_ACCEPTED = Facts(), Audit()
+
+
+def found(
+    *audited: Package, facts: Facts = NO_FACTS, accepted: Audit = ALL_ACCEPTED, min_age: timedelta = WEEK
+) -> tuple[Finding, ...]:
+    return findings(audited, facts, accepted, NOW, min_age)
+
+
+def about(subject: Package, *advisories: Advisory) -> Facts:
+    assert subject.release is not None
+    return Facts({subject.release: Answer("2026-11-20T00:00:00Z", advisories)})
+
+
+def of_file(subject: Package, **facts: Any) -> Facts:
+    return Facts(files={(subject.index, subject.files[0].file): FileFacts(**{"sha256": SHA, **facts})})
+
+
+def test_nothing_is_wrong() -> None:
+    assert found(package("numpy")) == ()
+
+
+def test_a_vulnerability() -> None:
+    lib = package("lib")
+    (one,) = found(lib, facts=about(lib, Advisory("PYSEC-1", ("CVE-1",), "Bad.", ("1.1", "2.0"), severity="high")))
+    assert (one.code, one.level, one.message) == ("vulnerability", "error", "PYSEC-1 (CVE-1), high: Bad.")
+    assert one.remedy == "fixed in 1.1, 2.0: envspec lock SPEC --upgrade-package lib"
+    (one,) = found(lib, facts=about(lib, Advisory("PYSEC-1")))
+    assert (one.message, one.remedy) == ("PYSEC-1", "no release fixes it yet")
+
+
+def test_one_vulnerability_under_several_names_is_one() -> None:
+    twice = (Advisory("PYSEC-1", ("CVE-1",), fixed_in=("2",)), Advisory("GHSA-1", ("CVE-1",), "Bad.", severity="low"))
+    assert merged(twice) == (Advisory("GHSA-1", ("CVE-1", "PYSEC-1"), "Bad.", ("2",), None, "low"),)
+    assert len(merged((*twice, Advisory("PYSEC-2", ("CVE-2",))))) == 2
+
+
+@pytest.mark.parametrize("name", ["PYSEC-1", "CVE-1"])
+def test_an_ignored_one_says_why(name: str) -> None:
+    lib = package("lib")
+    facts = about(lib, Advisory("PYSEC-1", ("CVE-1",)), Advisory("PYSEC-2"))
+    first, second = found(lib, facts=facts, accepted=Audit(ignore={name: "not reached"}))
+    assert (first.advisory and first.advisory.id, first.ignored) == ("PYSEC-2", None)
+    assert (second.advisory and second.advisory.id, second.ignored) == ("PYSEC-1", "not reached")
+
+
+@pytest.mark.parametrize(
+    ("licence", "accepted", "code"),
+    [
+        ("MIT", Audit(allow_licences=("MIT",)), None),
+        ("BSD", Audit(allow_licences=("MIT",)), "licence"),
+        ("AGPL-3.0-only", Audit(deny_licences=("AGPL-*",)), "licence"),
+        (None, Audit(deny_licences=("AGPL-*",)), None),
+        (None, Audit(allow_licences=("MIT",)), "licence-unknown"),
+        (None, Audit(allow_licences=("MIT",), licences={"lib": "MIT"}), None),
+        ("AGPL", Audit(allow_licences=("MIT",), licences={"lib": "MIT"}), None),
+        ("MIT", Audit(allow_licences=("MIT",), licences={"lib": "BSD"}), "licence"),
+        ("anything", Audit(), None),
+        (None, Audit(), None),
+    ],
+)
+def test_licences(licence: str | None, accepted: Audit, code: str | None) -> None:
+    assert [one.code for one in found(package("lib", licence=licence), accepted=accepted)] == ([code] if code else [])
+
+
+def test_which_list_refuses_a_licence() -> None:
+    lib = package("lib", licence="AGPL-3.0-only")
+    (denied,) = found(lib, accepted=Audit(("MIT",), ("AGPL-*",)))
+    (not_allowed,) = found(lib, accepted=Audit(("MIT",)))
+    assert denied.message.endswith("deny-licences names it")
+    assert not_allowed.message.endswith("allow-licences doesn't name it")
+
+
+def test_yanked() -> None:
+    lib = package("lib")
+    (one,) = found(lib, facts=of_file(lib, yanked="broken"))
+    assert (one.code, one.level, one.message) == ("yanked", "warning", "its authors took it back: broken")
+    (one,) = found(lib, facts=of_file(lib, yanked=""))
+    assert one.message == "its authors took it back, without a reason given"
+    assert found(lib, facts=of_file(lib)) == ()
+
+
+@pytest.mark.parametrize(
+    ("uploaded", "min_age", "message"),
+    [
+        ("2026-11-19T12:00:01.123Z", WEEK, "it was published 0 days ago, on 2026-11-19"),
+        ("2026-11-19T12:00:00Z", WEEK, "it was published 1 day ago, on 2026-11-19"),
+        ("2026-11-13T12:00:01.123456Z", WEEK, "it was published 6 days ago, on 2026-11-13"),
+        ("2026-11-13T12:00:00Z", WEEK, None),
+        ("2026-11-20T11:00:00Z", timedelta(0), None),
+        ("2026-11-21T00:00:00Z", WEEK, "it was published 0 days ago, on 2026-11-21"),
+        ("yesterday", WEEK, None),
+        (None, WEEK, None),
+    ],
+)
+def test_young(uploaded: str | None, min_age: timedelta, message: str | None) -> None:
+    lib = package("lib")
+    assert [one.message for one in found(lib, facts=of_file(lib, uploaded=uploaded), min_age=min_age)] == (
+        [message] if message else []
+    )
+
+
+def test_another_file_under_the_name() -> None:
+    lib = package("lib")
+    (one,) = found(lib, facts=of_file(lib, sha256="f" * 64))
+    assert (one.code, one.level) == ("another-file", "error")
+    assert "f" * 64 in one.message and SHA in one.message
+
+
+@pytest.mark.parametrize(("source", "level"), [("wheel", None), ("conda", None), ("sdist", "note"), ("git", "note")])
+def test_code_that_runs(source: str, level: str | None) -> None:
+    assert [one.level for one in found(package("lib", source=source))] == ([level] if level else [])
+
+
+def test_the_worst_first_and_the_ignored_last() -> None:
+    lib = package("lib", source="sdist", licence="AGPL")
+    facts = replace(of_file(lib, yanked=""), answers=about(lib, Advisory("A"), Advisory("B")).answers)
+    made = found(lib, facts=facts, accepted=Audit(deny_licences=("AGPL",), ignore={"A": "so what"}))
+    assert [one.code for one in made] == ["vulnerability", "licence", "yanked", "source", "vulnerability"]
+    assert made[-1].ignored == "so what"
+
+
+def pin(kind: str, name: str, version: str, index: str, file: str | None, **more: Any) -> Pin:
+    return Pin(kind, name, version, index, Artifact(file, SHA) if file else None, **more)
+
+
+def test_whom_a_database_is_asked_about() -> None:
+    pins = (
+        pin("pip", "torch", "2.9.1+cu126", "pytorch/cu126", "torch-2.9.1.whl"),
+        pin("pip", "own", "1.0", "internal", "own-1.0.whl"),
+        pin("pip", "flash", "1.0", "git", None, git=GitSource("https://x", "a" * 40)),
+        pin("pip", "tar", "1.0", "url", "tar-1.0.tar.gz", url="https://x/tar-1.0.tar.gz"),
+        pin("pip", "deepspeed", "0.18.0", "pypi", "deepspeed-0.18.0.tar.gz"),
+        pin("conda", "pytorch", "2.9.1", "conda-forge/linux-64", "x.conda", provides=("torch",)),
+        pin("conda", "tzdata", "2026a", "conda-forge/linux-64", "y.conda"),
+        pin("conda", "multi", "1", "conda-forge/linux-64", "z.conda", provides=("a", "b")),
+    )
+    found = packages([LockedTarget("cpu", TargetInputs("linux-64", "3.12", None), pins)])
+    assert {one.name: (one.release, one.source) for one in found} == {
+        "torch": (Release("torch", "2.9.1"), "wheel"),
+        "own": (None, "wheel"),
+        "flash": (None, "git"),
+        "tar": (None, "url"),
+        "deepspeed": (Release("deepspeed", "0.18.0"), "sdist"),
+        "pytorch": (Release("torch", "2.9.1"), "conda"),
+        "tzdata": (None, "conda"),
+        "multi": (None, "conda"),
+    }
+    assert not_asked(found, Facts()) == {
+        "conda packages that aren't on PyPI": ("multi", "tzdata"),
+        'packages of the index "internal"': ("own",),
+        "packages from a URL": ("tar",),
+        "packages from git": ("flash",),
+    }
+
+
+def test_a_version_once_for_all_its_targets() -> None:
+    def target(name: str, version: str, file: str) -> LockedTarget:
+        pins = (pin("pip", "lib", version, "pypi", file),)
+        return LockedTarget(name, TargetInputs("linux-64", "3.12", None), pins)
+
+    one, other = packages([target("a", "1", "l-1-a.whl"), target("b", "1", "l-1-b.whl"), target("c", "2", "l-2.whl")])
+    assert (one.targets, [file.file for file in one.files]) == (("a", "b"), ["l-1-a.whl", "l-1-b.whl"])
+    assert (other.targets, other.version) == (("c",), "2")
+
+
+def test_what_was_asked_in_vain_and_when() -> None:
+    lib, other = package("lib"), package("other")
+    assert lib.release and other.release
+    facts = Facts({lib.release: Answer("2026-11-02"), other.release: Answer("2026-11-01", known=False)})
+    assert not_asked((lib, other), facts) == {"releases that PyPI doesn't have": ("other",)}
+    assert oldest((lib, other), facts) == "2026-11-02"
+    assert oldest((), facts) is None
+
+
+LOCK = """\
+digest = "x"
+
+[[conda]]
+name = "lib"
+version = "1.0"
+build = "h0"
+
+[[pip]]
+name = "lib"
+version = "1.0"
+index = "pypi"
+
+[[pip]]
+name = "lib"
+version = "2.0"
+"""
+
+
+def test_lines() -> None:
+    assert lines_of(LOCK) == {("conda", "lib", "1.0"): 3, ("pip", "lib", "1.0"): 8, ("pip", "lib", "2.0"): 13}
+
+
+def report(*made: Finding, unread: tuple[str, ...] = ()) -> Report:
+    subjects = tuple(one.package for one in made)
+    return Report("s.toml", "locks/s/envspec.lock", ("cpu",), subjects, Database("db", None), made, {}, unread)
+
+
+def test_sarif() -> None:
+    lib = package("lib", source="sdist")
+    facts = about(lib, Advisory("A", severity="moderate"), Advisory("B"))
+    document = sarif(report(*found(lib, facts=facts, accepted=Audit(ignore={"B": "no"}))), LOCK, "1.2.3")
+    assert document["version"] == "2.1.0"
+    (run,) = document["runs"]
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == list(CODES)
+    assert run["invocations"][0]["executionSuccessful"] is True
+    first, second, third = run["results"]
+    assert (first["ruleId"], first["level"]) == ("vulnerability", "error")
+    assert first["message"]["text"] == "lib 1.0: A, moderate. No release fixes it yet"
+    assert first["locations"][0]["physicalLocation"] == {
+        "artifactLocation": {"uri": "locks/s/envspec.lock"},
+        "region": {"startLine": 8},
+    }
+    assert first["properties"] == {"targets": ["cpu"], "advisory": "A", "security-severity": "5.5"}
+    assert first["partialFingerprints"] == {"envspec/1": "pip:lib:1.0:A"} and "suppressions" not in first
+    assert second["ruleId"] == "source" and second["level"] == "note"
+    assert third["suppressions"] == [{"kind": "inSource", "justification": "no"}]
+    for result in run["results"]:
+        assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
+
+
+def test_sarif_of_an_incomplete_audit() -> None:
+    (run,) = sarif(report(unread=("nobody answered",)), LOCK, "1")["runs"]
+    (invocation,) = run["invocations"]
+    assert invocation["executionSuccessful"] is False
+    assert invocation["toolExecutionNotifications"] == [{"level": "error", "message": {"text": "nobody answered"}}]
+
+
+def test_levels_that_count() -> None:
+    lib = package("lib", source="sdist")
+    facts = replace(of_file(lib, yanked=""), answers=about(lib, Advisory("A")).answers)
+    made = report(*found(lib, facts=facts))
+    assert [len(made.at_least(level)) for level in ("note", "warning", "error")] == [3, 2, 1]
+    ignored = report(*found(lib, facts=about(lib, Advisory("A")), accepted=Audit(ignore={"A": "no"})))
+    assert [len(ignored.at_least(level)) for level in ("note", "warning", "error")] == [1, 0, 0]

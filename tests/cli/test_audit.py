@@ -1,0 +1,294 @@
+"""`envspec audit`, asked of a loopback index that has PyPI's JSON, of one that hasn't, and of nobody."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from cli_project import Envspec, Project, pin
+from support.audit import Pypi, vulnerability
+from support.index import status
+from support.packages import Dist, sdist, wheel
+
+import envspec.cli
+from envspec.lock.model import Artifact, Pin
+
+pytest_plugins = ["cli_fixtures"]
+
+SCHEMA = json.loads((Path(envspec.cli.__file__).parent / "schemas" / "audit.json").read_text(encoding="utf-8"))
+APP, LIB, OWN = wheel("app", "1.4", "lib"), wheel("lib", "2.5"), wheel("own", "1.0")
+OLD = "2020-01-01T00:00:00.000000Z"
+PATH = "specs/demo.toml"
+
+SPEC = """\
+[env]
+name = "demo"
+python = "3.12"
+[pip]
+dependencies = ["app", "lib"]
+[targets.a]
+platform = "linux-64"
+"""
+
+
+def served(dist: Dist, *dependencies: str, index: str = "pypi") -> Pin:
+    made = pin(dist.name, dist.version, *dependencies, index=index, direct=True)
+    return replace(made, artifact=Artifact(dist.file, dist.sha256, len(dist.content)))
+
+
+@pytest.fixture
+def pypi(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pypi]:
+    """The user's PyPI, which knows app 1.4 and lib 2.5, both old and sound."""
+    for name in list(os.environ):
+        if name.startswith(("UV_", "PIP_", "ENVSPEC_", "XDG_")) or name.lower().endswith("_proxy"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+    project.spec(SPEC)
+    project.lock(lambda target: (served(APP, "lib"), served(LIB)))
+    with Pypi() as running:
+        running.add(APP, LIB, uploaded=OLD)
+        running.know("app", "1.4")
+        running.know("lib", "2.5")
+        monkeypatch.setenv("UV_DEFAULT_INDEX", running.url)
+        yield running
+
+
+def as_json(envspec: Envspec, *arguments: str, code: int = 0) -> dict[str, Any]:
+    told = envspec("audit", PATH, "--json", *arguments)
+    assert told.code == code, told.err
+    document: dict[str, Any] = json.loads(told.out)
+    jsonschema.validate(document, SCHEMA, cls=jsonschema.Draft202012Validator)
+    return document
+
+
+def codes(document: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(one["package"], one["code"]) for one in document["findings"]]
+
+
+def test_nothing_found(pypi: Pypi, envspec: Envspec) -> None:
+    told = envspec("audit", PATH)
+    day = datetime.now(timezone.utc)
+    days = {f"{(day - timedelta(hours=hours)):%Y-%m-%d}" for hours in (0, 1)}
+    assert told.code == 0 and told.err == ""
+    assert " ".join(told.out.split()) in {
+        f"specs/demo.toml: 2 packages of a ({pypi.url}, as of {one}) nothing found" for one in days
+    }
+    document = as_json(envspec)
+    assert (document["ok"], document["complete"], document["findings"], document["unread"]) == (True, True, [], [])
+
+
+def test_a_vulnerability(pypi: Pypi, envspec: Envspec) -> None:
+    pypi.know("lib", "2.5", vulnerability("PYSEC-1", "CVE-1", fixed=("2.6",), text="Things go wrong. " * 9))
+    told = envspec("audit", PATH)
+    assert told.code == 1
+    assert "error  lib 2.5  vulnerability\n  PYSEC-1 (CVE-1): Things go wrong." in told.out
+    assert "\n  → fixed in 2.6: envspec lock specs/demo.toml --upgrade-package lib" in told.out
+    assert max(map(len, told.out.splitlines())) <= 80
+    document = as_json(envspec, code=1)
+    assert document["ok"] is False and codes(document) == [("lib", "vulnerability")]
+    assert document["findings"][0]["advisory"]["fixed_in"] == ["2.6"]
+    run = json.loads(envspec("audit", PATH, "--format", "sarif").out)["runs"][0]
+    line = run["results"][0]["locations"][0]["physicalLocation"]["region"]["startLine"]
+    lock = Path(run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"])
+    assert lock.read_text().splitlines()[line - 1 : line + 1] == ["[[pip]]", 'name = "lib"']
+
+
+def test_the_spec_can_ignore_one(pypi: Pypi, project: Project, envspec: Envspec) -> None:
+    pypi.know("lib", "2.5", vulnerability("PYSEC-1", "CVE-1"))
+    project.spec(SPEC + '[audit.ignore]\nCVE-1 = "never reached"\n')
+    told = envspec("audit", PATH)
+    assert told.code == 0 and "ignored  lib 2.5  vulnerability\n" in told.out
+    assert "ignored: never reached" in told.out and told.err == "", "the lock isn't stale by it"
+
+
+def test_licences_of_the_spec(pypi: Pypi, project: Project, envspec: Envspec) -> None:
+    project.spec(SPEC + '[audit]\nallow-licences = ["BSD-*"]\nlicences = { lib = "BSD-3-Clause" }\n')
+    assert codes(as_json(envspec, code=1)) == [("app", "licence")]
+
+
+def test_yanked_young_and_changed(pypi: Pypi, envspec: Envspec) -> None:
+    pypi.add(APP, uploaded=OLD, yanked="broken")
+    pypi.add(LIB, uploaded=f"{datetime.now(timezone.utc) - timedelta(days=2):%Y-%m-%dT%H:%M:%S.%fZ}")
+    assert codes(as_json(envspec)) == [("app", "yanked"), ("lib", "young")]
+    assert codes(as_json(envspec, "--fail-on", "warning", code=1)) == [("app", "yanked"), ("lib", "young")]
+    assert codes(as_json(envspec, "--min-age", "1")) == [("app", "yanked")]
+    pypi.form = "html"
+    assert codes(as_json(envspec)) == [("app", "yanked")], "a page of HTML has no times"
+    pypi.lie_about(LIB, "f" * 64)
+    assert codes(as_json(envspec, code=1)) == [("lib", "another-file"), ("app", "yanked")]
+
+
+def test_sources(pypi: Pypi, project: Project, envspec: Envspec) -> None:
+    source = sdist("lib", "2.5")
+    pypi.add(source, uploaded=OLD)
+    project.lock(lambda target: (served(APP, "lib"), served(source)))
+    assert codes(as_json(envspec)) == [("lib", "source")]
+    as_json(envspec, "--fail-on", "note", code=1)
+
+
+def test_a_target(pypi: Pypi, project: Project, envspec: Envspec) -> None:
+    project.spec(SPEC + '[targets.b]\nplatform = "linux-64"\n')
+    project.lock(lambda target: (served(APP, "lib"), served(LIB)) if target == "a" else (served(LIB),))
+    pypi.know("app", "1.4", vulnerability("PYSEC-1"))
+    assert as_json(envspec, "--target", "b")["targets"] == ["b"]
+    document = as_json(envspec, code=1)
+    assert document["findings"][0]["targets"] == ["a"]
+    assert "error  app 1.4 [a]  vulnerability" in envspec("audit", PATH).out
+    assert envspec("audit", PATH, "--target", "c").code == 2
+
+
+def test_a_mirror_without_a_database_is_no_pass(pypi: Pypi, envspec: Envspec) -> None:
+    pypi.database = False
+    pypi.add(APP, uploaded=OLD, yanked="broken")
+    told = envspec("audit", PATH)
+    assert told.code == 3 and "app 1.4  yanked" in told.out and "nothing found" not in told.out
+    assert "error: the database knows none of the releases" in told.err
+    document = as_json(envspec, code=3)
+    assert (document["ok"], document["complete"]) == (False, False)
+    run = json.loads(envspec("audit", PATH, "-f", "sarif").out)["runs"][0]
+    assert run["invocations"][0]["executionSuccessful"] is False
+    assert envspec("audit", PATH, "--offline").code == 3
+
+
+def test_one_release_without_an_answer_is_no_pass(pypi: Pypi, envspec: Envspec) -> None:
+    del pypi.releases["lib", "2.5"]
+    assert "the database has no answer for lib 2.5" in as_json(envspec, code=3)["unread"]
+
+
+@pytest.mark.parametrize("path", ["/pypi/lib/", "/simple/lib/"])
+def test_a_failing_server_is_no_pass(pypi: Pypi, envspec: Envspec, path: str) -> None:
+    pypi.fail(path, status(500))
+    document = as_json(envspec, code=3)
+    assert len(document["unread"]) == 1 and "HTTP 500" in document["unread"][0]
+
+
+def test_nobody_there_is_no_pass(envspec: Envspec, pypi: Pypi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")
+    document = as_json(envspec, code=3)
+    assert len(document["unread"]) == 2 and all("can't be read" in one for one in document["unread"])
+
+
+def test_no_name_of_the_users_own_is_told_to_pypi(pypi: Pypi, project: Project, envspec: Envspec) -> None:
+    with Pypi() as internal:
+        internal.add(OWN, uploaded=OLD, yanked="broken")
+        project.spec(SPEC.replace("[pip]", f'[pip]\nindexes = {{ internal = "{internal.url}" }}'))
+        project.lock(lambda target: (served(APP, "lib"), served(LIB), served(OWN, index="internal")))
+        document = as_json(envspec)
+        assert codes(document) == [("own", "yanked")]
+    assert document["not_asked"] == [{"reason": 'packages of the index "internal"', "packages": ["own"]}]
+    assert pypi.paths("own") == [] and internal.paths("/pypi/") == []
+
+
+def test_offline_takes_what_was_learned(pypi: Pypi, envspec: Envspec) -> None:
+    assert "no answer that is new enough is kept of app 1.4, lib 2.5" in envspec("audit", PATH, "--offline").err
+    pypi.know("lib", "2.5", vulnerability("PYSEC-1"))
+    pypi.add(APP, uploaded=OLD, yanked="broken")
+    online = as_json(envspec, code=1)
+    pypi.asked.clear()
+    assert as_json(envspec, "--offline", code=1) == online
+    assert pypi.asked == []
+
+
+def stored(tmp_path: Path) -> Path:
+    (path,) = (tmp_path / "home" / ".cache" / "envspec" / "audit").glob("*.json")
+    return path
+
+
+def test_offline_answers_grow_old(pypi: Pypi, envspec: Envspec, tmp_path: Path) -> None:
+    as_json(envspec)
+    path = stored(tmp_path)
+    document = json.loads(path.read_text())
+    for row in (*document["releases"], *document["files"]):
+        row["fetched"] = f"{datetime.now(timezone.utc) - timedelta(days=8):%Y-%m-%dT%H:%M:%SZ}"
+    path.write_text(json.dumps(document))
+    as_json(envspec, "--offline", code=3)
+    assert as_json(envspec, "--offline", "--max-age", "9")["database"]["oldest"] == document["releases"][0]["fetched"]
+
+
+def test_damaged_answers_are_no_pass(pypi: Pypi, envspec: Envspec, tmp_path: Path) -> None:
+    as_json(envspec)
+    stored(tmp_path).write_text("{")
+    told = envspec("audit", PATH, "--offline")
+    assert told.code == 3 and "the stored answers are damaged" in told.err and told.out == ""
+    as_json(envspec)
+    as_json(envspec, "--offline")
+
+
+def test_answers_of_another_index_do_not_count(pypi: Pypi, envspec: Envspec, monkeypatch: pytest.MonkeyPatch) -> None:
+    as_json(envspec)
+    monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")
+    as_json(envspec, "--offline", code=3)
+
+
+def test_a_cache_that_cant_be_written(pypi: Pypi, envspec: Envspec, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ENVSPEC_CACHE_DIR", "/dev/null/x")
+    told = envspec("audit", PATH)
+    assert told.code == 0 and "warning: " in told.err and "can't be kept for --offline" in told.err
+
+
+@pytest.fixture
+def osv(tmp_path: Path) -> Callable[..., str]:
+    """Write a database with one advisory of lib; gives its path."""
+
+    def write(modified: datetime | None = None) -> str:
+        at = modified or datetime.now(timezone.utc)
+        record = {
+            "id": "GHSA-1",
+            "modified": f"{at:%Y-%m-%dT%H:%M:%SZ}",
+            "summary": "Bad",
+            "affected": [{"package": {"ecosystem": "PyPI", "name": "lib"}, "versions": ["2.5"]}],
+        }
+        path = tmp_path / "osv.json"
+        path.write_text(json.dumps(record))
+        return str(path)
+
+    return write
+
+
+def test_a_downloaded_database(pypi: Pypi, envspec: Envspec, osv: Callable[..., str]) -> None:
+    pypi.database = False
+    pypi.add(APP, uploaded=OLD, yanked="broken")
+    document = as_json(envspec, "--database", osv(), code=1)
+    assert codes(document) == [("lib", "vulnerability"), ("app", "yanked")]
+    assert document["database"]["name"] == "osv.json" and pypi.paths("/pypi/") == []
+    pypi.asked.clear()
+    assert as_json(envspec, "--database", osv(), "--offline", code=1)["findings"] == document["findings"]
+    assert pypi.asked == []
+    # its answers aren't PyPI's
+    as_json(envspec, "--offline", code=3)
+
+
+def test_an_old_database_is_no_pass(pypi: Pypi, envspec: Envspec, osv: Callable[..., str]) -> None:
+    old = osv(datetime.now(timezone.utc) - timedelta(days=30))
+    assert "the database osv.json is too old" in as_json(envspec, "--database", old, code=3)["unread"][0]
+    as_json(envspec, "--database", old, "--max-age", "31", code=1)
+
+
+def test_a_broken_database(pypi: Pypi, envspec: Envspec, tmp_path: Path) -> None:
+    (tmp_path / "db.zip").write_text("x")
+    told = envspec("audit", PATH, "--database", str(tmp_path / "db.zip"))
+    assert (told.code, told.out) == (2, "") and "this is no database in the OSV format" in told.err
+
+
+def test_credentials_stay_out(pypi: Pypi, envspec: Envspec, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pypi.credentials = ("me", "s3cr3t")
+    monkeypatch.setenv("UV_DEFAULT_INDEX", pypi.url_with("me", "s3cr3t"))
+    told = envspec("audit", PATH)
+    assert told.code == 0 and "s3cr3t" not in told.out + told.err + stored(tmp_path).read_text()
+    pypi.credentials = ("me", "other")
+    told = envspec("audit", PATH)
+    assert told.code == 3 and "s3cr3t" not in told.out + told.err
+
+
+def test_unlocked(pypi: Pypi, project: Project, envspec: Envspec) -> None:
+    project.lock_path.unlink()
+    assert envspec("audit", PATH).code == 2

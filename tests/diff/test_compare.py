@@ -1,0 +1,82 @@
+"""`apply(diff(a, b), a) == b`, and no lock that can be written makes a renderer fail."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+sys.path.append(str(Path(__file__).parents[1] / "lock"))
+
+from lock_samples import sample_lock
+from lock_strategies import locks
+
+from envspec.diff.as_json import as_json
+from envspec.diff.compare import apply, diff
+from envspec.diff.html import html
+from envspec.diff.markdown import LIMIT, markdown
+from envspec.diff.model import Diff, nothing
+from envspec.diff.review import review
+from envspec.diff.side import Side
+from envspec.diff.text import WIDTH, text
+from envspec.errors import InternalError
+from envspec.lock.model import Lock
+
+
+@given(locks(), locks())
+def test_a_diff_leads_from_one_lock_to_the_other(old: Lock, new: Lock) -> None:
+    assert apply(diff(old, new), old) == new
+    assert apply(diff(new, old), new) == old
+
+
+@given(locks())
+def test_a_lock_differs_from_itself_in_nothing(lock: Lock) -> None:
+    assert diff(lock, dataclasses.replace(lock)) == Diff() and not diff(lock, lock)
+    assert not review(Side("a", lock), Side("b", lock))
+
+
+@given(locks())
+def test_from_nothing(lock: Lock) -> None:
+    empty = nothing(lock.name)
+    assert apply(diff(empty, lock), empty) == lock
+    assert apply(diff(lock, empty), lock) == empty
+
+
+@given(locks(), locks())
+@settings(max_examples=50)
+def test_everything_can_be_shown(old: Lock, new: Lock) -> None:
+    found = review(Side("old", old), Side("new", new))
+    shown = text(found)
+    assert all(len(line) <= WIDTH for line in shown.splitlines()), shown
+    assert all(character.isprintable() for character in shown.replace("\n", ""))
+    assert len(markdown(found)) <= LIMIT
+    json.dumps(as_json(found))
+    HTMLParser().feed(html(found))
+
+
+@given(locks(), locks())
+@settings(max_examples=50)
+def test_no_change_is_hidden(old: Lock, new: Lock) -> None:
+    """Every package that the targets on both sides have otherwise has its row."""
+    rows = {(row.kind, row.name) for row in review(Side("old", old), Side("new", new)).rows}
+    for target in old:
+        other = new.target(target.name)
+        for pin in target.pins if other else ():
+            now = other.pin(pin.name, pin.kind) if other else None
+            assert now == pin or (pin.kind, pin.name) in rows
+
+
+def test_a_change_of_another_lock_is_refused() -> None:
+    lock = sample_lock()
+    change = diff(lock, dataclasses.replace(lock, targets=lock.targets[1:]))
+    with pytest.raises(InternalError):
+        apply(change, dataclasses.replace(lock, targets=lock.targets[1:]))
+    target = lock.targets[0]
+    other = dataclasses.replace(lock, targets=(dataclasses.replace(target, pins=target.pins[1:]),))
+    with pytest.raises(InternalError):
+        apply(change, other)

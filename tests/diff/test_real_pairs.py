@@ -1,0 +1,61 @@
+"""Real history: locks of the same spec, months apart, and what the review says of it, to the letter."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from envspec.diff.as_json import as_json
+from envspec.diff.compare import apply, diff
+from envspec.diff.markdown import markdown
+from envspec.diff.review import Review, review
+from envspec.diff.side import Side
+from envspec.diff.text import text
+from envspec.lock.model import Lock
+from envspec.lock.read import loads
+
+REAL = Path(__file__).parent / "real"
+PAIRS = ("mm-v2.9", "team-v2.9", "torch-bump")
+
+
+def lock(pair: str, side: str) -> Lock:
+    file = REAL / f"{pair}.{side}.lock.gz"
+    return loads(gzip.decompress(file.read_bytes()).decode(), file.name)
+
+
+def of(pair: str) -> Review:
+    return review(Side("old", lock(pair, "old")), Side("new", lock(pair, "new")))
+
+
+def shown(found: Review, form: str) -> str:
+    if form == "json":
+        return json.dumps(as_json(found), indent=1, ensure_ascii=False) + "\n"
+    return text(found) if form == "txt" else markdown(found)
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize("form", ["txt", "md", "json"])
+def test_golden(pair: str, form: str) -> None:
+    golden = REAL / f"{pair}.{form}"
+    found = shown(of(pair), form)
+    if os.environ.get("ENVSPEC_UPDATE_GOLDEN"):
+        golden.write_text(found, encoding="utf-8")
+    assert golden.read_text(encoding="utf-8") == found
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_applies(pair: str) -> None:
+    old, new = lock(pair, "old"), lock(pair, "new")
+    assert apply(diff(old, new), old) == new
+
+
+def test_the_bump_says_what_it_means_for_gpus() -> None:
+    facts = {(fact.code, fact.targets): fact.risk for fact in of("torch-bump").gpu}
+    assert facts["driver-floor-raised", ("hopper",)] == "high"
+    assert facts["triton-moved", ("hopper", "volta")] == "medium"
+    # V100 keeps running: the volta target stays on CUDA 12.6, whose builds have sm_70
+    assert ("architecture-lost", ("volta",)) not in facts

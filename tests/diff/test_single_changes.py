@@ -1,0 +1,207 @@
+"""One change at a time, and what the review has to say of it: written by hand, row by row."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from diff_samples import (
+    Change,
+    added,
+    artifact,
+    base,
+    both,
+    conda,
+    every_target,
+    fields,
+    pins,
+    reviewed,
+    sha,
+    spec,
+    target,
+    version,
+    wheel,
+)
+
+from envspec.diff.review import Review, review
+from envspec.diff.side import Side
+from envspec.diff.words import origin, versions, where
+from envspec.lock.model import Artifact, GitSource, Lock
+
+OTHER = "f" * 40
+
+PACKAGES: list[tuple[str, Change, str, str, str, str]] = [
+    # what it is, the change, the package, how its row reads, its risk, the codes of its facts
+    ("patch", version("1.4.3", "app"), "app", "1.4.2 -> 1.4.3 patch direct", "low", ""),
+    ("minor", version("1.5.0", "app"), "app", "1.4.2 -> 1.5.0 minor direct", "low", ""),
+    ("major", version("2.0", "app"), "app", "1.4.2 -> 2.0 major direct", "medium", "major-jump"),
+    ("minor below 1", version("0.6.0", "beta"), "beta", "0.5.0 -> 0.6.0 minor via clip, lib", "medium", "zero-minor-jump"),
+    ("a year", version("2027.1", "year"), "year", "2026.1.0 -> 2027.1 minor asked for by nothing", "low", ""),
+    ("epoch", version("1!1.0", "lib"), "lib", "2.5.1 -> 1!1.0 epoch via app", "medium", "epoch-jump"),
+    ("downgrade", version("2.4", "lib"), "lib", "2.5.1 -> 2.4 minor down via app", "medium", "downgrade"),
+    ("pre-release", version("2.6rc1", "lib"), "lib", "2.5.1 -> 2.6rc1 minor via app", "medium", "pre-release"),
+    ("post-release", version("2.5.1.post1", "lib"), "lib", "2.5.1 -> 2.5.1.post1 post-release via app", "low", ""),
+    ("one target", version("2.5.2", "lib", "volta"), "lib", "2.5.1 -> 2.5.2 patch via app [volta]", "low", ""),
+    ("conda patch", version("3.5.4", "openssl"), "openssl", "3.5.0 -> 3.5.4 patch via ffmpeg", "low", ""),
+    ("conda major", version("4.0", "openssl"), "openssl", "3.5.0 -> 4.0 major via ffmpeg", "medium", "major-jump"),
+    ("conda order", version("3.5.0a", "openssl"), "openssl", "3.5.0 -> 3.5.0a pre-release down via ffmpeg", "medium", "downgrade"),
+    ("build", fields("openssl", build="h9_1"), "openssl", "3.5.0 via ffmpeg", "low", "build-changed"),
+    ("hash", artifact("lib", sha256=sha("other")), "lib", "2.5.1 via app", "high", "hash-changed"),
+    ("hash of conda", artifact("openssl", sha256=sha("other")), "openssl", "3.5.0 via ffmpeg", "high", "hash-changed"),
+    ("other wheel", artifact("lib", file="lib-2.5.1-cp312-none-any.whl", sha256=sha("cp")), "lib", "2.5.1 via app", "low", "file-changed"),
+    ("to source", artifact("lib", file="lib-2.5.1.tar.gz", sha256=sha("gz")), "lib", "2.5.1 via app", "medium", "builds-from-source"),
+    ("index to PyPI", fields("inner", index="pypi"), "inner", "3.0 via lib", "high", "index-moved"),
+    ("index to another", fields("lib", index="internal"), "lib", "2.5.1 via app", "medium", "index-moved"),
+    ("index to PyTorch's", fields("lib", index="pytorch/cu128"), "lib", "2.5.1 via app", "low", "index-moved"),
+    ("channel", fields("openssl", index="other/linux-64"), "openssl", "3.5.0 via ffmpeg", "medium", "channel-moved"),
+    ("subdir", fields("openssl", index="conda-forge/noarch"), "openssl", "3.5.0 via ffmpeg", "low", "channel-moved"),
+    ("licence to copyleft", fields("lib", licence="AGPL-3.0-only"), "lib", "2.5.1 via app", "medium", "licence-changed"),
+    ("licence spelt anew", fields("lib", licence="MIT License"), "lib", "2.5.1 via app", "low", "licence-changed"),
+    ("licence gone", fields("lib", licence=None), "lib", "2.5.1 via app", "low", "licence-changed"),
+    ("size", both(version("2.5.2", "lib"), artifact("lib", size=200_000_000)), "lib", "2.5.1 -> 2.5.2 patch via app", "medium", "size-grew"),
+    ("small growth", both(version("2.5.2", "lib"), artifact("lib", size=90_000_000)), "lib", "2.5.1 -> 2.5.2 patch via app", "low", ""),
+    ("commit", fields("clip", git=GitSource("https://git.example.org/c", OTHER)), "clip", "1.0 direct", "medium", "commit-changed"),
+    ("repository", fields("clip", git=GitSource("https://git.example.net/c", "0123456789abcdef0123456789abcdef01234567")), "clip", "1.0 direct", "high", "repository-changed"),
+    ("git to index", fields("clip", git=None, index="pypi"), "clip", "1.0 direct", "low", "from-index"),
+    ("index to git", fields("lib", git=GitSource("https://git.example.org/l", OTHER), index="git", artifact=None), "lib", "2.5.1 via app", "medium", "from-git"),
+    ("direct URL", fields("lib", url="https://files.example.org/lib.whl", index="url"), "lib", "2.5.1 via app", "medium", "from-url"),
+    ("now direct", fields("beta", direct=True), "beta", "0.5.0 direct", "low", "now-direct"),
+    ("now pulled in", fields("app", direct=False), "app", "1.4.2 asked for by nothing", "low", "now-pulled-in"),
+    ("new", added(wheel("gamma", "1.0")), "gamma", "new 1.0 asked for by nothing", "low", ""),
+    ("new in one target", added(wheel("gamma", "1.0"), "cpu"), "gamma", "new 1.0 asked for by nothing [cpu]", "low", ""),
+    ("new from source", added(wheel("gamma", "1.0", artifact=Artifact("gamma-1.0.tar.gz", sha("g")))), "gamma", "new 1.0 asked for by nothing", "medium", "builds-from-source"),
+    ("new from git", added(wheel("gamma", "1.0", artifact=None, git=GitSource("https://git.example.org/g", OTHER))), "gamma", "new 1.0 asked for by nothing", "medium", "from-git"),
+    ("new pre-release", added(wheel("gamma", "1.0a1")), "gamma", "new 1.0a1 asked for by nothing", "medium", "pre-release"),
+    ("new of conda", added(conda("zlib", "1.3", "h0_0")), "zlib", "new 1.3 asked for by nothing", "low", ""),
+    ("gone", pins(lambda pin: None, "beta"), "beta", "0.5.0 removed via clip, lib", "low", ""),
+    ("asked for and gone", pins(lambda pin: None, "app"), "app", "1.4.2 removed direct", "medium", "direct-removed"),
+    ("requirements", fields("lib", dependencies=("beta",)), "lib", "2.5.1 via app", "low", "requirements-changed"),
+    ("bounds", fields("lib", dependencies=("beta>=0.5", "inner")), "lib", "2.5.1 via app", "low", "metadata-changed"),
+    ("provides", fields("openssl", provides=("ssl",)), "openssl", "3.5.0 via ffmpeg", "low", "provides-changed"),
+]  # fmt: skip
+
+TARGETS: list[tuple[str, Change, str, str, str, str]] = [
+    # what it is, the change, its risk and code, the sentence, where it holds
+    ("floor", target("hopper", driver_floor="580.65.06"), "high", "driver-floor-raised", "525.60.13 -> 580.65.06: machines and cluster nodes", "hopper"),
+    ("floor with a driver that is enough", both(target("hopper", driver="590.1"), target("hopper", driver_floor="580.65.06")), "low", "driver-floor-raised", "590.1, which is enough", "hopper"),
+    ("floor lowered", target("hopper", driver_floor="450.80.02"), "low", "driver-floor-lowered", "525.60.13 -> 450.80.02", "hopper"),
+    ("CUDA minor", target("hopper", cuda="12.9"), "medium", "cuda-moved", "CUDA 12.8 -> 12.9", "hopper"),
+    ("CUDA major", target("hopper", cuda="13.0"), "medium", "cuda-moved", "compiled for the old major", "hopper"),
+    ("CUDA gone", target("hopper", cuda=None), "high", "cuda-dropped", "CPU target", "hopper"),
+    ("a CPU build", both(version("2.9.1+cpu", "torch", "hopper")), "high", "cuda-to-cpu", "in silence", "hopper"),
+    ("a GPU build", version("2.9.1+cu126", "torch", "cpu"), "medium", "cpu-to-cuda", "a build for CUDA 12.6 now", "cpu"),
+    ("cuDNN", version("9.19.0.56", "nvidia-cudnn-cu12", "hopper"), "low", "cudnn-moved", "cuDNN 9.10.2.21 -> 9.19.0.56", "hopper"),
+    ("cuDNN drops the target's GPU", version("9.19.0.56", "nvidia-cudnn-cu12", "volta"), "high", "architecture-lost", "has no code for sm_70, which this target asks for", "volta"),
+    ("cuDNN drops others", version("9.19.0.56", "nvidia-cudnn-cu12", "hopper"), "low", "architecture-lost", "sm_70, sm_72, which this target doesn't ask for", "hopper"),
+    ("NCCL major", version("3.0", "nvidia-nccl-cu12"), "medium", "nccl-moved", "NCCL 2.27.5 -> 3.0", "hopper volta"),
+    ("NCCL", version("2.29.3", "nvidia-nccl-cu12"), "low", "nccl-moved", "NCCL 2.27.5 -> 2.29.3", "hopper volta"),
+    ("triton minor", version("3.6.0", "triton"), "medium", "triton-moved", "triton 3.5.1 -> 3.6.0: kernels", "hopper volta"),
+    ("triton patch", version("3.5.2", "triton"), "low", "triton-moved", "triton 3.5.1 -> 3.5.2", "hopper volta"),
+    ("a GPU less", target("hopper", gpus=()), "medium", "gpu-dropped", "no longer asks for H100", "hopper"),
+    ("a GPU more", target("hopper", gpus=("H100", "H200")), "low", "gpu-added", "asks for H200", "hopper"),
+    ("torch drops the target's GPU", version("2.11.0+cu128", "torch", "volta"), "high", "architecture-lost", "torch 2.11.0+cu128 has no code for sm_70", "volta"),
+    ("Python", every_target(python="3.13"), "medium", "python-changed", "Python 3.12 -> 3.13", ""),
+    ("glibc up", every_target(glibc="2.34"), "medium", "glibc-raised", "older systems", ""),
+    ("glibc down", every_target(glibc="2.17"), "low", "glibc-changed", "glibc 2.28 -> 2.17", ""),
+    ("platform", target("cpu", platform="osx-arm64"), "high", "platform-changed", "linux-64 -> osx-arm64", "cpu"),
+    ("requirement", every_target(requirements=("app>=2", "clip @ git+https://git.example.org/c@main", "lib", "year")), "low", "requirement-changed", "app>=2 (was app>=1)", ""),
+    ("requirement of conda", every_target(conda_requirements=()), "low", "requirement-removed", "conda's ffmpeg 7.*", ""),
+    ("exclude-newer", spec(exclude_newer=None), "low", "exclude-newer-changed", "-> not set", ""),
+    ("allow-source", spec(allow_source=("slow", "slower")), "medium", "allow-source-added", "slower", ""),
+    ("no longer tied", spec(sources={}), "high", "source-removed", "inner is no longer tied to the index internal", ""),
+    ("tied otherwise", spec(sources={"inner": "mirror"}), "medium", "source-changed", "internal -> mirror", ""),
+    ("channels", spec(channels=("conda-forge", "other")), "medium", "channels-changed", "conda-forge, other", ""),
+    ("corrections", spec(without_corrections=("x",)), "low", "corrections-changed", "none -> x".replace("none", "not set"), ""),
+    ("target gone", lambda lock: replace(lock, targets=lock.targets[:2]), "medium", "target-removed", "no longer locked", "volta"),
+]  # fmt: skip
+
+
+def test_there_are_enough() -> None:
+    assert len({one[0] for one in (*PACKAGES, *TARGETS)}) >= 70
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "line", "risk", "codes"), [p[1:] for p in PACKAGES], ids=[p[0] for p in PACKAGES]
+)
+def test_packages(change: Change, name: str, line: str, risk: str, codes: str) -> None:
+    found = reviewed(change)
+    row = next(row for row in found.rows if row.name == name)
+    (move,) = row.moves
+    parts = [versions(move), "" if move.jump in ("none", "other") else move.jump, origin(row), where(move.targets)]
+    assert " ".join(filter(None, parts)) == line
+    assert (move.risk, " ".join(sorted(fact.code for fact in move.facts))) == (risk, codes)
+    assert [row.name for row in found.rows] == [name], "nothing else changed"
+
+
+@pytest.mark.parametrize(
+    ("change", "risk", "code", "sentence", "targets"), [t[1:] for t in TARGETS], ids=[t[0] for t in TARGETS]
+)
+def test_targets(change: Change, risk: str, code: str, sentence: str, targets: str) -> None:
+    found = reviewed(change)
+    fact = next(fact for fact in (*found.gpu, *found.settings) if fact.code == code and sentence in fact.message)
+    assert (fact.risk, " ".join(fact.targets)) == (risk, targets)
+
+
+def between(old: Lock, new: Lock) -> Review:
+    return review(Side("old", old), Side("new", new))
+
+
+def test_a_package_that_moves_in_two_ways_is_one_row() -> None:
+    found = reviewed(both(version("2.6.0", "lib", "cpu"), version("2.5.2", "lib", "hopper", "volta")))
+    (row,) = found.rows
+    assert [(versions(move), move.targets) for move in row.moves] == [
+        ("2.5.1 -> 2.6.0", ("cpu",)),
+        ("2.5.1 -> 2.5.2", ("hopper", "volta")),
+    ]
+
+
+def test_edges_that_appear_and_vanish() -> None:
+    found = reviewed(both(version("2.6.0", "lib"), fields("lib", dependencies=("year", "inner"))))
+    (move,) = next(row for row in found.rows if row.name == "lib").moves
+    assert (move.needs, move.drops) == (("year",), ("beta",))
+
+
+def test_a_new_target_is_news_and_its_packages_are_not() -> None:
+    old = replace(base(), targets=base().targets[:2])
+    found = between(old, base())
+    assert found.came == ("volta",) and found.quiet == 11
+    assert [(row.name, row.moves[0].targets) for row in found.rows] == [("torch", ("volta",))]
+
+
+def test_a_target_that_went_takes_only_its_own_packages() -> None:
+    found = between(base(), replace(base(), targets=base().targets[:1]))
+    assert found.went == ("hopper", "volta")
+    assert [row.name for row in found.rows] == ["nvidia-cudnn-cu12", "nvidia-nccl-cu12", "triton"]
+
+
+def test_a_new_name_of_a_target_hides_no_hash() -> None:
+    renamed = artifact("lib", sha256=sha("evil"))(base())
+    renamed = replace(renamed, targets=tuple(replace(t, name=f"x-{t.name}") for t in renamed.targets))
+    for new in (renamed, replace(renamed, targets=(base().targets[0], *renamed.targets))):
+        assert [row.name for row, _ in between(base(), new).shouted] == ["lib"]
+
+
+def test_a_first_lock_is_all_new() -> None:
+    from envspec.diff.model import nothing
+
+    found = between(nothing("demo"), base())
+    assert found.came == ("cpu", "hopper", "volta") and not found.settings and not found.gpu
+    assert len(found.rows) == 12 and all(move.action == "added" for row in found.rows for move in row.moves)
+
+
+def test_the_gravest_comes_first() -> None:
+    found = reviewed(both(version("1.4.3", "app"), version("3.0", "lib"), fields("inner", index="pypi")))
+    assert [(row.risk, row.name) for row in found.rows] == [("high", "inner"), ("medium", "lib"), ("low", "app")]
+    assert found.risk == "high"
+
+
+def test_what_it_means_for_gpus_counts_for_its_package() -> None:
+    found = reviewed(version("9.19.0.56", "nvidia-cudnn-cu12", "volta"))
+    assert [(row.name, row.risk) for row in found.rows] == [("nvidia-cudnn-cu12", "high")]
+
+
+def test_downloads() -> None:
+    found = reviewed(both(version("2.5.2", "lib"), artifact("lib", size=3_000_000)))
+    by_name = {one.name: one for one in found.sizes}
+    assert by_name["hopper"].old and by_name["hopper"].new
+    assert by_name["hopper"].new - by_name["hopper"].old == 2_000_000

@@ -1,0 +1,134 @@
+"""`envspec git-setup`: what it writes, twice, and how it goes; and what git then shows."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from git_project import BASE, LOCK, Repository, pin
+from hypothesis import given
+from hypothesis import strategies as st
+
+from envspec.cli.git_setup import program
+from envspec.git.setup import LOCKS, RENDERED, drivers, with_block, without_block
+
+LINES = (*LOCKS, *RENDERED)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return Repository(tmp_path / "clone")
+
+
+def settings(repository: Repository, scope: str) -> str:
+    ran = repository.run("git", "config", scope, "--get-regexp", r"^(diff|merge)\.")
+    return ran.stdout
+
+
+def test_it_sets_up_a_repository_and_takes_it_back(repository: Repository) -> None:
+    before = (repository.folder / ".git" / "config").read_text()
+    attributes = repository.folder / ".gitattributes"
+    attributes.write_text("*.png binary\n")
+    for _ in range(2):
+        ran = repository.envspec("git-setup")
+        assert (ran.returncode, ran.stdout) == (0, "")
+        assert attributes.read_text() == with_block("*.png binary\n", LINES)
+        assert settings(repository, "--local").count("\n") == 3
+    assert "merge: envspec\n" in repository.git("check-attr", "merge", LOCK)
+    assert "merge: envspec\n" in repository.git("check-attr", "merge", "locks/demo/cpu/requirements.txt")
+    assert "merge: unspecified\n" in repository.git("check-attr", "merge", "requirements.txt")
+    for _ in range(2):
+        assert repository.envspec("git-setup", "--undo").returncode == 0
+        assert attributes.read_text() == "*.png binary\n"
+        assert (repository.folder / ".git" / "config").read_text() == before
+
+
+def test_a_file_that_was_ours_alone_goes(repository: Repository) -> None:
+    repository.envspec("git-setup")
+    repository.envspec("git-setup", "--undo")
+    assert not (repository.folder / ".gitattributes").exists()
+
+
+def test_it_works_from_a_folder_below(repository: Repository) -> None:
+    below = repository.folder / "specs"
+    below.mkdir()
+    repository.git("-C", "specs", "status")
+    ran = repository.run("sh", "-c", f"cd specs && {sys.executable} -m envspec git-setup")
+    assert ran.returncode == 0 and (repository.folder / ".gitattributes").is_file()
+
+
+def test_for_all_repositories_of_a_user(repository: Repository) -> None:
+    home = repository.folder.parent / "home"
+    home.mkdir()
+    assert repository.envspec("git-setup", "--global").returncode == 0
+    assert (home / ".config" / "git" / "attributes").read_text() == with_block("", LOCKS)
+    assert settings(repository, "--local") == "" and "git-textconv" in settings(repository, "--global")
+    assert "diff: envspec\n" in repository.git("check-attr", "diff", LOCK)
+    assert repository.envspec("git-setup", "--global", "--undo").returncode == 0
+    assert settings(repository, "--global") == "" and not (home / ".config" / "git" / "attributes").exists()
+
+
+def test_the_users_own_attributes_file_is_used(repository: Repository) -> None:
+    home = repository.folder.parent / "home"
+    home.mkdir()
+    repository.git("config", "--global", "core.attributesFile", "~/mine")
+    repository.envspec("git-setup", "--global")
+    assert (home / "mine").read_text() == with_block("", LOCKS)
+
+
+def test_outside_a_repository(tmp_path: Path, repository: Repository) -> None:
+    repository.folder = tmp_path
+    ran = repository.envspec("git-setup")
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("error: this is no git repository\nhint: ")
+
+
+def test_without_git(repository: Repository) -> None:
+    repository.env["PATH"] = "/nowhere"
+    ran = repository.envspec("git-setup")
+    assert (ran.returncode, ran.stderr) == (3, "error: there is no git here\nhint: install git, or put it on PATH\n")
+
+
+def test_attributes_that_cant_be_written(repository: Repository) -> None:
+    (repository.folder / ".gitattributes").mkdir()
+    ran = repository.envspec("git-setup")
+    assert ran.returncode == 3 and ".gitattributes: can't be read: Is a directory" in ran.stderr
+
+
+def test_git_shows_a_lock_one_line_a_package(repository: Repository) -> None:
+    repository.envspec("git-setup")
+    repository.commit(BASE)
+    repository.commit(BASE.bump(pin("numpy", "2.2")).bump(pin("tqdm", "4.2"), only="cpu"))
+    shown = [line for line in repository.git("diff", "HEAD~1", "--", LOCK).splitlines() if line[0] in "+-"]
+    digest = {
+        p.name + p.version: p.artifact.sha256[:16] for p in (pin("numpy", "2.1"), pin("numpy", "2.2")) if p.artifact
+    }
+    assert f"-pip numpy 2.1  pypi  sha256:{digest['numpy2.1']}  MIT  direct" in shown
+    assert f"+pip numpy 2.2  pypi  sha256:{digest['numpy2.2']}  MIT  direct" in shown
+    assert len(shown) == 2 + 2 + 3, "two headers, numpy out and in, tqdm apart by target"
+    # a lock that can't be read is shown as it is
+    (repository.folder / LOCK).write_text("lock-version = 99\n")
+    assert "+lock-version = 99" in repository.git("diff", "--", LOCK)
+
+
+def test_a_program_with_odd_characters_in_its_path() -> None:
+    made = drivers(("/a b/100%/it's/envspec",))
+    assert made["merge.envspec.driver"].startswith("'/a b/100%%/it'\"'\"'s/envspec' git-merge %O")
+    assert "'/a b/100%/it'\"'\"'s/envspec' git-textconv" in made["diff.envspec.textconv"]
+
+
+def test_git_calls_the_installed_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "envspec"
+    script.write_text("")
+    monkeypatch.setattr(sys, "argv", [str(script)])
+    assert program() == (str(script),)
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "__main__.py")])
+    assert program() == (sys.executable, "-m", "envspec")
+
+
+@given(st.text(alphabet="a#*\n =", max_size=40))
+def test_taking_out_gives_back_what_was_there(text: str) -> None:
+    assert without_block(with_block(text, LINES)) == text
+    assert with_block(with_block(text, LINES), LINES) == with_block(text, LINES)
+    assert without_block(text) == text
