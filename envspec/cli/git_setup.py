@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from envspec.cli.main import say
+from envspec.cli.options import shown
 
 EPILOG = """\b
 Examples:
@@ -36,12 +37,13 @@ def command(for_user: bool, take_out: bool) -> None:
 
     here = Path.cwd()
     scope = setup.user(here, os.environ) if for_user else setup.repository(here)
+    where = shown(scope.attributes)
     if take_out:
         setup.undo(scope)
-        say(f"took the drivers out of git's configuration, and our lines out of {scope.attributes}")
+        say(f"took the drivers out of git's configuration, and our lines out of {where}")
         return
     setup.install(scope, program())
-    say(f"configured git to show and merge envspec.lock by package; {scope.attributes} names the files")
+    say(f"configured git to show and merge envspec.lock by package; {where} names the files")
     if not for_user:
         say("hint: commit .gitattributes; everybody else runs `envspec git-setup` in their clone")
 

@@ -31,7 +31,7 @@ COMMANDS = {
     "gpus": "List GPUs, and the CUDA and drivers that know them.",
     "builds": "List the builds of torch, and what each is compiled for.",
     "inspect": "Read the GPU code compiled into a wheel or an environment.",
-    "audit": "Look for known vulnerabilities, yanked releases and licences in what is locked.",
+    "audit": "Look for known vulnerabilities and the like in what is locked.",
     "git-setup": "Teach git to show and to merge locks.",
     "completion": "Print the completion script of a shell.",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from envspec.diff.risk import different_hashes
 from envspec.diff.side import EVERYTHING, HashedPin, LoosePin, Side
 from envspec.lock.model import Artifact, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 
@@ -122,10 +123,7 @@ def _files(old: Pin, new: Pin) -> tuple[Artifact | None, Artifact | None]:
             return Artifact("", ours[0]), Artifact("", theirs[0])
         return None, None
     if old.artifact and new.artifact:
-        for kind in ("sha256", "md5"):
-            hashes = getattr(old.artifact, kind), getattr(new.artifact, kind)
-            if all(hashes):
-                return (None, None) if hashes[0] == hashes[1] else (old.artifact, new.artifact)
+        return (old.artifact, new.artifact) if different_hashes(old.artifact, new.artifact) else (None, None)
     return None, None
 
 

@@ -187,7 +187,7 @@ def _library(family: str, title: str, new: LockedTarget, was: _Gpu, now: _Gpu) -
         from envspec.gpu import libraries
 
         before, after = (libraries.library(pin.name, pin.version) for pin in (old_pin, new_pin))
-        # the table may hold an older release than the one asked for: a loss since then is known to hold, nothing else is
+        # the table may only hold an older release than this: what that lost stays lost, and nothing else is known
         if before and after and before.version == old_pin.version:
             lost: Risk = "high" if family == "cudnn" else "medium"
             compiled = (before.sm, before.ptx), (after.sm, after.ptx)

@@ -12,7 +12,7 @@ from envspec.diff.facts import RISKS, Fact, Risk, highest, merged
 from envspec.diff.jump import jump
 from envspec.diff.model import Diff, PackageChange, PinChange
 from envspec.diff.relations import Relations
-from envspec.diff.risk import facts, form
+from envspec.diff.risk import different_hashes, facts, form
 from envspec.diff.side import Side
 from envspec.lock.model import Lock, Pin
 
@@ -231,7 +231,7 @@ class _Reviewer:
         if pin.artifact is None:
             return None
         was = self._files.get((pin.index, pin.artifact.file))
-        return was if was and was.artifact and was.artifact.sha256 != pin.artifact.sha256 else None
+        return was if was and was.artifact and different_hashes(was.artifact, pin.artifact) else None
 
     @cached_property
     def _files(self) -> Mapping[tuple[str, str], Pin]:

@@ -14,6 +14,7 @@ from envspec.errors import InputError, Place, ToolError
 _OWN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_NAMESPACE")
 """What git tells its hooks. They may speak of another repository than the one that the lock is in."""
 
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _RELATIVE = re.compile(r"[~^]")
 
 
@@ -73,8 +74,10 @@ class _Git:
 
 def _commit(git: _Git, revision: str) -> str:
     found = git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-    if found.returncode == 0:
-        return found.stdout.decode().strip()
+    commit = found.stdout.decode(errors="replace").strip()
+    # `^HEAD` passes for one, too: everything but what HEAD has
+    if found.returncode == 0 and _COMMIT.fullmatch(commit):
+        return commit
     where = git("rev-parse", "--is-inside-work-tree", "--is-shallow-repository")
     if where.returncode:
         why = _why(where)

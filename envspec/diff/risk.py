@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from envspec.diff.facts import Fact
 from envspec.diff.jump import jump
-from envspec.lock.model import Pin
+from envspec.lock.model import Artifact, Pin
 
 LARGE_GROWTH = 100_000_000
 """Bytes. A download that grows by this and by a fifth is worth a line: it's images, pulls and quotas."""
@@ -34,6 +34,14 @@ def facts(old: Pin | None, new: Pin | None) -> tuple[Fact, ...]:
         *_direct(old, new),
     ]
     return tuple(found)
+
+
+def different_hashes(old: Artifact, new: Artifact) -> str | None:
+    """How the hashes of two files contradict each other, by the best algorithm that both have; None if they don't."""
+    for kind, was, now in (("sha256", old.sha256, new.sha256), ("md5", old.md5, new.md5)):
+        if was and now:
+            return None if was == now else f"{kind} {was[:12]} became {now[:12]}"
+    return None
 
 
 def form(pin: Pin) -> str | None:
@@ -69,15 +77,14 @@ def _hash(old: Pin, new: Pin) -> Iterator[Fact]:
     """The rule that catches a file replaced behind everybody's back."""
     was, now = old.artifact, new.artifact
     same = (old.version, old.build) == (new.version, new.build)
-    if was is None or now is None or not same or was.sha256 == now.sha256:
+    if was is None or now is None or not same or (hashes := different_hashes(was, now)) is None:
         return
     if was.file == now.file:
         name = f" ({was.file})" if was.file else ""
         yield Fact(
             "high",
             "hash-changed",
-            f"SAME VERSION, OTHER FILE{name}: sha256 {was.sha256[:12]} became {now.sha256[:12]}."
-            " A published file doesn't change: find out who replaced it",
+            f"SAME VERSION, OTHER FILE{name}: {hashes}. A published file doesn't change: find out who replaced it",
         )
     elif form(old) == form(new):
         yield Fact("low", "file-changed", "another file of the same version")

@@ -18,7 +18,7 @@ _LEGACY = {5: "manylinux1", 12: "manylinux2010", 17: "manylinux2014"}
 _OLDEST_MINOR = {"x86_64": 5, "aarch64": 17}
 
 MACOS = (14, 0)
-"""The macOS that a macOS target runs at least: the oldest that the newest torch wheels have a tag for (PyPI, 2026-11)."""
+"""The oldest macOS of a macOS target: the oldest that the newest torch wheels have tags for (PyPI, 2026-11)."""
 
 
 @lru_cache(maxsize=64)

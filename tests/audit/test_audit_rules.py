@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from envspec.audit.report import Database, Report, lines_of, sarif
 from envspec.audit.rules import CODES, findings, merged, not_asked, oldest
 from envspec.lock.model import Artifact, GitSource, LockedTarget, Pin, TargetInputs
 from envspec.spec.model import Audit
+from envspec.spec.parse import parse_spec
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
 WEEK = timedelta(days=7)
@@ -259,3 +262,14 @@ def test_levels_that_count() -> None:
     assert [len(made.at_least(level)) for level in ("note", "warning", "error")] == [3, 2, 1]
     ignored = report(*found(lib, facts=about(lib, Advisory("A")), accepted=Audit(ignore={"A": "no"})))
     assert [len(ignored.at_least(level)) for level in ("note", "warning", "error")] == [1, 0, 0]
+
+
+def test_the_page_lists_every_finding_with_its_level(root: Path) -> None:
+    page = (root / "docs" / "review.md").read_text(encoding="utf-8")
+    listed = dict(re.findall(r"^\| `([a-z-]+)` \| (\w+) \|", page, re.MULTILINE))
+    assert list(listed) == list(CODES)
+    rules = sarif(report(), LOCK, "1")["runs"][0]["tool"]["driver"]["rules"]
+    assert listed == {rule["id"]: rule["defaultConfiguration"]["level"] for rule in rules}
+    (example,) = re.findall(r"```toml\n(\[audit\]\n.*?)```", page, re.DOTALL)
+    spec = '[env]\npython = "3.12"\n[pip]\ndependencies = ["a"]\n[targets.cpu]\nplatform = "linux-64"\n'
+    assert parse_spec(spec + example, "x.toml").audit.ignore

@@ -54,7 +54,8 @@ def pypi(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")
     project.spec(SPEC)
     project.lock(lambda target: (served(APP, "lib"), served(LIB)))
-    with Pypi() as running:
+    running = Pypi()
+    with running:
         running.add(APP, LIB, uploaded=OLD)
         running.know("app", "1.4")
         running.know("lib", "2.5")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from cli_project import Envspec, Project
 
+from envspec.cli.export import FORMATS
 from envspec.cli.main import COMMANDS
 
 pytest_plugins = ["cli_fixtures"]
@@ -84,7 +85,7 @@ def test_a_script_needs_no_shell(envspec: Envspec, monkeypatch: pytest.MonkeyPat
         (["tree", "specs/demo.toml", "-t", "cpu", "--package", "tor"], ["torch"]),
         (
             ["export", "specs/demo.toml", "--format", ""],
-            ["requirements", "pylock", "conda-lock", "conda-explicit", "conda-env"],
+            list(FORMATS),
         ),
         (["completion", ""], SHELLS),
     ],

@@ -1,6 +1,6 @@
 """The corrections, proved on the stack they are for: mm-v2.1 installs and both imports work; without them neither does.
 
-Several GB of wheels: marked `huge`. The shipped lock is for Python 3.10, so one is made for the Python that runs the test.
+Several GB of wheels: marked `huge`. The shipped lock is for Python 3.10: one is made for the Python that runs the test.
 """
 
 from __future__ import annotations

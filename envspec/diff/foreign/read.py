@@ -166,7 +166,7 @@ def _toml(text: str) -> Mapping[str, Any]:
 
 def _yaml(text: str) -> Mapping[str, Any]:
     """YAML by PyYAML. It comes with the extra `conda`, whose users have such files; no other format needs it. Its C
-    loader is ten times as fast as the one in Python.
+    loader is eight times as fast as the one in Python.
     """
     try:
         import yaml
