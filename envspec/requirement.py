@@ -12,10 +12,12 @@ from dataclasses import dataclass
 Clause = tuple[str, str]
 """An operator and a version: `("==", "2.9.*")`."""
 
-_CLAUSE = r"(?:[=!]=\s*\d+(?:\.\d+)*(?:\.\*)?|[<>]=?\s*\d+(?:\.\d+)*|~=\s*\d+(?:\.\d+)+)"
-_CLAUSES = rf"{_CLAUSE}(?:\s*,\s*{_CLAUSE})*"
+_CLAUSE = r"(?:[=!]=[ \t]*\d+(?:\.\d+)*(?:\.\*)?|[<>]=?[ \t]*\d+(?:\.\d+)*|~=[ \t]*\d+(?:\.\d+)+)"
+_CLAUSES = rf"{_CLAUSE}(?:[ \t]*,[ \t]*{_CLAUSE})*"
 _NAME = r"[A-Za-z0-9]+(?:[._-]+[A-Za-z0-9]+)*"
-_REQUIREMENT = re.compile(rf"\s*({_NAME})\s*(?:\[\s*({_NAME}(?:\s*,\s*{_NAME})*)\s*\])?\s*({_CLAUSES})?\s*", re.ASCII)
+_REQUIREMENT = re.compile(
+    rf"[ \t]*({_NAME})[ \t]*(?:\[[ \t]*({_NAME}(?:[ \t]*,[ \t]*{_NAME})*)[ \t]*\])?[ \t]*({_CLAUSES})?[ \t]*", re.ASCII
+)
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ def plain_specifier(text: str) -> tuple[Clause, ...] | None:
     """The clauses of a plain version specifier, none for an empty one; None for another one."""
     if not text.strip():
         return ()
-    return _clauses(text) if re.fullmatch(rf"\s*{_CLAUSES}\s*", text, re.ASCII) else None
+    return _clauses(text) if re.fullmatch(rf"[ \t]*{_CLAUSES}[ \t]*", text, re.ASCII) else None
 
 
 def admits(clauses: tuple[Clause, ...], release: tuple[int, ...]) -> bool:

@@ -7,6 +7,7 @@ A lock names indexes ("pypi", "pytorch/cu126", a name from the spec); only this 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from configparser import ConfigParser
 from configparser import Error as ConfigParserError
@@ -17,6 +18,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import tomli
 
 from envspec.errors import InputError, Place
+from envspec.redact import redact
 
 
 @dataclass(frozen=True)
@@ -72,22 +74,22 @@ def load_settings(env: Mapping[str, str] | None = None, home: Path | None = None
     """Read the user's settings. Order for PyPI's address: UV_DEFAULT_INDEX, UV_INDEX_URL, PIP_INDEX_URL, pip.conf,
     uv.toml, then `[mirrors] pypi` of envspec's config (DESIGN §4).
 
-    Raises InputError when a file that envspec owns (its config) is broken; broken files of pip and uv are theirs to
-    report.
+    Raises InputError when a file that envspec owns (its config) is broken, and for an address that is none of http,
+    https and file, wherever it was set; broken files of pip and uv are theirs to report.
     """
     env = os.environ if env is None else env
     home = Path(env.get("HOME", "~")).expanduser() if home is None else home
     config_home = Path(env.get("XDG_CONFIG_HOME") or home / ".config")
     pip = _pip_config(env, home, config_home)
-    mirrors = _envspec_mirrors(Path(env.get("ENVSPEC_CONFIG") or config_home / "envspec" / "config.toml"))
-    default = (
-        env.get("UV_DEFAULT_INDEX")
-        or env.get("UV_INDEX_URL")
-        or env.get("PIP_INDEX_URL")
-        or pip.get("index-url")
-        or _uv_default_index(env, config_home)
-        or mirrors.get("pypi")
-    )
+    mirrors = _envspec_mirrors(config_home / "envspec" / "config.toml", env.get("ENVSPEC_CONFIG"))
+    named = [(variable, env.get(variable)) for variable in ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")]
+    named.append(("index-url of pip's configuration", pip.get("index-url")))
+    named.append(("the default index of uv.toml", _uv_default_index(env, config_home)))
+    where, default = next(((where, url) for where, url in named if url), ("", None))
+    if default:
+        # uv takes `<name>=<url>` as well
+        default = re.sub(r"^[\w-]+=(?=[a-z]+://)", "", default) if where == "UV_DEFAULT_INDEX" else default
+        _refuse_no_address(default, where)
     links = (
         env.get("UV_FIND_LINKS", "").split(",")
         + env.get("PIP_FIND_LINKS", "").split()
@@ -96,7 +98,7 @@ def load_settings(env: Mapping[str, str] | None = None, home: Path | None = None
     cache = env.get("ENVSPEC_CACHE_DIR") or Path(env.get("XDG_CACHE_HOME") or home / ".cache") / "envspec"
     return Settings(
         cache_dir=Path(cache),
-        default_index=default or None,
+        default_index=default or mirrors.get("pypi"),
         mirrors=mirrors,
         find_links=tuple(dict.fromkeys(link for link in links if link)),
     )
@@ -144,22 +146,68 @@ def _uv_default_index(env: Mapping[str, str], config_home: Path) -> str | None:
     return None
 
 
-def _envspec_mirrors(path: Path) -> dict[str, str]:
+def _envspec_mirrors(usual: Path, asked: str | None) -> dict[str, str]:
+    """`[mirrors]` of envspec's configuration: of the file asked for, which must be there, else of the usual one."""
+    path = Path(asked or usual)
     try:
         text = path.read_text(encoding="utf-8")
-    except OSError:
+    except OSError as error:
+        if asked:
+            raise InputError(
+                f"ENVSPEC_CONFIG names {path}, which can't be read: {error.strerror}", hint="correct it, or unset it"
+            ) from None
         return {}
     except UnicodeDecodeError:
-        raise InputError("the configuration isn't UTF-8", place=Place(str(path))) from None
+        raise InputError("the configuration isn't UTF-8", place=Place(str(path)), hint="save it as UTF-8") from None
     try:
         table = tomli.loads(text)
     except tomli.TOMLDecodeError as error:
-        raise InputError(f"the configuration isn't TOML: {error}", place=Place(str(path))) from None
+        raise InputError(
+            f"the configuration isn't TOML: {error.msg}",
+            hint='correct this line; the file holds [mirrors], and below it lines of name = "URL"',
+            place=Place(str(path), error.lineno, error.colno),
+        ) from None
+    for key in table:
+        if key != "mirrors":
+            raise InputError(
+                f"the configuration has no {key!r}", hint="it has one table, [mirrors]", place=_place(path, text, key)
+            )
     mirrors = table.get("mirrors", {})
     if not isinstance(mirrors, dict) or not all(isinstance(url, str) for url in mirrors.values()):
         raise InputError(
             "[mirrors] takes names and URLs",
             hint='for example: [mirrors] pytorch = "https://mirror.example/pytorch"',
-            place=Place(str(path)),
+            place=_place(path, text, "mirrors"),
         )
+    for name, url in mirrors.items():
+        # a conda channel's may be of another kind: a folder, a name, an object store
+        if name in ("pypi", "pytorch") or name.startswith("pytorch/"):
+            _refuse_no_address(url, f"[mirrors] {name}", _place(path, text, name))
     return dict(mirrors)
+
+
+def _place(path: Path, text: str, key: str) -> Place:
+    """Where a key or a table of that name begins, as far as lines tell."""
+    begins = re.compile(rf"""[ \t]*(?:\[+[ \t]*)?["']?(?={re.escape(key)}(?![\w-]))""")
+    for number, line in enumerate(text.splitlines(), start=1):
+        found = begins.match(line)
+        if found:
+            return Place(str(path), number, found.end() + 1)
+    return Place(str(path))
+
+
+def _refuse_no_address(url: str, where: str, place: Place | None = None) -> None:
+    """Raises InputError, credentials removed, unless it is an address that an index may have."""
+    try:
+        parts = urlsplit(url.strip())
+        fine = parts.scheme == "file" or (parts.scheme in ("http", "https") and bool(parts.hostname))
+    except ValueError:
+        fine = False
+    if not fine:
+        # what can't be taken apart may hold a password anywhere before the last @
+        shown = redact(url).rpartition("@")[2]
+        raise InputError(
+            f"{where} is {shown!r}, which is no http, https or file address",
+            hint="give the whole address, for example https://mirror.example/simple",
+            place=place,
+        )

@@ -115,20 +115,71 @@ def test_an_odd_uv_toml_is_uvs_to_report(home: Path, tmp_path: Path, text: str) 
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "place", "message"),
     [
-        (b"[mirrors", "isn't TOML"),
-        (b"\xff", "isn't UTF-8"),
-        (b"mirrors = 3", "takes names and URLs"),
-        (b"[mirrors]\npypi = 3", "takes names and URLs"),
+        (b"[mirrors", ":1:9", "isn't TOML"),
+        (b"[mirrors]\npypi = ", ":2:8", "isn't TOML"),
+        (b"\xff", "", "isn't UTF-8"),
+        (b"mirrors = 3", ":1:1", "takes names and URLs"),
+        (b"[mirrors]\npypi = 3", ":1:2", "takes names and URLs"),
+        (b'# mine\n[mirors]\npypi = "https://x"', ":2:2", "the configuration has no 'mirors'"),
+        (b'[mirrors]\n[ "mirrors2"]\n', ":2:4", "the configuration has no 'mirrors2'"),
+        (b'[mirrors]\npytorch = "ftp://x/"', ":2:1", "pytorch is 'ftp://x/', which is no http, https or file address"),
+        (b'[mirrors]\n"pytorch/cu126" = "x"', ":2:2", "pytorch/cu126 is 'x', which is no http"),
+        (b'[mirrors]\nconda-forge = "s3://x"\npypi = "x"', ":3:1", "pypi is 'x', which is no http"),
     ],
 )
-def test_envspecs_own_configuration_must_be_right(home: Path, tmp_path: Path, content: bytes, message: str) -> None:
+def test_envspecs_own_configuration_must_be_right(
+    home: Path, tmp_path: Path, content: bytes, place: str, message: str
+) -> None:
     path = tmp_path / "config.toml"
     path.write_bytes(content)
     with pytest.raises(InputError, match=message) as error:
         settings(home, ENVSPEC_CONFIG=str(path))
-    assert str(error.value).startswith(f"{path}: ")
+    assert str(error.value).startswith(f"{path}{place}: ") and error.value.hint
+
+
+def test_a_configuration_that_was_asked_for_must_be_there(home: Path, tmp_path: Path) -> None:
+    assert settings(home).mirrors == {}
+    with pytest.raises(InputError, match=r"ENVSPEC_CONFIG names .*/absent\.toml, which can't be read: No such file"):
+        settings(home, ENVSPEC_CONFIG=str(tmp_path / "absent.toml"))
+    assert settings(home, ENVSPEC_CONFIG=os.devnull).mirrors == {}
+
+
+@pytest.mark.parametrize("variable", ["UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"])
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("not a url", "not a url"),
+        ("ftp://bob:hunter2@x/", "ftp://x/"),
+        ("bob:hunter2@mirror/simple", "mirror/simple"),
+        ("https:///simple", "https:///simple"),
+        ("http://[::1", "http://[::1"),
+        ("./wheels", "./wheels"),
+    ],
+)
+def test_an_address_must_be_one(home: Path, variable: str, value: str, shown: str) -> None:
+    with pytest.raises(InputError) as error:
+        settings(home, **{variable: value})
+    assert error.value.message == f"{variable} is {shown!r}, which is no http, https or file address"
+    assert error.value.hint and error.value.exit_code == 2
+
+
+def test_an_address_of_pips_or_uvs_file_must_be_one(home: Path, tmp_path: Path) -> None:
+    pip = write(tmp_path / "pip.conf", "[global]\nindex-url = ftp://pip\n")
+    with pytest.raises(InputError, match="index-url of pip's configuration is 'ftp://pip'"):
+        settings(home, PIP_CONFIG_FILE=str(pip))
+    uv = write(tmp_path / "uv.toml", 'index-url = "gopher://uv"')
+    with pytest.raises(InputError, match=r"the default index of uv\.toml is 'gopher://uv'"):
+        settings(home, UV_CONFIG_FILE=str(uv), PIP_CONFIG_FILE=os.devnull)
+    # one that isn't used is nobody's concern
+    assert settings(home, PIP_CONFIG_FILE=str(pip), UV_INDEX_URL="https://x").default_index == "https://x"
+
+
+@pytest.mark.parametrize("url", ["https://u:p%40ss@host:81/simple", "http://[::1]:8/x", "file:///srv/simple"])
+def test_addresses_that_are_fine(home: Path, url: str) -> None:
+    assert settings(home, UV_DEFAULT_INDEX=url).default_index == url
+    assert settings(home, UV_DEFAULT_INDEX=f"own={url}").default_index == url
 
 
 def test_mirrors(home: Path) -> None:

@@ -45,7 +45,7 @@ Examples:
     metavar="NAME",
     help="Let this package move; may be given several times.",
 )
-@click.option("--offline", is_flag=True, help="Ask no network; use what the caches hold.")
+@click.option("--offline", is_flag=True, envvar="UV_OFFLINE", help="Ask no network; use what the caches hold.")
 @click.option("--refresh-index", is_flag=True, help="Ask the live PyTorch index besides the built-in facts.")
 @options.locks_dir
 @options.as_json

@@ -20,7 +20,7 @@ _LONGEST = 400
 """A single foreign text is cut here; the JSON output has all of it."""
 
 _MARKS = {"high": "🔴", "medium": "🟡", "low": "🟢"}
-_PLAIN = " ,;/+%?-."
+_PLAIN = " ,;/+%?-.'"
 """ASCII punctuation that is nothing but itself in the middle of a line."""
 
 

@@ -87,7 +87,7 @@ class Fetcher:
         return self._ask(url, {"Range": span}, length, cut=True)
 
     def digest(self, url: str) -> tuple[str, int]:
-        """The sha256 and the length in bytes of a whole file, which is read in pieces and not kept. Raises IndexFailure."""
+        """The sha256 and the length in bytes of a whole file, read in pieces and not kept. Raises IndexFailure."""
         hasher, length, piece = hashlib.sha256(), 0, 4 << 20
         while True:
             reply = self.range(url, length, piece)
@@ -106,7 +106,7 @@ class Fetcher:
 
     def _ask(self, url: str, headers: Mapping[str, str], limit: int, *, cut: bool = False) -> Reply:
         import urllib3
-        from urllib3.exceptions import HTTPError
+        from urllib3.exceptions import HTTPError, ProtocolError, ReadTimeoutError
 
         bare, own = split_credentials(url)
         if self.offline and not _is_loopback(bare):
@@ -123,8 +123,16 @@ class Fetcher:
         )
         sent = {"Accept-Encoding": "identity", **headers, **self._authorization(bare, own)}
         try:
-            response = self._pool(bare).request("GET", bare, headers=sent, retries=retries, preload_content=False)
-            body = response.read(limit + 1)
+            while True:
+                response = self._pool(bare).request("GET", bare, headers=sent, retries=retries, preload_content=False)
+                try:
+                    body = response.read(limit + 1)
+                    break
+                except (ProtocolError, ReadTimeoutError) as error:
+                    # urllib3 retries requests alone; a body that breaks off takes from the same number of tries
+                    response.close()
+                    retries = (response.retries or retries).increment("GET", bare, error=error)
+                    retries.sleep()
             if len(body) > limit:
                 # what is left of it on the wire would be taken for the next answer
                 response.close()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 import shutil
+import socket
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -75,7 +77,10 @@ def credentials_of(settings: Settings, indexes: Mapping[str, str], env: Mapping[
 
 
 def uvs_default_index(uv: Uv, cache_dir: Path) -> str | None:
-    """Where uv finds PyPI when nobody says otherwise, as uv itself tells; remembered for each uv program."""
+    """Where uv finds PyPI when nobody says otherwise, as uv itself tells; remembered for each uv program.
+
+    A uv that fails (for a broken setting of its own, say) tells nothing, and nothing of it is remembered.
+    """
     try:
         state = Path(uv.executable).stat()
     except OSError:
@@ -94,23 +99,36 @@ def uvs_default_index(uv: Uv, cache_dir: Path) -> str | None:
         "--python",
         sys.executable,
     ]
-    answer = uv.run(empty, cwd=Path("/")).stdout.split()
+    ran = uv.run(empty, cwd=Path("/"))
+    if ran.returncode:
+        return None
+    answer = ran.stdout.split()
     url = answer[answer.index("--index-url") + 1] if "--index-url" in answer[:-1] else ""
-    with suppress(OSError):
+    partial = memo.with_name(f"{memo.name}.{secrets.token_hex(4)}.partial")
+    try:
         cache_dir.mkdir(parents=True, exist_ok=True)
-        memo.write_text(url, encoding="utf-8")
+        partial.write_text(url, encoding="utf-8")
+        partial.replace(memo)
+    except OSError:
+        # a cache that can't be written is no error: the answer is here all the same
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
     return url or None
 
 
 @contextmanager
 def scratch_folder(cache_dir: Path) -> Iterator[Path]:
-    """A folder for one run, below the cache: `scratch/<pid>-…`. Those of processes that were killed are swept first."""
+    """A folder for one run, below the cache: `scratch/<pid>-<host>-…`. Only its user may read it: while the run
+    lasts, it holds addresses with credentials.
+
+    Those of processes of this host that were killed are swept first.
+    """
     base = cache_dir / "scratch"
     try:
         base.mkdir(parents=True, exist_ok=True)
         _sweep(base)
-        folder = base / f"{os.getpid()}-{secrets.token_hex(4)}"
-        folder.mkdir()
+        folder = base / f"{os.getpid()}-{_host()}-{secrets.token_hex(4)}"
+        folder.mkdir(mode=0o700)
     except OSError as error:
         raise StorageError(f"{base} can't be written: {error.strerror}", hint=_ROOM) from None
     try:
@@ -122,10 +140,16 @@ def scratch_folder(cache_dir: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _host() -> str:
+    """A short name for this host. Many may share a home folder, and a process id means something on one alone."""
+    return hashlib.sha256(socket.gethostname().encode("utf-8", "surrogateescape")).hexdigest()[:8]
+
+
 def _sweep(base: Path) -> None:
+    host = _host()
     for entry in base.iterdir():
-        pid = entry.name.partition("-")[0]
-        if pid.isdigit() and not _alive(int(pid)):
+        pid, _, rest = entry.name.partition("-")
+        if pid.isdecimal() and rest.startswith(f"{host}-") and not _alive(int(pid)):
             shutil.rmtree(entry, ignore_errors=True)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from envspec.errors import EnvspecError, IndexFailure, StorageError, ToolError, Unsatisfiable
+from envspec.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError, Unsatisfiable
 from envspec.redact import redact
 
 PROJECT = "the-spec"
@@ -31,7 +31,16 @@ _NO_METADATA = re.compile(
 )
 _UNKNOWN = re.compile(r"was not found in the package registry")
 _WITHOUT_VERSIONS = re.compile(r"there are no versions of ([A-Za-z0-9][A-Za-z0-9._-]*)(?![\w<>=!~])")
-_STORAGE = re.compile(r"No space left on device|Read-only file system|Permission denied|Disk quota exceeded")
+_STORAGE = re.compile(
+    r"No space left on device|Read-only file system|Permission denied|Disk quota exceeded|Failed to initialize cache"
+)
+_BAD_VARIABLE = re.compile(r"Failed to parse environment variable `([^`]+)`")
+_BAD_OPTION = re.compile(r"invalid value '[^']*' for '--([a-z-]+)")
+_BAD_FILE = re.compile(r"Failed to parse: `?uv\.toml\b")
+_NO_WHEEL = re.compile(
+    r"([A-Za-z0-9][A-Za-z0-9._-]*)(\S*) has no wheels with a matching (Python|platform)[A-Za-z ]* tag"
+    r"(?: \(e\.g\., `([^`]+)`\))?"
+)
 _OUTSIDE = re.compile(
     r"Failed to (?:fetch|download|read|parse|extract|unzip)|error sending request|Request failed|HTTP status"
     r"|Could not connect|timed out"
@@ -55,6 +64,10 @@ def failure(status: int, stderr: str, *, label: str, offline: bool, index: str |
         return _conflict(f"{label}: {_in_words(' '.join(parts[1:]))}", hints, label, offline, index)
     told = ": ".join(parts)
     message = f"{label}: {told}"
+    setting = _setting(told)
+    if setting:
+        said = told.partition(" For more information")[0]
+        return InputError(f"{label}: uv refuses a setting of yours: {said}", hint=setting)
     if "Hash mismatch" in told:
         return IndexFailure(message, hint="don't install from this index until who runs it has found out why")
     if "Git executable not found" in told:
@@ -73,6 +86,18 @@ def failure(status: int, stderr: str, *, label: str, offline: bool, index: str |
     if _OUTSIDE.search(told) and "environment variable" not in told:
         return IndexFailure(message, hint=_AGAIN)
     return ToolError(f"{label}: uv stopped with status {status}: {told or 'no message'}", hint=" ".join(hints) or None)
+
+
+def _setting(told: str) -> str | None:
+    """What to do about a setting of the user's own that uv can't read, None for any other failure.
+
+    Options count as well: uv takes its variables for them, and envspec gives it none with a bad value.
+    """
+    variable, option = _BAD_VARIABLE.match(told), _BAD_OPTION.match(told)
+    name = variable[1] if variable else "UV_" + option[1].replace("-", "_").upper() if option else None
+    if name:
+        return f"correct the variable {name}, or unset it"
+    return "correct it in your own uv.toml" if _BAD_FILE.match(told) else None
 
 
 def without_versions(error: Unsatisfiable) -> tuple[str, ...]:
@@ -127,6 +152,8 @@ def _listed(text: str) -> str:
 
 def _in_words(text: str) -> str:
     """uv's conflict report, with the stand-in project's name replaced by what it stands for."""
+    # what follows from a requirement is none that the spec has
+    text = re.sub(rf"we can conclude that (?:you require|{PROJECT}(?:==0)? depends on)\b", "so the target needs", text)
     text = re.sub(rf"{PROJECT}(?:==0)? depends on", "the spec asks for", text)
     text = re.sub(rf"your requirements|requirements of {PROJECT}|{PROJECT}(?:==0)?", "the spec's requirements", text)
     text = re.sub(r"\byou require\b", "the spec asks for", text)
@@ -135,4 +162,16 @@ def _in_words(text: str) -> str:
         ": no versions satisfy this target.",
         text,
     )
-    return text[:1].upper() + text[1:]
+    text = text[:1].upper() + text[1:]
+    cause = _without_wheel(text)
+    return f"{cause}. {text}" if cause else text
+
+
+def _without_wheel(text: str) -> str | None:
+    """The short of a report whose cause is that a package has no wheel for the target: one that only lacks some is no
+    cause."""
+    for name, versions, what, tag in _NO_WHEEL.findall(text):
+        ruled_out = re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])\S* cannot be used", text)
+        if ruled_out or "we can conclude" not in text:
+            return f"{name}{versions} has no wheel for this target's {what}" + (f" ({tag})" if tag else "")
+    return None

@@ -125,10 +125,11 @@ def test_a_host_that_does_not_exist(machine: Machine) -> None:
 
 def test_offline(machine: Machine, packages: Index) -> None:
     machine.spec(cpu("alpha"))
-    ran = machine.envspec("lock", "specs/demo.toml", "--offline")
-    assert ran.status == 3 and "run without --offline once" in ran.hint
-    assert packages.asked == []
-    assert machine.envspec("lock", "specs/demo.toml").status == 0
+    for arguments, env in ((["--offline"], {}), ([], {"UV_OFFLINE": "1"})):
+        ran = machine.envspec("lock", "specs/demo.toml", *arguments, env=env)
+        assert ran.status == 3 and "run without --offline once" in ran.hint
+        assert packages.asked == []
+    assert machine.envspec("lock", "specs/demo.toml", env={"UV_OFFLINE": "0"}).status == 0
     packages.asked.clear()
     ran = machine.envspec("lock", "specs/demo.toml", "--upgrade", "--offline")
     assert ran.status == 0 and packages.asked == [], ran.err

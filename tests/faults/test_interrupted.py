@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -285,8 +287,9 @@ def test_a_waiting_run_can_be_interrupted(machine: Machine, slow_index: Index) -
 
 def test_scratch_of_a_running_process_is_left_alone(machine: Machine, index: Index) -> None:
     index.add(wheel("alpha", "1.0"))
-    theirs = machine.cache / "scratch" / f"{os.getpid()}-abcd"
-    dead = machine.cache / "scratch" / "999999999-abcd"
+    host = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
+    theirs = machine.cache / "scratch" / f"{os.getpid()}-{host}-abcd"
+    dead = machine.cache / "scratch" / f"999999999-{host}-abcd"
     for folder in (theirs, dead):
         folder.mkdir(parents=True)
     machine.spec(cpu("alpha"))

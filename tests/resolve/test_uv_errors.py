@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from envspec.errors import EnvspecError, IndexFailure, StorageError, ToolError, Unsatisfiable
+from envspec.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError, Unsatisfiable
 from envspec.resolve.uv_errors import failure, without_versions
 
 CONFLICT = """\
@@ -104,6 +104,41 @@ error: Failed to write to the cache
   cause: No space left on device (os error 28)
 """
 
+NO_WHEEL = """\
+error: No solution found when resolving dependencies
+  cause: Because tensorflow-io-gcs-filesystem<=0.32.0 has no wheels with a matching Python ABI tag (e.g., `cp312`) and only the following versions of tensorflow-io-gcs-filesystem are available:
+             tensorflow-io-gcs-filesystem<=0.32.0
+             tensorflow-io-gcs-filesystem>=0.33
+         we can conclude that tensorflow-io-gcs-filesystem<0.33 cannot be used.
+         And because the-spec depends on tensorflow-io-gcs-filesystem<0.33, we can conclude that your requirements are unsatisfiable.
+
+hint: You require CPython 3.12 (`cp312`), but we only found wheels for `tensorflow-io-gcs-filesystem` (v0.32.0) with the following Python ABI tags: `cp37m`, `cp38`, `cp39`, `cp310`, `cp311`
+"""
+FOLLOWS = """\
+error: No solution found when resolving dependencies
+  cause: Because requests==2.31.0 depends on urllib3>=1.21.1,<3 and the-spec depends on requests==2.31.0, we can conclude that the-spec depends on urllib3>=1.21.1,<3.
+         And because the-spec depends on urllib3>=3, we can conclude that your requirements are unsatisfiable.
+"""
+VARIABLE = "error: Failed to parse environment variable `UV_HTTP_TIMEOUT` with invalid value `abc`: invalid digit found in string; value should be an integer number of seconds\n"
+OPTION = """\
+error: invalid value 'bar' for '--keyring-provider <KEYRING_PROVIDER>'
+  [possible values: disabled, subprocess]
+
+For more information, try '--help'.
+"""
+OWN_FILE = """\
+error: Failed to parse: uv.toml
+  cause: TOML parse error at line 1, column 14
+           |
+         1 | http-proxy = 3
+           |              ^
+         invalid type: integer `3`, expected a string
+"""
+NO_CACHE = """\
+error: Failed to initialize cache at `/proc/x`
+  cause: failed to create directory `/proc/x`: No such file or directory (os error 2)
+"""
+
 
 def told(stderr: str, *, offline: bool = False, status: int = 1) -> EnvspecError:
     return failure(status, stderr, label="cu128", offline=offline, index="https://bob:hunter2@mirror.example/simple")
@@ -197,6 +232,50 @@ def told(stderr: str, *, offline: bool = False, status: int = 1) -> EnvspecError
             "cu128: Failed to write to the cache: No space left on device (os error 28)",
             "free some space, or point UV_CACHE_DIR and ENVSPEC_CACHE_DIR to a place that can be written",
         ),
+        (
+            NO_WHEEL,
+            Unsatisfiable,
+            "cu128: tensorflow-io-gcs-filesystem<=0.32.0 has no wheel for this target's Python (cp312). Because tensorflow-io-gcs-filesystem<=0.32.0 has "
+            "no wheels with a matching Python ABI tag (e.g., `cp312`) and only the following versions of tensorflow-io-gcs-filesystem are available: "
+            "tensorflow-io-gcs-filesystem<=0.32.0, tensorflow-io-gcs-filesystem>=0.33; we can conclude that tensorflow-io-gcs-filesystem<0.33 cannot be "
+            "used. And because the spec asks for tensorflow-io-gcs-filesystem<0.33: no versions satisfy this target.",
+            "You require CPython 3.12 (`cp312`), but we only found wheels for `tensorflow-io-gcs-filesystem` (v0.32.0) with the following Python ABI "
+            "tags: `cp37m`, `cp38`, `cp39`, `cp310`, `cp311`",
+        ),
+        (
+            FOLLOWS,
+            Unsatisfiable,
+            "cu128: Because requests==2.31.0 depends on urllib3>=1.21.1,<3 and the spec asks for requests==2.31.0, so the target needs "
+            "urllib3>=1.21.1,<3. And because the spec asks for urllib3>=3: no versions satisfy this target.",
+            "loosen one of these requirements, or leave out the target",
+        ),
+        (
+            VARIABLE,
+            InputError,
+            "cu128: uv refuses a setting of yours: Failed to parse environment variable `UV_HTTP_TIMEOUT` with invalid value `abc`: invalid digit found "
+            "in string; value should be an integer number of seconds",
+            "correct the variable UV_HTTP_TIMEOUT, or unset it",
+        ),
+        (
+            OPTION,
+            InputError,
+            "cu128: uv refuses a setting of yours: invalid value 'bar' for '--keyring-provider <KEYRING_PROVIDER>' [possible values: disabled, "
+            "subprocess]",
+            "correct the variable UV_KEYRING_PROVIDER, or unset it",
+        ),
+        (
+            OWN_FILE,
+            InputError,
+            "cu128: uv refuses a setting of yours: Failed to parse: uv.toml: TOML parse error at line 1, column 14 | 1 | http-proxy = 3 | ^ invalid "
+            "type: integer `3`, expected a string",
+            "correct it in your own uv.toml",
+        ),
+        (
+            NO_CACHE,
+            StorageError,
+            "cu128: Failed to initialize cache at `/proc/x`: failed to create directory `/proc/x`: No such file or directory (os error 2)",
+            "free some space, or point UV_CACHE_DIR and ENVSPEC_CACHE_DIR to a place that can be written",
+        ),
         ("", ToolError, "cu128: uv stopped with status 1: no message", None),
         ("error: the sky fell\n\nhint: run", ToolError, "cu128: uv stopped with status 1: the sky fell", "run"),
     ],
@@ -205,6 +284,17 @@ def test_wording(stderr: str, kind: type[EnvspecError], message: str, hint: str 
     error = told(stderr)
     assert (type(error), error.message, error.hint) == (kind, message, hint)
     assert "\n" not in error.message
+
+
+@pytest.mark.parametrize("what", ["Python version", "platform"])
+def test_a_missing_wheel_leads_where_it_is_the_cause(what: str) -> None:
+    direct = f"  cause: Because p-q<2 has no wheels with a matching {what} tag and the-spec depends on p-q<2, we can conclude that your requirements are unsatisfiable.\n"
+    message = told(CONFLICT.partition("  cause")[0] + direct).message
+    assert message.startswith(
+        f"cu128: p-q<2 has no wheel for this target's {what.split()[0]}. Because p-q<2 has no wheels "
+    )
+    aside = CONFLICT.replace("Because all", f"Because gamma==3 has no wheels with a matching {what} tag and all", 1)
+    assert told(aside).message.startswith("cu128: Because gamma==3 has no wheels ")
 
 
 def test_offline() -> None:

@@ -1,0 +1,59 @@
+"""Reading over HTTP: a body that breaks off is asked for again, as often as a request would be, and no more."""
+
+from __future__ import annotations
+
+import pytest
+from support.index import Answer, Fault, Index, _Handler, hanging, truncated
+from support.packages import wheel
+
+from envspec.errors import IndexFailure
+from envspec.resolve.fetch import Fetcher
+
+ALPHA = wheel("alpha", "1.0")
+
+
+def first(times: int, fault: Fault) -> Fault:
+    """A fault that is over after so many answers."""
+    left = [times]
+
+    def once(handler: _Handler, answer: Answer) -> Answer | None:
+        left[0] -= 1
+        return fault(handler, answer) if left[0] >= 0 else answer
+
+    return once
+
+
+def stalling(handler: _Handler, answer: Answer) -> None:
+    """Sends half of the body, then nothing."""
+    handler.send_head(answer)
+    handler.wfile.write(answer.body[: len(answer.body) // 2])
+    handler.wfile.flush()
+    hanging(handler, answer)
+
+
+def fetcher(retries: int) -> Fetcher:
+    return Fetcher(credentials={}, env={"UV_HTTP_RETRIES": str(retries), "NETRC": "/nonexistent"}, read_seconds=0.3)
+
+
+@pytest.mark.parametrize("fault", [truncated, stalling])
+def test_a_body_that_breaks_off_is_read_again(index: Index, fault: Fault) -> None:
+    index.add(ALPHA)
+    url = index.file_url(ALPHA)
+    whole = fetcher(0).get(url).body
+    index.fail("^/files/", first(2, fault))
+    index.asked.clear()
+    assert fetcher(2).get(url).body == whole
+    assert len(index.paths("^/files/")) == 3
+    index.fail("^/files/", first(1, fault))
+    assert fetcher(1).range(url, 2, 9).body == whole[2:11]
+
+
+@pytest.mark.parametrize("fault", [truncated, stalling])
+def test_not_for_ever(index: Index, fault: Fault) -> None:
+    index.add(ALPHA)
+    index.fail("^/files/", fault)
+    url = index.file_url(ALPHA)
+    with pytest.raises(IndexFailure) as error:
+        fetcher(1).get(url)
+    assert error.value.message.startswith(f"{url} can't be read: ") and error.value.hint
+    assert len(index.paths("^/files/")) == 2
