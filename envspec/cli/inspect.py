@@ -36,17 +36,24 @@ Example:
 @click.command("inspect", epilog=_EXAMPLE)
 @click.argument("path", metavar="WHEEL-OR-PREFIX", type=click.Path(path_type=Path))
 @click.option("--gpu", "gpus", multiple=True, metavar="GPU", help='A product ("H100"), "sm_90" or "9.0". Repeatable.')
+@click.option("--spec", "spec_path", metavar="SPEC", help="Judge against the GPUs of this spec's targets.")
+@click.option(
+    "--target", "-t", "targets", multiple=True, metavar="NAME", help="Of the spec, this target only. Repeatable."
+)
 @click.option("--json", "json_output", is_flag=True, help="Print JSON (schema envspec.inspect/1).")
-def command(path: Path, gpus: tuple[str, ...], json_output: bool) -> None:
+def command(
+    path: Path, gpus: tuple[str, ...], spec_path: str | None, targets: tuple[str, ...], json_output: bool
+) -> None:
     """Show the GPU architectures and PTX compiled into a wheel, an environment's folder or a library.
 
-    Read from the fat binaries themselves, not from what a build says of itself. With --gpu, exit status 1 when a
-    library has no code at all that this GPU can run.
+    Read from the fat binaries themselves, not from what a build says of itself. With --gpu or --spec, exit status 1
+    when a library has no code at all that one of these GPUs can run.
     """
     from envspec.gpu.binary.inspect import inspect
     from envspec.gpu.binary.report import as_json, without_code_for
 
-    asked = [gpu for name in gpus for gpu in _gpus(name)]
+    names = dict.fromkeys((*gpus, *_gpus_of_targets(spec_path, targets)))
+    asked = [gpu for name in names for gpu in _gpus(name)]
     with _progress() as progress:
         inspection = inspect(path, progress)
     _warn(inspection)
@@ -60,6 +67,25 @@ def command(path: Path, gpus: tuple[str, ...], json_output: bool) -> None:
             "; ".join(f"no code for {gpu} in {_first(paths)}" for gpu, paths in lacking),
             hint="look for a build that lists the GPU's architecture, or PTX of an earlier one",
         )
+
+
+def _gpus_of_targets(spec_path: str | None, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The GPUs that the targets of a spec name: all its targets, or those given."""
+    if spec_path is None:
+        if names:
+            raise InputError("--target needs --spec", hint="envspec inspect WHEEL --spec SPEC --target NAME")
+        return ()
+    from envspec.cli.options import read_spec
+
+    spec = read_spec(spec_path)
+    known = {target.name: target.gpus for target in spec.targets}
+    for name in names:
+        if name not in known:
+            raise InputError(f"{spec.path} has no target {_printable(name)}", hint=f"its targets: {', '.join(known)}")
+    gpus = tuple(gpu for name, several in known.items() if not names or name in names for gpu in several)
+    if not gpus:
+        raise InputError(f"{spec.path} names no GPU there", hint="give --gpu, or a target that has `gpus`")
+    return gpus
 
 
 def _gpus(name: str) -> Iterator[Gpu]:

@@ -172,3 +172,45 @@ def test_help_ends_with_an_example() -> None:
     lines = run("--help").stdout.rstrip().splitlines()
     assert lines[-2].strip() == "Example:"
     assert lines[-1].strip().startswith("envspec inspect torchvision-")
+
+
+SPEC = """[env]
+python = "3.12"
+[pip]
+dependencies = ["torch"]
+[targets.hopper]
+platform = "linux-64"
+cuda = "12.8"
+gpus = ["H100"]
+[targets.volta]
+platform = "linux-64"
+cuda = "12.6"
+gpus = ["V100", "H100"]
+[targets.cpu]
+platform = "linux-64"
+"""
+
+
+def test_against_the_targets_of_a_spec(demo: Path, tmp_path: Path) -> None:
+    spec = tmp_path / "demo.toml"
+    spec.write_text(SPEC)
+    every = CliRunner().invoke(command, [str(demo), "--spec", str(spec)])
+    assert "  V100 (7.0): runs" in every.stdout and every.stdout.count("H100 (9.0)") == 2
+    assert isinstance(every.exception, AnswerNo)
+    one = CliRunner().invoke(command, [str(demo), "--spec", str(spec), "--target", "hopper"])
+    assert "H100 (9.0)" in one.stdout and "V100" not in one.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--target", "hopper"], "--target needs --spec"),
+        (["--spec", "SPEC", "--target", "hoper"], "has no target hoper"),
+        (["--spec", "SPEC", "--target", "cpu"], "names no GPU there"),
+    ],
+)
+def test_targets_that_cannot_be(demo: Path, tmp_path: Path, arguments: list[str], said: str) -> None:
+    spec = tmp_path / "demo.toml"
+    spec.write_text(SPEC)
+    ran = CliRunner().invoke(command, [str(demo), *(str(spec) if word == "SPEC" else word for word in arguments)])
+    assert isinstance(ran.exception, InputError) and said in ran.exception.message
