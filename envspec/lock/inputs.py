@@ -12,15 +12,10 @@ from functools import lru_cache
 
 from envspec.errors import SpecError
 from envspec.lock.model import SpecInputs, TargetInputs
+from envspec.requirement import canonical_name as canonical_name
 from envspec.spec.model import Located, Spec, Target
 
-_SEPARATORS = re.compile(r"[-_.]+")
 _USERINFO = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*://)([^/?#]*)@")
-
-
-def canonical_name(name: str) -> str:
-    """A package or extra name as PEP 503 and PEP 685 normalise it."""
-    return _SEPARATORS.sub("-", name).lower()
 
 
 def without_credentials(url: str) -> str:
