@@ -10,7 +10,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "envspec"
 
-LEAVES = ("errors", "redact", "requirement")
+LEAVES = ("atomic", "errors", "redact", "requirement")
 """Top-level modules that every part may import, and that import only each other."""
 
 MAY_IMPORT: dict[str, tuple[str, ...]] = {

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import secrets
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from envspec import atomic
 from envspec.audit.model import Advisory, Answer, FileFacts, Release
 from envspec.errors import OutsideError, Place, StorageError
 
@@ -67,16 +66,8 @@ def save(path: Path, source: str, stored: Stored) -> None:
             for (index, file), (fetched, facts) in sorted(stored.files.items())
         ],
     }
-    staged = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            staged.write_text(json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8")
-            staged.replace(path)
-        except BaseException:
-            with suppress(OSError):
-                staged.unlink(missing_ok=True)
-            raise
+        atomic.write_text(path, json.dumps(document, indent=1, ensure_ascii=False))
     except OSError as error:
         raise StorageError(
             f"the answers can't be kept for --offline: {error.strerror}",

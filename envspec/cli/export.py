@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import secrets
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
+from envspec import atomic
 from envspec.cli import options
 from envspec.cli.main import say
 from envspec.errors import InputError, Place, StorageError
@@ -191,17 +191,9 @@ def _progress() -> Iterator[Callable[[int, int], None]]:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that whoever reads it finds the old text or the new one, whole. Raises StorageError."""
-    staged = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    """Write an exported file whole or not at all. Raises StorageError."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            staged.write_text(text, encoding="utf-8", newline="\n")
-            staged.replace(path)
-        except BaseException:
-            with suppress(OSError):
-                staged.unlink(missing_ok=True)
-            raise
+        atomic.write_text(path, text)
     except OSError as error:
         raise StorageError(
             f"can't be written: {error.strerror}",
