@@ -45,6 +45,7 @@ Examples:
     metavar="NAME",
     help="Let this package move; may be given several times.",
 )
+@click.option("--upgrade-images", is_flag=True, help="Ask again which digests the images have; packages stay.")
 @click.option("--offline", is_flag=True, envvar="UV_OFFLINE", help="Ask no network; use what the caches hold.")
 @click.option("--refresh-index", is_flag=True, help="Ask the live PyTorch index besides the built-in facts.")
 @options.locks_dir
@@ -54,6 +55,7 @@ def command(
     targets: tuple[str, ...],
     upgrade: bool,
     packages: tuple[str, ...],
+    upgrade_images: bool,
     offline: bool,
     refresh_index: bool,
     locks_dir: Path | None,
@@ -62,11 +64,13 @@ def command(
     """Resolve specs and write their locks.
 
     Each target of a spec is resolved for its own platform, Python and CUDA; pins of the old lock stay where they still
-    fit. The lock is written whole or not at all. Of several specs, the first that can't be locked ends the run.
+    fit. The digests of the images that recipes use are asked for at the same time, and stay once they are known. The
+    lock is written whole or not at all. Of several specs, the first that can't be locked ends the run.
     """
     from envspec.workflow import Upgrade
 
     wanted = Upgrade(everything=upgrade, packages=frozenset(packages))
+    renew = upgrade or upgrade_images
     # every spec is read before the first is resolved: a typing error in the last one should cost no time
     parsed = [options.read_spec(path) for path in specs]
     _refuse_shared_locks(parsed, locks_dir)
@@ -76,7 +80,9 @@ def command(
         waiting = f"waiting: another envspec is locking {spec.name}"
         try:
             with folder.exclusive(lambda waiting=waiting: say(waiting)):  # type: ignore[misc]
-                done = _lock(spec, folder, wanted, targets, offline=offline, refresh=refresh_index, quiet=as_json)
+                done = _lock(
+                    spec, folder, wanted, targets, renew=renew, offline=offline, refresh=refresh_index, quiet=as_json
+                )
         except EnvspecError as error:
             if len(parsed) == 1:
                 raise
@@ -113,25 +119,31 @@ def _lock(
     upgrade: Upgrade,
     targets: tuple[str, ...],
     *,
+    renew: bool,
     offline: bool,
     refresh: bool,
     quiet: bool,
 ) -> dict[str, object]:
+    from envspec.cli.lock_images import ImageDigests, stale_images
     from envspec.cli.lock_summary import changes, describe
     from envspec.workflow import relock
 
     old = folder.read()
     forced = upgrade.everything or upgrade.packages or refresh or targets
-    if old is not None and not forced and not reasons(spec, old):
-        if rendered_reasons(rendered_files(old), folder.rendered(old)):
-            folder.write(old)
+    resolved = old if old is not None and not forced and not reasons(spec, old) else None
+    if resolved is not None and not renew and not stale_images(spec, resolved):
+        if rendered_reasons(rendered_files(resolved), folder.rendered(resolved)):
+            folder.write(resolved)
             say(f"rendered the files beside {folder.path} again: they differed from the lock")
         if not quiet:
-            click.echo(f"{folder.path} is fresh: {describe(old)}. `--upgrade` looks for newer versions.")
-        return _result(spec, folder, old, "fresh", [])
+            click.echo(f"{folder.path} is fresh: {describe(resolved)}. `--upgrade` looks for newer versions.")
+        return _result(spec, folder, resolved, "fresh", [])
     _refuse_unknown_packages(upgrade, spec, old)
-    with resolvers_for(spec, offline=offline, refresh=refresh, quiet=quiet) as (pip, conda):
-        new = relock(spec, old, pip, conda=conda, upgrade=upgrade, only=targets, notice=_notice)
+    digests = ImageDigests(spec, old, renew=renew, offline=offline)
+    if resolved is None:
+        with resolvers_for(spec, offline=offline, refresh=refresh, quiet=quiet) as (pip, conda):
+            resolved = relock(spec, old, pip, conda=conda, upgrade=upgrade, only=targets, notice=_notice)
+    new = digests.put_into(resolved)
     written = folder.write(new)
     moved = changes(old, new)
     if not quiet:
@@ -175,6 +187,7 @@ def _result(spec: Spec, folder: LockFolder, lock: Lock, status: str, moved: list
         "lock": str(folder.path),
         "status": status,
         "targets": {target.name: len(target.pins) for target in lock},
+        "images": {image.name: image.digest for image in lock.images},
         "changes": moved,
     }
 

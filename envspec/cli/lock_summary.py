@@ -16,7 +16,10 @@ def _counted(number: int, what: str) -> str:
 
 
 def changes(old: Lock | None, new: Lock) -> list[str]:
-    """One line a package whose versions moved, came or went, by name. Empty for a first lock: all of it is new."""
+    """One line a package whose versions, or an image whose digest, moved, came or went, by name.
+
+    Empty for a first lock: all of it is new.
+    """
     if old is None:
         return []
     before, after = _versions(old), _versions(new)
@@ -40,4 +43,5 @@ def _versions(lock: Lock) -> dict[str, str]:
     for target in lock:
         for pin in target.pins:
             found.setdefault(pin.name, set()).add(pin.version)
-    return {name: ", ".join(sorted(versions)) for name, versions in found.items()}
+    images = {image.name: image.digest[: len("sha256:") + 12] for image in lock.images}
+    return {**{name: ", ".join(sorted(versions)) for name, versions in found.items()}, **images}

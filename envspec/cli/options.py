@@ -72,6 +72,11 @@ def locks_of(spec: Path, given: Path | None) -> Path:
     return folder.parent / "locks" if folder.name == "specs" else spec.parent / "locks"
 
 
+def recipes_of(spec: Spec, given: Path | None) -> Path:
+    """The folder with a spec's recipes: in `recipes/`, beside the folder of the locks."""
+    return shown(locks_of(Path(spec.path), given).parent / "recipes" / spec.name)
+
+
 def folder_of(spec: Spec, given: Path | None) -> LockFolder:
     from envspec.lock.store import LockFolder
 
@@ -106,12 +111,25 @@ def locked_targets(lock: Lock, names: Iterable[str]) -> tuple[LockedTarget, ...]
     return tuple(locked for locked in lock if not wanted or locked.name in wanted)
 
 
+def one_target(lock: Lock, name: str | None) -> LockedTarget:
+    """The target named, or the only one. Raises InputError."""
+    targets = locked_targets(lock, [name] if name else [])
+    if len(targets) > 1:
+        names = ", ".join(target.name for target in targets)
+        raise InputError(
+            f"the lock of {lock.name} has {len(targets)} targets: {names}",
+            hint=f"choose one with --target {targets[0].name}",
+        )
+    return targets[0]
+
+
 def warn_if_stale(spec: Spec, lock: Lock) -> None:
     """Say so when the lock, from which the answer comes, doesn't answer the spec any more."""
+    from envspec.cli.lock_images import stale_images
     from envspec.cli.main import say
     from envspec.lock.freshness import reasons
 
-    found = reasons(spec, lock)
+    found = (*reasons(spec, lock), *stale_images(spec, lock))
     if found:
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         say(f"warning: {spec.path} changed since it was locked: {printable(found[0].message)}{more}", style="yellow")

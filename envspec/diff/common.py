@@ -77,7 +77,8 @@ def _settled(before: Lock, after: Lock, old: Side, new: Side, knows: frozenset[s
             was.append(replace(left, pins=tuple(p for p, _ in pairs.values() if p)))
         if right:
             now.append(replace(right, pins=tuple(p for _, p in pairs.values() if p)))
-    return replace(before, targets=tuple(was)), replace(after, targets=tuple(now))
+    # no other tool's file names images
+    return replace(before, targets=tuple(was), images=()), replace(after, targets=tuple(now), images=())
 
 
 def _pair(old: Pin | None, new: Pin | None, knows: frozenset[str]) -> tuple[Pin | None, Pin | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from envspec.diff.model import Diff, PackageChange, PinChange, TargetChange, TargetHead
+from envspec.diff.model import Diff, ImageChange, PackageChange, PinChange, TargetChange, TargetHead
 from envspec.errors import InternalError
 from envspec.lock.model import Lock, LockedTarget, Pin
 
@@ -37,6 +37,11 @@ def diff(old: Lock, new: Lock) -> Diff:
             PackageChange(*key, tuple(PinChange(*pair, tuple(found)) for pair, found in changes[key].items()))
             for key in sorted(changes)
         ),
+        images=tuple(
+            ImageChange(old.image(name), new.image(name))
+            for name in sorted({image.name for image in (*old.images, *new.images)})
+            if old.image(name) != new.image(name)
+        ),
     )
 
 
@@ -58,10 +63,17 @@ def apply(change: Diff, old: Lock) -> Lock:
                     raise InternalError(f"the change of {package.name} in {name} is not one of this lock")
                 if one.new is not None:
                     pins[name][key] = one.new
+    images = {image.name: image for image in old.images}
+    for image in change.images:
+        if image.old is not None and images.pop(image.old.name, None) != image.old:
+            raise InternalError(f"the change of the image {image.old.name} is not one of this lock")
+        if image.new is not None:
+            images[image.new.name] = image.new
     return Lock(
         name=change.names[1] if change.names else old.name,
         inputs=change.inputs[1] if change.inputs else old.inputs,
         targets=tuple(_target(name, heads[name], pins[name]) for name in sorted(heads)),
+        images=tuple(images[name] for name in sorted(images)),
     )
 
 

@@ -57,11 +57,11 @@ class _Gpu:
                 torch = pin
             elif family := match["family"] or match["triton"]:
                 libraries[family] = pin
-        cuda = _cuda_of(torch, target.inputs.platform) if torch else None
+        cuda = cuda_of(torch, target.inputs.platform) if torch else None
         return _Gpu(torch, cuda, libraries, target.driver_floor or _floor(target, cuda))
 
 
-def _cuda_of(torch: Pin, platform: str) -> str | None:
+def cuda_of(torch: Pin, platform: str) -> str | None:
     from envspec.gpu import torch_builds
 
     if torch.kind == "conda":

@@ -45,7 +45,7 @@ def html(review: Review) -> str:
             "<main>",
             f"<h1>{title}</h1>",
             f"<p>{_text(review.old_title)} → {_text(review.new_title)}</p>",
-            *_body(review),
+            *body(review),
             "</main>",
             "</body>",
             "</html>",
@@ -54,19 +54,20 @@ def html(review: Review) -> str:
     )
 
 
-def _body(review: Review) -> Iterator[str]:
+def body(review: Review, heading: str = "h2") -> Iterator[str]:
+    """The review without a page around it: pieces of HTML, whose own titles are `heading`s."""
     for row, fact in review.shouted:
         yield f'<p class="alarm"><strong>{_text(row.name)}</strong>: {_text(fact.message)}</p>'
-    yield from _facts("GPU", review.gpu)
+    yield from _facts("GPU", review.gpu, heading=heading)
     more = [_text(line) for line in words.targets_came_or_went(review)]
     more += [_text(f"download {size} {words.where(names)}") for size, names in words.downloads(review)]
-    yield from _facts("Spec and targets", review.settings, more)
+    yield from _facts("Spec and targets", review.settings, more, heading=heading)
     for risk in RISKS:
         rows = [row for row in review.rows if row.risk == risk]
         if rows:
             yield f"<details{'' if risk == 'low' else ' open'}>"
             yield f'<summary class="{risk}">{words.plural(len(rows), "package")} at {risk} risk</summary>'
-            yield '<div class="scroll"><table>'
+            yield f'<div class="scroll" role="region" aria-label="Packages at {risk} risk" tabindex="0"><table>'
             heads = ("package", "change", "size", "asked for", "what it means")
             yield f"<thead><tr>{''.join(f'<th scope=col>{head}</th>' for head in heads)}</tr></thead>"
             yield "<tbody>"
@@ -74,11 +75,11 @@ def _body(review: Review) -> Iterator[str]:
             yield "</tbody></table></div></details>"
 
 
-def _facts(title: str, facts: tuple[Fact, ...], more: Iterable[str] = ()) -> Iterator[str]:
+def _facts(title: str, facts: tuple[Fact, ...], more: Iterable[str] = (), *, heading: str) -> Iterator[str]:
     lines = [f'<li><span class="{fact.risk}">{fact.risk}</span> {_text(words.fact(fact))}</li>' for fact in facts]
     lines += [f"<li>{line}</li>" for line in more]
     if lines:
-        yield f"<h2>{title}</h2>"
+        yield f"<{heading}>{title}</{heading}>"
         yield f"<ul>{''.join(lines)}</ul>"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from envspec.lock.model import Lock, LockedTarget, Pin, SpecInputs, TargetInputs
+from envspec.lock.model import Lock, LockedImage, LockedTarget, Pin, SpecInputs, TargetInputs
 
 
 @dataclass(frozen=True)
@@ -48,20 +48,29 @@ class PackageChange:
 
 
 @dataclass(frozen=True)
+class ImageChange:
+    """An image that came (`old` is None), went (`new` is None), or stands at another digest. Both have one name."""
+
+    old: LockedImage | None
+    new: LockedImage | None
+
+
+@dataclass(frozen=True)
 class Diff:
     """What leads from one lock to another.
 
-    `names` and `inputs` hold the old and the new value, or None where they are equal. Targets are sorted by name,
-    packages by kind and name.
+    `names` and `inputs` hold the old and the new value, or None where they are equal. Targets and images are sorted
+    by name, packages by kind and name.
     """
 
     names: tuple[str, str] | None = None
     inputs: tuple[SpecInputs, SpecInputs] | None = None
     targets: tuple[TargetChange, ...] = ()
     packages: tuple[PackageChange, ...] = ()
+    images: tuple[ImageChange, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.names or self.inputs or self.targets or self.packages)
+        return bool(self.names or self.inputs or self.targets or self.packages or self.images)
 
 
 EMPTY = SpecInputs()

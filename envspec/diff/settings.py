@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from envspec.diff.facts import Fact
+from envspec.diff.model import ImageChange
 from envspec.gpu.tables import numbers
 from envspec.lock.inputs import conda_name, requirement_name
 from envspec.lock.model import SpecInputs, TargetInputs
@@ -47,6 +48,23 @@ def of_target(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
         yield Fact("low", "driver-changed", _moved("the machines' driver", old.driver, new.driver))
     yield from _requirements(old.requirements, new.requirements, requirement_name)
     yield from _requirements(old.conda_requirements, new.conda_requirements, conda_name, "conda's ")
+
+
+def of_images(changes: Iterable[ImageChange]) -> Iterator[Fact]:
+    """What changed in the images that recipes stand on. Another digest is another system below every package."""
+    for change in changes:
+        old, new = change.old, change.new
+        if old is not None and new is not None:
+            digests = f"{_short(old.digest)} -> {_short(new.digest)}"
+            yield Fact("medium", "image-moved", f"the image {new.name} is another one now: {digests}")
+        elif new is not None:
+            yield Fact("low", "image-added", f"the image {new.name} is pinned: {_short(new.digest)}")
+        elif old is not None:
+            yield Fact("medium", "image-removed", f"the image {old.name} is no longer pinned or used")
+
+
+def _short(digest: str) -> str:
+    return digest[: len("sha256:") + 12]
 
 
 def _requirements(

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from envspec.lock.graph import Graph
 from envspec.lock.inputs import conda_name, requirement_name
-from envspec.lock.model import Lock, LockedTarget, Pin, SpecInputs, TargetInputs
+from envspec.lock.model import Lock, LockedImage, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.lock.verify import violations
 
 Key = TypeVar("Key", str, tuple[str, str])
@@ -70,7 +70,7 @@ class _Merger:
         inputs = self.spec_inputs()
         names = sorted({target.name for lock in (self.ours, self.theirs) for target in lock})
         targets = [self.target(name, inputs) for name in names]
-        lock = Lock(name, inputs, tuple(target for target in targets if target is not None))
+        lock = Lock(name, inputs, tuple(target for target in targets if target is not None), self.images())
         if not lock.targets and not self.conflicts:
             self.clash(None, "no target is left when both sides' removals are taken together")
         return Merged(None, tuple(self.conflicts)) if self.conflicts else Merged(lock)
@@ -97,6 +97,18 @@ class _Merger:
         )
         names = ("exclude_newer", "sources", "channels", "without_corrections")
         return replace(ours, allow_source=tuple(sorted(allowed)), **{name: field(name) for name in names})  # type: ignore[arg-type]
+
+    def images(self) -> tuple[LockedImage, ...]:
+        sides = [{image.name: image.digest for image in side.images} for side in (self.base, self.ours, self.theirs)]
+        merged = self.keyed(
+            sides[0],
+            sides[1],
+            sides[2],
+            lambda name, mine, other: self.clash(
+                None, f"the image {name} is {_shown(mine)} on one side and {_shown(other)} on the other"
+            ),
+        )
+        return tuple(LockedImage(name, digest) for name, digest in sorted(merged.items()))
 
     def target(self, name: str, shared: SpecInputs) -> LockedTarget | None:
         base, ours, theirs = (lock.target(name) for lock in (self.base, self.ours, self.theirs))

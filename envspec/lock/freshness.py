@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -118,6 +118,19 @@ class ChannelsChanged(Reason):
     @property
     def message(self) -> str:
         return _change("the list of conda channels", ", ".join(self.old) or None, ", ".join(self.new) or None)
+
+
+@dataclass(frozen=True)
+class ImageChanged(Reason):
+    """The spec's base is another image than the one whose digest the lock has."""
+
+    code = "image-changed"
+    old: str
+    new: str
+
+    @property
+    def message(self) -> str:
+        return _change("the base image", self.old, self.new)
 
 
 # What a target has. `targets` is empty where the reason holds for every target that spec and lock share.
@@ -279,6 +292,16 @@ def reasons(spec: Spec, lock: Lock) -> tuple[Reason, ...]:
             for reason, names in found.items()
         ),
     )
+
+
+def image_reasons(spec: Spec, lock: Lock, used: Collection[str]) -> tuple[Reason, ...]:
+    """Whether the lock has the digest of a base that the spec no longer names. `used`: the images of its recipes.
+
+    A digest that the lock has not is no reason: no registry may have answered, and the tag stands alone.
+    """
+    base = spec.image.base
+    left = sorted({image.name for image in lock.images} - set(used))
+    return () if "@" in base or lock.image(base) or not left else (ImageChanged(", ".join(left), base),)
 
 
 def rendered_reasons(expected: Mapping[str, str], found: Mapping[str, str]) -> tuple[Reason, ...]:

@@ -108,15 +108,30 @@ class LockedTarget:
 
 
 @dataclass(frozen=True)
+class LockedImage:
+    """An image that the recipes stand on: its name as the spec or a recipe writes it ("debian:bookworm-slim"), and the
+    digest ("sha256:…") of what a registry gave under that name: of the image index where there is one, so that it
+    holds for every platform.
+    """
+
+    name: str
+    digest: str
+
+
+@dataclass(frozen=True)
 class Lock:
-    """The lock of one spec. `targets` is sorted by name."""
+    """The lock of one spec. `targets` is sorted by name, `images` too; an image without a known digest isn't there."""
 
     name: str
     inputs: SpecInputs
     targets: tuple[LockedTarget, ...]
+    images: tuple[LockedImage, ...] = ()
 
     def target(self, name: str) -> LockedTarget | None:
         return next((t for t in self.targets if t.name == name), None)
+
+    def image(self, name: str) -> LockedImage | None:
+        return next((image for image in self.images if image.name == name), None)
 
     def __iter__(self) -> Iterator[LockedTarget]:
         return iter(self.targets)

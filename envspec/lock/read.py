@@ -14,6 +14,7 @@ from envspec.lock.model import (
     Artifact,
     GitSource,
     Lock,
+    LockedImage,
     LockedTarget,
     Pin,
     SpecInputs,
@@ -85,6 +86,9 @@ _SHAPES = {
     "python": (re.compile(r"\d+\.\d+"), "a Python version"),
     "glibc": (re.compile(r"\d+\.\d+"), "a glibc version"),
 }
+_IMAGE_NAME = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9\[\]._:/-]*")
+"""The characters of an image reference without a digest of its own."""
+_IMAGE_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _TYPE_NAMES = {str: "a string", int: "an integer", list: "an array", dict: "a table", bool: "true"}
 
 Value = TypeVar("Value")
@@ -218,7 +222,7 @@ class _Reader:
         except (tomli.TOMLDecodeError, RecursionError, ValueError) as error:
             raise LockError(f"the lock is not TOML: {error}", place=Place(self.path), hint=_RELOCK) from None
         for key in data:
-            if key not in ("lock-version", "digest", "env", "targets", "conda", "pip"):
+            if key not in ("lock-version", "digest", "env", "images", "targets", "conda", "pip"):
                 raise LockError(f'unknown table "{key}"', place=Place(self.path), hint=_RELOCK)
         env_at = ("[env]", 0)
         env = self.check(data.get("env"), _ENV, ("name",), env_at)
@@ -246,7 +250,19 @@ class _Reader:
             name=env["name"],
             inputs=inputs,
             targets=tuple(self.target(name, tables[name], env, tuple(pins[name].values())) for name in sorted(tables)),
+            images=self.images(data.get("images", {})),
         )
+
+    def images(self, table: Any) -> tuple[LockedImage, ...]:
+        where = ("[images]", 0)
+        if type(table) is not dict:
+            self.fail("this must be a table", where)
+        for name, digest in table.items():
+            if not _IMAGE_NAME.fullmatch(name):
+                self.fail(f"{name!r} can't name an image", where)
+            if type(digest) is not str or not _IMAGE_DIGEST.fullmatch(digest):
+                self.fail(f'an image\'s digest is "sha256:" and 64 hexadecimal digits, not {digest!r}', where)
+        return tuple(LockedImage(name, table[name]) for name in sorted(table))
 
     def target(self, name: str, table: Any, env: Mapping[str, Any], pins: tuple[Pin, ...]) -> LockedTarget:
         self.check(table, _TARGET, ("platform", "python", "fingerprint"), (f"[targets.{name}]", 0))

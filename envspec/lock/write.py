@@ -33,6 +33,7 @@ def dumps(lock: Lock) -> str:
     out: list[str] = []
     shared = _shared(targets)
     _write_env(out, lock, shared)
+    _write_images(out, lock)
     for target in targets:
         _write_target(out, lock, target, shared)
     for pins in _merged(targets):
@@ -43,6 +44,11 @@ def dumps(lock: Lock) -> str:
     except UnicodeEncodeError as error:
         raise InternalError(f"the lock of {lock.name} holds text that is not Unicode: {error.object[:80]!r}") from None
     return HEADER + DIGEST_LINE.format(hashlib.sha256(encoded).hexdigest()) + body
+
+
+def digest(lock: Lock) -> str:
+    """What the lock's text says of itself: `sha256:` and a digest of all below that line."""
+    return dumps(lock)[len(HEADER) :].split('"', 2)[1]
 
 
 def _write_string(out: list[str], key: str, value: str | None) -> None:
@@ -88,6 +94,15 @@ def _write_env(out: list[str], lock: Lock, shared: _Shared) -> None:
     if inputs.sources:
         out.append("\n[env.sources]\n")
         out.extend(f"{key(name)} = {string(index)}\n" for name, index in sorted(inputs.sources.items()))
+
+
+def _write_images(out: list[str], lock: Lock) -> None:
+    images = sorted(lock.images, key=lambda image: image.name)
+    if len({image.name for image in images}) != len(images):
+        raise InternalError(f"the lock of {lock.name} has an image twice: {[image.name for image in images]}")
+    if images:
+        out.append("\n[images]\n")
+        out.extend(f"{key(image.name)} = {string(image.digest)}\n" for image in images)
 
 
 def _write_target(out: list[str], lock: Lock, target: LockedTarget, shared: _Shared) -> None:

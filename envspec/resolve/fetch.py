@@ -109,7 +109,7 @@ class Fetcher:
         from urllib3.exceptions import HTTPError, ProtocolError, ReadTimeoutError
 
         bare, own = split_credentials(url)
-        if self.offline and not _is_loopback(bare):
+        if self.offline and not is_loopback(bare):
             raise IndexFailure(
                 f"{bare} isn't in the cache, and --offline forbids asking for it", hint="run without --offline once"
             )
@@ -124,7 +124,7 @@ class Fetcher:
         sent = {"Accept-Encoding": "identity", **headers, **self._authorization(bare, own)}
         try:
             while True:
-                response = self._pool(bare).request("GET", bare, headers=sent, retries=retries, preload_content=False)
+                response = self.pool(bare).request("GET", bare, headers=sent, retries=retries, preload_content=False)
                 try:
                     body = response.read(limit + 1)
                     break
@@ -138,7 +138,7 @@ class Fetcher:
                 response.close()
             response.release_conn()
         except HTTPError as error:
-            raise IndexFailure(f"{bare} can't be read: {_reason(error)}", hint=_HINT) from None
+            raise IndexFailure(f"{bare} can't be read: {reason_of(error)}", hint=_HINT) from None
         if len(body) > limit and not cut:
             raise IndexFailure(
                 f"{bare} is larger than {limit >> 20} MiB, which no such file is", hint="check what serves this address"
@@ -153,7 +153,8 @@ class Fetcher:
             raise IndexFailure(f"{bare} answered HTTP {response.status} after {self._retries} retries", hint=_HINT)
         return Reply(response.status, body, _total(response))
 
-    def _pool(self, url: str) -> urllib3.PoolManager:
+    def pool(self, url: str) -> urllib3.PoolManager:
+        """The connections to use for a URL: through the user's proxy and with the user's certificates."""
         import urllib3
 
         proxy = self._proxy(url)
@@ -170,7 +171,7 @@ class Fetcher:
     def _proxy(self, url: str) -> str | None:
         parts = urlsplit(url)
         no_proxy = self._env.get("no_proxy") or self._env.get("NO_PROXY") or ""
-        if _is_loopback(url) or _is_direct(parts.hostname or "", no_proxy):
+        if is_loopback(url) or _is_direct(parts.hostname or "", no_proxy):
             return None
         return (
             self._env.get(f"{parts.scheme}_proxy")
@@ -197,7 +198,8 @@ def _netrc(env: Mapping[str, str]) -> netrc | None:
         return None
 
 
-def _is_loopback(url: str) -> bool:
+def is_loopback(url: str) -> bool:
+    """Whether a URL's host is this machine itself."""
     return urlsplit(url).hostname in ("127.0.0.1", "::1", "localhost")
 
 
@@ -216,7 +218,7 @@ def _total(response: Any) -> int | None:
     return int(text) if text.isdigit() else None
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """The innermost words of urllib3's error, which say what happened rather than where in the pool."""
     cause: BaseException = error
     while True:

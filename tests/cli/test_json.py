@@ -16,6 +16,7 @@ from cli_project import SPEC, Envspec, Project
 import envspec.cli
 from envspec.cli.main import COMMANDS
 from envspec.lock.freshness import Reason
+from envspec.recipes import freshness as _recipes  # noqa: F401  its reasons count too
 
 pytest_plugins = ["cli_fixtures"]
 

@@ -9,6 +9,10 @@ import pytest
 from support.index import Index
 from support.machine import Machine, cpu
 from support.packages import wheel
+from support.registry import Registry
+
+from envspec.recipes.images import UV
+from envspec.resolve.image_address import image_address
 
 pytestmark = pytest.mark.e2e
 
@@ -129,6 +133,7 @@ def test_json(machine: Machine, later: Index) -> None:
                 "lock": "locks/demo/envspec.lock",
                 "status": "written",
                 "targets": {"cpu": 2},
+                "images": {},
                 "changes": [],
             }
         ],
@@ -189,8 +194,7 @@ def test_misuse(machine: Machine, arguments: tuple[str, ...], said: str) -> None
 
 
 def test_a_broken_configuration(machine: Machine) -> None:
-    config = machine.home / ".config" / "envspec" / "config.toml"
-    config.parent.mkdir(parents=True)
+    config = machine.configure("")
     config.write_text("[mirrors")
     machine.spec(cpu("alpha"))
     ran = machine.envspec("lock", "specs/demo.toml")
@@ -237,3 +241,115 @@ def test_two_specs_that_would_share_a_lock(machine: Machine, packages: Index) ->
     assert (ran.status, ran.out) == (2, "")
     assert "specs/demo.toml and specs/other.toml would both be locked as locks/demo/envspec.lock" in ran.err
     assert machine.files() == {}
+
+
+BASE = "debian:bookworm-slim"
+
+
+@pytest.fixture
+def registry(machine: Machine) -> Iterator[Registry]:
+    """The Hub, with every image that the recipes of a plain spec use."""
+    with Registry() as running:
+        for name in (BASE, UV):
+            address = image_address(name)
+            running.push(address.path, address.tag, name)
+        machine.configure("").write_text(f'[mirrors]\n"docker.io" = "{running.origin}"\n', encoding="utf-8")
+        yield running
+
+
+def test_the_digests_of_images_are_locked(machine: Machine, packages: Index, registry: Registry) -> None:
+    machine.spec(cpu("alpha"))
+    ran = machine.envspec("lock", "specs/demo.toml", "--json")
+    assert ran.status == 0 and ran.err == ""
+    images = {image.name: image.digest for image in machine.lock().images}
+    assert sorted(images) == sorted([BASE, UV]) and json.loads(ran.out)["specs"][0]["images"] == images
+    assert images[BASE] == registry.push("library/debian", "bookworm-slim", BASE)
+    assert len(registry.asked) == 2
+    check = machine.envspec("check", "specs/demo.toml")
+    assert check.status == 0, check.out
+
+
+def test_known_digests_stay_until_they_are_asked_for_again(
+    machine: Machine, packages: Index, registry: Registry
+) -> None:
+    machine.spec(cpu("alpha"))
+    before = machine.locked()
+    moved = registry.push("library/debian", "bookworm-slim", "security updates")
+    registry.asked.clear()
+    packages.asked.clear()
+    assert machine.envspec("lock", "specs/demo.toml").out.startswith("locks/demo/envspec.lock is fresh")
+    machine.spec(cpu("alpha", "beta"))
+    after = machine.locked()
+    assert after.images == before.images and after.targets != before.targets and registry.asked == []
+    packages.asked.clear()
+    ran = machine.envspec("lock", "specs/demo.toml", "--upgrade-images")
+    assert ran.status == 0 and ran.out.startswith(f"changed {BASE} sha256:")
+    lock = machine.lock()
+    image = lock.image(BASE)
+    assert image is not None and image.digest == moved and lock.targets == after.targets and packages.asked == []
+    again = machine.envspec("lock", "specs/demo.toml", "--upgrade")
+    assert again.status == 0 and again.out.startswith("unchanged: ")
+
+
+def test_another_base_is_asked_for(machine: Machine, packages: Index, registry: Registry) -> None:
+    machine.spec(cpu("alpha"))
+    old = machine.locked()
+    digest = registry.push("library/ubuntu", "24.04")
+    packages.asked.clear()
+    registry.asked.clear()
+    machine.spec(cpu("alpha") + "[image]\nbase = 'ubuntu:24.04'\n")
+    check = machine.envspec("check", "specs/demo.toml")
+    assert check.status == 1 and f"the base image changed from {BASE} to ubuntu:24.04  [image-changed]" in check.out
+    new = machine.locked()
+    assert {image.name for image in new.images} == {"ubuntu:24.04", UV} and new.targets == old.targets
+    image = new.image("ubuntu:24.04")
+    assert image is not None and image.digest == digest
+    assert len(registry.asked) == 1 and packages.asked == []
+    assert machine.envspec("check", "specs/demo.toml").status == 0
+
+
+def test_a_base_that_names_its_digest(machine: Machine, packages: Index, registry: Registry) -> None:
+    machine.spec(cpu("alpha") + f"[image]\nbase = 'debian@sha256:{'0' * 64}'\n")
+    assert [image.name for image in machine.locked().images] == [UV]
+    assert machine.envspec("check", "specs/demo.toml").status == 0
+
+
+@pytest.mark.parametrize("status", [404, 429, 500])
+def test_a_registry_that_does_not_tell(machine: Machine, packages: Index, registry: Registry, status: int) -> None:
+    machine.spec(cpu("alpha"))
+    registry.status = status
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 0 and ran.err.count("warning: ") == 1
+    assert ran.err.startswith(f"warning: no registry tells the digest of {UV}, {BASE}: ")
+    assert ran.err.splitlines()[0].endswith("; recipes name the tag alone") and "--upgrade-images" in ran.hint
+    assert machine.lock().images == () and "[images]" not in machine.lock_path().read_text(encoding="utf-8")
+    # it is as good as it can be, and nobody is asked again unbidden
+    registry.asked.clear()
+    fresh = machine.envspec("lock", "specs/demo.toml")
+    assert "is fresh" in fresh.out and fresh.err == "" and registry.asked == []
+    assert machine.envspec("check", "specs/demo.toml").status == 0
+
+
+def test_a_known_digest_outlives_a_registry(machine: Machine, packages: Index, registry: Registry) -> None:
+    machine.spec(cpu("alpha"))
+    before = machine.locked()
+    registry.status = 500
+    ran = machine.envspec("lock", "specs/demo.toml", "--upgrade")
+    assert ran.status == 0 and ran.err.splitlines()[0].endswith("; recipes name the digest that the lock had")
+    assert machine.lock() == before
+
+
+def test_offline_asks_no_registry(machine: Machine, packages: Index, registry: Registry) -> None:
+    machine.spec(cpu("alpha"))
+    before = machine.locked()
+    registry.asked.clear()
+    ran = machine.envspec("lock", "specs/demo.toml", "--offline", "--upgrade")
+    assert (ran.status, ran.err) == (0, "") and machine.lock() == before and registry.asked == []
+
+
+def test_a_base_that_no_recipe_can_use_is_no_matter_of_the_lock(
+    machine: Machine, packages: Index, registry: Registry
+) -> None:
+    machine.spec(cpu("alpha") + "[image]\nbase = 'alpine:3'\n")
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert (ran.status, ran.err) == (0, "") and machine.lock().images == ()

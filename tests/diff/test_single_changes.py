@@ -26,10 +26,11 @@ from diff_samples import (
     wheel,
 )
 
+from envspec.diff.model import nothing
 from envspec.diff.review import Review, review
-from envspec.diff.side import Side
+from envspec.diff.side import EVERYTHING, Side
 from envspec.diff.words import origin, versions, where
-from envspec.lock.model import Artifact, GitSource, Lock
+from envspec.lock.model import Artifact, GitSource, Lock, LockedImage
 
 OTHER = "f" * 40
 
@@ -147,6 +148,23 @@ def test_targets(change: Change, risk: str, code: str, sentence: str, targets: s
 
 def between(old: Lock, new: Lock) -> Review:
     return review(Side("old", old), Side("new", new))
+
+
+def test_images() -> None:
+    was, now = (LockedImage("debian:bookworm-slim", f"sha256:{digit * 64}") for digit in "ab")
+    without, old, new = base(), replace(base(), images=(was,)), replace(base(), images=(now,))
+    for before, after, risk, code, sentence in (
+        (without, new, "low", "image-added", "the image debian:bookworm-slim is pinned: sha256:bbbbbbbbbbbb"),
+        (old, new, "medium", "image-moved", "is another one now: sha256:aaaaaaaaaaaa -> sha256:bbbbbbbbbbbb"),
+        (old, without, "medium", "image-removed", "is no longer pinned or used"),
+    ):
+        found = between(before, after)
+        (fact,) = found.settings
+        assert (fact.risk, fact.code, fact.targets) == (risk, code, ()) and sentence in fact.message
+        assert found and found.risk == risk and not found.rows
+    assert between(nothing("demo"), old).settings == ()
+    # another tool's file says nothing of images
+    assert not review(Side("old", without, EVERYTHING - {"licence"}), Side("new", old))
 
 
 def test_a_package_that_moves_in_two_ways_is_one_row() -> None:

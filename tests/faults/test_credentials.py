@@ -76,9 +76,7 @@ def test_in_uvs_variables_for_a_named_index(machine: Machine, private: Index) ->
 
 def test_in_the_url_of_a_mirror(machine: Machine, private: Index) -> None:
     named(machine, "https://unreachable.invalid/simple")
-    config = machine.home / ".config" / "envspec" / "config.toml"
-    config.parent.mkdir(parents=True)
-    config.write_text(f'[mirrors]\nmy-index = "{private.url_with(USER, PASSWORD)}"\n')
+    config = machine.configure(f'my-index = "{private.url_with(USER, PASSWORD)}"')
     ran = machine.envspec("lock", "specs/demo.toml")
     assert ran.status == 0, ran.err
     assert leaks(machine.home, but=(config,)) == [] and leaks(machine.folder) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from git_project import BASE, State, pin
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from envspec.git.merge import merge
 from envspec.git.merge_rendered import merge_requirements
 from envspec.git.textconv import readable
-from envspec.lock.model import GitSource, Lock, LockedTarget, SpecInputs
+from envspec.lock.model import GitSource, Lock, LockedImage, LockedTarget, SpecInputs
 from envspec.lock.read import load, loads
 from envspec.lock.render import rendered_files
 from envspec.lock.write import dumps
@@ -68,6 +69,23 @@ def test_shared_inputs() -> None:
     assert merged.lock is not None and merged.lock.inputs.allow_source == ("b", "c", "d")
     merged = merge(base, lock(SpecInputs(exclude_newer="1")), lock(SpecInputs(exclude_newer="2")))
     assert [str(conflict) for conflict in merged.conflicts][:1] == ["exclude-newer is 1 on one side and 2 on the other"]
+
+
+def images(**digests: str) -> tuple[LockedImage, ...]:
+    return tuple(LockedImage(name, f"sha256:{digit * 64}") for name, digit in sorted(digests.items()))
+
+
+def test_images() -> None:
+    base = replace(BASE.lock(), images=images(base="a", gone="a", tool="a"))
+    ours = replace(base, images=images(base="b", gone="a", tool="a"))
+    theirs = replace(base, images=images(base="a", new="c", tool="a"))
+    merged = merge(base, ours, theirs).lock
+    assert merged == merge(base, theirs, ours).lock and merged is not None
+    assert merged.images == images(base="b", new="c", tool="a")
+    assert f"image base  sha256:{'b' * 16}\n" in readable(merged)
+    clash = merge(base, ours, replace(base, images=images(base="c", gone="a", tool="a")))
+    (conflict,) = clash.conflicts
+    assert str(conflict).startswith("the image base is sha256:bbbb") and clash.lock is None
 
 
 def test_no_target_left() -> None:

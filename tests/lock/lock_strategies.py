@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
+from envspec.lock.model import Artifact, GitSource, Lock, LockedImage, LockedTarget, Pin, SpecInputs, TargetInputs
 
 TARGET_NAMES = ("cpu", "cu12.6-a", "cu128-b", "x_y")
 PACKAGE_NAMES = ("alpha", "beta", "gamma-delta", "e")
 INDEXES = ("pypi", "pytorch/cu126", "conda-forge/linux-64", "internal")
+IMAGE_NAMES = ("debian:bookworm-slim", "astral/uv:0.13.8", "localhost:5000/a", "[::1]:5000/b:c", "x")
 VERSIONS = ("1", "1.0.dev3", "2!1.0+cu126", "10.0", "9.0")
 
 hexadecimal = st.integers(0, 2**256 - 1)
@@ -85,7 +86,10 @@ def locks(draw: st.DrawFn) -> Lock:
         sources=draw(st.dictionaries(texts, texts, max_size=2)),
         channels=tuple(draw(st.lists(texts, max_size=2))),
     )
-    return Lock("name", inputs, tuple(LockedTarget(name, *draw(_target(pins[name]))) for name in names))
+    targets = tuple(LockedTarget(name, *draw(_target(pins[name]))) for name in names)
+    digests = draw(st.dictionaries(st.sampled_from(IMAGE_NAMES), hexadecimal, max_size=2))
+    images = tuple(LockedImage(image, f"sha256:{digests[image]:064x}") for image in sorted(digests))
+    return Lock("name", inputs, targets, images)
 
 
 @st.composite

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from envspec.lock.freshness import (
+    ImageChanged,
     LockDamaged,
     LockMissing,
     Reason,
@@ -15,11 +17,12 @@ from envspec.lock.freshness import (
     RenderedMissing,
     RequirementAdded,
     RequirementRemoved,
+    image_reasons,
     reasons,
     rendered_reasons,
 )
 from envspec.lock.inputs import spec_inputs, target_inputs
-from envspec.lock.model import Lock, LockedTarget
+from envspec.lock.model import Lock, LockedImage, LockedTarget
 from envspec.spec.model import Spec
 from envspec.spec.parse import load_spec
 
@@ -59,7 +62,9 @@ def test_every_cause_has_its_code_and_its_fixture() -> None:
     types = every_type(Reason)
     codes = [one.code for one in types]
     assert len(set(codes)) == len(codes)
-    elsewhere = {"lock-missing", "lock-damaged", "rendered-missing", "rendered-edited", "rendered-extra"}
+    elsewhere = {"lock-missing", "lock-damaged", "image-changed"}
+    elsewhere |= {"rendered-missing", "rendered-edited", "rendered-extra"}
+    elsewhere |= {"recipe-missing", "recipe-differs", "recipe-extra"}
     assert set(codes) - elsewhere <= set(CASES)
 
 
@@ -100,3 +105,33 @@ def test_messages_are_one_line() -> None:
         "a/r is not what the lock says",
         "a/r belongs to no target of the lock",
     ]
+
+
+BASE = "debian:bookworm-slim"
+TOOL = "tools/uv:1"
+
+
+def with_images(*names: str) -> Lock:
+    return replace(FRESH, images=tuple(LockedImage(name, f"sha256:{'a' * 64}") for name in sorted(names)))
+
+
+@pytest.mark.parametrize(
+    ("locked_images", "base", "expected"),
+    [
+        ((BASE, TOOL), BASE, ()),
+        ((), BASE, ()),
+        # no registry told the digest of the base: the lock is as good as it can be
+        ((TOOL,), BASE, ()),
+        ((BASE, TOOL), "ubuntu:24.04", (ImageChanged(BASE, "ubuntu:24.04"),)),
+        ((BASE,), f"ubuntu:24.04@sha256:{'b' * 64}", ()),
+        # another version of envspec builds with another tool: what the spec asks for is still there
+        ((BASE, "tools/uv:0"), BASE, ()),
+    ],
+)
+def test_another_base_image(locked_images: tuple[str, ...], base: str, expected: tuple[Reason, ...]) -> None:
+    spec = load_spec(STALE / "fresh" / "spec.toml")
+    spec = replace(spec, image=replace(spec.image, base=base))
+    lock = with_images(*locked_images)
+    assert image_reasons(spec, lock, {base, TOOL}) == expected
+    assert reasons(spec, lock) == ()
+    assert all(reason.message == f"the base image changed from {BASE} to ubuntu:24.04" for reason in expected)

@@ -16,7 +16,7 @@ from lock_samples import artifact, inputs, sample_lock, wheel
 from lock_strategies import locks, texts
 
 from envspec.errors import InternalError, LockError, StorageError
-from envspec.lock.model import Lock, LockedTarget, Pin, SpecInputs
+from envspec.lock.model import Lock, LockedImage, LockedTarget, Pin, SpecInputs
 from envspec.lock.read import load, loads
 from envspec.lock.toml_text import inline_strings, key, string
 from envspec.lock.write import DIGEST_LINE, HEADER, dumps
@@ -103,6 +103,37 @@ def test_a_bump_in_every_target_is_one_hunk() -> None:
     assert differing[0] == 3, "the digest"
     assert [old[number - 1].split(" = ")[0] for number in differing[1:]] == ["version", "  { file"]
     assert differing[-1] - differing[1] <= 5
+
+
+def test_images_are_one_a_line_and_cost_a_lock_without_them_nothing() -> None:
+    names = ("debian:bookworm-slim", "a/b:1")
+    digests = {name: f"sha256:{hashlib.sha256(name.encode()).hexdigest()}" for name in names}
+    lock = dataclasses.replace(sample_lock(), images=tuple(LockedImage(*item) for item in digests.items()))
+    added = [line for line in dumps(lock).splitlines() if line not in SAMPLE.splitlines()][1:]
+    assert added == [
+        "[images]",
+        f'"a/b:1" = "{digests["a/b:1"]}"',
+        f'"debian:bookworm-slim" = "{digests["debian:bookworm-slim"]}"',
+    ]
+    with pytest.raises(InternalError, match="an image twice"):
+        dumps(dataclasses.replace(lock, images=(*lock.images, lock.images[0])))
+
+
+@pytest.mark.parametrize(
+    ("images", "message"),
+    [
+        ("images = 3\n", "must be a table"),
+        ('images."a b" = "x"\n', "can't name an image"),
+        ('images."a@sha256:b" = "x"\n', "can't name an image"),
+        ('images."a\\nRUN b" = "x"\n', "can't name an image"),
+        ('images.a = "sha256:12"\n', "64 hexadecimal digits, not 'sha256:12'"),
+        ("images.a = 7\n", "64 hexadecimal digits, not 7"),
+        (f'images.a = "sha256:{"0" * 64}"\n', "not as envspec writes it"),
+    ],
+)
+def test_images_that_no_recipe_may_have(images: str, message: str) -> None:
+    with pytest.raises(LockError, match=re.escape(message)):
+        loads(sealed(images + SAMPLE[HEADER_LENGTH:]), "x")
 
 
 def test_what_differs_between_targets_is_said_in_place() -> None:

@@ -39,7 +39,7 @@ def channel(machine: Machine) -> LocalChannel:
     pytest.importorskip("rattler")
     made = LocalChannel(machine.base / "channel" / "mine")
     config = machine.base / "envspec.toml"
-    config.write_text(f'[mirrors]\nmine = "{made.folder}"\n', encoding="utf-8")
+    config.write_text(f'[mirrors]\nmine = "{made.folder}"\n"docker.io" = ""\n', encoding="utf-8")
     machine.variables["ENVSPEC_CONFIG"] = str(config)
     return made
 

@@ -366,9 +366,7 @@ def test_a_mirror_of_the_pytorch_index_serves_what_the_facts_do_not_know(
     )
     with Index() as mirror:
         mirror.add(torch, wheel("numpy", "99.0"))
-        config = machine.home / ".config" / "envspec" / "config.toml"
-        config.parent.mkdir(parents=True)
-        config.write_text(f'[mirrors]\n"pytorch/cu150" = "{mirror.url}"\n')
+        machine.configure(f'"pytorch/cu150" = "{mirror.url}"')
         machine.spec(cpu("torch>=99", targets=targets(t=CUDA.format("15.0"))))
         (target,) = lock(machine)
         assert mirror.paths("numpy") == []
@@ -418,9 +416,7 @@ def test_a_new_target_takes_the_versions_of_the_others(machine: Machine, index: 
 
 
 def test_a_mirror_that_fails_is_told_by_its_own_address(machine: Machine, index: Index) -> None:
-    config = machine.home / ".config" / "envspec" / "config.toml"
-    config.parent.mkdir(parents=True)
-    config.write_text('[mirrors]\npytorch = "http://127.0.0.1:9/whl"\n')
+    machine.configure('pytorch = "http://127.0.0.1:9/whl"')
     machine.spec(cpu("torch==99.0", targets=targets(t=CUDA.format("12.6"))))
     ran = machine.envspec("lock", "specs/demo.toml")
     assert ran.status == 3 and "http://127.0.0.1:9/whl/cu126/torch/" in ran.error

@@ -251,9 +251,7 @@ def test_a_package_that_two_others_pull_in_through_each_other(machine: Machine, 
 def test_a_mirror_replaces_a_named_index(machine: Machine, index: Index) -> None:
     with Index() as mirror:
         mirror.add(wheel("acme", "1.0"))
-        config = machine.home / ".config" / "envspec" / "config.toml"
-        config.parent.mkdir(parents=True)
-        config.write_text(f'[mirrors]\ninternal = "{mirror.url}"\n')
+        machine.configure(f'internal = "{mirror.url}"')
         machine.spec(named("acme", url="https://unreachable.invalid/simple"))
         (target,) = machine.locked()
     assert [pin.index for pin in target.pins] == ["internal"]

@@ -47,6 +47,14 @@ class Machine:
     def __post_init__(self) -> None:
         for folder in (self.folder / "specs", self.home):
             folder.mkdir(parents=True, exist_ok=True)
+        self.configure("")
+
+    def configure(self, mirrors: str) -> Path:
+        """Write envspec's configuration: these lines of [mirrors], and one that keeps off the real image registry."""
+        path = self.home / ".config" / "envspec" / "config.toml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f'[mirrors]\n{mirrors}\n"docker.io" = ""\n', encoding="utf-8")
+        return path
 
     @property
     def folder(self) -> Path:

@@ -1,0 +1,105 @@
+"""The images that recipes build with, by name. `envspec lock` writes their digests into the lock."""
+
+from __future__ import annotations
+
+from envspec.errors import InputError, Place
+from envspec.lock.model import Lock, LockedTarget, Pin
+from envspec.recipes.plan import ImageReference
+from envspec.spec.model import Spec
+
+UV = "astral/uv:0.13.9"
+"""uv alone, at /uv; multi-platform. Published by uv's own releases."""
+MICROMAMBA = "mambaorg/micromamba:2.9.0"
+"""Debian with micromamba at /bin/micromamba; multi-platform."""
+CODE_SERVER = "codercom/code-server:4.138.0"
+"""Debian with code-server at /usr/lib/code-server, which brings its own Node.js; multi-platform."""
+
+_DEVEL = {
+    "11.2": "11.2.2-devel-ubuntu20.04",
+    "11.3": "11.3.1-devel-ubuntu20.04",
+    "11.4": "11.4.3-devel-ubuntu20.04",
+    "11.5": "11.5.2-devel-ubuntu20.04",
+    "11.6": "11.6.2-devel-ubuntu20.04",
+    "11.7": "11.7.1-devel-ubuntu22.04",
+    "11.8": "11.8.0-devel-ubuntu22.04",
+    "12.0": "12.0.1-devel-ubuntu22.04",
+    "12.1": "12.1.1-devel-ubuntu22.04",
+    "12.2": "12.2.2-devel-ubuntu22.04",
+    "12.3": "12.3.2-devel-ubuntu22.04",
+    "12.4": "12.4.1-devel-ubuntu22.04",
+    "12.5": "12.5.1-devel-ubuntu22.04",
+    "12.6": "12.6.3-devel-ubuntu22.04",
+    "12.8": "12.8.1-devel-ubuntu22.04",
+    "12.9": "12.9.1-devel-ubuntu22.04",
+    "13.0": "13.0.2-devel-ubuntu22.04",
+    "13.1": "13.1.1-devel-ubuntu22.04",
+}
+"""CUDA version -> the tag of nvidia/cuda with its compiler. The oldest Ubuntu that has it, as what is compiled runs on
+the glibc it was compiled with or a newer one."""
+
+_WITHOUT_APT = {
+    "almalinux", "alpine", "amazonlinux", "archlinux", "busybox", "centos", "clearlinux", "fedora", "opensuse",
+    "oraclelinux", "photon", "rockylinux", "scratch", "sles", "ubi7", "ubi8", "ubi9", "ubi10", "wolfi",
+}  # fmt: skip
+"""Words in the name or tag of images that are known to be neither Debian nor Ubuntu."""
+
+
+def base_of(spec: Spec) -> str:
+    """The base image's name. Raises InputError for one that is known not to have apt: recipes install with it, and
+    wheels need glibc."""
+    name = spec.image.base
+    words = set(name.partition("@")[0].lower().replace(":", "/").replace("-", "/").split("/"))
+    bare = {word.rstrip("0123456789.") for word in words}
+    found = sorted((words | bare) & _WITHOUT_APT)
+    if found or "distroless" in words:
+        raise InputError(
+            f'the base image "{name}" has no apt ({(found or ["distroless"])[0]})',
+            hint='recipes are made for Debian and Ubuntu: base = "debian:bookworm-slim"',
+            place=spec.places.get("image.base", Place(spec.path)),
+        )
+    return name
+
+
+def sources(target: LockedTarget) -> tuple[Pin, ...]:
+    """The pip packages that are compiled when they are installed."""
+    return tuple(pin for pin in target.pins if pin.kind == "pip" and not pin.is_wheel)
+
+
+def compiler(spec: Spec, target: LockedTarget) -> str | None:
+    """The image of the stage that compiles; None where the lock has nothing to compile."""
+    if not sources(target):
+        return None
+    cuda = target.inputs.cuda
+    if cuda is None or any(pin.kind == "conda" for pin in target.pins):
+        return base_of(spec)
+    return f"nvidia/cuda:{_devel(cuda)}"
+
+
+def of_target(spec: Spec, target: LockedTarget) -> tuple[str, ...]:
+    """The names of every image that the recipes of one target use."""
+    names = [base_of(spec), UV, compiler(spec, target)]
+    if any(pin.kind == "conda" for pin in target.pins):
+        names.append(MICROMAMBA)
+    if "code-server" in spec.image.services:
+        names.append(CODE_SERVER)
+    return tuple(sorted({name for name in names if name}))
+
+
+def wanted_images(spec: Spec, lock: Lock) -> tuple[str, ...]:
+    """The names of all images that a spec's recipes use, sorted: what `envspec lock` asks registries about.
+
+    Raises InputError as `base_of` does.
+    """
+    linux = [target for target in lock if target.inputs.platform.startswith("linux-")]
+    return tuple(sorted({name for target in linux for name in of_target(spec, target)}))
+
+
+def reference(lock: Lock, name: str) -> ImageReference:
+    """An image with the digest that the lock has of it."""
+    known = lock.image(name)
+    return ImageReference(name, known.digest if known else None)
+
+
+def _devel(cuda: str) -> str:
+    """The tag with a CUDA version's compiler. A version that the table doesn't know gets its first release's."""
+    return _DEVEL.get(cuda, f"{cuda}.0-devel-ubuntu22.04")

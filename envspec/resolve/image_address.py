@@ -1,0 +1,43 @@
+"""An image's name taken apart: which registry has it, under which path and tag."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+HUB = "docker.io"
+"""The registry of names without one, as all container tools read them."""
+
+
+@dataclass(frozen=True)
+class ImageAddress:
+    """`debian:bookworm-slim` is registry "docker.io", path "library/debian", tag "bookworm-slim".
+
+    digest  what the name itself pins ("sha256:…"), else None
+    """
+
+    registry: str
+    path: str
+    tag: str
+    digest: str | None
+
+
+def image_address(name: str) -> ImageAddress:
+    """Where an image's name leads: [registry/]path[:tag][@digest], by the rules of container tools.
+
+    The part before the first slash is a registry when it has a dot or a colon, is "localhost", or holds capitals; a
+    name without one is the Hub's, and a single word there is below "library/". The tag is "latest" by default.
+    """
+    rest, _, digest = name.partition("@")
+    head, slash, tail = rest.partition("/")
+    if slash and (any(c in ".:" for c in head) or head == "localhost" or head != head.lower()):
+        registry, rest = head, tail
+    else:
+        registry = HUB
+    folder, _, last = rest.rpartition("/")
+    last, _, tag = last.partition(":")
+    path = f"{folder}/{last}" if folder else last
+    if registry == f"index.{HUB}":
+        registry = HUB
+    if registry == HUB and "/" not in path:
+        path = f"library/{path}"
+    return ImageAddress(registry, path, tag or "latest", digest or None)
