@@ -99,6 +99,7 @@ def command(
     from envspec.audit.report import Database, Report
     from envspec.audit.rules import findings, not_asked, oldest
     from envspec.lock.read import load_text
+    from envspec.lock.write import digest
 
     spec, lock = options.read_lock(path, locks_dir)
     options.warn_if_stale(spec, lock)
@@ -122,7 +123,7 @@ def command(
         if form == "sarif" and not as_json:
             _print_sarif(report, load_text(lock_path))
         elif form == "json" or as_json:
-            options.print_json("audit", _as_json(report, fail_on))
+            options.print_json("audit", _as_json(report, digest(lock), fail_on))
         else:
             _show(report)
     except BrokenPipeError:
@@ -207,10 +208,11 @@ def _print_sarif(report: Report, lock_text: str) -> None:
     click.echo(json.dumps(sarif(report, lock_text, __version__), indent=2, ensure_ascii=False))
 
 
-def _as_json(report: Report, fail_on: str) -> dict[str, Any]:
+def _as_json(report: Report, lock_digest: str, fail_on: str) -> dict[str, Any]:
     return {
         "spec": report.spec,
         "lock": report.lock,
+        "digest": lock_digest,
         "ok": not report.unread and not report.at_least(fail_on),
         "complete": not report.unread,
         "fail_on": fail_on,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from envspec.cli import options
+from envspec.cli.lock_images import stale_images
 from envspec.cli.lock_summary import describe
 from envspec.cli.main import say, silence_stdout, tell
 from envspec.errors import AnswerNo, EnvspecError, LockError, SpecErrors
@@ -36,9 +37,10 @@ class Finding:
     """What is found of one spec.
 
     status   "fresh"; "stale": the spec asks for what the lock doesn't answer, or there is no usable lock; "drifted":
-             only the files rendered from the lock differ from it; "error": it couldn't be told
+             only the files rendered from the lock, or recipes, differ from it; "error": it couldn't be told
     summary  what a fresh lock holds
     hint     what to do, for the person
+    compared the lock, unless it can't be used
     """
 
     spec: str
@@ -48,6 +50,7 @@ class Finding:
     reasons: tuple[Reason, ...] = ()
     hint: str | None = None
     error: EnvspecError | None = None
+    compared: Lock | None = None
 
     @property
     def exit_code(self) -> int:
@@ -64,7 +67,7 @@ def command(paths: tuple[str, ...], locks_dir: Path | None, as_json: bool) -> in
     """Say whether locks still fit their specs, and why not.
 
     Compares what each target was locked from with what its spec asks for now, and the files beside the lock with the
-    lock itself. Needs no network and writes nothing.
+    lock itself; the same for recipes that `envspec export` wrote into recipes/<name>. Needs no network, writes nothing.
     """
     findings = [_check(path, locks_dir) for path in options.all_specs(paths)]
     code = max(finding.exit_code for finding in findings)
@@ -91,7 +94,9 @@ def _check(path: str, locks_dir: Path | None) -> Finding:
         folder = options.folder_of(spec, locks_dir)
         lock_path = str(folder.path)
         elsewhere = f" --locks-dir {locks_dir}" if locks_dir else ""
-        return _compare(spec, folder, relock=f"envspec lock {path}{elsewhere}")
+        found = _compare(spec, folder, relock=f"envspec lock {path}{elsewhere}")
+        recipes = options.recipes_of(spec, locks_dir)
+        return _with_recipes(found, spec, recipes, elsewhere) if recipes.is_dir() else found
     except EnvspecError as error:
         return Finding(path, lock_path, "error", error=error)
 
@@ -116,9 +121,57 @@ def _compare(spec: Spec, folder: LockFolder, relock: str) -> Finding:
         from envspec.lock.freshness import reasons, rendered_reasons
 
         stale, drifted = reasons(spec, lock), rendered_reasons(expected, found)
+    stale = (*stale, *stale_images(spec, lock))
     if stale or drifted:
-        return Finding(spec.path, lock_path, "stale" if stale else "drifted", reasons=(*stale, *drifted), hint=relock)
-    return Finding(spec.path, lock_path, "fresh", summary=describe(lock))
+        return Finding(
+            spec.path,
+            lock_path,
+            "stale" if stale else "drifted",
+            reasons=(*stale, *drifted),
+            hint=relock,
+            compared=lock,
+        )
+    return Finding(spec.path, lock_path, "fresh", summary=describe(lock), compared=lock)
+
+
+def _with_recipes(found: Finding, spec: Spec, recipes: Path, elsewhere: str) -> Finding:
+    """The finding, with what is to be said of exported recipes. A stale lock is to be made anew first."""
+    lock = found.compared
+    if lock is None or found.status == "stale":
+        return found
+    from envspec.cli.export_formats import SBOM
+    from envspec.lock.write import dumps
+    from envspec.recipes.freshness import RecipeDiffers, recipe_reasons
+    from envspec.recipes.make import PLATFORMS, make_plan
+
+    text = dumps(lock)
+    plans = (make_plan(spec, lock, target, text) for target in lock if target.inputs.platform in PLATFORMS)
+    paths = [path.relative_to(recipes).as_posix() for path in recipes.rglob("*") if path.is_file()]
+    bills = (path for path in (f"{target.name}/{SBOM}" for target in lock) if path in paths)
+    differing = (
+        *recipe_reasons(plans, paths, lambda path: _text(recipes / path)),
+        *(RecipeDiffers(path) for path in bills if _text(recipes / path) != _bill(lock, path)),
+    )
+    if not differing:
+        return found
+    export = f"envspec export {spec.path} --format all -o {recipes}{elsewhere}"
+    hint = f"{found.hint}, then {export}" if found.hint else export
+    return replace(found, status="drifted", summary="", reasons=(*found.reasons, *differing), hint=hint)
+
+
+def _bill(lock: Lock, path: str) -> str | None:
+    """The SBOM that belongs at a path below a spec's recipes."""
+    from envspec.lock.sbom import sbom
+
+    target = lock.target(path.partition("/")[0])
+    return sbom(lock, target) if target else None
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_bytes().decode(errors="replace")
+    except OSError:
+        return None
 
 
 def _has_equal_inputs(spec: Spec, lock: Lock) -> bool:

@@ -6,17 +6,19 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from envspec import atomic
 from envspec.cli import options
+from envspec.cli.export_formats import FORMATS, Format
 from envspec.cli.main import say
 from envspec.errors import InputError, Place, StorageError
-from envspec.lock import conda_environment, conda_explicit, conda_files, conda_lock
-from envspec.lock.model import Lock, LockedTarget, Pin
+from envspec.lock import conda_files
+from envspec.lock.model import Lock, LockedTarget
+from envspec.recipes import folder as recipes
+from envspec.recipes.plan import CARRIED_FOLDER, SUMS
 from envspec.spec.model import Spec
 
 EPILOG = """\b
@@ -24,87 +26,26 @@ Examples:
   envspec export specs/mm-v2.9.toml --target cpu --format requirements > requirements.txt
   envspec export specs/mm-v2.9.toml --format pylock --format requirements -o out/
   envspec export specs/hpc.toml --target cpu --format conda-env -o out/
+  envspec export specs/mm-v2.9.toml --format all -o recipes/mm-v2.9
+  envspec export specs/*.toml --format all -o recipes
 """
 
-Urls = Mapping[tuple[str, str], str]
-"""(index name, file name) → URL."""
-
-
-@dataclass(frozen=True)
-class Format:
-    """A format that a locked target can be written in.
-
-    file        the name of its file
-    render      its text, made from the lock and the URLs of the files that it wants one of
-    wants_url   of which packages that are from an index it wants the file's URL
-    needs_conda it's only for targets with conda packages
-    """
-
-    file: Callable[[LockedTarget], str]
-    render: Callable[[Lock, LockedTarget, Urls], str]
-    wants_url: Callable[[Pin], bool] = lambda pin: False
-    needs_conda: bool = False
-
-
-def _requirements(lock: Lock, target: LockedTarget, urls: Urls) -> str:
-    from envspec.lock.requirements import requirements_txt
-
-    return requirements_txt(lock, target)
-
-
-def _pylock(lock: Lock, target: LockedTarget, urls: Urls) -> str:
-    from envspec.lock.pylock import pylock_toml
-
-    return pylock_toml(lock, target, urls)
-
-
-def _conda_lock(lock: Lock, target: LockedTarget, urls: Urls) -> str:
-    lacking = conda_lock.without_md5(target)
-    if lacking:
-        raise InputError(
-            f"conda-lock.yml wants an MD5, and the channel gives none for {', '.join(pin.name for pin in lacking)}",
-            hint="--format conda-explicit takes SHA-256, too",
-        )
-    return conda_lock.conda_lock(lock, target, urls)
-
-
-def _sbom(lock: Lock, target: LockedTarget, urls: Urls) -> str:
-    from envspec.lock.sbom import sbom
-
-    return sbom(lock, target)
-
-
-FORMATS = {
-    "requirements": Format(lambda target: "requirements.txt", _requirements),
-    "pylock": Format(lambda target: "pylock.toml", _pylock, lambda pin: pin.kind == "pip"),
-    "conda-lock": Format(lambda target: conda_lock.FILE_NAME, _conda_lock, lambda pin: True, needs_conda=True),
-    "conda-explicit": Format(
-        lambda target: conda_explicit.file_name(target.inputs.platform),
-        conda_explicit.explicit,
-        lambda pin: True,
-        needs_conda=True,
-    ),
-    "conda-env": Format(
-        lambda target: conda_environment.FILE_NAME,
-        conda_environment.conda_environment,
-        conda_environment.wants_url,
-        needs_conda=True,
-    ),
-    "sbom": Format(lambda target: "sbom.cdx.json", _sbom),
-}
+ALL = "all"
+_OF_ALL = ("sbom",)
+"""Formats of the lock that stand among the recipes. The others have URLs, or stand beside the lock already."""
 
 
 @click.command(epilog=EPILOG)
-@options.spec
+@click.argument("paths", nargs=-1, required=True, metavar="SPEC...", shell_complete=options.complete("spec_paths"))
 @options.target
 @click.option(
     "--format",
     "-f",
     "formats",
-    type=click.Choice(list(FORMATS)),
+    type=click.Choice([*FORMATS, *recipes.FORMATS, ALL]),
     multiple=True,
     required=True,
-    help="The format; may be given several times.",
+    help="The format; may be given several times. `all`: every recipe that a target admits, and its SBOM.",
 )
 @click.option(
     "--output",
@@ -113,39 +54,125 @@ FORMATS = {
     default="-",
     help="Write DIR/<target>/<file>; `-` is stdout, for one target in one format.",
 )
+@click.option("--tree", is_flag=True, help="Write DIR/<spec>/<target>/<file>, as for several specs.")
 @options.locks_dir
-def command(path: str, targets: tuple[str, ...], formats: tuple[str, ...], output: str, locks_dir: Path | None) -> None:
-    """Write a lock in another tool's format.
+def command(
+    paths: tuple[str, ...],
+    targets: tuple[str, ...],
+    formats: tuple[str, ...],
+    output: str,
+    tree: bool,
+    locks_dir: Path | None,
+) -> None:
+    """Write locks in another tool's format, or as recipes: images, definitions, jobs.
 
-    Taken from the lock alone, so nothing is resolved anew. pylock, conda-lock and conda-explicit give every file a URL
-    and ask your own indexes for it; a file whose hash there isn't the lock's is refused. conda-env does so for pip
-    packages that aren't on PyPI.
+    Taken from the lock and its spec alone, so nothing is resolved anew. pylock, conda-lock and conda-explicit give
+    every file a URL and ask your own indexes for it; a file whose hash there isn't the lock's is refused. conda-env
+    does so for pip packages that aren't on PyPI. The files that recipes share go into <target>/envspec/.
     """
-    spec, lock = options.read_lock(path, locks_dir)
-    options.warn_if_stale(spec, lock)
-    chosen = options.locked_targets(lock, targets)
-    wanted = {name: FORMATS[name] for name in formats}
+    paths = tuple(dict.fromkeys(paths))
     if output == "-":
-        _refuse_several(path, chosen, wanted)
-    _refuse_without_conda(chosen, wanted)
-    texts = _render(spec, lock, chosen, tuple(wanted.values()))
-    if output == "-":
-        click.echo(next(iter(texts.values())), nl=False)
-        return
+        _refuse_several_specs(paths)
+    texts: dict[str, str] = {}
+    for path in paths:
+        spec, lock = options.read_lock(path, locks_dir)
+        options.warn_if_stale(spec, lock)
+        chosen = options.locked_targets(lock, targets)
+        if output == "-":
+            _refuse_several(path, chosen, formats)
+        made = _files(spec, lock, chosen, formats)
+        if output == "-":
+            click.echo(next(iter(made.values())), nl=False)
+            if len(made) > 1:
+                say(f"note: it needs {len(made) - 1} more files: give them a folder with -o DIR")
+            return
+        texts.update({f"{lock.name}/{name}" if tree or len(paths) > 1 else name: made[name] for name in made})
+    gone = _no_longer_carried(Path(output), texts)
     for relative, text in texts.items():
-        write_atomically(Path(output, relative), text)
-        say(f"wrote {Path(output, relative)}")
+        if not _has(Path(output, relative), text):
+            write_atomically(Path(output, relative), text)
+    for file in gone:
+        file.unlink(missing_ok=True)
+    _tell(output, texts)
 
 
-def _refuse_several(path: str, targets: Sequence[LockedTarget], formats: Mapping[str, Format]) -> None:
+def _has(path: Path, text: str) -> bool:
+    """Whether a file holds this text already: then its time stays, by which other tools know it."""
+    try:
+        return path.read_bytes() == text.encode()
+    except OSError:
+        return False
+
+
+def _no_longer_carried(output: Path, texts: Mapping[str, str]) -> list[Path]:
+    """The files of earlier exports that recipes don't share any more, by the list that an export leaves there."""
+    gone = []
+    for name in texts:
+        if name.endswith(f"/{CARRIED_FOLDER}/{SUMS}"):
+            folder = name.removesuffix(SUMS)
+            try:
+                lines = Path(output, name).read_text(encoding="utf-8").splitlines()
+            except (OSError, ValueError):
+                continue
+            listed = (line.partition("  ")[2] for line in lines)
+            gone += [Path(output, folder, path) for path in listed if _is_below(path) and folder + path not in texts]
+    return gone
+
+
+def _is_below(path: str) -> bool:
+    """Whether a path of such a list stays in its folder: the list could have been tampered with."""
+    return bool(path) and not path.startswith("/") and ".." not in path.split("/")
+
+
+def _tell(output: str, texts: Mapping[str, str]) -> None:
+    """Name the files; the many that recipes share only as folders."""
+    shown = dict.fromkeys(
+        f"{name.partition('/envspec/')[0]}/envspec" if "/envspec/" in name else name for name in texts
+    )
+    for name in shown:
+        say(f"wrote {Path(output, name)}")
+
+
+def _files(spec: Spec, lock: Lock, targets: Sequence[LockedTarget], names: Sequence[str]) -> dict[str, str]:
+    """Texts by path, relative to the output folder: all of them before the first is written."""
+    everything = ALL in names
+    own = {name: FORMATS[name] for name in FORMATS if name in names or (everything and name in _OF_ALL)}
+    wanted = [name for name in recipes.FORMATS if name in names or everything]
+    _refuse_without_conda(targets, own)
+    made = _render(spec, lock, targets, tuple(own.values()))
+    if not wanted:
+        return made
+    from envspec.lock.write import dumps
+    from envspec.recipes.make import PLATFORMS, make_plan
+
+    lock_text = dumps(lock)
+    for target in targets:
+        if everything and target.inputs.platform not in PLATFORMS:
+            continue
+        plan = make_plan(spec, lock, target, lock_text)
+        rendered = recipes.admitted(plan, wanted) if everything else {n: recipes.render(plan, n) for n in wanted}
+        rendered |= {name: recipes.render(plan, name) for name in names if name in recipes.FORMATS}
+        files = {path: text for one in rendered.values() for path, text in one.items()}
+        files |= recipes.carried(plan, rendered)
+        made |= {f"{target.name}/{path}": text for path, text in files.items()}
+    return made
+
+
+def _refuse_several_specs(paths: Sequence[str]) -> None:
+    if len(paths) > 1:
+        raise InputError(f"{len(paths)} specs don't go into one file", hint="give them a folder with -o DIR")
+
+
+def _refuse_several(path: str, targets: Sequence[LockedTarget], formats: Sequence[str]) -> None:
     if len(targets) > 1:
         names = ", ".join(target.name for target in targets)
         raise InputError(
             f"{len(targets)} targets don't go into one file: {names}",
             hint=f"choose one with --target {targets[0].name}, or give them a folder with -o DIR",
         )
-    if len(formats) > 1:
-        raise InputError(f"{len(formats)} formats don't go into one file", hint="give them a folder with -o DIR")
+    if len(set(formats)) > 1 or ALL in formats:
+        count = "all" if ALL in formats else len(set(formats))
+        raise InputError(f"{count} formats don't go into one file", hint="give them a folder with -o DIR")
 
 
 def _refuse_without_conda(targets: Sequence[LockedTarget], formats: Mapping[str, Format]) -> None:

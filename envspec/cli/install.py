@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
     from envspec.install.model import Change, Outcome, Progress
-    from envspec.lock.model import Lock, LockedTarget
+    from envspec.lock.model import LockedTarget
 
 EPILOG = """\b
 Examples:
@@ -69,7 +69,7 @@ def command(
 
     spec, lock = options.read_lock(path, locks_dir)
     options.warn_if_stale(spec, lock)
-    chosen = _chosen(lock, target)
+    chosen = options.one_target(lock, target)
     place = checked_prefix(prefix)
     try:
         with _progress(quiet=as_json) as progress:
@@ -86,20 +86,6 @@ def command(
     else:
         _tell(chosen, place, outcome, dry_run=dry_run)
     return 0
-
-
-def _chosen(lock: Lock, name: str | None) -> LockedTarget:
-    """The target named, or the only one. Raises InputError."""
-    from envspec.errors import InputError
-
-    targets = options.locked_targets(lock, [name] if name else [])
-    if len(targets) > 1:
-        names = ", ".join(target.name for target in targets)
-        raise InputError(
-            f"the lock of {lock.name} has {len(targets)} targets: {names}",
-            hint=f"choose one with --target {targets[0].name}",
-        )
-    return targets[0]
 
 
 def _tell(target: LockedTarget, prefix: Path, outcome: Outcome, *, dry_run: bool) -> None:

@@ -18,6 +18,9 @@ COLOURS: Mapping[str, str] = {
     "unknown": "yellow",
     "elsewhere": "bright_black",
     "info": "blue",
+    "pass": "green",
+    "fail": "red",
+    "skip": "bright_black",
 }
 
 

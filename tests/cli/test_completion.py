@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 from cli_project import Envspec, Project
 
-from envspec.cli.export import FORMATS
+from envspec.cli.export import ALL
+from envspec.cli.export_formats import FORMATS
 from envspec.cli.main import COMMANDS
+from envspec.recipes import folder as recipes
 
 pytest_plugins = ["cli_fixtures"]
 
@@ -85,7 +87,7 @@ def test_a_script_needs_no_shell(envspec: Envspec, monkeypatch: pytest.MonkeyPat
         (["tree", "specs/demo.toml", "-t", "cpu", "--package", "tor"], ["torch"]),
         (
             ["export", "specs/demo.toml", "--format", ""],
-            list(FORMATS),
+            [*FORMATS, *recipes.FORMATS, ALL],
         ),
         (["completion", ""], SHELLS),
     ],

@@ -16,7 +16,8 @@ from packaging.pylock import Pylock
 from support.index import Index, html_error, status
 from support.packages import Dist, wheel
 
-from envspec.cli.export import FORMATS, write_atomically
+from envspec.cli.export import write_atomically
+from envspec.cli.export_formats import FORMATS
 from envspec.errors import StorageError
 from envspec.lock.model import Artifact, GitSource, Lock, Pin
 
@@ -129,7 +130,8 @@ def test_every_target_and_format(locked: Callable[..., Lock], envspec: Envspec, 
         (
             ["-t", "cpu", "-f", "nixx"],
             "error: invalid value for '--format' / '-f': 'nixx' is not one of 'requirements', 'pylock', "
-            "'conda-lock', 'conda-explicit', 'conda-env', 'sbom'\n"
+            "'conda-lock', 'conda-explicit', 'conda-env', 'sbom', "
+            "'dockerfile', 'apptainer', 'nix', 'devcontainer', 'slurm', 'lmod', 'kubernetes', 'all'\n"
             "hint: `envspec export --help` shows how it's used\n",
         ),
         (

@@ -260,9 +260,7 @@ def test_the_pytorch_index_has_a_mirror(machine: Machine, index: Index, prefix: 
     torch = wheel("torch", "2.9.1+cpu")
     with Index() as mirror:
         mirror.add(torch)
-        config = machine.home / ".config/envspec/config.toml"
-        config.parent.mkdir(parents=True)
-        config.write_text(f"[mirrors]\n'pytorch/cpu' = '{mirror.url}'\n")
+        machine.configure(f"'pytorch/cpu' = '{mirror.url}'")
         write_lock(machine, [pip_pin(torch, "pytorch/cpu")])
         install()
         assert index.asked == []

@@ -1,0 +1,139 @@
+"""`envspec bundle`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from envspec.cli import options
+from envspec.cli.main import say
+
+if TYPE_CHECKING:
+    from envspec.install.collect import Paths
+    from envspec.lock.model import Lock, LockedTarget, Pin
+    from envspec.spec.model import Spec
+
+EPILOG = """\b
+Examples:
+  envspec bundle specs/mm-v2.9.toml --target cpu -o mm-cpu.tar
+  tar xf mm-cpu.tar && sh install.sh ~/envs/mm       (on the machine without internet)
+"""
+
+
+@click.command(epilog=EPILOG)
+@options.spec
+@click.option(
+    "--target",
+    "-t",
+    metavar="NAME",
+    shell_complete=options.complete("target_names"),
+    help="The target to bundle; may be left out where the lock has only one.",
+)
+@click.option("--output", "-o", "output", type=click.Path(path_type=Path), required=True, help="The tar to write.")
+@options.locks_dir
+@options.as_json
+def command(path: str, target: str | None, output: Path, locks_dir: Path | None, as_json: bool) -> int:
+    """Put all files of a target into one tar, for a machine without internet.
+
+    Every file is checked by its hash. The tar holds the lock, the wheels (and conda packages), the smoke check, and
+    `install.sh`, which makes the environment of it without envspec and without network.
+    """
+    from envspec.install.bundle import write_bundle
+    from envspec.install.collect import refuse_git
+
+    spec, lock = options.read_lock(path, locks_dir)
+    options.warn_if_stale(spec, lock)
+    chosen = options.one_target(lock, target)
+    refuse_git(chosen.pins, "a bundle")
+    sources = [pin.name for pin in chosen.pins if pin.kind == "pip" and not pin.is_wheel]
+    if sources:
+        say(
+            f"warning: locked as source, so installing builds them and needs their build tools: {', '.join(sources)}",
+            style="yellow",
+        )
+    try:
+        found = _collect(spec, chosen.pins, quiet=as_json)
+        size = write_bundle(output, chosen, _carried(spec, lock, chosen), found)
+    except KeyboardInterrupt:
+        say("interrupted: run the same command again, and it goes on from here")
+        return 130
+    if as_json:
+        document = {
+            "spec": path,
+            "target": chosen.name,
+            "file": str(output),
+            "size": size,
+            "files": len(chosen.pins),
+        }
+        options.print_json("bundle", document)
+    else:
+        click.echo(f"{output}: {chosen.name}, {len(chosen.pins)} packages, {size / 2**20:,.1f} MiB")
+        say(f"hint: tar xf {output.name} && sh install.sh PREFIX")
+    return 0
+
+
+def _collect(spec: Spec, pins: Sequence[Pin], *, quiet: bool) -> Paths:
+    """Every file, from the caches of this machine or from the user's own indexes."""
+    from envspec.install.collect import at_hand, collect
+    from envspec.lock.conda_files import channel_of, urls_in_channels
+    from envspec.resolve.artifact_urls import artifact_urls
+    from envspec.resolve.channel_urls import channel_urls
+    from envspec.resolve.fetch import Fetcher, read_timeout
+    from envspec.resolve.setup import credentials_of
+    from envspec.settings import load_settings
+
+    settings = load_settings(os.environ)
+    conda = [pin for pin in pins if pin.kind == "conda"]
+    urls: dict[tuple[str, str], str] = {}
+    if conda:
+        channels = channel_urls({channel_of(pin)[0] for pin in conda}, spec, os.environ)
+        urls.update(urls_in_channels(conda, channels))
+    asked = [pin for pin in pins if pin.kind == "pip" and not at_hand(pin, settings.find_links)]
+    urls.update(artifact_urls(asked, spec, os.environ))
+    named = {name: url for name in spec.pip.indexes if (url := settings.index_url(name, spec.pip.indexes))}
+    fetcher = Fetcher(
+        credentials=credentials_of(settings, named, os.environ), env=os.environ, read_seconds=read_timeout(os.environ)
+    )
+    total = sum(pin.artifact.size or 0 for pin in pins if pin.artifact)
+    with _progress(total, quiet=quiet) as on_bytes:
+        return collect(
+            pins,
+            urls,
+            fetcher,
+            settings.cache_dir / "artifacts",
+            settings.find_links,
+            on_bytes,
+            lambda: say("waiting: another envspec fetches into the same cache"),
+        )
+
+
+def _carried(spec: Spec, lock: Lock, target: LockedTarget) -> dict[str, str]:
+    """The carried files, as in an image, and the list of conda packages."""
+    from envspec.install.bundle import explicit_list
+    from envspec.lock.write import dumps
+    from envspec.recipes.make import make_plan
+    from envspec.recipes.plan import CARRIED_FOLDER
+
+    plan = make_plan(spec, lock, target, dumps(lock))
+    return {f"{CARRIED_FOLDER}/{name}": text for name, text in plan.files.items()} | explicit_list(target)
+
+
+@contextmanager
+def _progress(total: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr for what is fetched, where that is a terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda count: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    columns = (TextColumn("fetching"), BarColumn(bar_width=30), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("", total=total or None)
+        yield lambda count: bars.update(task, advance=count)

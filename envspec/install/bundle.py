@@ -1,0 +1,91 @@
+"""All files of a target in one tar, for machines without internet: the lock, the wheels, and how to install them.
+
+The tar is uncompressed, since wheels are compressed already, and the same inputs give the same bytes: sorted names, no
+times, no owners.
+"""
+
+from __future__ import annotations
+
+import io
+import secrets
+import tarfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from importlib.resources import files
+from pathlib import Path, PurePosixPath
+
+from envspec.errors import StorageError
+from envspec.install.collect import Paths
+from envspec.lock.conda_files import artifact_of, channel_of, conda_pins, in_link_order
+from envspec.lock.model import LockedTarget, Pin
+
+INSTALLER = "install.sh"
+WHEELS = "wheels"
+CONDA = "conda"
+
+
+def write_bundle(path: Path, target: LockedTarget, carried: Mapping[str, str], found: Paths) -> int:
+    """Write the tar whole or not at all, and give its size in bytes.
+
+    `carried` are texts by their path in the bundle, `found` the artifacts. Raises StorageError.
+    """
+    staged = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with tarfile.open(staged, "w", format=tarfile.GNU_FORMAT) as tar:
+                for name, content in sorted(_members(target, carried, found)):
+                    _add(tar, name, content)
+            size = staged.stat().st_size
+            staged.replace(path)
+        except BaseException:
+            with suppress(OSError):
+                staged.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise StorageError(
+            f"{path} can't be written: {error.strerror}", hint="give -o a place that can be written, with room in it"
+        ) from None
+    return size
+
+
+def place_of(pin: Pin) -> str:
+    """Where a package's file lies in a bundle: `wheels/FILE`, or `conda/CHANNEL/SUBDIR/FILE`."""
+    file = artifact_of(pin).file
+    if pin.kind == "conda":
+        channel, subdir = channel_of(pin)
+        return str(PurePosixPath(CONDA, channel, subdir, file))
+    return f"{WHEELS}/{file}"
+
+
+def explicit_list(target: LockedTarget) -> dict[str, str]:
+    """`conda/explicit.txt` by its path: an explicit list (CEP 23) with paths below `conda/` in place of URLs; nothing
+    without conda packages. `install.sh` puts the place where the bundle lies before each."""
+    pins = in_link_order(conda_pins(target))
+    lines = [
+        f"{place_of(pin).removeprefix('conda/')}#{artifact_of(pin).md5 or f'sha256:{artifact_of(pin).sha256}'}"
+        for pin in pins
+    ]
+    head = [f"# platform: {target.inputs.platform}", "@EXPLICIT"]
+    return {f"{CONDA}/explicit.txt": "\n".join([*head, *lines]) + "\n"} if pins else {}
+
+
+def _members(target: LockedTarget, carried: Mapping[str, str], found: Paths) -> Iterator[tuple[str, Path | bytes]]:
+    installer = files("envspec.install").joinpath(f"data/{INSTALLER}").read_text("utf-8")
+    yield INSTALLER, installer.encode()
+    for name, text in carried.items():
+        yield name, text.encode()
+    for pin in target.pins:
+        yield place_of(pin), found[pin.index, artifact_of(pin).file]
+
+
+def _add(tar: tarfile.TarFile, name: str, content: Path | bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.mode = 0o755 if name.endswith(".sh") else 0o644
+    if isinstance(content, bytes):
+        member.size = len(content)
+        tar.addfile(member, io.BytesIO(content))
+        return
+    with content.open("rb") as file:
+        member.size = content.stat().st_size
+        tar.addfile(member, file)

@@ -1,0 +1,190 @@
+"""Every file of a target, fetched once, checked by its hash, and kept in the cache: what a bundle is made of."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from threading import Event
+from urllib.parse import unquote, urlsplit
+
+from envspec.errors import IndexFailure, InputError, StorageError
+from envspec.lock.conda_files import FileUrls, artifact_of, url_of
+from envspec.lock.exclusive import exclusive
+from envspec.lock.model import Pin
+from envspec.resolve.fetch import Fetcher
+from envspec.settings import split_credentials
+
+_PIECE = 16 << 20
+_WORKERS = 4
+_WHOLE = 8 << 30
+"""The largest file, in bytes, that is read in one go, from servers that know no ranges."""
+
+_NEVER_CHANGE = "don't use it before you know why: files of an index never change"
+
+
+def collect(
+    pins: Iterable[Pin],
+    urls: FileUrls,
+    fetcher: Fetcher,
+    folder: Path,
+    find_links: Iterable[str] = (),
+    on_bytes: Callable[[int], None] = lambda count: None,
+    on_wait: Callable[[], None] = lambda: None,
+) -> dict[tuple[str, str], Path]:
+    """The files of pins (none from git) by (index name, file name): from a folder of `find_links`, from `folder`, which
+    keeps what is fetched under its sha256, or from the URL that `urls` has.
+
+    What a run that was interrupted had fetched is gone on with. `on_bytes` is told how many bytes have come. Raises
+    IndexFailure for a file that isn't there or has another hash, StorageError.
+    """
+    local = [Path(link.removeprefix("file://")).expanduser() for link in find_links if _is_local(link)]
+    found: dict[tuple[str, str], Path] = {}
+    wanted: dict[tuple[str, str], Pin] = {}
+    for pin in pins:
+        artifact = artifact_of(pin)
+        at_hand = [path / artifact.file for path in local if (path / artifact.file).is_file()]
+        path = next((path for path in at_hand if _sha256(path) == artifact.sha256), None)
+        if path is not None:
+            found[pin.index, artifact.file] = path
+        else:
+            wanted[pin.index, artifact.file] = pin
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # two runs would append to the same files
+        with exclusive(folder, on_wait):
+            found.update(_fetch_all(wanted.values(), urls, fetcher, folder, on_bytes))
+    except OSError as error:
+        raise StorageError(
+            f"{folder} can't be written: {error.strerror}",
+            hint="free some space, or give the cache another place with ENVSPEC_CACHE_DIR",
+        ) from None
+    return found
+
+
+def _fetch_all(
+    pins: Iterable[Pin], urls: FileUrls, fetcher: Fetcher, folder: Path, on_bytes: Callable[[int], None]
+) -> dict[tuple[str, str], Path]:
+    found = {}
+    stop = Event()
+
+    def count(length: int) -> None:
+        if stop.is_set():
+            raise InterruptedError
+        on_bytes(length)
+
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        fetching = {pool.submit(_fetch, pin, url_of(pin, urls), fetcher, folder, count): pin for pin in pins}
+        try:
+            for future in as_completed(fetching):
+                pin = fetching[future]
+                found[pin.index, artifact_of(pin).file] = future.result()
+        except BaseException:
+            # the others end at their next piece
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+            raise
+    return found
+
+
+def at_hand(pin: Pin, find_links: Iterable[str]) -> bool:
+    """Whether a file of this name lies in a folder of `find_links`, so that no index is asked for it."""
+    return pin.artifact is not None and any(
+        _is_local(link) and Path(link.removeprefix("file://"), pin.artifact.file).expanduser().is_file()
+        for link in find_links
+    )
+
+
+def _fetch(pin: Pin, url: str, fetcher: Fetcher, folder: Path, on_bytes: Callable[[int], None]) -> Path:
+    artifact = artifact_of(pin)
+    kept = folder / artifact.sha256
+    if kept.is_file():
+        if _sha256(kept) == artifact.sha256:
+            on_bytes(kept.stat().st_size)
+            return kept
+        kept.unlink()
+    if urlsplit(url).scheme == "file":
+        path = Path(unquote(urlsplit(url).path))
+        if not path.is_file():
+            raise IndexFailure(
+                f"{path} isn't there", hint="see whether this is the channel that the lock was made from"
+            )
+        _refuse_other(_sha256(path), pin, str(path))
+        on_bytes(path.stat().st_size)
+        return path
+    part = folder / f"{artifact.sha256}.part"
+    resumed = part.exists()
+    _read(url, part, fetcher, on_bytes)
+    digest = _sha256(part)
+    if digest != artifact.sha256 and resumed:
+        part.unlink()
+        _read(url, part, fetcher, lambda count: None)
+        digest = _sha256(part)
+    if digest != artifact.sha256:
+        part.unlink()
+    _refuse_other(digest, pin, split_credentials(url)[0])
+    part.rename(kept)
+    return kept
+
+
+def _read(url: str, path: Path, fetcher: Fetcher, on_bytes: Callable[[int], None]) -> None:
+    """Append what the file at `url` has beyond what `path` has."""
+    bare = split_credentials(url)[0]
+    with path.open("ab") as out:
+        length = out.tell()
+        on_bytes(length)
+        while True:
+            reply = fetcher.range(url, length, _PIECE)
+            if reply.status == 416 and length:
+                return
+            if reply.status == 200:
+                body = reply.body or fetcher.get(url, limit=_WHOLE).body
+                out.truncate(0)
+                out.write(body)
+                on_bytes(len(body) - length)
+                return
+            if reply.status != 206:
+                raise IndexFailure(
+                    f"{bare} answered HTTP {reply.status}",
+                    hint="see whether the lock was made from this index, and whether the file was taken back",
+                )
+            out.write(reply.body)
+            length += len(reply.body)
+            on_bytes(len(reply.body))
+            if not reply.body or length == reply.total:
+                return
+
+
+def _refuse_other(digest: str, pin: Pin, where: str) -> None:
+    artifact = artifact_of(pin)
+    if digest != artifact.sha256:
+        raise IndexFailure(
+            f"{where} has the sha256 {digest}, and {artifact.sha256} in the lock ({artifact.file})", hint=_NEVER_CHANGE
+        )
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _is_local(link: str) -> bool:
+    return urlsplit(link).scheme in ("", "file")
+
+
+def refuse_git(pins: Iterable[Pin], use: str) -> None:
+    """Raise InputError where a pin is a git checkout, which has no file to fetch."""
+    names = [pin.name for pin in pins if pin.git is not None]
+    if names:
+        raise InputError(
+            f"{use} holds files, and {', '.join(names)} comes from a git repository",
+            hint="publish it as a wheel on an index of yours, and name that in the spec",
+        )
+
+
+Paths = Mapping[tuple[str, str], Path]
+"""(index name, file name) → where the file is."""

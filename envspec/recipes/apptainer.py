@@ -1,0 +1,272 @@
+"""Apptainer and SingularityCE definitions: one that fetches, and one that installs a bundle without a network.
+
+How a definition is read (pkg/build/types/parser/deffile.go of both projects): a line whose first word begins with `%`
+begins a section, a line that begins with `Bootstrap:` a stage, wherever they stand; Apptainer from 1.2 on replaces
+`{{ name }}` everywhere. So no value of a spec may put any of these into a line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from envspec.recipes.heading import hash_heading
+from envspec.recipes.plan import (
+    CARRIED,
+    CARRIED_FOLDER,
+    ENVIRONMENT,
+    PYTHON,
+    SUMS,
+    WORKSPACE,
+    ImageReference,
+    PipStep,
+    Plan,
+)
+from envspec.recipes.quote import comment, one_line, shell
+
+FILE = "apptainer.def"
+OFFLINE_FILE = "apptainer-offline.def"
+BUNDLE = "bundle.tar"
+BASE = "base.sif"
+
+_INIT = "tini"
+"""What an OCI image needs for process 1; under Apptainer the host's own init reaps."""
+_SETTINGS = "/mnt"
+"""Where a folder with the builder's own settings may be bound. A file can't be: it would have to exist in the base."""
+_UV_SETTINGS = f"{_SETTINGS}/uv.toml"
+_CHANNEL_HOST = f"{_SETTINGS}/conda-channel-host"
+_PYTORCH_INDEX = f"{_SETTINGS}/pytorch-index"
+_HOST_VARIABLE = "[$]{CONDA_CHANNEL_HOST}"
+_EXPORTS = (
+    ("DEBIAN_FRONTEND", "noninteractive"),
+    ("LC_ALL", "C.UTF-8"),
+    ("UV_PYTHON_INSTALL_DIR", PYTHON),
+    ("UV_LINK_MODE", "copy"),
+    ("UV_NO_CACHE", "1"),
+)
+
+
+def render(plan: Plan) -> dict[str, str]:
+    """`apptainer.def`, and `apptainer-offline.def` for a base image and a bundle that lie beside it."""
+    return {FILE: _definition(_online(plan)), OFFLINE_FILE: _definition(_offline(plan))}
+
+
+def _online(plan: Plan) -> Iterator[str]:
+    nv = " --nv" if plan.is_cuda else ""
+    usage = [
+        f"apptainer build --notest {plan.title}.sif {FILE}     (singularity: the same)",
+        f"apptainer test{nv} {plan.title}.sif     the smoke check{', on a machine with the GPU' if nv else ''}",
+        f"apptainer exec{nv} {plan.title}.sif python train.py",
+        "",
+        f"What is your own comes from a folder, by --bind FOLDER:{_SETTINGS}, and stays out of the image:",
+        "  uv.toml         other indexes, mirrors and logins",
+    ]
+    if plan.torch_backend:
+        usage.append(f"  pytorch-index   the URL of a mirror of the PyTorch index {plan.torch_backend}")
+    if plan.explicit:
+        usage.append("  conda-channel-host   the host of your conda channels; it must be there")
+    yield from hash_heading(plan, usage)
+    yield ""
+    yield from _stage(plan.uv, "uv")
+    for image, stage in _tools(plan):
+        yield from _stage(image, stage)
+    if plan.compiling:
+        yield from _stage(plan.compiling.image, "compile")
+        yield from _section("files from uv", ["/uv /usr/local/bin/uv"])
+        yield from _micromamba_files(plan)
+        yield from _section("files", [f"{CARRIED_FOLDER} {CARRIED}"])
+        yield from _section("post", _compile(plan))
+    yield from _stage(plan.base, "final")
+    if plan.compiling:
+        yield from _section("files from compile", [f"{ENVIRONMENT} {ENVIRONMENT}", f"{PYTHON} {PYTHON}"])
+    else:
+        yield from _section("files from uv", ["/uv /usr/local/bin/uv"])
+        yield from _micromamba_files(plan)
+    for service in plan.services:
+        if service.image:
+            yield from _section(f"files from {service.name}", [f"{there} {here}" for there, here in service.copies])
+    yield from _section("files", [f"{CARRIED_FOLDER} {CARRIED}"])
+    yield from _section("post", _post(plan))
+    yield from _at_run_time(plan)
+
+
+def _offline(plan: Plan) -> Iterator[str]:
+    needs = [name for name in plan.apt if name not in (_INIT, "ca-certificates")]
+    python = "micromamba" if plan.explicit else f"Python {plan.python} with its module venv"
+    usage = [
+        "For machines without internet. Beside this file lie:",
+        f"  {BASE}     an image with {python}{''.join(f', {name}' for name in needs)}",
+        f"  {BUNDLE}   envspec bundle SPEC --target {plan.target} -o {BUNDLE}",
+        f"apptainer build --notest {plan.title}.sif {OFFLINE_FILE}",
+    ]
+    if plan.compiling:
+        usage.append(f"{BASE} also needs what compiles {', '.join(plan.compiling.packages)}.")
+    yield from hash_heading(plan, usage)
+    yield ""
+    yield from ("Bootstrap: localimage", f"From: {BASE}", "")
+    yield from _section("files", [f"{BUNDLE} /opt/{BUNDLE}", f"{CARRIED_FOLDER} {CARRIED}"])
+    yield from _section(
+        "post",
+        [
+            "set -eu",
+            "umask 022",
+            *(f"export {name}={value}" for name, value in _EXPORTS),
+            f"export SOURCE_DATE_EPOCH={plan.epoch}",
+            "mkdir /opt/bundle",
+            f"tar -xf /opt/{BUNDLE} -C /opt/bundle",
+            f"sh /opt/bundle/install.sh {ENVIRONMENT}",
+            f"rm -rf /opt/bundle /opt/{BUNDLE}",
+            *_finish(),
+        ],
+    )
+    yield from _at_run_time(plan)
+
+
+def _tools(plan: Plan) -> Iterator[tuple[ImageReference, str]]:
+    if plan.micromamba:
+        yield plan.micromamba, "micromamba"
+    for service in plan.services:
+        if service.image:
+            yield service.image, service.name
+
+
+def _micromamba_files(plan: Plan) -> Iterator[str]:
+    if plan.micromamba:
+        yield from _section("files from micromamba", ["/bin/micromamba /usr/local/bin/micromamba"])
+
+
+def _compile(plan: Plan) -> Iterator[str]:
+    compiling = plan.compiling
+    assert compiling is not None
+    yield from ("set -eu", "umask 022")
+    yield from (f"export {name}={value}" for name, value in _EXPORTS)
+    yield from (f"export {name}={_word(value)}" for name, value in compiling.env.items())
+    if compiling.image != plan.base:
+        yield "# a Python of this stage would be missing in the image"
+        yield "export UV_PYTHON_PREFERENCE=only-managed"
+    yield from _apt(compiling.apt)
+    yield from _environment(plan)
+
+
+def _post(plan: Plan) -> Iterator[str]:
+    yield from ("set -eu", "umask 022")
+    yield from (f"export {name}={value}" for name, value in _EXPORTS)
+    yield f"export SOURCE_DATE_EPOCH={plan.epoch}"
+    yield from _apt([name for name in plan.apt if name != _INIT])
+    if not plan.compiling:
+        yield from _environment(plan)
+        yield f"rm -f /usr/local/bin/uv{' /usr/local/bin/micromamba' if plan.micromamba else ''}"
+    yield from _finish()
+
+
+def _apt(names: Iterable[str]) -> Iterator[str]:
+    words = " ".join(map(shell, names))
+    if not words:
+        return
+    yield "# in a user namespace apt can't become its own user"
+    yield "apt='apt-get -qq -o APT::Sandbox::User=root'"
+    yield "$apt update"
+    yield f"$apt install -y --no-install-recommends {words}"
+    yield "rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb /var/cache/ldconfig/aux-cache"
+    yield "rm -rf /var/log/apt /var/log/dpkg.log /var/log/alternatives.log"
+
+
+def _environment(plan: Plan) -> Iterator[str]:
+    """The whole environment, each file by its hash."""
+    yield f"(cd {CARRIED} && sha256sum --check --quiet {SUMS})"
+    yield f"mkdir -p {PYTHON}"
+    yield f"if [ -s {_UV_SETTINGS} ]; then export UV_CONFIG_FILE={_UV_SETTINGS}; fi"
+    if plan.explicit:
+        yield f"if [ ! -s {_CHANNEL_HOST} ]; then"
+        yield f"    echo '{_CHANNEL_HOST} is missing: build with --bind FOLDER:{_SETTINGS}' >&2"
+        yield "    exit 1"
+        yield "fi"
+        yield f'sed "s|{_HOST_VARIABLE}|$(cat {_CHANNEL_HOST})|" {CARRIED}/{plan.explicit} >/tmp/explicit.txt'
+        yield "export MAMBA_ROOT_PREFIX=/tmp/micromamba"
+        yield f"micromamba create --yes --quiet --no-rc --prefix {ENVIRONMENT} --file /tmp/explicit.txt"
+        yield "rm -rf /tmp/micromamba /tmp/explicit.txt"
+    else:
+        yield f"uv venv --quiet --python {plan.python} {ENVIRONMENT}"
+    for step in plan.pip:
+        yield from _install(step)
+    yield f"{ENVIRONMENT}/bin/python -I {CARRIED}/bytecode.py {ENVIRONMENT}/lib"
+
+
+def _install(step: PipStep) -> Iterator[str]:
+    """One run of uv. Only files of the lock are taken, each by its hash."""
+    options = ["--quiet", "--no-deps", *(["--require-hashes"] if step.hashed else [])]
+    if not step.source:
+        options.append("--only-binary :all:")
+    if step.url:
+        options.append(f"--default-index {_word(step.url)}")
+    if step.torch_backend:
+        yield f"set -- --torch-backend={_word(step.torch_backend)}"
+        yield f'if [ -s {_PYTORCH_INDEX} ]; then set -- --default-index "$(cat {_PYTORCH_INDEX})"; fi'
+        options.append('"$@"')
+    yield f"uv pip install --python {ENVIRONMENT} {' '.join(options)} --requirements {CARRIED}/{step.file}"
+
+
+def _finish() -> Iterator[str]:
+    yield f"mkdir -p {WORKSPACE}"
+    yield f"chmod 1777 {WORKSPACE}"
+    yield f"chmod -R a+rX {CARRIED}"
+
+
+def _at_run_time(plan: Plan) -> Iterator[str]:
+    entrypoint = f"sh {CARRIED}/entrypoint.sh"
+    exports = [f"export {name}={_word(value)}" for name, value in plan.env]
+    yield from _section("environment", [f'export PATH="{ENVIRONMENT}/bin:$PATH"', *exports])
+    yield from _section("labels", [f"{name} {_text(value)}" for name, value in _labels(plan)])
+    yield from _section("help", _help(plan))
+    yield from _section("runscript", [f'exec {entrypoint} "$@"'])
+    yield from _section("test", [f"exec {entrypoint} smoke --quick"])
+    for app in ("smoke", *(service.name for service in plan.services)):
+        yield from _section(f"apprun {app}", [f'exec {entrypoint} {app} "$@"'])
+
+
+def _labels(plan: Plan) -> Iterator[tuple[str, str]]:
+    yield "org.opencontainers.image.title", plan.title
+    yield "org.opencontainers.image.description", plan.description or plan.title
+    yield "envspec.spec", plan.spec
+    yield "envspec.target", plan.target
+    yield "envspec.lock", plan.lock_digest
+    yield "envspec.fingerprint", plan.fingerprint
+
+
+def _help(plan: Plan) -> Iterator[str]:
+    nv = " --nv" if plan.is_cuda else ""
+    cuda = f", CUDA {plan.cuda}" if plan.cuda else ""
+    yield _text(plan.description or plan.title)
+    yield f"{plan.title}: Python {plan.python}{cuda}, on {plan.platform}."
+    yield ""
+    yield f"  apptainer exec{nv} IMAGE python train.py"
+    yield f"  apptainer test{nv} IMAGE                  the smoke check, short"
+    yield f"  apptainer run{nv} --app smoke IMAGE       the smoke check"
+    for service in plan.services:
+        yield f"  apptainer run{nv} --app {service.name} IMAGE     on port {service.port}"
+    yield ""
+    yield f"The lock lies in {CARRIED}. ENVSPEC_SKIP_PREFLIGHT=1 skips the look at the driver."
+
+
+def _stage(image: ImageReference, name: str) -> Iterator[str]:
+    yield from ("Bootstrap: docker", f"From: {one_line(image.pinned, 'a header')}", f"Stage: {name}", "")
+
+
+def _section(name: str, lines: Iterable[str]) -> Iterator[str]:
+    yield f"%{name}"
+    yield from (f"    {line}" if line else "" for line in lines)
+    yield ""
+
+
+def _word(text: str) -> str:
+    """One word of a shell script that no line of can begin a section or a stage, and that holds no `{{`."""
+    return re.sub(r"\{(?=\{)", "{''", shell(text).replace("\r", "\r''").replace("\n", "\n''"))
+
+
+def _text(text: str) -> str:
+    """A line of text, for sections that are read as they stand."""
+    return re.sub(r"\{(?=\{)", "{ ", comment(" ".join(text.split()))).lstrip("%# ")
+
+
+def _definition(lines: Iterable[str]) -> str:
+    return "\n".join(lines).rstrip() + "\n"

@@ -1,0 +1,339 @@
+"""Dockerfile and .dockerignore, for BuildKit, buildah and podman. The build context is the recipe's own folder.
+
+Layers only add to each other: Debian's packages and the user; Python; the CUDA stack, which is large and rarely moves;
+then everything else with the carried files. So a version that moves outside the CUDA stack makes one layer new.
+
+Each RUN that reads a carried file names its digest and checks it. That proves what is installed from, and it makes the
+text of the RUN change with the file, by which builders that don't look into bind mounts know what to build again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+
+from envspec.recipes.heading import MARK, hash_heading
+from envspec.recipes.plan import CARRIED, CARRIED_FOLDER, ENVIRONMENT, PYTHON, SUMS, UID, WORKSPACE, PipStep, Plan
+from envspec.recipes.quote import dockerfile, shell
+
+FILE = "Dockerfile"
+IGNORE = ".dockerignore"
+
+_RECIPE = "/run/recipe"
+_UV = "/run/uv"
+BYTECODE = "bytecode.py"
+MIRROR = "PYTORCH_INDEX"
+"""The build argument with the URL of a mirror of the PyTorch index, as uv's own setting can't name one."""
+_UV_CACHE = "/var/cache/uv"
+_COMPILED = "/opt/compiled"
+"""Where the stage that compiles installs: laid out as the environment, into which it is copied."""
+
+_SECRET = "--mount=type=secret,id=uv,target=/etc/uv/uv.toml"
+
+
+def render(plan: Plan) -> dict[str, str]:
+    """The Dockerfile and what keeps the rest of the folder out of its context."""
+    parts = [_head(plan), _arguments(plan), *_stages(plan), _final(plan)]
+    return {
+        FILE: "\n\n".join(part for part in parts if part) + "\n",
+        IGNORE: f"# {MARK}\n*\n!{CARRIED_FOLDER}\n",
+    }
+
+
+def _head(plan: Plan) -> str:
+    options = ["--build-arg SOURCE_DATE_EPOCH=" + str(plan.epoch), f"--platform {plan.oci_platform}"]
+    if plan.explicit:
+        options.append("--build-arg CONDA_CHANNEL_HOST=host.of.your.channels")
+    usage = [
+        f"  docker buildx build {' '.join(options)} -t {plan.title} .",
+        f"  docker run --rm -it{' --gpus all' if plan.is_cuda else ''} {plan.title}",
+        "",
+        "Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.",
+    ]
+    if plan.torch_backend:
+        usage.append(f"A mirror of the PyTorch index {plan.torch_backend}: --build-arg {MIRROR}=URL")
+    # Debian keeps one version of a package, so none can be pinned; a stage before the last may end as root.
+    lint = "# hadolint global ignore=DL3002,DL3008"
+    return "\n".join(["# syntax=docker/dockerfile:1", *hash_heading(plan, usage), lint])
+
+
+def _arguments(plan: Plan) -> str:
+    lines = [f"ARG BASE_IMAGE={dockerfile(plan.base.pinned)}", f"ARG UV_IMAGE={dockerfile(plan.uv.pinned)}"]
+    if plan.micromamba:
+        lines.append(f"ARG MICROMAMBA_IMAGE={dockerfile(plan.micromamba.pinned)}")
+    if plan.compiling and plan.compiling.image != plan.base:
+        lines.append(f"ARG COMPILER_IMAGE={dockerfile(plan.compiling.image.pinned)}")
+    lines += [f"ARG {_image_argument(s.name)}={dockerfile(s.image.pinned)}" for s in plan.services if s.image]
+    return "\n".join(lines)
+
+
+def _image_argument(service: str) -> str:
+    return f"{service.upper().replace('-', '_')}_IMAGE"
+
+
+def _stages(plan: Plan) -> Iterator[str]:
+    yield "FROM ${UV_IMAGE} AS uv"
+    for service in plan.services:
+        if service.image:
+            yield f"FROM ${{{_image_argument(service.name)}}} AS {service.name}"
+    if plan.explicit:
+        yield _conda_stage(plan)
+    if plan.compiling:
+        yield _compile_stage(plan)
+
+
+def _conda_stage(plan: Plan) -> str:
+    assert plan.explicit is not None
+    return "\n".join(
+        [
+            "# The conda half, from the files that the lock names.",
+            "FROM ${MICROMAMBA_IMAGE} AS conda",
+            "USER 0",
+            "# The host of your channels: a lock names none.",
+            "ARG CONDA_CHANNEL_HOST",
+            f"ARG SOURCE_DATE_EPOCH={plan.epoch}",
+            _run(
+                [_bind(plan.explicit), _bind(BYTECODE), "--mount=type=cache,target=/opt/conda/pkgs,sharing=locked"],
+                [
+                    ': "${CONDA_CHANNEL_HOST:?give the host of your channels with --build-arg CONDA_CHANNEL_HOST=}"',
+                    *_checked(plan, [plan.explicit, BYTECODE]),
+                    f'sed "s|[$]{{CONDA_CHANNEL_HOST}}|$CONDA_CHANNEL_HOST|" {_at(plan.explicit)} > /tmp/explicit.txt',
+                    "MAMBA_ALWAYS_COPY=true micromamba create --yes --quiet --root-prefix /opt/conda"
+                    f" --prefix {ENVIRONMENT} --file /tmp/explicit.txt",
+                    # conda's own bytecode holds the time of each file
+                    f"find {ENVIRONMENT} -name '*.pyc' -delete",
+                    *_bytecode(),
+                    f"rm -rf /tmp/explicit.txt {ENVIRONMENT}/conda-meta/history",
+                ],
+            ),
+        ]
+    )
+
+
+def _compile_stage(plan: Plan) -> str:
+    compiling = plan.compiling
+    assert compiling is not None
+    image = "${BASE_IMAGE}" if compiling.image == plan.base else "${COMPILER_IMAGE}"
+    lines = [
+        f"# Compiles what the lock has as source only: {', '.join(compiling.packages)}.",
+        f"FROM {image} AS compile",
+        f"ARG SOURCE_DATE_EPOCH={plan.epoch}",
+        _run(_apt_mounts("compile"), _apt(compiling.apt)),
+    ]
+    lines += [f"ENV {name}={dockerfile(value)}" for name, value in compiling.env.items()]
+    steps = [step for step in plan.pip if step.source]
+    files = [*(step.file for step in steps), BYTECODE]
+    lines += _index_arguments(steps)
+    lines.append(
+        _run(
+            [_uv_mount(), _uv_cache(), _SECRET, *map(_bind, files)],
+            [
+                *_checked(plan, files),
+                _uv_env(),
+                # At the environment's own path, for scripts name the Python that installs them.
+                *_python(plan),
+                *(_install(step, f" --prefix {_COMPILED}") for step in steps),
+                *_bytecode(f"{_COMPILED}/lib"),
+            ],
+        )
+    )
+    return "\n".join(lines)
+
+
+def _final(plan: Plan) -> str:
+    gpu = [step for step in plan.pip if step.gpu]
+    rest = [step for step in plan.pip if not step.gpu and not step.source]
+    lines = ["FROM ${BASE_IMAGE}", f"ARG SOURCE_DATE_EPOCH={plan.epoch}"]
+    lines.append(_run(_apt_mounts("final"), [*_apt(plan.apt), *_user(plan)]))
+    lines += [
+        f"COPY --from={service.name} {source} {target}"
+        for service in plan.services
+        for source, target in service.copies
+    ]
+    if plan.explicit:
+        lines.append(f"COPY --from=conda {ENVIRONMENT} {ENVIRONMENT}")
+    else:
+        lines.append(_run([_uv_mount(), _uv_cache(), _SECRET], [_uv_env(), *_python(plan)]))
+    lines += _index_arguments(plan.pip)
+    if gpu:
+        files = [*(step.file for step in gpu), BYTECODE]
+        mounts = [_uv_mount(), _uv_cache(), _SECRET, *map(_bind, files)]
+        lines.append(_run(mounts, [*_checked(plan, files), _uv_env(), *_installs(gpu), *_bytecode()]))
+    if plan.compiling:
+        lines.append(f"COPY --from=compile {_COMPILED} {ENVIRONMENT}")
+    lines.append(_run(_rest_mounts(rest), _rest(plan, rest)))
+    lines += _settings(plan)
+    return "\n".join(lines)
+
+
+def _apt_mounts(stage: str) -> list[str]:
+    # A name for each stage: with one cache for both, buildah 1.28 waits for its own lock.
+    return [
+        f"--mount=type=cache,id=envspec-{stage}-{name},target={target},sharing=locked"
+        for name, target in (("archives", "/var/cache/apt"), ("lists", "/var/lib/apt/lists"))
+    ]
+
+
+def _apt(packages: Iterable[str]) -> list[str]:
+    return [
+        "export DEBIAN_FRONTEND=noninteractive",
+        # The base's own rule against keeping packages would empty the cache that is mounted.
+        "rm -f /etc/apt/apt.conf.d/docker-clean",
+        "apt-get update -qq",
+        f"apt-get install -y -qq --no-install-recommends {' '.join(map(shell, packages))}",
+        # What differs from build to build, and host keys that Debian's package makes.
+        "find /var/log -type f -delete",
+        "rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_*",
+    ]
+
+
+def _user(plan: Plan) -> list[str]:
+    user = shell(plan.user)
+    return [
+        # Some bases have a user of this number.
+        f'if old=$(id -nu {UID} 2>/dev/null); then userdel "$old"; fi',
+        f"if ! getent group {UID} >/dev/null; then groupadd --gid {UID} {user}; fi",
+        f"useradd --uid {UID} --gid {UID} --create-home --shell /bin/bash {user}",
+        f"install -d -o {UID} -g {UID} {WORKSPACE}",
+        # A login shell's profile sets PATH anew.
+        f'echo "PATH={ENVIRONMENT}/bin:\\$PATH" > /etc/profile.d/envspec.sh',
+        "rm -f /etc/passwd- /etc/group- /etc/shadow- /etc/gshadow- /etc/subuid- /etc/subgid-",
+    ]
+
+
+def _python(plan: Plan) -> list[str]:
+    return [
+        f"export UV_PYTHON_INSTALL_DIR={PYTHON} UV_PYTHON_PREFERENCE=system",
+        f"{_UV}/uv venv --quiet --python {shell(plan.python)} {ENVIRONMENT}",
+    ]
+
+
+def _rest_mounts(rest: list[PipStep]) -> list[str]:
+    mounts = [f"--mount=type=bind,source={CARRIED_FOLDER},target={_RECIPE}"]
+    if rest:
+        mounts += [_uv_mount(), _uv_cache(), _SECRET]
+    return mounts
+
+
+def _rest(plan: Plan, rest: list[PipStep]) -> list[str]:
+    commands = [*_checked(plan, [SUMS]), f"env --chdir={_RECIPE} sha256sum --check --quiet {SUMS}"]
+    if rest:
+        commands.append(_uv_env())
+        commands += _installs(rest)
+    commands += _bytecode()
+    commands += [
+        f"mkdir {CARRIED}",
+        f"cp -R {_RECIPE}/. {CARRIED}",
+        f"find {CARRIED} -type d -exec chmod 755 {{}} +",
+        f"find {CARRIED} -type f -exec chmod 644 {{}} +",
+        f"find {CARRIED} -name '*.sh' -exec chmod 755 {{}} +",
+    ]
+    return commands
+
+
+def _installs(steps: Iterable[PipStep]) -> list[str]:
+    return [_install(step) for step in steps]
+
+
+def _install(step: PipStep, options: str = "") -> str:
+    """One run of uv. Only files of the lock are taken, each by its hash."""
+    words = [f"{_UV}/uv pip install --quiet --python {ENVIRONMENT}{options} --no-deps"]
+    if step.hashed:
+        words.append("--require-hashes")
+    if not step.source:
+        words.append("--only-binary :all:")
+    words.append(f"--requirements {_at(step.file)}")
+    if step.index:
+        words.append(f'--default-index "${_index_argument(step.index)}"')
+    if step.torch_backend is None:
+        return " ".join(words)
+    own = f"--torch-backend {shell(step.torch_backend)}"
+    choice = f'if [ -n "${MIRROR}" ]; then set -- --default-index "${MIRROR}"; else set -- {own}; fi'
+    return f'{{ {choice}; }} && {" ".join(words)} "$@"'
+
+
+def _index_arguments(steps: Iterable[PipStep]) -> list[str]:
+    steps = tuple(steps)
+    mirror = [f'ARG {MIRROR}=""'] if any(step.torch_backend for step in steps) else []
+    urls = {step.index: step.url for step in steps if step.index and step.url}
+    return mirror + [f"ARG {_index_argument(index)}={dockerfile(url)}" for index, url in sorted(urls.items())]
+
+
+def _index_argument(index: str) -> str:
+    return "INDEX_" + "".join(char if char.isalnum() and char.isascii() else "_" for char in index).upper()
+
+
+def _uv_env() -> str:
+    return f"export UV_CACHE_DIR={_UV_CACHE} UV_LINK_MODE=copy"
+
+
+def _bytecode(folder: str = f"{ENVIRONMENT}/lib") -> list[str]:
+    # Without site and without writing: what Python loads by itself it would compile by itself, with a time.
+    return [f"{ENVIRONMENT}/bin/python -ISB {_at(BYTECODE)} {folder}"]
+
+
+def _settings(plan: Plan) -> Iterator[str]:
+    """What an image says of itself. No layer: all of it may change without anything being built again."""
+    path = f"{ENVIRONMENT}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    env = {"PATH": path, "CONDA_PREFIX" if plan.explicit else "VIRTUAL_ENV": ENVIRONMENT}
+    if plan.services:
+        # Only what is published of a container's ports can be reached.
+        env["ENVSPEC_BIND"] = "0.0.0.0"
+    env |= dict(plan.env)
+    yield _many("ENV", env)
+    yield _many("LABEL", labels(plan))
+    if plan.services:
+        yield f"EXPOSE {' '.join(str(service.port) for service in plan.services)}"
+    yield f"WORKDIR {WORKSPACE}"
+    yield f"USER {UID}:{UID}"
+    yield f'HEALTHCHECK --interval=30s --timeout=10s --start-period=60s CMD ["{CARRIED}/healthcheck.sh"]'
+    yield f'ENTRYPOINT ["/usr/bin/tini", "--", "{CARRIED}/entrypoint.sh"]'
+
+
+def labels(plan: Plan) -> dict[str, str]:
+    """The image's labels: OCI's own keys, then envspec's."""
+    found = {
+        "org.opencontainers.image.title": plan.title,
+        "org.opencontainers.image.description": " ".join(plan.description.split()),
+        "org.opencontainers.image.version": plan.fingerprint.removeprefix("sha256:")[:12],
+        "org.opencontainers.image.base.name": plan.base.name.partition("@")[0],
+        "org.opencontainers.image.base.digest": plan.base.digest or "",
+        "envspec.spec": plan.spec,
+        "envspec.target": plan.target,
+        "envspec.lock.digest": plan.lock_digest,
+        "envspec.fingerprint": plan.fingerprint,
+        "envspec.cuda": plan.cuda or "",
+        "envspec.driver.floor": plan.driver_floor or "",
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _many(instruction: str, values: dict[str, str]) -> str:
+    return f"{instruction} " + " \\\n    ".join(f"{name}={dockerfile(value)}" for name, value in values.items())
+
+
+def _run(mounts: Iterable[str], commands: Iterable[str]) -> str:
+    return "RUN " + " \\\n    ".join([*mounts, "set -eu", *(f"&& {command}" for command in commands)])
+
+
+def _checked(plan: Plan, files: Iterable[str]) -> list[str]:
+    return [
+        f"[ \"$(sha256sum < {_at(file)})\" = '{hashlib.sha256(plan.files[file].encode()).hexdigest()}  -' ]"
+        for file in files
+    ]
+
+
+def _at(file: str) -> str:
+    return f"{_RECIPE}/{file}"
+
+
+def _bind(file: str) -> str:
+    return f"--mount=type=bind,source={CARRIED_FOLDER}/{file},target={_at(file)}"
+
+
+def _uv_mount() -> str:
+    return f"--mount=type=bind,from=uv,source=/uv,target={_UV}/uv"
+
+
+def _uv_cache() -> str:
+    return f"--mount=type=cache,target={_UV_CACHE}"

@@ -1,0 +1,77 @@
+"""The environment variables of an image."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from envspec.gpu.toolkits import toolkit
+from envspec.lock.model import LockedTarget
+from envspec.spec.model import Spec
+
+
+def environment(spec: Spec, target: LockedTarget) -> tuple[tuple[str, str], ...]:
+    """What every process in an image sees, in order; the spec's own variables come last and win."""
+    own = {
+        "ENVSPEC_SPEC": spec.name,
+        "ENVSPEC_TARGET": target.name,
+        "LANG": "C.UTF-8",
+        # A cluster's ~/.local must not leak in.
+        "PYTHONNOUSERSITE": "1",
+        **_pytorch_version(target),
+        **_cuda(target),
+    }
+    env = {name: value for name, value in own.items() if name not in spec.image.env} | dict(spec.image.env)
+    return tuple(env.items())
+
+
+def compile_environment(target: LockedTarget) -> Mapping[str, str]:
+    """What a stage that compiles sees besides."""
+    if target.inputs.cuda is None:
+        return {}
+    return {"CUDA_HOME": "/usr/local/cuda", "TORCH_CUDA_ARCH_LIST": architecture_list(target)}
+
+
+def architecture_list(target: LockedTarget) -> str:
+    """The target's architectures as `TORCH_CUDA_ARCH_LIST` writes them: "7.0;8.0"."""
+    return ";".join(_capability(sm) for sm in target.architectures)
+
+
+def require_cuda(target: LockedTarget) -> str | None:
+    """`NVIDIA_REQUIRE_CUDA`: a driver of the target's CUDA, or any from the lock's floor on, as minor-version
+    compatibility allows. For nvidia-container-toolkit a space is OR and a comma AND. None without CUDA."""
+    cuda, floor = target.inputs.cuda, target.driver_floor
+    if cuda is None:
+        return None
+    if floor:
+        return f"cuda>={cuda} driver>={floor}"
+    known = toolkit(cuda)
+    return known.require_cuda if known else f"cuda>={cuda}"
+
+
+def torch_version(target: LockedTarget) -> str | None:
+    """The version of torch without its local part; None where the lock has no torch."""
+    pin = target.pin("torch", "pip") or target.pin("pytorch", "conda") or target.pin("libtorch", "conda")
+    return pin.version.partition("+")[0] if pin else None
+
+
+def _pytorch_version(target: LockedTarget) -> dict[str, str]:
+    # enroot and pyxis take an image that has it for a PyTorch one and set MASTER_ADDR and the rest for torchrun.
+    version = torch_version(target)
+    return {"PYTORCH_VERSION": version} if version else {}
+
+
+def _cuda(target: LockedTarget) -> dict[str, str]:
+    require = require_cuda(target)
+    if require is None:
+        return {}
+    return {
+        "NVIDIA_VISIBLE_DEVICES": "all",
+        "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
+        "NVIDIA_REQUIRE_CUDA": require,
+        **({"TORCH_CUDA_ARCH_LIST": architecture_list(target)} if target.architectures else {}),
+    }
+
+
+def _capability(sm: str) -> str:
+    digits = sm.removeprefix("sm_")
+    return f"{digits[:-1]}.{digits[-1]}"

@@ -1,0 +1,123 @@
+"""A Kubernetes Job that runs the smoke check, or what its `args` say, with the target's GPU."""
+
+from __future__ import annotations
+
+import re
+
+from envspec.lock.yaml_text import inline_strings, string
+from envspec.recipes.heading import hash_heading
+from envspec.recipes.plan import UID, WORKSPACE, Plan
+
+FILE = "job.yaml"
+_NAME_LENGTH = 52
+"""A Job's name becomes part of its pods' names, which have 63 characters; Kubernetes adds up to 11."""
+
+
+def render(plan: Plan) -> dict[str, str]:
+    """`job.yaml`."""
+    name = job_name(plan.title)
+    usage = [
+        f"kubectl apply -f {FILE}",
+        "Before that: push the image to a registry of yours and put its name at `image`.",
+        "`args` is a program and its arguments; the smoke check stands there.",
+    ]
+    lines = [
+        *hash_heading(plan, usage),
+        "apiVersion: batch/v1",
+        "kind: Job",
+        "metadata:",
+        f"  name: {string(name)}",
+        "  labels:",
+        f"    app.kubernetes.io/name: {string(name)}",
+        '    app.kubernetes.io/managed-by: "envspec"',
+        "  annotations:",
+        f"    envspec/spec: {string(plan.spec)}",
+        f"    envspec/target: {string(plan.target)}",
+        f"    envspec/fingerprint: {string(plan.fingerprint)}",
+        "spec:",
+        "  backoffLimit: 0",
+        "  template:",
+        "    metadata:",
+        "      labels:",
+        f"        app.kubernetes.io/name: {string(name)}",
+        "    spec:",
+        "      restartPolicy: Never",
+        "      automountServiceAccountToken: false",
+        "      nodeSelector:",
+        f"        kubernetes.io/arch: {string(plan.oci_platform.rpartition('/')[2])}",
+        *_affinity(plan),
+        "      securityContext:",
+        "        runAsNonRoot: true",
+        f"        runAsUser: {UID}",
+        f"        runAsGroup: {UID}",
+        f"        fsGroup: {UID}",
+        "        seccompProfile:",
+        "          type: RuntimeDefault",
+        "      containers:",
+        "        - name: train",
+        f"          image: {string(image_name(plan))}",
+        '          args: ["smoke"]',
+        *_resources(plan),
+        "          securityContext:",
+        "            allowPrivilegeEscalation: false",
+        "            readOnlyRootFilesystem: true",
+        "            capabilities:",
+        '              drop: ["ALL"]',
+        "          volumeMounts:",
+        "            - name: shm # DataLoader workers and NCCL share memory here",
+        "              mountPath: /dev/shm",
+        "            - name: tmp",
+        "              mountPath: /tmp",
+        "            - name: workspace",
+        f"              mountPath: {WORKSPACE}",
+        "      volumes:",
+        "        - name: shm",
+        "          emptyDir:",
+        "            medium: Memory",
+        "            sizeLimit: 8Gi",
+        "        - name: tmp",
+        "          emptyDir: {}",
+        "        - name: workspace # what is written here goes with the pod: name a volume of yours instead",
+        "          emptyDir: {}",
+    ]
+    return {FILE: "\n".join(lines) + "\n"}
+
+
+def job_name(title: str) -> str:
+    """A name that Kubernetes takes (RFC 1123 label), from a spec's and a target's name."""
+    return re.sub(r"[^a-z0-9]+", "-", title)[:_NAME_LENGTH].strip("-") or "envspec"
+
+
+def image_name(plan: Plan) -> str:
+    """`spec:target`, in the characters that image names have."""
+    repository = re.sub(r"[^a-z0-9]+", lambda run: "." if run[0] == "." else "-", plan.spec).strip("-.") or "envspec"
+    return f"{repository}:{plan.target[:128]}"
+
+
+def _resources(plan: Plan) -> list[str]:
+    if not plan.is_cuda:
+        return []
+    return ["          resources:", "            limits:", '              nvidia.com/gpu: "1"']
+
+
+def _affinity(plan: Plan) -> list[str]:
+    """Nodes whose GPUs the lock has code for come first, where GPU feature discovery has labelled them. A preference:
+    without labels a requirement would keep the pod waiting for ever, and the image's preflight refuses a wrong GPU."""
+    if not plan.architectures:
+        return []
+    majors = sorted({architecture.removeprefix("sm_")[:-1] for architecture in plan.architectures}, key=int)
+    return [
+        "      tolerations:",
+        "        - key: nvidia.com/gpu",
+        "          operator: Exists",
+        "          effect: NoSchedule",
+        "      affinity:",
+        "        nodeAffinity:",
+        "          preferredDuringSchedulingIgnoredDuringExecution:",
+        "            - weight: 100",
+        "              preference:",
+        "                matchExpressions:",
+        "                  - key: nvidia.com/gpu.compute.major",
+        "                    operator: In",
+        f"                    values: {inline_strings(majors)}",
+    ]

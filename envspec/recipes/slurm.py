@@ -1,0 +1,102 @@
+"""Slurm jobs: the SIF under Apptainer, and the image under pyxis/enroot. torchrun meets on the first node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from envspec.recipes.heading import hash_heading
+from envspec.recipes.plan import CARRIED, Plan
+
+APPTAINER_JOB = "job.sbatch"
+PYXIS_JOB = "job-pyxis.sbatch"
+
+
+def render(plan: Plan) -> dict[str, str]:
+    """`job.sbatch` and `job-pyxis.sbatch`."""
+    return {APPTAINER_JOB: _apptainer(plan), PYXIS_JOB: _pyxis(plan)}
+
+
+def _apptainer(plan: Plan) -> str:
+    usage = [
+        "Options of the command line win over those here, and what follows the script is the training program:",
+        f"  sbatch --nodes=4{_more_gpus(plan)} {APPTAINER_JOB} train.py --epochs 3",
+        "Without a program it runs the smoke check, once on each node.",
+        f"The image: ENVSPEC_SIF, else {plan.title}.sif where the job is submitted: see apptainer.def.",
+    ]
+    return _job(
+        plan,
+        usage,
+        setup=[
+            f"image=${{ENVSPEC_SIF:-$here/{plan.title}.sif}}",
+            "if [[ ! -e $image ]]; then",
+            '    echo "there is no $image: set ENVSPEC_SIF, or build it from apptainer.def" >&2',
+            "    exit 2",
+            "fi",
+            "# Apptainer hands the caller's environment on.",
+            "unset PYTHONPATH PYTHONHOME PYTHONSTARTUP VIRTUAL_ENV CONDA_PREFIX",
+        ],
+        inside=[
+            f"apptainer exec{' --nv' if plan.is_cuda else ''} --no-home \\",
+            '    --bind "$here" --pwd "$here" "$image" "$@"',
+        ],
+    )
+
+
+def _pyxis(plan: Plan) -> str:
+    usage = [
+        "For clusters with NVIDIA's pyxis plugin. Options of the command line win over those here:",
+        f"  sbatch --nodes=4{_more_gpus(plan)} {PYXIS_JOB} train.py --epochs 3",
+        "Without a program it runs the smoke check, once on each node.",
+        "The image: ENVSPEC_IMAGE, which may be a name that pyxis pulls, else a squashfs file made by",
+        f"  enroot import -o {plan.title}.sqsh dockerd://{plan.title}",
+        "The image sets PYTORCH_VERSION, by which enroot knows to set MASTER_ADDR, RANK and the like.",
+    ]
+    return _job(
+        plan,
+        usage,
+        setup=[f"image=${{ENVSPEC_IMAGE:-$here/{plan.title}.sqsh}}"],
+        inside=[
+            '--container-image="$image" --no-container-mount-home --no-container-entrypoint \\',
+            '    --container-mounts="$here:$here" --container-workdir="$here" "$@"',
+        ],
+    )
+
+
+def _job(plan: Plan, usage: Iterable[str], *, setup: Iterable[str], inside: Iterable[str]) -> str:
+    """`setup` sets `image`; `inside` is the rest of the srun command that runs a program in it."""
+    options = [f"--job-name={plan.title}", "--nodes=1", "--ntasks-per-node=1"]
+    options += ["--gpus-per-node=1", "--cpus-per-task=8"] if plan.is_cuda else ["--cpus-per-task=1"]
+    options += ["--time=01:00:00", "--output=%x-%j.out"]
+    ranks = "${SLURM_GPUS_ON_NODE:-1}" if plan.is_cuda else "${ENVSPEC_RANKS_PER_NODE:-1}"
+    entrypoint = f"sh {CARRIED}/entrypoint.sh"
+    lines = [
+        "#!/bin/bash",
+        *hash_heading(plan, usage),
+        *(f"#SBATCH {option}" for option in options),
+        "set -euo pipefail",
+        "",
+        "here=$SLURM_SUBMIT_DIR",
+        *setup,
+        "",
+        "inside() {",
+        "    srun --ntasks-per-node=1 --kill-on-bad-exit=1 \\",
+        *(f"        {line}" for line in inside),
+        "}",
+        "",
+        "if (($# == 0)); then",
+        f"    inside {entrypoint} smoke",
+        "    exit",
+        "fi",
+        "",
+        "# Every node's torchrun meets the others on the first node, at a port that depends on the job.",
+        'first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)',
+        "port=$((20000 + SLURM_JOB_ID % 20000))",
+        f"ranks={ranks}",
+        f'inside {entrypoint} torchrun --nnodes="$SLURM_JOB_NUM_NODES" --nproc-per-node="$ranks" \\',
+        '    --rdzv-id="$SLURM_JOB_ID" --rdzv-backend=c10d --rdzv-endpoint="$first:$port" "$@"',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _more_gpus(plan: Plan) -> str:
+    return " --gpus-per-node=8" if plan.is_cuda else ""

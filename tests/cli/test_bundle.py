@@ -1,0 +1,176 @@
+"""`envspec bundle` as a process: from a lock to one tar, and from that to an environment without network."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import jsonschema
+import pytest
+from support.conda_archives import Channel, data_package, python_module
+from support.index import Fault, Index, other_bytes, status, truncated
+from support.installs import SPEC, pip_pin, write_lock
+from support.machine import ROOT, Machine
+from support.packages import sdist, wheel
+
+from envspec.lock.model import GitSource, Pin
+
+pytestmark = pytest.mark.e2e
+
+APP, LIB = wheel("app", "1.0", "lib"), wheel("lib", "1.0")
+SCHEMA = json.loads((ROOT / "envspec" / "cli" / "schemas" / "bundle.json").read_text("utf-8"))
+
+
+@pytest.fixture
+def locked(machine: Machine, index: Index) -> Index:
+    """The loopback index with both packages, and the lock of both."""
+    index.add(APP, LIB)
+    write_lock(machine, [pip_pin(APP), pip_pin(LIB)])
+    return index
+
+
+def names(path: Path) -> list[str]:
+    with tarfile.open(path) as tar:
+        return tar.getnames()
+
+
+def unpacked(path: Path, folder: Path) -> Path:
+    with tarfile.open(path) as tar:
+        tar.extractall(folder, filter="data")
+    return folder
+
+
+def test_a_bundle_installs_without_envspec_and_without_network(machine: Machine, locked: Index, tmp_path: Path) -> None:
+    ran = machine.envspec("bundle", SPEC, "-o", "out/demo.tar")
+    assert ran.status == 0, ran.err
+    tar = machine.folder / "out" / "demo.tar"
+    assert {
+        "install.sh",
+        f"wheels/{APP.file}",
+        f"wheels/{LIB.file}",
+        "envspec/envspec.lock",
+        "envspec/requirements.txt",
+    } <= {*names(tar)}
+    folder = unpacked(tar, tmp_path / "a place with spaces")
+    prefix = tmp_path / "made here"
+    # nothing but a shell, the system's tools and this Python: no uv, no index
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PYTHON": sys.executable}
+    made = subprocess.run(
+        ["sh", str(folder / "install.sh"), str(prefix)], capture_output=True, text=True, check=False, env=env
+    )
+    assert made.returncode == 0, made.stderr
+    code = "from importlib.metadata import version; print(version('app'), version('lib'))"
+    seen = subprocess.run([prefix / "bin" / "python", "-c", code], capture_output=True, text=True, check=True)
+    assert seen.stdout.split() == ["1.0", "1.0"]
+
+
+def test_two_bundles_of_one_lock_have_the_same_bytes(machine: Machine, locked: Index) -> None:
+    for name in ("one.tar", "two.tar"):
+        assert machine.envspec("bundle", SPEC, "-o", name).status == 0
+    assert (machine.folder / "one.tar").read_bytes() == (machine.folder / "two.tar").read_bytes()
+
+
+def test_what_was_fetched_is_not_fetched_again(machine: Machine, locked: Index) -> None:
+    assert machine.envspec("bundle", SPEC, "-o", "one.tar").status == 0
+    before = len(locked.paths(APP.file))
+    assert machine.envspec("bundle", SPEC, "-o", "two.tar").status == 0
+    assert len(locked.paths(APP.file)) == before
+
+
+def test_a_part_that_an_interrupted_run_left_is_gone_on_with(machine: Machine, locked: Index) -> None:
+    folder = machine.cache / "artifacts"
+    folder.mkdir(parents=True)
+    (folder / f"{APP.sha256}.part").write_bytes(APP.content[:100])
+    (folder / f"{LIB.sha256}.part").write_bytes(b"of another file")
+    assert machine.envspec("bundle", SPEC, "-o", "one.tar").status == 0
+    with tarfile.open(machine.folder / "one.tar") as tar:
+        for dist in (APP, LIB):
+            member = tar.extractfile(f"wheels/{dist.file}")
+            assert member is not None and hashlib.sha256(member.read()).hexdigest() == dist.sha256
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [(other_bytes, "sha256"), (truncated, "can't be read"), (status(404), "HTTP 404")],
+    ids=["other bytes", "cut", "gone"],
+)
+def test_a_file_that_isnt_the_locks_leaves_no_bundle(machine: Machine, locked: Index, fault: Fault, words: str) -> None:
+    locked.fail(APP.file, fault)
+    ran = machine.envspec("bundle", SPEC, "-o", "out/demo.tar")
+    assert ran.status == 3 and words in ran.error, ran.err
+    assert list((machine.folder / "out").glob("*")) == []
+
+
+def test_git_is_refused(machine: Machine, locked: Index) -> None:
+    git = GitSource("https://git.example.org/app.git", "0" * 40)
+    write_lock(machine, [Pin("pip", "app", "1.0", "git", None, direct=True, git=git)])
+    ran = machine.envspec("bundle", SPEC, "-o", "demo.tar")
+    assert ran.status == 2 and "app comes from a git repository" in ran.error
+
+
+def test_sources_are_warned_about(machine: Machine, locked: Index) -> None:
+    source = sdist("src", "1.0")
+    locked.add(source)
+    write_lock(machine, [pip_pin(source)], pip="allow-source = ['src']")
+    ran = machine.envspec("bundle", SPEC, "-o", "demo.tar")
+    assert ran.status == 0, ran.err
+    assert "build tools: src" in ran.err
+
+
+def test_conda_packages_lie_in_a_channel_of_their_own(machine: Machine, tmp_path: Path) -> None:
+    """No conda tool can be had here, so what `install.sh` starts is a program that writes down what it is given."""
+    alpha, tool = python_module("alpha", "1.0"), data_package("tool", "1.0")
+    channel = Channel(tmp_path / "own").add(alpha, tool)
+    write_lock(machine, [channel.pin(alpha), channel.pin(tool)], channels=[channel.url])
+    ran = machine.envspec("bundle", SPEC, "-o", "demo.tar")
+    assert ran.status == 0, ran.err
+    folder = unpacked(machine.folder / "demo.tar", tmp_path / "there")
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "micromamba").write_text('#!/bin/sh\necho "$@"\nfor last; do :; done\ncat "$last"\n')
+    (tools / "micromamba").chmod(0o755)
+    env = {"PATH": f"{tools}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    made = subprocess.run(
+        ["sh", str(folder / "install.sh"), "env"], capture_output=True, text=True, check=True, env=env, cwd=tmp_path
+    )
+    assert f"create --yes --offline --prefix {tmp_path}/env --file" in made.stdout
+    files = [line for line in made.stdout.splitlines() if line.startswith("file://")]
+    assert len(files) == 2
+    assert all(Path(line.removeprefix("file://").partition("#")[0]).is_file() for line in files)
+
+
+def test_install_sh_refuses_a_folder_with_something_in_it_and_another_python(
+    machine: Machine, locked: Index, tmp_path: Path
+) -> None:
+    assert machine.envspec("bundle", SPEC, "-o", "demo.tar").status == 0
+    folder = unpacked(machine.folder / "demo.tar", tmp_path / "there")
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "mine").touch()
+
+    def install(*arguments: str, python: str = sys.executable) -> str:
+        env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PYTHON": python}
+        ran = subprocess.run(
+            ["sh", str(folder / "install.sh"), *arguments], capture_output=True, text=True, check=False, env=env
+        )
+        assert ran.returncode == 2
+        return ran.stderr
+
+    assert "holds something already" in install(str(full))
+    assert "usage" in install()
+    other = tmp_path / "python"
+    other.write_text("#!/bin/sh\necho 2.7\n")
+    other.chmod(0o755)
+    assert "is Python 2.7, and the lock is for" in install(str(tmp_path / "new"), python=str(other))
+
+
+def test_json(machine: Machine, locked: Index) -> None:
+    ran = machine.envspec("bundle", SPEC, "-o", "demo.tar", "--json")
+    document = json.loads(ran.out)
+    jsonschema.validate(document, SCHEMA)
+    assert document["size"] == (machine.folder / "demo.tar").stat().st_size
+    assert document["files"] == 2

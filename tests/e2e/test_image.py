@@ -1,0 +1,391 @@
+"""An exported Dockerfile, built by buildah and started: torch for CPUs, JupyterLab and sshd, a package from source.
+
+Without a container engine, `buildah --isolation chroot` builds and runs. The base is Debian by debootstrap, kept in the
+user's cache; the image of uv is a stand-in with the real program; the PyTorch index is a mirror on loopback with the
+wheel that pip is configured to find.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from uv import find_uv_bin
+
+from envspec.recipes.images import UV
+
+pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.e2e]
+
+TOOLS = ("buildah", "debootstrap", "ssh", "ssh-keygen")
+CACHE = Path.home() / ".cache" / "envspec-tests"
+CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+TORCH = "torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl"
+BASE = "localhost/base:bookworm"
+SPEC = r"""[env]
+name = "served"
+description = 'Says "hello", costs $5 and has a \ and a `tick`'
+python = "3.11"
+
+[pip]
+dependencies = ["torch==2.13.0", "numpy", "jupyterlab", "docopt==0.6.2", "six==1.16.0"]
+allow-source = ["docopt"]
+
+[targets.cpu]
+platform = "linux-64"
+
+[image]
+base = "localhost/base:bookworm"
+services = ["jupyter", "ssh"]
+apt = ["g++", "libpython3.11-dev"]
+env = { GREETING = "it's \"$HOME\" `id` \\n ${x}", HF_HOME = "/workspace/hf" }
+
+[smoke]
+steps = 20
+"""
+GREETING = 'it\'s "$HOME" `id` \\n ${x}'
+TOKEN = "e2e-token"
+"""Of this test alone, for a server on loopback."""
+
+
+@dataclass
+class Builder:
+    """buildah with its own storage."""
+
+    storage: Path
+    context: Path
+    arguments: tuple[str, ...]
+
+    def __call__(self, *arguments: str, timeout: float = 1200) -> str:
+        command = ["buildah", "--root", str(self.storage / "root"), "--runroot", str(self.storage / "run"), *arguments]
+        env = {**os.environ, "TMPDIR": str(CACHE / "tmp"), "STORAGE_DRIVER": "overlay"}
+        ran = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=timeout)
+        assert ran.returncode == 0, f"{' '.join(command)[:2000]}\n{ran.stdout[-3000:]}\n{ran.stderr[-3000:]}"
+        return ran.stdout
+
+    def build(self, tag: str, *arguments: str) -> str:
+        """Build the exported Dockerfile; gives what buildah said of the steps."""
+        return self(
+            "bud", "--isolation", "chroot", "--format", "docker", "--layers", *self.arguments, *arguments, "-t", tag,
+            str(self.context),
+        )  # fmt: skip
+
+    def command(self, container: str, *command: str, **env: str) -> list[str]:
+        given = [f"--env={name}={value}" for name, value in env.items()]
+        head = ["buildah", "--root", str(self.storage / "root"), "--runroot", str(self.storage / "run")]
+        return [*head, "run", "--isolation", "chroot", *given, container, "--", *command]
+
+    def run(self, container: str, *command: str, **env: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(container, *command, **env), capture_output=True, text=True, check=False, timeout=900
+        )
+
+
+def found_wheel() -> Path:
+    """The torch wheel, in a folder that pip is configured to look into."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "pip", "config", "get", "global.find-links"], capture_output=True, text=True, check=False
+    )
+    for folder in ran.stdout.split():
+        if (Path(folder) / TORCH).is_file():
+            return Path(folder) / TORCH
+    pytest.skip(f"no folder that pip is configured with has {TORCH}")
+
+
+@pytest.fixture(scope="module")
+def mirror(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A PyTorch index on loopback, with one wheel."""
+    folder = tmp_path_factory.mktemp("mirror")
+    (folder / "torch").mkdir()
+    (folder / "torch" / TORCH).symlink_to(found_wheel())
+    link = TORCH.replace("+", "%2B")
+    (folder / "torch" / "index.html").write_text(f'<!DOCTYPE html><a href="{link}">{TORCH}</a>')
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+def debian() -> Path:
+    """Debian with Python 3.11, made once."""
+    tree = CACHE / "base-bookworm"
+    if not tree.is_dir():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        part = CACHE / f"base-bookworm.{os.getpid()}"
+        include = "--include=ca-certificates,python3.11"
+        ran = subprocess.run(
+            ["debootstrap", "--variant=minbase", include, "bookworm", str(part)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if ran.returncode:
+            shutil.rmtree(part, ignore_errors=True)
+            pytest.skip(f"debootstrap failed: {ran.stdout[-300:]}")
+        part.rename(tree)
+    return tree
+
+
+def envspec(folder: Path, *arguments: str) -> None:
+    command = [sys.executable, "-m", "envspec", *arguments]
+    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The spec, locked with real indexes and exported."""
+    for tool in TOOLS:
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is missing")
+    if os.geteuid() != 0:
+        pytest.skip("debootstrap and chroot need root")
+    found_wheel()
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "specs").mkdir()
+    (folder / "specs" / "served.toml").write_text(SPEC)
+    envspec(folder, "lock", "specs/served.toml")
+    envspec(folder, "export", "specs/served.toml", "--format", "dockerfile", "-o", "recipe")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def builder(project: Path, mirror: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Builder]:
+    storage = tmp_path_factory.mktemp("buildah")
+    (CACHE / "tmp").mkdir(parents=True, exist_ok=True)
+    settings = storage / "uv.toml"
+    # What stands between here and the index may have a certificate of its own.
+    settings.write_text("system-certs = true\n")
+    image = f"localhost/{UV}"
+    arguments = (
+        f"--build-arg=UV_IMAGE={image}",
+        f"--build-arg=PYTORCH_INDEX={mirror}",
+        f"--secret=id=uv,src={settings}",
+    )
+    made = Builder(storage, project / "recipe" / "cpu", arguments)
+    base = made("from", "scratch").strip()
+    tree = Path(made("mount", base).strip())
+    subprocess.run(["cp", "-a", f"{debian()}/.", str(tree)], check=True)
+    shutil.copy(CERTIFICATES, tree / "etc/ssl/certs/ca-certificates.crt")
+    # As Debian's own images have it: nobody needs each file of an image on the disk at once.
+    (tree / "etc/dpkg/dpkg.cfg.d/unsafe-io").write_text("force-unsafe-io\n")
+    made("umount", base)
+    made("commit", "-q", "--rm", base, BASE)
+    uv = made("from", "scratch").strip()
+    made("copy", "-q", uv, find_uv_bin(), "/uv")
+    made("commit", "-q", "--rm", uv, image)
+    yield made
+    made("umount", "--all")
+    made("rm", "--all")
+    made("rmi", "--all", "--force")
+
+
+@pytest.fixture(scope="module")
+def image(builder: Builder) -> str:
+    builder.build("localhost/served")
+    return "localhost/served"
+
+
+@pytest.fixture
+def container(builder: Builder, image: str) -> Iterator[str]:
+    name = builder("from", image).strip()
+    yield name
+    builder("rm", name)
+
+
+def entry(*command: str) -> tuple[str, ...]:
+    return ("/usr/bin/tini", "-s", "--", "/opt/envspec/entrypoint.sh", *command)
+
+
+def test_it_runs_as_its_user_with_its_environment(builder: Builder, container: str) -> None:
+    code = "import os, torch, docopt, sys; print(torch.__version__, os.getuid(), os.getcwd(), sys.prefix)\n"
+    ran = builder.run(container, *entry("python", "-c", code + "print(os.environ['GREETING'])"))
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines() == ["2.13.0+cpu 1000 /workspace /opt/env", GREETING]
+
+
+def test_it_says_what_it_is(builder: Builder, image: str, project: Path) -> None:
+    told = json.loads(builder("inspect", "--type", "image", image))["Docker"]["config"]
+    lock = (project / "locks" / "served" / "envspec.lock").read_text()
+    labels = told["Labels"]
+    assert labels["org.opencontainers.image.title"] == "served-cpu"
+    assert labels["org.opencontainers.image.description"] == 'Says "hello", costs $5 and has a \\ and a `tick`'
+    assert f'digest = "{labels["envspec.lock.digest"]}"' in lock
+    assert (told["User"], told["WorkingDir"]) == ("1000:1000", "/workspace")
+    assert set(told["ExposedPorts"]) == {"8888/tcp", "2222/tcp"}
+    assert told["Healthcheck"]["Test"] == ["CMD", "/opt/envspec/healthcheck.sh"]
+
+
+def test_the_smoke_check_passes_inside(builder: Builder, container: str) -> None:
+    ran = builder.run(container, *entry("smoke", "--quick"))
+    assert ran.returncode == 0, ran.stderr[-5000:]
+
+
+def test_nothing_of_the_build_is_left(builder: Builder, container: str) -> None:
+    tree = Path(builder("mount", container).strip())
+    assert list(tree.glob("etc/ssh/ssh_host_*")) == []
+    assert not (tree / "etc/uv/uv.toml").exists() or (tree / "etc/uv/uv.toml").read_text() == ""
+    assert [path for path in tree.glob("var/log/**/*") if path.is_file()] == []
+    assert not (tree / "usr/bin/make").exists(), "the tools of the stage that compiles"
+    assert sorted(path.name for path in (tree / "opt").iterdir()) == ["env", "envspec"]
+    passwords = [line.split(":")[:2] for line in (tree / "etc/shadow").read_text().splitlines()]
+    assert ["dev", "!"] in passwords
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+@dataclass
+class Started:
+    process: subprocess.Popen[str]
+    jupyter: int
+    ssh: int
+    key: Path
+    log: Path
+
+    def get(self, path: str, **headers: str) -> int:
+        connection = http.client.HTTPConnection("127.0.0.1", self.jupyter, timeout=30)
+        try:
+            connection.request("GET", path, headers=headers)
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
+    def login(self, user: str, command: str, *options: str) -> subprocess.CompletedProcess[str]:
+        known = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"]
+        given = ["-F", "none", "-p", str(self.ssh), "-o", "BatchMode=yes", *known, *options, f"{user}@127.0.0.1"]
+        return subprocess.run(["ssh", *given, command], capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.fixture
+def started(builder: Builder, container: str, tmp_path: Path) -> Iterator[Started]:
+    """The services together, as the image starts them."""
+    key = tmp_path / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    made = Started(None, free_port(), free_port(), key, tmp_path / "log")  # type: ignore[arg-type]
+    command = builder.command(
+        container,
+        *entry(),
+        AUTHORIZED_KEYS=key.with_suffix(".pub").read_text(),
+        JUPYTER_TOKEN=TOKEN,
+        JUPYTER_PORT=str(made.jupyter),
+        SSH_PORT=str(made.ssh),
+        ENVSPEC_BIND="127.0.0.1",
+        HF_TOKEN="not-for-sessions",
+    )
+    with made.log.open("w") as log:
+        made.process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, text=True, start_new_session=True
+        )
+    try:
+        end = time.monotonic() + 120
+        while True:
+            assert made.process.poll() is None and time.monotonic() < end, made.log.read_text()
+            try:
+                if made.get("/api") == 200:
+                    break
+            except OSError:
+                time.sleep(0.2)
+        yield made
+    finally:
+        os.killpg(made.process.pid, signal.SIGTERM)
+        try:
+            made.process.wait(30)
+        except subprocess.TimeoutExpired:
+            os.killpg(made.process.pid, signal.SIGKILL)
+            made.process.wait()
+
+
+def test_the_services(builder: Builder, container: str, started: Started) -> None:
+    assert started.get("/api/contents") == 403
+    assert started.get("/api/contents", Authorization="token wrong") == 403
+    assert started.get("/api/contents", Authorization=f"token {TOKEN}") == 200
+    ports = {"JUPYTER_PORT": str(started.jupyter), "SSH_PORT": str(started.ssh), "ENVSPEC_BIND": "127.0.0.1"}
+    assert builder.run(container, "/opt/envspec/healthcheck.sh", **ports).returncode == 0
+
+    key = ("-i", str(started.key))
+    ran = started.login("dev", "id -un; which python; env", *key)
+    assert ran.returncode == 0, started.log.read_text()
+    user, python, *env = ran.stdout.splitlines()
+    assert (user, python) == ("dev", "/opt/env/bin/python")
+    assert {"PYTHONNOUSERSITE=1", "PYTORCH_VERSION=2.13.0", "HF_HOME=/workspace/hf", "ENVSPEC_SPEC=served"} <= set(env)
+    assert "not-for-sessions" not in ran.stdout and TOKEN not in ran.stdout
+    assert started.login("dev", "bash -lc 'which python'", *key).stdout == "/opt/env/bin/python\n"
+
+    assert started.login("root", "id", *key).returncode == 255
+    passwords = ("-o", "PubkeyAuthentication=no", "-o", "PreferredAuthentications=password,keyboard-interactive")
+    assert started.login("dev", "id", *passwords).returncode == 255
+    assert started.log.read_text().count(TOKEN) == 0
+
+    tree = Path(builder("mount", container).strip())
+    keys = list(tree.rglob("ssh_host_*_key"))
+    assert len(keys) == 1 and stat.S_IMODE(keys[0].parent.stat().st_mode) == 0o700
+
+
+def files_of(tree: Path) -> dict[str, tuple[int, int, int, str]]:
+    """Mode, owner and content of everything below a folder."""
+    found = {}
+    for place, folders, files in os.walk(tree):
+        for name in folders + files:
+            path = Path(place, name)
+            state = path.lstat()
+            content = ""
+            if stat.S_ISLNK(state.st_mode):
+                content = os.readlink(path)
+            elif stat.S_ISREG(state.st_mode):
+                content = hashlib.sha256(path.read_bytes()).hexdigest()
+            found[str(path.relative_to(tree))] = (state.st_mode, state.st_uid, state.st_gid, content)
+    return found
+
+
+def test_two_builds_give_the_same_files(builder: Builder, image: str) -> None:
+    builder.build("localhost/served-again", "--no-cache")
+    trees = []
+    for name in (image, "localhost/served-again"):
+        made = builder("from", name).strip()
+        trees.append(files_of(Path(builder("mount", made).strip())))
+        builder("rm", made)
+    first, second = trees
+    assert len(first) > 10_000
+    assert {path for path in {*first, *second} if first.get(path) != second.get(path)} == set()
+
+
+def test_a_package_that_moves_makes_one_layer_new(builder: Builder, image: str, project: Path) -> None:
+    spec = project / "specs" / "served.toml"
+    try:
+        spec.write_text(SPEC.replace("six==1.16.0", "six==1.17.0"))
+        envspec(project, "lock", "specs/served.toml")
+        envspec(project, "export", "specs/served.toml", "--format", "dockerfile", "-o", "recipe")
+        said = builder.build("localhost/served-moved")
+    finally:
+        spec.write_text(SPEC)
+    steps = re.split(r"^\[\d+/\d+\] ", said, flags=re.MULTILINE)[1:]
+    layers = [step for step in steps if re.match(r"STEP \d+/\d+: (RUN|COPY|ADD)", step)]
+    new = [step for step in layers if "Using cache" not in step]
+    assert len(layers) == 7, said
+    assert len(new) == 1 and "requirements/rest.txt" in new[0]

@@ -1,0 +1,147 @@
+"""The bill of materials as the format's reference library writes it: what envspec's own is held against."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+from uuid import NAMESPACE_URL, uuid5
+
+from envspec.errors import ToolError
+from envspec.lock.graph import Graph, Node
+from envspec.lock.inputs import fingerprint
+from envspec.lock.model import Lock, LockedTarget, Pin
+from envspec.lock.write import dumps
+
+if TYPE_CHECKING:
+    from cyclonedx.model import HashType, Property
+    from cyclonedx.model.component import Component
+    from packageurl import PackageURL
+
+
+def sbom(lock: Lock, target: LockedTarget) -> str:
+    """The text of a bill with every package of `target`: hashes, licences as declared, and who depends on whom.
+
+    Raises ToolError without cyclonedx-python-lib, envspec's extra `sbom`.
+    """
+    try:
+        from cyclonedx.model.bom import Bom
+        from cyclonedx.model.component import Component, ComponentType
+        from cyclonedx.model.dependency import Dependency
+        from cyclonedx.output.json import JsonV1Dot6
+    except ImportError:
+        raise ToolError(
+            "the format sbom needs cyclonedx-python-lib",
+            hint="install envspec with its extra: pip install envspec[sbom]",
+        ) from None
+    graph = Graph.of(target)
+    components = {node: _component(pin) for node, pin in graph.pins.items()}
+    root = Component(
+        type=ComponentType.APPLICATION,
+        name=lock.name,
+        bom_ref=f"{lock.name}/{target.name}",
+        properties=_properties(lock, target),
+    )
+    digest = hashlib.sha256(dumps(lock).encode()).hexdigest()
+    needs = {root.bom_ref: {components[node].bom_ref for node in _roots(graph)}} | {
+        component.bom_ref: {components[edge.target].bom_ref for edge in graph.outgoing.get(node, ())}
+        for node, component in components.items()
+    }
+    bom = Bom(
+        components=components.values(),
+        serial_number=uuid5(NAMESPACE_URL, f"urn:envspec:{digest}:{target.name}"),
+        # not by `register_dependency`, which looks through all that is registered each time
+        dependencies=[Dependency(ref, map(Dependency, others)) for ref, others in needs.items()],
+    )
+    bom.metadata.component = root
+    return _without_time(JsonV1Dot6(bom).output_as_string())
+
+
+def _roots(graph: Graph) -> Iterator[Node]:
+    yield from dict.fromkeys(edge.target for edge in graph.roots)
+
+
+def _without_time(text: str) -> str:
+    import json
+
+    document = json.loads(text)
+    # the library insists on a time when the bill was made; the format doesn't, and a lock has none
+    document["metadata"].pop("timestamp", None)
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _component(pin: Pin) -> Component:
+    from cyclonedx.contrib.license.factories import LicenseFactory
+    from cyclonedx.model.component import Component, ComponentType
+    from cyclonedx.model.license import LicenseAcknowledgement
+
+    declared = LicenseAcknowledgement.DECLARED
+    licences = [LicenseFactory().make_from_string(pin.licence, license_acknowledgement=declared)] if pin.licence else []
+    purl = _purl(pin)
+    return Component(
+        type=ComponentType.LIBRARY,
+        name=pin.name,
+        version=pin.version,
+        bom_ref=purl.to_string(),
+        purl=purl,
+        hashes=_hashes(pin),
+        licenses=licences,
+        properties=_pin_properties(pin),
+    )
+
+
+def _purl(pin: Pin) -> PackageURL:
+    from packageurl import PackageURL
+
+    qualifiers: dict[str, str] = {}
+    if pin.kind == "conda":
+        channel, _, subdir = pin.index.rpartition("/")
+        kind = "tar.bz2" if pin.artifact and pin.artifact.file.endswith(".tar.bz2") else "conda"
+        qualifiers = {"build": pin.build or "", "channel": channel, "subdir": subdir, "type": kind}
+    elif pin.git:
+        qualifiers = {"vcs_url": f"git+{pin.git.url}@{pin.git.commit}"}
+    elif pin.url:
+        qualifiers = {"download_url": pin.url}
+    elif pin.artifact:
+        qualifiers = {"file_name": pin.artifact.file}
+    return PackageURL("conda" if pin.kind == "conda" else "pypi", None, pin.name, pin.version, qualifiers)
+
+
+def _hashes(pin: Pin) -> list[HashType]:
+    from cyclonedx.model import HashAlgorithm, HashType
+
+    if pin.artifact is None:
+        return []
+    md5 = [HashType(alg=HashAlgorithm.MD5, content=pin.artifact.md5)] if pin.artifact.md5 else []
+    return [HashType(alg=HashAlgorithm.SHA_256, content=pin.artifact.sha256), *md5]
+
+
+def _pin_properties(pin: Pin) -> list[Property]:
+    values = {
+        "index": pin.index,
+        "file": pin.artifact.file if pin.artifact else None,
+        "size": str(pin.artifact.size) if pin.artifact and pin.artifact.size is not None else None,
+        "direct": "true" if pin.direct else None,
+    }
+    return _named(values)
+
+
+def _properties(lock: Lock, target: LockedTarget) -> list[Property]:
+    inputs = target.inputs
+    return _named(
+        {
+            "target": target.name,
+            "platform": inputs.platform,
+            "python": inputs.python,
+            "cuda": inputs.cuda,
+            "architectures": " ".join(target.architectures) or None,
+            "driver-floor": target.driver_floor,
+            "fingerprint": fingerprint(lock.inputs, inputs),
+        }
+    )
+
+
+def _named(values: dict[str, str | None]) -> list[Property]:
+    from cyclonedx.model import Property
+
+    return [Property(name=f"envspec:{name}", value=value) for name, value in values.items() if value is not None]

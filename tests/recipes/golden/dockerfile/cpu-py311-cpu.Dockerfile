@@ -1,0 +1,86 @@
+# syntax=docker/dockerfile:1
+# Exported by envspec. Not for editing: change the spec, then run `envspec export`.
+# cpu-py311, target cpu: Python 3.11 on linux-64.
+#
+#   docker buildx build --build-arg SOURCE_DATE_EPOCH=315532800 --platform linux/amd64 -t cpu-py311-cpu .
+#   docker run --rm -it cpu-py311-cpu
+#
+# Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.
+# A mirror of the PyTorch index cpu: --build-arg PYTORCH_INDEX=URL
+# hadolint global ignore=DL3002,DL3008
+
+ARG BASE_IMAGE="debian:bookworm-slim"
+ARG UV_IMAGE="astral/uv:0.13.9"
+
+FROM ${UV_IMAGE} AS uv
+
+FROM ${BASE_IMAGE}
+ARG SOURCE_DATE_EPOCH=315532800
+RUN --mount=type=cache,id=envspec-final-archives,target=/var/cache/apt,sharing=locked \
+    --mount=type=cache,id=envspec-final-lists,target=/var/lib/apt/lists,sharing=locked \
+    set -eu \
+    && export DEBIAN_FRONTEND=noninteractive \
+    && rm -f /etc/apt/apt.conf.d/docker-clean \
+    && apt-get update -qq \
+    && apt-get install -y -qq --no-install-recommends ca-certificates g++ tini \
+    && find /var/log -type f -delete \
+    && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* \
+    && if old=$(id -nu 1000 2>/dev/null); then userdel "$old"; fi \
+    && if ! getent group 1000 >/dev/null; then groupadd --gid 1000 dev; fi \
+    && useradd --uid 1000 --gid 1000 --create-home --shell /bin/bash dev \
+    && install -d -o 1000 -g 1000 /workspace \
+    && echo "PATH=/opt/env/bin:\$PATH" > /etc/profile.d/envspec.sh \
+    && rm -f /etc/passwd- /etc/group- /etc/shadow- /etc/gshadow- /etc/subuid- /etc/subgid-
+RUN --mount=type=bind,from=uv,source=/uv,target=/run/uv/uv \
+    --mount=type=cache,target=/var/cache/uv \
+    --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
+    set -eu \
+    && export UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy \
+    && export UV_PYTHON_INSTALL_DIR=/opt/python UV_PYTHON_PREFERENCE=system \
+    && /run/uv/uv venv --quiet --python 3.11 /opt/env
+ARG PYTORCH_INDEX=""
+RUN --mount=type=bind,from=uv,source=/uv,target=/run/uv/uv \
+    --mount=type=cache,target=/var/cache/uv \
+    --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
+    --mount=type=bind,source=envspec/requirements/gpu-cpu.txt,target=/run/recipe/requirements/gpu-cpu.txt \
+    --mount=type=bind,source=envspec/bytecode.py,target=/run/recipe/bytecode.py \
+    set -eu \
+    && [ "$(sha256sum < /run/recipe/requirements/gpu-cpu.txt)" = '…  -' ] \
+    && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
+    && export UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy \
+    && { if [ -n "$PYTORCH_INDEX" ]; then set -- --default-index "$PYTORCH_INDEX"; else set -- --torch-backend cpu; fi; } && /run/uv/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/requirements/gpu-cpu.txt "$@" \
+    && /opt/env/bin/python -ISB /run/recipe/bytecode.py /opt/env/lib
+RUN --mount=type=bind,source=envspec,target=/run/recipe \
+    --mount=type=bind,from=uv,source=/uv,target=/run/uv/uv \
+    --mount=type=cache,target=/var/cache/uv \
+    --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
+    set -eu \
+    && [ "$(sha256sum < /run/recipe/SHA256SUMS)" = '…  -' ] \
+    && env --chdir=/run/recipe sha256sum --check --quiet SHA256SUMS \
+    && export UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy \
+    && /run/uv/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/requirements/rest.txt \
+    && /opt/env/bin/python -ISB /run/recipe/bytecode.py /opt/env/lib \
+    && mkdir /opt/envspec \
+    && cp -R /run/recipe/. /opt/envspec \
+    && find /opt/envspec -type d -exec chmod 755 {} + \
+    && find /opt/envspec -type f -exec chmod 644 {} + \
+    && find /opt/envspec -name '*.sh' -exec chmod 755 {} +
+ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" \
+    VIRTUAL_ENV="/opt/env" \
+    ENVSPEC_SPEC="cpu-py311" \
+    ENVSPEC_TARGET="cpu" \
+    LANG="C.UTF-8" \
+    PYTHONNOUSERSITE="1" \
+    PYTORCH_VERSION="2.13.0"
+LABEL org.opencontainers.image.title="cpu-py311-cpu" \
+    org.opencontainers.image.description="PyTorch for CPUs on Python 3.11: for tests, small machines and proving that a lock installs" \
+    org.opencontainers.image.version="…" \
+    org.opencontainers.image.base.name="debian:bookworm-slim" \
+    envspec.spec="cpu-py311" \
+    envspec.target="cpu" \
+    envspec.lock.digest="sha256:…" \
+    envspec.fingerprint="sha256:…"
+WORKDIR /workspace
+USER 1000:1000
+HEALTHCHECK --interval=30s --timeout=10s --start-period=60s CMD ["/opt/envspec/healthcheck.sh"]
+ENTRYPOINT ["/usr/bin/tini", "--", "/opt/envspec/entrypoint.sh"]

@@ -1,0 +1,96 @@
+# syntax=docker/dockerfile:1
+# Exported by envspec. Not for editing: change the spec, then run `envspec export`.
+# hpc-v2.7, target cu126-ampere: Python 3.12 on linux-64, CUDA 12.6.
+#
+#   docker buildx build --build-arg SOURCE_DATE_EPOCH=315532800 --platform linux/amd64 --build-arg CONDA_CHANNEL_HOST=host.of.your.channels -t hpc-v2.7-cu126-ampere .
+#   docker run --rm -it --gpus all hpc-v2.7-cu126-ampere
+#
+# Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.
+# hadolint global ignore=DL3002,DL3008
+
+ARG BASE_IMAGE="debian:bookworm-slim"
+ARG UV_IMAGE="astral/uv:0.13.9"
+ARG MICROMAMBA_IMAGE="mambaorg/micromamba:2.9.0"
+
+FROM ${UV_IMAGE} AS uv
+
+# The conda half, from the files that the lock names.
+FROM ${MICROMAMBA_IMAGE} AS conda
+USER 0
+# The host of your channels: a lock names none.
+ARG CONDA_CHANNEL_HOST
+ARG SOURCE_DATE_EPOCH=315532800
+RUN --mount=type=bind,source=envspec/conda-linux-64.lock,target=/run/recipe/conda-linux-64.lock \
+    --mount=type=bind,source=envspec/bytecode.py,target=/run/recipe/bytecode.py \
+    --mount=type=cache,target=/opt/conda/pkgs,sharing=locked \
+    set -eu \
+    && : "${CONDA_CHANNEL_HOST:?give the host of your channels with --build-arg CONDA_CHANNEL_HOST=}" \
+    && [ "$(sha256sum < /run/recipe/conda-linux-64.lock)" = '…  -' ] \
+    && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
+    && sed "s|[$]{CONDA_CHANNEL_HOST}|$CONDA_CHANNEL_HOST|" /run/recipe/conda-linux-64.lock > /tmp/explicit.txt \
+    && MAMBA_ALWAYS_COPY=true micromamba create --yes --quiet --root-prefix /opt/conda --prefix /opt/env --file /tmp/explicit.txt \
+    && find /opt/env -name '*.pyc' -delete \
+    && /opt/env/bin/python -ISB /run/recipe/bytecode.py /opt/env/lib \
+    && rm -rf /tmp/explicit.txt /opt/env/conda-meta/history
+
+FROM ${BASE_IMAGE}
+ARG SOURCE_DATE_EPOCH=315532800
+RUN --mount=type=cache,id=envspec-final-archives,target=/var/cache/apt,sharing=locked \
+    --mount=type=cache,id=envspec-final-lists,target=/var/lib/apt/lists,sharing=locked \
+    set -eu \
+    && export DEBIAN_FRONTEND=noninteractive \
+    && rm -f /etc/apt/apt.conf.d/docker-clean \
+    && apt-get update -qq \
+    && apt-get install -y -qq --no-install-recommends ca-certificates g++ openssh-server tini \
+    && find /var/log -type f -delete \
+    && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* \
+    && if old=$(id -nu 1000 2>/dev/null); then userdel "$old"; fi \
+    && if ! getent group 1000 >/dev/null; then groupadd --gid 1000 dev; fi \
+    && useradd --uid 1000 --gid 1000 --create-home --shell /bin/bash dev \
+    && install -d -o 1000 -g 1000 /workspace \
+    && echo "PATH=/opt/env/bin:\$PATH" > /etc/profile.d/envspec.sh \
+    && rm -f /etc/passwd- /etc/group- /etc/shadow- /etc/gshadow- /etc/subuid- /etc/subgid-
+COPY --from=conda /opt/env /opt/env
+RUN --mount=type=bind,source=envspec,target=/run/recipe \
+    --mount=type=bind,from=uv,source=/uv,target=/run/uv/uv \
+    --mount=type=cache,target=/var/cache/uv \
+    --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
+    set -eu \
+    && [ "$(sha256sum < /run/recipe/SHA256SUMS)" = '…  -' ] \
+    && env --chdir=/run/recipe sha256sum --check --quiet SHA256SUMS \
+    && export UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy \
+    && /run/uv/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/requirements/rest.txt \
+    && /opt/env/bin/python -ISB /run/recipe/bytecode.py /opt/env/lib \
+    && mkdir /opt/envspec \
+    && cp -R /run/recipe/. /opt/envspec \
+    && find /opt/envspec -type d -exec chmod 755 {} + \
+    && find /opt/envspec -type f -exec chmod 644 {} + \
+    && find /opt/envspec -name '*.sh' -exec chmod 755 {} +
+ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" \
+    CONDA_PREFIX="/opt/env" \
+    ENVSPEC_BIND="0.0.0.0" \
+    ENVSPEC_SPEC="hpc-v2.7" \
+    ENVSPEC_TARGET="cu126-ampere" \
+    LANG="C.UTF-8" \
+    PYTHONNOUSERSITE="1" \
+    PYTORCH_VERSION="2.7.1" \
+    NVIDIA_VISIBLE_DEVICES="all" \
+    NVIDIA_DRIVER_CAPABILITIES="compute,utility" \
+    NVIDIA_REQUIRE_CUDA="cuda>=12.6 driver>=525.60.13" \
+    TORCH_CUDA_ARCH_LIST="8.0" \
+    HF_HOME="/workspace/.cache/hf"
+LABEL org.opencontainers.image.title="hpc-v2.7-cu126-ampere" \
+    org.opencontainers.image.description="Training on clusters with PyTorch 2.7: torch, MPI, OpenSSH and ffmpeg from conda-forge, the rest from PyPI" \
+    org.opencontainers.image.version="…" \
+    org.opencontainers.image.base.name="debian:bookworm-slim" \
+    envspec.spec="hpc-v2.7" \
+    envspec.target="cu126-ampere" \
+    envspec.lock.digest="sha256:…" \
+    envspec.fingerprint="sha256:…" \
+    envspec.cuda="12.6" \
+    envspec.driver.floor="525.60.13"
+EXPOSE 2222
+WORKDIR /workspace
+USER 1000:1000
+HEALTHCHECK --interval=30s --timeout=10s --start-period=60s CMD ["/opt/envspec/healthcheck.sh"]
+ENTRYPOINT ["/usr/bin/tini", "--", "/opt/envspec/entrypoint.sh"]

@@ -1,0 +1,96 @@
+# syntax=docker/dockerfile:1
+# Exported by envspec. Not for editing: change the spec, then run `envspec export`.
+# team-v2.9, target cu128-ada: Python 3.10 on linux-64, CUDA 12.8.
+#
+#   docker buildx build --build-arg SOURCE_DATE_EPOCH=315532800 --platform linux/amd64 -t team-v2.9-cu128-ada .
+#   docker run --rm -it --gpus all team-v2.9-cu128-ada
+#
+# Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.
+# hadolint global ignore=DL3002,DL3008
+
+ARG BASE_IMAGE="debian:bookworm-slim"
+ARG UV_IMAGE="astral/uv:0.13.9"
+ARG CODE_SERVER_IMAGE="codercom/code-server:4.138.0"
+
+FROM ${UV_IMAGE} AS uv
+
+FROM ${CODE_SERVER_IMAGE} AS code-server
+
+FROM ${BASE_IMAGE}
+ARG SOURCE_DATE_EPOCH=315532800
+RUN --mount=type=cache,id=envspec-final-archives,target=/var/cache/apt,sharing=locked \
+    --mount=type=cache,id=envspec-final-lists,target=/var/lib/apt/lists,sharing=locked \
+    set -eu \
+    && export DEBIAN_FRONTEND=noninteractive \
+    && rm -f /etc/apt/apt.conf.d/docker-clean \
+    && apt-get update -qq \
+    && apt-get install -y -qq --no-install-recommends ca-certificates curl g++ git less openssh-server procps tini \
+    && find /var/log -type f -delete \
+    && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* \
+    && if old=$(id -nu 1000 2>/dev/null); then userdel "$old"; fi \
+    && if ! getent group 1000 >/dev/null; then groupadd --gid 1000 dev; fi \
+    && useradd --uid 1000 --gid 1000 --create-home --shell /bin/bash dev \
+    && install -d -o 1000 -g 1000 /workspace \
+    && echo "PATH=/opt/env/bin:\$PATH" > /etc/profile.d/envspec.sh \
+    && rm -f /etc/passwd- /etc/group- /etc/shadow- /etc/gshadow- /etc/subuid- /etc/subgid-
+COPY --from=code-server /usr/lib/code-server /usr/lib/code-server
+RUN --mount=type=bind,from=uv,source=/uv,target=/run/uv/uv \
+    --mount=type=cache,target=/var/cache/uv \
+    --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
+    set -eu \
+    && export UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy \
+    && export UV_PYTHON_INSTALL_DIR=/opt/python UV_PYTHON_PREFERENCE=system \
+    && /run/uv/uv venv --quiet --python 3.10 /opt/env
+RUN --mount=type=bind,from=uv,source=/uv,target=/run/uv/uv \
+    --mount=type=cache,target=/var/cache/uv \
+    --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
+    --mount=type=bind,source=envspec/requirements/gpu.txt,target=/run/recipe/requirements/gpu.txt \
+    --mount=type=bind,source=envspec/bytecode.py,target=/run/recipe/bytecode.py \
+    set -eu \
+    && [ "$(sha256sum < /run/recipe/requirements/gpu.txt)" = '…  -' ] \
+    && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
+    && export UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy \
+    && /run/uv/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/requirements/gpu.txt \
+    && /opt/env/bin/python -ISB /run/recipe/bytecode.py /opt/env/lib
+RUN --mount=type=bind,source=envspec,target=/run/recipe \
+    --mount=type=bind,from=uv,source=/uv,target=/run/uv/uv \
+    --mount=type=cache,target=/var/cache/uv \
+    --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
+    set -eu \
+    && [ "$(sha256sum < /run/recipe/SHA256SUMS)" = '…  -' ] \
+    && env --chdir=/run/recipe sha256sum --check --quiet SHA256SUMS \
+    && export UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy \
+    && /run/uv/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/requirements/rest.txt \
+    && /opt/env/bin/python -ISB /run/recipe/bytecode.py /opt/env/lib \
+    && mkdir /opt/envspec \
+    && cp -R /run/recipe/. /opt/envspec \
+    && find /opt/envspec -type d -exec chmod 755 {} + \
+    && find /opt/envspec -type f -exec chmod 644 {} + \
+    && find /opt/envspec -name '*.sh' -exec chmod 755 {} +
+ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" \
+    VIRTUAL_ENV="/opt/env" \
+    ENVSPEC_BIND="0.0.0.0" \
+    ENVSPEC_SPEC="team-v2.9" \
+    ENVSPEC_TARGET="cu128-ada" \
+    LANG="C.UTF-8" \
+    PYTHONNOUSERSITE="1" \
+    PYTORCH_VERSION="2.9.1" \
+    NVIDIA_VISIBLE_DEVICES="all" \
+    NVIDIA_DRIVER_CAPABILITIES="compute,utility" \
+    NVIDIA_REQUIRE_CUDA="cuda>=12.8 driver>=525.60.13" \
+    TORCH_CUDA_ARCH_LIST="8.9"
+LABEL org.opencontainers.image.title="team-v2.9-cu128-ada" \
+    org.opencontainers.image.description="A team's shared GPU box on PyTorch 2.9: JupyterLab, code-server and SSH around the language-model stack, without root" \
+    org.opencontainers.image.version="…" \
+    org.opencontainers.image.base.name="debian:bookworm-slim" \
+    envspec.spec="team-v2.9" \
+    envspec.target="cu128-ada" \
+    envspec.lock.digest="sha256:…" \
+    envspec.fingerprint="sha256:…" \
+    envspec.cuda="12.8" \
+    envspec.driver.floor="525.60.13"
+EXPOSE 8888 2222 8080
+WORKDIR /workspace
+USER 1000:1000
+HEALTHCHECK --interval=30s --timeout=10s --start-period=60s CMD ["/opt/envspec/healthcheck.sh"]
+ENTRYPOINT ["/usr/bin/tini", "--", "/opt/envspec/entrypoint.sh"]

@@ -1,0 +1,148 @@
+"""Apptainer definitions: their stages and sections, read as Apptainer reads them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from recipe_plans import shipped
+
+from envspec.recipes.apptainer import FILE, OFFLINE_FILE, render
+from envspec.recipes.plan import ImageReference, Plan
+
+HOSTILE = (
+    "%post\nrm -rf /",
+    "\n%post",
+    "a\nBootstrap: docker",
+    "{{ build }}",
+    "{{{x}}}",
+    "'\"$(id)`id`\\",
+    "a\r\n %files",
+)
+
+
+@dataclass
+class Stage:
+    """A stage as the parsers of Apptainer and SingularityCE see it."""
+
+    header: dict[str, str]
+    sections: dict[str, str] = field(default_factory=dict)
+
+
+def parse(text: str) -> list[Stage]:
+    """By the rules of deffile.go: a stage at each line that begins with `bootstrap:`, a section at each line whose
+    first word begins with `%`."""
+    starts = [match.start() for match in re.finditer(r"^bootstrap:", text, re.IGNORECASE | re.MULTILINE)]
+    return [_stage(text[a:b]) for a, b in zip(starts, [*starts[1:], len(text)], strict=True)]
+
+
+def _stage(text: str) -> Stage:
+    stage, name = Stage({}), None
+    for line in text.split("\n"):
+        words = line.split()
+        if words and words[0].startswith("%"):
+            name = line.strip().lstrip("%")
+            assert name not in stage.sections
+            stage.sections[name] = ""
+        elif name is None:
+            key, colon, value = line.partition("#")[0].partition(":")
+            if colon:
+                stage.header[key.strip().lower()] = value.strip()
+        else:
+            stage.sections[name] += line + "\n"
+    return stage
+
+
+def exported(script: str) -> dict[str, str]:
+    """The variables that a script exports, as a shell sees them; PATH aside."""
+    out = subprocess.run(
+        ["sh", "-c", f"{script}\nenv -0"], capture_output=True, check=True, env={"PATH": "/usr/bin:/bin"}
+    )
+    pairs = [entry.partition("=") for entry in out.stdout.decode().split("\0") if entry]
+    return {name: value for name, _, value in pairs if name not in ("PATH", "PWD", "OLDPWD", "SHLVL", "_")}
+
+
+def sections(plan: Plan) -> Iterator[dict[str, str]]:
+    for text in render(plan).values():
+        yield parse(text)[-1].sections
+
+
+@pytest.mark.parametrize(
+    ("spec", "target", "stages"),
+    [
+        ("cpu-py311", "cpu", ["uv", "final"]),
+        ("mm-v2.9", "cu128-hopper", ["uv", "compile", "final"]),
+        ("hpc-v2.7", "cu126-ampere", ["uv", "micromamba", "final"]),
+        ("team-v2.9", "cpu", ["uv", "code-server", "final"]),
+    ],
+)
+def test_stages(spec: str, target: str, stages: list[str]) -> None:
+    parsed = parse(render(shipped(spec, target))[FILE])
+    assert [stage.header["stage"] for stage in parsed] == stages
+    assert all(stage.header["bootstrap"] == "docker" for stage in parsed)
+
+
+def test_what_every_image_has() -> None:
+    for found in sections(shipped("mm-v2.9", "cu128-hopper")):
+        assert found["test"].strip() == "exec sh /opt/envspec/entrypoint.sh smoke --quick"
+        assert {"apprun smoke", "apprun jupyter", "help", "labels", "environment", "runscript", "files", "post"} <= {
+            *found
+        }
+        assert exported(found["environment"])["NVIDIA_DRIVER_CAPABILITIES"] == "compute,utility"
+
+
+def test_the_offline_definition_stands_on_a_bundle_and_asks_no_network() -> None:
+    (stage,) = parse(render(shipped("cpu-py311", "cpu"))[OFFLINE_FILE])
+    assert stage.header == {"bootstrap": "localimage", "from": "base.sif"}
+    assert "bundle.tar /opt/bundle.tar" in stage.sections["files"]
+    assert not re.search(r"apt-get|uv |http", stage.sections["post"])
+
+
+def test_digests_pin_the_images() -> None:
+    digest = "sha256:" + "a" * 64
+    plan = replace(shipped("cpu-py311", "cpu"), base=ImageReference("debian:bookworm-slim", digest))
+    assert parse(render(plan)[FILE])[-1].header["from"] == f"debian:bookworm-slim@{digest}"
+
+
+@pytest.mark.parametrize("target", ["cpu", "cu128-hopper", "cu126-volta"])
+def test_scripts_are_shell(target: str) -> None:
+    for text in render(shipped("mm-v2.9", target)).values():
+        for stage in parse(text):
+            for name, body in stage.sections.items():
+                if name.split()[0] in ("post", "environment", "runscript", "test", "apprun"):
+                    subprocess.run(["dash", "-n"] if _has_dash() else ["sh", "-n"], input=body, text=True, check=True)
+
+
+def _has_dash() -> bool:
+    return subprocess.run(["sh", "-c", "command -v dash"], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_hostile_values_begin_nothing(value: str) -> None:
+    _is_inert(value)
+
+
+@given(st.text(st.characters(exclude_characters="\0", codec="utf-8")))
+def test_no_text_begins_anything(value: str) -> None:
+    _is_inert(value, run=False)
+
+
+def _is_inert(value: str, *, run: bool = True) -> None:
+    plan = shipped("cpu-py311", "cpu")
+    hostile = replace(plan, env=(*plan.env, ("HOSTILE", value)), description=value)
+    for calm, wild in zip(render(plan).values(), render(hostile).values(), strict=True):
+        assert [(s.header, [*s.sections]) for s in parse(wild)] == [(s.header, [*s.sections]) for s in parse(calm)]
+        assert "{{" not in wild
+        environment = parse(wild)[-1].sections["environment"]
+        if run:
+            assert exported(environment)["HOSTILE"] == value
+        else:
+            # every line end that is inside the quotes reads back as it was
+            (word,) = shlex.split(environment.partition("export HOSTILE=")[2]) or [""]
+            assert word == value

@@ -1,0 +1,181 @@
+"""The Dockerfile: golden texts, what may stand in which layer, and readers that aren't envspec's.
+
+ENVSPEC_UPDATE_GOLDEN=1 writes the golden texts anew. Digests are cut: what they are of has tests of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from recipe_plans import shipped
+
+from envspec.recipes.dockerfile import labels, render
+from envspec.recipes.plan import ImageReference, PipStep, Plan
+
+GOLDEN = Path(__file__).parent / "golden" / "dockerfile"
+TARGETS = [
+    ("cpu-py311", "cpu"),
+    ("mm-v2.9", "cu126-volta"),
+    ("hpc-v2.7", "cu126-ampere"),
+    ("hpc-v2.7", "cu128-gh200"),
+    ("mm-v2.1", "cu118"),
+    ("team-v2.9", "cu128-ada"),
+]
+RUN = re.compile(r"^RUN (?:--mount=\S+ )*", re.MULTILINE)
+
+
+def text_of(plan: Plan) -> str:
+    return render(plan)["Dockerfile"]
+
+
+def instructions(text: str) -> list[str]:
+    """The instructions, lines joined, without comments."""
+    joined = re.sub(r" \\\n\s*", " ", text)
+    return [line for line in joined.splitlines() if line and not line.startswith("#")]
+
+
+def final_stage(text: str) -> list[str]:
+    lines = instructions(text)
+    return lines[max(n for n, line in enumerate(lines) if line.startswith("FROM ")) :]
+
+
+@pytest.mark.parametrize(("spec", "target"), TARGETS)
+def test_golden(spec: str, target: str) -> None:
+    path = GOLDEN / f"{spec}-{target}.Dockerfile"
+    text = re.sub(r"[0-9a-f]{64}|(?<=image.version=\")[0-9a-f]{12}", "…", text_of(shipped(spec, target)))
+    if os.environ.get("ENVSPEC_UPDATE_GOLDEN"):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("spec", "target"), TARGETS)
+def test_a_shell_reads_every_run(spec: str, target: str) -> None:
+    for line in instructions(text_of(shipped(spec, target))):
+        if line.startswith("RUN "):
+            script = RUN.sub("", line)
+            subprocess.run(["sh", "-n", "-c", script], check=True)
+            assert shlex.split(script)[:2] == ["set", "-eu"]
+
+
+@pytest.mark.parametrize(("spec", "target"), TARGETS)
+def test_a_linter_has_nothing_to_say(spec: str, target: str, tmp_path: Path) -> None:
+    hadolint = shutil.which("hadolint", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    if hadolint is None:
+        pytest.skip("hadolint is missing")
+    (tmp_path / "Dockerfile").write_text(text_of(shipped(spec, target)))
+    ran = subprocess.run(
+        [hadolint, "--no-color", "Dockerfile"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stdout) == (0, "")
+
+
+def test_a_package_outside_the_cuda_stack_makes_one_layer_new() -> None:
+    """The text up to the last RUN, by which builders know their layers, doesn't change with it."""
+    plan = shipped("mm-v2.9", "cu126-volta")
+    files = {**plan.files, "requirements/rest.txt": "x", "SHA256SUMS": "x", "envspec.lock": "x", "target.json": "{}"}
+    bumped = replace(plan, files=files, lock_digest="sha256:" + "1" * 64, fingerprint="sha256:" + "2" * 64)
+    before, after = (final_stage(text_of(p)) for p in (plan, bumped))
+    layers = [
+        n for n, (old, new) in enumerate(zip(before, after, strict=True)) if old != new and old[:4] in ("RUN ", "COPY")
+    ]
+    assert layers == [max(n for n, line in enumerate(before) if line.startswith("RUN "))]
+
+
+@pytest.mark.parametrize(("spec", "target"), TARGETS)
+def test_a_build_without_arguments_knows_every_variable(spec: str, target: str) -> None:
+    """`set -u` ends a RUN that reads one which is not set, unless it says itself what is missing."""
+    text = text_of(shipped(spec, target))
+    for name in re.findall(r"^ARG (\w+)$", text, re.MULTILINE):
+        assert f"${{{name}:?" in text
+
+
+def test_no_layer_comes_after_what_changes_most() -> None:
+    lines = final_stage(text_of(shipped("team-v2.9", "cpu")))
+    last = max(n for n, line in enumerate(lines) if line.startswith(("RUN ", "COPY ")))
+    assert {line.split()[0] for line in lines[last + 1 :]} == {
+        "ENV", "LABEL", "EXPOSE", "WORKDIR", "USER", "HEALTHCHECK", "ENTRYPOINT"
+    }  # fmt: skip
+
+
+def test_the_user_is_not_root() -> None:
+    assert "USER 1000:1000" in final_stage(text_of(shipped("cpu-py311", "cpu")))
+
+
+def test_every_install_checks_hashes_and_takes_nothing_else() -> None:
+    for spec, target in TARGETS:
+        for line in instructions(text_of(shipped(spec, target))):
+            for command in re.findall(r"uv pip install[^&]*", line):
+                assert "--no-deps" in command and "--require-hashes" in command
+                assert "--only-binary :all:" in command or "source.txt" in command
+
+
+def test_only_git_goes_without_hashes() -> None:
+    plan = shipped("mm-v2.1", "cu118")
+    git = PipStep("requirements/source-git.txt", ("flash",), source=True, hashed=False)
+    changed = replace(plan, pip=(*plan.pip, git), files={**plan.files, git.file: "flash @ git+https://example.org/x\n"})
+    for command in re.findall(r"uv pip install[^&]*", text_of(changed)):
+        assert ("--require-hashes" not in command) is ("source-git.txt" in command)
+
+
+def test_every_file_that_is_read_is_checked() -> None:
+    for spec, target in TARGETS:
+        for line in instructions(text_of(shipped(spec, target))):
+            for name in re.findall(r"source=envspec/(\S+?),", line):
+                assert f"$(sha256sum < /run/recipe/{name})" in line
+            if "source=envspec," in line:
+                assert "$(sha256sum < /run/recipe/SHA256SUMS)" in line and "--check --quiet SHA256SUMS" in line
+
+
+def test_the_compiler_stays_out_of_the_image() -> None:
+    text = text_of(shipped("mm-v2.1", "cu118"))
+    assert 'ARG COMPILER_IMAGE="nvidia/cuda:11.8.0-devel-ubuntu22.04' in text
+    final = "\n".join(final_stage(text))
+    assert "build-essential" not in final and "CUDA_HOME" not in final
+    assert "COPY --from=compile /opt/compiled /opt/env" in final and "source.txt" not in final
+    assert "COMPILER_IMAGE" not in text_of(shipped("team-v2.9", "cu128-ada"))
+
+
+def test_digests_pin_the_images() -> None:
+    digest = "sha256:" + "a" * 64
+    plan = replace(shipped("cpu-py311", "cpu"), base=ImageReference("debian:bookworm-slim", digest))
+    text = text_of(plan)
+    assert f'ARG BASE_IMAGE="debian:bookworm-slim@{digest}"' in text
+    assert labels(plan)["org.opencontainers.image.base.digest"] == digest
+
+
+def test_own_indexes_are_asked_alone() -> None:
+    plan = shipped("cpu-py311", "cpu")
+    step = PipStep("requirements/rest-own.txt", ("acme",), index="own-index", url="https://packages.example.org/$(x)")
+    text = text_of(replace(plan, pip=(*plan.pip, step), files={**plan.files, step.file: "acme==1\n"}))
+    assert 'ARG INDEX_OWN_INDEX="https://packages.example.org/\\$(x)"' in text
+    assert 'rest-own.txt --default-index "$INDEX_OWN_INDEX"' in text
+
+
+def test_the_context_is_the_carried_folder() -> None:
+    assert render(shipped("cpu-py311", "cpu"))[".dockerignore"].splitlines()[1:] == ["*", "!envspec"]
+
+
+def test_services_are_exposed_and_reachable() -> None:
+    lines = final_stage(text_of(shipped("team-v2.9", "cpu")))
+    assert "EXPOSE 8888 2222 8080" in lines
+    assert any('ENVSPEC_BIND="0.0.0.0"' in line for line in lines)
+    assert "COPY --from=code-server /usr/lib/code-server /usr/lib/code-server" in lines
+    assert not any("ENVSPEC_BIND" in line for line in final_stage(text_of(shipped("cpu-py311", "cpu"))))
+
+
+def test_a_cpu_image_asks_for_no_gpu() -> None:
+    assert "NVIDIA" not in text_of(shipped("cpu-py311", "cpu"))
+
+
+def test_what_starts_is_under_an_init() -> None:
+    (line,) = (line for line in final_stage(text_of(shipped("cpu-py311", "cpu"))) if line.startswith("ENTRYPOINT"))
+    assert json.loads(line.removeprefix("ENTRYPOINT ")) == ["/usr/bin/tini", "--", "/opt/envspec/entrypoint.sh"]

@@ -1,0 +1,240 @@
+"""The plan of a target: what it takes from spec and lock, and what it refuses."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from recipe_plans import ROOT, shipped
+
+from envspec.errors import InputError
+from envspec.gpu.toolkits import known
+from envspec.lock.model import Lock, LockedImage, Pin
+from envspec.lock.read import load
+from envspec.recipes.environment import architecture_list, require_cuda
+from envspec.recipes.images import CODE_SERVER, MICROMAMBA, UV, wanted_images
+from envspec.recipes.make import make_plan
+from envspec.recipes.pip_steps import is_gpu_stack
+from envspec.recipes.plan import Plan
+from envspec.spec.model import Image, Spec
+from envspec.spec.parse import load_spec
+
+
+def parsed(name: str) -> tuple[Spec, Lock]:
+    spec = load_spec(ROOT / "specs" / f"{name}.toml", capability=lambda gpu: None)
+    return spec, load(ROOT / "locks" / name / "envspec.lock")
+
+
+def plan_with(name: str, change: Callable[[Spec, Lock], tuple[Spec, Lock]]) -> Plan:
+    spec, lock = change(*parsed(name))
+    return make_plan(spec, lock, lock.targets[0], "")
+
+
+def with_image(**fields: Any) -> Callable[[Spec, Lock], tuple[Spec, Lock]]:
+    return lambda spec, lock: (replace(spec, image=Image(**fields)), lock)
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        "alpine", "alpine:3.22", "python:3.12-alpine", "python:3.12-alpine3.22", "fedora:43", "rockylinux:9",
+        "nvidia/cuda:12.8.1-base-ubi8", "registry.example.org/x/almalinux@sha256:" + "a" * 64, "busybox:glibc",
+        "registry.example.org/distroless/python3",
+    ],
+)  # fmt: skip
+def test_a_base_without_apt_is_refused(base: str) -> None:
+    with pytest.raises(InputError) as caught:
+        plan_with("cpu-py311", with_image(base=base))
+    assert base in caught.value.message and "apt" in caught.value.message and caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "base",
+    ["debian:bookworm-slim", "ubuntu:24.04", "python:3.12-slim", "nvidia/cuda:12.8.1-base-ubuntu22.04"],
+)
+def test_a_base_that_may_have_apt_is_taken(base: str) -> None:
+    assert plan_with("cpu-py311", with_image(base=base)).base.name == base
+
+
+def test_a_service_whose_package_is_not_locked_is_refused() -> None:
+    with pytest.raises(InputError, match='"jupyter" needs jupyterlab') as caught:
+        plan_with("cpu-py311", with_image(services=("jupyter",)))
+    assert caught.value.hint is not None and "envspec add" in caught.value.hint
+
+
+def test_a_user_of_debian_is_refused() -> None:
+    with pytest.raises(InputError, match="www-data"):
+        plan_with("cpu-py311", with_image(user="www-data"))
+
+
+def test_a_platform_without_images_is_refused() -> None:
+    def on_a_mac(spec: Spec, lock: Lock) -> tuple[Spec, Lock]:
+        target = lock.targets[0]
+        return spec, replace(lock, targets=(replace(target, inputs=replace(target.inputs, platform="osx-arm64")),))
+
+    with pytest.raises(InputError, match="osx-arm64"):
+        plan_with("cpu-py311", on_a_mac)
+
+
+def test_an_index_that_the_spec_lost_is_refused() -> None:
+    def from_own(spec: Spec, lock: Lock) -> tuple[Spec, Lock]:
+        target = lock.targets[0]
+        pins = tuple(replace(pin, index="own") if pin.name == "numpy" else pin for pin in target.pins)
+        return spec, replace(lock, targets=(replace(target, pins=pins),))
+
+    with pytest.raises(InputError, match='index "own"'):
+        plan_with("cpu-py311", from_own)
+
+
+def test_the_carried_files_are_summed() -> None:
+    files = dict(shipped("mm-v2.9", "cu126-volta").files)
+    lines = (line.split("  ") for line in files.pop("SHA256SUMS").splitlines())
+    listed = {path: digest for digest, path in lines}
+    assert listed == {path: hashlib.sha256(text.encode()).hexdigest() for path, text in files.items()}
+
+
+def test_only_the_services_asked_for_are_carried() -> None:
+    def scripts(plan: Plan) -> list[str]:
+        return [path for path in plan.files if path.startswith("services/")]
+
+    assert scripts(shipped("cpu-py311", "cpu")) == []
+    assert scripts(shipped("mm-v2.9", "cpu")) == ["services/common.sh", "services/jupyter.sh"]
+    assert len(scripts(shipped("team-v2.9", "cpu"))) == 4
+
+
+def test_carried_code_is_the_packages_own() -> None:
+    data = ROOT / "envspec" / "recipes" / "data"
+    for path, text in shipped("team-v2.9", "cpu").files.items():
+        if (data / path).is_file():
+            assert text == (data / path).read_text(encoding="utf-8")
+
+
+def test_every_pip_package_is_installed_once_from_its_own_index() -> None:
+    for name in ("mm-v2.9", "hpc-v2.7", "deit-v2.6"):
+        spec, lock = parsed(name)
+        for target in lock:
+            plan = make_plan(spec, lock, target, "")
+            pins = {pin.name: pin for pin in target.pins if pin.kind == "pip"}
+            assert sorted(package for step in plan.pip for package in step.packages) == sorted(pins)
+            for step in plan.pip:
+                text = plan.files[step.file]
+                for package in step.packages:
+                    pin = pins[package]
+                    assert f"{package}=={pin.version} " in text and pin.artifact and pin.artifact.sha256 in text
+                    assert pin.index == (f"pytorch/{step.torch_backend}" if step.torch_backend else "pypi")
+                    assert step.source is not pin.is_wheel
+                    assert step.gpu is (is_gpu_stack(package) and pin.is_wheel)
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu"),
+    [
+        ("torch", True), ("torchvision", True), ("triton", True), ("pytorch-triton", True),
+        ("nvidia-cublas-cu12", True),
+        ("nvidia-nccl-cu13", True), ("cuda-bindings", True), ("nvidia-ml-py", False), ("torchmetrics", False),
+        ("torch-geometric", False), ("numpy", False),
+    ],
+)  # fmt: skip
+def test_the_cuda_stack(name: str, gpu: bool) -> None:
+    assert is_gpu_stack(name) is gpu
+
+
+def test_the_files_of_layers_say_nothing_of_the_whole_lock() -> None:
+    """Or a layer would be new with every lock."""
+    plan = shipped("mm-v2.9", "cu126-volta")
+    for step in plan.pip:
+        assert "#" not in plan.files[step.file] and "mm-v2.9" not in plan.files[step.file]
+
+
+def test_the_environment() -> None:
+    env = dict(shipped("mm-v2.9", "cu126-volta").env)
+    assert env["NVIDIA_REQUIRE_CUDA"] == "cuda>=12.6 driver>=525.60.13"
+    assert env["TORCH_CUDA_ARCH_LIST"] == "7.0"
+    assert (env["PYTORCH_VERSION"], env["PYTHONNOUSERSITE"]) == ("2.9.1", "1")
+    assert list(env)[-1] == "HF_HOME"
+
+
+def test_the_specs_own_environment_wins() -> None:
+    plan = plan_with("cpu-py311", with_image(env={"LANG": "de_DE.UTF-8", "B": "1", "A": "2"}))
+    assert plan.env[-3:] == (("LANG", "de_DE.UTF-8"), ("B", "1"), ("A", "2"))
+    assert [name for name, _ in plan.env].count("LANG") == 1
+
+
+def test_architectures_of_two_digits() -> None:
+    _, lock = parsed("mm-v2.9")
+    target = lock.target("cu128-blackwell")
+    assert target is not None and architecture_list(target) == "10.0;12.0"
+
+
+def test_what_drivers_are_required_of_a_cuda_without_a_floor() -> None:
+    _, lock = parsed("mm-v2.9")
+    target = lock.target("cu128-hopper")
+    assert target is not None
+    assert require_cuda(replace(target, driver_floor=None)) == "cuda>=12.8 driver>=525.60.13"
+    assert require_cuda(replace(target, inputs=replace(target.inputs, cuda=None))) is None
+
+
+def test_target_json() -> None:
+    made = json.loads(shipped("mm-v2.9", "cu128-blackwell").files["target.json"])
+    assert made["schema"] == 1 and made["architectures"] == ["sm_100", "sm_120"]
+    assert made["cards"]["B200"]["capability"] == "10.0" and made["cards"]["B200"]["bandwidth_gb_s"] == 8000
+    assert "10.0" in made["code"]["sm"] and made["driver_floor"] == "525.60.13"
+    assert json.loads(shipped("cpu-py311", "cpu").files["target.json"])["code"] is None
+
+
+def test_the_lock_digest_is_the_locks_own() -> None:
+    plan = shipped("cpu-py311", "cpu")
+    text = (ROOT / "locks" / "cpu-py311" / "envspec.lock").read_text(encoding="utf-8")
+    assert f'digest = "{plan.lock_digest}"' in text and plan.files["envspec.lock"] == text
+
+
+def test_images_are_those_that_are_used() -> None:
+    assert wanted_images(*parsed("cpu-py311")) == (UV, "debian:bookworm-slim")
+    assert MICROMAMBA in wanted_images(*parsed("hpc-v2.7")) and CODE_SERVER in wanted_images(*parsed("team-v2.9"))
+    assert [name for name in wanted_images(*parsed("mm-v2.1")) if "devel" in name] == [
+        "nvidia/cuda:11.8.0-devel-ubuntu22.04",
+        "nvidia/cuda:12.1.1-devel-ubuntu22.04",
+    ]
+
+
+def test_images_get_their_digests_from_the_lock() -> None:
+    digest = "sha256:" + "a" * 64
+    plan = plan_with("cpu-py311", lambda spec, lock: (spec, replace(lock, images=(LockedImage(UV, digest),))))
+    assert plan.uv.pinned == f"{UV}@{digest}" and plan.base.digest is None
+
+
+def test_a_compiler_for_every_cuda() -> None:
+    spec, lock = parsed("mm-v2.1")
+    target = lock.targets[0]
+    for toolkit in known():
+        changed = replace(target, inputs=replace(target.inputs, cuda=toolkit.version))
+        plan = make_plan(spec, lock, changed, "")
+        assert plan.compiling is not None
+        assert plan.compiling.image.name.startswith(f"nvidia/cuda:{toolkit.version}.")
+        assert plan.compiling.env["CUDA_HOME"] == "/usr/local/cuda"
+
+
+def test_git_needs_git_where_it_is_built() -> None:
+    def from_git(spec: Spec, lock: Lock) -> tuple[Spec, Lock]:
+        from envspec.lock.model import GitSource
+
+        source = GitSource("https://example.org/x.git", "a" * 40)
+        pin = Pin("pip", "flash", "1.0", "git", None, git=source)
+        target = lock.targets[0]
+        return spec, replace(lock, targets=(replace(target, pins=(*target.pins, pin)),))
+
+    plan = plan_with("cpu-py311", from_git)
+    assert plan.compiling is not None and "git" in plan.compiling.apt and plan.compiling.packages == ("flash",)
+    (step,) = (step for step in plan.pip if step.source)
+    assert not step.hashed and plan.files[step.file] == f"flash @ git+https://example.org/x.git@{'a' * 40}\n"
+
+
+def test_make_plan_reads_nothing_but_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    spec, lock = parsed("cpu-py311")
+    assert make_plan(spec, lock, lock.targets[0], "x") == make_plan(spec, lock, lock.targets[0], "x")

@@ -1,0 +1,162 @@
+"""The stand-alone flake: golden texts, and that what a spec says reaches Nix and the shell as it was said."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from recipe_plans import ROOT, shipped
+
+from envspec.errors import InputError
+from envspec.recipes import nix
+from envspec.recipes.plan import Plan
+from envspec.recipes.quote import Unquotable
+from envspec.recipes.quote import nix as quote
+
+GOLDEN = Path(__file__).parent / "golden" / "nix"
+HOSTILE = (
+    '"; throw "x',
+    "''${builtins.abort 1}''",
+    "${system}",
+    "$${system}",
+    "$$${x}\\${y}\\\\${z}",
+    "\\",
+    '\\"',
+    "$",
+    "$$",
+    "{",
+    "'''",
+    "''\\n",
+    "a\r\nb\rc\td",
+    "*/ } # \u2028\u2029\u0085\u202e",
+    "$(id)`id`'\"!",
+    "ü€\U0001f600\x7f\x1b",
+)
+TEXT = st.text(st.characters(exclude_characters="\0", codec="utf-8"))
+NASTY = st.lists(st.sampled_from(["$", "{", "}", "\\", '"', "'", "''", "\n", "\r", "\t", "a", " "])).map("".join)
+
+needs_nix = pytest.mark.skipif(shutil.which("nix-instantiate") is None, reason="nix-instantiate isn't installed")
+
+# What the flake gives when all that it uses of nixpkgs hands back what it got.
+_SHELL = """
+let
+  flake = import (builtins.getEnv "FLAKE");
+  pkgs.mkShell = arguments: arguments;
+  outputs = flake.outputs { self = { }; nixpkgs.legacyPackages.x86_64-linux = pkgs; };
+in
+{ inherit (flake) description; hook = outputs.devShells.x86_64-linux.default.shellHook; }
+"""
+
+
+def evaluate(expression: str, **variables: str) -> Any:
+    """What `nix-instantiate` makes of an expression, read only: it has no store here and needs none."""
+    command = ["nix-instantiate", "--eval", "--strict", "--json", "-E", "-"]
+    ran = subprocess.run(
+        [*command, "--store", "dummy://"],
+        input=expression,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout)
+
+
+@pytest.mark.parametrize(
+    ("spec", "target"), [("mm-v2.9", "cu126-volta"), ("llm-v2.9", "cu128-gh200"), ("cpu-py311", "cpu")]
+)
+def test_golden(spec: str, target: str) -> None:
+    """ENVSPEC_UPDATE_GOLDEN=1 writes them anew. Versions are cut: a new lock is no new flake."""
+    plan = shipped(spec, target)
+    plan = replace(plan, files={**plan.files, "check.py": ""})
+    text = re.sub(r"(PYTORCH_VERSION=)[0-9.]+", r"\g<1>X.Y.Z", nix.render(plan)[nix.FILE])
+    golden = GOLDEN / f"{plan.title}.flake.nix"
+    if os.environ.get("ENVSPEC_UPDATE_GOLDEN"):
+        golden.write_text(text, encoding="utf-8")
+    assert golden.read_text(encoding="utf-8") == text
+
+
+def test_carries_the_repositorys_own_code() -> None:
+    files = nix.render(shipped("cpu-py311", "cpu"))
+    assert sorted(files) == ["environment.nix", "flake.nix"]
+    assert files["environment.nix"] == (ROOT / "envspec/recipes/data/environment.nix").read_text("utf-8")
+    assert "import ./envspec/recipes/data/environment.nix" in (ROOT / "flake.nix").read_text("utf-8")
+
+
+def test_one_release_of_nixpkgs() -> None:
+    assert f'inputs.nixpkgs.url = "{nix.NIXPKGS}";' in (ROOT / "flake.nix").read_text("utf-8")
+
+
+def test_conda_is_refused() -> None:
+    with pytest.raises(InputError, match="conda packages") as refused:
+        nix.render(shipped("hpc-v2.7", "cu129-hopper"))
+    assert "envspec install" in (refused.value.hint or "")
+
+
+def test_what_only_images_have_stays_out() -> None:
+    plan = replace(
+        shipped("mm-v2.9", "cu128-hopper"),
+        env=(("NVIDIA_VISIBLE_DEVICES", "all"), ("HF_HOME", "/workspace/.cache/hf"), ("OMP_NUM_THREADS", "8")),
+    )
+    text = nix.render(plan)[nix.FILE]
+    assert 'shellHook = "export OMP_NUM_THREADS=8\\n";' in text
+
+
+def test_the_check_only_where_it_is_carried() -> None:
+    plan = shipped("cpu-py311", "cpu")
+    without = replace(plan, files={name: text for name, text in plan.files.items() if name != "check.py"})
+    assert "apps." in nix.render(replace(plan, files={**plan.files, "check.py": ""}))[nix.FILE]
+    assert "apps." not in nix.render(without)[nix.FILE]
+
+
+def test_nul_is_refused() -> None:
+    with pytest.raises(Unquotable):
+        nix.render(replace(shipped("cpu-py311", "cpu"), description="a\0b"))
+
+
+@needs_nix
+@settings(max_examples=10)
+@given(st.lists(TEXT | NASTY, min_size=100, max_size=150))
+def test_nix_reads_back_every_text(texts: list[str]) -> None:
+    texts = [*texts, *HOSTILE]
+    assert evaluate(f"[ {' '.join(quote(text) for text in texts)} ]") == texts
+
+
+def shell_of(folder: Path, plan: Plan) -> dict[str, Any]:
+    file = folder / "flake.nix"
+    file.write_text(nix.render(plan)[nix.FILE], encoding="utf-8")
+    subprocess.run(["nix-instantiate", "--parse", file], check=True, stdout=subprocess.DEVNULL)
+    found: dict[str, Any] = evaluate(_SHELL, FLAKE=str(file))
+    return found
+
+
+def variables(hook: str, names: Sequence[str]) -> list[str]:
+    script = hook + "".join(f"printf '%s\\0' \"${name}\"\n" for name in names)
+    out = subprocess.run(["sh", "-c", script], check=True, stdout=subprocess.PIPE).stdout
+    return out.decode().split("\0")[:-1]
+
+
+@needs_nix
+@settings(max_examples=8)
+@given(description=TEXT | NASTY | st.sampled_from(HOSTILE), values=st.lists(TEXT | NASTY, max_size=20))
+def test_hostile_values_stay_values(
+    tmp_path_factory: pytest.TempPathFactory, description: str, values: list[str]
+) -> None:
+    values = [*values, *HOSTILE]
+    names = [f"V{number}" for number in range(len(values))]
+    plan = replace(shipped("cpu-py311", "cpu"), description=description, env=tuple(zip(names, values, strict=True)))
+    found = shell_of(tmp_path_factory.mktemp("flake"), plan)
+    assert found["description"] == (description or plan.title)
+    assert variables(found["hook"], names) == values

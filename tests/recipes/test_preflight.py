@@ -1,0 +1,213 @@
+"""The preflight: what it says of a driver and GPUs, all of it given as arguments, as no GPU is here."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envspec.recipes.data.preflight import Gpu, Machine, judge, look, main
+
+TARGET: dict[str, Any] = {
+    "schema": 1,
+    "spec": "mm-v2.9",
+    "target": "cu128-hopper",
+    "cuda": "12.8",
+    "gpus": ["H100", "H200"],
+    "architectures": ["sm_90"],
+    "code": {"sm": ["7.5", "8.0", "8.6", "9.0"], "ptx": []},
+    "driver_floor": "525.60.13",
+}
+H100 = Gpu("NVIDIA H100 80GB HBM3", "9.0")
+SCRIPT = Path(__file__).resolve().parents[2] / "envspec" / "recipes" / "data" / "preflight.py"
+
+
+def machine(*gpus: Gpu, driver: str | None = "550.54.15", nvml: bool = True) -> Machine:
+    return Machine(driver, gpus, nvml)
+
+
+def test_what_fits_is_silent() -> None:
+    assert judge(TARGET, machine(H100, H100)) == (False, "")
+
+
+@pytest.mark.parametrize("driver", ["525.60.13", "525.60.14", "530", "1000.1"])
+def test_the_floor_itself_will_do(driver: str) -> None:
+    assert judge(TARGET, machine(H100, driver=driver)) == (False, "")
+
+
+@pytest.mark.parametrize("driver", ["525.60.12", "525", "470.256.02", "99.99"])
+def test_an_older_driver_stops(driver: str) -> None:
+    stop, text = judge(TARGET, machine(H100, driver=driver))
+    assert stop
+    assert text.startswith(f"the driver is {driver} and CUDA 12.8 needs 525.60.13 or newer: update the driver")
+
+
+@pytest.mark.parametrize(
+    ("capability", "runs"),
+    [("9.0", True), ("8.9", True), ("8.0", True), ("8.7", True), ("7.5", True), ("7.0", False), ("10.0", False)],
+)
+def test_code_of_the_same_major_and_no_newer_minor_runs(capability: str, runs: bool) -> None:
+    assert judge(TARGET, machine(Gpu("a GPU", capability))).stop is not runs
+
+
+def test_ptx_runs_on_newer_gpus_alone() -> None:
+    target = TARGET | {"code": {"sm": ["8.0"], "ptx": ["9.0"]}}
+    assert not judge(target, machine(Gpu("B200", "10.0"))).stop
+    assert judge(target, machine(Gpu("V100", "7.0"))).stop
+
+
+def test_a_gpu_without_code_stops_and_is_named() -> None:
+    stop, text = judge(TARGET, machine(Gpu("Tesla V100", "7.0"), Gpu("Tesla V100", "7.0")))
+    assert stop and text.count("Tesla V100") == 1
+    assert "use a target of mm-v2.9 that is for it" in text
+
+
+def test_one_gpu_of_several_without_code_is_a_warning() -> None:
+    stop, text = judge(TARGET, machine(H100, Gpu("GeForce GT 710", "3.5")))
+    assert not stop and "GeForce GT 710 (3.5)" in text and "H100" not in text
+
+
+def test_another_gpu_than_the_target_is_for_is_a_warning() -> None:
+    stop, text = judge(TARGET, machine(Gpu("NVIDIA A100", "8.0")))
+    assert not stop
+    assert text.startswith("this image was locked for H100 or H200, and here is NVIDIA A100 (8.0)")
+
+
+def test_without_known_code_the_architectures_of_the_target_count() -> None:
+    target = TARGET | {"code": None}
+    assert not judge(target, machine(H100)).text
+    assert judge(target, machine(Gpu("NVIDIA A100", "8.0"))).stop
+
+
+@pytest.mark.parametrize(
+    ("seen", "said"),
+    [
+        (machine(driver=None, nvml=False), "no NVIDIA driver is visible"),
+        (machine(nvml=False), "its libraries aren't visible"),
+        (machine(), "no GPU is visible"),
+    ],
+)
+def test_no_gpu_is_a_warning(seen: Machine, said: str) -> None:
+    stop, text = judge(TARGET, seen)
+    assert not stop and said in text and "--gpus" in text
+
+
+def test_a_cpu_target_looks_at_nothing() -> None:
+    assert judge(TARGET | {"cuda": None}, machine(driver="1.0")) == (False, "")
+
+
+@pytest.fixture
+def target_file(tmp_path: Path) -> Path:
+    path = tmp_path / "target.json"
+    path.write_text(json.dumps(TARGET))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("seen", "code"),
+    [
+        (machine(H100), 0),
+        (machine(driver=None), 0),
+        (machine(H100, driver="470.1"), 1),
+        (machine(Gpu("V\n100", "7.0")), 1),
+    ],
+)
+def test_it_says_one_line(target_file: Path, seen: Machine, code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(target_file)], lambda: seen) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == (0 if seen == machine(H100) else 1)
+    assert ("ENVSPEC_SKIP_PREFLIGHT=1" in err) is bool(code)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]"])
+def test_an_unreadable_target_is_told(tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "target.json"
+    path.write_text(text)
+    assert main([str(path)], machine) == 2
+    assert str(path) in capsys.readouterr().err
+
+
+def test_a_cpu_target_does_not_even_look(tmp_path: Path) -> None:
+    path = tmp_path / "target.json"
+    path.write_text(json.dumps(TARGET | {"cuda": None}))
+
+    def never() -> Machine:
+        raise AssertionError("it looked")
+
+    assert main([str(path)], never) == 0
+
+
+class FakeNvml:
+    """NVML's functions as ctypes calls them."""
+
+    def __init__(self, driver: str, *gpus: tuple[str, int, int], status: int = 0) -> None:
+        self.driver, self.gpus, self.status, self.ended = driver, gpus, status, False
+
+    def nvmlInit_v2(self) -> int:
+        return self.status
+
+    def nvmlShutdown(self) -> int:
+        self.ended = True
+        return 0
+
+    def nvmlSystemGetDriverVersion(self, text: Any, size: int) -> int:
+        text.value = self.driver.encode()[: size - 1]
+        return 0
+
+    def nvmlDeviceGetCount_v2(self, count: Any) -> int:
+        ctypes.cast(count, ctypes.POINTER(ctypes.c_uint))[0] = len(self.gpus)
+        return 0
+
+    def nvmlDeviceGetHandleByIndex_v2(self, number: int, handle: Any) -> int:
+        ctypes.cast(handle, ctypes.POINTER(ctypes.c_void_p))[0] = number + 1
+        return 0 if self.gpus[number][0] else 4
+
+    def nvmlDeviceGetCudaComputeCapability(self, handle: Any, major: Any, minor: Any) -> int:
+        _, first, second = self.gpus[handle.value - 1]
+        ctypes.cast(major, ctypes.POINTER(ctypes.c_int))[0] = first
+        ctypes.cast(minor, ctypes.POINTER(ctypes.c_int))[0] = second
+        return 0
+
+    def nvmlDeviceGetName(self, handle: Any, name: Any, size: int) -> int:
+        name.value = self.gpus[handle.value - 1][0].encode()[: size - 1]
+        return 0
+
+
+def test_nvml_is_read_and_ended_faked() -> None:
+    nvml = FakeNvml("570.86.10", ("NVIDIA H100", 9, 0), ("", 0, 0), ("NVIDIA L4", 8, 9))
+    assert look(lambda: nvml) == Machine("570.86.10", (Gpu("NVIDIA H100", "9.0"), Gpu("NVIDIA L4", "8.9")), True)
+    assert nvml.ended
+
+
+def test_without_nvml_the_kernel_module_tells_faked(tmp_path: Path) -> None:
+    version = tmp_path / "version"
+    version.write_text(
+        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12 19:39:15 UTC 2024\nGCC\n"
+    )
+
+    def missing() -> Any:
+        raise OSError("libnvidia-ml.so.1: cannot open shared object file")
+
+    assert look(missing, str(version)) == Machine("535.183.01", (), False)
+    assert look(lambda: FakeNvml("", status=18), str(version)) == Machine("535.183.01", (), False)
+    assert look(missing, str(tmp_path / "none")) == Machine(None, (), False)
+
+
+def test_it_stands_alone(tmp_path: Path, target_file: Path) -> None:
+    """As a program, without envspec, isolated; torch isn't imported."""
+    (tmp_path / "preflight.py").write_text(SCRIPT.read_text())
+    code = "import runpy, sys; sys.argv = ['p']\ntry: runpy.run_path('preflight.py', run_name='__main__')\n"
+    code += "except SystemExit as end: assert end.code in (0, 1), end.code\n"
+    code += "assert not {'torch', 'envspec'} & {m.split('.')[0] for m in sys.modules}"
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    ran = subprocess.run(
+        [sys.executable, "-ISc", code], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr

@@ -1,0 +1,78 @@
+"""A real image registry on loopback (Debian's docker-registry), and a buildah with a store of its own."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+_CONFIG = """\
+version: 0.1
+log: {{level: error}}
+storage:
+  filesystem: {{rootdirectory: {folder}}}
+http:
+  addr: {host}
+"""
+_POLICY = '{"default": [{"type": "insecureAcceptAnything"}]}'
+
+
+@dataclass
+class Hub:
+    """A registry with nothing in it at first. `folder` holds what buildah keeps."""
+
+    host: str
+    folder: Path
+
+    def buildah(self, *arguments: str) -> str:
+        places = ("--root", str(self.folder / "store"), "--runroot", str(self.folder / "run"))
+        command = ["buildah", *places, "--storage-driver", "vfs", *arguments]
+        # buildah looks for its policy in the home folder first
+        env = {**os.environ, "HOME": str(self.folder), "REGISTRY_AUTH_FILE": str(self.folder / "auth.json")}
+        done = subprocess.run(command, capture_output=True, text=True, env=env)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def push_tree(self, name: str, tree: Path, more: Mapping[Path, str] | None = None) -> None:
+        """Push an image whose files are those of a tree, and `more`: file here -> folder there."""
+        container = self.buildah("from", "scratch")
+        self.buildah("copy", "--quiet", container, str(tree), "/")
+        for file, place in (more or {}).items():
+            if file.is_file():
+                self.buildah("copy", "--quiet", container, str(file), place)
+        image = self.buildah("commit", "--quiet", "--rm", container)
+        self.buildah("push", "--quiet", "--tls-verify=false", image, f"docker://{self.host}/{name}")
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[Hub]:
+    """A registry that serves until the block ends."""
+    (folder / ".config" / "containers").mkdir(parents=True)
+    (folder / ".config" / "containers" / "policy.json").write_text(_POLICY, encoding="utf-8")
+    (folder / "auth.json").write_text("{}", encoding="utf-8")
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    config = folder / "registry.yml"
+    config.write_text(_CONFIG.format(folder=folder / "registry", host=f"127.0.0.1:{port}"), encoding="utf-8")
+    with subprocess.Popen(["docker-registry", "serve", str(config)], stderr=subprocess.PIPE, text=True) as process:
+        try:
+            _wait(process, port)
+            yield Hub(f"127.0.0.1:{port}", folder)
+        finally:
+            process.terminate()
+
+
+def _wait(process: subprocess.Popen[str], port: int) -> None:
+    for _ in range(200):
+        assert process.poll() is None, process.stderr.read() if process.stderr else ""
+        with socket.socket() as asking:
+            if asking.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    raise AssertionError("docker-registry doesn't listen")

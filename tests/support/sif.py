@@ -1,0 +1,128 @@
+"""The SIF of a recipe, built by the real Apptainer from the exported definition, and kept under ~/.cache.
+
+Image registries can't be reached here: the two images that the definition names come from a real registry on loopback
+(Debian's docker-registry). `debian:bookworm-slim` is a tree that debootstrap makes, with Python 3.11 in it, and
+`astral/uv` holds the very uv that envspec runs. The definition differs from the exported one in these two names alone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from envspec.recipes.apptainer import FILE
+from support.debian import debian_tree, kept
+from support.hub import Hub, serving
+
+TOOLS = ("apptainer", "buildah", "docker-registry", "debootstrap")
+
+
+def skip_without_tools() -> None:
+    """Skip a module whose tools aren't there, by the first one's name."""
+    for tool in TOOLS:
+        if shutil.which(tool) is None:
+            pytest.skip(f"no {tool}", allow_module_level=True)
+
+
+def built_sif(recipe: Mapping[str, str], scratch: Path) -> Path:
+    """The SIF of an exported recipe (path -> text), from the cache or built now, which takes minutes."""
+    digest = hashlib.sha256("".join(f"{name}\0{text}\0" for name, text in sorted(recipe.items())).encode()).hexdigest()
+    folder = kept() / "sif"
+    folder.mkdir(exist_ok=True)
+    done = folder / f"{digest[:16]}.sif"
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.is_file():
+            for old in folder.glob("*.sif"):
+                old.unlink()
+            with serving(scratch) as hub:
+                _push(hub, scratch)
+                _build(recipe, hub, scratch, folder / "new.sif")
+            (folder / "new.sif").rename(done)
+    return done
+
+
+def _push(hub: Hub, scratch: Path) -> None:
+    import uv
+
+    image = scratch / "uv-image"
+    image.mkdir()
+    shutil.copy(uv.find_uv_bin(), image / "uv")
+    hub.push_tree("astral/uv", image)
+    # the machine's own certificates, which it may need to reach PyPI, are part of this base
+    hub.push_tree("debian", debian_tree(), {Path("/etc/ssl/certs/ca-certificates.crt"): "/etc/ssl/certs/"})
+
+
+def _build(recipe: Mapping[str, str], hub: Hub, scratch: Path, sif: Path) -> None:
+    folder = scratch / "recipe"
+    for name, text in recipe.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    definition = folder / "here.def"
+    text = re.sub(r"^From: (astral/uv|debian):\S+$", rf"From: {hub.host}/\1", recipe[FILE], flags=re.MULTILINE)
+    definition.write_text(text, encoding="utf-8")
+    settings = scratch / "settings"
+    settings.mkdir()
+    (settings / "uv.toml").write_text("native-tls = true\n")
+    wheels = scratch / "index" / "torch"
+    wheels.mkdir(parents=True)
+    for wheel in _torch_wheels():
+        (wheels / wheel.name).symlink_to(wheel)
+    handler = partial(_Quiet, directory=str(wheels.parent))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        (settings / "pytorch-index").write_text(f"http://127.0.0.1:{server.server_address[1]}\n")
+        command = ["apptainer", "build", "--no-https", "--notest", "--force", "--bind", f"{settings}:/mnt"]
+        done = subprocess.run(
+            [*command, str(sif), str(definition)], cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL
+        )
+        server.shutdown()
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def _torch_wheels() -> list[Path]:
+    """The CPU wheel of torch in a folder that pip is told to look into. Skips where there is none."""
+    told = subprocess.run(
+        [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=True, env=os.environ
+    )
+    folders = re.findall(r"find-links='(.*)'", told.stdout)
+    found = [
+        path for words in folders for word in words.split() for path in Path(word).glob("torch-2.13.0+cpu-cp311-*.whl")
+    ]
+    if not found:
+        pytest.skip("no wheel of torch 2.13.0+cpu for Python 3.11 in pip's find-links")
+    return found[:1]
+
+
+def shipped_recipe(spec: str, target: str) -> dict[str, str]:
+    """What `envspec export --format apptainer` writes for a shipped spec's target, by path."""
+    from envspec.lock.read import load
+    from envspec.recipes.folder import carried, render
+    from envspec.recipes.make import make_plan
+    from envspec.spec.parse import load_spec
+
+    root = Path(__file__).resolve().parents[2]
+    path = root / "locks" / spec / "envspec.lock"
+    lock = load(path)
+    locked = lock.target(target)
+    assert locked is not None
+    plan = make_plan(load_spec(root / "specs" / f"{spec}.toml"), lock, locked, path.read_text(encoding="utf-8"))
+    return carried(plan, ["apptainer"]) | render(plan, "apptainer")
