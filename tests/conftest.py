@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 from support.index import Index
 from support.machine import Machine
+from support.smoke_env import smoke_env as smoke_env
 
 settings.register_profile("dev", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)

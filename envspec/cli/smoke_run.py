@@ -1,0 +1,332 @@
+"""What `envspec smoke` does: from what was asked to runs, and from runs to documents and an exit code."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from envspec.cli import options, smoke_cases, smoke_show
+from envspec.cli.export import write_atomically
+from envspec.cli.main import say, tell
+from envspec.errors import InputError, StorageError, ToolError
+from envspec.smoke.case import Case, Folders, Options
+from envspec.smoke.result import Results, Run
+from envspec.smoke.submitted import STATE, Submitted, read_submitted
+
+if TYPE_CHECKING:
+    from envspec.lock.model import LockedTarget
+    from envspec.smoke.runner import Runner
+
+_OF_RUNNERS = {
+    "image": ("docker",), "engine": ("docker",), "sif": ("apptainer", "slurm"), "inner": ("slurm",),
+    "partitions": ("slurm",), "account": ("slurm",), "limit": ("slurm",), "gres": ("slurm",),
+    "gpus_per_node": ("slurm",),
+    "sbatch_args": ("slurm",), "no_wait": ("slurm",),
+}  # fmt: skip
+"""Options that mean something to some runners only."""
+_SPELT = {"partitions": "--partition", "limit": "--time", "sbatch_args": "--sbatch-arg"}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The command line of `envspec smoke`, option by option."""
+
+    paths: tuple[str, ...]
+    targets: tuple[str, ...]
+    runner: str
+    device: str
+    workload: str | None
+    steps: int | None
+    quick: bool
+    only: tuple[str, ...]
+    timeout: int | None
+    references: Path | None
+    output: Path | None
+    junit: Path | None
+    html: Path | None
+    dry_run: bool
+    offline: bool
+    image: str | None
+    engine: str | None
+    sif: Path | None
+    partitions: tuple[str, ...]
+    nodes: int
+    inner: str | None
+    account: str | None
+    limit: str | None
+    gres: str | None
+    gpus_per_node: str | None
+    sbatch_args: tuple[str, ...]
+    no_wait: bool
+    attach: str | None
+    locks_dir: Path | None
+    as_json: bool
+
+    def run(self) -> int:
+        """Do it. Raises InputError, StorageError, ToolError."""
+        if self.attach is not None:
+            return self._attached(self.attach)
+        self._refuse()
+        folders = Folders(self._cache(), self._results())
+        cases, skipped = self._cases()
+        if self.runner == "slurm":
+            return self._slurm(cases, skipped, folders)
+        runner = self._runner(self.runner, folders)
+        if self.dry_run:
+            return self._dry_local(runner, cases, skipped, folders)
+        from envspec.smoke.perform import perform
+
+        titles = [f"{case.spec} × {case.target}" for case in cases]
+        try:
+            with smoke_show.progress(titles, quiet=self.as_json) as shown:
+                runs = perform(runner, cases, self._options(), folders, shown.told, shown.ended)
+        except KeyboardInterrupt:
+            say(f"interrupted: what is done so far lies in {folders.results}")
+            return 130
+        return self._finish((*runs, *self._skipped(skipped)), folders.results)
+
+    # what was asked, in the words of the parts that do it
+
+    def _refuse(self) -> None:
+        if not self.paths:
+            raise InputError(
+                "which spec?", hint="envspec smoke specs/NAME.toml, or --attach JOB for what was submitted"
+            )
+        for name, runners in _OF_RUNNERS.items():
+            if getattr(self, name) and self.runner not in runners:
+                spelt = _SPELT.get(name, "--" + name.replace("_", "-"))
+                raise InputError(f"{spelt} is for --runner {' or '.join(runners)}, not for {self.runner}")
+        if self.nodes > 1 and self.runner != "slurm":
+            raise InputError(f"--nodes is for --runner slurm, not for {self.runner}")
+        if self.sif and self.inner == "local":
+            raise InputError("--sif is for --inner apptainer")
+
+    def _options(self) -> Options:
+        return Options(self.device, self.workload, self.steps, self.quick, self.only, self.timeout)
+
+    def _cache(self) -> Path:
+        from envspec.settings import load_settings
+
+        return load_settings().cache_dir.absolute() / "smoke"
+
+    def _results(self) -> Path:
+        if self.output is not None:
+            return Path(os.path.abspath(self.output))
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        return self._cache() / "results" / f"{stamp}-{secrets.token_hex(2)}"
+
+    def _within(self) -> str:
+        """The runner that the checks run in: for slurm the inner one."""
+        if self.runner != "slurm":
+            return self.runner
+        return self.inner or ("apptainer" if self.sif else "local")
+
+    def _cases(self) -> tuple[tuple[Case, ...], tuple[smoke_cases.Skipped, ...]]:
+        from envspec.smoke.references import References, load_references
+
+        within = self._within()
+        blind = self.runner == "slurm" or self.device == "cpu"
+        machine = smoke_cases.this_machine(without_gpu=blind, contained=within != "local")
+        given = self.image or self.sif
+
+        def gpus(target: LockedTarget) -> bool:
+            if target.inputs.cuda is None or self.device == "cpu":
+                return self.device == "cuda"
+            return self.runner == "slurm" or self.device == "cuda" or bool(machine.capabilities)
+
+        format = {"docker": "dockerfile", "apptainer": "apptainer"}.get(within)
+        cases, skipped = smoke_cases.find_cases(
+            self.paths,
+            self.targets,
+            self.locks_dir,
+            machine=machine,
+            gpus=gpus,
+            references=load_references(self.references) if self.references else References({}, {}),
+            recipe=partial(smoke_cases.recipe_of, format=format) if format and not given else smoke_cases.no_recipe,
+            across=self.nodes > 1,
+        )
+        if given and len(cases) != 1:
+            raise InputError(f"one image, and {len(cases)} targets to check in it", hint="choose one with --target")
+        return cases, skipped
+
+    def _runner(self, name: str, folders: Folders) -> Runner:
+        from envspec.smoke.apptainer import Apptainer
+        from envspec.smoke.docker import Docker
+        from envspec.smoke.local import Local
+
+        if name == "docker":
+            engine = self.engine or next((each for each in ("docker", "podman") if shutil.which(each)), None)
+            if engine is None and not self.dry_run:
+                raise ToolError("neither docker nor podman is in PATH", hint="install one, or take --runner apptainer")
+            return Docker(folders, engine or "docker", (os.getuid(), os.getgid()), self.image)
+        if name == "apptainer":
+            program = next((each for each in ("apptainer", "singularity") if shutil.which(each)), None)
+            if program is None and not self.dry_run:
+                raise ToolError(
+                    "neither apptainer nor singularity is in PATH", hint="on clusters: module load apptainer"
+                )
+            return Apptainer(folders, program or "apptainer", Path(os.path.abspath(self.sif)) if self.sif else None)
+        return Local(folders, smoke_cases.ENVSPEC, self.offline)
+
+    # Slurm
+
+    def _slurm(self, cases: tuple[Case, ...], skipped: tuple[smoke_cases.Skipped, ...], folders: Folders) -> int:
+        from envspec.smoke.jobs import Plan, prepare_all, submit
+        from envspec.smoke.slurm import Partition, Resources, partition_of, plan_jobs
+
+        if (folders.results / STATE).exists():
+            raise InputError(
+                f"{folders.results} holds jobs that were submitted already",
+                hint=f"envspec smoke --attach {folders.results}, or another folder for -o",
+            )
+        # the folder is used once, so its name makes the jobs' names unique
+        token = hashlib.sha256(str(folders.results).encode()).hexdigest()[:8]
+        partitions = [partition_of(text) for text in self.partitions] or [Partition(None)]
+        resources = Resources(self.nodes, self.account, self.limit, self.gres, self.gpus_per_node, self.sbatch_args)
+        homeless = [case for case in cases if not any(place.takes(case.target) for place in partitions)]
+        if homeless and len(homeless) == len(cases):
+            raise InputError(
+                f"no partition takes {', '.join(case.title for case in homeless)}",
+                hint="see the patterns of --partition NAME=TARGET,…",
+            )
+        cases = tuple(case for case in cases if case not in homeless)
+        skipped = (*skipped, *((case.spec, case.target, "no --partition takes it") for case in homeless))
+        jobs = plan_jobs(cases, partitions, token)
+        plan = Plan(cases, jobs, self._runner(self._within(), folders), self._options(), resources, folders)
+        if self.dry_run:
+            return self._dry(plan.steps(), skipped)
+        if not cases:
+            return self._finish(self._skipped(skipped), folders.results)
+        if shutil.which("sbatch") is None:
+            raise ToolError("sbatch isn't in PATH", hint="submit from a login node of the cluster")
+        try:
+            titles = [f"{case.spec} × {case.target}" for case in cases]
+            with smoke_show.progress(titles, quiet=self.as_json) as shown:
+                plan, failed = prepare_all(plan, shown.told)
+            submitted = submit(plan, Submitted((), failed, skipped), self._remember(folders))
+        except KeyboardInterrupt:
+            say("interrupted")
+            if (folders.results / STATE).exists():
+                say(f"hint: some jobs may run already: envspec smoke --attach {folders.results}")
+            return 130
+        numbers = " ".join(job.job for job in submitted.jobs if job.job)
+        if numbers:
+            say(f"submitted: {numbers}; reports go to {folders.results}")
+        if self.no_wait:
+            if self.as_json:
+                raise InputError("--no-wait has nothing to report", hint="--json goes with --attach")
+            click.echo(str(folders.results))
+            return 1 if failed or any(job.refused for job in submitted.jobs) else 0
+        return self._wait(submitted, folders.results)
+
+    def _remember(self, folders: Folders) -> Callable[[str], None]:
+        """Write down where a job's results go, for `--attach JOB`."""
+
+        def remember(job: str) -> None:
+            write_atomically(folders.cache / "jobs" / job, f"{folders.results}\n")
+
+        return remember
+
+    def _attached(self, where: str) -> int:
+        from envspec.smoke.jobs import find_lost
+        from envspec.smoke.submitted import write_submitted
+
+        if self.paths or self.targets:
+            raise InputError("--attach takes no spec and no target: it goes on with what was submitted")
+        results = Path(os.path.abspath(where))
+        pointer = self._cache() / "jobs" / where
+        if not (results / STATE).exists() and where.isdigit():
+            try:
+                results = Path(pointer.read_text(encoding="utf-8").rstrip("\n"))
+            except OSError:
+                raise InputError(
+                    f"no job {where} was submitted from here", hint="give --attach the folder of its results"
+                ) from None
+        submitted = read_submitted(results)
+        found = find_lost(submitted)
+        if found != submitted:
+            write_submitted(results, found)
+        return self._wait(found, results)
+
+    def _wait(self, submitted: Submitted, results: Path) -> int:
+        from envspec.smoke.jobs import titles, wait
+
+        failed = [Run(s, t, "slurm", "error", None, reason, None, log) for s, t, reason, log in submitted.failed]
+        try:
+            with smoke_show.progress(list(titles(submitted)), quiet=self.as_json) as shown:
+                runs = wait(submitted, results, shown.told, shown.ended)
+        except KeyboardInterrupt:
+            say("interrupted: the jobs go on")
+            say(f"hint: envspec smoke --attach {results}")
+            return 130
+        return self._finish((*runs, *failed, *self._skipped(submitted.skipped, "slurm")), results)
+
+    # what comes out
+
+    def _skipped(self, skipped: Iterable[smoke_cases.Skipped], runner: str | None = None) -> tuple[Run, ...]:
+        return tuple(Run(spec, target, runner or self.runner, "skip", None, reason) for spec, target, reason in skipped)
+
+    def _dry_local(
+        self, runner: Runner, cases: Sequence[Case], skipped: tuple[smoke_cases.Skipped, ...], folders: Folders
+    ) -> int:
+        from envspec.smoke.command import Step
+        from envspec.smoke.perform import steps
+
+        found: list[Step] = []
+        for case in cases:
+            before, checking = steps(runner, case, self._options(), folders)
+            found += [*before, checking]
+        return self._dry(found, skipped)
+
+    def _dry(self, found: Sequence[object], skipped: tuple[smoke_cases.Skipped, ...]) -> int:
+        from envspec.smoke.command import dry
+
+        for spec, target, reason in skipped:
+            click.echo(f"# skipped: {spec} × {target}: {options.printable(reason)}")
+        if found:
+            click.echo(dry(found))  # type: ignore[arg-type]
+        return 0
+
+    def _finish(self, runs: tuple[Run, ...], results: Path) -> int:
+        from envspec.smoke.as_json import as_json
+
+        whole = Results(runs)
+        documents = {}
+        if self.junit:
+            from envspec.smoke.junit import junit
+
+            documents[self.junit] = junit(whole)
+        if self.html:
+            from envspec.smoke.page import page
+
+            documents[self.html] = page(whole)
+        failed: StorageError | None = None
+        for path, text in documents.items():
+            # hours of a cluster aren't thrown away because one page can't be written
+            try:
+                write_atomically(path, text)
+                say(f"wrote {path}")
+            except StorageError as error:
+                tell(error)
+                failed = error
+        if self.as_json:
+            options.print_json("smoke", as_json(whole))
+        else:
+            from envspec.cli.smoke_table import lines
+
+            click.echo("\n".join(lines(whole)))
+        if any(run.status != "skip" for run in runs):
+            say(f"reports and logs: {results}")
+        if failed is not None:
+            return failed.exit_code
+        return 0 if whole.verdict == "pass" else 1

@@ -1,0 +1,88 @@
+"""Which targets a machine can serve: make the environment of, and check without pretending. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from envspec.lock.model import LockedTarget
+from envspec.spec.model import Spec
+
+GB = 10**9
+
+
+@dataclass(frozen=True)
+class Serving:
+    """A machine as far as it decides what it can serve, and what it is allowed.
+
+    platform    conda's name of it ("linux-64"); glibc its version, None where there is none
+    has_python  whether a CPython "3.12" is there that an environment can be made from
+    has_conda   whether conda packages can be installed (py-rattler is there)
+    capabilities  of its GPUs ("9.0"), empty without one; `driver` the driver's version
+    without_gpu   CUDA targets are served without a GPU too: their CPU checks run, and the headline says so
+    largest     the most bytes that one target may download, None: any
+    contained   the environment comes in an image: Python, glibc and conda packages are its own matter
+    """
+
+    platform: str
+    glibc: str | None
+    has_python: Callable[[str], bool]
+    has_conda: bool = True
+    capabilities: tuple[str, ...] = ()
+    driver: str | None = None
+    without_gpu: bool = False
+    largest: int | None = None
+    contained: bool = False
+
+
+def serve(spec: Spec, target: LockedTarget, machine: Serving) -> str | None:
+    """Why `machine` can't serve a target of `spec`'s lock, None when it can."""
+    inputs = target.inputs
+    if inputs.platform != machine.platform:
+        return f"it is for {inputs.platform}, this machine is {machine.platform}"
+    if not machine.contained and (reason := _unfit(target, machine)):
+        return reason
+    if not machine.without_gpu and (reason := _without(target, machine)):
+        return reason
+    size = sum(pin.artifact.size or 0 for pin in target.pins if pin.artifact)
+    if machine.largest is not None and size > machine.largest:
+        return f"its packages are {size / GB:.1f} GB, and at most {machine.largest / GB:.1f} GB were allowed"
+    return None
+
+
+def _unfit(target: LockedTarget, machine: Serving) -> str | None:
+    """Why the environment can't be made on this machine itself."""
+    inputs = target.inputs
+    if inputs.glibc and inputs.platform.startswith("linux-") and numbers(machine.glibc or "0") < numbers(inputs.glibc):
+        return f"it is locked for glibc {inputs.glibc}, this machine has {machine.glibc or 'none'}"
+    if any(pin.kind == "conda" for pin in target.pins) and not machine.has_conda:
+        return "it has conda packages, and py-rattler isn't there (pip install 'envspec[conda]')"
+    if target.pin("python", "conda") is None and not machine.has_python(inputs.python):
+        return f"there is no Python {inputs.python} on this machine"
+    return None
+
+
+def _without(target: LockedTarget, machine: Serving) -> str | None:
+    """Why this machine's GPUs aren't those of a CUDA target."""
+    if target.inputs.cuda is None:
+        return None
+    if not machine.capabilities:
+        return "it is for GPUs, and this machine has none that works"
+    if not any(_runs(arch, capability) for arch in target.architectures for capability in machine.capabilities):
+        return f"it is for {', '.join(target.architectures)}, this machine's GPUs are {', '.join(machine.capabilities)}"
+    if target.driver_floor and (machine.driver is None or numbers(machine.driver) < numbers(target.driver_floor)):
+        return f"it needs driver {target.driver_floor} or newer, this machine has {machine.driver or 'an unknown one'}"
+    return None
+
+
+def _runs(architecture: str, capability: str) -> bool:
+    """Whether a GPU of this capability is one that was asked for, or runs what is compiled for it: the same major
+    version, and no older minor one (CUDA C++ Programming Guide, binary compatibility)."""
+    digits = "".join(c for c in architecture if c.isdigit())
+    major, _, minor = capability.partition(".")
+    return len(digits) > 1 and digits[:-1] == major and int(digits[-1]) <= int(minor or 0)
+
+
+def numbers(version: str) -> list[int]:
+    """A version's numbers, for comparing."""
+    return [int(part) for part in version.split(".") if part.isdigit()]

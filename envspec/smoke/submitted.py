@@ -1,0 +1,123 @@
+"""What was handed to Slurm, written down in the folder of results, so that any later envspec can take over."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from envspec.atomic import write_text
+from envspec.errors import InputError, Place, StorageError
+
+STATE = "state.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class SubmittedTask:
+    """One case on one partition. `outputs` are the folders of its reports, below that of the results."""
+
+    spec: str
+    target: str
+    partition: str | None
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SubmittedJob:
+    """One sbatch. `job` is Slurm's number, None until sbatch has said it: then `name` finds it in the queue. `refused`
+    is what sbatch said when it took no job."""
+
+    name: str
+    partition: str | None
+    argv: tuple[str, ...]
+    tasks: tuple[SubmittedTask, ...]
+    job: str | None = None
+    refused: str | None = None
+
+    def task(self, index: int) -> str | None:
+        """Slurm's name of a task, None while the job's number isn't known."""
+        if self.job is None:
+            return None
+        return f"{self.job}_{index}" if len(self.tasks) > 1 else self.job
+
+    def log(self, index: int) -> str | None:
+        """Slurm's own log of a task, below the results."""
+        task = self.task(index)
+        return f"jobs/{task}.log" if task else None
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """All jobs of one command. `failed` are cases whose environment couldn't be made: (spec, target, reason, log)."""
+
+    jobs: tuple[SubmittedJob, ...]
+    failed: tuple[tuple[str, str, str, str | None], ...] = ()
+    skipped: tuple[tuple[str, str, str], ...] = ()
+
+    def with_job(self, index: int, job: str | None, refused: str | None = None) -> Submitted:
+        jobs = list(self.jobs)
+        jobs[index] = replace(jobs[index], job=job, refused=refused)
+        return replace(self, jobs=tuple(jobs))
+
+
+def write_submitted(results: Path, submitted: Submitted) -> None:
+    """Raises StorageError."""
+    path = results / STATE
+    try:
+        write_text(path, json.dumps({"format": FORMAT, **asdict(submitted)}, indent=1) + "\n")
+    except OSError as error:
+        raise StorageError(f"can't be written: {error.strerror}", place=Place(str(path))) from None
+
+
+def read_submitted(results: Path) -> Submitted:
+    """Raises InputError when there is none, or it isn't as envspec writes it."""
+    path = results / STATE
+    try:
+        value: Any = json.loads(path.read_bytes())
+    except OSError as error:
+        raise InputError(
+            f"{path} can't be read: {error.strerror}",
+            hint="--attach takes a folder that `envspec smoke --runner slurm` made",
+        ) from None
+    except ValueError:
+        value = None
+    if isinstance(value, dict) and isinstance(value.get("format"), int) and value["format"] > FORMAT:
+        raise InputError("a newer envspec wrote this", place=Place(str(path)), hint="update envspec")
+    try:
+        jobs = tuple(_job(one) for one in value["jobs"])
+        failed = tuple((str(s), str(t), str(r), None if log is None else str(log)) for s, t, r, log in value["failed"])
+        skipped = tuple((str(s), str(t), str(r)) for s, t, r in value["skipped"])
+    except (TypeError, KeyError, ValueError, AttributeError):
+        raise InputError("this isn't as envspec writes it", place=Place(str(path))) from None
+    return Submitted(jobs, failed, skipped)
+
+
+def _job(value: dict[str, Any]) -> SubmittedJob:
+    job = value["job"]
+    if job is not None and not (isinstance(job, str) and job.isdigit()):
+        raise ValueError(job)
+    tasks = tuple(
+        SubmittedTask(str(t["spec"]), str(t["target"]), _text(t["partition"]), tuple(_inside(o) for o in t["outputs"]))
+        for t in value["tasks"]
+    )
+    argv = _texts(value["argv"])
+    return SubmittedJob(str(value["name"]), _text(value["partition"]), argv, tasks, job, _text(value["refused"]))
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _texts(values: Sequence[Any]) -> tuple[str, ...]:
+    return tuple(str(value) for value in values)
+
+
+def _inside(value: Any) -> str:
+    """A folder below the results: what was written by hand must not lead out of it."""
+    path = Path(str(value))
+    if path.is_absolute() or ".." in path.parts:
+        raise ValueError(value)
+    return str(value)

@@ -1,0 +1,201 @@
+"""`envspec smoke` from its arguments to its exit code, with real environments and a stand-in for `check.py`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import jsonschema
+import pytest
+from support.fake_check import PROGRAM
+from support.index import Index
+from support.installs import PYTHON, SPEC, SUBDIR, pip_pin, write_lock
+from support.machine import ROOT, Machine, Ran
+from support.packages import wheel
+
+from envspec.lock.read import load
+
+pytestmark = pytest.mark.e2e
+
+APP = wheel("app", "1.0")
+START = (
+    "import sys; from envspec.cli import main, smoke_cases;"
+    "from support.fake_check import PROGRAM;"
+    "smoke_cases._programs = lambda across: {'check.py': PROGRAM};"
+    "main.main()"
+)
+"""`envspec` with the stand-in instead of `check.py`."""
+
+Smoke = Callable[..., Ran]
+
+
+def start(machine: Machine, *arguments: str, mode: str = "pass") -> subprocess.Popen[str]:
+    env = machine.environment({"SMOKE_FAKE": mode, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"})
+    return subprocess.Popen(
+        [sys.executable, "-c", START, "smoke", *arguments],
+        cwd=machine.folder, env=env, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def smoke(machine: Machine, index: Index) -> Smoke:
+    """`envspec smoke` on a machine whose spec `demo` has one target, `here`; it must end with `status`."""
+    index.add(APP)
+    write_lock(machine, [pip_pin(APP)])
+
+    def call(*arguments: str, status: int = 0, mode: str = "pass") -> Ran:
+        with start(machine, *arguments, mode=mode) as process:
+            out, err = process.communicate(timeout=120)
+        assert "Traceback" not in err, err
+        assert process.returncode == status, out + err
+        return Ran(process.returncode, out, err)
+
+    return call
+
+
+def test_a_run_that_passes(smoke: Smoke, machine: Machine, root: Path) -> None:
+    document = json.loads(smoke(SPEC, "--json", "-o", "out").out)
+    jsonschema.validate(document, json.loads((root / "envspec/cli/schemas/smoke.json").read_text()))
+    (run,) = document["runs"]
+    assert (document["schema"], run["status"], run["runner"]) == ("envspec/smoke/1", "pass", "local")
+    left = {
+        str(path.relative_to(machine.folder / "out")) for path in (machine.folder / "out").rglob("*") if path.is_file()
+    }
+    carried = {f"carried/demo-here/{name}" for name in ("check.py", "envspec.lock", "target.json")}
+    assert left == {*carried, "runs/demo-here/check.json", "runs/demo-here/log.txt"}
+
+
+def test_the_environment_is_made_once(smoke: Smoke, machine: Machine) -> None:
+    smoke(SPEC)
+    (prefix,) = (machine.cache / "smoke" / "environments").iterdir()
+    before = (prefix / "pyvenv.cfg").stat().st_mtime_ns
+    smoke(SPEC, "--offline")
+    assert (prefix / "pyvenv.cfg").stat().st_mtime_ns == before
+
+
+def test_another_lock_is_another_environment(smoke: Smoke, machine: Machine, index: Index) -> None:
+    smoke(SPEC)
+    other = wheel("app", "2.0")
+    index.add(other)
+    write_lock(machine, [pip_pin(other)])
+    smoke(SPEC)
+    assert len(list((machine.cache / "smoke" / "environments").iterdir())) == 2
+
+
+def test_a_failed_check_is_a_no(smoke: Smoke) -> None:
+    ran = smoke(SPEC, mode="fail", status=1)
+    assert "training.fp32: the loss is NaN after step 3" in ran.out and "mend it" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("mode", "says"),
+    [
+        ("crash", "SIGSEGV"),
+        ("silent", "left no report"),
+        ("cut", "the run may have been"),
+        ("wrong", "report says pass"),
+    ],
+)
+def test_no_answer_is_a_no(smoke: Smoke, mode: str, says: str) -> None:
+    (run,) = json.loads(smoke(SPEC, "--json", mode=mode, status=1).out)["runs"]
+    assert run["status"] == "error" and says in run["reason"]
+
+
+def test_a_run_without_gpu_checks_says_so(smoke: Smoke) -> None:
+    assert "no GPU check ran: 1 passed, 0 failed, 1 skipped" in smoke(SPEC, mode="blind").out
+
+
+def test_documents(smoke: Smoke, machine: Machine) -> None:
+    smoke(SPEC, "--junit", "a/junit.xml", "--html", "page.html", mode="fail", status=1)
+    assert "the loss is NaN" in (machine.folder / "a" / "junit.xml").read_text()
+    assert "the loss is NaN" in (machine.folder / "page.html").read_text()
+
+
+def test_a_document_that_cant_be_written_costs_no_report(smoke: Smoke) -> None:
+    ran = smoke(SPEC, "--html", "/proc/nowhere/page.html", status=3)
+    assert "1 passed" in ran.out and "can't be written" in ran.err
+
+
+def test_a_sites_references_are_compared(smoke: Smoke, machine: Machine) -> None:
+    (machine.folder / "site.toml").write_text('[references]\n"training.samples_per_s" = { value = 200, low = -0.1 }\n')
+    (run,) = json.loads(smoke(SPEC, "--references", "site.toml", "--json").out)["runs"]
+    (figure,) = run["report"]["figures"]
+    assert (run["status"], figure["verdict"]) == ("pass", "low")
+
+
+def test_what_cant_be_served_is_skipped_and_no_pass(smoke: Smoke, machine: Machine) -> None:
+    write_lock(machine, [pip_pin(APP)], platform="linux-aarch64" if SUBDIR == "linux-64" else "linux-64")
+    ran = smoke(SPEC, status=1)
+    assert "this machine is" in ran.out
+
+
+def test_a_python_that_isnt_here_is_named(smoke: Smoke, machine: Machine) -> None:
+    write_lock(machine, [pip_pin(APP)], python="3.15")
+    assert "there is no Python 3.15" in smoke(SPEC, status=1).out
+
+
+def test_a_dry_run_does_nothing(smoke: Smoke, machine: Machine) -> None:
+    ran = smoke(SPEC, "--dry-run", "-o", "out")
+    assert "envspec install specs/demo.toml" in ran.out and "check.py --lock" in ran.out
+    assert not (machine.folder / "out").exists() and not (machine.cache / "smoke").exists()
+
+
+@pytest.mark.parametrize("runner", ["docker", "apptainer", "slurm"])
+def test_a_dry_run_needs_no_program(smoke: Smoke, machine: Machine, runner: str) -> None:
+    ran = smoke(SPEC, "--runner", runner, "--dry-run", "-o", "out")
+    assert {"docker": "run --rm", "apptainer": "exec --containall", "slurm": "sbatch --parsable"}[runner] in ran.out
+    assert not (machine.folder / "out").exists() and not (machine.cache / "smoke").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((), "which spec?"),
+        ((SPEC, "--partition", "a100"), "--partition is for --runner slurm"),
+        ((SPEC, "--image", "x"), "--image is for --runner docker"),
+        ((SPEC, "--nodes", "2"), "--nodes is for --runner slurm"),
+        ((SPEC, "--sif", "specs", "--runner", "docker"), "--sif is for --runner apptainer or slurm"),
+        ((SPEC, "--target", "hre"), "has no target hre"),
+        ((SPEC, "--steps", "0"), "steps"),
+        ((SPEC, "--runner", "slurm", "--partition", "a=gpu-*"), "no partition takes demo-here"),
+        ((SPEC, "--references", "nosuch.toml"), "nosuch.toml"),
+        (("--attach", "123"), "no job 123 was submitted from here"),
+        (("--attach", "specs"), "state.json can't be read"),
+        ((SPEC, "--attach", "specs"), "takes no spec"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(smoke: Smoke, arguments: tuple[str, ...], says: str) -> None:
+    assert says in smoke(*arguments, status=2).err
+
+
+def test_an_interrupted_run_ends_its_check(smoke: Smoke, machine: Machine) -> None:
+    with start(machine, SPEC, "-o", "out", mode="sleep") as process:
+        try:
+            mark = machine.folder / "out" / "runs" / "demo-here" / "started"
+            deadline = time.monotonic() + 60
+            while not (mark.exists() and mark.read_text()) and time.monotonic() < deadline:
+                time.sleep(0.1)
+            pid = int(mark.read_text())
+            os.kill(process.pid, signal.SIGINT)
+            _, err = process.communicate(timeout=60)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == 130 and "interrupted" in err
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_the_lock_is_carried_as_it_is(smoke: Smoke, machine: Machine) -> None:
+    smoke(SPEC, "-o", "out")
+    carried = machine.folder / "out" / "carried" / "demo-here"
+    assert load(carried / "envspec.lock") == machine.lock()
+    assert (carried / "check.py").read_text() == PROGRAM
+    assert json.loads((carried / "target.json").read_text())["python"] == PYTHON

@@ -1,0 +1,25 @@
+"""`cpu-py311`, made from its lock, under the local runner: every check of the real `check.py`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from support.smoke_runs import smoke
+
+pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.network]
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the lock is for Python 3.11")
+def test_all_checks_pass(tmp_path: Path) -> None:
+    ran = smoke("--json", "-o", str(tmp_path / "out"))
+    (run,) = json.loads(ran.stdout)["runs"]
+    assert run["status"] == "pass", ran.stdout
+    statuses = {check["name"]: check["status"] for check in run["report"]["checks"]}
+    assert "fail" not in statuses.values()
+    # what needs no GPU isn't skipped, but for what a CPU build has not, and what another workload trains
+    groups = {name.partition(".")[0] for name, status in statuses.items() if status == "pass"}
+    assert {"static", "operators", "training", "determinism", "compile", "dataloader", "collectives"} <= groups
+    assert ran.returncode == 0

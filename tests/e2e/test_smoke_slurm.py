@@ -1,0 +1,198 @@
+"""`cpu-py311` through a real single-node Slurm: submitted, lost, cancelled, broken, and taken over."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.slurm import slurm, two_nodes
+from support.smoke_runs import ENVSPEC, SPEC, environment, skip_without_torch
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.e2e,
+    pytest.mark.network,
+    pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the lock is for Python 3.11"),
+]
+
+
+@pytest.fixture(scope="module")
+def conf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    for tool in ("slurmctld", "slurmd", "munged"):
+        if shutil.which(tool, path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is None:
+            pytest.skip(f"no {tool}")
+    with slurm(tmp_path_factory.mktemp("slurm")) as path:
+        yield path
+
+
+Smoke = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start(conf: Path, tmp_path: Path) -> Iterator[Smoke]:
+    started: list[subprocess.Popen[str]] = []
+
+    def call(*arguments: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [*ENVSPEC, "smoke", *arguments], cwd=tmp_path, env=environment({"SLURM_CONF": str(conf), **(env or {})}),
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        )  # fmt: skip
+        started.append(process)
+        return process
+
+    yield call
+    for process in started:
+        with process:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def ended(process: subprocess.Popen[str], status: int, seconds: float = 900) -> dict[str, Any]:
+    out, err = process.communicate(timeout=seconds)
+    assert "Traceback" not in err, err
+    if out.startswith("{"):
+        skip_without_torch(out)
+    assert process.returncode == status, out + err
+    return json.loads(out) if out.startswith("{") else {}
+
+
+def ask(conf: Path, *argv: str) -> str:
+    env = {**os.environ, "SLURM_CONF": str(conf)}
+    return subprocess.run(argv, capture_output=True, text=True, check=True, env=env).stdout
+
+
+def job_of(results: Path) -> str:
+    """The job's number, once envspec has written it down."""
+    for _ in range(600):
+        with_state = results / "state.json"
+        if with_state.is_file() and (number := re.search(r'"job": "(\d+)"', with_state.read_text())):
+            return number[1]
+        time.sleep(0.2)
+    raise AssertionError("no job was submitted")
+
+
+def running(conf: Path, job: str) -> None:
+    for _ in range(150):
+        if "RUNNING" in ask(conf, "squeue", "--noheader", "--format=%T", f"--jobs={job}"):
+            return
+        time.sleep(0.2)
+    raise AssertionError("the job doesn't run")
+
+
+LONG = (SPEC, "--runner", "slurm", "--only", "training", "--steps", "100000", "-o", "out")
+"""A job that goes on until something ends it."""
+
+
+def test_all_checks_pass_two_ranks_included(start: Smoke) -> None:
+    document = ended(start(SPEC, "--runner", "slurm", "--json", "-o", "out"), 0)
+    (run,) = document["runs"]
+    assert (run["status"], run["runner"]) == ("pass", "slurm") and run["where"]
+    collectives = {
+        check["name"]: check["status"] for check in run["report"]["checks"] if check["group"] == "collectives"
+    }
+    assert "pass" in collectives.values() and "fail" not in collectives.values()
+
+
+def test_a_matrix_is_an_array(start: Smoke, conf: Path, tmp_path: Path) -> None:
+    """The same partition twice: two jobs, and every run found again."""
+    arguments = (SPEC, "--runner", "slurm", "--partition", "main", "--partition", "main=c*", "--only", "static")
+    document = ended(start(*arguments, "--json", "-o", "out"), 0)
+    assert [run["status"] for run in document["runs"]] == ["pass", "pass"]
+    assert all(run["where"].endswith("/main") for run in document["runs"])
+
+
+def test_a_submitting_process_that_is_killed_is_taken_over(start: Smoke, conf: Path, tmp_path: Path) -> None:
+    process = start(SPEC, "--runner", "slurm", "--only", "static", "--only", "operators", "-o", "out")
+    job = job_of(tmp_path / "out")
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    document = ended(start("--attach", job, "--json"), 0)
+    assert [run["status"] for run in document["runs"]] == ["pass"]
+    # and again, when Slurm has long done with it
+    assert ended(start("--attach", str(tmp_path / "out"), "--json"), 0) == document
+
+
+def test_a_number_that_was_never_written_down_is_found_by_the_jobs_name(
+    start: Smoke, conf: Path, tmp_path: Path
+) -> None:
+    ended(start(*LONG, "--no-wait"), 0)
+    state = tmp_path / "out" / "state.json"
+    job = job_of(tmp_path / "out")
+    state.write_text(state.read_text().replace(f'"job": "{job}"', '"job": null'))
+    running(conf, job)
+    ask(conf, "scancel", job)
+    (run,) = ended(start("--attach", "out", "--json"), 1)["runs"]
+    assert run["status"] == "error" and "was cancelled" in run["reason"]
+    assert f'"job": "{job}"' in state.read_text()
+
+
+def test_a_cancelled_job_is_an_error(start: Smoke, conf: Path, tmp_path: Path) -> None:
+    process = start(*LONG, "--json")
+    job = job_of(tmp_path / "out")
+    running(conf, job)
+    ask(conf, "scancel", job)
+    (run,) = ended(process, 1)["runs"]
+    assert run["status"] == "error" and "the job was cancelled (CANCELLED)" in run["reason"]
+    assert "CANCELLED" in run["reason"].partition("\n")[2] and Path(run["log"]).is_file()
+
+
+def test_a_job_that_dies_is_an_error(start: Smoke, conf: Path, tmp_path: Path) -> None:
+    process = start(*LONG, "--json")
+    job = job_of(tmp_path / "out")
+    running(conf, job)
+    ask(conf, "scancel", "--signal=KILL", "--full", job)
+    (run,) = ended(process, 1)["runs"]
+    assert run["status"] == "error" and run["report"] is None
+
+
+def test_interrupted_waiting_leaves_the_job(start: Smoke, conf: Path, tmp_path: Path) -> None:
+    process = start(*LONG)
+    job = job_of(tmp_path / "out")
+    running(conf, job)
+    os.kill(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and "the jobs go on" in err and f"--attach {tmp_path / 'out'}" in err
+    running(conf, job)
+    ask(conf, "scancel", job)
+
+
+def test_a_partition_that_isnt_there_is_told(start: Smoke) -> None:
+    arguments = (SPEC, "--runner", "slurm", "--partition", "nosuch", "--json", "-o", "out")
+    (run,) = ended(start(*arguments), 1)["runs"]
+    assert "sbatch took no job" in run["reason"] and "nosuch" in run["reason"]
+
+
+def test_a_folder_of_jobs_is_used_once(start: Smoke) -> None:
+    ended(start(SPEC, "--runner", "slurm", "--only", "static", "--json", "-o", "out"), 0)
+    process = start(SPEC, "--runner", "slurm", "-o", "out")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 2 and "--attach" in err
+
+
+def test_two_nodes_train_together(tmp_path: Path) -> None:
+    """A Slurm of two nodes, which are both this machine: the checks on each, then Gloo between them under torchrun."""
+    with two_nodes(tmp_path / "slurm") as path:
+        arguments = ("--runner", "slurm", "--nodes", "2", "--only", "device", "--only", "static", "--json", "-o", "out")
+        ran = subprocess.run(
+            [*ENVSPEC, "smoke", SPEC, *arguments], cwd=tmp_path, env=environment({"SLURM_CONF": str(path)}),
+            capture_output=True, text=True, timeout=600, check=False,
+        )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    runs = json.loads(ran.stdout)["runs"]
+    assert [run["where"] for run in runs][2] == "across 2 nodes"
+    assert {run["where"] for run in runs[:2]} == {"localhost", socket.gethostname().partition(".")[0]}
+    together = {check["name"]: check for check in runs[2]["report"]["checks"]}
+    assert together["collectives.across_all_reduce"]["details"]["ranks"] == 4
+    assert together["collectives.across_ddp"]["details"]["groups"] == 2
+    assert {check["status"] for check in together.values()} == {"pass"}

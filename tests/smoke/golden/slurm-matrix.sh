@@ -1,0 +1,80 @@
+# what the checks of demo-cu128-hopper need
+# writes /results/carried/demo-cu128-hopper/check.py (15 bytes)
+# writes /results/carried/demo-cu128-hopper/envspec.lock (9 bytes)
+# writes /results/carried/demo-cu128-hopper/target.json (3 bytes)
+# the environment of demo-cu128-hopper
+envspec install specs/demo.toml --locks-dir locks --target cu128-hopper --prefix /cache/smoke/environments/demo-cu128-hopper-0123456789abcdef
+# what the checks of demo-cu128-ampere need
+# writes /results/carried/demo-cu128-ampere/check.py (15 bytes)
+# writes /results/carried/demo-cu128-ampere/envspec.lock (9 bytes)
+# writes /results/carried/demo-cu128-ampere/target.json (3 bytes)
+# the environment of demo-cu128-ampere
+envspec install specs/demo.toml --locks-dir locks --target cu128-ampere --prefix /cache/smoke/environments/demo-cu128-ampere-0123456789abcdef
+# the batch script of envspec-0a1b2c3d-0
+cat > /results/jobs/0.sh <<'END'
+#!/bin/bash
+# envspec-0a1b2c3d-0: written by envspec smoke
+set -u
+umask 022
+
+# $1: the exit status. What stands in done.json is over.
+finish() {
+    printf '{"status": %d, "node": "%s", "job": "%s"}\n' "$1" "${SLURMD_NODENAME:-$(hostname)}" "$SLURM_JOB_ID" \
+        >"$out/.done.$$" && mv "$out/.done.$$" "$out/done.json"
+}
+
+case "${SLURM_ARRAY_TASK_ID:-0}" in
+0)
+    run=/results/runs/0-demo-cu128-hopper-h100
+    run_check() {
+        env -u PYTHONHOME -u PYTHONPATH -u PYTHONSTARTUP -u PYTHONUSERBASE -u PYTHONPLATLIBDIR -u PYTHONSAFEPATH -u PYTHONWARNINGS -u PYTHONOPTIMIZE -u VIRTUAL_ENV -u CONDA_PREFIX -u CONDA_DEFAULT_ENV -u CONDA_SHLVL PYTHONNOUSERSITE=1 bash -c '. "$0/bin/activate" && exec "$0/bin/python" "$@"' /cache/smoke/environments/demo-cu128-hopper-0123456789abcdef /results/carried/demo-cu128-hopper/check.py --lock /results/carried/demo-cu128-hopper/envspec.lock --target cu128-hopper --config /results/carried/demo-cu128-hopper/target.json --device auto --json "$out"/check.json
+    }
+    ;;
+esac
+
+out=$run
+mkdir -p "$out" && rm -f "$out/done.json" "$out/check.json"
+run_check
+status=$?
+finish "$status"
+exit "$status"
+END
+# submit demo-cu128-hopper on h100
+sbatch --parsable --job-name=envspec-0a1b2c3d-0 --chdir=/results --output=jobs/%j.log --partition=h100 --nodes=1 --ntasks-per-node=1 --account=team --time=30 --gpus-per-node=8 '--constraint=a b;c' /results/jobs/0.sh
+# the batch script of envspec-0a1b2c3d-1
+cat > /results/jobs/1.sh <<'END'
+#!/bin/bash
+# envspec-0a1b2c3d-1: written by envspec smoke
+set -u
+umask 022
+
+# $1: the exit status. What stands in done.json is over.
+finish() {
+    printf '{"status": %d, "node": "%s", "job": "%s"}\n' "$1" "${SLURMD_NODENAME:-$(hostname)}" "$SLURM_JOB_ID" \
+        >"$out/.done.$$" && mv "$out/.done.$$" "$out/done.json"
+}
+
+case "${SLURM_ARRAY_TASK_ID:-0}" in
+0)
+    run=/results/runs/1-demo-cu128-hopper-any
+    run_check() {
+        env -u PYTHONHOME -u PYTHONPATH -u PYTHONSTARTUP -u PYTHONUSERBASE -u PYTHONPLATLIBDIR -u PYTHONSAFEPATH -u PYTHONWARNINGS -u PYTHONOPTIMIZE -u VIRTUAL_ENV -u CONDA_PREFIX -u CONDA_DEFAULT_ENV -u CONDA_SHLVL PYTHONNOUSERSITE=1 bash -c '. "$0/bin/activate" && exec "$0/bin/python" "$@"' /cache/smoke/environments/demo-cu128-hopper-0123456789abcdef /results/carried/demo-cu128-hopper/check.py --lock /results/carried/demo-cu128-hopper/envspec.lock --target cu128-hopper --config /results/carried/demo-cu128-hopper/target.json --device auto --json "$out"/check.json
+    }
+    ;;
+1)
+    run=/results/runs/1-demo-cu128-ampere-any
+    run_check() {
+        env -u PYTHONHOME -u PYTHONPATH -u PYTHONSTARTUP -u PYTHONUSERBASE -u PYTHONPLATLIBDIR -u PYTHONSAFEPATH -u PYTHONWARNINGS -u PYTHONOPTIMIZE -u VIRTUAL_ENV -u CONDA_PREFIX -u CONDA_DEFAULT_ENV -u CONDA_SHLVL PYTHONNOUSERSITE=1 bash -c '. "$0/bin/activate" && exec "$0/bin/python" "$@"' /cache/smoke/environments/demo-cu128-ampere-0123456789abcdef /results/carried/demo-cu128-ampere/check.py --lock /results/carried/demo-cu128-ampere/envspec.lock --target cu128-ampere --config /results/carried/demo-cu128-ampere/target.json --device auto --json "$out"/check.json
+    }
+    ;;
+esac
+
+out=$run
+mkdir -p "$out" && rm -f "$out/done.json" "$out/check.json"
+run_check
+status=$?
+finish "$status"
+exit "$status"
+END
+# submit 2 runs on any
+sbatch --parsable --job-name=envspec-0a1b2c3d-1 --chdir=/results --output=jobs/%A_%a.log --array=0-1 --partition=any --nodes=1 --ntasks-per-node=1 --account=team --time=30 --gpus-per-node=8 '--constraint=a b;c' /results/jobs/1.sh

@@ -1,0 +1,37 @@
+# what the checks of demo-cpu need
+# writes /results/carried/demo-cpu/check.py (15 bytes)
+# writes /results/carried/demo-cpu/envspec.lock (9 bytes)
+# writes /results/carried/demo-cpu/target.json (3 bytes)
+# the environment of demo-cpu
+envspec install specs/demo.toml --locks-dir locks --target cpu --prefix /cache/smoke/environments/demo-cpu-0123456789abcdef
+# the batch script of envspec-0a1b2c3d-0
+cat > /results/jobs/0.sh <<'END'
+#!/bin/bash
+# envspec-0a1b2c3d-0: written by envspec smoke
+set -u
+umask 022
+
+# $1: the exit status. What stands in done.json is over.
+finish() {
+    printf '{"status": %d, "node": "%s", "job": "%s"}\n' "$1" "${SLURMD_NODENAME:-$(hostname)}" "$SLURM_JOB_ID" \
+        >"$out/.done.$$" && mv "$out/.done.$$" "$out/done.json"
+}
+
+case "${SLURM_ARRAY_TASK_ID:-0}" in
+0)
+    run=/results/runs/0-demo-cpu
+    run_check() {
+        env -u PYTHONHOME -u PYTHONPATH -u PYTHONSTARTUP -u PYTHONUSERBASE -u PYTHONPLATLIBDIR -u PYTHONSAFEPATH -u PYTHONWARNINGS -u PYTHONOPTIMIZE -u VIRTUAL_ENV -u CONDA_PREFIX -u CONDA_DEFAULT_ENV -u CONDA_SHLVL PYTHONNOUSERSITE=1 bash -c '. "$0/bin/activate" && exec "$0/bin/python" "$@"' /cache/smoke/environments/demo-cpu-0123456789abcdef /results/carried/demo-cpu/check.py --lock /results/carried/demo-cpu/envspec.lock --target cpu --config /results/carried/demo-cpu/target.json --device auto --json "$out"/check.json
+    }
+    ;;
+esac
+
+out=$run
+mkdir -p "$out" && rm -f "$out/done.json" "$out/check.json"
+run_check
+status=$?
+finish "$status"
+exit "$status"
+END
+# submit demo-cpu
+sbatch --parsable --job-name=envspec-0a1b2c3d-0 --chdir=/results --output=jobs/%j.log --nodes=1 --ntasks-per-node=1 /results/jobs/0.sh

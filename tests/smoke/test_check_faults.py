@@ -1,0 +1,214 @@
+"""Processes of checks that crash, hang, eat memory or leave silently: each is one failed check, and nothing stays."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LOCK = ROOT / "locks/cpu-py311/envspec.lock"
+
+PROGRAM = """
+import ctypes, os, pathlib, resource, signal, subprocess, sys, time
+sys.path.insert(0, {root!r})
+from envspec.smoke import check
+
+TABLE = {{}}
+
+def put(function):
+    return check.check("operators." + function.__name__, torch=False, table=TABLE)(function)
+
+@put
+def before(ctx):
+    return check.passed(figures=[("operators.one", float("nan"), "s")], curves={{"c": [1.0, float("inf")]}})
+
+{body}
+
+@put
+def after(ctx):
+    return check.passed()
+
+@check.internal("shout")
+def shout(ctx, word):
+    print(word.upper(), ctx.seed)
+    return 7
+
+if __name__ == "__main__":
+    sys.exit(check.main(table=TABLE, program=__file__))
+"""
+
+BODIES = {
+    "segfault": "print('reading at 0', flush=True)\n    ctypes.string_at(0)",
+    "abort": "os.abort()",
+    "killed": "os.kill(os.getpid(), signal.SIGKILL)",
+    "hang": "print('I wait', flush=True)\n    time.sleep(1000)",
+    "silent": "os._exit(0)",
+    "status": "sys.exit(3)",
+    "error": "raise RuntimeError('the first line\\nthe second')",
+    "memory": "resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))\n    bytearray(1 << 31)",
+    "fault": "raise check.Fault('broken', 'mend it', details={'a': float('nan')})",
+    "skip": "raise check.Skip('not here')",
+    "again": "ended = ctx.run_again('shout', 'hey')\n    return check.failed('%d %s' % ended)",
+    "again_hang": "ctx.run_again('host', timeout=0.01)",
+}
+
+
+def program(folder: Path, body: str) -> Path:
+    path = folder / "program.py"
+    text = f"@put\ndef bad(ctx):\n    {body}" if body else ""
+    path.write_text(PROGRAM.format(root=str(ROOT), body=text))
+    return path
+
+
+def command(path: Path, *words: str) -> list[str]:
+    report = path.with_name("report.json")
+    scratch = path.with_name("scratch")
+    scratch.mkdir()
+    fixed = ("--lock", str(LOCK), "--target", "cpu", "--json", str(report), "--scratch", str(scratch))
+    return [sys.executable, str(path), *fixed, *words]
+
+
+def run(folder: Path, body: str, *words: str) -> tuple[int, dict[str, Any], str]:
+    path = program(folder, body)
+    done = subprocess.run(command(path, *words), capture_output=True, text=True, check=False, timeout=120)
+    assert done.stdout == ""
+    assert list((folder / "scratch").iterdir()) == []
+    return done.returncode, json.loads((folder / "report.json").read_text()), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "words", "remedy"),
+    [
+        ("segfault", "it crashed (SIGSEGV)", "reading at 0", "gdb"),
+        ("abort", "it aborted (SIGABRT)", "Fatal Python error: Aborted", "gdb"),
+        ("killed", "it was killed (SIGKILL): most likely memory ran out", None, "memory"),
+        ("hang", "it hadn't ended after 2 s, and was ended with all its processes", "I wait", "--timeout"),
+        ("silent", "it ended without an answer", None, "exit"),
+        ("status", "it ended with status 3, without an answer", None, "last words"),
+        ("error", "RuntimeError: the first line", "Traceback (most recent call last)", None),
+        ("memory", "MemoryError", "Traceback (most recent call last)", "memory"),
+        ("fault", "broken", None, "mend it"),
+        ("again", "7 HEY 0\n", None, None),
+    ],
+)
+def test_a_bad_process_is_one_failed_check(
+    tmp_path: Path, kind: str, reason: str, words: str | None, remedy: str | None
+) -> None:
+    code, report, said = run(tmp_path, BODIES[kind], "--timeout", "2" if kind == "hang" else "60")
+    assert code == 1
+    assert [one["status"] for one in report["checks"]] == ["pass", "fail", "pass"]
+    bad = report["checks"][1]
+    assert bad["reason"] == reason
+    assert (remedy or "") in (bad["remedy"] or "")
+    assert (words or "") in (bad["output"] or "")
+    assert report["summary"]["headline"] == "2 passed, 1 failed, 0 skipped"
+    assert said.endswith("2 passed, 1 failed, 0 skipped\n")
+    assert report["figures"][0]["value"] is None and report["curves"] == {"c": [1.0, None]}
+
+
+def test_a_skip_is_no_pass(tmp_path: Path) -> None:
+    code, report, _ = run(tmp_path, BODIES["skip"])
+    assert code == 0
+    assert report["checks"][1]["reason"] == "not here"
+    assert report["summary"]["headline"] == "2 passed, 0 failed, 1 skipped"
+
+
+LEAVES = """
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        time.sleep(600)
+    pathlib.Path({pids!r}).write_text(str(child))
+    time.sleep({seconds})
+    return check.passed()
+"""
+
+
+def gone(pid: int) -> bool:
+    for _ in range(100):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(0, "pass"), (600, "fail")])
+def test_what_a_check_starts_dies_with_it_in_whatever_session(tmp_path: Path, seconds: int, status: str) -> None:
+    pids = tmp_path / "pids"
+    _, report, _ = run(tmp_path, LEAVES.format(pids=str(pids), seconds=seconds), "--timeout", "3")
+    assert report["checks"][1]["status"] == status
+    assert gone(int(pids.read_text()))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_writes_what_it_knows(tmp_path: Path, number: int) -> None:
+    pids = tmp_path / "pids"
+    path = program(tmp_path, LEAVES.format(pids=str(pids), seconds=600))
+    with subprocess.Popen(command(path), stderr=subprocess.PIPE, text=True) as process:
+        while not pids.exists() or not pids.read_text():
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert [one["name"] for one in report["checks"]] == ["operators.before"]
+    assert report["summary"]["headline"] == "interrupted: 1 passed, 0 failed, 0 skipped"
+    assert gone(int(pids.read_text()))
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def test_a_run_that_is_killed_leaves_no_process(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    path = program(tmp_path, f"pathlib.Path({str(pids)!r}).write_text(str(os.getpid()))\n    time.sleep(600)")
+    with subprocess.Popen(command(path), stderr=subprocess.DEVNULL) as process:
+        while not pids.exists() or not pids.read_text():
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.kill()
+    assert gone(int(pids.read_text()))
+
+
+def test_json_on_stdout_and_junit(tmp_path: Path) -> None:
+    path = program(tmp_path, "")
+    words = ["--lock", str(LOCK), "--target", "cpu", "--json", "-", "--junit", str(tmp_path / "j.xml"), "--seed", "5"]
+    done = subprocess.run([sys.executable, str(path), *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["seed"] == 5
+    assert (tmp_path / "j.xml").read_text().startswith("<?xml")
+
+
+def test_a_report_that_can_not_be_written_is_said(tmp_path: Path) -> None:
+    path = program(tmp_path, "")
+    words = ["--lock", str(LOCK), "--target", "cpu", "--json", str(tmp_path / "none" / "x.json")]
+    done = subprocess.run([sys.executable, str(path), *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "the report can't be written" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_where_torch_can_not_be_imported_one_check_says_so(tmp_path: Path) -> None:
+    path = program(tmp_path, "")
+    (tmp_path / "torch.py").write_text("raise ImportError('no such library')\n")
+    text = path.read_text().replace("torch=False, ", "")
+    path.write_text(text.replace("sys.path.insert(0, ", f"sys.path.insert(0, {str(tmp_path)!r})\nsys.path.insert(1, "))
+    done = subprocess.run(command(path), capture_output=True, text=True, check=False)
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert done.returncode == 1
+    assert [one["status"] for one in report["checks"]] == ["fail", "skip"]
+    assert report["checks"][0]["reason"] == "torch can't be imported: ImportError: no such library"
+    assert "Traceback" in report["checks"][0]["output"]
+    assert report["checks"][1]["reason"] == "torch can't be imported"
+    assert report["torch"] is None

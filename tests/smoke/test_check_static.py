@@ -1,0 +1,198 @@
+"""What check.py's static checks are made of."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from envspec.smoke import check
+
+
+@pytest.mark.parametrize(
+    ("flags", "architecture", "runs"),
+    [
+        ("sm_80 sm_90", "sm_90", True),
+        ("sm_80", "sm_86", True),  # the same major version, a lower minor
+        ("sm_86", "sm_80", False),
+        ("sm_80", "sm_90", False),
+        ("sm_80 compute_80", "sm_90", True),  # PTX is compiled by the driver
+        ("compute_90", "sm_80", False),
+        ("sm_90a", "sm_90", True),
+        ("sm_100a", "sm_103", False),  # code for one capability alone
+        ("sm_100f", "sm_103", True),
+        ("compute_90a", "sm_100", False),
+        ("sm_120", "sm_120", True),
+        ("sm_50 sm_60", "sm_70", False),
+        ("", "sm_70", False),
+    ],
+)
+def test_which_code_runs_where(flags: str, architecture: str, runs: bool) -> None:
+    assert check.covers(flags.split(), architecture) is runs
+
+
+def pin(
+    name: str, version: str, kind: str = "pip", build: str | None = None, provides: tuple[str, ...] = ()
+) -> check.Pin:
+    return check.Pin(kind, name, version, build, None, provides)
+
+
+def there(name: str | None, version: str, installer: str = "uv", folder: str = "") -> check.Installed:
+    return check.Installed(name, version, folder or f"/env/{name}.dist-info", installer, None)
+
+
+@pytest.mark.parametrize(
+    ("found", "wrong"),
+    [
+        ([there("torch", "2.9.1"), there("pip", "25.0")], []),
+        ([there("torch", "2.9.0")], ["torch is 2.9.0, locked is 2.9.1"]),
+        ([], ["torch 2.9.1 is missing"]),
+        ([there("torch", "2.9.1"), there("extra", "1")], ["extra 1 isn't locked"]),
+        (
+            [there("torch", "2.9.1"), there("torch", "2.9.0")],
+            ["torch is 2.9.0, locked is 2.9.1", "torch is there twice: 2.9.1 and 2.9.0"],
+        ),
+        ([there("torch", "2.9.1"), there("brotli", "1"), there("numpy", "1", "conda")], []),
+        ([there("torch", "2.9.1"), there("old", "1", "", "/env/old.egg-info")], []),
+        ([there("torch", "2.9.1"), there(None, "")], ["None.dist-info has no metadata"]),
+    ],
+)  # fmt: skip
+def test_distributions_against_the_lock(found: list[check.Installed], wrong: list[str]) -> None:
+    locked = [pin("torch", "2.9.1"), pin("brotli-python", "1.0", "conda", provides=("Brotli",))]
+    assert check.compare_distributions(locked, found, ["/env/old.egg-info"]) == wrong
+
+
+def test_conda_against_the_lock() -> None:
+    locked = [pin("python", "3.11.2", "conda", "h1"), pin("gone", "1", "conda"), pin("torch", "2")]
+    records = [{"name": "python", "version": "3.11.2", "build": "h2"}, {"name": "extra", "version": "1"}]
+    assert check.compare_conda(locked, records) == [
+        "conda's extra 1 isn't locked",
+        "conda's gone 1 is missing",
+        "conda's python is 3.11.2 h2, locked is 3.11.2 h1",
+    ]
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A distribution of two files with its RECORD."""
+    contents = {"demo/__init__.py": b"x = 1\n", "demo/lib.so": bytes(1000)}
+    rows = []
+    for name, content in contents.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+        digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+        rows.append(f"{name},sha256={digest},{len(content)}")
+    info = tmp_path / "demo-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: De_mo\nVersion: 1.0\n\nName: no\n")
+    (info / "RECORD").write_text("\n".join([*rows, "demo/__pycache__/x.pyc,,", "demo-1.0.dist-info/RECORD,,"]) + "\n")
+    return tmp_path
+
+
+def damage_of(folder: Path, budget: int = 1 << 20) -> list[str]:
+    return check.damage(check.recorded_files(check.installed([str(folder)])), budget)[0]
+
+
+def test_a_whole_package_is_whole(package: Path) -> None:
+    assert [(one.name, one.version) for one in check.installed([str(package)])] == [("de-mo", "1.0")]
+    assert damage_of(package) == []
+
+
+def test_a_file_cut_short_is_found(package: Path) -> None:
+    (package / "demo/lib.so").write_bytes(bytes(600))
+    assert damage_of(package) == [f"{package}/demo/lib.so of de-mo 1.0 is cut short: 600 bytes of 1000"]
+
+
+def test_a_missing_file_is_found(package: Path) -> None:
+    (package / "demo/lib.so").unlink()
+    assert damage_of(package) == [f"{package}/demo/lib.so of de-mo 1.0 is missing"]
+
+
+def test_an_altered_file_of_the_same_size_is_found_by_its_hash(package: Path) -> None:
+    (package / "demo/__init__.py").write_bytes(b"x = 2\n")
+    assert damage_of(package) == [f"{package}/demo/__init__.py of de-mo 1.0 isn't the file that was installed"]
+    assert damage_of(package, budget=0) == []
+
+
+def test_libraries_first_on_the_path(tmp_path: Path) -> None:
+    own, other, empty = tmp_path / "env/lib", tmp_path / "cuda/lib64", tmp_path / "empty"
+    for folder in (own, other, empty):
+        folder.mkdir(parents=True)
+    for path in (own / "libcudnn.so.9", other / "libcudnn.so.9", other / "libcudnn_ops.so.9", other / "libcuda.so.1"):
+        path.touch()
+    roots = [str(tmp_path / "env")]
+
+    def first(*folders: Path) -> list[str]:
+        return check.first_on_path({"LD_LIBRARY_PATH": ":".join(map(str, folders))}, roots)
+
+    assert first(empty, other) == [f"{other}/libcudnn.so.9", f"{other}/libcudnn_ops.so.9"]
+    assert first(own, other) == [f"{other}/libcudnn_ops.so.9"]
+    assert first(own, empty, tmp_path / "missing") == []
+    assert check.first_on_path({"LD_PRELOAD": "/x/libnccl.so.2 /y/libm.so"}, roots) == ["/x/libnccl.so.2"]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"),
+    [
+        ("libcudnn_engines_precompiled.so.9", True),
+        ("libcudart-d0da41ae.so.11.0", True),
+        ("libnvJitLink.so.12", True),
+        ("libcuda.so.1", False),  # the driver's
+        ("libnvidia-ml.so.1", False),
+        ("libcudnn.a", False),
+        ("libc10_cuda.so", False),
+    ],
+)
+def test_which_libraries_are_cudas(name: str, is_one: bool) -> None:
+    assert check.is_cuda_library(f"/x/{name}") is is_one
+
+
+def test_leaks_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = (
+        "env/lib/site-packages",
+        "base/lib/python3",
+        "base/lib/site-packages",
+        "user/site-packages",
+        "asked",
+        "pth",
+    )
+    env, standard, base, user, asked, pth = (str(tmp_path / name) for name in names)
+    for path in (env, standard, base, user, asked, pth):
+        Path(path).mkdir(parents=True)
+    monkeypatch.setenv("PYTHONPATH", asked)
+    paths = [env, standard, base, user, asked, pth, str(tmp_path / "missing.zip")]
+    assert check.leaks(paths, [str(tmp_path / "env")], [str(tmp_path / "base")], user) == [
+        (base, "the base Python's packages"),
+        (user, "the user site"),
+        (asked, "PYTHONPATH"),
+        (pth, "not the environment's"),
+    ]
+
+
+@pytest.mark.parametrize(("number", "text"), [(8902, "8.9.2"), (91002, "9.10.2"), (90100, "9.1.0"), (None, None)])
+def test_the_versions_of_cudnn(number: int | None, text: str | None) -> None:
+    assert check.spelled_cudnn(number) == text
+
+
+def test_the_card_of_a_gpu() -> None:
+    cards = {
+        "H100": {"capability": "9.0", "bandwidth_gb_s": 3350},
+        "H100 PCIe": {"capability": "9.0", "bandwidth_gb_s": 2000},
+        "A100": {"capability": "8.0", "bandwidth_gb_s": 1555},
+    }
+    assert check.card_of(cards, "NVIDIA H100 80GB HBM3", "9.0") == cards["H100"]
+    assert check.card_of(cards, "NVIDIA H100 PCIe", "9.0") == cards["H100 PCIe"]
+    assert check.card_of(cards, "NVIDIA A100-SXM4-80GB", "8.0") == cards["A100"]
+    assert check.card_of(cards, "NVIDIA H200", "9.0") is None
+
+
+def test_architecture_flags_of_a_torch_without_cuda() -> None:
+    assert check.arch_flags(SimpleNamespace(_C=SimpleNamespace())) == []
+    assert check.arch_flags(SimpleNamespace(_C=SimpleNamespace(_cuda_getArchFlags=lambda: None))) == []
+    assert check.arch_flags(SimpleNamespace(_C=SimpleNamespace(_cuda_getArchFlags=lambda: "sm_80 sm_90"))) == [
+        "sm_80",
+        "sm_90",
+    ]

@@ -1,0 +1,36 @@
+"""The shipped specs, proved on this machine: every target that it can serve; the others are skipped by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from envspec.smoke.pytest_plugin import Case, Unproved, cases, prove, why_not
+
+ROOT = Path(__file__).resolve().parents[2]
+SHIPPED = cases([ROOT / "specs"])
+
+
+@pytest.mark.slow
+@pytest.mark.network
+@pytest.mark.e2e
+@pytest.mark.parametrize("case", SHIPPED, ids=str)
+def test_it_trains(case: Case, record_property: Callable[[str, object], None]) -> None:
+    try:
+        run = prove(case)
+    except Unproved as problem:
+        pytest.fail(str(problem), pytrace=False)
+    record_property("headline", run.headline)
+
+
+def test_every_shipped_target_is_a_case() -> None:
+    names = {str(case) for case in SHIPPED}
+    assert "cpu-py311-cpu" in names
+    assert len(names) == len(SHIPPED)
+
+
+@pytest.mark.parametrize("case", [case for case in SHIPPED if case.spec == "dev"], ids=str)
+def test_a_target_without_torch_isnt_trained(case: Case) -> None:
+    assert why_not(case) == "it has no torch, which the smoke check is about"

@@ -1,0 +1,155 @@
+"""The pytest plugin, driven by a pytest of its own. `envspec smoke` itself is faked here; test_shipped.py runs it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from smoke_samples import BROKEN, checks, no_gpu, on_cpu
+
+from envspec.smoke.as_json import as_json
+from envspec.smoke.pytest_plugin import Case, Unproved, prove
+from envspec.smoke.result import Results, Run
+
+pytest_plugins = ["pytester"]
+
+CPU = Case("specs/cpu-py311.toml", "cpu-py311", "cpu")
+OPTIONS = ("-p", "envspec.smoke.pytest_plugin", "--envspec-specs", "specs", "-p", "no:cacheprovider")
+
+
+def answer(run: Run) -> str:
+    return json.dumps({"schema": "envspec/smoke/1", **as_json(Results((run,)))})
+
+
+GOOD = Run.finished("cpu-py311", "cpu", "local", on_cpu(spec="cpu-py311", target="cpu"))
+BAD = Run.finished("cpu-py311", "cpu", "local", on_cpu(checks=(*checks(gpu=False), BROKEN)), log="runs/log.txt")
+NONE = Run("cpu-py311", "cpu", "local", "error", reason="the environment couldn't be made")
+SKIP = Run.finished("cpu-py311", "cpu", "local", on_cpu(checks=(no_gpu("device.driver"),)))
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, root: Path) -> pytest.Pytester:
+    """A repository with two of the shipped specs, whose `envspec smoke` says what answer.json says."""
+    for name in ("cpu-py311", "dev"):
+        (pytester.path / "specs").mkdir(exist_ok=True)
+        shutil.copy(root / "specs" / f"{name}.toml", pytester.path / "specs")
+        shutil.copytree(root / "locks" / name, pytester.path / "locks" / name)
+    pytester.makepyfile("def test_other(): pass")
+    pytester.makeconftest(
+        """
+        from pathlib import Path
+        from envspec.smoke import pytest_plugin
+
+        def ask(argv):
+            Path("asked.txt").write_text(" ".join(argv))
+            return 0, Path("answer.json").read_text(), ""
+
+        pytest_plugin.prove.__kwdefaults__.update(ask=ask, serves=lambda case, words: (
+            "it has no torch" if case.spec == "dev" else None))
+        """
+    )
+    return pytester
+
+
+def test_each_target_is_a_test(project: pytest.Pytester) -> None:
+    told = project.runpytest_subprocess(*OPTIONS, "--collect-only", "-q")
+    told.stdout.fnmatch_lines(
+        ["specs/cpu-py311.toml::cpu", "specs/dev.toml::py311-linux-64", "specs/dev.toml::py311-linux-aarch64"]
+    )
+    told.stdout.no_fnmatch_line("*test_other*")
+
+
+def test_paths_on_the_command_line_stay_asked_for(project: pytest.Pytester) -> None:
+    told = project.runpytest_subprocess(*OPTIONS, ".", "--collect-only", "-q", "-k", "other or cpu")
+    told.stdout.fnmatch_lines(["*::test_other"])
+    told.stdout.fnmatch_lines(["specs/cpu-py311.toml::cpu"])
+
+
+def test_without_the_option_no_toml_file_is_a_test(project: pytest.Pytester) -> None:
+    told = project.runpytest_subprocess("-p", "envspec.smoke.pytest_plugin", "specs", ".")
+    told.assert_outcomes(passed=1)
+
+
+def test_they_are_slow(project: pytest.Pytester) -> None:
+    project.runpytest_subprocess(*OPTIONS, "-m", "not slow", "--strict-markers").assert_outcomes(deselected=3)
+
+
+def test_a_pass_and_skips_with_their_reasons(project: pytest.Pytester) -> None:
+    (project.path / "answer.json").write_text(answer(GOOD))
+    told = project.runpytest_subprocess(*OPTIONS, "-rs", "--envspec-smoke", "--quick --device cpu", "--junit-xml=j.xml")
+    told.assert_outcomes(passed=1, skipped=2)
+    told.stdout.fnmatch_lines(["*dev-py311-linux-64: it has no torch*", "*dev-py311-linux-aarch64: it has no torch*"])
+    asked = (project.path / "asked.txt").read_text()
+    assert asked.endswith("specs/cpu-py311.toml --target cpu --json --quick --device cpu")
+    (headline,) = ET.parse(project.path / "j.xml").getroot().iterfind(".//property[@name='headline']")
+    assert headline.get("value") == GOOD.headline and "no GPU check ran" in GOOD.headline
+
+
+def test_a_failure_reads_without_a_traceback(project: pytest.Pytester) -> None:
+    (project.path / "answer.json").write_text(answer(BAD))
+    told = project.runpytest_subprocess(*OPTIONS, "--junit-xml=j.xml")
+    told.assert_outcomes(failed=1, skipped=2)
+    told.stdout.fnmatch_lines(
+        [
+            "fail  cpu-py311 × cpu (local, 41 s)",
+            "      fail: compile.eager: torch.compile needs a C compiler, and there is none",
+            "        remedy: install gcc, or add it to the spec's image.apt",
+            "        | RuntimeError: no C compiler was found",
+        ]
+    )
+    told.stdout.no_fnmatch_line("*pytest_plugin.py*")
+    failure = ET.parse(project.path / "j.xml").getroot().find(".//failure")
+    assert failure is not None and failure.text and "remedy: install gcc" in failure.text
+
+
+@pytest.mark.parametrize("run", [NONE], ids=["error"])
+def test_no_answer_is_a_failure(project: pytest.Pytester, run: Run) -> None:
+    (project.path / "answer.json").write_text(answer(run))
+    told = project.runpytest_subprocess(*OPTIONS, "-k", "cpu")
+    told.assert_outcomes(failed=1, deselected=2)
+    told.stdout.fnmatch_lines(["*no answer: the environment couldn't be made"])
+
+
+def test_a_run_of_skips_is_no_pass(project: pytest.Pytester) -> None:
+    (project.path / "answer.json").write_text(answer(SKIP))
+    project.runpytest_subprocess(*OPTIONS, "-k", "cpu").assert_outcomes(skipped=1, deselected=2)
+
+
+def test_a_bad_spec_is_a_collection_error(project: pytest.Pytester) -> None:
+    (project.path / "specs" / "bad.toml").write_text("[env]\nx = 1\n")
+    told = project.runpytest_subprocess(*OPTIONS)
+    told.assert_outcomes(errors=1)
+    told.stdout.fnmatch_lines(["*bad.toml:2:1: *"])
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--envspec-specs", "none"), "*--envspec-specs: there is no none"),
+        (("--envspec-specs", "specs", "--envspec-smoke", "'"), "*--envspec-smoke: No closing quotation"),
+    ],
+    ids=["no spec", "no word"],
+)
+def test_misuse_is_told(project: pytest.Pytester, options: tuple[str, ...], told: str) -> None:
+    done = project.runpytest_subprocess("-p", "envspec.smoke.pytest_plugin", *options)
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines([told])
+
+
+@pytest.mark.parametrize("out", ["", "{}", '{"runs": []}', '{"runs": [{}]}', '{"runs": [{"report": 1}]}', "[" * 10**5])
+def test_an_answer_that_is_none_is_a_failure(out: str) -> None:
+    with pytest.raises(Unproved, match=r"no (usable )?answer for cpu-py311-cpu"):
+        prove(CPU, serves=lambda case, words: None, ask=lambda argv: (3, out, "error: it broke"))
+
+
+def test_a_claim_without_a_report_is_a_failure() -> None:
+    claim = {**as_json(Results((GOOD,)))["runs"][0], "report": None}
+    with pytest.raises(Unproved, match="can't be 'pass'"):
+        prove(CPU, serves=lambda case, words: None, ask=lambda argv: (0, json.dumps({"runs": [claim]}), ""))
+
+
+def test_what_passed_is_given() -> None:
+    assert prove(CPU, serves=lambda case, words: None, ask=lambda argv: (0, answer(GOOD), "")) == GOOD

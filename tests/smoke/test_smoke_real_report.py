@@ -1,0 +1,67 @@
+"""What the real `check.py` writes, against its schema and its reader."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import jsonschema
+import pytest
+
+import envspec.smoke
+from envspec.smoke.as_json import report_json
+from envspec.smoke.junit import junit
+from envspec.smoke.page import page
+from envspec.smoke.read import load_report
+from envspec.smoke.result import Report, Results, Run
+
+FOLDER = Path(envspec.smoke.__file__).parent
+
+
+def real(root: Path, tmp_path: Path, *words: str) -> tuple[Report, dict[str, Any], int]:
+    """The report of `check.py` under this Python, read and raw, and the exit code."""
+    written = tmp_path / "check.json"
+    lock = root / "locks" / "cpu-py311" / "envspec.lock"
+    argv = [sys.executable, str(FOLDER / "check.py"), "--lock", str(lock), "--target", "cpu", "--quick"]
+    ran = subprocess.run(
+        [*argv, "--json", str(written), *words], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert ran.returncode in (0, 1), ran.stderr
+    return load_report(written), json.loads(written.read_text(encoding="utf-8")), ran.returncode
+
+
+def agrees(found: Report, raw: dict[str, Any], code: int) -> None:
+    schema = json.loads((FOLDER / "check.schema.json").read_text(encoding="utf-8"))
+    jsonschema.validate(raw, schema, cls=jsonschema.Draft202012Validator)
+    ours = report_json(found)
+    jsonschema.validate(ours, schema, cls=jsonschema.Draft202012Validator)
+    counts = ("passed", "failed", "skipped", "gpu_skipped", "gpu_total")
+    assert {key: ours["summary"][key] for key in counts} == {key: raw["summary"][key] for key in counts}
+    assert ours["summary"]["headline"] == raw["summary"]["headline"]
+    assert [figure["verdict"] for figure in ours["figures"]] == [figure["verdict"] for figure in raw["figures"]]
+    assert (code == 1) == (found.verdict == "fail") == (raw["summary"]["verdict"] == "fail")
+    results = Results((Run.finished(found.spec, found.target, "local", found),))
+    assert found.headline in page(results)
+    cases = list(ET.fromstring(junit(results).encode()).iter("testcase"))
+    assert [case.get("name") for case in cases] == [check.name for check in found.checks]
+
+
+@pytest.mark.slow
+def test_the_wrong_environment(root: Path, tmp_path: Path) -> None:
+    """This Python isn't the locked environment: the static checks say so."""
+    found, raw, code = real(root, tmp_path, "--only", "static", "--device", "cpu")
+    agrees(found, raw, code)
+    assert found.verdict == "fail" and all(check.reason for check in found.checks if check.status == "fail")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("torch") is None, reason="torch isn't in this environment")
+def test_with_torch(root: Path, tmp_path: Path) -> None:
+    found, raw, code = real(root, tmp_path, "--device", "cpu")
+    agrees(found, raw, code)
+    assert found.curves and found.figures and found.torch

@@ -1,0 +1,127 @@
+"""A real Slurm of one node (controller, daemon, munge) on this machine, on loopback."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@contextmanager
+def slurm(folder: Path) -> Iterator[Path]:
+    """The `slurm.conf` of a Slurm that runs: that of SLURM_CONF, else one started in `folder` and stopped at the end.
+
+    Skips, by name, where `slurm-up` isn't there to start one.
+    """
+    given = os.environ.get("SLURM_CONF")
+    if given and Path(given).is_file():
+        yield Path(given)
+        return
+    beside = ROOT.parent / "shared" / "tools" / "slurm-up"
+    program = shutil.which("slurm-up") or (str(beside) if beside.is_file() else None)
+    if program is None:
+        pytest.skip("no slurm-up")
+    env = {**os.environ, "SLURM_UP_DIR": str(folder)}
+    if subprocess.run(["pgrep", "-x", "slurmctld"], capture_output=True, check=False).returncode == 0:
+        pytest.skip("another slurmctld runs here: name its configuration in SLURM_CONF")
+    up = subprocess.run([program, str(folder)], env=env, capture_output=True, text=True, timeout=300, check=False)
+    try:
+        if up.returncode or "idle" not in up.stdout:
+            pytest.skip(f"slurm-up started no Slurm: {up.stdout[-500:]}{up.stderr[-500:]}")
+        yield folder / "slurm.conf"
+    finally:
+        subprocess.run([program, "--down"], env=env, capture_output=True, timeout=60, check=False)
+
+
+@contextmanager
+def two_nodes(folder: Path) -> Iterator[Path]:
+    """The `slurm.conf` of a Slurm of its own with two nodes, which are both this machine; stopped at the end.
+
+    The nodes have names that resolve to it, so that what runs on one can reach the other. Skips, by name, without the
+    daemons, a slurmd that can be several (Debian's can), or a munge that runs.
+    """
+    sbin = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+    daemons = {name: shutil.which(name, path=sbin) for name in ("slurmctld", "slurmd")}
+    for name, found in daemons.items():
+        if found is None:
+            pytest.skip(f"no {name}")
+    if subprocess.run(["pgrep", "-x", "munged"], capture_output=True, check=False).returncode or os.getuid():
+        pytest.skip("no munged runs, or this isn't root")
+    host = socket.gethostname().partition(".")[0]
+    # in this order: slurmctld refuses a name that an earlier line gave as a host's
+    nodes = (host, "localhost")
+    for name in ("ctld", *nodes):
+        (folder / name).mkdir(parents=True)
+    control, *ports = _free_ports(3)
+    lines = [
+        "ClusterName=two",
+        f"SlurmctldHost={host}(127.0.0.1)",
+        f"SlurmctldPort={control}",
+        "AuthType=auth/munge",
+        "SlurmUser=root",
+        "SlurmdUser=root",
+        f"StateSaveLocation={folder}/ctld",
+        f"SlurmdSpoolDir={folder}/%n",
+        f"SlurmctldPidFile={folder}/slurmctld.pid",
+        f"SlurmdPidFile={folder}/%n.pid",
+        f"SlurmctldLogFile={folder}/slurmctld.log",
+        f"SlurmdLogFile={folder}/%n.log",
+        "ProctrackType=proctrack/linuxproc",
+        "TaskPlugin=task/none",
+        "ReturnToService=2",
+        "SelectType=select/cons_tres",
+        "SelectTypeParameters=CR_Core",
+        *(
+            f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={os.cpu_count()} State=UNKNOWN"
+            for node, port in zip(nodes, ports, strict=True)
+        ),
+        "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP",
+    ]
+    conf = folder / "slurm.conf"
+    conf.write_text("\n".join(lines) + "\n")
+    env = {**os.environ, "SLURM_CONF": str(conf)}
+    started = []
+    try:
+        for argv in (["slurmctld", "-D"], *(["slurmd", "-D", "-N", node] for node in nodes)):
+            program = daemons[argv[0]]
+            assert program is not None
+            null = subprocess.DEVNULL
+            command = [program, *argv[1:]]
+            started.append(
+                subprocess.Popen(command, env=env, start_new_session=True, stdin=null, stdout=null, stderr=null)
+            )
+        sinfo = ["timeout", "10", "sinfo", "-h", "-N", "-o", "%T"]
+        deadline = time.monotonic() + 60
+        while (told := subprocess.run(sinfo, env=env, capture_output=True, text=True, check=False)).stdout.split() != [
+            "idle",
+            "idle",
+        ]:
+            gone = [process.args for process in started if process.poll() is not None]
+            if gone or time.monotonic() > deadline:
+                pytest.skip(f"Slurm doesn't start two nodes here: {gone} {told.stdout}{told.stderr}")
+            time.sleep(0.25)
+        yield conf
+    finally:
+        for process in reversed(started):
+            process.terminate()
+            process.wait(30)
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()

@@ -1,0 +1,104 @@
+"""A real environment for check.py: what the shipped lock `cpu-py311` says, installed once and kept for later runs.
+
+It lies in the user's cache folder by the lock's fingerprint; processes that ask for it at the same time wait for the
+one that makes it. Nobody changes it: who needs a broken one breaks a `copied` one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LOCK = ROOT / "locks" / "cpu-py311" / "envspec.lock"
+CHECK = ROOT / "envspec" / "smoke" / "check.py"
+SECONDS = 600.0
+"""A bound against hanging, wide enough for a machine that does much else."""
+
+
+@pytest.fixture(scope="session")
+def smoke_env() -> Path:
+    """The prefix of the environment. Skipped where the lock isn't for this machine or torch can't be had."""
+    if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+        pytest.skip("the lock cpu-py311 is for linux-64")
+    kept = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "envspec-tests"
+    kept.mkdir(parents=True, exist_ok=True)
+    prefix = kept / f"cpu-py311-{fingerprint(LOCK)[:16]}"
+    with open(f"{prefix}.lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        spec = ROOT / "specs" / "cpu-py311.toml"
+        # Changes nothing where it's complete already, and finishes what was interrupted.
+        words = [sys.executable, "-m", "envspec", "install", str(spec), "--target", "cpu", "--prefix", str(prefix)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=SECONDS)
+    if done.returncode == 3:
+        pytest.skip(f"the environment can't be installed here: {done.stderr.strip().splitlines()[-1]}")
+    assert done.returncode == 0, done.stderr
+    return prefix
+
+
+def fingerprint(lock: Path) -> str:
+    """The fingerprint of the first, and only, target of a lock."""
+    line = next(line for line in lock.read_text(encoding="utf-8").splitlines() if line.startswith("fingerprint"))
+    return line.partition("sha256:")[2].strip('"')
+
+
+def copied(prefix: Path, to: Path) -> Path:
+    """A copy of an environment, to break. Its files are links where they can be: replace, don't write into them."""
+
+    def link(source: str, target: str) -> str:
+        try:
+            os.link(source, target)
+        except OSError:
+            shutil.copy2(source, target)
+        return target
+
+    shutil.copytree(prefix, to, symlinks=True, copy_function=link)
+    return to
+
+
+def site_packages(prefix: Path) -> Path:
+    return next((prefix / "lib").glob("python3.*")) / "site-packages"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What check.py ended with."""
+
+    status: int
+    report: dict[str, Any]
+    said: str
+
+    def check(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = next(one for one in self.report["checks"] if one["name"] == name)
+        return found
+
+    @property
+    def failed(self) -> list[str]:
+        return [one["name"] for one in self.report["checks"] if one["status"] == "fail"]
+
+
+def run_check(prefix: Path, folder: Path, *words: str, env: Mapping[str, str] | None = None) -> Checked:
+    """Run check.py by an environment's Python; its report and scratch go below the folder."""
+    report = folder / "report.json"
+    command = [prefix / "bin" / "python", CHECK, "--lock", LOCK, "--target", "cpu", "--json", report]
+    done = subprocess.run(
+        [str(word) for word in (*command, "--scratch", folder, *words)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS,
+        env={**os.environ, **(env or {})},
+    )
+    assert report.is_file(), done.stderr
+    return Checked(done.returncode, json.loads(report.read_text(encoding="utf-8")), done.stderr)

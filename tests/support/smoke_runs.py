@@ -1,0 +1,46 @@
+"""`envspec smoke` of the shipped `cpu-py311`, as a process, with this machine's own settings.
+
+Environments are kept under ~/.cache, by the lock's fingerprint."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SPEC = str(ROOT / "specs" / "cpu-py311.toml")
+ENVSPEC = (sys.executable, "-m", "envspec")
+
+
+def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    cache = Path.home() / ".cache" / "envspec-tests" / "smoke"
+    return {**os.environ, "ENVSPEC_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT), **(more or {})}
+
+
+def smoke(
+    *arguments: str, env: Mapping[str, str] | None = None, seconds: float = 900
+) -> subprocess.CompletedProcess[str]:
+    """Run it to its end. Skips where the environment can't be made, since no index or folder has its torch."""
+    ran = subprocess.run(
+        [*ENVSPEC, "smoke", SPEC, *arguments], capture_output=True, text=True, timeout=seconds, check=False,
+        env=environment(env), stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert "Traceback" not in ran.stderr, ran.stderr
+    skip_without_torch(ran.stdout)
+    return ran
+
+
+def skip_without_torch(out: str) -> None:
+    try:
+        runs = json.loads(out)["runs"]
+    except ValueError:
+        return
+    for run in runs:
+        if run["status"] == "error" and "can't be made" in (run["reason"] or "") and "torch" in run["reason"]:
+            pytest.skip(f"no index or folder has the torch of cpu-py311: {run['reason'][:300]}")
