@@ -5,7 +5,16 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-NAMES = ("start_up", "lock_speed", "sharing", "conda_speed", "doctor_speed", "diff_speed")
+NAMES = (
+    "start_up",
+    "lock_speed",
+    "sharing",
+    "conda_speed",
+    "doctor_speed",
+    "diff_speed",
+    "report_page",
+    "export_speed",
+)
 
 for name in sys.argv[1:] or NAMES:
     import_module(f"bench.{name}").main()

@@ -1,0 +1,162 @@
+"""`envspec report`."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from envspec.cli import options
+from envspec.cli.main import say
+from envspec.errors import InputError, LockError, OutsideError, Place, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from envspec.diff.review import Review
+    from envspec.lock.model import Lock, LockedTarget
+    from envspec.report.model import Audit
+    from envspec.spec.model import Spec
+
+EPILOG = """\b
+Examples:
+  envspec report specs/mm-v2.9.toml -o report.html
+  envspec report specs/mm-v2.9.toml -o report.html --from origin/main
+  envspec audit specs/mm-v2.9.toml --json > audit.json
+  envspec report specs/mm-v2.9.toml -o report.html --audit audit.json
+
+\b
+Exit codes: 0 written, 2 the spec, the lock, the audit or the revision is wrong, 3 the file can't be written, or git is
+missing or failed.
+"""
+_OLD = timedelta(days=7)
+
+
+@click.command(epilog=EPILOG)
+@options.spec
+@click.option(
+    "--output",
+    "-o",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    help="The HTML file to write; - is stdout.",
+)
+@options.target
+@click.option("--from", "revision", metavar="REV", help="The git revision to compare the lock with [default: HEAD].")
+@click.option(
+    "--audit",
+    "audit_file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="What `envspec audit SPEC --json` printed of this lock.",
+)
+@click.option(
+    "--database",
+    type=click.Path(path_type=Path, exists=True),
+    help="Advisories in the OSV format, a zip, folder or file, to look for vulnerabilities in.",
+)
+@options.locks_dir
+def command(
+    path: str,
+    output: Path,
+    targets: tuple[str, ...],
+    revision: str | None,
+    audit_file: Path | None,
+    database: Path | None,
+    locks_dir: Path | None,
+) -> int:
+    """Write a lock as one HTML page: targets × packages, sizes, dependencies, licences, GPUs, vulnerabilities, changes.
+
+    The page is one file that loads nothing, so it can be mailed, archived or attached to a pull request. The same lock
+    gives the same bytes. Asks no network: vulnerabilities are from --audit or --database, else they are "not checked".
+    """
+    from envspec.lock.write import digest
+    from envspec.report.collect import page_of
+    from envspec.report.page import html
+
+    if audit_file and database:
+        raise InputError("--audit and --database both say what is vulnerable", hint="give one of them")
+    spec, lock = options.read_lock(path, locks_dir)
+    options.warn_if_stale(spec, lock)
+    chosen = options.locked_targets(lock, targets)
+    file = options.folder_of(spec, locks_dir).path
+    own_digest = digest(lock)
+    review, uncompared = _review(lock, chosen, file, revision)
+    page = page_of(
+        spec,
+        chosen,
+        lock=file.as_posix(),
+        digest=own_digest,
+        audit=_audit(spec, chosen, own_digest, audit_file, database),
+        review=review,
+        uncompared=uncompared,
+    )
+    _write(output, html(page))
+    return 0
+
+
+def _review(lock: Lock, chosen: Sequence[LockedTarget], file: Path, revision: str | None) -> tuple[Review | None, str]:
+    """What changed since the revision; or why nothing could be compared, which is no error where nobody asked."""
+    from dataclasses import replace
+
+    from envspec.diff.model import nothing
+    from envspec.diff.review import review
+    from envspec.diff.revision import text_at
+    from envspec.diff.side import Side
+    from envspec.lock.read import loads
+
+    at = revision or "HEAD"
+    try:
+        text = text_at(file, at)
+        old = nothing(lock.name) if text is None else loads(text, f"{at}:{file}")
+    except (InputError, OutsideError, LockError):
+        if revision is not None:
+            raise
+        return None, "there is no lock in the last commit that could be read (--from names another revision)"
+    if text is None and revision is None:
+        return None, "the last commit has no such lock yet"
+    names = {target.name for target in chosen}
+    if len(names) < len(lock.targets):
+        old = replace(old, targets=tuple(target for target in old if target.name in names))
+        lock = replace(lock, targets=tuple(chosen))
+    title = at if text is not None else f"{at} (no lock yet)"
+    return review(Side(title, old), Side(file.as_posix(), lock)), ""
+
+
+def _audit(
+    spec: Spec, chosen: Sequence[LockedTarget], digest: str, audit_file: Path | None, database: Path | None
+) -> Audit | None:
+    from envspec.report.checked import from_database, from_json
+
+    if audit_file:
+        place = Place(str(audit_file))
+        try:
+            text = audit_file.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise InputError("this is not UTF-8", place=place) from None
+        except OSError as error:
+            raise InputError(f"the audit can't be read: {error.strerror}", place=place) from None
+        return from_json(text, place, digest, chosen)
+    if database:
+        from envspec.audit.osv import OsvDatabase
+
+        osv = OsvDatabase.read(database)
+        # the day decides only what is said here, never what the page holds
+        if osv.modified[:10] < (datetime.now(timezone.utc) - _OLD).strftime("%Y-%m-%d"):
+            say(f"warning: the newest entry of {options.printable(osv.name)} is of {osv.modified[:10]}", style="yellow")
+        return from_database(osv, spec.audit, chosen)
+    return None
+
+
+def _write(output: Path, text: str) -> None:
+    from envspec.atomic import write_text
+
+    if str(output) == "-":
+        click.echo(text, nl=False)
+        return
+    try:
+        write_text(output, text)
+    except OSError as error:
+        raise StorageError(f"{output} can't be written: {error.strerror or error}") from None
+    say(f"wrote {options.printable(str(output))} ({len(text.encode()) // 1000} kB)")

@@ -1,0 +1,1 @@
+"""`envspec report`: a lock as one self-contained page."""

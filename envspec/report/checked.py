@@ -1,0 +1,115 @@
+"""What an audit found, for the page: from the JSON that `envspec audit` printed, or from a database of advisories."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from envspec.audit import rules
+from envspec.audit.model import Answer, Facts, Release
+from envspec.audit.osv import OsvDatabase
+from envspec.audit.packages import packages
+from envspec.errors import InputError, Place
+from envspec.lock.graph import Node
+from envspec.lock.model import LockedTarget
+from envspec.report.collect import numbers_of
+from envspec.report.model import Audit, Trouble
+from envspec.spec.model import Audit as Rules
+
+_SCHEMA = "envspec/audit/1"
+_AGAIN = "make it anew: envspec audit SPEC --json > FILE"
+_NEVER = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def from_json(text: str, place: Place, digest: str, targets: Sequence[LockedTarget]) -> Audit:
+    """The audit in a document of `envspec audit --json`. It must be of this very lock: `digest` decides.
+
+    Raises InputError for anything else, for what it doesn't name must not pass for sound.
+    """
+    try:
+        document = json.loads(text)
+        if document["schema"] != _SCHEMA:
+            raise ValueError
+        if document.get("digest") != digest:
+            told = "of another lock" if document.get("digest") else "without its lock's digest"
+            raise InputError(f"this audit is {told}, so it says nothing of this one", place=place, hint=_AGAIN)
+        audited = set(document["targets"])
+        return Audit(
+            database=str(document["database"]["name"]),
+            as_of=_text(document["database"]["oldest"]),
+            troubles=tuple(_troubles(document["findings"], targets)),
+            unknown=_unknown({one["reason"]: one["packages"] for one in document["not_asked"]}, targets),
+            unread=tuple(map(str, document["unread"])) or (() if document["complete"] else ("it wasn't completed",)),
+            left_out=tuple(place for place, target in enumerate(targets) if target.name not in audited),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise InputError("this isn't what `envspec audit --json` prints", place=place, hint=_AGAIN) from None
+
+
+def from_database(database: OsvDatabase, accepted: Rules, targets: Sequence[LockedTarget]) -> Audit:
+    """The known vulnerabilities of what is locked, by a downloaded database. Asks nobody."""
+    found = packages(targets)
+    answers: dict[Release, Answer] = {one.release: database.ask(one.release) for one in found if one.release}
+    facts = Facts(answers)
+    # without facts about files nothing depends on the day
+    findings = rules.findings(found, facts, accepted, _NEVER, timedelta(0))
+    told = [
+        {**asdict(one), "kind": one.package.kind, "package": one.package.name, "version": one.package.version}
+        | {"targets": one.package.targets}
+        for one in findings
+        if one.code == "vulnerability"
+    ]
+    return Audit(
+        database=database.name,
+        as_of=database.modified or None,
+        troubles=tuple(_troubles(told, targets)),
+        unknown=_unknown(rules.not_asked(found, facts), targets),
+        unread=(),
+        left_out=(),
+    )
+
+
+def _troubles(findings: Iterable[Mapping[str, Any]], targets: Sequence[LockedTarget]) -> Iterable[Trouble]:
+    """The findings about these targets."""
+    numbers, places = numbers_of(targets), {target.name: place for place, target in enumerate(targets)}
+    for one in findings:
+        where = tuple(places[name] for name in one["targets"] if name in places)
+        if not where:
+            continue
+        advisory = one["advisory"] or {}
+        yield Trouble(
+            code=str(one["code"]),
+            level=str(one["level"]),
+            package=numbers[Node(one["kind"], one["package"])],
+            version=str(one["version"]),
+            targets=where,
+            message=str(advisory.get("summary") or one["message"]),
+            remedy=str(one["remedy"]),
+            ignored=_text(one["ignored"]),
+            id=_text(advisory.get("id")),
+            aliases=tuple(map(str, advisory.get("aliases", ()))),
+            severity=_text(advisory.get("severity")),
+            fixed_in=tuple(map(str, advisory.get("fixed_in", ()))),
+            link=_text(advisory.get("link")),
+        )
+
+
+def _unknown(
+    reasons: Mapping[str, Iterable[str]], targets: Sequence[LockedTarget]
+) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """Packages by reason. An audit names them without their kind, so one of either kind counts."""
+    numbers = numbers_of(targets)
+    found = []
+    for reason, names in sorted(reasons.items()):
+        wanted = set(names)
+        places = tuple(number for node, number in numbers.items() if node.name in wanted)
+        if places:
+            found.append((str(reason), places))
+    return tuple(found)
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)

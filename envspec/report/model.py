@@ -1,0 +1,184 @@
+"""What the page shows, as frozen values. Packages and targets are named by their place in `Page`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from envspec.diff.review import Review
+
+
+@dataclass(frozen=True)
+class TargetRow:
+    """A target. `download` is what the files of known size add up to, in bytes; `unsized` are the packages without."""
+
+    name: str
+    platform: str
+    python: str
+    glibc: str | None
+    cuda: str | None
+    gpus: tuple[str, ...]
+    driver_floor: str | None
+    packages: int
+    download: int
+    unsized: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One version of a package, as the targets named install it. `size` is the file's, in bytes.
+
+    `source` is "wheel", "sdist", "git", "url" or "conda"; `licence` is its place in `Page.licences`.
+    """
+
+    version: str
+    build: str | None
+    index: str
+    source: str
+    licence: int
+    file: str | None
+    size: int | None
+    targets: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class PackageRow:
+    """A package. `direct` are the targets whose spec asks for it by name."""
+
+    kind: str
+    name: str
+    direct: tuple[int, ...]
+    variants: tuple[Variant, ...]
+
+
+@dataclass(frozen=True)
+class Link:
+    """`source` (None: the spec) asks for `target` with `requirement`, as written, in these targets."""
+
+    source: int | None
+    target: int
+    requirement: str
+    targets: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Licence:
+    """`name` is None where nobody says it. `verdict` is the spec's `[audit]`'s: "accepted", "denied" (deny-licences
+    names it), "unlisted" (allow-licences doesn't), or "none" where the spec has no rule for it."""
+
+    name: str | None
+    verdict: str
+    packages: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A compute capability ("9.0"), its generation, and some products that have it."""
+
+    capability: str
+    generation: str
+    products: tuple[str, ...]
+
+    @property
+    def sm(self) -> str:
+        return "sm_" + self.capability.replace(".", "")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Whether a target runs on an architecture.
+
+    code      torch has machine code for it
+    ptx       only PTX, which the driver compiles when a kernel is first used
+    library   torch has code, and a library that it needs hasn't: `note` says which
+    no        there is no code for it
+    unknown   the facts don't know the build
+    """
+
+    state: str
+    asked: bool
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class CoverageRow:
+    """A target. `build` names the torch build; `why` says why nothing is known, or that it is for the CPU."""
+
+    target: int
+    build: str | None
+    why: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """`nowhere` are the architectures with products that no target runs on."""
+
+    architectures: tuple[Architecture, ...]
+    rows: tuple[CoverageRow, ...]
+    nowhere: tuple[Architecture, ...]
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """A finding of an audit. `id`, `aliases`, `severity`, `fixed_in` and `link` are a vulnerability's."""
+
+    code: str
+    level: str
+    package: int
+    version: str
+    targets: tuple[int, ...]
+    message: str
+    remedy: str
+    ignored: str | None = None
+    id: str | None = None
+    aliases: tuple[str, ...] = ()
+    severity: str | None = None
+    fixed_in: tuple[str, ...] = ()
+    link: str | None = None
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What was looked up. A package in `unknown`, a target in `left_out`, and anything at all while `unread` holds
+    something, isn't known to be sound.
+
+    as_of     the oldest answer used, or a database's newest entry (RFC 3339), None where it isn't known
+    unknown   packages that no database could say anything of, by the reason
+    """
+
+    database: str
+    as_of: str | None
+    troubles: tuple[Trouble, ...]
+    unknown: tuple[tuple[str, tuple[int, ...]], ...]
+    unread: tuple[str, ...]
+    left_out: tuple[int, ...]
+
+    @property
+    def vulnerabilities(self) -> tuple[Trouble, ...]:
+        """Those that count: not accepted by the spec."""
+        return tuple(one for one in self.troubles if one.code == "vulnerability" and one.ignored is None)
+
+    @property
+    def complete(self) -> bool:
+        return not self.unread and not self.left_out
+
+
+@dataclass(frozen=True)
+class Page:
+    """Everything on the page. `audit` is None where nothing was looked up. `review` is None where nothing was compared,
+    and `uncompared` says why."""
+
+    name: str
+    description: str
+    spec: str
+    lock: str
+    digest: str
+    exclude_newer: str | None
+    targets: tuple[TargetRow, ...]
+    packages: tuple[PackageRow, ...]
+    links: tuple[Link, ...]
+    licences: tuple[Licence, ...]
+    coverage: Coverage
+    audit: Audit | None
+    review: Review | None
+    uncompared: str

@@ -1,0 +1,279 @@
+"""The parts of the page that are there without its script: key figures, targets, licences, GPUs, findings, changes.
+
+Whatever comes from a lock, a spec or an audit goes through `text`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from html import escape
+
+from envspec.diff import html as changes
+from envspec.diff import words
+from envspec.report.model import Architecture, Cell, Page, Trouble
+
+_SYMBOLS = {
+    "code": ("yes", "runs"),
+    "ptx": ("PTX", "only PTX"),
+    "library": ("part", "not all libraries"),
+    "no": ("–", "no"),
+}
+_LEGEND = (
+    ("code", "yes", "machine code for it"),
+    ("ptx", "PTX", "compiled by the driver when it is first used"),
+    ("library", "part", "torch has code, a library beside it hasn't"),
+    ("no", "–", "doesn't run"),
+    ("asked", "ringed", "a GPU of the target"),
+)
+_VERDICTS = {"accepted": "accepted", "denied": "denied", "unlisted": "not allowed", "none": "no rule"}
+
+
+def text(value: str) -> str:
+    """A foreign text as HTML that shows it and does nothing else."""
+    return escape(words.clean(value))
+
+
+def figures(page: Page) -> Iterator[str]:
+    """The numbers to see first. Each leads to its section."""
+    direct = sum(bool(package.direct) for package in page.packages)
+    unsized = {number for target in page.targets for number in target.unsized}
+    largest = words.bytes_text(max(target.download for target in page.targets))
+    span = f"up to {largest}" if len(page.targets) > 1 else largest
+    more = f", and {words.plural(len(unsized), 'file')} of unknown size" if unsized else ""
+    yield _figure("packages", str(len(page.packages)), "packages", f"{direct} asked for by name")
+    yield _figure("targets", str(len(page.targets)), "target" if len(page.targets) == 1 else "targets", _cudas(page))
+    yield _figure("size", span, "to download", f"a target{more}")
+    yield _figure("vulnerabilities", *_audit_words(page))
+    if page.review is None:
+        yield _figure("changes", "not compared", "changes", "")
+    elif not page.review:
+        yield _figure("changes", "none", "changes", f"since {text(page.review.old_title)}")
+    else:
+        count = str(len(page.review.rows))
+        note = f"{page.review.risk} risk, since {text(page.review.old_title)}"
+        yield _figure("changes", count, "packages changed", note, page.review.risk)
+
+
+def _table(label: str, *heads: str, style: str = "") -> str:
+    """A table's beginning, in a region that scrolls by itself. A head "#x" is a column of numbers, "~x" isn't seen."""
+    cells = []
+    for head in heads:
+        if head.startswith("~"):
+            cells.append(f'<th scope="col"><span class="away">{head[1:]}</span></th>')
+        else:
+            number = ' class="n"' if head.startswith("#") else ""
+            cells.append(f'<th scope="col"{number}>{head.removeprefix("#")}</th>')
+    begin = f'<div class="scroll" role="region" aria-label="{label}" tabindex="0"><table class="{style}">'
+    return f"{begin}<thead><tr>{''.join(cells)}</tr></thead><tbody>"
+
+
+_END = "</tbody></table></div>"
+
+
+def _figure(section: str, value: str, label: str, note: str, tone: str = "") -> str:
+    return (
+        f'<li><a href="#{section}"><span class="label">{label}</span><strong class="{tone}">{value}</strong>'
+        f"<small>{note}</small></a></li>"
+    )
+
+
+def _cudas(page: Page) -> str:
+    cudas = sorted({target.cuda for target in page.targets if target.cuda})
+    parts = [f"CUDA {', '.join(cudas)}"] if cudas else []
+    parts += ["CPU"] if any(target.cuda is None for target in page.targets) else []
+    return text(" and ".join(parts))
+
+
+def _audit_words(page: Page) -> tuple[str, str, str, str]:
+    """Value, label, note and tone. Nothing reads as none that wasn't looked up."""
+    label = "vulnerabilities"
+    audit = page.audit
+    if audit is None:
+        return "not checked", label, "no audit was given", ""
+    if audit.vulnerabilities:
+        packages = len({one.package for one in audit.vulnerabilities})
+        note = f"in {words.plural(packages, 'package')}" + ("" if audit.complete else "; the audit is incomplete")
+        return str(len(audit.vulnerabilities)), label, note, "high"
+    if not audit.complete:
+        return "not known", label, "the audit is incomplete", "medium"
+    unknown = {number for _, numbers in audit.unknown for number in numbers}
+    note = f"{words.plural(len(unknown), 'package')} not checked" if unknown else "in all packages"
+    return "none known", label, note, "" if unknown else "low"
+
+
+def targets(page: Page) -> Iterator[str]:
+    """One row a target."""
+    most = max((target.download for target in page.targets), default=0)
+    heads = ("Target", "Platform", "Python", "CUDA", "GPUs", "Driver from", "#Packages", "#Download")
+    yield _table("Targets", *heads, "~Share of the largest")
+    for target in page.targets:
+        glibc = (
+            f" <small>glibc {text(target.glibc)}</small>"
+            if target.glibc and target.platform.startswith("linux")
+            else ""
+        )
+        cells = [
+            text(target.platform) + glibc,
+            text(target.python),
+            text(target.cuda) if target.cuda else '<span class="quiet">CPU</span>',
+            text(", ".join(target.gpus)) or '<span class="quiet">–</span>',
+            text(target.driver_floor) if target.driver_floor else '<span class="quiet">–</span>',
+        ]
+        unsized = (
+            f"<small>and {words.plural(len(target.unsized), 'file')} of unknown size</small>" if target.unsized else ""
+        )
+        yield f'<tr><th scope="row">{text(target.name)}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}'
+        yield f'<td class="n">{target.packages}</td><td class="n">{words.bytes_text(target.download)}</td>'
+        yield f'<td><span class="share">{_bar(target.download, most)}{unsized}</span></td></tr>'
+    yield _END
+
+
+def _bar(value: int, most: int) -> str:
+    width = round(100 * value / most, 1) if most else 0
+    return (
+        '<svg class="bar" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">'
+        f'<rect class="track" width="100" height="4"/><rect width="{width}" height="4"/></svg>'
+    )
+
+
+def direct_packages(page: Page) -> Iterator[str]:
+    """Without the script: what the spec asks for, with its version in each target."""
+    yield _table("Packages", "Package", *(text(target.name) for target in page.targets))
+    for package in page.packages:
+        if package.direct:
+            versions = {place: one.version for one in package.variants for place in one.targets}
+            kind = " <small>conda</small>" if package.kind == "conda" else ""
+            yield f'<tr><th scope="row">{text(package.name)}{kind}</th>'
+            yield "".join(f"<td>{text(versions.get(place, '–'))}</td>" for place in range(len(page.targets)))
+            yield "</tr>"
+    yield _END
+
+
+def licences(page: Page) -> Iterator[str]:
+    """Every licence, the most frequent first; what the spec doesn't accept leads."""
+    rank = {"denied": 0, "unlisted": 1}
+    found = sorted(
+        (one for one in page.licences if one.packages), key=lambda one: (rank.get(one.verdict, 2), -len(one.packages))
+    )
+    ruled = any(one.verdict != "none" for one in found)
+    most = max((len(one.packages) for one in found), default=0)
+    if not ruled:
+        yield "<p>The spec's <code>[audit]</code> says nothing of licences, so none is accepted or denied here.</p>"
+    yield _table("Licences", "Licence", *(["By the spec"] if ruled else []), "#Packages", "~Share", "Which")
+    for one in found:
+        name = text(one.name) if one.name else '<em class="quiet">not stated</em>'
+        tone = {"denied": "high", "unlisted": "high", "accepted": "low"}.get(one.verdict, "quiet")
+        judged = f'<td class="{tone}">{_VERDICTS[one.verdict]}</td>' if ruled else ""
+        names = words.listed((page.packages[number].name for number in one.packages), 6)
+        yield f'<tr><th scope="row">{name}</th>{judged}<td class="n">{len(one.packages)}</td>'
+        yield f"<td>{_bar(len(one.packages), most)}</td><td>{escape(names)}</td></tr>"
+    yield _END
+
+
+def gpus(page: Page) -> Iterator[str]:
+    """Targets against architectures."""
+    coverage = page.coverage
+    if not coverage.architectures:
+        yield "<p>No target holds a build of torch whose GPU code envspec's facts know.</p>"
+        return
+    heads = [
+        f"{one.sm} <small>{text(one.generation)}<br>{'<br>'.join(map(text, one.products))}</small>"
+        for one in coverage.architectures
+    ]
+    yield _table("GPU coverage", "Target", *heads, style="coverage")
+    for row in coverage.rows:
+        build = f"<small>{text(row.build)}</small>" if row.build else ""
+        yield f'<tr><th scope="row">{text(page.targets[row.target].name)} {build}</th>'
+        if row.why:
+            yield f'<td colspan="{len(row.cells)}" class="quiet">{text(row.why)}</td>'
+        else:
+            yield "".join(map(_cell, row.cells))
+        yield "</tr>"
+    yield _END
+    entries = "".join(f'<li><span class="cell {style}">{mark}</span> {means}</li>' for style, mark, means in _LEGEND)
+    yield f'<ul class="legend">{entries}</ul>'
+    notes = dict.fromkeys(
+        f"{page.targets[row.target].name}, {one.sm}: {cell.note}"
+        for row in coverage.rows
+        for one, cell in zip(coverage.architectures, row.cells, strict=True)
+        if cell.note
+    )
+    if notes:
+        yield f"<ul>{''.join(f'<li>{text(note)}</li>' for note in notes)}</ul>"
+    if coverage.nowhere:
+        yield f"<p>No target runs on {text(', '.join(map(_named, coverage.nowhere)))}.</p>"
+
+
+def _named(one: Architecture) -> str:
+    return f"{one.sm} ({one.generation})"
+
+
+def _cell(cell: Cell) -> str:
+    symbol, words_for_it = _SYMBOLS.get(cell.state, ("?", "not known"))
+    asked = '<span class="away"> (a GPU of this target)</span>' if cell.asked else ""
+    style = f"cell {cell.state}{' asked' if cell.asked else ''}"
+    return f'<td><span class="{style}" title="{escape(cell.note or words_for_it)}">{symbol}</span>{asked}</td>'
+
+
+def vulnerabilities(page: Page) -> Iterator[str]:
+    """What an audit found, what it couldn't look up, and that there was none."""
+    audit = page.audit
+    if audit is None:
+        spec = text(page.spec)
+        yield "<p><strong>Not checked.</strong> No audit was given, so nothing is known of these packages.</p>"
+        yield f"<p>To check: <code>envspec audit {spec} --json &gt; audit.json</code>, then "
+        yield f"<code>envspec report {spec} -o report.html --audit audit.json</code>.</p>"
+        return
+    as_of = f", as of {text(audit.as_of[:10])}" if audit.as_of else ""
+    yield f"<p>Looked up in {text(audit.database)}{as_of}.</p>"
+    if not audit.complete:
+        yield '<div class="alarm"><strong>The audit is incomplete.</strong> '
+        yield "What isn't listed here isn't known to be sound.<ul>"
+        yield "".join(f"<li>{text(reason)}</li>" for reason in audit.unread)
+        if audit.left_out:
+            yield f"<li>not audited: {text(', '.join(page.targets[place].name for place in audit.left_out))}</li>"
+        yield "</ul></div>"
+    known = [one for one in audit.troubles if one.code == "vulnerability"]
+    if known:
+        yield from _troubles("Known vulnerabilities", page, known)
+    elif audit.complete:
+        yield "<p>No known vulnerability in the packages that could be looked up.</p>"
+    if audit.unknown:
+        yield "<p>Not checked:</p><ul>"
+        for reason, numbers in audit.unknown:
+            names = words.listed((page.packages[number].name for number in numbers), 12)
+            yield f"<li>{text(reason)}: {escape(names)}</li>"
+        yield "</ul>"
+    others = [one for one in audit.troubles if one.code != "vulnerability" and not one.code.startswith("licence")]
+    if others:
+        yield "<h3>Other findings of the audit</h3>"
+        yield from _troubles("Other findings", page, others)
+
+
+def _troubles(label: str, page: Page, found: Iterable[Trouble]) -> Iterator[str]:
+    yield _table(label, "Package", "Finding", "What", "Remedy", "Targets")
+    for one in found:
+        tone = "quiet" if one.ignored is not None else {"error": "high", "warning": "medium"}.get(one.level, "quiet")
+        name = text(one.id or one.code)
+        if one.link and one.link.startswith("https://"):
+            name = f'<a href="{text(one.link)}" rel="noreferrer noopener">{name}</a>'
+        also = f"<br><small>{text(', '.join(one.aliases))}</small>" if one.aliases else ""
+        severity = f"<strong>{text(one.severity)}</strong> " if one.severity else ""
+        accepted = f"<br><small>accepted by the spec: {text(one.ignored)}</small>" if one.ignored is not None else ""
+        every = len(one.targets) == len(page.targets)
+        where = "all" if every else words.listed((page.targets[place].name for place in one.targets), 6)
+        remedy = text(one.remedy.replace("SPEC", page.spec))
+        yield f'<tr><th scope="row">{text(page.packages[one.package].name)} <small>{text(one.version)}</small></th>'
+        yield f'<td class="{tone}">{name}{also}</td><td>{severity}{text(one.message)}{accepted}</td><td>{remedy}</td>'
+        yield f"<td>{escape(where)}</td></tr>"
+    yield _END
+
+
+def compared(page: Page) -> Iterator[str]:
+    """The review of what changed, in the words of `envspec diff`."""
+    review = page.review
+    if review is None:
+        yield f"<p>Not compared: {text(page.uncompared)}.</p>"
+        return
+    yield f"<p>{text(review.old_title)} → {text(review.new_title)}: {text(words.summary(review))}</p>"
+    yield from changes.body(review, "h3")
