@@ -139,32 +139,19 @@ def _with_recipes(found: Finding, spec: Spec, recipes: Path, elsewhere: str) -> 
     lock = found.compared
     if lock is None or found.status == "stale":
         return found
-    from envspec.cli.export_formats import SBOM
     from envspec.lock.write import dumps
-    from envspec.recipes.freshness import RecipeDiffers, recipe_reasons
+    from envspec.recipes.freshness import recipe_reasons
     from envspec.recipes.make import PLATFORMS, make_plan
 
     text = dumps(lock)
     plans = (make_plan(spec, lock, target, text) for target in lock if target.inputs.platform in PLATFORMS)
     paths = [path.relative_to(recipes).as_posix() for path in recipes.rglob("*") if path.is_file()]
-    bills = (path for path in (f"{target.name}/{SBOM}" for target in lock) if path in paths)
-    differing = (
-        *recipe_reasons(plans, paths, lambda path: _text(recipes / path)),
-        *(RecipeDiffers(path) for path in bills if _text(recipes / path) != _bill(lock, path)),
-    )
+    differing = recipe_reasons(plans, paths, lambda path: _text(recipes / path))
     if not differing:
         return found
     export = f"envspec export {spec.path} --format all -o {recipes}{elsewhere}"
     hint = f"{found.hint}, then {export}" if found.hint else export
     return replace(found, status="drifted", summary="", reasons=(*found.reasons, *differing), hint=hint)
-
-
-def _bill(lock: Lock, path: str) -> str | None:
-    """The SBOM that belongs at a path below a spec's recipes."""
-    from envspec.lock.sbom import sbom
-
-    target = lock.target(path.partition("/")[0])
-    return sbom(lock, target) if target else None
 
 
 def _text(path: Path) -> str | None:

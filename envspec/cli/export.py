@@ -31,8 +31,8 @@ Examples:
 """
 
 ALL = "all"
-_OF_ALL = ("sbom",)
-"""Formats of the lock that stand among the recipes. The others have URLs, or stand beside the lock already."""
+"""Every recipe that a target admits. The lock's own formats aren't among them: they have URLs, or stand beside the lock
+already, or, like the SBOM, take long."""
 
 
 @click.command(epilog=EPILOG)
@@ -45,7 +45,7 @@ _OF_ALL = ("sbom",)
     type=click.Choice([*FORMATS, *recipes.FORMATS, ALL]),
     multiple=True,
     required=True,
-    help="The format; may be given several times. `all`: every recipe that a target admits, and its SBOM.",
+    help="The format; may be given several times. `all`: every recipe that a target admits.",
 )
 @click.option(
     "--output",
@@ -136,7 +136,7 @@ def _tell(output: str, texts: Mapping[str, str]) -> None:
 def _files(spec: Spec, lock: Lock, targets: Sequence[LockedTarget], names: Sequence[str]) -> dict[str, str]:
     """Texts by path, relative to the output folder: all of them before the first is written."""
     everything = ALL in names
-    own = {name: FORMATS[name] for name in FORMATS if name in names or (everything and name in _OF_ALL)}
+    own = {name: FORMATS[name] for name in FORMATS if name in names}
     wanted = [name for name in recipes.FORMATS if name in names or everything]
     _refuse_without_conda(targets, own)
     made = _render(spec, lock, targets, tuple(own.values()))

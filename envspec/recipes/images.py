@@ -7,7 +7,7 @@ from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.recipes.plan import ImageReference
 from envspec.spec.model import Spec
 
-UV = "astral/uv:0.13.9"
+UV = "astral/uv:0.13.8"
 """uv alone, at /uv; multi-platform. Published by uv's own releases."""
 MICROMAMBA = "mambaorg/micromamba:2.9.0"
 """Debian with micromamba at /bin/micromamba; multi-platform."""

@@ -19,7 +19,7 @@ def services(spec: Spec, lock: Lock, target: LockedTarget) -> tuple[Service, ...
         if package and target.pin(package) is None:
             raise InputError(
                 f'the service "{name}" needs {package}, and the lock of {lock.name} has none for {target.name}',
-                hint=f"envspec add {spec.path} {package}, then envspec lock {spec.path}",
+                hint=f"add {package} to [pip] dependencies, then envspec lock {spec.path}",
                 place=spec.places.get("image.services", Place(spec.path)),
             )
     known = {

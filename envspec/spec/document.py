@@ -86,7 +86,7 @@ def _unreadable(path: str, error: OSError) -> EnvspecError:
         meant = nearest(wanted.name, [found.name for found in wanted.parent.glob("*.toml")])
     except OSError:
         meant = None
-    hint = f"did you mean {wanted.with_name(meant)}?" if meant else "`envspec init NAME` makes a new spec"
+    hint = f"did you mean {wanted.with_name(meant)}?" if meant else "README.md shows one to begin with"
     return SpecError(f"can't be read: {reason}", hint=hint, place=Place(path))
 
 

@@ -30,7 +30,7 @@ def test_missing_file_names_a_near_one(tmp_path: Path) -> None:
 
 
 def test_missing_file_with_no_near_one(tmp_path: Path) -> None:
-    assert told(tmp_path / "no" / "a.toml")[1] == "`envspec init NAME` makes a new spec"
+    assert told(tmp_path / "no" / "a.toml")[1] == "README.md shows one to begin with"
 
 
 def test_file_as_folder_and_too_long_a_name(tmp_path: Path) -> None:

@@ -28,7 +28,8 @@ def debian_tree() -> Path:
         if not done.is_dir():
             part = done.with_name("debian-bookworm.part")
             shutil.rmtree(part, ignore_errors=True)
-            include = "ca-certificates,python3,python3-venv"
+            # the headers, because torch.compile builds extensions of the base's own Python
+            include = "ca-certificates,python3,python3-dev,python3-venv"
             command = ["debootstrap", "--variant=minbase", f"--include={include}", "bookworm", str(part), _mirror()]
             made = subprocess.run(command, capture_output=True, text=True)
             assert made.returncode == 0, made.stdout[-2000:] + made.stderr[-2000:]

@@ -10,7 +10,7 @@
 # hadolint global ignore=DL3002,DL3008
 
 ARG BASE_IMAGE="debian:bookworm-slim"
-ARG UV_IMAGE="astral/uv:0.13.9"
+ARG UV_IMAGE="astral/uv:0.13.8"
 ARG COMPILER_IMAGE="nvidia/cuda:11.8.0-devel-ubuntu22.04"
 
 FROM ${UV_IMAGE} AS uv

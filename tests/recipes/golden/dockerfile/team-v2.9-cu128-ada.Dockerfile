@@ -9,7 +9,7 @@
 # hadolint global ignore=DL3002,DL3008
 
 ARG BASE_IMAGE="debian:bookworm-slim"
-ARG UV_IMAGE="astral/uv:0.13.9"
+ARG UV_IMAGE="astral/uv:0.13.8"
 ARG CODE_SERVER_IMAGE="codercom/code-server:4.138.0"
 
 FROM ${UV_IMAGE} AS uv

@@ -1,0 +1,49 @@
+# Exported by envspec. Not for editing: change the spec, then run `envspec export`.
+# mm-v2.1, target cu118: Python 3.10 on linux-64, CUDA 11.8.
+#
+# nix build path:.       the environment, as ./result
+# nix develop path:.     a shell with it
+# nix run path:.#check   the smoke check
+{
+  description = "Reproducing 2023's vision-language work: PyTorch 2.1, transformers 4.30, deepspeed 0.9 and what CLIP needs";
+
+  inputs.nixpkgs.url = "github:NixOS/nixpkgs/nixos-25.11";
+
+  outputs =
+    { self, nixpkgs }:
+    let
+      system = "x86_64-linux";
+      target = "cu118";
+      pkgs = nixpkgs.legacyPackages.${system};
+      lock = builtins.fromTOML (builtins.readFile ./envspec/envspec.lock);
+      environmentFrom = { pkgs, indexes ? { }, libraries ? [ ] }:
+        (import ./environment.nix { inherit pkgs lock indexes; }).environment {
+          inherit target libraries;
+          carried = ./envspec;
+        };
+      environment = environmentFrom {
+        inherit pkgs;
+        indexes = if builtins.pathExists ./indexes.nix then import ./indexes.nix else { };
+      };
+    in
+    {
+      packages.${system}.default = environment;
+
+      devShells.${system}.default = pkgs.mkShell {
+        packages = [ environment ];
+        shellHook = "export ENVSPEC_SPEC=mm-v2.1\nexport ENVSPEC_TARGET=cu118\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=2.1.0\nexport TORCH_CUDA_ARCH_LIST='7.0;8.0'\n";
+      };
+
+      apps.${system}.check = {
+        type = "app";
+        program = "${pkgs.writeShellScript "check" ''
+          cd ${./envspec}
+          exec ${environment}/bin/python check.py \
+            --lock envspec.lock --config target.json --target ${target} "$@"
+        ''}";
+      };
+
+      # for other flakes: an environment with their own nixpkgs, indexes and libraries
+      lib.environment = environmentFrom;
+    };
+}
