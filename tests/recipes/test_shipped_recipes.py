@@ -20,7 +20,7 @@ SPECS = sorted(path.stem for path in (ROOT / "specs").glob("*.toml") if path.ste
 @pytest.mark.parametrize("name", SPECS)
 def test_they_are_what_export_writes(name: str) -> None:
     spec, lock = load_spec(ROOT / "specs" / f"{name}.toml"), load(ROOT / "locks" / name / "envspec.lock")
-    expected = {}
+    expected: dict[str, str] = {}
     for target in lock:
         plan = make_plan(spec, lock, target, dumps(lock))
         rendered = admitted(plan)

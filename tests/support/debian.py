@@ -22,11 +22,11 @@ def kept() -> Path:
 
 def debian_tree() -> Path:
     """A root tree without device nodes (`Bootstrap: localimage` takes none). Skips where no mirror is set."""
-    done = kept() / "debian-bookworm"
-    with (kept() / "debian-bookworm.lock").open("w") as lock:
+    done = kept() / "bookworm-python3-dev"
+    with (kept() / "bookworm-python3-dev.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not done.is_dir():
-            part = done.with_name("debian-bookworm.part")
+            part = done.with_name("bookworm-python3-dev.part")
             shutil.rmtree(part, ignore_errors=True)
             # the headers, because torch.compile builds extensions of the base's own Python
             include = "ca-certificates,python3,python3-dev,python3-venv"
