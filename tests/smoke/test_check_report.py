@@ -133,3 +133,21 @@ def test_last_words_are_the_last() -> None:
 def test_the_table_names_its_groups() -> None:
     assert {one.group for one in check.CHECKS.values()} == set(check.GROUPS)
     assert all(name == one.name and one.needs in (None, "gpu", "driver") for name, one in check.CHECKS.items())
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("InductorError: ModuleNotFoundError: No module named 'setuptools'", "setuptools, which isn't installed"),
+        ("fatal error: Python.h: No such file or directory", "Python's headers"),
+        ("InvalidCxxCompiler: No working C++ compiler found in (g++)", "needs a C and C++ compiler"),
+    ],
+)
+def test_what_torch_compile_lacks_is_named(text: str, words: str) -> None:
+    found = check.lacking_to_compile(text)
+    assert found is not None and found.status == "fail" and words in (found.reason or "") and found.remedy
+
+
+def test_other_errors_of_torch_compile_are_not_explained_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check.shutil, "which", lambda name: f"/usr/bin/{name}")
+    assert check.lacking_to_compile("RuntimeError: no kernel image is available") is None

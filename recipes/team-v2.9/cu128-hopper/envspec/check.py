@@ -2211,8 +2211,13 @@ def determinism_resume(ctx: Context) -> Outcome:
 # -- compile --------------------------------------------------------------------------------------------------------
 
 
-def no_compiler(text: str) -> Outcome | None:
-    """What an error of torch.compile says of the tools that it needs, if that is what it says."""
+def lacking_to_compile(text: str) -> Outcome | None:
+    """What an error of torch.compile says of the tools and packages that it needs, if that is what it says."""
+    package = re.search(r"ModuleNotFoundError: No module named '([A-Za-z0-9_]+)'", text)
+    if package:
+        # torch 2.9 on a CPU imports setuptools, which it asks for from Python 3.12 on only
+        reason = f"torch.compile imports {package.group(1)}, which isn't installed"
+        return failed(reason, f"add {package.group(1)} to the spec's [pip] dependencies, and lock again")
     if "Python.h" in text:
         return failed("torch.compile needs Python's headers: Python.h is missing", "install them (Debian: python3-dev)")
     found = [word for word in (os.environ.get("CXX"), os.environ.get("CC"), "g++", "gcc", "clang") if word]
@@ -2250,7 +2255,7 @@ def compile_eager(ctx: Context) -> Outcome:
             text = f"{type(error).__name__}: {error}"
             if re.search(r"not (yet )?supported (on|for) .*(Python|torch.compile)|Python 3\.\d+\+? not", text):
                 raise Skip(f"torch {torch.__version__} can't compile on Python {platform.python_version()}") from None
-            named = no_compiler(text + traceback.format_exc())
+            named = lacking_to_compile(text + traceback.format_exc())
             if named is None:
                 raise
             return named
