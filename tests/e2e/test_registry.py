@@ -5,16 +5,11 @@ Logins and tokens are tried on a double in tests/resolve/test_image_digests.py: 
 
 from __future__ import annotations
 
-import os
 import shutil
-import socket
-import subprocess
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
+from support.hub import Hub, serving
 from support.index import Index
 from support.machine import Machine, cpu
 from support.packages import wheel
@@ -29,81 +24,11 @@ for tool in ("docker-registry", "buildah"):
     if shutil.which(tool) is None:
         pytest.skip(f"no {tool}", allow_module_level=True)
 
-CONFIG = """\
-version: 0.1
-log: {{level: error}}
-storage:
-  filesystem: {{rootdirectory: {folder}}}
-http:
-  addr: {host}
-"""
-
-
-@dataclass
-class Hub:
-    """A registry with nothing in it, and a buildah with a store of its own."""
-
-    host: str
-    folder: Path
-
-    def buildah(self, *arguments: str) -> str:
-        places = ("--root", str(self.folder / "store"), "--runroot", str(self.folder / "run"))
-        command = ["buildah", *places, "--storage-driver", "vfs", *arguments]
-        # buildah looks for its policy in the home folder first
-        env = {**os.environ, "HOME": str(self.folder), "REGISTRY_AUTH_FILE": str(self.folder / "auth.json")}
-        done = subprocess.run(command, capture_output=True, text=True, env=env)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
-
-    def push(self, name: str, *, form: str = "oci") -> str:
-        """Push an image of its own kind of manifest; gives the digest that buildah tells."""
-        container = self.buildah("from", "scratch")
-        self.buildah("config", "--label", f"name={name}", container)
-        image = self.buildah("commit", "--quiet", "--format", form, container)
-        self.buildah("rm", container)
-        told = self.folder / "digest"
-        options = ("--quiet", "--tls-verify=false", "--format", "v2s2" if form == "docker" else form)
-        self.buildah("push", *options, "--digestfile", str(told), image, f"docker://{self.host}/{name}")
-        return told.read_text(encoding="utf-8").strip()
-
-    def push_index(self, name: str, *images: str) -> str:
-        """Push an image index of images that are there already; gives its digest."""
-        self.buildah("manifest", "create", name)
-        for image in images:
-            self.buildah("manifest", "add", "--tls-verify=false", name, f"docker://{self.host}/{image}")
-        told = self.folder / "digest"
-        options = ("--quiet", "--tls-verify=false", "--all", "--digestfile", str(told))
-        self.buildah("manifest", "push", *options, name, f"docker://{self.host}/{name}")
-        return told.read_text(encoding="utf-8").strip()
-
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    folder = tmp_path_factory.mktemp("hub")
-    (folder / ".config" / "containers").mkdir(parents=True)
-    policy = '{"default": [{"type": "insecureAcceptAnything"}]}'
-    (folder / ".config" / "containers" / "policy.json").write_text(policy, encoding="utf-8")
-    (folder / "auth.json").write_text("{}", encoding="utf-8")
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        host = f"127.0.0.1:{found.getsockname()[1]}"
-    config = folder / "config.yml"
-    config.write_text(CONFIG.format(folder=folder / "registry", host=host), encoding="utf-8")
-    with subprocess.Popen(["docker-registry", "serve", str(config)], stderr=subprocess.PIPE, text=True) as process:
-        try:
-            address, port = host.split(":")
-            for _ in range(200):
-                if process.poll() is not None:
-                    pytest.fail(f"docker-registry ended: {process.stderr.read() if process.stderr else ''}")
-                with socket.socket() as asking:
-                    if asking.connect_ex((address, int(port))) == 0:
-                        break
-                time.sleep(0.1)
-            else:
-                pytest.fail("docker-registry doesn't listen")
-            yield Hub(host, folder)
-        finally:
-            process.terminate()
+    with serving(tmp_path_factory.mktemp("hub")) as started:
+        yield started
 
 
 def digest(name: str) -> str:

@@ -149,5 +149,5 @@ def test_what_torch_compile_lacks_is_named(text: str, words: str) -> None:
 
 
 def test_other_errors_of_torch_compile_are_not_explained_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     assert check.lacking_to_compile("RuntimeError: no kernel image is available") is None

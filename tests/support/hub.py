@@ -38,6 +38,26 @@ class Hub:
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
+    def push(self, name: str, *, form: str = "oci") -> str:
+        """Push an empty image with its own kind of manifest; gives the digest that buildah tells."""
+        container = self.buildah("from", "scratch")
+        self.buildah("config", "--label", f"name={name}", container)
+        image = self.buildah("commit", "--quiet", "--format", form, "--rm", container)
+        told = self.folder / "digest"
+        options = ("--quiet", "--tls-verify=false", "--format", "v2s2" if form == "docker" else form)
+        self.buildah("push", *options, "--digestfile", str(told), image, f"docker://{self.host}/{name}")
+        return told.read_text(encoding="utf-8").strip()
+
+    def push_index(self, name: str, *images: str) -> str:
+        """Push an image index of images that are there already; gives its digest."""
+        self.buildah("manifest", "create", name)
+        for image in images:
+            self.buildah("manifest", "add", "--tls-verify=false", name, f"docker://{self.host}/{image}")
+        told = self.folder / "digest"
+        options = ("--quiet", "--tls-verify=false", "--all", "--digestfile", str(told))
+        self.buildah("manifest", "push", *options, name, f"docker://{self.host}/{name}")
+        return told.read_text(encoding="utf-8").strip()
+
     def push_tree(self, name: str, tree: Path, more: Mapping[Path, str] | None = None) -> None:
         """Push an image whose files are those of a tree, and `more`: file here -> folder there."""
         container = self.buildah("from", "scratch")
