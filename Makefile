@@ -65,7 +65,7 @@ lock: $(STAMP)
 	@echo 'make: the new locks are in $(SCRATCH); those in locks/ are as they were' >&2
 
 test: $(STAMP)
-	@$(VENV)/bin/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
+	@$(VENV)/bin/python -m pytest -n auto --dist loadfile $(PYTEST_ARGS)
 
 test-all:
 	@$(MAKE) test PYTEST_ARGS="-m 'not huge' $(PYTEST_ARGS)"

@@ -196,3 +196,12 @@ def test_two_nodes_train_together(tmp_path: Path) -> None:
     assert together["collectives.across_all_reduce"]["details"]["ranks"] == 4
     assert together["collectives.across_ddp"]["details"]["groups"] == 2
     assert {check["status"] for check in together.values()} == {"pass"}
+
+
+@pytest.mark.parametrize("arguments", [[], ["train.py", "--epochs", "3"]], ids=["smoke", "training"])
+def test_slurm_takes_the_exported_job(conf: Path, arguments: list[str]) -> None:
+    job = Path(SPEC).parents[1] / "recipes" / "cpu-py311" / "cpu" / "job.sbatch"
+    env = environment({"SLURM_CONF": str(conf)})
+    command = ["sbatch", "--test-only", str(job), *arguments]
+    told = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    assert told.returncode == 0 and "to start at" in told.stderr, told.stderr
