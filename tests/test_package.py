@@ -78,4 +78,4 @@ def test_wheel_metadata(wheel: zipfile.Path, root: Path) -> None:
     assert re.search(rf"^Version: {re.escape(envspec.__version__)}$", metadata, re.MULTILINE)
     assert re.search(r"^License-Expression: Apache-2\.0$", metadata, re.MULTILINE)
     assert (info / "licenses" / "LICENSE").read_text() == (root / "LICENSE").read_text()
-    assert "envspec = envspec.cli.main:main" in (info / "entry_points.txt").read_text()
+    assert "envspec = envspec.__main__:main" in (info / "entry_points.txt").read_text()

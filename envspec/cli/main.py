@@ -113,7 +113,7 @@ def main(argv: list[str] | None = None) -> None:
     import threading
 
     # told to stop (a batch system's time limit, a closed terminal) is an interruption: children end, scratch goes
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         # nohup has it ignored, and means it
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _interrupt)
@@ -128,7 +128,12 @@ def main(argv: list[str] | None = None) -> None:
     sys.exit(status)
 
 
+_interrupts: list[int] = []
+"""The signals that came. Code in C may turn the exception of one into another, such as an ImportError."""
+
+
 def _interrupt(signum: int, frame: object) -> None:
+    _interrupts.append(signum)
     raise KeyboardInterrupt
 
 
@@ -158,6 +163,9 @@ def run(argv: list[str]) -> int:
         silence_stdout()
         return 0
     except Exception as error:
+        if _interrupts:
+            say("interrupted: nothing was changed")
+            return 130
         if os.environ.get("ENVSPEC_TRACEBACK"):
             raise
         from envspec.redact import redact

@@ -14,7 +14,7 @@ from envspec.lock.model import Lock
 from envspec.lock.read import load
 
 ROOT = Path(__file__).resolve().parents[2]
-_PROGRAM = "import sys; from envspec.cli.main import main; main()"
+_PROGRAM = "from envspec.__main__ import main; main()"
 
 
 @dataclass(frozen=True)
