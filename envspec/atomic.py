@@ -3,8 +3,26 @@
 from __future__ import annotations
 
 import secrets
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+
+@contextmanager
+def staged(path: Path) -> Iterator[Path]:
+    """A place beside `path` to write to, which becomes `path` when the block ends well, and else goes.
+
+    Makes the folders above it. Raises OSError.
+    """
+    place = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        yield place
+        place.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            place.unlink(missing_ok=True)
+        raise
 
 
 def write_text(path: Path, text: str) -> None:
@@ -12,12 +30,5 @@ def write_text(path: Path, text: str) -> None:
 
     Raises OSError.
     """
-    staged = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        staged.write_text(text, encoding="utf-8", newline="\n")
-        staged.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            staged.unlink(missing_ok=True)
-        raise
+    with staged(path) as place:
+        place.write_text(text, encoding="utf-8", newline="\n")

@@ -7,13 +7,12 @@ times, no owners.
 from __future__ import annotations
 
 import io
-import secrets
 import tarfile
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 
+from envspec import atomic
 from envspec.errors import StorageError
 from envspec.install.collect import Paths
 from envspec.lock.conda_files import artifact_of, channel_of, conda_pins, in_link_order
@@ -29,19 +28,12 @@ def write_bundle(path: Path, target: LockedTarget, carried: Mapping[str, str], f
 
     `carried` are texts by their path in the bundle, `found` the artifacts. Raises StorageError.
     """
-    staged = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with tarfile.open(staged, "w", format=tarfile.GNU_FORMAT) as tar:
+        with atomic.staged(path) as place:
+            with tarfile.open(place, "w", format=tarfile.GNU_FORMAT) as tar:
                 for name, content in sorted(_members(target, carried, found)):
                     _add(tar, name, content)
-            size = staged.stat().st_size
-            staged.replace(path)
-        except BaseException:
-            with suppress(OSError):
-                staged.unlink(missing_ok=True)
-            raise
+            size = place.stat().st_size
     except OSError as error:
         raise StorageError(
             f"{path} can't be written: {error.strerror}", hint="give -o a place that can be written, with room in it"

@@ -45,7 +45,7 @@ def collect(
     for pin in pins:
         artifact = artifact_of(pin)
         at_hand = [path / artifact.file for path in local if (path / artifact.file).is_file()]
-        path = next((path for path in at_hand if _sha256(path) == artifact.sha256), None)
+        path = next((path for path in at_hand if sha256_of(path) == artifact.sha256), None)
         if path is not None:
             found[pin.index, artifact.file] = path
         else:
@@ -100,7 +100,7 @@ def _fetch(pin: Pin, url: str, fetcher: Fetcher, folder: Path, on_bytes: Callabl
     artifact = artifact_of(pin)
     kept = folder / artifact.sha256
     if kept.is_file():
-        if _sha256(kept) == artifact.sha256:
+        if sha256_of(kept) == artifact.sha256:
             on_bytes(kept.stat().st_size)
             return kept
         kept.unlink()
@@ -110,17 +110,17 @@ def _fetch(pin: Pin, url: str, fetcher: Fetcher, folder: Path, on_bytes: Callabl
             raise IndexFailure(
                 f"{path} isn't there", hint="see whether this is the channel that the lock was made from"
             )
-        _refuse_other(_sha256(path), pin, str(path))
+        _refuse_other(sha256_of(path), pin, str(path))
         on_bytes(path.stat().st_size)
         return path
     part = folder / f"{artifact.sha256}.part"
     resumed = part.exists()
     _read(url, part, fetcher, on_bytes)
-    digest = _sha256(part)
+    digest = sha256_of(part)
     if digest != artifact.sha256 and resumed:
         part.unlink()
         _read(url, part, fetcher, lambda count: None)
-        digest = _sha256(part)
+        digest = sha256_of(part)
     if digest != artifact.sha256:
         part.unlink()
     _refuse_other(digest, pin, split_credentials(url)[0])
@@ -164,7 +164,8 @@ def _refuse_other(digest: str, pin: Pin, where: str) -> None:
         )
 
 
-def _sha256(path: Path) -> str:
+def sha256_of(path: Path) -> str:
+    """The sha256 of a file, in hex. Raises OSError."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         for block in iter(lambda: file.read(1 << 20), b""):

@@ -8,7 +8,6 @@ what only the package itself knows (constrains, noarch, …).
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import shutil
 from collections.abc import Collection, Sequence
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from envspec.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError
+from envspec.install.collect import sha256_of
 from envspec.install.installed import CONDA_META
 from envspec.install.model import Progress
 from envspec.install.prefix import write_file
@@ -207,16 +207,13 @@ def _path(record: RepoDataRecord) -> Path:
 
 def _verify(record: RepoDataRecord) -> None:
     path = _path(record)
-    digest = hashlib.sha256()
     try:
-        with path.open("rb") as file:
-            for block in iter(lambda: file.read(1 << 20), b""):
-                digest.update(block)
+        digest = sha256_of(path)
     except OSError as error:
         raise IndexFailure(f"{path} can't be read: {error.strerror}", hint=_AGAIN) from None
-    if digest.digest() != record.sha256:
+    if digest != (record.sha256 or b"").hex():
         raise IndexFailure(
-            f"{path} has the sha256 {digest.hexdigest()}, and another in the lock: {(record.sha256 or b'').hex()}",
+            f"{path} has the sha256 {digest}, and another in the lock: {(record.sha256 or b'').hex()}",
             hint="don't install it before you know why: files of a channel never change",
         )
 

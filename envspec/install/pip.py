@@ -20,6 +20,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from envspec.errors import EnvspecError, IndexFailure, InputError, ToolError, Unsatisfiable
+from envspec.install.collect import at_hand
 from envspec.install.installed import Dist, recorded_files
 from envspec.install.interpreter import python_of
 from envspec.install.model import Progress
@@ -101,7 +102,7 @@ class PipInstaller:
 
     def _source(self, index: str, pins: Sequence[Pin]) -> tuple[str | None, list[str]]:
         """The URL of an index (None for uv's own choice), and the options that lead uv to it."""
-        if index not in _OWN_SOURCE and all(self._is_at_hand(pin) for pin in pins):
+        if index not in _OWN_SOURCE and all(at_hand(pin, self.settings.find_links) for pin in pins):
             return None, ["--no-index"]
         if index.startswith(_PYTORCH):
             variant = index.removeprefix(_PYTORCH)
@@ -115,12 +116,6 @@ class PipInstaller:
                 hint=f'add it to the spec, [pip] indexes = {{ {index} = "https://…" }}, or lock again',
             )
         return self.indexes[index], []
-
-    def _is_at_hand(self, pin: Pin) -> bool:
-        """Whether the file lies in a folder that the user's pip looks into (find-links)."""
-        return pin.artifact is not None and any(
-            Path(link.removeprefix("file://"), pin.artifact.file).is_file() for link in self.settings.find_links
-        )
 
     def _configuration(self, index: str, url: str | None) -> str:
         lines = [f"{key(name)} = {_value(value)}" for name, value in self.uv.settings.items()]
