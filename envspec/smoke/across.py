@@ -2,7 +2,7 @@
 
 Run by torchrun, one process a rank; rank 0 writes a report as `check.py` does.
 
-    torchrun --nnodes N --nproc-per-node G --rdzv-backend c10d --rdzv-endpoint HOST:PORT across.py \\
+    torchrun --nnodes N --nproc-per-node G --node-rank I --master-addr ADDRESS --master-port PORT across.py \\
         --config target.json --device auto|cuda|cpu --json check.json
 """
 

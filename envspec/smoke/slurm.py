@@ -2,7 +2,8 @@
 
 A job runs what an inner runner (local or apptainer) says. Each of its tasks writes its report and `done.json`, whole or
 not at all, below the shared folder of results; that, and not what the submitting process remembers, is what counts.
-On several nodes the checks run once on each, and then `across.py` under torchrun, which meets on the first node.
+On several nodes the checks run once on each, and then `across.py` under torchrun, which meets on the first node: at
+the address by which Slurm reaches it, with ranks by Slurm's number of each node, so that no name needs to resolve.
 """
 
 from __future__ import annotations
@@ -169,7 +170,8 @@ node)
     ;;
 across)
     out=$run/{across}
-    endpoint=$2
+    address=$2
+    port=$3
     mkdir -p "$out"
     run_across
     exit
@@ -183,7 +185,8 @@ srun "${{steps[@]}}" bash "$script" node
 out=$run/{across}
 mkdir -p "$out" && rm -f "$out/{done}" "$out/{report}"
 first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-srun "${{steps[@]}}" bash "$script" across "$first:$((20000 + SLURM_JOB_ID % 20000))"
+address=$(scontrol --oneliner show node "$first" | sed -n 's/.* NodeAddr=\\([^ ]*\\).*/\\1/p')
+srun "${{steps[@]}}" bash "$script" across "${{address:-$first}}" "$((20000 + SLURM_JOB_ID % 20000))"
 status=$?
 finish "$status"
 exit "$status"
@@ -212,8 +215,9 @@ def _across(inner: Runner, case: Case, options: Options, carried: str, out: str,
     inside = inner.places(carried, out)
     ranks = "gpu" if case.cuda and options.device != "cpu" else "2"
     return (
-        "-m", "torch.distributed.run", f"--nnodes={nodes}", f"--nproc-per-node={ranks}", "--rdzv-backend=c10d",
-        f"--rdzv-endpoint={variable('endpoint')}", f"--rdzv-id={variable('SLURM_JOB_ID')}",
+        "-m", "torch.distributed.run", f"--nnodes={nodes}", f"--nproc-per-node={ranks}",
+        f"--node-rank={variable('SLURM_NODEID')}", f"--master-addr={variable('address')}",
+        f"--master-port={variable('port')}",
         str(inside.carried / ACROSS), "--config", str(inside.carried / CONFIG), "--device", options.device,
         "--json", str(inside.results / REPORT),
     )  # fmt: skip

@@ -184,10 +184,15 @@ def test_two_nodes_train_together(tmp_path: Path) -> None:
     """A Slurm of two nodes, which are both this machine: the checks on each, then Gloo between them under torchrun."""
     with two_nodes(tmp_path / "slurm") as path:
         arguments = ("--runner", "slurm", "--nodes", "2", "--only", "device", "--only", "static", "--json", "-o", "out")
-        ran = subprocess.run(
-            [*ENVSPEC, "smoke", SPEC, *arguments], cwd=tmp_path, env=environment({"SLURM_CONF": str(path)}),
-            capture_output=True, text=True, timeout=600, check=False,
-        )  # fmt: skip
+        try:
+            ran = subprocess.run(
+                [*ENVSPEC, "smoke", SPEC, *arguments], cwd=tmp_path, env=environment({"SLURM_CONF": str(path)}),
+                capture_output=True, text=True, timeout=600, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            logs = [*(tmp_path / "out" / "jobs").glob("*.log"), *(tmp_path / "slurm").glob("*.log")]
+            told = "\n".join(f"{log.name}:\n{log.read_text()[-3000:]}" for log in logs)
+            pytest.fail(f"no end after 600 s\n{ask(path, 'squeue')}{ask(path, 'sinfo', '-R')}{told}")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     runs = json.loads(ran.stdout)["runs"]
     assert [run["where"] for run in runs][2] == "across 2 nodes"

@@ -46,8 +46,8 @@ def slurm(folder: Path) -> Iterator[Path]:
 def two_nodes(folder: Path) -> Iterator[Path]:
     """The `slurm.conf` of a Slurm of its own with two nodes, which are both this machine; stopped at the end.
 
-    The nodes have names that resolve to it, so that what runs on one can reach the other. Skips, by name, without the
-    daemons, a slurmd that can be several (Debian's can), or a munge that runs.
+    The nodes' addresses are loopback's; the machine's own name need not resolve. Jobs that still run at the end are
+    cancelled. Skips, by name, without the daemons, a slurmd that can be several (Debian's can), or a munge that runs.
     """
     sbin = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
     daemons = {name: shutil.which(name, path=sbin) for name in ("slurmctld", "slurmd")}
@@ -111,6 +111,8 @@ def two_nodes(folder: Path) -> Iterator[Path]:
             time.sleep(0.25)
         yield conf
     finally:
+        cancel = ["timeout", "20", "scancel", "--full", "--signal=KILL", "--user=root"]
+        subprocess.run(cancel, env=env, capture_output=True, check=False)
         for process in reversed(started):
             process.terminate()
             process.wait(30)

@@ -24,7 +24,7 @@ case "${SLURM_ARRAY_TASK_ID:-0}" in
         env -u PYTHONHOME -u PYTHONPATH -u PYTHONSTARTUP -u PYTHONUSERBASE -u PYTHONPLATLIBDIR -u PYTHONSAFEPATH -u PYTHONWARNINGS -u PYTHONOPTIMIZE -u VIRTUAL_ENV -u CONDA_PREFIX -u CONDA_DEFAULT_ENV -u CONDA_SHLVL PYTHONNOUSERSITE=1 bash -c '. "$0/bin/activate" && exec "$0/bin/python" "$@"' /cache/smoke/environments/demo-cu128-hopper-0123456789abcdef /results/carried/demo-cu128-hopper/check.py --lock /results/carried/demo-cu128-hopper/envspec.lock --target cu128-hopper --config /results/carried/demo-cu128-hopper/target.json --device auto --json "$out"/check.json
     }
     run_across() {
-        env -u PYTHONHOME -u PYTHONPATH -u PYTHONSTARTUP -u PYTHONUSERBASE -u PYTHONPLATLIBDIR -u PYTHONSAFEPATH -u PYTHONWARNINGS -u PYTHONOPTIMIZE -u VIRTUAL_ENV -u CONDA_PREFIX -u CONDA_DEFAULT_ENV -u CONDA_SHLVL PYTHONNOUSERSITE=1 bash -c '. "$0/bin/activate" && exec "$0/bin/python" "$@"' /cache/smoke/environments/demo-cu128-hopper-0123456789abcdef -m torch.distributed.run --nnodes=2 --nproc-per-node=gpu --rdzv-backend=c10d --rdzv-endpoint="$endpoint" --rdzv-id="$SLURM_JOB_ID" /results/carried/demo-cu128-hopper/across.py --config /results/carried/demo-cu128-hopper/target.json --device auto --json "$out"/check.json
+        env -u PYTHONHOME -u PYTHONPATH -u PYTHONSTARTUP -u PYTHONUSERBASE -u PYTHONPLATLIBDIR -u PYTHONSAFEPATH -u PYTHONWARNINGS -u PYTHONOPTIMIZE -u VIRTUAL_ENV -u CONDA_PREFIX -u CONDA_DEFAULT_ENV -u CONDA_SHLVL PYTHONNOUSERSITE=1 bash -c '. "$0/bin/activate" && exec "$0/bin/python" "$@"' /cache/smoke/environments/demo-cu128-hopper-0123456789abcdef -m torch.distributed.run --nnodes=2 --nproc-per-node=gpu --node-rank="$SLURM_NODEID" --master-addr="$address" --master-port="$port" /results/carried/demo-cu128-hopper/across.py --config /results/carried/demo-cu128-hopper/target.json --device auto --json "$out"/check.json
     }
     ;;
 esac
@@ -40,7 +40,8 @@ node)
     ;;
 across)
     out=$run/across
-    endpoint=$2
+    address=$2
+    port=$3
     mkdir -p "$out"
     run_across
     exit
@@ -54,7 +55,8 @@ srun "${steps[@]}" bash "$script" node
 out=$run/across
 mkdir -p "$out" && rm -f "$out/done.json" "$out/check.json"
 first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-srun "${steps[@]}" bash "$script" across "$first:$((20000 + SLURM_JOB_ID % 20000))"
+address=$(scontrol --oneliner show node "$first" | sed -n 's/.* NodeAddr=\([^ ]*\).*/\1/p')
+srun "${steps[@]}" bash "$script" across "${address:-$first}" "$((20000 + SLURM_JOB_ID % 20000))"
 status=$?
 finish "$status"
 exit "$status"
