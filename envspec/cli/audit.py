@@ -14,6 +14,7 @@ import click
 
 from envspec.cli import options
 from envspec.cli.main import say, silence_stdout
+from envspec.cli.texts import printable
 from envspec.errors import AnswerNo, OutsideError, StorageError
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def command(
         # who reads only the first line must not take this for a pass
         silence_stdout()
     for reason in report.unread:
-        say(f"error: {options.printable(reason)}", style="red")
+        say(f"error: {printable(reason)}", style="red")
     if report.unread:
         say("hint: an incomplete audit is no pass; --database takes a downloaded OSV database (all.zip of PyPI)")
         return OutsideError.exit_code
@@ -165,7 +166,7 @@ def _show(report: Report) -> None:
         where = "" if package.targets == report.targets else f" [{', '.join(package.targets)}]"
         lines += [
             "",
-            f"{_coloured(level)}  {options.printable(f'{package.name} {package.version}{where}')}  {one.code}",
+            f"{_coloured(level)}  {printable(f'{package.name} {package.version}{where}')}  {one.code}",
         ]
         lines.append(_wrapped(one.message, "  "))
         if one.ignored is not None:
@@ -184,7 +185,7 @@ def _wrapped(text: str, indent: str) -> str:
     from textwrap import fill
 
     return fill(
-        options.printable(text),
+        printable(text),
         _WIDTH,
         initial_indent=indent,
         subsequent_indent=indent + "  ",

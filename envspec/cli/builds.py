@@ -11,6 +11,7 @@ import click
 from envspec.cli import options
 from envspec.cli.gpu_names import known_gpus
 from envspec.cli.table import aligned
+from envspec.cli.texts import nearest, printable
 from envspec.errors import AnswerNo, InputError
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def command(
 
     if package not in ("torch", "pytorch"):
         raise InputError(
-            f'envspec has no table of builds for "{options.printable(package)}"',
+            f'envspec has no table of builds for "{printable(package)}"',
             hint="it has torch (wheels) and pytorch (conda-forge); `envspec inspect` reads any wheel",
         )
     _refuse_malformed(cuda, version, python)
@@ -93,7 +94,7 @@ def _refuse_malformed(cuda: str | None, version: str | None, python: str | None)
         ("--python", python, r"3\.\d{1,2}", "3.12"),
     ):
         if value is not None and not re.fullmatch(pattern, value, re.ASCII):
-            raise InputError(f'{option}: "{options.printable(value)}" is no version', hint=f"for example {example}")
+            raise InputError(f'{option}: "{printable(value)}" is no version', hint=f"for example {example}")
     if cuda not in (None, "cpu"):
         from envspec.gpu import toolkits
         from envspec.gpu.tables import numbers
@@ -119,7 +120,7 @@ def _refuse_unknown(version: str, from_conda: bool) -> None:
             f"torch {version} is newer than envspec's tables (up to {known[-1]})",
             hint="its wheel can be read itself: envspec inspect WHEEL",
         )
-    near = options.nearest(version, known)
+    near = nearest(version, known)
     raise InputError(f"envspec's tables have no torch {version}", hint=f"did you mean {near}?" if near else None)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from envspec.cli import options
+from envspec.cli.file_urls import file_urls
 from envspec.cli.main import say
 
 if TYPE_CHECKING:
@@ -81,21 +82,13 @@ def command(path: str, target: str | None, output: Path, locks_dir: Path | None,
 def _collect(spec: Spec, pins: Sequence[Pin], *, quiet: bool) -> Paths:
     """Every file, from the caches of this machine or from the user's own indexes."""
     from envspec.install.collect import at_hand, collect
-    from envspec.lock.conda_files import channel_of, urls_in_channels
-    from envspec.resolve.artifact_urls import artifact_urls
-    from envspec.resolve.channel_urls import channel_urls
     from envspec.resolve.fetch import Fetcher, read_timeout
     from envspec.resolve.setup import credentials_of
     from envspec.settings import load_settings
 
     settings = load_settings(os.environ)
-    conda = [pin for pin in pins if pin.kind == "conda"]
-    urls: dict[tuple[str, str], str] = {}
-    if conda:
-        channels = channel_urls({channel_of(pin)[0] for pin in conda}, spec, os.environ)
-        urls.update(urls_in_channels(conda, channels))
-    asked = [pin for pin in pins if pin.kind == "pip" and not at_hand(pin, settings.find_links)]
-    urls.update(artifact_urls(asked, spec, os.environ))
+    asked = [pin for pin in pins if pin.kind == "conda" or not at_hand(pin, settings.find_links)]
+    urls = file_urls(asked, spec, os.environ)
     named = {name: url for name in spec.pip.indexes if (url := settings.index_url(name, spec.pip.indexes))}
     fetcher = Fetcher(
         credentials=credentials_of(settings, named, os.environ), env=os.environ, read_seconds=read_timeout(os.environ)

@@ -12,6 +12,7 @@ from envspec.cli import options
 from envspec.cli.lock_images import stale_images
 from envspec.cli.lock_summary import describe
 from envspec.cli.main import say, silence_stdout, tell
+from envspec.cli.texts import printable
 from envspec.errors import AnswerNo, EnvspecError, LockError, SpecErrors
 from envspec.lock.inputs import spec_inputs, target_inputs
 from envspec.lock.render import rendered_files
@@ -175,7 +176,7 @@ def _show(findings: list[Finding]) -> None:
     for finding in findings:
         if finding.error is None:
             lines.append(f"{finding.spec}: {finding.status}" + (f" ({finding.summary})" if finding.summary else ""))
-            lines += [f"  {options.printable(reason.message)}  [{reason.code}]" for reason in finding.reasons]
+            lines += [f"  {printable(reason.message)}  [{reason.code}]" for reason in finding.reasons]
     if lines:
         click.echo("\n".join(lines))
 

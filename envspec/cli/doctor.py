@@ -10,6 +10,7 @@ import click
 
 from envspec.cli import options
 from envspec.cli.table import coloured
+from envspec.cli.texts import nearest, printable
 from envspec.errors import AnswerNo, InputError
 
 if TYPE_CHECKING:
@@ -121,12 +122,12 @@ def _described(gpus: tuple[str, ...], driver: str | None, glibc: str | None) -> 
 
     if driver is not None and not _DRIVER.fullmatch(driver):
         raise InputError(
-            f'--driver: "{options.printable(driver)}" is no driver version',
+            f'--driver: "{printable(driver)}" is no driver version',
             hint="for example 570.86.15: nvidia-smi shows it",
         )
     if glibc is not None and not _GLIBC.fullmatch(glibc):
         raise InputError(
-            f'--glibc: "{options.printable(glibc)}" is no glibc version',
+            f'--glibc: "{printable(glibc)}" is no glibc version',
             hint="for example 2.28: ldd --version shows it",
         )
     known_gpus(gpus)
@@ -137,15 +138,15 @@ def _refuse_unknown_targets(spec: Spec, names: tuple[str, ...]) -> None:
     known = [target.name for target in spec.targets]
     for name in names:
         if name not in known:
-            near = options.nearest(name, known)
+            near = nearest(name, known)
             hint = f"did you mean {near}?" if near else f"its targets: {', '.join(known)}"
-            raise InputError(f"{spec.path} has no target {options.printable(name)}", hint=hint)
+            raise InputError(f"{spec.path} has no target {printable(name)}", hint=hint)
 
 
 def _check_lines(results: tuple[Result, ...]) -> Iterator[str]:
     width = max((len(result.check) for result in results), default=0)
     for result in results:
-        yield f"{result.check.ljust(width)}  {coloured(result.state, 7)}  {options.printable(result.summary)}"
+        yield f"{result.check.ljust(width)}  {coloured(result.state, 7)}  {printable(result.summary)}"
         yield from _finding_lines(result.findings)
 
 
@@ -160,9 +161,9 @@ def _verdict_lines(verdicts: tuple[Verdict, ...]) -> Iterator[str]:
 def _finding_lines(findings: tuple[Finding, ...]) -> Iterator[str]:
     for finding in findings:
         place = f"{finding.place}: " if finding.place else ""
-        yield f"  {coloured(finding.severity)}: {options.printable(place + finding.message)}  [{finding.code}]"
+        yield f"  {coloured(finding.severity)}: {printable(place + finding.message)}  [{finding.code}]"
         if finding.remedy:
-            yield f"    remedy: {options.printable(finding.remedy)}"
+            yield f"    remedy: {printable(finding.remedy)}"
 
 
 def _hardware_line(hardware: Hardware) -> str:

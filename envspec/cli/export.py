@@ -13,9 +13,9 @@ import click
 from envspec import atomic
 from envspec.cli import options
 from envspec.cli.export_formats import FORMATS, Format
+from envspec.cli.file_urls import file_urls
 from envspec.cli.main import say
 from envspec.errors import InputError, Place, StorageError
-from envspec.lock import conda_files
 from envspec.lock.model import Lock, LockedTarget
 from envspec.recipes import folder as recipes
 from envspec.recipes.plan import CARRIED_FOLDER, SUMS
@@ -188,18 +188,10 @@ def _refuse_without_conda(targets: Sequence[LockedTarget], formats: Mapping[str,
 def _render(spec: Spec, lock: Lock, targets: Sequence[LockedTarget], formats: Sequence[Format]) -> dict[str, str]:
     """Texts by path, relative to the output folder: all of them before the first is written."""
     pins = [pin for target in targets for pin in target.pins if any(wanted.wants_url(pin) for wanted in formats)]
-    urls: dict[tuple[str, str], str] = {}
-    if any(pin.kind == "conda" for pin in pins):
-        from envspec.resolve.channel_urls import channel_urls
-
-        conda = [pin for pin in pins if pin.kind == "conda"]
-        channels = channel_urls({conda_files.channel_of(pin)[0] for pin in conda}, spec, os.environ)
-        urls.update(conda_files.urls_in_channels(conda, channels))
-    if any(pin.kind == "pip" for pin in pins):
-        from envspec.resolve.artifact_urls import artifact_urls
-
+    urls: Mapping[tuple[str, str], str] = {}
+    if pins:
         with _progress() as on_page:
-            urls.update(artifact_urls(pins, spec, os.environ, on_page))
+            urls = file_urls(pins, spec, os.environ, on_page)
     return {f"{t.name}/{wanted.file(t)}": wanted.render(lock, t, urls) for t in targets for wanted in formats}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 import click
 
 from envspec.cli.main import say
-from envspec.cli.options import printable
+from envspec.cli.texts import printable
 from envspec.errors import LockError, StorageError
 from envspec.lock.model import Lock
 

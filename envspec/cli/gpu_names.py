@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from envspec.cli.options import printable
+from envspec.cli.texts import printable
 from envspec.errors import InputError
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ import click
 from envspec.cli import options
 from envspec.cli.gpu_names import known_gpus
 from envspec.cli.table import aligned
+from envspec.cli.texts import nearest, printable
 from envspec.errors import InputError
 
 if TYPE_CHECKING:
@@ -57,10 +58,10 @@ def _architectures(name: str) -> set[str]:
     asked = " ".join(name.lower().replace("-", " ").replace("_", " ").split()).replace("ada lovelace", "ada")
     found = {known_name for known_name in known if asked and f"{known_name.lower()} ".startswith(f"{asked} ")}
     if not found:
-        near = options.nearest(asked, [known_name.lower() for known_name in known])
+        near = nearest(asked, [known_name.lower() for known_name in known])
         listed = ", ".join(known_name.lower() for known_name in known)
         raise InputError(
-            f'--arch: unknown architecture "{options.printable(name)}"',
+            f'--arch: unknown architecture "{printable(name)}"',
             hint=f'did you mean "{near}"?' if near else f"known are {listed}",
         )
     return found

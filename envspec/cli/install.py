@@ -13,6 +13,7 @@ import click
 
 from envspec.cli import options
 from envspec.cli.main import say
+from envspec.cli.texts import printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -80,7 +81,7 @@ def command(
         say("interrupted: run the same command again, and it goes on from here")
         return 130
     for warning in outcome.warnings:
-        say(f"warning: {options.printable(warning)}", style="yellow")
+        say(f"warning: {printable(warning)}", style="yellow")
     if as_json:
         options.print_json("install", _document(path, chosen, place, outcome, dry_run=dry_run))
     else:
@@ -109,7 +110,7 @@ def _line(change: Change) -> str:
     versions = " → ".join(text for text in (change.old, change.new) if text)
     if change.old == change.new:
         versions = f"{change.new} ({change.reason or 'another file'})"
-    return options.printable(f"{change.kind:<5} {change.name} {versions}")
+    return printable(f"{change.kind:<5} {change.name} {versions}")
 
 
 def _document(path: str, target: LockedTarget, prefix: Path, outcome: Outcome, *, dry_run: bool) -> dict[str, object]:
@@ -150,7 +151,7 @@ class _OnTerminal:
 
     def advance(self, done: int | None = None, detail: str = "") -> None:
         counted = "" if done is None or self._total is None else f" {done}/{self._total}"
-        text = f"{self._text}{counted}{': ' if detail else ''}{options.printable(detail)}"
+        text = f"{self._text}{counted}{': ' if detail else ''}{printable(detail)}"
         self._bars.update(self._task, description=text[:100], completed=done)
 
 

@@ -12,6 +12,7 @@ import click
 
 from envspec.cli import options
 from envspec.cli.main import say, tell
+from envspec.cli.texts import nearest, printable
 from envspec.errors import EnvspecError, InfeasibleTargets, InputError, Place, SpecErrors
 from envspec.lock.freshness import reasons, rendered_reasons
 from envspec.lock.render import rendered_files
@@ -163,11 +164,9 @@ def _refuse_unknown_packages(upgrade: Upgrade, spec: Spec, old: Lock | None) -> 
         known |= {conda_name(located.text) for located in spec.conda_dependencies(target)}
     for name in sorted(upgrade.packages):
         if canonical_name(name) not in known:
-            near = options.nearest(name, known)
+            near = nearest(name, known)
             hint = f"did you mean {near}?" if near else f"`envspec tree {spec.path}` shows what is locked"
-            raise InputError(
-                f"--upgrade-package {options.printable(name)}: neither {spec.path} nor its lock has it", hint=hint
-            )
+            raise InputError(f"--upgrade-package {printable(name)}: neither {spec.path} nor its lock has it", hint=hint)
 
 
 def _notice(finding: Finding) -> None:

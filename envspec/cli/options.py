@@ -1,4 +1,4 @@
-"""What several commands share: how they take specs, targets, places and `--json`, and how they show foreign texts."""
+"""What several commands share: how they take specs, targets, places and `--json`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from envspec.cli.texts import nearest, printable
 from envspec.errors import InputError, SpecError
 
 if TYPE_CHECKING:
@@ -159,18 +160,3 @@ def print_json(command: str, value: dict[str, Any]) -> None:
     import json
 
     click.echo(json.dumps({"schema": f"envspec/{command}/1", **value}, indent=2, ensure_ascii=False))
-
-
-def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The one of `known` that `word` was most likely meant to be, or None."""
-    from difflib import get_close_matches
-
-    found = get_close_matches(word[:100].lower(), list(known), n=1)
-    return found[0] if found else None
-
-
-def printable(text: str) -> str:
-    """A text from a file or an index for a terminal, which nothing in it may steer."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

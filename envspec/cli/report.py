@@ -10,6 +10,7 @@ import click
 
 from envspec.cli import options
 from envspec.cli.main import say
+from envspec.cli.texts import printable
 from envspec.errors import InputError, LockError, OutsideError, Place, StorageError
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def _audit(
         osv = OsvDatabase.read(database)
         # the day decides only what is said here, never what the page holds
         if osv.modified[:10] < (datetime.now(timezone.utc) - _OLD).strftime("%Y-%m-%d"):
-            say(f"warning: the newest entry of {options.printable(osv.name)} is of {osv.modified[:10]}", style="yellow")
+            say(f"warning: the newest entry of {printable(osv.name)} is of {osv.modified[:10]}", style="yellow")
         return from_database(osv, spec.audit, chosen)
     return None
 
@@ -159,4 +160,4 @@ def _write(output: Path, text: str) -> None:
         write_text(output, text)
     except OSError as error:
         raise StorageError(f"{output} can't be written: {error.strerror or error}") from None
-    say(f"wrote {options.printable(str(output))} ({len(text.encode()) // 1000} kB)")
+    say(f"wrote {printable(str(output))} ({len(text.encode()) // 1000} kB)")

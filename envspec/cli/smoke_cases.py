@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from envspec.cli import options
+from envspec.cli.texts import printable
 from envspec.errors import InputError, Place, ToolError
 from envspec.lock.model import Lock, LockedTarget
 from envspec.smoke.case import ACROSS, CHECK, Case, make_case
@@ -119,7 +120,7 @@ def find_cases(
                 )
             )
     if unknown:
-        raise InputError(f"none of these specs has a target {', '.join(sorted(map(options.printable, unknown)))}")
+        raise InputError(f"none of these specs has a target {', '.join(sorted(map(printable, unknown)))}")
     _refuse_twins(cases)
     return tuple(cases), tuple(skipped)
 

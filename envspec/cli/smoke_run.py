@@ -18,6 +18,7 @@ import click
 from envspec.cli import options, smoke_cases, smoke_show
 from envspec.cli.export import write_atomically
 from envspec.cli.main import say, tell
+from envspec.cli.texts import printable
 from envspec.errors import InputError, StorageError, ToolError
 from envspec.smoke.case import Case, Folders, Options
 from envspec.smoke.result import Results, Run
@@ -292,7 +293,7 @@ class Asked:
         from envspec.smoke.command import dry
 
         for spec, target, reason in skipped:
-            click.echo(f"# skipped: {spec} × {target}: {options.printable(reason)}")
+            click.echo(f"# skipped: {spec} × {target}: {printable(reason)}")
         if found:
             click.echo(dry(found))  # type: ignore[arg-type]
         return 0

@@ -12,6 +12,7 @@ import click
 
 from envspec.cli import options
 from envspec.cli.groups import grouped, heading
+from envspec.cli.texts import printable
 from envspec.errors import AnswerNo, InputError
 from envspec.lock.graph import Edge, Graph, Tree, parsed
 from envspec.lock.inputs import canonical_name
@@ -79,7 +80,7 @@ def command(
     groups = grouped(chosen, lambda target: _branches(target, package, depth, inverse=inverse))
     if package is not None and not any(branches for _, branches in groups):
         raise AnswerNo(
-            f"{options.printable(package)} isn't in the lock of {lock.name}",
+            f"{printable(package)} isn't in the lock of {lock.name}",
             hint=options.did_you_mean(package, lock),
         )
     if as_json:

@@ -11,6 +11,7 @@ import click
 
 from envspec.cli import options
 from envspec.cli.groups import grouped, heading
+from envspec.cli.texts import printable
 from envspec.errors import AnswerNo
 from envspec.lock.graph import Edge, Graph
 from envspec.lock.inputs import canonical_name
@@ -125,7 +126,7 @@ def _names(target: LockedTarget, package: str) -> tuple[str, ...]:
 
 def _not_locked(package: str, lock: Lock, chosen: tuple[LockedTarget, ...]) -> AnswerNo:
     elsewhere = [target.name for target in lock if _names(target, package)]
-    asked = options.printable(package)
+    asked = printable(package)
     if elsewhere:
         return AnswerNo(
             f"{asked} isn't locked for {', '.join(target.name for target in chosen)}",
@@ -145,14 +146,14 @@ def _lines(names: tuple[str, ...], answer: Answer, lock: Lock) -> Iterator[str]:
         for position, step in enumerate(path):
             asker = "the spec" if step.name is None else f"{step.name} {step.version}"
             counter = f"{number}." if position == 0 else ""
-            yield f"  {counter:<3} {asker} needs {options.printable(step.requirement)}"
+            yield f"  {counter:<3} {asker} needs {printable(step.requirement)}"
     if answer.more:
         yield "  ... and others: --limit shows more"
 
 
 def _described(package: Package) -> str:
     build = f" {package.build}" if package.build else ""
-    licence = options.printable(package.licence) if package.licence else "licence unknown"
+    licence = printable(package.licence) if package.licence else "licence unknown"
     return f"{package.name} {package.version}{build} ({package.index}, {licence})"
 
 
