@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from envspec.errors import Infeasible, InfeasibleTargets, InputError, InternalError, SpecError, WrongBuild
-from envspec.gpu import conda_builds, gpus, toolkits, torch_builds
+from envspec.gpu import conda_builds, gpus, torch_builds
 from envspec.gpu.corrections import Correction, corrections, corrections_broken_by, corrections_for
 from envspec.gpu.finding import Finding
 from envspec.gpu.rules import feasible, judge, judge_pins
+from envspec.gpu.rules.driver import lowest
 from envspec.gpu.rules.wanted import torch_of
 from envspec.lock.graph import Graph, parsed
 from envspec.lock.inputs import canonical_name, requirement_name, spec_inputs, target_inputs
@@ -131,8 +132,11 @@ def relock(
 
 def architectures_of(target: Target) -> tuple[str, ...]:
     """The compute capabilities of a target's GPUs as "sm_90", oldest first; GPUs that no table knows are left out."""
-    capabilities = {gpu.capability for name in target.gpus for gpu in gpus.find(name)}
-    return tuple("sm_" + capability.replace(".", "") for capability in sorted(capabilities, key=gpus.order))
+    return tuple("sm_" + capability.replace(".", "") for capability in _capabilities_of(target))
+
+
+def _capabilities_of(target: Target) -> list[str]:
+    return sorted({gpu.capability for name in target.gpus for gpu in gpus.find(name)}, key=gpus.order)
 
 
 def _chosen(spec: Spec, old: Lock | None, only: Collection[str]) -> tuple[Target, ...]:
@@ -346,7 +350,7 @@ def _locked(target: Target, inputs: TargetInputs, pins: Sequence[Pin]) -> Locked
         inputs=inputs,
         pins=tuple(sorted(pins, key=lambda pin: (pin.kind, pin.name))),
         architectures=architectures_of(target),
-        driver_floor=toolkits.driver_floor(target.cuda, target.platform) if target.cuda else None,
+        driver_floor=lowest(target.cuda, target.platform, _capabilities_of(target)) if target.cuda else None,
     )
     problems = violations(locked)
     if problems:

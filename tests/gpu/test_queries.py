@@ -9,6 +9,7 @@ import pytest
 
 from envspec.gpu import conda_builds, corrections, gpus, libraries, toolkits, torch_builds
 from envspec.gpu.cubin import can_translate, covers
+from envspec.gpu.rules.driver import lowest
 
 
 @pytest.mark.parametrize(
@@ -135,6 +136,23 @@ def test_toolkit() -> None:
 )
 def test_driver_floor(cuda: str, platform: str, floor: str | None) -> None:
     assert toolkits.driver_floor(cuda, platform) == floor
+
+
+@pytest.mark.parametrize(
+    ("cuda", "capabilities", "floor"),
+    [
+        ("12.8", ["8.0", "9.0"], "525.60.13"),
+        ("12.8", ["10.0", "12.0"], "570"),
+        ("12.8", ["9.0", "12.0"], "525.60.13"),
+        ("12.9", ["10.3"], "575"),
+        ("11.8", ["9.0"], "520"),
+        ("13.0", ["10.0"], "580.65.06"),
+        ("12.8", [], "525.60.13"),
+        ("12.7", ["9.0"], None),
+    ],
+)
+def test_the_lowest_driver_knows_one_of_the_gpus(cuda: str, capabilities: list[str], floor: str | None) -> None:
+    assert lowest(cuda, "linux-64", capabilities) == floor
 
 
 @pytest.mark.parametrize(
