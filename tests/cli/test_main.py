@@ -143,11 +143,7 @@ def test_traceback_on_request(envspec: Envspec, monkeypatch: pytest.MonkeyPatch)
 def test_interrupted(machine: Machine, index: Index, number: signal.Signals) -> None:
     index.fail("/simple/", hanging)
     path = machine.spec(cpu("app"))
-    # Under nohup the tests' own process ignores it, and so would the one that they start.
-    hangup = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    starting = machine.start("lock", path)
-    signal.signal(signal.SIGHUP, hangup)
-    with starting as running:
+    with machine.start("lock", path) as running:
         index.wait_for("/simple/app")
         started = time.monotonic()
         running.send_signal(number)

@@ -14,7 +14,8 @@ from envspec.lock.model import Lock
 from envspec.lock.read import load
 
 ROOT = Path(__file__).resolve().parents[2]
-_PROGRAM = "from envspec.__main__ import main; main()"
+# A process started under nohup ignores SIGHUP, and hands that on; the program's own answer is what is tested.
+_PROGRAM = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL); from envspec.__main__ import main; main()"
 
 
 @dataclass(frozen=True)
