@@ -12,6 +12,7 @@ NAMES = (
     "conda_speed",
     "doctor_speed",
     "diff_speed",
+    "why_speed",
     "report_page",
     "export_speed",
 )

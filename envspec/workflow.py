@@ -22,6 +22,7 @@ from envspec.resolve.conda_request import CondaRequest, conda_request_for
 from envspec.resolve.cuda_check import wrong_builds
 from envspec.resolve.provided import provided_by
 from envspec.resolve.request import Preferences, Request, request_for
+from envspec.spec.messages import nearest
 from envspec.spec.model import Spec, Target
 
 
@@ -145,7 +146,9 @@ def _chosen(spec: Spec, old: Lock | None, only: Collection[str]) -> tuple[Target
     known = [target.name for target in spec.targets]
     unknown = sorted(set(only) - set(known))
     if unknown:
-        raise InputError(f"{spec.path} has no target {', '.join(unknown)}", hint=f"its targets: {', '.join(known)}")
+        meant = nearest(unknown[0], known)
+        hint = f"did you mean {meant}?" if meant else f"its targets: {', '.join(known)}"
+        raise InputError(f"{spec.path} has no target {', '.join(unknown)}", hint=hint)
     if old is not None and old.inputs != spec_inputs(spec) and set(only) != set(known):
         raise InputError(
             f"{spec.path} changed in what all its targets share, so they must be locked together",

@@ -10,14 +10,14 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "envspec"
 
-LEAVES = ("atomic", "errors", "redact", "requirement")
+LEAVES = ("atomic", "errors", "redact", "requirement", "storage", "texts")
 """Top-level modules that every part may import, and that import only each other."""
 
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "spec": ("gpu.model",),
     "gpu": ("spec.model",),
     "lock": ("spec", "gpu"),
-    "diff": ("spec", "gpu", "lock"),
+    "diff": ("spec", "gpu", "lock", "git.program"),
     "settings": (),
     # of the lock only its vocabulary: what a pin is, names, marker environments, tags
     "resolve": ("spec", "gpu", "lock.model", "lock.inputs", "lock.environment", "lock.tags", "settings"),
@@ -25,7 +25,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "install": ("spec", "lock", "settings", "resolve"),
     "doctor": ("spec", "gpu"),
     "git": ("lock",),
-    "audit": ("spec", "lock", "settings", "resolve"),
+    "audit": ("spec", "gpu.wheels", "lock", "settings", "resolve"),
     "report": ("spec", "gpu", "lock", "diff", "audit"),
     "recipes": ("spec", "gpu", "lock"),
     "smoke": ("spec", "gpu", "lock", "recipes"),

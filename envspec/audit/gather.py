@@ -32,15 +32,21 @@ class Pages(Protocol):
         """The files of a project by name; None for an index whose address isn't known here. Raises OutsideError."""
 
 
+FileKey = tuple[str, str]
+"""A file by its index's name and its own."""
+
+
 def gather(
     packages: Sequence[Package],
     database: Database,
-    pages: Pages,
+    pages: Pages | None,
     now: datetime,
+    shipped: Mapping[FileKey, FileFacts],
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[Facts, Stored]:
-    """Ask the database about every release, and the indexes about every file that it said nothing of. Gives the facts,
-    and what is worth keeping of them.
+    """Ask the database about every release, and the indexes about every file that it said nothing of; `pages` is None
+    where nobody wants to know of files, and `shipped` is what is known of those that no index can be asked about.
+    Gives the facts, and what is worth keeping of them.
 
     What can't be read is in the facts' `unread`, not raised: the rest is worth telling. After the first failure nothing
     more is asked of the same side.
@@ -51,11 +57,14 @@ def gather(
     if not failed:
         unread += _without_answer(packages, answers, "the database has no answer for")
 
-    found: dict[tuple[str, str], FileFacts] = {}
-    wanted: dict[tuple[str, str], None] = {}
+    kept = answers if any(answer.known for answer in answers.values()) else {}
+    if pages is None:
+        return Facts(answers, None, tuple(unread)), Stored(kept)
+    found: dict[FileKey, FileFacts] = {}
+    wanted: dict[FileKey, None] = {}
     for package in packages:
-        answer = answers.get(package.release) if package.release and package.kind == "pip" else None
-        for artifact in package.files if package.kind == "pip" and package.index not in ("git", "url") else ():
+        answer = answers.get(package.release) if package.release else None
+        for artifact in package.indexed_files:
             facts = answer.files.get(artifact.file) if answer else None
             # PyPI says nothing of what another index has under the same name
             if facts is not None and package.index == "pypi":
@@ -67,22 +76,35 @@ def gather(
         lambda page: pages.ask(*page),
         lambda done, total: on_progress(len(releases) + done, len(releases) + total),
     )
-    unread += [failed] if failed else []
     for (index, _), page in listed.items():
         found.update({(index, file): facts for file, facts in (page or {}).items()})
-    used = {(p.index, artifact.file) for p in packages for artifact in p.files}
+    used = {(p.index, artifact.file) for p in packages for artifact in p.indexed_files}
     files = {key: facts for key, facts in found.items() if key in used}
-    fetched = stamp(now)
-    kept = answers if any(answer.known for answer in answers.values()) else {}
-    return Facts(answers, files, tuple(unread)), Stored(kept, {k: (fetched, f) for k, f in files.items()})
+    nowhere = {index for (index, _), page in listed.items() if page is None}
+    known = {**{key: facts for key, facts in shipped.items() if key[0] in nowhere}, **files}
+    unread_files = [failed] if failed else _without_page(packages, known, nowhere)
+    fresh = Stored(kept, {key: (stamp(now), facts) for key, facts in files.items()})
+    return Facts(answers, known, tuple(unread), tuple(unread_files)), fresh
 
 
-def recall(packages: Sequence[Package], stored: Stored, now: datetime, max_age: timedelta) -> Facts:
-    """The facts that are kept of earlier audits, as far as they aren't older than `max_age`."""
+def recall(
+    packages: Sequence[Package],
+    stored: Stored,
+    now: datetime,
+    max_age: timedelta,
+    shipped: Mapping[FileKey, FileFacts] | None,
+) -> Facts:
+    """The facts that are kept of earlier audits, as far as they aren't older than `max_age`. `shipped` is what is known
+    of files besides, None where nobody wants to know of files."""
     oldest = stamp(now - max_age)
     answers = {release: answer for release, answer in stored.answers.items() if answer.fetched >= oldest}
-    files = {key: facts for key, (fetched, facts) in stored.files.items() if fetched >= oldest}
-    return Facts(answers, files, tuple(_without_answer(packages, answers, "no answer that is new enough is kept of")))
+    unread = tuple(_without_answer(packages, answers, "no answer that is new enough is kept of"))
+    if shipped is None:
+        return Facts(answers, None, unread)
+    kept = {key: facts for key, (fetched, facts) in stored.files.items() if fetched >= oldest}
+    files = {**shipped, **kept}
+    missing = _listed("no facts that are new enough are kept of the files of", _without_facts(packages, files))
+    return Facts(answers, files, unread, tuple(missing))
 
 
 def stamp(moment: datetime) -> str:
@@ -99,17 +121,38 @@ def _without_answer(packages: Sequence[Package], answers: Mapping[Release, Answe
     asked = [(package, package.release) for package in packages if package.release is not None]
     if asked and answers and not any(answer.known for answer in answers.values()):
         return ["the database knows none of the releases: there is none at this address, or only a mirror of the files"]
-    names = sorted(
-        {
-            f"{package.name} {package.version}"
+    return _listed(
+        what,
+        [
+            package
             for package, release in asked
             if release not in answers or (package.index == "pypi" and not answers[release].known)
-        }
+        ],
     )
-    if not names:
-        return []
+
+
+def _without_page(packages: Sequence[Package], files: Mapping[FileKey, FileFacts], nowhere: Iterable[str]) -> list[str]:
+    """Which files no index could be asked about, and which ones their index doesn't have, a line for each index."""
+    lines: list[str] = []
+    missing = _without_facts(packages, files)
+    for index in sorted({package.index for package in missing}):
+        here = [package for package in missing if package.index == index]
+        if index in nowhere:
+            lines += _listed(f'it isn\'t known where the index "{index}" is from here:', here)
+        else:
+            lines += _listed(f'the index "{index}" doesn\'t have the locked files of', here)
+    return lines
+
+
+def _without_facts(packages: Iterable[Package], files: Mapping[FileKey, FileFacts]) -> list[Package]:
+    return [p for p in packages if any((p.index, artifact.file) not in files for artifact in p.indexed_files)]
+
+
+def _listed(what: str, packages: Iterable[Package]) -> list[str]:
+    """What is to be said of some packages, as a line; none where there are none."""
+    names = sorted({f"{package.name} {package.version}" for package in packages})
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return [f"{what} {', '.join(names[:5])}{more}"]
+    return [f"{what} {', '.join(names[:5])}{more}"] if names else []
 
 
 def _ask_all(

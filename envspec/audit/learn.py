@@ -11,11 +11,17 @@ from envspec.audit import store
 from envspec.audit.gather import gather, recall, stamp
 from envspec.audit.model import Facts, Package
 from envspec.audit.osv import OsvDatabase
-from envspec.audit.sources import IndexPages, PypiDatabase, fetcher_of, named_indexes, pypi_address
+from envspec.audit.sources import (
+    IndexPages,
+    PypiDatabase,
+    fetcher_of,
+    named_indexes,
+    pypi_address,
+    shipped_files,
+)
 from envspec.errors import OutsideError, StorageError
 from envspec.redact import redact
 from envspec.settings import load_settings, split_credentials
-from envspec.spec.model import Spec
 
 
 @dataclass(frozen=True)
@@ -23,15 +29,17 @@ class How:
     """database  a file in the OSV format, None for PyPI's own answers
     offline   nobody is asked
     max_age   how old the file, or an answer taken offline, may be
+    files     whether anybody wants to know what indexes say of files
     """
 
     database: Path | None
     offline: bool
     max_age: timedelta
+    files: bool = True
 
 
 def learn(
-    spec: Spec,
+    indexes: Mapping[str, str],
     packages: Sequence[Package],
     how: How,
     env: Mapping[str, str],
@@ -39,7 +47,8 @@ def learn(
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     on_trouble: Callable[[StorageError], None] = lambda error: None,
 ) -> tuple[str, Facts]:
-    """The database's name, without credentials, and what was learned of the packages.
+    """The database's name, without credentials, and what was learned of the packages. `indexes` are the spec's own,
+    with their addresses.
 
     Answers are kept for audits offline; that they can't be is told to `on_trouble`. Raises InputError for a database
     that is none or a broken configuration, OutsideError where it isn't known whom to ask or what was kept is damaged.
@@ -50,14 +59,16 @@ def learn(
     source = redact(split_credentials(index)[0])
     kept = store.store_path(settings.cache_dir, source)
     if how.offline:
-        facts = recall(packages, store.load(kept), now, how.max_age)
+        shipped = shipped_files(packages) if how.files else None
+        facts = recall(packages, store.load(kept), now, how.max_age, shipped)
         if osv:
             facts = replace(facts, answers={p.release: osv.ask(p.release) for p in packages if p.release}, unread=())
     else:
-        fetcher = fetcher_of(spec, settings, env)
-        pages = IndexPages(index, named_indexes(spec, settings), settings.pytorch_mirror, fetcher)
+        named = named_indexes(indexes, settings)
+        fetcher = fetcher_of(named, settings, env)
+        pages = IndexPages(index, named, settings.pytorch_mirror, fetcher) if how.files else None
         database = osv or PypiDatabase(index, fetcher, now)
-        facts, fresh = gather(packages, database, pages, now, on_progress)
+        facts, fresh = gather(packages, database, pages, now, shipped_files(packages), on_progress)
         _keep(kept, source, replace(fresh, answers={}) if osv else fresh, on_trouble)
     if osv and osv.modified < stamp(now - how.max_age):
         old = f"the database {osv.name} is too old: its newest entry is of {osv.modified[:10]}"

@@ -40,6 +40,11 @@ class Package:
     release: Release | None = None
     unknown: str = ""
 
+    @property
+    def indexed_files(self) -> tuple[Artifact, ...]:
+        """The files that an index of Python packages has a page about. Of conda's, nobody is asked."""
+        return self.files if self.kind == "pip" and self.index not in ("git", "url", "") else ()
+
 
 @dataclass(frozen=True)
 class Advisory:
@@ -60,11 +65,12 @@ class Advisory:
 @dataclass(frozen=True)
 class FileFacts:
     """What an index says of a file: when it came (RFC 3339 or None), and why it was yanked ("" without a reason, None
-    if it wasn't)."""
+    if it wasn't, or if the source says nothing of that: `yanks`)."""
 
     sha256: str
     uploaded: str | None = None
     yanked: str | None = None
+    yanks: bool = True
 
 
 @dataclass(frozen=True)
@@ -95,14 +101,25 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class NotAsked:
+    """Packages of which nobody can say some things: the codes of the findings that weren't looked for, and why."""
+
+    codes: tuple[str, ...]
+    reason: str
+    packages: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Facts:
     """All that was learned about a lock's packages.
 
-    answers   by release
-    files     by (index, file name)
-    unread    what couldn't be read, with the reason: an audit with any isn't complete
+    answers        by release
+    files          by (index, file name); None where nobody wanted to know of files
+    unread         what should have been read and wasn't, with the reason: an audit with any isn't complete
+    unread_files   the same of files alone
     """
 
     answers: Mapping[Release, Answer] = field(default_factory=dict)
-    files: Mapping[tuple[str, str], FileFacts] = field(default_factory=dict)
+    files: Mapping[tuple[str, str], FileFacts] | None = field(default_factory=dict)
     unread: tuple[str, ...] = ()
+    unread_files: tuple[str, ...] = ()

@@ -6,8 +6,10 @@ OSV publishes all advisories about PyPI as one zip with a JSON file each; a fold
 from __future__ import annotations
 
 import json
+import lzma
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,10 @@ _DOWNLOAD = "download OSV's `all.zip` of the ecosystem PyPI anew"
 
 
 class OsvDatabase:
-    """All advisories of a file. `modified` is when the newest of them was last changed: how new the database is."""
+    """All advisories of a file. `modified` is when the newest of them was last changed: how new the database is.
+
+    Raises InputError for an entry of which it isn't known whom it is about.
+    """
 
     def __init__(self, records: Iterable[Mapping[str, Any]], name: str) -> None:
         self._records: dict[str, list[Mapping[str, Any]]] = {}
@@ -28,7 +33,11 @@ class OsvDatabase:
         self.modified = ""
         for record in records:
             self.modified = max(self.modified, str(record.get("modified", "")))
-            for package in {canonical_name(str(one["package"]["name"])) for one in _about_pypi(record)}:
+            try:
+                about = {canonical_name(str(one["package"]["name"])) for one in _about_pypi(record)}
+            except (KeyError, TypeError, AttributeError):
+                raise _broken(record, name) from None
+            for package in about:
                 self._records.setdefault(package, []).append(record)
 
     @staticmethod
@@ -39,24 +48,33 @@ class OsvDatabase:
             records = list(_records(path))
         except OSError as error:
             raise InputError(f"the database can't be read: {error.strerror or error}", place=place) from None
-        except (ValueError, KeyError, zipfile.BadZipFile, RecursionError):
+        except (ValueError, KeyError, RecursionError):
             raise InputError("this is no database in the OSV format", place=place, hint=_DOWNLOAD) from None
-        try:
-            database = OsvDatabase(records, path.name)
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise InputError("an entry isn't in the OSV format", place=place, hint=_DOWNLOAD) from None
+        except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError) as error:
+            # RuntimeError: encrypted, or compressed in a way that this Python can't undo
+            raise InputError(f"the archive can't be unpacked: {error}", place=place, hint=_DOWNLOAD) from None
+        database = OsvDatabase(records, path.name)
         if not database._records:
             raise InputError("the database knows nothing of PyPI's packages", place=place, hint=_DOWNLOAD)
         return database
 
     def ask(self, release: Release) -> Answer:
-        """What is known of a release; a database of all advisories has an answer for everything."""
-        found = [
-            advisory
-            for record in self._records.get(release.name, ())
-            if (advisory := _advisory(record, release)) is not None
-        ]
+        """What is known of a release; a database of all advisories has an answer for everything.
+
+        Raises InputError for an entry about the package that doesn't say which versions it is about.
+        """
+        found: list[Advisory] = []
+        for record in self._records.get(release.name, ()):
+            try:
+                advisory = _advisory(record, release)
+            except (KeyError, TypeError, AttributeError):
+                raise _broken(record, self.name) from None
+            found += [advisory] if advisory else []
         return Answer(self.modified, tuple(sorted(found, key=lambda advisory: advisory.id)))
+
+
+def _broken(record: Mapping[str, Any], database: str) -> InputError:
+    return InputError(f"the entry {record.get('id')} isn't in the OSV format", place=Place(database), hint=_DOWNLOAD)
 
 
 def _records(path: Path) -> Iterator[Mapping[str, Any]]:
@@ -82,7 +100,17 @@ def _record(content: bytes) -> Mapping[str, Any]:
 def _about_pypi(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     if record.get("withdrawn"):
         return []
-    return [one for one in record.get("affected", ()) if one.get("package", {}).get("ecosystem") == "PyPI"]
+    return [one for one in _list(record, "affected") if one["package"]["ecosystem"] == "PyPI"]
+
+
+def _list(within: Mapping[str, Any], key: str) -> Sequence[Any]:
+    """A list that may be left out. Raises TypeError for anything else: a text in its place is one of letters."""
+    found = within.get(key)
+    if found is None:
+        return ()
+    if not isinstance(found, list):
+        raise TypeError
+    return found
 
 
 def _advisory(record: Mapping[str, Any], release: Release) -> Advisory | None:
@@ -93,26 +121,35 @@ def _advisory(record: Mapping[str, Any], release: Release) -> Advisory | None:
     if not any(_is_affected(one, version) for one in ours):
         return None
     fixed = {event["fixed"] for one in ours for events in _ranges(one) for event in events if "fixed" in event}
-    severity = record.get("database_specific", {}).get("severity")
+    specific = record.get("database_specific")
+    severity = specific.get("severity") if isinstance(specific, dict) else None
     return Advisory(
         id=str(record["id"]),
-        aliases=tuple(sorted(map(str, record.get("aliases") or ()))),
+        aliases=tuple(sorted(map(str, _list(record, "aliases")))),
         summary=first_line(str(record.get("summary") or record.get("details") or "")),
         fixed_in=tuple(str(v) for v in sorted(_versions(fixed)) if v > version),
-        link=next((str(one["url"]) for one in record.get("references") or () if one.get("type") == "ADVISORY"), None),
+        link=_link(record),
         severity=str(severity).lower() if severity else None,
     )
 
 
+def _link(record: Mapping[str, Any]) -> str | None:
+    rows = [one for one in _list(record, "references") if isinstance(one, dict) and one.get("type") == "ADVISORY"]
+    return next((str(one["url"]) for one in rows if one.get("url")), None)
+
+
 def _is_affected(affected: Mapping[str, Any], version: Any) -> bool:
     """Whether the entry's versions or one of its ranges has a version, by the schema's own evaluation."""
-    return version in _versions(affected.get("versions") or ()) or any(
+    return version in _versions(_list(affected, "versions")) or any(
         _is_within(events, version) for events in _ranges(affected)
     )
 
 
 def _ranges(affected: Mapping[str, Any]) -> list[list[Mapping[str, str]]]:
-    return [one["events"] for one in affected.get("ranges") or () if one.get("type") == "ECOSYSTEM"]
+    found = [one for one in _list(affected, "ranges") if one.get("type") == "ECOSYSTEM"]
+    if not all(isinstance(one["events"], list) for one in found):
+        raise TypeError
+    return [one["events"] for one in found]
 
 
 def _is_within(events: Iterable[Mapping[str, str]], version: Any) -> bool:
@@ -127,11 +164,14 @@ def _is_within(events: Iterable[Mapping[str, str]], version: Any) -> bool:
 
 
 def _versions(texts: Iterable[str]) -> set[Any]:
-    """Those of the texts that are PEP 440's: OSV lists some that never could be installed."""
+    """Those of the texts that are PEP 440's: OSV lists some that never could be installed. Raises TypeError for what is
+    no text."""
     from packaging.version import InvalidVersion, Version
 
     found = set()
     for text in texts:
+        if not isinstance(text, str):
+            raise TypeError
         try:
             # "0" is the schema's word for before everything
             found.add(Version("0.dev0" if text == "0" else text))

@@ -60,7 +60,7 @@ def _release(pin: Pin) -> tuple[Release | None, str]:
             return None, "conda packages that aren't on PyPI"
         return Release(names.pop(), public), ""
     if pin.index not in ("pypi",) and not pin.index.startswith("pytorch/"):
-        where = {"git": "packages from git", "url": "packages from a URL"}
+        where = {"git": "packages from git", "url": "packages from a URL", "": "packages whose index isn't known"}
         return None, where.get(pin.index, f'packages of the index "{pin.index}"')
     return Release(pin.name, _public(pin.version) or pin.version), ""
 

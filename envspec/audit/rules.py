@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from envspec.audit.licences import is_acceptable
-from envspec.audit.model import LEVELS, Advisory, Facts, Finding, Package
+from envspec.audit.model import LEVELS, Advisory, Facts, Finding, NotAsked, Package
 from envspec.spec.model import Audit
 
 CODES = {
@@ -20,6 +21,11 @@ CODES = {
     "source": "A package whose installation runs its build code",
 }
 """What an audit may find, by code."""
+
+OF_FILES = ("another-file", "yanked", "young")
+"""What only an index can tell, of a file."""
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 _RUNS_CODE = {
     "sdist": "it's a source distribution, so installing it runs its build code",
@@ -49,16 +55,37 @@ def findings(
     )
 
 
-def not_asked(packages: Iterable[Package], facts: Facts) -> dict[str, tuple[str, ...]]:
-    """The packages that no database could say anything of, by the reason."""
+def not_asked(packages: Iterable[Package], facts: Facts) -> tuple[NotAsked, ...]:
+    """The packages of which nobody could say whether something is wrong, by what and why."""
     asked_in_vain = not any(answer.known for answer in facts.answers.values())
-    reasons: dict[str, list[str]] = {}
+    found: dict[tuple[str, tuple[str, ...]], dict[str, None]] = {}
     for package in packages:
-        if package.release is None:
-            reasons.setdefault(package.unknown, []).append(package.name)
-        elif not asked_in_vain and package.release in facts.answers and not facts.answers[package.release].known:
-            reasons.setdefault("releases that PyPI doesn't have", []).append(package.name)
-    return {reason: tuple(dict.fromkeys(names)) for reason, names in sorted(reasons.items())}
+        reasons = {"vulnerability": package.unknown} if package.release is None else {}
+        if package.release and not asked_in_vain and not getattr(facts.answers.get(package.release), "known", True):
+            reasons["vulnerability"] = "releases that PyPI doesn't have"
+        reasons.update(_files_not_asked(package, facts))
+        for reason in dict.fromkeys(reasons.values()):
+            codes = tuple(code for code in CODES if reasons.get(code) == reason)
+            found.setdefault((reason, codes), {})[package.name] = None
+    ordered = sorted(found, key=lambda key: (list(CODES).index(key[1][0]), key[0]))
+    return tuple(NotAsked(codes, reason, tuple(found[reason, codes])) for reason, codes in ordered)
+
+
+def _files_not_asked(package: Package, facts: Facts) -> dict[str, str]:
+    """Why something can't be said of a package's files, by what."""
+    if facts.files is None:
+        return dict.fromkeys(OF_FILES, "any files (--skip-files)")
+    if package.kind == "conda":
+        return dict.fromkeys(OF_FILES, "conda packages")
+    if not package.indexed_files:
+        return dict.fromkeys(OF_FILES, package.unknown or "packages whose files aren't known")
+    known = [fact for one in package.indexed_files if (fact := facts.files.get((package.index, one.file)))]
+    shipped = any(not fact.yanks for fact in known)
+    ours = "builds of the PyTorch index, of which only the facts that ship with envspec are known"
+    reasons = {"yanked": ours} if shipped else {}
+    if any(_moment(fact.uploaded) is None for fact in known):
+        reasons["young"] = ours if shipped else "files whose index doesn't say when they came"
+    return reasons
 
 
 def oldest(packages: Iterable[Package], facts: Facts) -> str | None:
@@ -113,10 +140,11 @@ def _vulnerability(package: Package, advisory: Advisory) -> Finding:
 
 
 def _licence(package: Package, accepted: Audit) -> Iterator[Finding]:
-    licence = accepted.licences.get(package.name, package.licence) if package.kind == "pip" else package.licence
+    licence = accepted.licence_of(package.name, package.licence)
     if licence is None:
         if accepted.allow_licences:
-            remedy = f'say what it is: [audit] licences = {{ {package.name} = "…" }}'
+            key = package.name if _BARE_KEY.fullmatch(package.name) else f'"{package.name}"'
+            remedy = f'say what it is: [audit] licences = {{ {key} = "…" }}'
             yield Finding("licence-unknown", "error", package, "its metadata names no licence", remedy)
         return
     if (accepted.allow_licences or accepted.deny_licences) and not is_acceptable(
@@ -129,7 +157,8 @@ def _licence(package: Package, accepted: Audit) -> Iterator[Finding]:
 
 
 def _files(package: Package, facts: Facts, now: datetime, min_age: timedelta) -> Iterator[Finding]:
-    known = [(artifact, facts.files.get((package.index, artifact.file))) for artifact in package.files]
+    files = facts.files or {}
+    known = [(artifact, files.get((package.index, artifact.file))) for artifact in package.files]
     pairs = [(artifact, fact) for artifact, fact in known if fact is not None]
     for artifact, fact in pairs:
         if fact.sha256 and fact.sha256 != artifact.sha256:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
 from envspec.audit.gather import stamp
-from envspec.audit.model import Answer, FileFacts, Release
+from envspec.audit.model import Answer, FileFacts, Package, Release
 from envspec.audit.pypi import parse_release, release_url
 from envspec.errors import IndexFailure, OutsideError
 from envspec.resolve.fetch import Fetcher, read_timeout
@@ -14,8 +14,8 @@ from envspec.resolve.setup import credentials_of, uvs_default_index
 from envspec.resolve.simple_page import parse_page
 from envspec.resolve.uv import find_uv
 from envspec.settings import Settings, split_credentials
-from envspec.spec.model import Spec
 
+_PYTORCH = "pytorch/"
 _PAGE = {"Accept": "application/vnd.pypi.simple.v1+json, text/html;q=0.5", "Accept-Encoding": "gzip"}
 
 
@@ -27,17 +27,36 @@ def pypi_address(settings: Settings, env: Mapping[str, str]) -> str:
     return address
 
 
-def fetcher_of(spec: Spec, settings: Settings, env: Mapping[str, str]) -> Fetcher:
+def fetcher_of(named: Mapping[str, str], settings: Settings, env: Mapping[str, str]) -> Fetcher:
+    """With the user's credentials, also those for the indexes `named`."""
     return Fetcher(
-        credentials=credentials_of(settings, named_indexes(spec, settings), env),
+        credentials=credentials_of(settings, named, env),
         env=env,
         read_seconds=read_timeout(env),
     )
 
 
-def named_indexes(spec: Spec, settings: Settings) -> dict[str, str]:
-    """The addresses of the spec's own indexes by name."""
-    return {name: url for name in spec.pip.indexes if (url := settings.index_url(name, spec.pip.indexes))}
+def named_indexes(indexes: Mapping[str, str], settings: Settings) -> dict[str, str]:
+    """The addresses of a spec's own indexes by name, the user's mirrors instead where there are some."""
+    return {name: url for name in indexes if (url := settings.index_url(name, indexes))}
+
+
+def shipped_files(packages: Iterable[Package]) -> dict[tuple[str, str], FileFacts]:
+    """What ships with envspec of the packages' files on the PyTorch indexes, whose addresses a user need not know."""
+    found: dict[tuple[str, str], FileFacts] = {}
+    for package in packages:
+        if not package.index.startswith(_PYTORCH):
+            continue
+        from envspec.gpu import wheels
+
+        variant = package.index.removeprefix(_PYTORCH)
+        if variant not in wheels.variants():
+            continue
+        for artifact in package.indexed_files:
+            known = wheels.load(variant).file(artifact.file)
+            if known is not None:
+                found[package.index, artifact.file] = FileFacts(known.sha256, known.upload_time, yanks=False)
+    return found
 
 
 class PypiDatabase:
@@ -77,8 +96,8 @@ class IndexPages:
     def _address(self, index: str) -> str | None:
         if index == "pypi":
             return self._pypi
-        if index.startswith("pytorch/"):
-            return self._pytorch(index.removeprefix("pytorch/"))
+        if index.startswith(_PYTORCH):
+            return self._pytorch(index.removeprefix(_PYTORCH))
         return self._named.get(index)
 
 

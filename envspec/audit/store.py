@@ -62,7 +62,7 @@ def save(path: Path, source: str, stored: Stored) -> None:
         "source": source,
         "releases": [_row(release, answer) for release, answer in sorted(stored.answers.items(), key=_by_release)],
         "files": [
-            {"index": index, "file": file, "fetched": fetched, **asdict(facts)}
+            {"index": index, "file": file, "fetched": fetched, **_facts_row(facts)}
             for (index, file), (fetched, facts) in sorted(stored.files.items())
         ],
     }
@@ -87,8 +87,13 @@ def _row(release: Release, answer: Answer) -> dict[str, Any]:
         "fetched": answer.fetched,
         "known": answer.known,
         "advisories": [asdict(advisory) for advisory in answer.advisories],
-        "files": {name: asdict(facts) for name, facts in sorted(answer.files.items())},
+        "files": {name: _facts_row(facts) for name, facts in sorted(answer.files.items())},
     }
+
+
+def _facts_row(facts: FileFacts) -> dict[str, Any]:
+    # only what an index said is kept, and an index says which files are yanked
+    return {"sha256": facts.sha256, "uploaded": facts.uploaded, "yanked": facts.yanked}
 
 
 def _answer(row: Mapping[str, Any]) -> Answer:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from envspec.cli import options
-from envspec.cli.main import say, silence_stdout
+from envspec.cli import look_up, options
+from envspec.cli.main import silence_stdout
 from envspec.cli.texts import printable
-from envspec.errors import AnswerNo, OutsideError, StorageError
+from envspec.errors import AnswerNo, InputError, OutsideError
 
 if TYPE_CHECKING:
     from envspec.audit.model import Finding
@@ -25,25 +23,23 @@ EPILOG = """\b
 Examples:
   envspec audit specs/mm-v2.9.toml
   envspec audit specs/mm-v2.9.toml --fail-on warning --format sarif > audit.sarif
-  envspec audit specs/mm-v2.9.toml --database all.zip --offline
+  envspec audit specs/mm-v2.9.toml --database all.zip --offline --skip-files
 
 \b
-Exit codes: 0 nothing as bad as --fail-on, 1 something is, 2 the spec or the lock is wrong, 3 a database or an index
-couldn't be read: that is never a pass.
+Exit codes: 0 nothing as bad as --fail-on, 1 something is, 2 the spec, the lock or the database is wrong, 3 a database
+or an index couldn't be read, or wasn't asked: that is never a pass.
 """
 _WIDTH = 80
+_NAMES = 12
 
 
 @click.command(epilog=EPILOG)
 @options.spec
 @options.target
 @options.locks_dir
-@click.option("--offline", is_flag=True, help="Ask nobody: take what earlier audits learned, or --database.")
-@click.option(
-    "--database",
-    type=click.Path(path_type=Path, exists=True),
-    help="Advisories in the OSV format, a zip, folder or file, instead of PyPI's.",
-)
+@look_up.offline
+@look_up.database
+@look_up.skip_files
 @click.option(
     "--format",
     "-f",
@@ -69,20 +65,14 @@ _WIDTH = 80
     metavar="DAYS",
     help="Releases younger than this are findings.",
 )
-@click.option(
-    "--max-age",
-    type=click.IntRange(min=0),
-    default=7,
-    show_default=True,
-    metavar="DAYS",
-    help="How old a downloaded database, or an answer taken with --offline, may be.",
-)
+@look_up.max_age
 def command(
     path: str,
     targets: tuple[str, ...],
     locks_dir: Path | None,
     offline: bool,
     database: Path | None,
+    skip_files: bool,
     form: str,
     as_json: bool,
     fail_on: str,
@@ -102,14 +92,16 @@ def command(
     from envspec.lock.read import load_text
     from envspec.lock.write import digest
 
+    if as_json and form == "sarif":
+        raise InputError("--json and --format sarif are two forms of one output", hint="give one of them")
     spec, lock = options.read_lock(path, locks_dir)
     options.warn_if_stale(spec, lock)
     chosen = options.locked_targets(lock, targets)
     lock_path = options.folder_of(spec, locks_dir).path
     now, found = datetime.now(timezone.utc), packages(chosen)
-    how = How(database, offline, timedelta(days=max_age))
-    with _progress() as on_progress:
-        name, facts = learn(spec, found, how, os.environ, now, on_progress, _warn)
+    how = How(database, offline, timedelta(days=max_age), not skip_files)
+    with look_up.progress() as on_progress:
+        name, facts = learn(spec.pip.indexes, found, how, os.environ, now, on_progress, look_up.warn)
     report = Report(
         spec.path,
         str(lock_path),
@@ -118,11 +110,11 @@ def command(
         Database(name, oldest(found, facts)),
         findings(found, facts, spec.audit, now, timedelta(days=min_age)),
         not_asked(found, facts),
-        facts.unread,
+        (*facts.unread, *facts.unread_files),
     )
     try:
         if form == "sarif" and not as_json:
-            _print_sarif(report, load_text(lock_path))
+            _print_sarif(report, lock_path, load_text(lock_path))
         elif form == "json" or as_json:
             options.print_json("audit", _as_json(report, digest(lock), fail_on))
         else:
@@ -130,30 +122,9 @@ def command(
     except BrokenPipeError:
         # who reads only the first line must not take this for a pass
         silence_stdout()
-    for reason in report.unread:
-        say(f"error: {printable(reason)}", style="red")
-    if report.unread:
-        say("hint: an incomplete audit is no pass; --database takes a downloaded OSV database (all.zip of PyPI)")
+    if look_up.complain(facts):
         return OutsideError.exit_code
     return AnswerNo.exit_code if report.at_least(fail_on) else 0
-
-
-def _warn(error: StorageError) -> None:
-    say(f"warning: {error}", style="yellow")
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr, where that is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda done, total: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task("looking up releases", total=None)
-        yield lambda done, total: bars.update(task, completed=done, total=total)
 
 
 def _show(report: Report) -> None:
@@ -174,8 +145,12 @@ def _show(report: Report) -> None:
         elif one.remedy:
             lines.append(_wrapped(f"→ {one.remedy.replace('SPEC', report.spec)}", "  "))
     lines += [""] if report.not_asked or not report.findings else []
-    for reason, names in report.not_asked.items():
-        lines.append(_wrapped(f"not looked up, {reason}: {', '.join(names)}", ""))
+    for one_reason in report.not_asked:
+        names, codes = one_reason.packages, ", ".join(one_reason.codes)
+        # a target's conda packages are hundreds
+        more = len(names) - _NAMES
+        shown = ", ".join(names) if more <= 1 else f"{', '.join(names[:_NAMES])} and {more} more"
+        lines.append(_wrapped(f"not looked for {codes} in {one_reason.reason}: {shown}", ""))
     if not report.findings and not report.unread:
         lines.append("nothing found")
     click.echo("\n".join(lines))
@@ -200,16 +175,30 @@ def _coloured(level: str) -> str:
     return click.style(level, fg={"error": "red", "warning": "yellow"}.get(level, "blue"), bold=True)
 
 
-def _print_sarif(report: Report, lock_text: str) -> None:
+def _print_sarif(report: Report, lock: Path, lock_text: str) -> None:
     import json
 
     from envspec import __version__
-    from envspec.audit.report import sarif
+    from envspec.audit.sarif import sarif
 
-    click.echo(json.dumps(sarif(report, lock_text, __version__), indent=2, ensure_ascii=False))
+    document = sarif(report, _within_repository(lock), lock_text, __version__)
+    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def _within_repository(lock: Path) -> PurePosixPath:
+    """A lock's path from its repository's root, as what shows SARIF counts; from here where it is in none. Never more
+    of this machine's folders than that."""
+    path = Path(os.path.abspath(lock))
+    roots = [folder for folder in path.parents if (folder / ".git").exists()]
+    for root in (*roots[:1], Path.cwd()):
+        if path.is_relative_to(root):
+            return PurePosixPath(path.relative_to(root).as_posix())
+    return PurePosixPath(path.parent.name, path.name)
 
 
 def _as_json(report: Report, lock_digest: str, fail_on: str) -> dict[str, Any]:
+    from dataclasses import asdict
+
     return {
         "spec": report.spec,
         "lock": report.lock,
@@ -221,7 +210,7 @@ def _as_json(report: Report, lock_digest: str, fail_on: str) -> dict[str, Any]:
         "packages": len(report.names),
         "database": {"name": report.database.name, "oldest": report.database.oldest},
         "findings": [_finding(one) for one in report.findings],
-        "not_asked": [{"reason": reason, "packages": list(names)} for reason, names in report.not_asked.items()],
+        "not_asked": [asdict(one) for one in report.not_asked],
         "unread": list(report.unread),
     }
 

@@ -14,7 +14,6 @@ from envspec.cli.lock_summary import describe
 from envspec.cli.main import say, silence_stdout, tell
 from envspec.cli.texts import printable
 from envspec.errors import AnswerNo, EnvspecError, LockError, SpecErrors
-from envspec.lock.inputs import spec_inputs, target_inputs
 from envspec.lock.render import rendered_files
 
 if TYPE_CHECKING:
@@ -42,6 +41,7 @@ class Finding:
     summary  what a fresh lock holds
     hint     what to do, for the person
     compared the lock, unless it can't be used
+    recipes  the folder of the spec's recipes, which may not be there
     """
 
     spec: str
@@ -52,6 +52,12 @@ class Finding:
     hint: str | None = None
     error: EnvspecError | None = None
     compared: Lock | None = None
+    recipes: Path = Path("recipes")
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the lock."""
+        return Path(self.lock or "").parent
 
     @property
     def exit_code(self) -> int:
@@ -97,7 +103,7 @@ def _check(path: str, locks_dir: Path | None) -> Finding:
         elsewhere = f" --locks-dir {locks_dir}" if locks_dir else ""
         found = _compare(spec, folder, relock=f"envspec lock {path}{elsewhere}")
         recipes = options.recipes_of(spec, locks_dir)
-        return _with_recipes(found, spec, recipes, elsewhere) if recipes.is_dir() else found
+        return _with_recipes(replace(found, recipes=recipes), spec, elsewhere) if recipes.is_dir() else found
     except EnvspecError as error:
         return Finding(path, lock_path, "error", error=error)
 
@@ -117,7 +123,7 @@ def _compare(spec: Spec, folder: LockFolder, relock: str) -> Finding:
     expected, found = rendered_files(lock), folder.rendered(lock)
     stale: tuple[Reason, ...] = ()
     drifted: tuple[Reason, ...] = ()
-    if not (_has_equal_inputs(spec, lock) and expected == found):
+    if not (options.has_equal_inputs(spec, lock) and expected == found):
         # Loading the reasons takes longer than telling that there are none.
         from envspec.lock.freshness import reasons, rendered_reasons
 
@@ -135,50 +141,32 @@ def _compare(spec: Spec, folder: LockFolder, relock: str) -> Finding:
     return Finding(spec.path, lock_path, "fresh", summary=describe(lock), compared=lock)
 
 
-def _with_recipes(found: Finding, spec: Spec, recipes: Path, elsewhere: str) -> Finding:
+def _with_recipes(found: Finding, spec: Spec, elsewhere: str) -> Finding:
     """The finding, with what is to be said of exported recipes. A stale lock is to be made anew first."""
-    lock = found.compared
+    lock, recipes = found.compared, found.recipes
     if lock is None or found.status == "stale":
         return found
-    from envspec.lock.write import dumps
-    from envspec.recipes.freshness import recipe_reasons
-    from envspec.recipes.make import PLATFORMS, make_plan
+    from envspec.cli.exported_recipes import differing
 
-    text = dumps(lock)
-    plans = (make_plan(spec, lock, target, text) for target in lock if target.inputs.platform in PLATFORMS)
-    paths = [path.relative_to(recipes).as_posix() for path in recipes.rglob("*") if path.is_file()]
-    differing = recipe_reasons(plans, paths, lambda path: _text(recipes / path))
-    if not differing:
+    reasons, again = differing(spec, lock, recipes)
+    if not reasons:
         return found
-    export = f"envspec export {spec.path} --format all -o {recipes}{elsewhere}"
+    export = f"{again}{elsewhere}"
     hint = f"{found.hint}, then {export}" if found.hint else export
-    return replace(found, status="drifted", summary="", reasons=(*found.reasons, *differing), hint=hint)
-
-
-def _text(path: Path) -> str | None:
-    try:
-        return path.read_bytes().decode(errors="replace")
-    except OSError:
-        return None
-
-
-def _has_equal_inputs(spec: Spec, lock: Lock) -> bool:
-    """Whether the lock was made from the very inputs that the spec has now: then there is no reason to look for."""
-    return (
-        lock.name == spec.name
-        and lock.inputs == spec_inputs(spec)
-        and {locked.name: locked.inputs for locked in lock} == {t.name: target_inputs(spec, t) for t in spec.targets}
-    )
+    return replace(found, status="drifted", summary="", reasons=(*found.reasons, *reasons), hint=hint)
 
 
 def _show(findings: list[Finding]) -> None:
-    lines = []
+    shown = []
     for finding in findings:
         if finding.error is None:
-            lines.append(f"{finding.spec}: {finding.status}" + (f" ({finding.summary})" if finding.summary else ""))
-            lines += [f"  {printable(reason.message)}  [{reason.code}]" for reason in finding.reasons]
-    if lines:
-        click.echo("\n".join(lines))
+            shown.append(f"{finding.spec}: {finding.status}" + (f" ({finding.summary})" if finding.summary else ""))
+            if finding.reasons:
+                from envspec.cli.check_lines import lines
+
+                shown += [f"  {printable(line)}" for line in lines(finding.reasons, finding.folder, finding.recipes)]
+    if shown:
+        click.echo("\n".join(shown))
 
 
 def _as_json(finding: Finding) -> dict[str, Any]:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from envspec.cli import options
-from envspec.errors import InputError
+from envspec.cli import look_up, options
+from envspec.errors import InputError, OutsideError
 
 if TYPE_CHECKING:
     from envspec.diff.review import Review
     from envspec.diff.side import Side
+    from envspec.spec.model import Spec
 
 EPILOG = """\b
 Examples:
@@ -22,10 +23,11 @@ Examples:
   envspec diff specs/mm-v2.9.toml --from origin/main --format markdown
   envspec diff old/envspec.lock locks/mm-v2.9/envspec.lock
   envspec diff uv.lock locks/mm-v2.9/envspec.lock        before a migration
+  envspec diff specs/mm-v2.9.toml --audit                with vulnerabilities
 
 \b
 Exit codes: 0 shown, 1 there are changes (with --exit-code only), 2 a lock, a file or the revision is wrong,
-3 git is missing or failed.
+3 git is missing or failed, or (with --audit) something couldn't be looked up.
 """
 
 FORMATS = ("text", "markdown", "json", "html")
@@ -41,14 +43,28 @@ FORMATS = ("text", "markdown", "json", "html")
     "--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="How to print it."
 )
 @click.option("--exit-code", "tell_by_code", is_flag=True, help="Exit with 1 when there are changes.")
+@click.option(
+    "--audit", is_flag=True, help="Look up what is known of the changed versions: vulnerabilities, yanked releases."
+)
+@look_up.offline
+@look_up.database
+@look_up.skip_files
+@look_up.max_age
 @options.locks_dir
 @options.as_json
+@click.pass_context
 def command(
+    context: click.Context,
     path: str,
     other: str | None,
     revision: str | None,
     form: str,
     tell_by_code: bool,
+    audit: bool,
+    offline: bool,
+    database: Path | None,
+    skip_files: bool,
+    max_age: int,
     locks_dir: Path | None,
     as_json: bool,
 ) -> int:
@@ -60,29 +76,51 @@ def command(
     """
     from envspec.diff.review import review
 
+    _refuse_without(audit, context)
+    spec = None
     if other is None:
-        old, new = _against_git(path, revision or "HEAD", locks_dir)
+        spec = options.read_spec(path)
+        old, new = _against_git(spec, revision or "HEAD", locks_dir)
     elif revision is not None:
         raise InputError("--from compares a spec with git; two files need none", hint="leave out --from, or NEW")
     else:
         old, new = _two_files(path, other)
-    found = review(old, new)
+    found, complete = review(old, new), True
+    if audit:
+        from datetime import timedelta
+
+        from envspec.audit.learn import How
+        from envspec.cli.diff_audit import audited
+
+        how = How(database, offline, timedelta(days=max_age), not skip_files)
+        found, complete = audited(found, old, new, spec, how)
     if as_json or form == "json":
         from envspec.diff.as_json import as_json as document
 
         options.print_json("diff", document(found))
     else:
         click.echo(_rendered(found, form), nl=False, color=True)
+    if not complete:
+        return OutsideError.exit_code
     return 1 if tell_by_code and found else 0
 
 
-def _against_git(path: str, revision: str, locks_dir: Path | None) -> tuple[Side, Side]:
+def _refuse_without(audit: bool, context: click.Context) -> None:
+    """Refuse the options that only --audit gives a meaning."""
+    from click.core import ParameterSource
+
+    for name in () if audit else ("offline", "database", "skip_files", "max_age"):
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            flag = f"--{name.replace('_', '-')}"
+            raise InputError(f"{flag} is about what --audit looks up", hint=f"add --audit, or leave out {flag}")
+
+
+def _against_git(spec: Spec, revision: str, locks_dir: Path | None) -> tuple[Side, Side]:
     from envspec.diff.model import nothing
     from envspec.diff.revision import text_at
     from envspec.diff.side import Side
     from envspec.lock.read import loads
 
-    spec = options.read_spec(path)
     folder = options.folder_of(spec, locks_dir)
     lock = folder.read()
     text = text_at(folder.path, revision)

@@ -15,11 +15,12 @@ from envspec.cli import options
 from envspec.cli.export_formats import FORMATS, Format
 from envspec.cli.file_urls import file_urls
 from envspec.cli.main import say
-from envspec.errors import InputError, Place, StorageError
+from envspec.errors import InputError
 from envspec.lock.model import Lock, LockedTarget
 from envspec.recipes import folder as recipes
 from envspec.recipes.plan import CARRIED_FOLDER, SUMS
 from envspec.spec.model import Spec
+from envspec.storage import storage_error
 
 EPILOG = """\b
 Examples:
@@ -209,13 +210,9 @@ def _progress() -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: bars.update(task, completed=done, total=total)
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write an exported file whole or not at all. Raises StorageError."""
+def write_atomically(path: Path, text: str, option: str = "-o") -> None:
+    """Write a file, whose place `option` gave, whole or not at all. Raises StorageError."""
     try:
         atomic.write_text(path, text)
     except OSError as error:
-        raise StorageError(
-            f"can't be written: {error.strerror}",
-            place=Place(str(path)),
-            hint="give -o a folder that can be written, with room in it",
-        ) from None
+        raise storage_error(error, path, option=option) from None

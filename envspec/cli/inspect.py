@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from envspec.cli.texts import nearest
 from envspec.errors import AnswerNo, InputError
 
 if TYPE_CHECKING:
@@ -56,6 +57,11 @@ def command(
     asked = [gpu for name in names for gpu in _gpus(name)]
     with _progress() as progress:
         inspection = inspect(path, progress)
+    if not inspection.binaries and path.is_dir() and not _is_environment(path):
+        raise InputError(
+            f"{_printable(str(path))} is no environment, and there is no library in it",
+            hint="give a wheel, the folder of an environment, or a library",
+        )
     _warn(inspection)
     if json_output:
         click.echo(json.dumps(as_json(inspection, asked), indent=2))
@@ -67,6 +73,12 @@ def command(
             "; ".join(f"no code for {gpu} in {_first(paths)}" for gpu, paths in lacking),
             hint="look for a build that lists the GPU's architecture, or PTX of an earlier one",
         )
+
+
+def _is_environment(folder: Path) -> bool:
+    """Whether a folder without a single library is one where packages are installed all the same."""
+    marks = ("pyvenv.cfg", "conda-meta", "*.dist-info", "lib/python*/site-packages", "Lib/site-packages")
+    return any(next(folder.glob(mark), None) for mark in marks)
 
 
 def _gpus_of_targets(spec_path: str | None, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -81,7 +93,9 @@ def _gpus_of_targets(spec_path: str | None, names: tuple[str, ...]) -> tuple[str
     known = {target.name: target.gpus for target in spec.targets}
     for name in names:
         if name not in known:
-            raise InputError(f"{spec.path} has no target {_printable(name)}", hint=f"its targets: {', '.join(known)}")
+            meant = nearest(name, known)
+            hint = f"did you mean {meant}?" if meant else f"its targets: {', '.join(known)}"
+            raise InputError(f"{spec.path} has no target {_printable(name)}", hint=hint)
     gpus = tuple(gpu for name, several in known.items() if not names or name in names for gpu in several)
     if not gpus:
         raise InputError(f"{spec.path} names no GPU there", hint="give --gpu, or a target that has `gpus`")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -84,6 +85,8 @@ def command(
                 done = _lock(
                     spec, folder, wanted, targets, renew=renew, offline=offline, refresh=refresh_index, quiet=as_json
                 )
+            if done["status"] == "written":
+                _tell_recipes(spec, folder.load(), locks_dir)
         except EnvspecError as error:
             if len(parsed) == 1:
                 raise
@@ -95,6 +98,27 @@ def command(
     if as_json:
         options.print_json("lock", {"specs": results})
     return 0
+
+
+def _tell_recipes(spec: Spec, lock: Lock, locks_dir: Path | None) -> None:
+    """Say so where recipes stand beside the locks that the new lock has outdated."""
+    recipes = options.recipes_of(spec, locks_dir)
+    if not recipes.is_dir():
+        return
+    from envspec.cli.exported_recipes import differing
+
+    try:
+        found, again = differing(spec, lock, recipes)
+    except InputError as error:
+        say(f"warning: {recipes} can't be exported again: {error.message}", style="yellow")
+        say(f"hint: {error.hint or 'see `envspec check`'}")
+        return
+    if found:
+        say(f"hint: the recipes in {recipes} aren't of this lock any more: {again}{_elsewhere(locks_dir)}")
+
+
+def _elsewhere(locks_dir: Path | None) -> str:
+    return f" --locks-dir {locks_dir}" if locks_dir else ""
 
 
 def _placed(error: EnvspecError, spec: Spec) -> EnvspecError:
@@ -163,6 +187,12 @@ def _refuse_unknown_packages(upgrade: Upgrade, spec: Spec, old: Lock | None) -> 
         known |= {requirement_name(located.text) for located in spec.pip_dependencies(target)}
         known |= {conda_name(located.text) for located in spec.conda_dependencies(target)}
     for name in sorted(upgrade.packages):
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", name):
+            bare = re.split(r"[^A-Za-z0-9._-]", name.strip(), maxsplit=1)[0]
+            raise InputError(
+                f"--upgrade-package takes a package's name: {printable(name)}",
+                hint=f"--upgrade-package {bare or 'NAME'}; a version belongs in the spec",
+            )
         if canonical_name(name) not in known:
             near = nearest(name, known)
             hint = f"did you mean {near}?" if near else f"`envspec tree {spec.path}` shows what is locked"

@@ -124,13 +124,28 @@ def one_target(lock: Lock, name: str | None) -> LockedTarget:
     return targets[0]
 
 
+def has_equal_inputs(spec: Spec, lock: Lock) -> bool:
+    """Whether the lock was made from the very inputs that the spec has now: then there is no reason to look for."""
+    from envspec.lock.inputs import spec_inputs, target_inputs
+
+    return (
+        lock.name == spec.name
+        and lock.inputs == spec_inputs(spec)
+        and {locked.name: locked.inputs for locked in lock} == {t.name: target_inputs(spec, t) for t in spec.targets}
+    )
+
+
 def warn_if_stale(spec: Spec, lock: Lock) -> None:
     """Say so when the lock, from which the answer comes, doesn't answer the spec any more."""
     from envspec.cli.lock_images import stale_images
     from envspec.cli.main import say
-    from envspec.lock.freshness import reasons
 
-    found = (*reasons(spec, lock), *stale_images(spec, lock))
+    found = stale_images(spec, lock)
+    if not has_equal_inputs(spec, lock):
+        # the many reasons that there are take as long to load as the answer takes
+        from envspec.lock.freshness import reasons
+
+        found = (*reasons(spec, lock), *found)
     if found:
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         say(f"warning: {spec.path} changed since it was locked: {printable(found[0].message)}{more}", style="yellow")

@@ -11,7 +11,7 @@ import click
 from envspec.cli import options
 from envspec.cli.main import say
 from envspec.cli.texts import printable
-from envspec.errors import InputError, LockError, OutsideError, Place, StorageError
+from envspec.errors import InputError, LockError, OutsideError, Place
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -152,6 +152,7 @@ def _audit(
 
 def _write(output: Path, text: str) -> None:
     from envspec.atomic import write_text
+    from envspec.storage import storage_error
 
     if str(output) == "-":
         click.echo(text, nl=False)
@@ -159,5 +160,5 @@ def _write(output: Path, text: str) -> None:
     try:
         write_text(output, text)
     except OSError as error:
-        raise StorageError(f"{output} can't be written: {error.strerror or error}") from None
+        raise storage_error(error, output, option="-o") from None
     say(f"wrote {printable(str(output))} ({len(text.encode()) // 1000} kB)")

@@ -14,7 +14,7 @@ Examples:
   envspec smoke specs/mm-v2.9.toml --target cu128-hopper        on this machine, in an environment made from the lock
   envspec smoke specs/mm-v2.9.toml --runner apptainer --quick   in images, built where none is there yet
   envspec smoke specs/*.toml --runner slurm --partition 'a100=*-ampere' --partition 'h100=*-hopper' -o ~/smoke/nov
-  envspec smoke specs/llm-v2.9.toml --runner slurm --nodes 2 --gpus-per-node 8 --time 30 --no-wait
+  envspec smoke specs/llm-v2.9.toml --runner slurm --nodes 2 --gpus-per-node 8 --cpus-per-task 32 --time 30
   envspec smoke --attach ~/smoke/nov --html report.html         take over what was submitted
   envspec smoke specs/mm-v2.9.toml --runner docker --dry-run    what would be run, and nothing else
 """
@@ -48,7 +48,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--output", "-o", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Where reports and logs go [default: a new folder in envspec's cache]; shared by all nodes for slurm.")  # fmt: skip  # noqa: E501
 @click.option("--junit", type=_FILE, help="Write JUnit XML as well.")
 @click.option("--html", type=_FILE, help="Write one self-contained page as well.")
-@click.option("--dry-run", is_flag=True, help="Print what would be run, scripts whole, and do nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be run, batch scripts whole, and do nothing.")
 @click.option("--offline", is_flag=True, help="Ask no network to make an environment; use what the caches hold.")
 @click.option("--image", help="docker: this image instead of one built from the recipe.")
 @click.option("--engine", type=click.Choice(("docker", "podman")), help="docker: which [default: the one in PATH].")
@@ -60,6 +60,8 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--time", "limit", metavar="TIME", help="slurm: a job's time limit, as sbatch takes it.")
 @click.option("--gres", help="slurm: as sbatch takes it.")
 @click.option("--gpus-per-node", help="slurm: as sbatch takes it.")
+@click.option("--cpus-per-task", type=click.IntRange(1), help="slurm: CPUs of a node [default: 8 for jobs with GPUs, else the site's].")  # fmt: skip  # noqa: E501
+@click.option("--mem", "memory", metavar="SIZE", help="slurm: memory of a node, as sbatch takes it [default: the site's].")  # fmt: skip  # noqa: E501
 @click.option("--sbatch-arg", "sbatch_args", multiple=True, metavar="ARG", help="slurm: one more word for sbatch, as it is; may be repeated.")  # fmt: skip  # noqa: E501
 @click.option("--no-wait", is_flag=True, help="slurm: submit, and leave.")
 @click.option("--attach", metavar="JOB|DIR", help="slurm: wait for what was submitted, and report.")
@@ -70,7 +72,7 @@ def command(**given: Any) -> int:
 
     Makes what is needed from the lock (kept in envspec's cache), runs the checks in it and collects their reports.
     Without --target, the targets that this machine can't serve are skipped, with the reason. A skip is no pass: the
-    exit code is 0 only when a run passed, none failed and each gave an answer.
+    exit code is 0 only when a run passed, none failed and each gave an answer; 3 when one gave none.
     """
     from envspec.cli.smoke_run import Asked
 

@@ -6,6 +6,7 @@ import hashlib
 import os
 import secrets
 import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from envspec.errors import InputError, StorageError, ToolError
 from envspec.smoke.case import Case, Folders, Options
 from envspec.smoke.result import Results, Run
 from envspec.smoke.submitted import STATE, Submitted, read_submitted
+from envspec.storage import storage_error
 
 if TYPE_CHECKING:
     from envspec.lock.model import LockedTarget
@@ -31,11 +33,13 @@ if TYPE_CHECKING:
 _OF_RUNNERS = {
     "image": ("docker",), "engine": ("docker",), "sif": ("apptainer", "slurm"), "inner": ("slurm",),
     "partitions": ("slurm",), "account": ("slurm",), "limit": ("slurm",), "gres": ("slurm",),
-    "gpus_per_node": ("slurm",),
+    "gpus_per_node": ("slurm",), "cpus_per_task": ("slurm",), "memory": ("slurm",),
     "sbatch_args": ("slurm",), "no_wait": ("slurm",),
 }  # fmt: skip
 """Options that mean something to some runners only."""
-_SPELT = {"partitions": "--partition", "limit": "--time", "sbatch_args": "--sbatch-arg"}
+EXIT = {"pass": 0, "fail": 1, "skip": 1, "error": 3}
+"""The exit code by the verdict of all runs: no answer is the outside's failure, not the environment's."""
+_SPELT = {"partitions": "--partition", "limit": "--time", "memory": "--mem", "sbatch_args": "--sbatch-arg"}
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,8 @@ class Asked:
     limit: str | None
     gres: str | None
     gpus_per_node: str | None
+    cpus_per_task: int | None
+    memory: str | None
     sbatch_args: tuple[str, ...]
     no_wait: bool
     attach: str | None
@@ -76,6 +82,7 @@ class Asked:
     def run(self) -> int:
         """Do it. Raises InputError, StorageError, ToolError."""
         if self.attach is not None:
+            self._refuse_unwritable()
             return self._attached(self.attach)
         self._refuse()
         folders = Folders(self._cache(), self._results())
@@ -111,6 +118,25 @@ class Asked:
             raise InputError(f"--nodes is for --runner slurm, not for {self.runner}")
         if self.sif and self.inner == "local":
             raise InputError("--sif is for --inner apptainer")
+        if self.dry_run and self.as_json:
+            raise InputError("--dry-run prints what would be run, which has no JSON")
+        self._refuse_unwritable()
+
+    def _refuse_unwritable(self) -> None:
+        """Before hours of a cluster, not after them. Raises StorageError."""
+        for option, path in self._documents().items():
+            folder = path.absolute().parent
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                with tempfile.TemporaryFile(dir=folder):
+                    pass
+            except OSError as error:
+                raise storage_error(error, path, option=option) from None
+
+    def _documents(self) -> dict[str, Path]:
+        """The files that are written besides, by their option."""
+        given = {"--junit": self.junit, "--html": self.html}
+        return {} if self.dry_run else {option: path for option, path in given.items() if path is not None}
 
     def _options(self) -> Options:
         return Options(self.device, self.workload, self.steps, self.quick, self.only, self.timeout)
@@ -142,7 +168,7 @@ class Asked:
 
         def gpus(target: LockedTarget) -> bool:
             if target.inputs.cuda is None or self.device == "cpu":
-                return self.device == "cuda"
+                return False
             return self.runner == "slurm" or self.device == "cuda" or bool(machine.capabilities)
 
         format = {"docker": "dockerfile", "apptainer": "apptainer"}.get(within)
@@ -156,20 +182,38 @@ class Asked:
             recipe=partial(smoke_cases.recipe_of, format=format) if format and not given else smoke_cases.no_recipe,
             across=self.nodes > 1,
         )
+        if self.device == "cuda":
+            cases, skipped = self._without_cpu_targets(cases, skipped)
         if given and len(cases) != 1:
             raise InputError(f"one image, and {len(cases)} targets to check in it", hint="choose one with --target")
         return cases, skipped
 
+    def _without_cpu_targets(
+        self, cases: tuple[Case, ...], skipped: tuple[smoke_cases.Skipped, ...]
+    ) -> tuple[tuple[Case, ...], tuple[smoke_cases.Skipped, ...]]:
+        """Raises InputError for a target that was named, or where no other is left."""
+        without = [case for case in cases if not case.cuda]
+        if without and (self.targets or len(without) == len(cases)):
+            names = ", ".join(case.title for case in without)
+            raise InputError(
+                f"--device cuda, and {names} has no CUDA", hint="leave --device out, or choose a CUDA target"
+            )
+        told = tuple((case.spec, case.target, "it is for CPUs, and --device cuda was asked for") for case in without)
+        return tuple(case for case in cases if case.cuda), (*skipped, *told)
+
     def _runner(self, name: str, folders: Folders) -> Runner:
         from envspec.smoke.apptainer import Apptainer
-        from envspec.smoke.docker import Docker
+        from envspec.smoke.docker import Docker, user_of
         from envspec.smoke.local import Local
 
         if name == "docker":
             engine = self.engine or next((each for each in ("docker", "podman") if shutil.which(each)), None)
             if engine is None and not self.dry_run:
                 raise ToolError("neither docker nor podman is in PATH", hint="install one, or take --runner apptainer")
-            return Docker(folders, engine or "docker", (os.getuid(), os.getgid()), self.image)
+            engine = engine or "docker"
+            if engine == "docker" and not self.image and not self.dry_run:
+                _need_buildx()
+            return Docker(folders, engine, user_of(engine, (os.getuid(), os.getgid())), self.image)
         if name == "apptainer":
             program = next((each for each in ("apptainer", "singularity") if shutil.which(each)), None)
             if program is None and not self.dry_run:
@@ -193,7 +237,10 @@ class Asked:
         # the folder is used once, so its name makes the jobs' names unique
         token = hashlib.sha256(str(folders.results).encode()).hexdigest()[:8]
         partitions = [partition_of(text) for text in self.partitions] or [Partition(None)]
-        resources = Resources(self.nodes, self.account, self.limit, self.gres, self.gpus_per_node, self.sbatch_args)
+        resources = Resources(
+            self.nodes, self.account, self.limit, self.gres, self.gpus_per_node, self.cpus_per_task, self.memory,
+            self.sbatch_args,
+        )  # fmt: skip
         homeless = [case for case in cases if not any(place.takes(case.target) for place in partitions)]
         if homeless and len(homeless) == len(cases):
             raise InputError(
@@ -223,11 +270,14 @@ class Asked:
         numbers = " ".join(job.job for job in submitted.jobs if job.job)
         if numbers:
             say(f"submitted: {numbers}; reports go to {folders.results}")
+        for job in submitted.jobs:
+            if problem := job.unsure or (job.refused if self.no_wait else None):
+                say(f"{job.name}: {printable(problem)}")
         if self.no_wait:
             if self.as_json:
                 raise InputError("--no-wait has nothing to report", hint="--json goes with --attach")
             click.echo(str(folders.results))
-            return 1 if failed or any(job.refused for job in submitted.jobs) else 0
+            return 3 if failed or any(job.job is None for job in submitted.jobs) else 0
         return self._wait(submitted, folders.results)
 
     def _remember(self, folders: Folders) -> Callable[[str], None]:
@@ -239,9 +289,6 @@ class Asked:
         return remember
 
     def _attached(self, where: str) -> int:
-        from envspec.smoke.jobs import find_lost
-        from envspec.smoke.submitted import write_submitted
-
         if self.paths or self.targets:
             raise InputError("--attach takes no spec and no target: it goes on with what was submitted")
         results = Path(os.path.abspath(where))
@@ -253,11 +300,7 @@ class Asked:
                 raise InputError(
                     f"no job {where} was submitted from here", hint="give --attach the folder of its results"
                 ) from None
-        submitted = read_submitted(results)
-        found = find_lost(submitted)
-        if found != submitted:
-            write_submitted(results, found)
-        return self._wait(found, results)
+        return self._wait(read_submitted(results), results)
 
     def _wait(self, submitted: Submitted, results: Path) -> int:
         from envspec.smoke.jobs import titles, wait
@@ -302,20 +345,11 @@ class Asked:
         from envspec.smoke.as_json import as_json
 
         whole = Results(runs)
-        documents = {}
-        if self.junit:
-            from envspec.smoke.junit import junit
-
-            documents[self.junit] = junit(whole)
-        if self.html:
-            from envspec.smoke.page import page
-
-            documents[self.html] = page(whole)
         failed: StorageError | None = None
-        for path, text in documents.items():
+        for option, path in self._documents().items():
             # hours of a cluster aren't thrown away because one page can't be written
             try:
-                write_atomically(path, text)
+                write_atomically(path, _document(option, whole), option)
                 say(f"wrote {path}")
             except StorageError as error:
                 tell(error)
@@ -330,4 +364,27 @@ class Asked:
             say(f"reports and logs: {results}")
         if failed is not None:
             return failed.exit_code
-        return 0 if whole.verdict == "pass" else 1
+        return EXIT[whole.verdict]
+
+
+def _document(option: str, results: Results) -> str:
+    if option == "--junit":
+        from envspec.smoke.junit import junit
+
+        return junit(results)
+    from envspec.smoke.page import page
+
+    return page(results)
+
+
+def _need_buildx() -> None:
+    """Raises ToolError where docker can't build as the recipe wants it."""
+    from envspec.smoke.process import ask
+
+    done = ask(["docker", "buildx", "version"])
+    if done.status:
+        said = done.said.strip().splitlines()
+        raise ToolError(
+            f"docker has no buildx, which builds the image: {printable(said[0]) if said else 'it says nothing'}",
+            hint="install docker's buildx plugin, or take --engine podman, or --image with one that is built",
+        )

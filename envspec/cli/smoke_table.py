@@ -66,10 +66,10 @@ def _labelled(word: str, text: str) -> Iterator[str]:
 
 
 def _quoted(text: str) -> Iterator[str]:
-    """The last words of a process, cut to the width."""
+    """The last words of a process."""
     for line in words.clean_lines(text).split("\n")[-LAST_WORDS:]:
         if line.strip():
-            yield f"        | {line}"[:WIDTH]
+            yield from wrap(line, WIDTH, initial_indent="        | ", subsequent_indent="        |   ")
 
 
 def _wrapped(text: str, indent: str, more: str | None = None) -> list[str]:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from envspec.texts import printable
+
+__all__ = ["nearest", "printable"]
+
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The one of `known` that `word` was most likely meant to be, or None."""
@@ -11,10 +15,3 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
     found = get_close_matches(word[:100].lower(), list(known), n=1)
     return found[0] if found else None
-
-
-def printable(text: str) -> str:
-    """A text from a file or an index for a terminal, which nothing in it may steer."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -14,8 +15,7 @@ from envspec.cli import options
 from envspec.cli.groups import grouped, heading
 from envspec.cli.texts import printable
 from envspec.errors import AnswerNo, InputError
-from envspec.lock.graph import Edge, Graph, Tree, parsed
-from envspec.lock.inputs import canonical_name
+from envspec.lock.graph import Edge, Graph, Tree, asked
 from envspec.lock.model import LockedTarget
 
 EPILOG = """\b
@@ -33,7 +33,8 @@ class Branch:
     """A package in its place in the tree.
 
     `requirement` is what led to it (in an inverse tree: what it asks of the package above); None at the top of a tree
-    of one package. `direct` says that the spec itself asks for it. `repeated`: its branches stand where it comes first.
+    of one package. `condition` is its marker, "" where it has none. `direct` says that the spec itself asks for the
+    package. `repeated`: its branches stand where it comes first.
     """
 
     kind: str
@@ -41,6 +42,7 @@ class Branch:
     version: str
     extras: tuple[str, ...]
     requirement: str | None
+    condition: str
     direct: bool
     repeated: bool
     branches: tuple[Branch, ...]
@@ -70,7 +72,8 @@ def command(
 ) -> None:
     """Show what depends on what, across conda and pip, for each target. Targets with the same tree stand together.
 
-    A package's branches are drawn once: where it comes again, (*) stands for them.
+    A package's branches are drawn once: where it comes again, (*) stands for them. Extras stand behind the name that
+    was asked for with them, and the condition of a requirement behind `if`; it holds for these targets.
     """
     if inverse and package is None:
         raise InputError("--inverse needs --package", hint=f"envspec tree {path} --inverse --package PKG")
@@ -110,6 +113,7 @@ def _branches(target: LockedTarget, package: str | None, depth: int | None, *, i
             version=pin.version,
             extras=() if inverse or tree.edge is None else _extras(tree.edge),
             requirement=None if tree.edge is None else tree.edge.requirement,
+            condition="" if tree.edge is None else _condition(tree.edge),
             direct=tree.node in direct,
             repeated=tree.repeated,
             branches=tuple(map(branch, tree.children)),
@@ -119,7 +123,13 @@ def _branches(target: LockedTarget, package: str | None, depth: int | None, *, i
 
 
 def _extras(edge: Edge) -> tuple[str, ...]:
-    return tuple(sorted(map(canonical_name, parsed(edge.requirement).extras))) if edge.kind == "pip" else ()
+    return tuple(sorted(asked(edge.requirement)[1])) if edge.kind == "pip" else ()
+
+
+def _condition(edge: Edge) -> str:
+    """The marker of a requirement, which a conda package's never has."""
+    marker = asked(edge.requirement)[2] if edge.kind == "pip" else None
+    return str(marker) if marker else ""
 
 
 def _lines(title: str, branches: tuple[Branch, ...], *, inverse: bool) -> Iterator[str]:
@@ -143,7 +153,13 @@ def _label(branch: Branch, *, inverse: bool) -> str:
     conda = " (conda)" if branch.kind == "conda" else ""
     # In an inverse tree, what the spec asks for is where the reasons end.
     asked = " (in the spec)" if inverse and branch.direct else ""
-    return f"{branch.name}{extras} {branch.version}{conda}{asked}" + f" {REPEATED}" * branch.repeated
+    repeated = f" {REPEATED}" if branch.repeated else ""
+    condition = _dim(f" if {printable(branch.condition)}") if branch.condition else ""
+    return f"{branch.name}{extras} {branch.version}{conda}{asked}{repeated}{condition}"
+
+
+def _dim(text: str) -> str:
+    return click.style(text, dim=True) if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else text
 
 
 def _draws_unicode() -> bool:
@@ -166,4 +182,5 @@ def _as_json(
 
 
 def _branch_as_json(branch: Branch) -> dict[str, Any]:
-    return {**vars(branch), "extras": list(branch.extras), "branches": [_branch_as_json(b) for b in branch.branches]}
+    values = {name: value for name, value in vars(branch).items() if name != "condition"}
+    return {**values, "extras": list(branch.extras), "branches": [_branch_as_json(b) for b in branch.branches]}

@@ -13,8 +13,7 @@ from envspec.cli import options
 from envspec.cli.groups import grouped, heading
 from envspec.cli.texts import printable
 from envspec.errors import AnswerNo
-from envspec.lock.graph import Edge, Graph
-from envspec.lock.inputs import canonical_name
+from envspec.lock.graph import Edge, Graph, named
 from envspec.lock.model import Lock, LockedTarget, Pin
 
 EPILOG = """\b
@@ -104,12 +103,11 @@ def command(
 
 def _answer(target: LockedTarget, package: str, limit: int) -> Answer:
     """Why `target` has `package`, by any spelling, or by the PyPI name that a conda package provides."""
-    names = _names(target, package)
-    if not names:
+    nodes = named(target.pins, package)
+    if not nodes:
         return Answer((), ())
     graph = Graph.of(target)
-    found = sorted((path for name in names for path in graph.paths_to(name, limit + 1)), key=len)
-    nodes = dict.fromkeys(node for name in names for node in graph.find(name))
+    found = graph.paths_to(package, limit + 1)
     return Answer(
         tuple(Package.of(graph.pins[node]) for node in nodes),
         tuple(tuple(Step.of(edge, graph) for edge in path) for path in found[:limit]),
@@ -117,15 +115,8 @@ def _answer(target: LockedTarget, package: str, limit: int) -> Answer:
     )
 
 
-def _names(target: LockedTarget, package: str) -> tuple[str, ...]:
-    wanted = canonical_name(package)
-    own = [pin.name for pin in target.pins if canonical_name(pin.name) == wanted]
-    providing = [pin.name for pin in target.pins if wanted in map(canonical_name, pin.provides)]
-    return tuple(dict.fromkeys(own or providing))
-
-
 def _not_locked(package: str, lock: Lock, chosen: tuple[LockedTarget, ...]) -> AnswerNo:
-    elsewhere = [target.name for target in lock if _names(target, package)]
+    elsewhere = [target.name for target in lock if named(target.pins, package)]
     asked = printable(package)
     if elsewhere:
         return AnswerNo(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from envspec.diff.advisories import LookedUp
 from envspec.diff.facts import Fact
 from envspec.diff.review import Move, Review, Row
 
@@ -17,14 +18,27 @@ def as_json(review: Review) -> dict[str, Any]:
         "new": review.new_title,
         "changed": bool(review),
         "risk": review.risk if review else None,
+        "audit": _audit(review.looked_up) if review.looked_up else None,
         "spec": [_fact(fact) for fact in review.settings],
         "gpu": [_fact(fact) for fact in review.gpu],
         "targets": {
             "added": list(review.came),
             "removed": list(review.went),
+            "renamed": [{"old": old, "new": new} for old, new in review.renamed],
             "downloads": [{"target": one.name, "old": one.old, "new": one.new} for one in review.sizes],
         },
         "packages": [_row(row) for row in review.rows],
+    }
+
+
+def _audit(how: LookedUp) -> dict[str, Any]:
+    return {
+        "complete": not how.unread,
+        "database": {"name": how.database, "oldest": how.as_of},
+        "not_asked": [
+            {"codes": list(codes), "reason": reason, "packages": list(names)} for codes, reason, names in how.not_asked
+        ],
+        "unread": list(how.unread),
     }
 
 
@@ -35,7 +49,7 @@ def _row(row: Row) -> dict[str, Any]:
         "risk": row.risk,
         "direct": row.direct,
         "via": None if row.via is None else list(row.via),
-        "changes": [_move(move) for move in row.moves],
+        "changes": [_move(one) for move in row.moves for one in move.exact],
     }
 
 

@@ -1,21 +1,22 @@
-"""Two sides in the same terms: targets matched, and of each package what both sides know."""
+"""Two sides in the same terms: of each package what both sides know."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 
+from envspec.diff.matching import Match
 from envspec.diff.risk import different_hashes
 from envspec.diff.side import EVERYTHING, HashedPin, LoosePin, Side
 from envspec.lock.model import Artifact, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 
 
-def comparable(old: Side, new: Side, matched: tuple[Lock, Lock]) -> tuple[Lock, Lock]:
-    """The locks of two sides (`matched`), ready for `diff`. Two locks of envspec are already."""
+def comparable(old: Side, new: Side, match: Match) -> tuple[Lock, Lock]:
+    """The locks of two sides (`match`), ready for `diff`. Two locks of envspec are already."""
     knows = _both_know(old, new)
     if knows == EVERYTHING and old.complete and new.complete:
-        return matched
-    before, after = matched
+        return match.old, match.new
+    before, after = match.old, match.new
     if "inputs" not in knows:
         before, after = _without_inputs(before), _without_inputs(after)
     return _settled(before, after, old, new, knows)
@@ -24,31 +25,6 @@ def comparable(old: Side, new: Side, matched: tuple[Lock, Lock]) -> tuple[Lock, 
 def _both_know(old: Side, new: Side) -> frozenset[str]:
     """What can be compared. Two formats write the same requirement in different words, so edges only within one."""
     return old.knows & new.knows - (frozenset() if old.format == new.format else {"edges"})
-
-
-def matched(old: Side, new: Side) -> tuple[Lock, Lock]:
-    """Both locks with the same names for targets that belong together."""
-    before, after = old.lock, new.lock
-    if {t.name for t in before} & {t.name for t in after}:
-        return before, after
-    if old.by_platform:
-        return _as_targets_of(before, after), after
-    if new.by_platform:
-        return before, _as_targets_of(after, before)
-    return before, after
-
-
-def _as_targets_of(lock: Lock, other: Lock) -> Lock:
-    """`lock` with a target for each one of `other`: its own of the same platform. What has no counterpart stays."""
-    found: list[LockedTarget] = []
-    used: set[str] = set()
-    for target in other:
-        same = [t for t in lock if target.inputs.platform in ("", t.inputs.platform) or not t.inputs.platform]
-        if len(same) == 1:
-            used.add(same[0].name)
-            found.append(replace(same[0], name=target.name))
-    found += [target for target in lock if target.name not in used]
-    return replace(lock, targets=tuple(sorted(found, key=lambda target: target.name)))
 
 
 def _without_inputs(lock: Lock) -> Lock:

@@ -29,7 +29,7 @@ def meaning(old: LockedTarget, new: LockedTarget) -> Iterator[Fact]:
     """What the change of one target means for its GPUs."""
     was, now = _Gpu.of(old), _Gpu.of(new)
     yield from _cuda(old, new, was, now)
-    yield from _driver(old, new, was, now)
+    yield from _driver(new, was, now)
     yield from _gpus(old, new)
     yield from _torch(new, was, now)
     for family, title in _TITLES.items():
@@ -115,7 +115,7 @@ def _moved_cuda(old: str, new: str, what: str, package: str | None) -> Fact:
     return Fact("medium", "cuda-moved", f"{what} {old} -> {new}{because}", package=package)
 
 
-def _driver(old: LockedTarget, new: LockedTarget, was: _Gpu, now: _Gpu) -> Iterator[Fact]:
+def _driver(new: LockedTarget, was: _Gpu, now: _Gpu) -> Iterator[Fact]:
     if was.floor is None or now.floor is None or was.floor == now.floor:
         return
     change = f"driver floor {was.floor} -> {now.floor}"
@@ -149,11 +149,19 @@ def _gpus(old: LockedTarget, new: LockedTarget) -> Iterator[Fact]:
 
 def _torch(new: LockedTarget, was: _Gpu, now: _Gpu) -> Iterator[Fact]:
     """Architectures that torch's build gained or lost."""
-    if was.torch is None or now.torch is None or was.torch.version == now.torch.version:
+    if now.torch is None or (was.torch is not None and _build(was.torch) == _build(now.torch)):
         return
     before, after = _compiled(was, new), _compiled(now, new)
-    if before and after:
+    if after is None and now.cuda != "cpu" and (now.cuda or new.inputs.cuda or was.cuda not in (None, "cpu")):
+        build = " ".join(filter(None, (now.torch.name, now.torch.version, now.torch.build)))
+        message = f"{build} isn't in envspec's facts: whether it has code for the GPUs of this target is unknown"
+        yield Fact("medium", "architectures-unknown", message, package=now.torch.name)
+    elif before and after:
         yield from _architectures(f"{now.torch.name} {now.torch.version}", now.torch.name, before, after, new, "high")
+
+
+def _build(torch: Pin) -> tuple[str | None, ...]:
+    return torch.kind, torch.version, torch.build, torch.index
 
 
 _Compiled = tuple[tuple[str, ...], tuple[str, ...]]
@@ -161,12 +169,17 @@ _Compiled = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 def _compiled(gpu: _Gpu, target: LockedTarget) -> _Compiled | None:
-    from envspec.gpu import torch_builds
+    from envspec.gpu import conda_builds, torch_builds
 
-    if gpu.torch is None or gpu.torch.kind != "pip" or gpu.cuda in (None, "cpu"):
+    if gpu.torch is None or gpu.cuda in (None, "cpu"):
         return None
-    found = torch_builds.builds(gpu.torch.version, gpu.cuda, target.inputs.platform or "linux-64")
-    return (found[0].sm, found[0].ptx) if found and found[0].sm else None
+    platform = target.inputs.platform or "linux-64"
+    if gpu.torch.kind == "conda":
+        own = conda_builds.builds(gpu.torch.version, platform=platform)
+        compiled = [(one.sm, one.ptx) for one in own if one.cuda == gpu.cuda and one.arm_variant is None]
+    else:
+        compiled = [(one.sm, one.ptx) for one in torch_builds.builds(gpu.torch.version, gpu.cuda, platform)]
+    return compiled[0] if compiled and compiled[0][0] else None
 
 
 def _library(family: str, title: str, new: LockedTarget, was: _Gpu, now: _Gpu) -> Iterator[Fact]:

@@ -8,6 +8,7 @@ from html import escape
 from envspec.diff import words
 from envspec.diff.facts import RISKS, Fact
 from envspec.diff.review import Move, Review, Row
+from envspec.texts import plural, printable
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8886; --high: #c62828; --medium: #8a5a00; --low: #2e7d32; }
@@ -29,7 +30,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 def html(review: Review) -> str:
     """The page. Everything foreign is escaped; the page's own policy forbids scripts and any loading."""
-    title = escape(f"{review.name}: {words.summary(review)}" if review.name else words.summary(review))
+    title = _text(f"{review.name}: {words.summary(review)}" if review.name else words.summary(review))
     return "\n".join(
         [
             "<!doctype html>",
@@ -57,7 +58,9 @@ def html(review: Review) -> str:
 def body(review: Review, heading: str = "h2") -> Iterator[str]:
     """The review without a page around it: pieces of HTML, whose own titles are `heading`s."""
     for row, fact in review.shouted:
-        yield f'<p class="alarm"><strong>{_text(row.name)}</strong>: {_text(fact.message)}</p>'
+        yield f'<p class="alarm"><strong>{_text(row.name)}</strong>: {_text(words.fact(fact))}</p>'
+    if review.looked_up:
+        yield from _facts("Audit", (), map(_text, review.looked_up.lines()), heading=heading)
     yield from _facts("GPU", review.gpu, heading=heading)
     more = [_text(line) for line in words.targets_came_or_went(review)]
     more += [_text(f"download {size} {words.where(names)}") for size, names in words.downloads(review)]
@@ -66,7 +69,7 @@ def body(review: Review, heading: str = "h2") -> Iterator[str]:
         rows = [row for row in review.rows if row.risk == risk]
         if rows:
             yield f"<details{'' if risk == 'low' else ' open'}>"
-            yield f'<summary class="{risk}">{words.plural(len(rows), "package")} at {risk} risk</summary>'
+            yield f'<summary class="{risk}">{plural(len(rows), "package")} at {risk} risk</summary>'
             yield f'<div class="scroll" role="region" aria-label="Packages at {risk} risk" tabindex="0"><table>'
             heads = ("package", "change", "size", "asked for", "what it means")
             yield f"<thead><tr>{''.join(f'<th scope=col>{head}</th>' for head in heads)}</tr></thead>"
@@ -108,4 +111,4 @@ def _meaning(row: Row) -> Iterator[str]:
 
 
 def _text(text: str) -> str:
-    return escape(words.clean(text))
+    return escape(printable(text))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from envspec.diff import words
 from envspec.diff.facts import RISKS, Fact
 from envspec.diff.review import Move, Review, Row
+from envspec.texts import plural, printable
 
 LIMIT = 65_000
 """Characters. GitHub takes 65,536 in a comment; the rest is for what a workflow adds of its own."""
@@ -34,8 +35,10 @@ def markdown(review: Review) -> str:
         "",
     ]
     out = "\n".join(head) + "\n"
-    for section in _sections(review):
-        out += section.text(LIMIT - len(out))
+    sections = list(_sections(review))
+    for number, section in enumerate(sections, 1):
+        # whatever comes first, there is room left to say of each of the others that it isn't shown
+        out += section.text(LIMIT - len(out) - _NOTE * (len(sections) - number))
     return out
 
 
@@ -45,7 +48,7 @@ def inert(text: str) -> str:
     Special characters become entities, which are never structure. An entity still reads as a mention or an issue's
     number once it is rendered, so `@` and `#` stand in code, where neither is looked for.
     """
-    text = words.clean(text)
+    text = printable(text)
     if len(text) > _LONGEST:
         text = f"{text[:_LONGEST]}..."
     # "www." would start a link
@@ -61,52 +64,61 @@ _INERT = {
 
 @dataclass(frozen=True)
 class _Section:
-    """`lines` are what may be cut, one by one; `before` and `after` are there as soon as one of them is."""
+    """`lines` are what may be cut, one by one; `before` and `after` are there as soon as one of them is.
 
+    `what` says how many there are of what, for when there is no room for any.
+    """
+
+    what: str
     before: str
     lines: tuple[str, ...]
     after: str
 
     def text(self, room: int) -> str:
-        """As many lines as fit, and the count of those that don't."""
-        fixed = len(self.before) + len(self.after)
-        if fixed + sum(map(len, self.lines)) <= room - _NOTE:
+        """As many lines as fit, and the count of those that don't. `room` is at least `_NOTE`."""
+        used = len(self.before) + len(self.after)
+        if used + sum(map(len, self.lines)) <= room:
             return self.before + "".join(self.lines) + self.after
         kept: list[str] = []
-        used = fixed + 2 * _NOTE
         for line in self.lines:
-            if used + len(line) > room:
+            if used + len(line) > room - _NOTE:
                 break
             used += len(line)
             kept.append(line)
-        if used > room:
-            return ""
+        if not kept:
+            return f"\n*{self.what} not shown: `envspec diff` shows them.*\n"
         left = len(self.lines) - len(kept)
         return f"{self.before}{''.join(kept)}{self.after}\n*… and {left} more, cut here: `envspec diff` shows them.*\n"
 
 
 _NOTE = 200
-"""Room for the line that says how much was cut. The last section leaves as much, so the limit holds."""
+"""Room for the line that says how much was cut."""
 
 
 def _sections(review: Review) -> Iterator[_Section]:
-    shouted = [f"> **{inert(row.name)}**: {inert(fact.message)}\n>\n" for row, fact in review.shouted]
+    shouted = [f"> **{inert(row.name)}**: {inert(words.fact(fact))}\n>\n" for row, fact in review.shouted]
     if shouted:
-        yield _Section("> [!CAUTION]\n", tuple(shouted), "\n")
+        yield _Section(plural(len(shouted), "replaced file"), "> [!CAUTION]\n", tuple(shouted), "\n")
+    told = tuple(f"- {inert(line)}\n" for line in review.looked_up.lines()) if review.looked_up else ()
+    if told:
+        yield _Section(plural(len(told), "line on what was looked up"), "**Audit**\n\n", told, "\n")
     if review.gpu:
-        yield _Section("**GPU**\n\n", tuple(map(_bullet, review.gpu)), "\n")
+        what = f"{plural(len(review.gpu), 'line')} on GPUs"
+        yield _Section(what, "**GPU**\n\n", tuple(map(_bullet, review.gpu)), "\n")
     more = [f"- {inert(line)}\n" for line in words.targets_came_or_went(review)]
     more += [f"- download {inert(size)} {inert(words.where(names))}\n" for size, names in words.downloads(review)]
     if review.settings or more:
-        yield _Section("**Spec and targets**\n\n", (*map(_bullet, review.settings), *more), "\n")
+        lines = (*map(_bullet, review.settings), *more)
+        what = f"{plural(len(lines), 'line')} on the spec and targets"
+        yield _Section(what, "**Spec and targets**\n\n", lines, "\n")
     for risk in RISKS:
         rows = [row for row in review.rows if row.risk == risk]
         if rows:
-            title = f"{_MARKS[risk]} {words.plural(len(rows), 'package')} at {risk} risk"
+            what = f"{plural(len(rows), 'package')} at {risk} risk"
             opened = " open" if risk == "high" else ""
             table = "| package | change | size | asked for | what it means |\n|---|---|---|---|---|\n"
-            before = f"<details{opened}><summary>{title}</summary>\n\n{table}"
-            yield _Section(before, tuple(map(_row, rows)), "\n</details>\n\n")
+            before = f"<details{opened}><summary>{_MARKS[risk]} {what}</summary>\n\n{table}"
+            yield _Section(what, before, tuple(map(_row, rows)), "\n</details>\n\n")
 
 
 def _bullet(fact: Fact) -> str:

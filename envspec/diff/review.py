@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from envspec.diff.common import comparable, matched
+from envspec.diff.advisories import LookedUp
+from envspec.diff.common import comparable
 from envspec.diff.compare import diff
 from envspec.diff.facts import RISKS, Fact, Risk, highest, merged
 from envspec.diff.jump import jump
+from envspec.diff.matching import matched
 from envspec.diff.model import Diff, PackageChange, PinChange
 from envspec.diff.relations import Relations
 from envspec.diff.risk import different_hashes, facts, form
@@ -19,7 +21,10 @@ from envspec.lock.model import Lock, Pin
 
 @dataclass(frozen=True)
 class View:
-    """A package as a row shows it. None is unknown; `form` is "wheel", "sdist", "conda" or "git"; `size` is bytes."""
+    """A package as a row shows it. None is unknown; `form` is "wheel", "sdist", "conda" or "git"; `size` is bytes.
+
+    `source` is the URL of a requirement that names its own: for git with the commit, and the folder in it.
+    """
 
     version: str
     build: str | None
@@ -29,6 +34,7 @@ class View:
     size: int | None
     file: str | None = None
     sha256: str | None = None
+    source: str | None = None
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,9 @@ class Move:
     action   "added", "removed", or "changed" (with `jump`, one of `envspec.diff.jump.KINDS`)
     targets  empty where it holds for every target that both sides have
     needs    names of packages that it requires now and didn't before; `drops`: the other way round
+    parts    the exact changes that read alike, where the targets have different files or requirements: `old` and `new`
+             are those of the part whose size changed most, `needs` and `drops` all of theirs, and a fact names the
+             targets that it is of
     """
 
     action: str
@@ -48,6 +57,12 @@ class Move:
     facts: tuple[Fact, ...]
     needs: tuple[str, ...]
     drops: tuple[str, ...]
+    parts: tuple[Move, ...] = ()
+
+    @property
+    def exact(self) -> tuple[Move, ...]:
+        """What changed, to the letter."""
+        return self.parts or (self,)
 
     @property
     def risk(self) -> Risk:
@@ -80,7 +95,9 @@ class Review:
     """Everything that the renderers print. `settings` is what is asked for otherwise, `gpu` what it means for GPUs.
 
     came, went   targets
+    renamed      the old and the new name of targets that only got another one: everywhere else they have the new one
     quiet        packages of new targets that the other targets had already, in the same version: no rows of their own
+    looked_up    where vulnerabilities and the like were looked up (`envspec.diff.advisories`), None where nobody asked
     """
 
     name: str
@@ -93,6 +110,8 @@ class Review:
     quiet: int
     sizes: tuple[TargetSize, ...]
     rows: tuple[Row, ...]
+    renamed: tuple[tuple[str, str], ...] = ()
+    looked_up: LookedUp | None = None
 
     def __bool__(self) -> bool:
         return bool(self.settings or self.gpu or self.came or self.went or self.rows)
@@ -106,9 +125,13 @@ class Review:
 
     @property
     def shouted(self) -> tuple[tuple[Row, Fact], ...]:
-        """Hashes that changed with no version change."""
+        """Hashes that changed with no version change, each with the targets it did in."""
         return tuple(
-            (row, fact) for row in self.rows for move in row.moves for fact in move.facts if fact.code == "hash-changed"
+            (row, replace(fact, targets=fact.targets or move.targets))
+            for row in self.rows
+            for move in row.moves
+            for fact in move.facts
+            if fact.code == "hash-changed"
         )
 
 
@@ -117,16 +140,20 @@ def review(old: Side, new: Side) -> Review:
     return _Reviewer(old, new).review()
 
 
+_Edges = tuple[tuple[str, ...], tuple[str, ...]]
+"""Names of packages that are required now and weren't before, and the other way round."""
+
+
 class _Reviewer:
     def __init__(self, old: Side, new: Side) -> None:
         self.old, self.new = old, new
-        own = matched(old, new)
-        self.before, self.after = comparable(old, new, own)
+        self.match = matched(old, new)
+        self.before, self.after = comparable(old, new, self.match)
         self.change: Diff = diff(self.before, self.after)
         before, after = {t.name for t in self.before}, {t.name for t in self.after}
         self.shared = tuple(sorted(before & after))
         self.came, self.went = tuple(sorted(after - before)), tuple(sorted(before - after))
-        self.relations = Relations(old, new, *own)
+        self.relations = Relations(old, new, self.match.old, self.match.new)
         self.quiet = 0
 
     def review(self) -> Review:
@@ -139,8 +166,8 @@ class _Reviewer:
         rows.sort(key=lambda row: (RISKS.index(row.risk), row.name, row.kind))
         return Review(
             name=self.new.lock.name or self.old.lock.name,
-            old_title=self.old.title,
-            new_title=self.new.title,
+            old_title=self.match.old_title,
+            new_title=self.match.new_title,
             settings=self._settings(),
             gpu=gpu,
             came=self.came,
@@ -148,6 +175,7 @@ class _Reviewer:
             quiet=self.quiet,
             sizes=self._sizes(),
             rows=tuple(rows),
+            renamed=self.match.renamed,
         )
 
     def _settings(self) -> tuple[Fact, ...]:
@@ -164,7 +192,10 @@ class _Reviewer:
             if target.old and target.new:
                 found += [(target.name, fact) for fact in of_target(target.old.inputs, target.new.inputs)]
         gone = merged(((name, Fact("medium", "target-removed", "no longer locked")) for name in self.went), ())
-        return (*gone, *merged(found, self.shared or ("",)))
+        renamed = (
+            Fact("low", "target-renamed", f"target renamed, was {was}", (now,)) for was, now in self.match.renamed
+        )
+        return (*gone, *renamed, *merged(found, self.shared or ("",)))
 
     def _gpu(self) -> tuple[Fact, ...]:
         from envspec.diff.gpu_meaning import concerns, meaning
@@ -251,28 +282,63 @@ class _Reviewer:
         return frozenset((pin.kind, pin.name, pin.version) for target in targets for pin in target.pins)
 
     def _move(self, package: PackageChange, changes: list[PinChange]) -> Move:
-        targets = tuple(sorted({name for one in changes for name in one.targets}))
-        first = max(changes, key=_growth)
-        found = dict.fromkeys(fact for one in changes for fact in facts(one.old, one.new))
-        needs: tuple[str, ...] = ()
-        drops: tuple[str, ...] = ()
+        pairs = [pair for one in changes for pair in self._by_edges(package, one)]
+        parts = [self._part(package, *pair) for pair in pairs]
+        if len(parts) == 1:
+            return parts[0]
+        told = [(change.targets, part) for (change, _), part in zip(pairs, parts, strict=True)]
+        targets = sorted({name for names, _ in told for name in names})
+        found = [(name, fact) for names, part in told for fact in part.facts for name in names]
+        return replace(
+            max(parts, key=_growth),
+            targets=self._where(targets),
+            facts=merged(found, targets),
+            needs=tuple(sorted({name for part in parts for name in part.needs})),
+            drops=tuple(sorted({name for part in parts for name in part.drops})),
+            parts=tuple(parts),
+        )
+
+    def _by_edges(self, package: PackageChange, change: PinChange) -> list[tuple[PinChange, _Edges]]:
+        """A change with the requirements that appeared and vanished; several where these differ between its targets."""
+        old, new = change.old, change.new
         # building the graphs takes most of the time, so only what records other requirements is looked up in them
-        if first.old and first.new and first.old.dependencies != first.new.dependencies:
-            needs, drops = self.relations.edges(package.kind, package.name, changes[0].targets[0])
-        action = "added" if first.old is None else "removed" if first.new is None else "changed"
+        if old is None or new is None or old.dependencies == new.dependencies:
+            return [(change, ((), ()))]
+        targets = change.targets
+        # a lock of envspec's records what holds for a target, but for extras: there, one target speaks for all
+        moved = {*old.dependencies} ^ {*new.dependencies}
+        if self.new.format == "envspec" and not any("extra" in line for line in moved):
+            targets = targets[:1]
+        found: dict[_Edges, list[str]] = {}
+        for name in targets:
+            found.setdefault(self.relations.edges(package.kind, package.name, name), []).append(name)
+        if len(found) == 1:
+            return [(change, edges) for edges in found]
+        return [(replace(change, targets=tuple(names)), edges) for edges, names in found.items()]
+
+    def _part(self, package: PackageChange, change: PinChange, edges: _Edges) -> Move:
+        """One exact change of a pin."""
+        old, new, (needs, drops) = change.old, change.new, edges
+        found = facts(old, new)
+        action = "added" if old is None else "removed" if new is None else "changed"
         kept = [fact for fact in found if not (len(found) > 1 and fact.code == "file-changed")]
-        if not kept and action == "changed" and _key(first.old) == _key(first.new):
+        if not kept and action == "changed" and _key(old) == _key(new):
             kept += list(_in_place(needs, drops))
         return Move(
             action=action,
-            old=_view(first.old),
-            new=_view(first.new),
-            jump=str(jump(package.kind, first.old.version, first.new.version)) if first.old and first.new else "none",
-            targets=() if set(targets) >= set(self.shared or (*self.came, *self.went)) else targets,
+            old=_view(old),
+            new=_view(new),
+            jump=str(jump(package.kind, old.version, new.version)) if old and new else "none",
+            targets=self._where(change.targets),
             facts=tuple(sorted(kept, key=lambda fact: RISKS.index(fact.risk))),
             needs=needs,
             drops=drops,
         )
+
+    def _where(self, targets: Iterable[str]) -> tuple[str, ...]:
+        """Targets, or none where these are all that there are."""
+        found = tuple(sorted(targets))
+        return () if set(found) >= set(self.shared or (*self.came, *self.went)) else found
 
 
 def _in_place(needs: Iterable[str], drops: Iterable[str]) -> Iterator[Fact]:
@@ -294,15 +360,29 @@ def _key(pin: Pin | None) -> tuple[object, ...] | None:
 def _view(pin: Pin | None) -> View | None:
     if pin is None:
         return None
-    what = (pin.version, pin.build, pin.index or None, form(pin), pin.licence)
     artifact = pin.artifact
-    if artifact is None:
-        return View(*what, None)
-    return View(*what, artifact.size, artifact.file or None, artifact.sha256 or None)
+    return View(
+        version=pin.version,
+        build=pin.build,
+        index=pin.index or None,
+        form=form(pin),
+        licence=pin.licence,
+        size=artifact.size if artifact else None,
+        file=artifact.file or None if artifact else None,
+        sha256=artifact.sha256 or None if artifact else None,
+        source=_source(pin),
+    )
 
 
-def _growth(change: PinChange) -> int:
-    sizes = [pin.artifact.size or 0 if pin and pin.artifact else 0 for pin in (change.old, change.new)]
+def _source(pin: Pin) -> str | None:
+    if pin.git is None:
+        return pin.url
+    folder = f"#subdirectory={pin.git.subdirectory}" if pin.git.subdirectory else ""
+    return f"{pin.git.url}@{pin.git.commit}{folder}"
+
+
+def _growth(move: Move) -> int:
+    sizes = [view.size or 0 if view else 0 for view in (move.old, move.new)]
     return abs(sizes[1] - sizes[0])
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from shlex import quote
 
 from envspec.errors import InputError, Place, ToolError
+from envspec.git.program import call, why
 
 _OWN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_NAMESPACE")
 """What git tells its hooks. They may speak of another repository than the one that the lock is in."""
@@ -32,7 +33,7 @@ def text_at(path: Path, revision: str, env: Mapping[str, str] | None = None) -> 
     folder = path.absolute().parent
     while not folder.is_dir():
         folder = folder.parent
-    git = _Git(folder, dict(os.environ if env is None else env))
+    git = _Git(folder, os.environ if env is None else env)
     commit = _commit(git, revision)
     relative = path.absolute().relative_to(folder).as_posix()
     name = f"{commit}:./{relative}"
@@ -41,11 +42,11 @@ def text_at(path: Path, revision: str, env: Mapping[str, str] | None = None) -> 
         listed = git("ls-tree", "--name-only", commit, "--", f"./{relative}")
         if listed.returncode == 0 and not listed.stdout.strip():
             return None
-        raise ToolError(f"git can't give {relative} at {revision}: {_why(listed)}", hint=_fetch(git, revision))
+        raise ToolError(f"git can't give {relative} at {revision}: {why(listed)}", hint=_fetch(git, revision))
     # `cat-file`, because `show` would run a configured textconv program
     shown = git("cat-file", "blob", name)
     if shown.returncode:
-        raise ToolError(f"git can't give {relative} at {revision}: {_why(shown)}", hint=_fetch(git, revision))
+        raise ToolError(f"git can't give {relative} at {revision}: {why(shown)}", hint=_fetch(git, revision))
     try:
         return shown.stdout.decode()
     except UnicodeDecodeError:
@@ -53,23 +54,14 @@ def text_at(path: Path, revision: str, env: Mapping[str, str] | None = None) -> 
 
 
 class _Git:
-    """git, called in one folder. It never asks anybody anything, and speaks English."""
+    """git, called in one folder, about the repository of that folder."""
 
-    def __init__(self, folder: Path, env: dict[str, str]) -> None:
+    def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
         self.folder = folder
-        kept = {name: value for name, value in env.items() if name not in _OWN}
-        self.env = {**kept, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"}
+        self.env = {name: value for name, value in env.items() if name not in _OWN}
 
     def __call__(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-        command = ["git", "--no-replace-objects", *arguments]
-        try:
-            return subprocess.run(
-                command, cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL, capture_output=True, check=False
-            )
-        except FileNotFoundError:
-            raise ToolError("git isn't installed", hint="install it, or name two files to compare") from None
-        except OSError as error:
-            raise ToolError(f"git can't be started: {error.strerror}") from None
+        return call(["--no-replace-objects", *arguments], self.folder, self.env)
 
 
 def _commit(git: _Git, revision: str) -> str:
@@ -80,12 +72,12 @@ def _commit(git: _Git, revision: str) -> str:
         return commit
     where = git("rev-parse", "--is-inside-work-tree", "--is-shallow-repository")
     if where.returncode:
-        why = _why(where)
-        if "not a git repository" in why:
+        reason = why(where)
+        if "not a git repository" in reason:
             raise InputError(
                 f"{git.folder} is in no git repository", hint="name two files to compare: envspec diff OLD NEW"
             )
-        raise ToolError(f"git can't read the repository of {git.folder}: {why}")
+        raise ToolError(f"git can't read the repository of {git.folder}: {reason}")
     if revision == "HEAD":
         raise InputError("there is no commit yet to compare with", hint="name two files: envspec diff OLD NEW")
     raise InputError(f"git knows no single commit {revision!r} here", hint=_fetch(git, revision))
@@ -106,8 +98,3 @@ def _fetch(git: _Git, revision: str) -> str:
     note = "this clone is shallow: " if shallow else ""
     after = "" if slash and remote in remotes else "; then compare with FETCH_HEAD"
     return f"{note}git fetch {depth}{source} {target}{after}"
-
-
-def _why(result: subprocess.CompletedProcess[bytes]) -> str:
-    lines = result.stderr.decode(errors="replace").split("\n")
-    return lines[0].removeprefix("fatal: ").strip() or f"exit code {result.returncode}"

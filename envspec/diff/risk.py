@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from envspec.diff.facts import Fact
 from envspec.diff.jump import jump
+from envspec.diff.licence_class import licence_class
 from envspec.lock.model import Artifact, Pin
 
 LARGE_GROWTH = 100_000_000
@@ -14,6 +15,8 @@ LARGE_GROWTH = 100_000_000
 
 _OFFICIAL = re.compile(r"pypi|pytorch/.+")
 """PyPI, and PyTorch's own index for each CUDA: a move between them is the choice of a build, not of a publisher."""
+
+_PUBLIC = "whoever owns the name there delivers it now"
 
 
 def facts(old: Pin | None, new: Pin | None) -> tuple[Fact, ...]:
@@ -101,10 +104,22 @@ def _source(old: Pin, new: Pin) -> Iterator[Fact]:
             yield Fact("medium", "commit-changed", f"another folder of {new.git.url}: {new.git.subdirectory or '.'}")
     elif new.git:
         yield Fact("medium", "from-git", f"now comes from {new.git.url} at {new.git.commit[:12]}")
-    elif old.git:
-        yield Fact("low", "from-index", f"no longer comes from {old.git.url}")
-    if new.url != old.url and new.url:
+    if new.url and old.url and new.url != old.url:
+        elsewhere = _host(old.url) != _host(new.url)
+        yield Fact("high" if elsewhere else "medium", "url-changed", f"another URL: {old.url} -> {new.url}")
+    elif new.url and not old.url:
         yield Fact("medium", "from-url", f"now comes from {new.url}")
+    own = old.git.url if old.git else old.url
+    if own and not (new.git or new.url):
+        where = f"no longer comes from {own}, but from {f'the index {new.index}' if new.index else 'an index'}"
+        if _OFFICIAL.fullmatch(new.index):
+            yield Fact("high", "from-index", f"{where}: {_PUBLIC}")
+        else:
+            yield Fact("medium", "from-index", where)
+
+
+def _host(url: str) -> str:
+    return url.partition("://")[2].partition("/")[0].lower()
 
 
 def _version(old: Pin, new: Pin) -> Iterator[Fact]:
@@ -137,8 +152,7 @@ def _index(old: Pin, new: Pin) -> Iterator[Fact]:
     if _OFFICIAL.fullmatch(was) and _OFFICIAL.fullmatch(now):
         yield Fact("low", f"{what}-moved", f"{what} {was} -> {now}")
     elif new.kind == "pip" and _OFFICIAL.fullmatch(now):
-        why = "whoever owns the name there delivers it now"
-        yield Fact("high", "index-moved", f"index {was} -> {now}: {why}")
+        yield Fact("high", "index-moved", f"index {was} -> {now}: {_PUBLIC}")
     elif new.kind == "conda" and was.rpartition("/")[0] == now.rpartition("/")[0]:
         yield Fact("low", "channel-moved", f"subdir {was} -> {now}")
     else:
@@ -150,19 +164,6 @@ def _build(old: Pin, new: Pin) -> Iterator[Fact]:
         yield Fact("low", "build-changed", f"build {old.build or 'unknown'} -> {new.build or 'unknown'}")
 
 
-_LICENCES = (
-    ("copyleft", re.compile(r"(?<!L)(?<!LESSER )A?GPL|AFFERO|(?<!LESSER )GENERAL PUBLIC|SSPL|EUPL")),
-    ("weak copyleft", re.compile(r"LGPL|LESSER|MPL|MOZILLA|EPL-|CDDL")),
-    ("proprietary", re.compile(r"PROPRIETARY|NVIDIA|COMMERCIAL|BUSL|ALL RIGHTS|EULA")),
-)
-
-
-def licence_class(licence: str) -> str:
-    """ "copyleft", "weak copyleft", "proprietary" or "permissive": by words, no legal advice."""
-    text = licence.upper()
-    return next((name for name, pattern in _LICENCES if pattern.search(text)), "permissive")
-
-
 def _licence(old: Pin, new: Pin) -> Iterator[Fact]:
     was, now = old.licence, new.licence
     if was == now:
@@ -172,8 +173,10 @@ def _licence(old: Pin, new: Pin) -> Iterator[Fact]:
     elif now is None:
         yield Fact("low", "licence-changed", f"licence no longer stated (was {was})")
     else:
-        moved = licence_class(was) != licence_class(now)
-        yield Fact("medium" if moved else "low", "licence-changed", f"licence {was} -> {now}")
+        before, after = licence_class(was), licence_class(now)
+        # which class an unknown licence was of, nobody can say; that it is permissive now is no news to worry about
+        kept = after == "permissive" if before == "unknown" else after == before
+        yield Fact("low" if kept else "medium", "licence-changed", f"licence {was} -> {now}")
 
 
 def _size(old: Pin, new: Pin) -> Iterator[Fact]:

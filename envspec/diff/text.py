@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Iterator
 
 from envspec.diff import words
 from envspec.diff.facts import RISKS, Fact, Risk
 from envspec.diff.review import Move, Review, Row
+from envspec.diff.wrap import cells, padded, wrap
+from envspec.texts import printable
 
 WIDTH = 80
 _COLOURS: dict[str, str] = {"high": "31;1", "medium": "33", "low": "32", "bold": "1", "dim": "2"}
@@ -23,14 +24,14 @@ class _Printer:
         self.colour = colour
 
     def lines(self, review: Review) -> Iterator[str]:
-        name = f"{words.clean(review.name)}: " if review.name else ""
-        yield from self._wrapped(
-            f"{name}{words.clean(review.old_title)} -> {words.clean(review.new_title)}", style="bold"
-        )
+        name = f"{review.name}: " if review.name else ""
+        yield from self._wrapped(f"{name}{review.old_title} -> {review.new_title}", style="bold")
         yield words.summary(review)
+        for line in review.looked_up.lines() if review.looked_up else ():
+            yield from self._wrapped(line, hanging=2)
         for row, fact in review.shouted:
             yield ""
-            yield from self._wrapped(f"!! {row.name}: {words.clean(fact.message)}", style="high", hanging=3)
+            yield from self._wrapped(f"!! {row.name}: {words.fact(fact)}", style="high", hanging=3)
         yield from self._facts("GPU", review.gpu)
         yield from self._facts("Spec", review.settings)
         targets = list(words.targets_came_or_went(review))
@@ -48,7 +49,7 @@ class _Printer:
             yield ""
             yield self._styled(title, "bold")
         for fact in facts:
-            lines = self._wrapped(f"{words.fact(fact)}", indent=10)
+            lines = self._wrapped(words.fact(fact), indent=10)
             first = next(lines)
             yield f"  {self._styled(fact.risk.ljust(6), fact.risk)}  {first.lstrip()}"
             yield from lines
@@ -58,7 +59,7 @@ class _Printer:
             return
         yield ""
         yield self._styled(f"{risk} risk", risk)
-        width = min(max(len(row.name) for row in rows), 28)
+        width = min(max(cells(printable(row.name)) for row in rows), 28)
         for row in rows:
             yield from self._row(row, width)
 
@@ -66,8 +67,8 @@ class _Printer:
         heads = [_head(row, move, first=not number) for number, move in enumerate(row.moves)]
         alike = words.alike(row)
         for number, (move, head) in enumerate(zip(row.moves, heads, strict=True)):
-            name = words.clean(row.name) if number == 0 else ""
-            lines = self._wrapped(f"  {name.ljust(width)}  {head}", hanging=6)
+            name = printable(row.name) if number == 0 else ""
+            lines = self._wrapped(f"  {padded(name, width)}  {head}", hanging=6)
             yield next(lines)
             yield from lines
             # what holds for all moves is said once, below the last
@@ -77,14 +78,8 @@ class _Printer:
                 yield from self._wrapped(edge, indent=6)
 
     def _wrapped(self, line: str, *, style: str = "", indent: int = 0, hanging: int = 0) -> Iterator[str]:
-        lines = textwrap.wrap(
-            line,
-            WIDTH,
-            initial_indent=" " * indent,
-            subsequent_indent=" " * (indent + hanging),
-            break_on_hyphens=False,
-            drop_whitespace=True,
-        )
+        # every line with a foreign word in it comes by here
+        lines = wrap(printable(line), WIDTH, " " * indent, " " * (indent + hanging))
         yield from (self._styled(one, style) for one in lines)
 
     def _styled(self, line: str, style: str) -> str:

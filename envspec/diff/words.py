@@ -1,4 +1,8 @@
-"""The phrases that text, Markdown and HTML share. Texts of files and indexes come out of here without control codes."""
+"""The phrases that text, Markdown and HTML share.
+
+What files and indexes say stands in them as it is: each renderer has one door that all its texts go through, and that
+takes away what would steer a terminal or turn into markup.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +10,10 @@ from collections.abc import Iterable, Iterator
 
 from envspec.diff.facts import RISKS, Fact
 from envspec.diff.review import Move, Review, Row, TargetSize
+from envspec.texts import plural
 
 SHOWN = 4
 """So many names of a list are shown; the JSON output has all of them."""
-
-
-def clean(text: str) -> str:
-    """A text without the characters that steer a terminal or turn a line around."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
-
-
-def plural(count: int, word: str) -> str:
-    """ "1 package", "2 packages"."""
-    return f"{count} {word}{'s' * (count != 1)}"
 
 
 def bytes_text(size: int) -> str:
@@ -33,7 +26,7 @@ def bytes_text(size: int) -> str:
 
 def listed(names: Iterable[str], shown: int = SHOWN) -> str:
     """ "a, b, c, d and 3 more"."""
-    found = [clean(name) for name in names]
+    found = list(names)
     more = len(found) - shown
     # "and 1 more" is no shorter than the one
     return ", ".join(found) if more <= 1 else f"{', '.join(found[:shown])} and {more} more"
@@ -52,11 +45,11 @@ def versions(move: Move) -> str:
     """ "2.9.1 -> 2.10.0", "new 1.2", "1.2 removed"."""
     if move.old is None or move.new is None:
         one = move.old or move.new
-        version = clean(one.version) if one else ""
+        version = one.version if one else ""
         return f"new {version}" if move.old is None else f"{version} removed"
     if move.old.version == move.new.version:
-        return clean(move.new.version)
-    return f"{clean(move.old.version)} -> {clean(move.new.version)}"
+        return move.new.version
+    return f"{move.old.version} -> {move.new.version}"
 
 
 def jump(move: Move) -> str:
@@ -81,7 +74,15 @@ def origin(row: Row) -> str:
 
 
 def size(move: Move) -> str:
-    """ "+12.1 MB", "-3 kB", the whole size of what came or went; empty where nobody can tell, or nothing changed."""
+    """ "+12.1 MB", "-3 kB", the whole size of what came or went; empty where nobody can tell, or nothing changed.
+
+    "up to +12.1 MB" where it isn't the same in all targets.
+    """
+    text = _size(move)
+    return f"up to {text}" if text and any(_size(part) != text for part in move.parts) else text
+
+
+def _size(move: Move) -> str:
     was = move.old.size if move.old else 0
     now = move.new.size if move.new else 0
     if was is None or now is None or was == now:
@@ -90,16 +91,21 @@ def size(move: Move) -> str:
 
 
 def edges(move: Move) -> Iterator[str]:
-    """Requirements that appeared or vanished."""
-    if move.needs:
-        yield f"needs {listed(move.needs)} now"
-    if move.drops:
-        yield f"no longer needs {listed(move.drops)}"
+    """Requirements that appeared or vanished, and where if not in all targets of the move."""
+    found: dict[str, list[Move]] = {}
+    for part in move.exact:
+        if part.needs:
+            found.setdefault(f"needs {listed(part.needs)} now", []).append(part)
+        if part.drops:
+            found.setdefault(f"no longer needs {listed(part.drops)}", []).append(part)
+    for text, parts in found.items():
+        everywhere = len(parts) == len(move.exact)
+        yield text if everywhere else f"{text} {where(sorted(name for part in parts for name in part.targets))}"
 
 
 def fact(one: Fact) -> str:
     """A fact's sentence, and where it holds."""
-    return " ".join(filter(None, (clean(one.message), where(one.targets))))
+    return " ".join(filter(None, (one.message, where(one.targets))))
 
 
 def alike(row: Row) -> bool:

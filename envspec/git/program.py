@@ -2,26 +2,53 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from envspec.errors import InputError, ToolError
 
 
+def call(
+    arguments: Sequence[str], cwd: Path, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    """`git <arguments>` in `cwd`, however it ends; it asks nobody anything, and speaks English.
+
+    `env` is the environment, this process's own if left out. Raises ToolError where git can't be started.
+    """
+    env = {**(os.environ if env is None else env), "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"}
+    try:
+        return subprocess.run(
+            ["git", *arguments], cwd=cwd, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False
+        )
+    except FileNotFoundError:
+        raise ToolError("git isn't installed", hint="install it, or put it on PATH") from None
+    except OSError as error:
+        raise ToolError(f"git can't be started: {error.strerror}") from None
+
+
+def why(ran: subprocess.CompletedProcess[bytes]) -> str:
+    """Why git failed, in its own words: the first line of them."""
+    said = ran.stderr.decode(errors="replace").strip().split("\n")[0]
+    return said.removeprefix("fatal: ").strip() or f"exit code {ran.returncode}"
+
+
 def git(arguments: Sequence[str], cwd: Path, *, allowed: Sequence[int] = (0,)) -> str:
     """What `git <arguments>` says on stdout, without the last line end.
 
-    Raises InputError where `cwd` is in no repository, ToolError when git is missing or fails with a status that isn't
-    `allowed`.
+    Raises InputError where `cwd` is in no repository, or in one without a work tree that `arguments` ask for; ToolError
+    when git is missing or fails with a status that isn't `allowed`.
     """
-    try:
-        ran = subprocess.run(["git", *arguments], cwd=cwd, capture_output=True, check=False)
-    except FileNotFoundError:
-        raise ToolError("there is no git here", hint="install git, or put it on PATH") from None
+    ran = call(arguments, cwd)
     if ran.returncode in allowed:
         return ran.stdout.decode(errors="surrogateescape").removesuffix("\n")
-    said = ran.stderr.decode(errors="replace").strip().splitlines() or [f"exit status {ran.returncode}"]
-    if "not a git repository" in said[0]:
+    reason = why(ran)
+    if "not a git repository" in reason:
         raise InputError("this is no git repository", hint="run this inside one; or with --global, for all of yours")
-    raise ToolError(f"`git {arguments[0]}` failed: {said[0]}")
+    if "must be run in a work tree" in reason:
+        raise InputError(
+            "this git repository has no work tree, and so no .gitattributes",
+            hint="run this in a clone of it; or with --global, for all of yours",
+        )
+    raise ToolError(f"`git {arguments[0]}` failed: {reason}")

@@ -20,9 +20,9 @@ LOCKS = ("envspec.lock text eol=lf diff=envspec merge=envspec",)
 
 RENDERED = (
     "# Rendered from envspec.lock, which stays open in reviews; these are folded.",
-    "locks/*/*/requirements.txt linguist-generated gitlab-generated merge=envspec",
-    "locks/*/*/conda-lock.yml linguist-generated gitlab-generated",
-    "locks/*/*/conda-*.lock linguist-generated gitlab-generated",
+    "**/locks/*/*/requirements.txt linguist-generated gitlab-generated merge=envspec",
+    "**/locks/*/*/conda-lock.yml linguist-generated gitlab-generated",
+    "**/locks/*/*/conda-*.lock linguist-generated gitlab-generated",
 )
 """The attributes of what is rendered from locks, for a project's own .gitattributes."""
 

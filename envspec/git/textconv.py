@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from envspec.lock.model import Lock, LockedTarget, Pin, TargetInputs
+from envspec.texts import printable
 
 HASH_DIGITS = 16
 """How much of a hash is shown: enough that another file is another line."""
@@ -32,7 +33,8 @@ def readable(lock: Lock) -> str:
     out.extend(_requirements(lock, "requires-conda", lambda inputs: inputs.conda_requirements))
     out.append("\n")
     out.extend(_packages(lock))
-    return "".join(out)
+    # names, URLs and licences are whatever their makers wrote, and git hands them on to a terminal
+    return "".join(f"{printable(line[:-1])}\n" for line in out)
 
 
 def _target(target: LockedTarget) -> str:

@@ -13,12 +13,14 @@ from importlib.resources import files
 from pathlib import Path, PurePosixPath
 
 from envspec import atomic
-from envspec.errors import StorageError
 from envspec.install.collect import Paths
 from envspec.lock.conda_files import artifact_of, channel_of, conda_pins, in_link_order
 from envspec.lock.model import LockedTarget, Pin
+from envspec.storage import storage_error
 
 INSTALLER = "install.sh"
+SUMS = "SHA256SUMS"
+"""The hashes of all packages' files, as the lock has them: what `sha256sum -c` reads."""
 WHEELS = "wheels"
 CONDA = "conda"
 
@@ -35,9 +37,7 @@ def write_bundle(path: Path, target: LockedTarget, carried: Mapping[str, str], f
                     _add(tar, name, content)
             size = place.stat().st_size
     except OSError as error:
-        raise StorageError(
-            f"{path} can't be written: {error.strerror}", hint="give -o a place that can be written, with room in it"
-        ) from None
+        raise storage_error(error, path, option="-o") from None
     return size
 
 
@@ -67,6 +67,8 @@ def _members(target: LockedTarget, carried: Mapping[str, str], found: Paths) -> 
     yield INSTALLER, installer.encode()
     for name, text in carried.items():
         yield name, text.encode()
+    sums = sorted(f"{artifact_of(pin).sha256}  {place_of(pin)}\n" for pin in target.pins)
+    yield SUMS, "".join(sums).encode()
     for pin in target.pins:
         yield place_of(pin), found[pin.index, artifact_of(pin).file]
 

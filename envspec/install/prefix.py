@@ -7,7 +7,6 @@ as envspec's own.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
@@ -19,11 +18,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from envspec.errors import InputError, Place, StorageError
+from envspec.errors import InputError, Place
 from envspec.install.model import identity
 from envspec.lock.exclusive import LOCK_FILE
 from envspec.lock.model import LockedTarget
 from envspec.lock.store import LOCK_NAME
+from envspec.storage import storage_error
 
 FOLDER = Path("etc") / "envspec"
 LOCK_PATH = FOLDER / LOCK_NAME
@@ -33,14 +33,6 @@ _FORMAT = 1
 
 _NOT_OURS = frozenset({LOCK_FILE, "lost+found"})
 """What may lie in a folder that counts as empty: the lock of this very run, and what a new filesystem has."""
-
-_HINTS = {
-    errno.ENOSPC: "free some space, then run the same command again: it goes on from here",
-    errno.EDQUOT: "your quota is used up: remove something, then run the same command again: it goes on from here",
-    errno.EROFS: "the filesystem is read-only: give --prefix a folder that isn't",
-    errno.EACCES: "check who may write there, or give --prefix another folder",
-    errno.EPERM: "check who may write there, or give --prefix another folder",
-}
 
 
 @dataclass(frozen=True)
@@ -172,7 +164,6 @@ def storage(prefix: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno is None:
             raise
-        place = Place(str(error.filename or prefix))
-        raise StorageError(
-            f"can't be written or read: {error.strerror}", place=place, hint=_HINTS.get(error.errno)
-        ) from None
+        again = "run the same command again: it goes on from here"
+        doing = "can't be written or read"
+        raise storage_error(error, prefix, option="--prefix", again=again, doing=doing) from None

@@ -35,7 +35,7 @@ def sbom(lock: Lock, target: LockedTarget) -> str:
     except ImportError:
         raise ToolError(
             "the format sbom needs cyclonedx-python-lib",
-            hint="install envspec with its extra: pip install envspec[sbom]",
+            hint="install envspec with its extra: pip install 'envspec[sbom]'",
         ) from None
     graph = Graph.of(target)
     components = {node: _component(pin) for node, pin in graph.pins.items()}

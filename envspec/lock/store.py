@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from envspec.errors import InputError, InternalError, LockError, Place, StorageError
+from envspec.errors import InputError, InternalError, LockError
 from envspec.lock.exclusive import exclusive
 from envspec.lock.model import Lock
 from envspec.lock.read import FOLDER_NAME, load, load_text, loads
 from envspec.lock.render import RENDERED_NAMES, is_rendered, rendered_files
 from envspec.lock.transaction import pending, recover, replace_files
 from envspec.lock.write import dumps
+from envspec.storage import storage_error
 
 LOCK_NAME = "envspec.lock"
-
-_HINTS = {
-    errno.ENOSPC: "free some space, then run again; nothing was changed",
-    errno.EDQUOT: "your quota is used up: remove something, then run again; nothing was changed",
-    errno.EROFS: "the filesystem is read-only: give --locks-dir a place that isn't",
-    errno.EACCES: "check who may write there, or give --locks-dir another place",
-    errno.EPERM: "check who may write there, or give --locks-dir another place",
-}
 
 
 class LockFolder:
@@ -147,6 +139,10 @@ def _storage(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        place = Place(str(error.filename or folder))
-        hint = _HINTS.get(error.errno or 0)
-        raise StorageError(f"can't be written or read: {error.strerror}", place=place, hint=hint) from None
+        raise storage_error(
+            error,
+            folder,
+            option="--locks-dir",
+            again="run again; nothing was changed",
+            doing="can't be written or read",
+        ) from None

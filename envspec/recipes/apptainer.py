@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from envspec.recipes.dockerfile import build_settings
 from envspec.recipes.heading import hash_heading
 from envspec.recipes.plan import (
     CARRIED,
@@ -28,6 +29,7 @@ FILE = "apptainer.def"
 OFFLINE_FILE = "apptainer-offline.def"
 BUNDLE = "bundle.tar"
 BASE = "base.sif"
+BUILD = "build-wheels"
 
 _INIT = "tini"
 """What an OCI image needs for process 1; under Apptainer the host's own init reaps."""
@@ -36,6 +38,8 @@ _SETTINGS = "/mnt"
 _UV_SETTINGS = f"{_SETTINGS}/uv.toml"
 _CHANNEL_HOST = f"{_SETTINGS}/conda-channel-host"
 _PYTORCH_INDEX = f"{_SETTINGS}/pytorch-index"
+_CONDARC = f"{_SETTINGS}/condarc"
+_NETRC = f"{_SETTINGS}/netrc"
 _HOST_VARIABLE = "[$]{CONDA_CHANNEL_HOST}"
 _EXPORTS = (
     ("DEBIAN_FRONTEND", "noninteractive"),
@@ -56,7 +60,7 @@ def _online(plan: Plan) -> Iterator[str]:
     usage = [
         f"apptainer build --notest {plan.title}.sif {FILE}     (singularity: the same)",
         f"apptainer test{nv} {plan.title}.sif     the smoke check{', on a machine with the GPU' if nv else ''}",
-        f"apptainer exec{nv} {plan.title}.sif python train.py",
+        f'apptainer run{nv} --bind "$PWD:{WORKSPACE}" {plan.title}.sif python train.py',
         "",
         f"What is your own comes from a folder, by --bind FOLDER:{_SETTINGS}, and stays out of the image:",
         "  uv.toml         other indexes, mirrors and logins",
@@ -65,6 +69,7 @@ def _online(plan: Plan) -> Iterator[str]:
         usage.append(f"  pytorch-index   the URL of a mirror of the PyTorch index {plan.torch_backend}")
     if plan.explicit:
         usage.append("  conda-channel-host   the host of your conda channels; it must be there")
+        usage.append("  condarc, netrc       settings and logins for channels that want them")
     yield from hash_heading(plan, usage)
     yield ""
     yield from _stage(plan.uv, "uv")
@@ -92,19 +97,32 @@ def _online(plan: Plan) -> Iterator[str]:
 
 def _offline(plan: Plan) -> Iterator[str]:
     needs = [name for name in plan.apt if name not in (_INIT, "ca-certificates")]
+    needs += [path for service in plan.services if service.image for _, path in service.copies]
     python = "micromamba" if plan.explicit else f"Python {plan.python} with its module venv"
     usage = [
         "For machines without internet. Beside this file lie:",
-        f"  {BASE}     an image with {python}{''.join(f', {name}' for name in needs)}",
-        f"  {BUNDLE}   envspec bundle SPEC --target {plan.target} -o {BUNDLE}",
-        f"apptainer build --notest {plan.title}.sif {OFFLINE_FILE}",
+        f"  {BASE}        an image with {python}{''.join(f', {name}' for name in needs)}",
+        f"  {BUNDLE}      envspec bundle SPEC --target {plan.target} -o {BUNDLE}",
     ]
+    files = [f"{BUNDLE} /opt/{BUNDLE}", f"{CARRIED_FOLDER} {CARRIED}"]
+    compiling = []
     if plan.compiling:
-        usage.append(f"{BASE} also needs what compiles {', '.join(plan.compiling.packages)}.")
+        tools = [name for name in plan.compiling.apt if name != "ca-certificates"]
+        tools += ["CUDA's compiler in /usr/local/cuda"] if plan.compiling.env else []
+        usage += [
+            f"  {BUILD}/   wheels of the build-system.requires of {', '.join(plan.compiling.packages)}",
+            f"                  pip download --only-binary :all: -d {BUILD} setuptools wheel …",
+            f"{BASE} also needs {', '.join(tools)}.",
+        ]
+        files.append(f"{BUILD} /opt/{BUILD}")
+        compiling = [f"export {name}={_word(value)}" for name, value in plan.compiling.env.items()]
+        # Found with the bundle's own files; those of the lock are taken by their hashes all the same.
+        compiling.append(f"cp /opt/{BUILD}/*.whl /opt/bundle/wheels")
+    usage.append(f"apptainer build --notest {plan.title}.sif {OFFLINE_FILE}")
     yield from hash_heading(plan, usage)
     yield ""
     yield from ("Bootstrap: localimage", f"From: {BASE}", "")
-    yield from _section("files", [f"{BUNDLE} /opt/{BUNDLE}", f"{CARRIED_FOLDER} {CARRIED}"])
+    yield from _section("files", files)
     yield from _section(
         "post",
         [
@@ -114,8 +132,10 @@ def _offline(plan: Plan) -> Iterator[str]:
             f"export SOURCE_DATE_EPOCH={plan.epoch}",
             "mkdir /opt/bundle",
             f"tar -xf /opt/{BUNDLE} -C /opt/bundle",
+            *compiling,
             f"sh /opt/bundle/install.sh {ENVIRONMENT}",
-            f"rm -rf /opt/bundle /opt/{BUNDLE}",
+            _bytecode(),
+            f"rm -rf /opt/bundle /opt/{BUNDLE}{f' /opt/{BUILD}' if plan.compiling else ''}",
             *_finish(),
         ],
     )
@@ -144,8 +164,21 @@ def _compile(plan: Plan) -> Iterator[str]:
     if compiling.image != plan.base:
         yield "# a Python of this stage would be missing in the image"
         yield "export UV_PYTHON_PREFERENCE=only-managed"
-    yield from _apt(compiling.apt)
+    yield from _apt(compiling.apt, _more_apt(plan))
     yield from _environment(plan)
+
+
+def _more_apt(plan: Plan) -> Iterator[str]:
+    """What a stage that compiles gets besides: the spec's packages, and the headers of a Python of Debian's own."""
+    assert plan.compiling is not None
+    install = "$apt install -y --no-install-recommends"
+    if plan.compiling.spec_apt:
+        yield "# this image may be of another distribution than the last stage's, with other names"
+        yield f"for name in {' '.join(map(shell, plan.compiling.spec_apt))}; do"
+        yield f'    ! apt-cache show "$name" >/dev/null 2>&1 || {install} "$name"'
+        yield "done"
+    if plan.compiling.image == plan.base and not plan.explicit:
+        yield f"if [ -x /usr/bin/python{plan.python} ]; then {install} libpython{plan.python}-dev; fi"
 
 
 def _post(plan: Plan) -> Iterator[str]:
@@ -159,7 +192,7 @@ def _post(plan: Plan) -> Iterator[str]:
     yield from _finish()
 
 
-def _apt(names: Iterable[str]) -> Iterator[str]:
+def _apt(names: Iterable[str], more: Iterable[str] = ()) -> Iterator[str]:
     words = " ".join(map(shell, names))
     if not words:
         return
@@ -167,6 +200,7 @@ def _apt(names: Iterable[str]) -> Iterator[str]:
     yield "apt='apt-get -qq -o APT::Sandbox::User=root'"
     yield "$apt update"
     yield f"$apt install -y --no-install-recommends {words}"
+    yield from more
     yield "rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb /var/cache/ldconfig/aux-cache"
     yield "rm -rf /var/log/apt /var/log/dpkg.log /var/log/alternatives.log"
 
@@ -183,20 +217,36 @@ def _environment(plan: Plan) -> Iterator[str]:
         yield "fi"
         yield f'sed "s|{_HOST_VARIABLE}|$(cat {_CHANNEL_HOST})|" {CARRIED}/{plan.explicit} >/tmp/explicit.txt'
         yield "export MAMBA_ROOT_PREFIX=/tmp/micromamba"
-        yield f"micromamba create --yes --quiet --no-rc --prefix {ENVIRONMENT} --file /tmp/explicit.txt"
+        yield f"if [ -s {_NETRC} ]; then export NETRC={_NETRC}; fi"
+        yield f"if [ -s {_CONDARC} ]; then set -- --rc-file {_CONDARC}; else set -- --no-rc; fi"
+        yield f'micromamba create --yes --quiet "$@" --prefix {ENVIRONMENT} --file /tmp/explicit.txt'
         yield "rm -rf /tmp/micromamba /tmp/explicit.txt"
     else:
         yield f"uv venv --quiet --python {plan.python} {ENVIRONMENT}"
     for step in plan.pip:
-        yield from _install(step)
-    yield f"{ENVIRONMENT}/bin/python -I {CARRIED}/bytecode.py {ENVIRONMENT}/lib"
+        if not step.source:
+            yield from _install(step)
+    if plan.compiling:
+        yield "# builds see the environment, beside what they declare"
+        yield from build_settings(plan)
+        for step in plan.pip:
+            if step.source:
+                yield from _install(step)
+        yield "unset PYTHONPATH"
+    yield _bytecode()
+
+
+def _bytecode() -> str:
+    return f"{ENVIRONMENT}/bin/python -I {CARRIED}/bytecode.py {ENVIRONMENT}/lib"
 
 
 def _install(step: PipStep) -> Iterator[str]:
     """One run of uv. Only files of the lock are taken, each by its hash."""
     options = ["--quiet", "--no-deps", *(["--require-hashes"] if step.hashed else [])]
-    if not step.source:
-        options.append("--only-binary :all:")
+    # What a build needs is never built itself.
+    options.append("--only-binary :all:")
+    if step.source:
+        options += [f"--no-binary {_word(name)}" for name in step.packages]
     if step.url:
         options.append(f"--default-index {_word(step.url)}")
     if step.torch_backend:
@@ -210,12 +260,22 @@ def _finish() -> Iterator[str]:
     yield f"mkdir -p {WORKSPACE}"
     yield f"chmod 1777 {WORKSPACE}"
     yield f"chmod -R a+rX {CARRIED}"
+    yield "# a login shell's profile, as sshd's sessions have it, sets PATH anew"
+    yield "mkdir -p /etc/profile.d"
+    yield f"echo 'PATH={ENVIRONMENT}/bin:$PATH' >/etc/profile.d/envspec.sh"
 
 
 def _at_run_time(plan: Plan) -> Iterator[str]:
     entrypoint = f"sh {CARRIED}/entrypoint.sh"
-    exports = [f"export {name}={_word(value)}" for name, value in plan.env]
-    yield from _section("environment", [f'export PATH="{ENVIRONMENT}/bin:$PATH"', *exports])
+    own, other = ("CONDA_PREFIX", "VIRTUAL_ENV") if plan.explicit else ("VIRTUAL_ENV", "CONDA_PREFIX")
+    exports = [
+        f'export PATH="{ENVIRONMENT}/bin:$PATH"',
+        f"export {own}={ENVIRONMENT}",
+        "# what the caller has active comes in unless it is set here; an unset isn't heeded",
+        f"export {other}=",
+        *(f"export {name}={_word(value)}" for name, value in plan.env),
+    ]
+    yield from _section("environment", exports)
     yield from _section("labels", [f"{name} {_text(value)}" for name, value in _labels(plan)])
     yield from _section("help", _help(plan))
     yield from _section("runscript", [f'exec {entrypoint} "$@"'])
@@ -239,12 +299,14 @@ def _help(plan: Plan) -> Iterator[str]:
     yield _text(plan.description or plan.title)
     yield f"{plan.title}: Python {plan.python}{cuda}, on {plan.platform}."
     yield ""
-    yield f"  apptainer exec{nv} IMAGE python train.py"
+    yield f'  apptainer run{nv} --bind "$PWD:{WORKSPACE}" IMAGE python train.py'
     yield f"  apptainer test{nv} IMAGE                  the smoke check, short"
     yield f"  apptainer run{nv} --app smoke IMAGE       the smoke check"
     for service in plan.services:
         yield f"  apptainer run{nv} --app {service.name} IMAGE     on port {service.port}"
     yield ""
+    yield "run looks at the driver first and activates conda's packages; exec does neither."
+    yield "APPTAINERENV_NAME=VALUE sets a variable otherwise than the image."
     yield f"The lock lies in {CARRIED}. ENVSPEC_SKIP_PREFLIGHT=1 skips the look at the driver."
 
 

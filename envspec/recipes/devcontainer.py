@@ -5,22 +5,34 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from envspec.recipes.dockerfile import CHANNEL_HOST
 from envspec.recipes.heading import heading
-from envspec.recipes.plan import ENVIRONMENT, Plan
+from envspec.recipes.plan import CARRIED, ENVIRONMENT, Plan
 
 FILE = ".devcontainer/devcontainer.json"
+
+_GIVEN = {"jupyter": "JUPYTER_TOKEN", "ssh": "AUTHORIZED_KEYS", "code-server": "HASHED_PASSWORD"}
+"""Service -> the variable of the user's own machine that says who may get in."""
 
 
 def render(plan: Plan) -> dict[str, str]:
     """`.devcontainer/devcontainer.json`, JSON with comments as the format has it."""
+    build: dict[str, Any] = {
+        "dockerfile": "../Dockerfile",
+        "context": "..",
+        "options": [f"--platform={plan.oci_platform}"],
+    }
+    if plan.explicit:
+        build["args"] = {CHANNEL_HOST: f"${{localEnv:{CHANNEL_HOST}}}"}
     document: dict[str, Any] = {
         "name": plan.title,
-        "build": {"dockerfile": "../Dockerfile", "context": ".."},
+        "build": build,
         "remoteUser": plan.user,
+        # Dev containers replace the entrypoint, and so its init.
+        "init": True,
         # DataLoader workers share memory in /dev/shm, of which a container has 64 MB
         "runArgs": ["--shm-size=8g"],
-        "forwardPorts": [service.port for service in plan.services],
-        "portsAttributes": {str(service.port): {"label": service.name} for service in plan.services},
+        "postStartCommand": _start(plan),
         "customizations": {
             "vscode": {
                 "extensions": ["ms-python.python"],
@@ -30,7 +42,23 @@ def render(plan: Plan) -> dict[str, str]:
     }
     if plan.is_cuda:
         document["hostRequirements"] = {"gpu": "optional"}
-    if not plan.services:
-        del document["forwardPorts"], document["portsAttributes"]
+    if plan.services:
+        document["forwardPorts"] = [service.port for service in plan.services]
+        document["portsAttributes"] = {str(service.port): {"label": service.name} for service in plan.services}
+        given = [_GIVEN[service.name] for service in plan.services]
+        document["remoteEnv"] = {name: f"${{localEnv:{name}}}" for name in given}
     comment = "".join(f"// {line}".rstrip() + "\n" for line in heading(plan))
     return {FILE: comment + json.dumps(document, indent=2) + "\n"}
+
+
+def _start(plan: Plan) -> str:
+    """What the entrypoint would have done: the look at the driver, then the services. Each by itself, as one that has
+    nobody to let in ends at once, and without the terminal, which goes when they have been started."""
+    entrypoint = f"{CARRIED}/entrypoint.sh"
+    if not plan.services:
+        return f"{entrypoint} true"
+    names = " ".join(service.name for service in plan.services)
+    return (
+        f"{entrypoint} true && umask 077 && trap '' HUP && export ENVSPEC_SKIP_PREFLIGHT=1 && for service in {names};"
+        f' do {entrypoint} "$service" </dev/null >"/tmp/envspec-$service.log" 2>&1 & done'
+    )

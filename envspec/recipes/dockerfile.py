@@ -27,8 +27,19 @@ MIRROR = "PYTORCH_INDEX"
 _UV_CACHE = "/var/cache/uv"
 _COMPILED = "/opt/compiled"
 """Where the stage that compiles installs: laid out as the environment, into which it is copied."""
+CHANNEL_HOST = "CONDA_CHANNEL_HOST"
+"""The build argument without which conda packages can't be had."""
 
+_GROUP = "envspec"
+"""The user's group, where the base has none of this number. Not the user's name: Debian has groups of many names."""
 _SECRET = "--mount=type=secret,id=uv,target=/etc/uv/uv.toml"
+_NETRC = "/run/secrets/netrc"
+_CONDA_SECRETS = (
+    # where micromamba looks by itself; then where its settings (`ssl_verify`) can point to
+    "--mount=type=secret,id=condarc,target=/etc/conda/condarc",
+    "--mount=type=secret,id=ca,target=/run/secrets/ca.pem",
+    f"--mount=type=secret,id=netrc,target={_NETRC}",
+)
 
 
 def render(plan: Plan) -> dict[str, str]:
@@ -43,18 +54,21 @@ def render(plan: Plan) -> dict[str, str]:
 def _head(plan: Plan) -> str:
     options = ["--build-arg SOURCE_DATE_EPOCH=" + str(plan.epoch), f"--platform {plan.oci_platform}"]
     if plan.explicit:
-        options.append("--build-arg CONDA_CHANNEL_HOST=host.of.your.channels")
+        options.append(f"--build-arg {CHANNEL_HOST}=host.of.your.channels")
     usage = [
-        f"  docker buildx build {' '.join(options)} -t {plan.title} .",
-        f"  docker run --rm -it{' --gpus all' if plan.is_cuda else ''} {plan.title}",
+        f"  docker buildx build {' '.join(options)} -t {plan.image} .",
+        f"  docker run --rm -it{' --gpus all' if plan.is_cuda else ''} {plan.image}",
         "",
         "Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.",
     ]
     if plan.torch_backend:
         usage.append(f"A mirror of the PyTorch index {plan.torch_backend}: --build-arg {MIRROR}=URL")
+    if plan.explicit:
+        usage.append("Channels with a login or a certificate of their own: --secret id=netrc, id=condarc and id=ca.")
     # Debian keeps one version of a package, so none can be pinned; a stage before the last may end as root.
     lint = "# hadolint global ignore=DL3002,DL3008"
-    return "\n".join(["# syntax=docker/dockerfile:1", *hash_heading(plan, usage), lint])
+    # No `# syntax=` line: BuildKit reads all of this by itself, and would ask a registry for another reader.
+    return "\n".join([*hash_heading(plan, usage), lint])
 
 
 def _arguments(plan: Plan) -> str:
@@ -90,20 +104,28 @@ def _conda_stage(plan: Plan) -> str:
             "FROM ${MICROMAMBA_IMAGE} AS conda",
             "USER 0",
             "# The host of your channels: a lock names none.",
-            "ARG CONDA_CHANNEL_HOST",
+            f"ARG {CHANNEL_HOST}",
             f"ARG SOURCE_DATE_EPOCH={plan.epoch}",
             _run(
-                [_bind(plan.explicit), _bind(BYTECODE), "--mount=type=cache,target=/opt/conda/pkgs,sharing=locked"],
                 [
-                    ': "${CONDA_CHANNEL_HOST:?give the host of your channels with --build-arg CONDA_CHANNEL_HOST=}"',
+                    _bind(plan.explicit),
+                    _bind(BYTECODE),
+                    "--mount=type=cache,target=/opt/conda/pkgs,sharing=locked",
+                    *_CONDA_SECRETS,
+                ],
+                [
+                    f': "${{{CHANNEL_HOST}:?give the host of your channels with --build-arg {CHANNEL_HOST}=}}"',
                     *_checked(plan, [plan.explicit, BYTECODE]),
+                    f"if [ -s {_NETRC} ]; then export NETRC={_NETRC}; fi",
                     f'sed "s|[$]{{CONDA_CHANNEL_HOST}}|$CONDA_CHANNEL_HOST|" {_at(plan.explicit)} > /tmp/explicit.txt',
                     "MAMBA_ALWAYS_COPY=true micromamba create --yes --quiet --root-prefix /opt/conda"
                     f" --prefix {ENVIRONMENT} --file /tmp/explicit.txt",
                     # conda's own bytecode holds the time of each file
                     f"find {ENVIRONMENT} -name '*.pyc' -delete",
                     *_bytecode(),
-                    f"rm -rf /tmp/explicit.txt {ENVIRONMENT}/conda-meta/history",
+                    "rm /tmp/explicit.txt",
+                    # the file by which conda tools know an environment; what stands in it are times
+                    f": > {ENVIRONMENT}/conda-meta/history",
                 ],
             ),
         ]
@@ -114,25 +136,32 @@ def _compile_stage(plan: Plan) -> str:
     compiling = plan.compiling
     assert compiling is not None
     image = "${BASE_IMAGE}" if compiling.image == plan.base else "${COMPILER_IMAGE}"
+    sources = [step for step in plan.pip if step.source]
+    wheels = [*(step for step in plan.pip if step.gpu), *compiling.wheels]
     lines = [
         f"# Compiles what the lock has as source only: {', '.join(compiling.packages)}.",
         f"FROM {image} AS compile",
+        "USER 0",
         f"ARG SOURCE_DATE_EPOCH={plan.epoch}",
-        _run(_apt_mounts("compile"), _apt(compiling.apt)),
+        _run(_apt_mounts("compile"), [*_apt(compiling.apt), *_more_apt(plan)]),
     ]
+    if plan.explicit:
+        lines.append(f"COPY --from=conda {ENVIRONMENT} {ENVIRONMENT}")
+    lines += _index_arguments([*wheels, *sources])
+    # At the environment's own path, for scripts name the Python that installs them.
+    commands = [*([] if plan.explicit else _python(plan)), *_installs(wheels)]
+    if commands:
+        mounts = [_uv_mount(), _uv_cache(), _SECRET, *(_bind(step.file) for step in wheels)]
+        lines.append(_run(mounts, [*_checked(plan, [step.file for step in wheels]), _uv_env(), *commands]))
     lines += [f"ENV {name}={dockerfile(value)}" for name, value in compiling.env.items()]
-    steps = [step for step in plan.pip if step.source]
-    files = [*(step.file for step in steps), BYTECODE]
-    lines += _index_arguments(steps)
+    files = [*(step.file for step in sources), BYTECODE]
     lines.append(
         _run(
-            [_uv_mount(), _uv_cache(), _SECRET, *map(_bind, files)],
+            [_uv_mount(), _SECRET, *map(_bind, files)],
             [
                 *_checked(plan, files),
-                _uv_env(),
-                # At the environment's own path, for scripts name the Python that installs them.
-                *_python(plan),
-                *(_install(step, f" --prefix {_COMPILED}") for step in steps),
+                *build_settings(plan),
+                *(_install(step, f" --prefix {_COMPILED}") for step in sources),
                 *_bytecode(f"{_COMPILED}/lib"),
             ],
         )
@@ -140,10 +169,24 @@ def _compile_stage(plan: Plan) -> str:
     return "\n".join(lines)
 
 
+def build_settings(plan: Plan) -> Iterator[str]:
+    """Shell commands after which builds see the lock's packages.
+
+    uv builds a package in an environment with what it declares. Extensions of torch need torch and more without
+    declaring it, so they find the lock's packages and programs beside. No cache: what was built for another
+    torch or GPU has the same name.
+    """
+    yield "export UV_NO_CACHE=1 UV_LINK_MODE=copy"
+    yield f'export PATH="{ENVIRONMENT}/bin:$PATH" PYTHONPATH={ENVIRONMENT}/lib/python{plan.python}/site-packages'
+    if plan.compiling and plan.compiling.constraints:
+        yield f"printf '%s\\n' {' '.join(map(shell, plan.compiling.constraints))} > /tmp/build-constraints.txt"
+        yield "export UV_BUILD_CONSTRAINT=/tmp/build-constraints.txt"
+
+
 def _final(plan: Plan) -> str:
     gpu = [step for step in plan.pip if step.gpu]
     rest = [step for step in plan.pip if not step.gpu and not step.source]
-    lines = ["FROM ${BASE_IMAGE}", f"ARG SOURCE_DATE_EPOCH={plan.epoch}"]
+    lines = ["FROM ${BASE_IMAGE}", "USER 0", f"ARG SOURCE_DATE_EPOCH={plan.epoch}"]
     lines.append(_run(_apt_mounts("final"), [*_apt(plan.apt), *_user(plan)]))
     lines += [
         f"COPY --from={service.name} {source} {target}"
@@ -187,12 +230,25 @@ def _apt(packages: Iterable[str]) -> list[str]:
     ]
 
 
+def _more_apt(plan: Plan) -> Iterator[str]:
+    """What a stage that compiles gets besides: the spec's packages, and the headers of a Python of Debian's own."""
+    assert plan.compiling is not None
+    install = "apt-get install -y -qq --no-install-recommends"
+    if plan.compiling.spec_apt:
+        # this image may be of another distribution than the base, with other names
+        names = " ".join(map(shell, plan.compiling.spec_apt))
+        yield f'for name in {names}; do ! apt-cache show "$name" >/dev/null 2>&1 || {install} "$name" || exit 1; done'
+    if not plan.explicit:
+        python = shell(plan.python)
+        yield f"if [ -x /usr/bin/python{python} ]; then {install} libpython{python}-dev; fi"
+
+
 def _user(plan: Plan) -> list[str]:
     user = shell(plan.user)
     return [
         # Some bases have a user of this number.
         f'if old=$(id -nu {UID} 2>/dev/null); then userdel "$old"; fi',
-        f"if ! getent group {UID} >/dev/null; then groupadd --gid {UID} {user}; fi",
+        f"if ! getent group {UID} >/dev/null; then groupadd --gid {UID} {_GROUP}; fi",
         f"useradd --uid {UID} --gid {UID} --create-home --shell /bin/bash {user}",
         f"install -d -o {UID} -g {UID} {WORKSPACE}",
         # A login shell's profile sets PATH anew.
@@ -240,8 +296,10 @@ def _install(step: PipStep, options: str = "") -> str:
     words = [f"{_UV}/uv pip install --quiet --python {ENVIRONMENT}{options} --no-deps"]
     if step.hashed:
         words.append("--require-hashes")
-    if not step.source:
-        words.append("--only-binary :all:")
+    # What a build needs is never built itself.
+    words.append("--only-binary :all:")
+    if step.source:
+        words += [f"--no-binary {shell(name)}" for name in step.packages]
     words.append(f"--requirements {_at(step.file)}")
     if step.index:
         words.append(f'--default-index "${_index_argument(step.index)}"')
@@ -276,9 +334,6 @@ def _settings(plan: Plan) -> Iterator[str]:
     """What an image says of itself. No layer: all of it may change without anything being built again."""
     path = f"{ENVIRONMENT}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     env = {"PATH": path, "CONDA_PREFIX" if plan.explicit else "VIRTUAL_ENV": ENVIRONMENT}
-    if plan.services:
-        # Only what is published of a container's ports can be reached.
-        env["ENVSPEC_BIND"] = "0.0.0.0"
     env |= dict(plan.env)
     yield _many("ENV", env)
     yield _many("LABEL", labels(plan))

@@ -28,7 +28,12 @@ def compile_environment(target: LockedTarget) -> Mapping[str, str]:
     """What a stage that compiles sees besides."""
     if target.inputs.cuda is None:
         return {}
-    return {"CUDA_HOME": "/usr/local/cuda", "TORCH_CUDA_ARCH_LIST": architecture_list(target)}
+    return {
+        "CUDA_HOME": "/usr/local/cuda",
+        # a builder has no GPU, and many packages leave their kernels out where they see none
+        "FORCE_CUDA": "1",
+        "TORCH_CUDA_ARCH_LIST": architecture_list(target),
+    }
 
 
 def architecture_list(target: LockedTarget) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from envspec.errors import InputError, Place
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.recipes.plan import ImageReference
@@ -15,27 +17,35 @@ CODE_SERVER = "codercom/code-server:4.138.0"
 """Debian with code-server at /usr/lib/code-server, which brings its own Node.js; multi-platform."""
 
 _DEVEL = {
-    "11.2": "11.2.2-devel-ubuntu20.04",
-    "11.3": "11.3.1-devel-ubuntu20.04",
-    "11.4": "11.4.3-devel-ubuntu20.04",
-    "11.5": "11.5.2-devel-ubuntu20.04",
-    "11.6": "11.6.2-devel-ubuntu20.04",
-    "11.7": "11.7.1-devel-ubuntu22.04",
-    "11.8": "11.8.0-devel-ubuntu22.04",
-    "12.0": "12.0.1-devel-ubuntu22.04",
-    "12.1": "12.1.1-devel-ubuntu22.04",
-    "12.2": "12.2.2-devel-ubuntu22.04",
-    "12.3": "12.3.2-devel-ubuntu22.04",
-    "12.4": "12.4.1-devel-ubuntu22.04",
-    "12.5": "12.5.1-devel-ubuntu22.04",
-    "12.6": "12.6.3-devel-ubuntu22.04",
-    "12.8": "12.8.1-devel-ubuntu22.04",
-    "12.9": "12.9.1-devel-ubuntu22.04",
-    "13.0": "13.0.2-devel-ubuntu22.04",
-    "13.1": "13.1.1-devel-ubuntu22.04",
+    "11.2": "11.2.2",
+    "11.3": "11.3.1",
+    "11.4": "11.4.3",
+    "11.5": "11.5.2",
+    "11.6": "11.6.2",
+    "11.7": "11.7.1",
+    "11.8": "11.8.0",
+    "12.0": "12.0.1",
+    "12.1": "12.1.1",
+    "12.2": "12.2.2",
+    "12.3": "12.3.2",
+    "12.4": "12.4.1",
+    "12.5": "12.5.1",
+    "12.6": "12.6.3",
+    "12.8": "12.8.1",
+    "12.9": "12.9.1",
+    "13.0": "13.0.2",
+    "13.1": "13.1.1",
 }
-"""CUDA version -> the tag of nvidia/cuda with its compiler. The oldest Ubuntu that has it, as what is compiled runs on
-the glibc it was compiled with or a newer one."""
+"""CUDA version -> the release of nvidia/cuda with its compiler: the last one. Those up to 12.9 exist for Ubuntu 20.04,
+those from 11.7 on for 22.04."""
+_FIRST_ON_22_04 = (11, 7)
+_LAST_ON_20_04 = (12, 9)
+
+_OLD_BASES = (
+    (re.compile(r"bullseye|focal|debian:11\b|ubuntu:?20\.\d\d"), (2, 31)),
+    (re.compile(r"buster|stretch|bionic|xenial|trusty|debian:(9|10)\b|ubuntu:?1[468]\.\d\d"), (2, 28)),
+)
+"""What the names of images say whose glibc is older than Ubuntu 22.04's (2.35), and at most which glibc they have."""
 
 _WITHOUT_APT = {
     "almalinux", "alpine", "amazonlinux", "archlinux", "busybox", "centos", "clearlinux", "fedora", "opensuse",
@@ -66,13 +76,14 @@ def sources(target: LockedTarget) -> tuple[Pin, ...]:
 
 
 def compiler(spec: Spec, target: LockedTarget) -> str | None:
-    """The image of the stage that compiles; None where the lock has nothing to compile."""
+    """The image of the stage that compiles; None where the lock has nothing to compile.
+
+    Raises InputError as `base_of` does, and where no image has CUDA's compiler with a glibc as old as the base's.
+    """
     if not sources(target):
         return None
     cuda = target.inputs.cuda
-    if cuda is None or any(pin.kind == "conda" for pin in target.pins):
-        return base_of(spec)
-    return f"nvidia/cuda:{_devel(cuda)}"
+    return base_of(spec) if cuda is None else f"nvidia/cuda:{_devel(cuda, spec, target)}"
 
 
 def of_target(spec: Spec, target: LockedTarget) -> tuple[str, ...]:
@@ -100,6 +111,21 @@ def reference(lock: Lock, name: str) -> ImageReference:
     return ImageReference(name, known.digest if known else None)
 
 
-def _devel(cuda: str) -> str:
-    """The tag with a CUDA version's compiler. A version that the table doesn't know gets its first release's."""
-    return _DEVEL.get(cuda, f"{cuda}.0-devel-ubuntu22.04")
+def _devel(cuda: str, spec: Spec, target: LockedTarget) -> str:
+    """The tag with a CUDA version's compiler. A version that the table doesn't know gets its first release's.
+
+    What is compiled runs on the glibc it was compiled with or a newer one, so an old base gets Ubuntu 20.04 (2.31).
+    The others get 22.04 (2.35), which has a newer compiler.
+    """
+    base = base_of(spec)
+    release = _DEVEL.get(cuda, f"{cuda}.0")
+    version = tuple(map(int, release.split(".")[:2]))
+    glibc = next((glibc for words, glibc in _OLD_BASES if words.search(base)), None)
+    if glibc and (glibc < (2, 31) or version > _LAST_ON_20_04):
+        names = ", ".join(pin.name for pin in sources(target))
+        raise InputError(
+            f'{names} would be compiled with CUDA {cuda} for a newer glibc than the base image "{base}" has',
+            hint='base = "debian:bookworm-slim", or another base with glibc 2.35 or newer',
+            place=spec.places.get("image.base", Place(spec.path)),
+        )
+    return f"{release}-devel-ubuntu{'20.04' if glibc or version < _FIRST_ON_22_04 else '22.04'}"

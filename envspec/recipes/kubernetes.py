@@ -55,7 +55,7 @@ def render(plan: Plan) -> dict[str, str]:
         "          type: RuntimeDefault",
         "      containers:",
         "        - name: train",
-        f"          image: {string(image_name(plan))}",
+        f"          image: {string(plan.image)}",
         '          args: ["smoke"]',
         *_resources(plan),
         "          securityContext:",
@@ -86,12 +86,6 @@ def render(plan: Plan) -> dict[str, str]:
 def job_name(title: str) -> str:
     """A name that Kubernetes takes (RFC 1123 label), from a spec's and a target's name."""
     return re.sub(r"[^a-z0-9]+", "-", title)[:_NAME_LENGTH].strip("-") or "envspec"
-
-
-def image_name(plan: Plan) -> str:
-    """`spec:target`, in the characters that image names have."""
-    repository = re.sub(r"[^a-z0-9]+", lambda run: "." if run[0] == "." else "-", plan.spec).strip("-.") or "envspec"
-    return f"{repository}:{plan.target[:128]}"
 
 
 def _resources(plan: Plan) -> list[str]:

@@ -18,6 +18,11 @@ def render(plan: Plan) -> dict[str, str]:
         f"Install this file:        cp {FILE} MODULEPATH/{plan.spec}/{plan.target}.lua",
         "ENVSPEC_ENVS is the folder of the environments; without it, envs in the home folder.",
     ]
+    if plan.explicit:
+        usage += [
+            "Loading runs no activation script of conda's packages. A program that needs what one sets:",
+            "  . $CONDA_PREFIX/bin/activate",
+        ]
     cuda = f", CUDA {plan.cuda}" if plan.cuda else ""
     summary = plan.description or plan.title
     lines = [

@@ -16,8 +16,8 @@ from envspec.lock.requirements import requirements_txt
 from envspec.recipes import images
 from envspec.recipes.environment import compile_environment, environment, torch_version
 from envspec.recipes.images import reference
-from envspec.recipes.pip_steps import pip_steps
-from envspec.recipes.plan import SUMS, Compiling, Plan, Service
+from envspec.recipes.pip_steps import build_steps, pip_steps
+from envspec.recipes.plan import SUMS, Compiling, PipStep, Plan, Service
 from envspec.recipes.services import services
 from envspec.recipes.target_json import target_json
 from envspec.spec.model import Spec
@@ -58,12 +58,13 @@ def make_plan(spec: Spec, lock: Lock, target: LockedTarget, lock_text: str) -> P
         )
     wanted = services(spec, lock, target)
     steps = pip_steps(spec, lock, target)
+    seen = build_steps(spec, lock, target) if images.sources(target) else ()
     digest = _lock_digest(lock_text)
     files = {
         "envspec.lock": lock_text,
         "target.json": target_json(spec, lock, target, digest),
         **_static(tuple(service.script for service in wanted)),
-        **{step.file: text for step, text in steps},
+        **{step.file: text for step, text in (*steps, *seen)},
     }
     if steps:
         files["requirements.txt"] = requirements_txt(lock, target)
@@ -93,7 +94,7 @@ def make_plan(spec: Spec, lock: Lock, target: LockedTarget, lock_text: str) -> P
         env=environment(spec, target),
         apt=_apt(spec, target, wanted),
         services=wanted,
-        compiling=_compiling(spec, lock, target),
+        compiling=_compiling(spec, lock, target, tuple(step for step, _ in seen)),
         has_pip=bool(steps),
         gpu_packages=tuple(sorted({name for step, _ in steps if step.gpu for name in step.packages})),
         torch_backend=next((step.torch_backend for step, _ in steps if step.torch_backend), None),
@@ -111,7 +112,7 @@ def _apt(spec: Spec, target: LockedTarget, wanted: tuple[Service, ...]) -> tuple
     return tuple(sorted({*_ALWAYS, *torch, *spec.image.apt, *(name for service in wanted for name in service.apt)}))
 
 
-def _compiling(spec: Spec, lock: Lock, target: LockedTarget) -> Compiling | None:
+def _compiling(spec: Spec, lock: Lock, target: LockedTarget, wheels: tuple[PipStep, ...]) -> Compiling | None:
     name = images.compiler(spec, target)
     if name is None:
         return None
@@ -121,8 +122,18 @@ def _compiling(spec: Spec, lock: Lock, target: LockedTarget) -> Compiling | None
         tuple(sorted(pin.name for pin in pins)),
         reference(lock, name),
         tuple(sorted(tools)),
+        tuple(sorted(spec.image.apt)),
         compile_environment(target),
+        wheels,
+        _build_constraints(target),
     )
+
+
+def _build_constraints(target: LockedTarget) -> tuple[str, ...]:
+    """torch up to 2.1 takes `packaging` from pkg_resources (torch/utils/cpp_extension.py), where setuptools has had it
+    up to 69."""
+    found = re.match(r"(\d+)\.(\d+)", torch_version(target) or "")
+    return ("setuptools<70",) if found and (int(found[1]), int(found[2])) < (2, 2) else ()
 
 
 def _lock_digest(text: str) -> str:

@@ -17,6 +17,7 @@ ENVIRONMENT_FILE = "environment.nix"
 NIXPKGS = "github:NixOS/nixpkgs/nixos-25.11"
 """The release of nixpkgs that a flake without flake.lock uses, by its branch: the last one that has Python 3.10."""
 
+_DRIVER = "/run/opengl-driver/lib"
 _OF_CONTAINERS = "NVIDIA_"
 """What these variables say, only container engines read."""
 _OF_IMAGES = (CARRIED, ENVIRONMENT, PYTHON, WORKSPACE)
@@ -62,7 +63,7 @@ def render(plan: Plan) -> dict[str, str]:
         "",
         "      devShells.${system}.default = pkgs.mkShell {",
         "        packages = [ environment ];",
-        f"        shellHook = {nix(_exports(plan))};",
+        f"        shellHook = {nix(_exports(plan) + _driver(plan))};",
         "      };",
         *_check(plan),
         "",
@@ -105,6 +106,13 @@ def _exports(plan: Plan) -> str:
     return "".join(f"export {name}={shell(value)}\n" for name, value in kept)
 
 
+def _driver(plan: Plan) -> str:
+    """Triton links what it compiles with the driver, for which it asks /sbin/ldconfig. NixOS has none."""
+    if not plan.is_cuda:
+        return ""
+    return f"if [ -e {_DRIVER}/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH={_DRIVER}; fi\n"
+
+
 def _check(plan: Plan) -> list[str]:
     if "check.py" not in plan.files:
         return []
@@ -113,6 +121,9 @@ def _check(plan: Plan) -> list[str]:
         "      apps.${system}.check = {",
         '        type = "app";',
         '        program = "${pkgs.writeShellScript "check" \'\'',
+        "          # torch.compile compiles while it runs",
+        "          PATH=${pkgs.stdenv.cc}/bin:$PATH",
+        *(f"          {line}" for line in _driver(plan).splitlines()),
         "          cd ${./envspec}",
         "          exec ${environment}/bin/python check.py \\",
         '            --lock envspec.lock --config target.json --target ${target} "$@"',

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -73,12 +74,22 @@ class PipStep:
 
 @dataclass(frozen=True)
 class Compiling:
-    """What a lock has to compile: the packages, and the image of the stage that does it."""
+    """What a lock has to compile: the packages, and the image of the stage that does it.
+
+    apt          Debian packages that the stage must have
+    spec_apt     those of the spec, which it gets as far as its distribution has them
+    env          what builds see besides
+    wheels       runs of uv, beside those of the CUDA stack, for what builds see of the lock
+    constraints  on what builds get that the lock doesn't pin
+    """
 
     packages: tuple[str, ...]
     image: ImageReference
     apt: tuple[str, ...]
+    spec_apt: tuple[str, ...]
     env: Mapping[str, str]
+    wheels: tuple[PipStep, ...]
+    constraints: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -147,3 +158,8 @@ class Plan:
     def title(self) -> str:
         """The spec and the target in one word, for names of images and jobs."""
         return f"{self.spec}-{self.target}"
+
+    @property
+    def image(self) -> str:
+        """The OCI image's name: the title, in the characters that names of images have."""
+        return re.sub(r"[^a-z0-9]+", lambda run: "." if run[0] == "." else "-", self.title).strip("-.") or "envspec"

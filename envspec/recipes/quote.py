@@ -13,7 +13,6 @@ from envspec.errors import InputError
 
 _SHELL_SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 _INVISIBLE = re.compile("[\x00-\x1f\x7f-\xa0\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
-_PLAIN_YAML = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
 
 
 class Unquotable(InputError):

@@ -1,11 +1,15 @@
-"""Slurm jobs: the SIF under Apptainer, and the image under pyxis/enroot. torchrun meets on the first node."""
+"""Slurm jobs: the SIF under Apptainer, and the image under pyxis/enroot.
+
+torchrun meets on the first node, at the address by which Slurm reaches it and with ranks by Slurm's number of each
+node: no name needs to resolve.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from envspec.recipes.heading import hash_heading
-from envspec.recipes.plan import CARRIED, Plan
+from envspec.recipes.plan import CARRIED, WORKSPACE, Plan
 
 APPTAINER_JOB = "job.sbatch"
 PYXIS_JOB = "job-pyxis.sbatch"
@@ -22,6 +26,8 @@ def _apptainer(plan: Plan) -> str:
         f"  sbatch --nodes=4{_more_gpus(plan)} {APPTAINER_JOB} train.py --epochs 3",
         "Without a program it runs the smoke check, once on each node.",
         f"The image: ENVSPEC_SIF, else {plan.title}.sif where the job is submitted: see apptainer.def.",
+        f"The container sees that folder, also as {WORKSPACE}, and no home. APPTAINER_BIND=FOLDER gives it more, and",
+        "APPTAINERENV_NAME=VALUE sets a variable otherwise than the image.",
     ]
     return _job(
         plan,
@@ -37,7 +43,7 @@ def _apptainer(plan: Plan) -> str:
         ],
         inside=[
             f"apptainer exec{' --nv' if plan.is_cuda else ''} --no-home \\",
-            '    --bind "$here" --pwd "$here" "$image" "$@"',
+            f'    --bind "$here" --bind "$here:{WORKSPACE}" --pwd "$here" "$image" "$@"',
         ],
     )
 
@@ -48,7 +54,7 @@ def _pyxis(plan: Plan) -> str:
         f"  sbatch --nodes=4{_more_gpus(plan)} {PYXIS_JOB} train.py --epochs 3",
         "Without a program it runs the smoke check, once on each node.",
         "The image: ENVSPEC_IMAGE, which may be a name that pyxis pulls, else a squashfs file made by",
-        f"  enroot import -o {plan.title}.sqsh dockerd://{plan.title}",
+        f"  enroot import -o {plan.title}.sqsh dockerd://{plan.image}",
         "The image sets PYTORCH_VERSION, by which enroot knows to set MASTER_ADDR, RANK and the like.",
     ]
     return _job(
@@ -57,7 +63,7 @@ def _pyxis(plan: Plan) -> str:
         setup=[f"image=${{ENVSPEC_IMAGE:-$here/{plan.title}.sqsh}}"],
         inside=[
             '--container-image="$image" --no-container-mount-home --no-container-entrypoint \\',
-            '    --container-mounts="$here:$here" --container-workdir="$here" "$@"',
+            f'    --container-mounts="$here:$here,$here:{WORKSPACE}" --container-workdir="$here" "$@"',
         ],
     )
 
@@ -79,7 +85,9 @@ def _job(plan: Plan, usage: Iterable[str], *, setup: Iterable[str], inside: Iter
         *setup,
         "",
         "inside() {",
-        "    srun --ntasks-per-node=1 --kill-on-bad-exit=1 \\",
+        "    # Since Slurm 22.05 srun doesn't take --cpus-per-task over from the job.",
+        '    srun --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --kill-on-bad-exit=1 \\',
+        '        ${SLURM_CPUS_PER_TASK:+--cpus-per-task="$SLURM_CPUS_PER_TASK"} \\',
         *(f"        {line}" for line in inside),
         "}",
         "",
@@ -90,10 +98,12 @@ def _job(plan: Plan, usage: Iterable[str], *, setup: Iterable[str], inside: Iter
         "",
         "# Every node's torchrun meets the others on the first node, at a port that depends on the job.",
         'first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)',
+        "address=$(scontrol --oneliner show node \"$first\" | sed -n 's/.* NodeAddr=\\([^ ]*\\).*/\\1/p') || address=",
         "port=$((20000 + SLURM_JOB_ID % 20000))",
         f"ranks={ranks}",
-        f'inside {entrypoint} torchrun --nnodes="$SLURM_JOB_NUM_NODES" --nproc-per-node="$ranks" \\',
-        '    --rdzv-id="$SLURM_JOB_ID" --rdzv-backend=c10d --rdzv-endpoint="$first:$port" "$@"',
+        f'inside sh -c \'exec {entrypoint} torchrun --node-rank="$SLURM_NODEID" "$@"\' torchrun \\',
+        '    --nnodes="$SLURM_JOB_NUM_NODES" --nproc-per-node="$ranks" \\',
+        '    --master-addr="${address:-$first}" --master-port="$port" "$@"',
     ]
     return "\n".join(lines) + "\n"
 

@@ -35,6 +35,7 @@ def target_json(spec: Spec, lock: Lock, target: LockedTarget, lock_digest: str) 
         "code": _code(target),
         "driver_floor": target.driver_floor,
         "services": list(spec.image.services),
+        "env": sorted(spec.image.env),
         "workload": spec.smoke.workload,
         "steps": spec.smoke.steps,
         "references": references,

@@ -20,6 +20,7 @@ from envspec.report.model import Audit, Trouble
 from envspec.spec.model import Audit as Rules
 
 _SCHEMA = "envspec/audit/1"
+_KNOWN = "vulnerability"
 _AGAIN = "make it anew: envspec audit SPEC --json > FILE"
 _NEVER = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -41,7 +42,10 @@ def from_json(text: str, place: Place, digest: str, targets: Sequence[LockedTarg
             database=str(document["database"]["name"]),
             as_of=_text(document["database"]["oldest"]),
             troubles=tuple(_troubles(document["findings"], targets)),
-            unknown=_unknown({one["reason"]: one["packages"] for one in document["not_asked"]}, targets),
+            unknown=_unknown(
+                {one["reason"]: one["packages"] for one in document["not_asked"] if _KNOWN in one.get("codes", _KNOWN)},
+                targets,
+            ),
             unread=tuple(map(str, document["unread"])) or (() if document["complete"] else ("it wasn't completed",)),
             left_out=tuple(place for place, target in enumerate(targets) if target.name not in audited),
         )
@@ -53,7 +57,7 @@ def from_database(database: OsvDatabase, accepted: Rules, targets: Sequence[Lock
     """The known vulnerabilities of what is locked, by a downloaded database. Asks nobody."""
     found = packages(targets)
     answers: dict[Release, Answer] = {one.release: database.ask(one.release) for one in found if one.release}
-    facts = Facts(answers)
+    facts = Facts(answers, files=None)
     # without facts about files nothing depends on the day
     findings = rules.findings(found, facts, accepted, _NEVER, timedelta(0))
     told = [
@@ -66,7 +70,9 @@ def from_database(database: OsvDatabase, accepted: Rules, targets: Sequence[Lock
         database=database.name,
         as_of=database.modified or None,
         troubles=tuple(_troubles(told, targets)),
-        unknown=_unknown(rules.not_asked(found, facts), targets),
+        unknown=_unknown(
+            {one.reason: one.packages for one in rules.not_asked(found, facts) if _KNOWN in one.codes}, targets
+        ),
         unread=(),
         left_out=(),
     )

@@ -124,7 +124,7 @@ def _links(targets: Sequence[LockedTarget], numbers: Mapping[Node, int]) -> Iter
 
 def _licence(pin: Pin, rules: Rules) -> str | None:
     """The spec's word on it, else the metadata's, cut where that is no name but a whole text."""
-    told = rules.licences.get(pin.name, pin.licence) if pin.kind == "pip" else pin.licence
+    told = rules.licence_of(pin.name, pin.licence)
     text = " ".join(told.split()) if told else ""
     return (text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…") or None
 

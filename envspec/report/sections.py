@@ -11,6 +11,7 @@ from html import escape
 from envspec.diff import html as changes
 from envspec.diff import words
 from envspec.report.model import Architecture, Cell, Page, Trouble
+from envspec.texts import plural, printable
 
 _SYMBOLS = {
     "code": ("yes", "runs"),
@@ -30,7 +31,7 @@ _VERDICTS = {"accepted": "accepted", "denied": "denied", "unlisted": "not allowe
 
 def text(value: str) -> str:
     """A foreign text as HTML that shows it and does nothing else."""
-    return escape(words.clean(value))
+    return escape(printable(value))
 
 
 def figures(page: Page) -> Iterator[str]:
@@ -39,7 +40,7 @@ def figures(page: Page) -> Iterator[str]:
     unsized = {number for target in page.targets for number in target.unsized}
     largest = words.bytes_text(max(target.download for target in page.targets))
     span = f"up to {largest}" if len(page.targets) > 1 else largest
-    more = f", and {words.plural(len(unsized), 'file')} of unknown size" if unsized else ""
+    more = f", and {plural(len(unsized), 'file')} of unknown size" if unsized else ""
     yield _figure("packages", str(len(page.packages)), "packages", f"{direct} asked for by name")
     yield _figure("targets", str(len(page.targets)), "target" if len(page.targets) == 1 else "targets", _cudas(page))
     yield _figure("size", span, "to download", f"a target{more}")
@@ -92,12 +93,12 @@ def _audit_words(page: Page) -> tuple[str, str, str, str]:
         return "not checked", label, "no audit was given", ""
     if audit.vulnerabilities:
         packages = len({one.package for one in audit.vulnerabilities})
-        note = f"in {words.plural(packages, 'package')}" + ("" if audit.complete else "; the audit is incomplete")
+        note = f"in {plural(packages, 'package')}" + ("" if audit.complete else "; the audit is incomplete")
         return str(len(audit.vulnerabilities)), label, note, "high"
     if not audit.complete:
         return "not known", label, "the audit is incomplete", "medium"
     unknown = {number for _, numbers in audit.unknown for number in numbers}
-    note = f"{words.plural(len(unknown), 'package')} not checked" if unknown else "in all packages"
+    note = f"{plural(len(unknown), 'package')} not checked" if unknown else "in all packages"
     return "none known", label, note, "" if unknown else "low"
 
 
@@ -119,9 +120,7 @@ def targets(page: Page) -> Iterator[str]:
             text(", ".join(target.gpus)) or '<span class="quiet">–</span>',
             text(target.driver_floor) if target.driver_floor else '<span class="quiet">–</span>',
         ]
-        unsized = (
-            f"<small>and {words.plural(len(target.unsized), 'file')} of unknown size</small>" if target.unsized else ""
-        )
+        unsized = f"<small>and {plural(len(target.unsized), 'file')} of unknown size</small>" if target.unsized else ""
         yield f'<tr><th scope="row">{text(target.name)}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}'
         yield f'<td class="n">{target.packages}</td><td class="n">{words.bytes_text(target.download)}</td>'
         yield f'<td><span class="share">{_bar(target.download, most)}{unsized}</span></td></tr>'
@@ -166,7 +165,7 @@ def licences(page: Page) -> Iterator[str]:
         judged = f'<td class="{tone}">{_VERDICTS[one.verdict]}</td>' if ruled else ""
         names = words.listed((page.packages[number].name for number in one.packages), 6)
         yield f'<tr><th scope="row">{name}</th>{judged}<td class="n">{len(one.packages)}</td>'
-        yield f"<td>{_bar(len(one.packages), most)}</td><td>{escape(names)}</td></tr>"
+        yield f"<td>{_bar(len(one.packages), most)}</td><td>{text(names)}</td></tr>"
     yield _END
 
 
@@ -242,7 +241,7 @@ def vulnerabilities(page: Page) -> Iterator[str]:
         yield "<p>Not checked:</p><ul>"
         for reason, numbers in audit.unknown:
             names = words.listed((page.packages[number].name for number in numbers), 12)
-            yield f"<li>{text(reason)}: {escape(names)}</li>"
+            yield f"<li>{text(reason)}: {text(names)}</li>"
         yield "</ul>"
     others = [one for one in audit.troubles if one.code != "vulnerability" and not one.code.startswith("licence")]
     if others:
@@ -265,7 +264,7 @@ def _troubles(label: str, page: Page, found: Iterable[Trouble]) -> Iterator[str]
         remedy = text(one.remedy.replace("SPEC", page.spec))
         yield f'<tr><th scope="row">{text(page.packages[one.package].name)} <small>{text(one.version)}</small></th>'
         yield f'<td class="{tone}">{name}{also}</td><td>{severity}{text(one.message)}{accepted}</td><td>{remedy}</td>'
-        yield f"<td>{escape(where)}</td></tr>"
+        yield f"<td>{text(where)}</td></tr>"
     yield _END
 
 

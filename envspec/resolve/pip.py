@@ -25,7 +25,7 @@ from envspec.resolve import torch_index
 from envspec.resolve.gate import FAMILY, Gate, LivePages, open_gate
 from envspec.resolve.metadata import MetadataReader
 from envspec.resolve.pins import begin, pins_of
-from envspec.resolve.prefer_wheels import prefer_wheels
+from envspec.resolve.prefer_wheels import prefer_wheels, refuse_strays
 from envspec.resolve.provided import explained, refuse_conflicts, requests_of
 from envspec.resolve.reading import Reading
 from envspec.resolve.request import Preferences, Request, group
@@ -211,7 +211,8 @@ class PipResolver:
                 asked = _replace_requirements(asked, strayed)
 
         def source_of(name: str, specifiers: str) -> str | None:
-            return newest_source(_page(name, request, ordered), self.wheels.fetcher, specifiers)
+            page = _page(name, request, ordered)
+            return newest_source(page, self.wheels.fetcher, specifiers, request.python, request.exclude_newer)
 
         try:
             found = prefer_wheels(_replace_constraints(request, index.constraints), ask, source_of)
@@ -235,7 +236,10 @@ class PipResolver:
                 hint=f"name another release{torch_index.held_text(request)}, or set a mirror: [mirrors] pytorch in "
                 "envspec's config (docs/resolution.md)",
             ) from None
-        return tuple(package for package in found if not any(gate.is_provided(file.url) for file in package.files))
+        found = tuple(package for package in found if not any(gate.is_provided(file.url) for file in package.files))
+        strays = (package for package in found if not any(gate.owns(file.url) for file in package.files))
+        refuse_strays(strays, request, preferences.versions, source_of, ", ".join(names))
+        return found
 
     def _compile(
         self, request: Request, *, indexes: Sequence[UvIndex], label: str, **options: Any

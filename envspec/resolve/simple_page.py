@@ -26,12 +26,15 @@ def mirror_pages(base: str, fetcher: Fetcher) -> LivePages:
     return pages
 
 
-def newest_source(url: str, fetcher: Fetcher, specifiers: str) -> str | None:
-    """The newest version that the page at `url` lists as a source distribution and the specifiers admit; None for none.
+def newest_source(
+    url: str, fetcher: Fetcher, specifiers: str, python: str, exclude_newer: str | None = None
+) -> str | None:
+    """The newest version that the page at `url` lists as a source distribution, for this Python ("3.11"), not yanked,
+    uploaded before `exclude_newer` (RFC 3339), and that the specifiers admit; None for none.
 
     Raises IndexFailure.
     """
-    from packaging.specifiers import SpecifierSet
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
     from packaging.utils import InvalidSdistFilename, parse_sdist_filename
 
     reply = fetcher.get(url, headers={"Accept": _ACCEPT})
@@ -39,9 +42,15 @@ def newest_source(url: str, fetcher: Fetcher, specifiers: str) -> str | None:
         raise IndexFailure(f"{redact(url)} answered HTTP {reply.status}", hint="check the address of the index")
     versions = set()
     for row in parse_page(reply.body, url):
+        # as uv does, which takes nothing without a date where dates decide
+        if row.get("yanked") or (
+            exclude_newer and not "" < str(row.get("upload-time") or "")[:19] < exclude_newer[:19]
+        ):
+            continue
         try:
-            versions.add(parse_sdist_filename(str(row["filename"]))[1])
-        except InvalidSdistFilename:
+            if SpecifierSet(str(row.get("requires-python") or "")).contains(python, prereleases=True):
+                versions.add(parse_sdist_filename(str(row["filename"]))[1])
+        except (InvalidSdistFilename, InvalidSpecifier):
             continue
     admitted = list(SpecifierSet(specifiers).filter(versions))
     return str(max(admitted)) if admitted else None

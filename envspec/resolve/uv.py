@@ -18,13 +18,13 @@ from typing import Any
 
 import tomli
 
-from envspec.errors import IndexFailure, InternalError, ToolError
+from envspec.errors import InternalError, ToolError
 from envspec.lock.inputs import requirement_name
 from envspec.lock.tags import MACOS
 from envspec.resolve.fetch import read_timeout
 from envspec.resolve.processes import Processes
 from envspec.resolve.request import Preferences, Request
-from envspec.resolve.uv_errors import PROJECT, failure
+from envspec.resolve.uv_errors import PROJECT, failure, offline_failure
 
 # What the user may set for uv and still get the same answer: how to reach things, never what to choose.
 _KEPT_UV_VARIABLES = re.compile(
@@ -171,9 +171,7 @@ class Uv:
         if result.returncode:
             default = next((index.url for index in indexes if index.default), None)
             error = failure(result.returncode, result.stderr, label=label, offline=self.offline, index=default)
-            if self.offline and isinstance(error, IndexFailure):
-                error.hint = "run without --offline once, so that the cache holds what this spec needs"
-            raise error
+            raise offline_failure(error, label) if self.offline else error
         return read_pylock(answer.read_text(encoding="utf-8"))
 
 

@@ -17,6 +17,7 @@ PROJECT = "the-spec"
 
 _AGAIN = "check the address and the network, then run the same command again: what was fetched is kept"
 _LOOSEN = "loosen one of these requirements, or leave out the target"
+_ONLINE_ONCE = "run without --offline once, so that the cache holds what this spec needs"
 _CREDENTIALS = (
     "give credentials in ~/.netrc, in the index's URL in your own settings, "
     "or as UV_INDEX_<NAME>_USERNAME and UV_INDEX_<NAME>_PASSWORD"
@@ -34,6 +35,7 @@ _WITHOUT_VERSIONS = re.compile(r"there are no versions of ([A-Za-z0-9][A-Za-z0-9
 _STORAGE = re.compile(
     r"No space left on device|Read-only file system|Permission denied|Disk quota exceeded|Failed to initialize cache"
 )
+_UNSENT = re.compile(r"error sending request for url \(([^()\s?#]+)")
 _BAD_VARIABLE = re.compile(r"Failed to parse environment variable `([^`]+)`")
 _BAD_OPTION = re.compile(r"invalid value '[^']*' for '--([a-z-]+)")
 _BAD_FILE = re.compile(r"Failed to parse: `?uv\.toml\b")
@@ -88,6 +90,18 @@ def failure(status: int, stderr: str, *, label: str, offline: bool, index: str |
     return ToolError(f"{label}: uv stopped with status {status}: {told or 'no message'}", hint=" ".join(hints) or None)
 
 
+def offline_failure(error: EnvspecError, label: str) -> EnvspecError:
+    """A failure of a uv that was kept off the network: what couldn't be asked for isn't in the cache.
+
+    What stands between uv and the network (`Uv._cut_off`) is nothing that the user set up, so it isn't told.
+    """
+    if not isinstance(error, IndexFailure):
+        return error
+    asked = _UNSENT.search(error.message)
+    name = asked[1].rstrip("/").rpartition("/")[2].removesuffix(".metadata") if asked else ""
+    return IndexFailure(f"{label}: not in the cache: {name}" if name else error.message, hint=_ONLINE_ONCE)
+
+
 def _setting(told: str) -> str | None:
     """What to do about a setting of the user's own that uv can't read, None for any other failure.
 
@@ -108,7 +122,7 @@ def without_versions(error: Unsatisfiable) -> tuple[str, ...]:
 def _conflict(message: str, hints: Sequence[str], label: str, offline: bool, index: str | None) -> EnvspecError:
     joined = "\n".join(hints)
     if offline and "network was disabled" in joined:
-        return IndexFailure(message, hint="run without --offline once, so that the cache holds what this spec needs")
+        return IndexFailure(message, hint=_ONLINE_ONCE)
     refused = _REFUSED.search(joined)
     if refused:
         code = refused[2] if refused[2].isdigit() else "401"

@@ -6,6 +6,8 @@ Run by torchrun, one process a rank; rank 0 writes a report as `check.py` does.
         --config target.json --device auto|cuda|cpu --json check.json
 """
 
+# ruff: noqa: UP006, UP035, UP045 -- Python 3.8 has no newer way
+
 from __future__ import annotations
 
 import argparse
@@ -18,15 +20,14 @@ import platform
 import socket
 import sys
 import time
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, Dict, Optional, Sequence, Tuple
 
 SIZES = (4096, 1 << 20, 1 << 24)
 """Bytes that the all-reduces move."""
 STEPS = 8
 TIMEOUT = datetime.timedelta(minutes=5)
 
-Outcome = tuple[str | None, dict[str, Any]]
+Outcome = Tuple[Optional[str], Dict[str, Any]]
 """Why it is wrong, None when it isn't, and details."""
 
 
@@ -62,7 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         every: list[Any] = [None] * world
         dist.all_gather_object(every, reason)
         failed = [f"rank {at}: {one}" for at, one in enumerate(every) if one]
-        checks.append(check(name, cuda, "; ".join(failed), time.monotonic() - since, dict(details, **more)))
+        needs_gpu = cuda or bool(config["cuda"])
+        checks.append(check(name, needs_gpu, "; ".join(failed), time.monotonic() - since, dict(details, **more)))
     for size in SIZES:
         seconds = timed(torch, dist, device, size)
         figures.append(figure(f"across.all_reduce_us.{size}", seconds * 1e6, "us", config))
@@ -136,9 +138,9 @@ def wait(torch: Any, device: Any) -> None:
         torch.cuda.synchronize(device)
 
 
-def check(name: str, cuda: bool, reason: str, seconds: float, details: dict[str, Any]) -> dict[str, Any]:
+def check(name: str, needs_gpu: bool, reason: str, seconds: float, details: dict[str, Any]) -> dict[str, Any]:
     return {
-        "name": f"collectives.across_{name}", "group": "collectives", "needs_gpu": cuda,
+        "name": f"collectives.across_{name}", "group": "collectives", "needs_gpu": needs_gpu,
         "status": "fail" if reason else "pass", "reason": reason or None, "remedy": None,
         "seconds": round(seconds, 3), "details": details, "output": None,
     }  # fmt: skip
@@ -166,12 +168,15 @@ def report(
         )
     failed = sum(one["status"] == "fail" for one in checks)
     passed = len(checks) - failed
+    blind = "no GPU check ran: " if config["cuda"] and not cuda else ""
+    headline = f"{blind}{passed} passed, {failed} failed, 0 skipped"
     nccl = ".".join(map(str, torch.cuda.nccl.version())) if cuda else None
     cudnn = torch.backends.cudnn.version() if cuda else None
     return {
         "schema": 1, "kind": "envspec-check", "spec": config["spec"], "target": config["target"],
         "lock_digest": config["lock_digest"], "fingerprint": config["fingerprint"], "workload": "across",
-        "steps": STEPS, "device": "cuda" if cuda else "cpu", "quick": False, "complete": True, "seed": 0,
+        "steps": STEPS, "device": "cuda" if cuda else "cpu", "cuda": config["cuda"], "quick": False, "seed": 0,
+        "complete": True,
         "started": started.strftime("%Y-%m-%dT%H:%M:%SZ"), "seconds": round(seconds, 3),
         "machine": {
             "python": platform.python_version(), "system": platform.platform(), "glibc": platform.libc_ver()[1] or None,
@@ -183,8 +188,9 @@ def report(
         },
         "checks": checks, "figures": figures, "curves": {},
         "summary": {
-            "passed": passed, "failed": failed, "skipped": 0, "gpu_skipped": 0, "gpu_total": len(checks) if cuda else 0,
-            "verdict": "fail" if failed else "pass", "headline": f"{passed} passed, {failed} failed, 0 skipped",
+            "passed": passed, "failed": failed, "skipped": 0, "gpu_skipped": 0,
+            "gpu_total": sum(one["needs_gpu"] for one in checks),
+            "verdict": "fail" if failed else "pass", "headline": headline,
         },
     }  # fmt: skip
 

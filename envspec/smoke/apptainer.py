@@ -1,4 +1,8 @@
-"""The apptainer runner: a SIF built from the recipe's `apptainer.def`, or one that is there. Read-only, no home."""
+"""The apptainer runner: a SIF built from the recipe's `apptainer.def`, or one that is there. Read-only, no home.
+
+Of the caller's environment goes in what says which GPUs are to be used and how nodes reach each other, and the devices
+of InfiniBand. What there is of that is seen where the container starts, on a job's node.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,13 @@ CARRIED = "/mnt/envspec"
 RESULTS = "/mnt/results"
 PYTHON = "/opt/env/bin/python"
 DEFINITION = "apptainer.def"
+_HANDING_ON = (
+    # --env would end a value at its first comma
+    "for name in CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER"
+    " ${{!NCCL_@}} ${{!TORCH_NCCL_@}} ${{!GLOO_@}} ${{!UCX_@}} ${{!FI_@}}; "
+    'do [ -z "${{!name+set}}" ] || export "{prefix}ENV_$name=${{!name}}"; done; '
+    '[ ! -d /dev/infiniband ] || set -- "$1" --bind /dev/infiniband "${{@:2}}"; exec "$0" "$@"'
+)
 
 
 @dataclass(frozen=True)
@@ -48,7 +59,8 @@ class Apptainer:
         return Places(PurePosixPath(CARRIED), PurePosixPath(RESULTS))
 
     def python(self, case: Case, carried: str, results: str, arguments: tuple[str, ...]) -> Command:
-        words = [self.program, "exec", "--containall", "--cleanenv", "--no-home"]
+        handing_on = _HANDING_ON.format(prefix=self.program.upper())
+        words = ["bash", "-c", handing_on, self.program, "exec", "--containall", "--cleanenv", "--no-home"]
         words += ["--nv"] if case.wants_gpu else []
         # --mount takes any path as CSV; --bind would end one at a comma or a colon
         for source, there, mode in ((carried, CARRIED, ",ro"), (results, RESULTS, "")):

@@ -26,6 +26,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "workload": report.workload,
         "steps": report.steps,
         "device": report.device,
+        "cuda": report.cuda,
         "quick": report.quick,
         "seed": report.seed,
         "started": report.started,

@@ -70,7 +70,7 @@ Step = Command | Files
 
 
 def dry(steps: Sequence[Step]) -> str:
-    """Exactly what would be done, as lines for people and shells: notes are comments."""
+    """What would be done, as lines for people and shells: notes are comments, and so are files that aren't shown."""
     lines: list[str] = []
     for step in steps:
         lines.append(f"# {_comment(step.note)}")
@@ -81,6 +81,7 @@ def dry(steps: Sequence[Step]) -> str:
             path = quoted(str(step.folder / name))
             if step.shown:
                 end = _end_mark(text)
+                lines.append(f"mkdir -p {quoted(str((step.folder / name).parent))}")
                 lines += [f"cat > {path} <<'{end}'", text.rstrip("\n"), end]
             else:
                 lines.append(f"# writes {path} ({len(text.encode())} bytes)")

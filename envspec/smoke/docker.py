@@ -1,16 +1,19 @@
 """The docker runner: an image built from the recipe, or one that is there, under docker or podman.
 
 The container is read-only, has no network and no capability, and runs as the caller, so that results are the
-caller's too. `--gpus all` is docker's own way to GPUs; podman has the Container Device Interface (CDI).
+caller's too. `--gpus all` is docker's own way to GPUs; podman has the Container Device Interface (CDI). All GPUs go in,
+so that CUDA_VISIBLE_DEVICES means the same ones inside.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from envspec.smoke.case import Case, Folders
 from envspec.smoke.command import Command, Files, Step
+from envspec.smoke.process import Ended, ask
 from envspec.smoke.runner import Places
 
 CARRIED = "/mnt/envspec"
@@ -21,7 +24,7 @@ PYTHON = "/opt/env/bin/python"
 @dataclass(frozen=True)
 class Docker:
     """engine  "docker" or "podman"
-    user    uid and gid of the caller
+    user    uid and gid to run as, see `user_of`
     image   an image that is there; None: build one from the recipe
     """
 
@@ -56,9 +59,12 @@ class Docker:
         uid, gid = self.user
         words = [self.engine, "run", "--rm", "--init", "--read-only", "--network", "none", "--cap-drop", "all"]
         words += ["--security-opt", "no-new-privileges", "--ipc", "host", "--tmpfs", "/tmp:rw,exec,mode=1777"]
-        words += ["--user", f"{uid}:{gid}", *(["--userns", "keep-id"] if self.engine == "podman" else [])]
+        # podman refuses keep-id to root, who is root inside anyway
+        words += ["--user", f"{uid}:{gid}", *(["--userns", "keep-id"] if self.engine == "podman" and uid else [])]
         if case.wants_gpu:
             words += ["--gpus", "all"] if self.engine == "docker" else ["--device", "nvidia.com/gpu=all"]
+            # without a value: the caller's, where it's set
+            words += ["--env", "CUDA_VISIBLE_DEVICES", "--env", "CUDA_DEVICE_ORDER"]
         for source, there, mode in ((carried, CARRIED, ",readonly"), (results, RESULTS, "")):
             words += ["--mount", f"type=bind,{_field('source', source)},target={there}{mode}"]
         # a caller that the image doesn't know has no home there; torch wants one for its caches
@@ -73,6 +79,10 @@ def _field(key: str, value: str) -> str:
     return '"' + field.replace('"', '""') + '"' if any(c in value for c in ',"\n') else field
 
 
-def engine_of(found: dict[str, Path | None]) -> str | None:
-    """The engine to use of those found: docker, else podman."""
-    return next((name for name in ("docker", "podman") if found.get(name)), None)
+def user_of(engine: str, caller: tuple[int, int], asking: Callable[[Sequence[str]], Ended] = ask) -> tuple[int, int]:
+    """Who a container is to run as, for its files to be the caller's: the caller, who is root inside rootless docker.
+    A docker that doesn't answer is taken for one with root."""
+    if engine != "docker":
+        return caller
+    told = asking(("docker", "info", "--format", "{{.SecurityOptions}}"))
+    return (0, 0) if told.status == 0 and "rootless" in told.said else caller

@@ -3,27 +3,44 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from envspec.errors import EnvspecError, StorageError
+from envspec.errors import EnvspecError, InputError, StorageError
 from envspec.smoke.case import REPORT, Case, Folders, Options
 from envspec.smoke.command import Command, Files, Step
 from envspec.smoke.perform import LOG, judged, prepare
 from envspec.smoke.process import Ended, ask, do, last_lines, tail
-from envspec.smoke.result import Run
+from envspec.smoke.read import load_report
+from envspec.smoke.result import Report, Run
 from envspec.smoke.runner import Runner
-from envspec.smoke.slurm import DONE, JOBS, Job, Resources, outputs, script, submission
-from envspec.smoke.slurm_queue import TOLD, Ask, State, Unreachable, ask_states
+from envspec.smoke.slurm import DONE, JOBS, Job, Resources, asking_for, outputs, script, submission
+from envspec.smoke.slurm_queue import (
+    OF_ITS_OWN,
+    TOLD,
+    Ask,
+    State,
+    Unreachable,
+    ask_states,
+    find_job,
+    may_have_taken,
+)
 from envspec.smoke.submitted import Submitted, SubmittedJob, SubmittedTask, write_submitted
 
 POLLS = (1.0, 15.0)
 """Slurm is asked this often, in seconds: at first, and at last. One question for all jobs."""
-GRACE = 3
-"""So often may a task be over, or unknown to Slurm, with no result yet: shared file systems show files late."""
+GRACE = 90.0
+"""So long may a task be over, or unknown to Slurm, with no result yet, in seconds: NFS shows a new file up to a minute
+late (acdirmax in nfs(5))."""
+_PROMISE = (0, 1, 130)
+"""The exit statuses with which `check.py` says that it wrote a report."""
+_TOO_LARGE = "Requested node configuration is not available"
+"""sbatch's words for what no node has."""
 
 Told = Callable[[int, str], None]
 
@@ -56,7 +73,7 @@ class Plan:
     def submission(self, job: Job) -> Command:
         what = f"{len(job.tasks)} runs" if job.is_array else job.tasks[0].case.title
         where = f" on {job.partition}" if job.partition else ""
-        return Command(submission(job, self.resources, self.folders.results), f"submit {what}{where}")
+        return Command(submission(job, asking_for(job, self.resources), self.folders.results), f"submit {what}{where}")
 
 
 def prepare_all(
@@ -92,7 +109,8 @@ def _log(plan: Plan, case: Case) -> Path:
 def submit(plan: Plan, submitted: Submitted, on_job: Callable[[str], None] = lambda job: None) -> Submitted:
     """Hand every job to Slurm. The state is on disk before the first one, and after each.
 
-    What sbatch refuses is written down with its reason, and becomes a run without an answer.
+    What sbatch refuses is written down with its reason, and becomes a run without an answer. Where no node is as large
+    as a job asks by default, it is handed over without that.
     """
     results = plan.folders.results
     jobs = tuple(_submitted(job, plan) for job in plan.jobs)
@@ -102,17 +120,31 @@ def submit(plan: Plan, submitted: Submitted, on_job: Callable[[str], None] = lam
         do(plan.script(job), results / JOBS / LOG)
         for task in job.tasks:
             _make(results / task.folder)
-        done = ask(jobs[index].argv, seconds=120)
-        number = done.said.strip().splitlines()[-1].partition(";")[0] if done.said.strip() else ""
-        if done.status or not number.isdigit():
-            # one partition that doesn't exist is no reason to leave the others alone
-            refused = f"sbatch took no job (status {done.status})\n{last_lines(done.said, 4)}"
-            submitted = submitted.with_job(index, None, refused)
-        else:
-            submitted = submitted.with_job(index, number)
-            on_job(number)
+        handed = _hand_over(jobs[index])
+        plain = submission(job, plan.resources, results)
+        if _TOO_LARGE in (handed.refused or "") and plain != handed.argv:
+            handed = _hand_over(replace(jobs[index], argv=plain))
+        submitted = submitted.with_job(index, handed)
+        if handed.job is not None:
+            on_job(handed.job)
         write_submitted(results, submitted)
     return submitted
+
+
+def _hand_over(job: SubmittedJob) -> SubmittedJob:
+    done = ask(job.argv, seconds=120)
+    number = done.said.strip().splitlines()[-1].partition(";")[0] if done.said.strip() else ""
+    if not done.status and number.isdigit():
+        return replace(job, job=number)
+    with suppress(Unreachable):
+        # it may have taken the job, and its answer was lost
+        if found := find_job(job.name, ask):
+            return replace(job, job=found)
+    said = f"(status {done.status})\n{last_lines(done.said, 4)}"
+    if may_have_taken(done):
+        return replace(job, unsure=f"sbatch gave no answer {said}")
+    # one partition that doesn't exist is no reason to leave the others alone
+    return replace(job, refused=f"sbatch took no job {said}")
 
 
 def _submitted(job: Job, plan: Plan) -> SubmittedJob:
@@ -131,14 +163,11 @@ def _make(folder: Path) -> None:
 
 
 def find_lost(submitted: Submitted, asking: Ask = ask) -> Submitted:
-    """Look for jobs that were handed over by a process that died before it wrote the number down: by their name."""
+    """Look for jobs whose number was never written down, by their name: sbatch's answer was lost, or the process that
+    asked it died. Raises Unreachable."""
     for index, job in enumerate(submitted.jobs):
-        if job.job is None and job.refused is None:
-            done = asking(["squeue", "--noheader", "--states=all", "--format=%A|%F", f"--name={job.name}"])
-            # %F is the number of the whole array
-            numbers = [line.rpartition("|")[2].strip() for line in done.said.splitlines()] if done.status == 0 else []
-            if numbers and numbers[0].isdigit():
-                submitted = submitted.with_job(index, numbers[0])
+        if job.job is None and job.refused is None and (number := find_job(job.name, asking)):
+            submitted = submitted.with_job(index, replace(job, job=number))
     return submitted
 
 
@@ -172,29 +201,42 @@ def wait(
     ended: Callable[[int, Run], None] = lambda index, run: None,
     sleep: Callable[[float], None] = time.sleep,
     asking: Ask = ask,
+    clock: Callable[[], float] = time.monotonic,
 ) -> tuple[Run, ...]:
-    """Wait until every task is over, and give the runs in the order of the submission."""
+    """Wait until every task is over, and give the runs in the order of the submission. Raises StorageError."""
     waiting = {one.index: one for one in expected(submitted)}
-    missed = dict.fromkeys(waiting, 0)
+    over_since: dict[int, float] = {}
     runs: dict[int, Run] = {}
     pause, longest = POLLS
     while True:
         states: Mapping[str, State] | None
         try:
+            found = find_lost(submitted, asking)
+            if found != submitted:
+                write_submitted(results, found)
+                submitted, waiting = found, {one.index: one for one in expected(found) if one.index in waiting}
             states = ask_states([name for one in waiting.values() if (name := one.slurm_name)], asking)
         except Unreachable as problem:
             states = None
             for index in waiting:
                 told(index, f"Slurm doesn't answer: {problem}")
+        now = clock()
         for index, one in tuple(waiting.items()):
             state = states.get(one.slurm_name or "") if states is not None else None
-            run = collect(one, results, state, last=states is not None and missed[index] >= GRACE)
+            last = False
+            if state is not None and not state.is_over:
+                # it was put back into the queue
+                over_since.pop(index, None)
+            elif states is not None:
+                # what had no node leaves no file
+                never_ran = state is not None and not state.nodes
+                last = never_ran or now - over_since.setdefault(index, now) >= GRACE
+            run = collect(one, results, state, last=last)
             if run is not None:
                 runs[index] = run
                 del waiting[index]
                 ended(index, run)
             elif states is not None:
-                missed[index] += state is None or state.is_over
                 told(index, _words(state))
         if not waiting:
             return tuple(runs[index] for index in sorted(runs))
@@ -203,33 +245,64 @@ def wait(
 
 
 def collect(one: Expected, results: Path, state: State | None, *, last: bool) -> Run | None:
-    """The run of a task, None while there is none: from `done.json`, or, at `last`, from what Slurm says of its end."""
+    """The run of a task, None while there is none: from `done.json` and the report, or, at `last`, from what Slurm says
+    of its end. A run that didn't come to its own end is no answer, but has the report that was left."""
     folder = results / one.output
+    if state is None or state.is_over:
+        _read_anew(folder)
     done = _done(folder / DONE)
     where = _where(one, done, state)
     name = one.task.spec, one.task.target, "slurm"
     slurm_log = results / log if (log := one.job.log(one.at)) else None
+    said = tail(slurm_log) if slurm_log else ""
+    log_path = str(slurm_log) if slurm_log else None
+    over = TOLD.get(state.name, "the job ended") + f" ({state.name})" if state and state.is_over else None
     if done is not None:
-        said = tail(slurm_log) if slurm_log else ""
-        run = judged(
-            *name, where, Ended(int(done["status"]), said), folder / REPORT, str(slurm_log) if slurm_log else None
-        )
-        # a report may show up later than what was written after it
-        return run if last or run.report is not None else None
-    if not last and one.job.refused is None:
+        status = int(done["status"])
+        run = judged(*name, where, Ended(status, said), folder / REPORT, log_path)
+        if run.status != "error":
+            return run
+        if not last and status in _PROMISE and not (folder / REPORT).is_file():
+            return None
+        if status in (0, 1):
+            return run
+        if not last and over is None:
+            # Slurm may say what ended it
+            return None
+        reason = over if over and state and state.name not in OF_ITS_OWN else (run.reason or "").partition("\n")[0]
+    elif one.job.refused is not None:
+        reason = one.job.refused
+    elif not last:
         return None
-    if one.slurm_name is None:
-        reason = one.job.refused or "the job was never submitted: envspec was ended before"
+    elif one.slurm_name is None:
+        reason = f"Slurm has no job {one.job.name}: it was never submitted, or ended long ago"
+        reason += f"\n{one.job.unsure}" if one.job.unsure else ""
     elif state is None:
         reason = f"Slurm doesn't know job {one.slurm_name} any more, and it left no result"
-    elif not state.is_over:
-        return None
     else:
-        reason = f"{TOLD.get(state.name, 'the job ended')} ({state.name}), and left no result"
-    said = last_lines(tail(slurm_log)) if slurm_log else ""
-    return Run(
-        *name, "error", where, reason + (f"\n{said}" if said else ""), None, str(slurm_log) if slurm_log else None
-    )
+        reason = f"{over}, and left no result"
+    left = _left(folder / REPORT, one.task)
+    if left:
+        reason += f"; its report: {left.headline}"
+    if words := last_lines(said):
+        reason += f"\n{words}"
+    return Run(*name, "error", where, reason, left, log_path)
+
+
+def _read_anew(folder: Path) -> None:
+    """List a folder and the one above: NFS then asks its server which names there are, and not what it remembers."""
+    for path in (folder.parent, folder):
+        with suppress(OSError):
+            os.listdir(path)
+
+
+def _left(path: Path, task: SubmittedTask) -> Report | None:
+    """The report that a run left that didn't come to its own end."""
+    try:
+        report = load_report(path)
+    except (InputError, StorageError):
+        return None
+    return report if (report.spec, report.target) == (task.spec, task.target) else None
 
 
 def _done(path: Path) -> dict[str, str | int] | None:

@@ -118,7 +118,7 @@ def judged(spec: str, target: str, runner: str, where: str | None, done: Ended, 
     if (found.spec, found.target) != (spec, target):
         return error(f"the report is of {found.spec} × {found.target}")
     run = Run.finished(spec, target, runner, found, where=where, log=log)
-    if done.status not in (0, 1) or (done.status == 0) != (run.status != "fail"):
+    if done.status not in (0, 1) or (done.status == 0) != (run.status == "pass"):
         return error(f"the checks ended with {ended_with(done.status)}, and their report says {run.status}")
     return run
 

@@ -204,6 +204,7 @@ def _report(whole: _Node) -> Report:
         figures=figures,
         curves=whole.get("curves").table_of(lambda curve: curve.list_of(_Node.number_or_none)),
         complete=whole.get("complete").truth(),
+        cuda=_text_or_none(whole, "cuda"),
     )
 
 

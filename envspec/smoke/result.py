@@ -113,7 +113,7 @@ class Torch:
 class Report:
     """What `check.py` found in one environment. `curves` has the loss of each step by name; None is no number.
 
-    `complete` is False for a run that was cut short, which proves nothing.
+    `complete` is False for a run that was cut short, which proves nothing. `cuda` is the target's CUDA, None for CPUs.
     """
 
     spec: str
@@ -133,6 +133,7 @@ class Report:
     figures: tuple[Figure, ...] = ()
     curves: Mapping[str, tuple[float | None, ...]] = field(default_factory=lambda: _NOTHING)
     complete: bool = True
+    cuda: str | None = None
 
     @property
     def passed(self) -> int:
@@ -148,7 +149,7 @@ class Report:
 
     @property
     def gpu_total(self) -> int:
-        """So many checks need a GPU."""
+        """So many checks can't do without a GPU; others run on one where there is one."""
         return sum(check.needs_gpu for check in self.checks)
 
     @property
@@ -158,8 +159,10 @@ class Report:
 
     @property
     def without_gpu(self) -> bool:
-        """Whether checks need a GPU and not one of them ran."""
-        return 0 < self.gpu_total == self.gpu_skipped
+        """Whether this proves nothing about a GPU: the target is for GPUs and the checks ran on the CPU, or those that
+        need a GPU were all skipped."""
+        on_cpu = bool(self.checks and self.cuda) and self.device != "cuda"
+        return on_cpu or 0 < self.gpu_total == self.gpu_skipped
 
     @property
     def verdict(self) -> CheckStatus:
@@ -180,7 +183,8 @@ class Report:
             return "no check ran"
         if self.without_gpu:
             need = "need" if self.gpu_skipped > 1 else "needs"
-            return f"no GPU check ran: {counts} ({self.gpu_skipped} of them {need} a GPU)"
+            told = f" ({self.gpu_skipped} of them {need} a GPU)" if self.gpu_skipped else ""
+            return f"no GPU check ran: {counts}{told}"
         return counts
 
     @property
@@ -268,7 +272,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Summary:
-    """How many runs there are of each status; `without_gpu` of them ran, but not one of their GPU checks did."""
+    """How many runs there are of each status; `without_gpu` of them ran, and prove nothing about a GPU."""
 
     runs: int
     passed: int

@@ -68,19 +68,18 @@ def _without(target: LockedTarget, machine: Serving) -> str | None:
         return None
     if not machine.capabilities:
         return "it is for GPUs, and this machine has none that works"
-    if not any(_runs(arch, capability) for arch in target.architectures for capability in machine.capabilities):
+    if not all(any(_is(arch, own) for arch in target.architectures) for own in machine.capabilities):
         return f"it is for {', '.join(target.architectures)}, this machine's GPUs are {', '.join(machine.capabilities)}"
     if target.driver_floor and (machine.driver is None or numbers(machine.driver) < numbers(target.driver_floor)):
         return f"it needs driver {target.driver_floor} or newer, this machine has {machine.driver or 'an unknown one'}"
     return None
 
 
-def _runs(architecture: str, capability: str) -> bool:
-    """Whether a GPU of this capability is one that was asked for, or runs what is compiled for it: the same major
-    version, and no older minor one (CUDA C++ Programming Guide, binary compatibility)."""
+def _is(architecture: str, capability: str) -> bool:
+    """Whether a GPU of this capability is of this architecture: exactly, as the check's device.capability asks. That a
+    GPU runs code for an older one too says nothing of the target's own GPUs."""
     digits = "".join(c for c in architecture if c.isdigit())
-    major, _, minor = capability.partition(".")
-    return len(digits) > 1 and digits[:-1] == major and int(digits[-1]) <= int(minor or 0)
+    return f"{digits[:-1]}.{digits[-1:]}" == capability
 
 
 def numbers(version: str) -> list[int]:

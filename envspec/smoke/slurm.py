@@ -4,13 +4,14 @@ A job runs what an inner runner (local or apptainer) says. Each of its tasks wri
 not at all, below the shared folder of results; that, and not what the submitting process remembers, is what counts.
 On several nodes the checks run once on each, and then `across.py` under torchrun, which meets on the first node: at
 the address by which Slurm reaches it, with ranks by Slurm's number of each node, so that no name needs to resolve.
+How many ranks a node has is asked on the node, and the wait for other nodes is bounded: a job that can't go on says so.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -25,6 +26,14 @@ NODE = "node-{}"
 ACROSS_FOLDER = "across"
 JOBS = "jobs"
 """The folder of scripts and of Slurm's own logs, below that of the results."""
+
+CPUS = 8
+"""What a job with GPUs asks for where nothing was said, in CPUs: for workers that load data, and for the host memory
+that sites count by the CPU (DefMemPerCPU)."""
+MEETING = 300
+"""So long do nodes wait for each other, in seconds."""
+ACROSS_LIMIT = 900
+"""So long may all that runs across nodes take, in seconds: NCCL can hang where no time limit of torch's is asked."""
 
 LARGEST_ARRAY = 1000
 """Slurm's MaxArraySize is 1001 where nobody set it: array indexes go to 1000 (slurm.conf)."""
@@ -54,14 +63,23 @@ def partition_of(text: str) -> Partition:
 
 @dataclass(frozen=True)
 class Resources:
-    """What every job asks for. None leaves it to the site; `more` goes to sbatch as it is."""
+    """What every job asks for. None leaves it to the site, but for `cpus` of jobs with GPUs (`CPUS`); `more` goes to
+    sbatch as it is."""
 
     nodes: int = 1
     account: str | None = None
     time: str | None = None
     gres: str | None = None
     gpus_per_node: str | None = None
+    cpus: int | None = None
+    memory: str | None = None
     more: tuple[str, ...] = ()
+
+    @property
+    def says_cpus(self) -> bool:
+        """Whether CPUs were asked for, in any of sbatch's ways."""
+        spelt = ("-c", "--cpus-per-", "--exclusive", "--mincpus")
+        return self.cpus is not None or any(word.startswith(spelt) for word in self.more)
 
     def words(self) -> tuple[str, ...]:
         given = {
@@ -69,6 +87,8 @@ class Resources:
             "time": self.time,
             "gres": self.gres,
             "gpus-per-node": self.gpus_per_node,
+            "cpus-per-task": self.cpus,
+            "mem": self.memory,
         }
         options = [f"--{name}={value}" for name, value in given.items() if value is not None]
         return (f"--nodes={self.nodes}", "--ntasks-per-node=1", *options, *self.more)
@@ -95,6 +115,10 @@ class Job:
     @property
     def is_array(self) -> bool:
         return len(self.tasks) > 1
+
+    @property
+    def wants_gpu(self) -> bool:
+        return any(task.case.wants_gpu for task in self.tasks)
 
 
 def plan_jobs(cases: Sequence[Case], partitions: Sequence[Partition], token: str) -> tuple[Job, ...]:
@@ -134,6 +158,11 @@ def submission(job: Job, resources: Resources, results: Path) -> tuple[str, ...]
     return (*words, *resources.words(), str(results / job.script))
 
 
+def asking_for(job: Job, resources: Resources) -> Resources:
+    """What a job asks for: with GPUs and not a word of CPUs, `CPUS` of them."""
+    return replace(resources, cpus=CPUS) if job.wants_gpu and not resources.says_cpus else resources
+
+
 _HEAD = """\
 #!/bin/bash
 # {name}: written by envspec smoke
@@ -150,6 +179,8 @@ case "${{SLURM_ARRAY_TASK_ID:-0}}" in
 """
 
 _ONE = """\
+# What ends the job (scancel, its time limit) ends the checks, which report all the same; then this shell goes on.
+trap : TERM
 out=$run
 mkdir -p "$out" && rm -f "$out/{done}" "$out/{report}"
 run_check
@@ -159,6 +190,9 @@ exit "$status"
 """
 
 _SEVERAL = """\
+# What ends the job (scancel, its time limit) ends the checks, which report all the same; then this shell goes on.
+stopped=
+trap 'stopped=yes' TERM
 script={script}
 case "${{1:-}}" in
 node)
@@ -173,21 +207,31 @@ across)
     address=$2
     port=$3
     mkdir -p "$out"
+    ranks=$(count_ranks) || exit
+    ranks=${{ranks##*$'\\n'}}
     run_across
-    exit
+    status=$?
+    [ "$status" -ne 124 ] || echo "no end after {limit} s: do the nodes reach each other at $address, port $port?" >&2
+    exit "$status"
     ;;
 esac
 
-# The checks on each node, then all nodes at once. torchrun meets on the first; the port is the job's own.
+# The checks on each node, then all nodes at once. torchrun meets on the first, at a port that is the job's own and
+# below those that Linux hands out by itself (from 32768 on).
 steps=(--ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1)
 [ -z "${{SLURM_CPUS_PER_TASK:-}}" ] || steps+=(--cpus-per-task="$SLURM_CPUS_PER_TASK")
-srun "${{steps[@]}}" bash "$script" node
+srun --wait=0 "${{steps[@]}}" bash "$script" node
 out=$run/{across}
 mkdir -p "$out" && rm -f "$out/{done}" "$out/{report}"
-first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-address=$(scontrol --oneliner show node "$first" | sed -n 's/.* NodeAddr=\\([^ ]*\\).*/\\1/p')
-srun "${{steps[@]}}" bash "$script" across "${{address:-$first}}" "$((20000 + SLURM_JOB_ID % 20000))"
-status=$?
+status=143
+if [ -z "$stopped" ]; then
+    first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+    address=$(scontrol --oneliner show node "$first" | sed -n 's/.* NodeAddr=\\([^ ]*\\).*/\\1/p')
+    port=$((20000 + SLURM_JOB_ID % 12000))
+    # where one node has ended, the others soon have, or wait for nobody
+    srun --wait=60 "${{steps[@]}}" bash "$script" across "${{address:-$first}}" "$port"
+    status=$?
+fi
 finish "$status"
 exit "$status"
 """
@@ -203,21 +247,36 @@ def script(job: Job, inner: Runner, options: Options, folders: Folders, nodes: i
         parts += [f"    run_check() {{\n        {joined(checking.argv)}\n    }}\n"]
         if nodes > 1:
             across = inner.python(task.case, carried, out, _across(inner, task.case, options, carried, out, nodes))
-            parts += [f"    run_across() {{\n        {joined(across.argv)}\n    }}\n"]
+            # --foreground: a signal to the job's processes reaches torchrun itself
+            bounded = ("timeout", "--foreground", "--kill-after=30", str(ACROSS_LIMIT), *across.argv)
+            parts += [f"    count_ranks() {{\n        {_ranks(inner, task.case, carried, out)}\n    }}\n"]
+            parts += [f"    run_across() {{\n        {joined(bounded)}\n    }}\n"]
         parts += ["    ;;\n"]
     parts += ["esac\n\n"]
-    values: Mapping[str, str] = {"done": DONE, "report": REPORT, "across": ACROSS_FOLDER}
+    values: Mapping[str, str] = {
+        "done": DONE, "report": REPORT, "across": ACROSS_FOLDER, "limit": str(ACROSS_LIMIT),
+    }  # fmt: skip
     tail = _ONE if nodes == 1 else _SEVERAL
     return "".join(parts) + tail.format(**values, script=quoted(str(folders.results / job.script)))
 
 
+_COUNT = "import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 2)"
+
+
+def _ranks(inner: Runner, case: Case, carried: str, out: str) -> str:
+    """A shell's line that prints how many ranks a node has: one a GPU that torch can use there, else 2 to be several.
+    torchrun's own `gpu` fails on a node without any."""
+    if not case.wants_gpu:
+        return "echo 2"
+    return joined(inner.python(case, carried, out, ("-c", _COUNT)).argv)
+
+
 def _across(inner: Runner, case: Case, options: Options, carried: str, out: str, nodes: int) -> tuple[str, ...]:
     inside = inner.places(carried, out)
-    ranks = "gpu" if case.cuda and options.device != "cpu" else "2"
     return (
-        "-m", "torch.distributed.run", f"--nnodes={nodes}", f"--nproc-per-node={ranks}",
+        "-m", "torch.distributed.run", f"--nnodes={nodes}", f"--nproc-per-node={variable('ranks')}",
         f"--node-rank={variable('SLURM_NODEID')}", f"--master-addr={variable('address')}",
-        f"--master-port={variable('port')}",
+        f"--master-port={variable('port')}", f"--rdzv-conf=timeout={MEETING}",
         str(inside.carried / ACROSS), "--config", str(inside.carried / CONFIG), "--device", options.device,
         "--json", str(inside.results / REPORT),
     )  # fmt: skip

@@ -30,6 +30,12 @@ TOLD = {
     "FAILED": "the job failed",
     "COMPLETED": "the job ended",
 }
+OF_ITS_OWN = frozenset({"COMPLETED", "FAILED"})
+"""Ends that say no more than the job's exit status."""
+
+
+_LOST = ("timed out", "unable to contact", "communication", "connection re", "zero bytes", "unexpected message")
+"""Words of the errors by which a Slurm program says that an answer was lost (slurm_strerror)."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,22 @@ def ask_states(tasks: Sequence[str], ask: Ask) -> dict[str, State]:
     for job in sorted({_job_of(task) for task in wanted - set(found)}, key=int):
         found = {**_ended(job, ask), **found}
     return {task: state for task, state in found.items() if task in wanted}
+
+
+def find_job(name: str, ask: Ask) -> str | None:
+    """The number of the job of this name, an array's own, None where Slurm has none. Raises Unreachable."""
+    done = ask(["squeue", "--noheader", "--states=all", "--format=%A|%F", f"--name={name}"])
+    if done.status:
+        raise Unreachable(done.said.strip() or f"squeue ended with status {done.status}")
+    # %F is the number of the whole array
+    numbers = (line.rpartition("|")[2].strip() for line in done.said.splitlines())
+    return next((number for number in numbers if number.isdigit()), None)
+
+
+def may_have_taken(done: Ended) -> bool:
+    """Whether an sbatch that gave no number may have handed its job over all the same: it was ended, or got no answer
+    that it understood."""
+    return done.status <= 0 or done.status == 124 or any(words in done.said.lower() for words in _LOST)
 
 
 def _squeue(jobs: Sequence[str], ask: Ask) -> dict[str, State]:

@@ -28,7 +28,7 @@ class SubmittedTask:
 @dataclass(frozen=True)
 class SubmittedJob:
     """One sbatch. `job` is Slurm's number, None until sbatch has said it: then `name` finds it in the queue. `refused`
-    is what sbatch said when it took no job."""
+    is what sbatch said when it took no job, `unsure` what it said when it may have taken one."""
 
     name: str
     partition: str | None
@@ -36,6 +36,7 @@ class SubmittedJob:
     tasks: tuple[SubmittedTask, ...]
     job: str | None = None
     refused: str | None = None
+    unsure: str | None = None
 
     def task(self, index: int) -> str | None:
         """Slurm's name of a task, None while the job's number isn't known."""
@@ -57,10 +58,8 @@ class Submitted:
     failed: tuple[tuple[str, str, str, str | None], ...] = ()
     skipped: tuple[tuple[str, str, str], ...] = ()
 
-    def with_job(self, index: int, job: str | None, refused: str | None = None) -> Submitted:
-        jobs = list(self.jobs)
-        jobs[index] = replace(jobs[index], job=job, refused=refused)
-        return replace(self, jobs=tuple(jobs))
+    def with_job(self, index: int, job: SubmittedJob) -> Submitted:
+        return replace(self, jobs=(*self.jobs[:index], job, *self.jobs[index + 1 :]))
 
 
 def write_submitted(results: Path, submitted: Submitted) -> None:
@@ -104,7 +103,8 @@ def _job(value: dict[str, Any]) -> SubmittedJob:
         for t in value["tasks"]
     )
     argv = _texts(value["argv"])
-    return SubmittedJob(str(value["name"]), _text(value["partition"]), argv, tasks, job, _text(value["refused"]))
+    said = _text(value["refused"]), _text(value["unsure"])
+    return SubmittedJob(str(value["name"]), _text(value["partition"]), argv, tasks, job, *said)
 
 
 def _text(value: Any) -> str | None:

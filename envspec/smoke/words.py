@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 
 from envspec.smoke.result import Figure, Report, Run
+from envspec.texts import plural as plural
+from envspec.texts import printable
 
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
@@ -18,21 +20,13 @@ MARK = {"pass": "✓", "fail": "✗", "error": "!", "skip": "–"}
 
 def clean(text: str) -> str:
     """A foreign text on one line, without the characters that steer a terminal or turn a line around."""
-    text = _COLOUR.sub("", text)
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    return printable(_COLOUR.sub("", text))
 
 
 def clean_lines(text: str) -> str:
     """The same for a text of several lines, such as the last words of a process. Tabs become spaces."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").expandtabs(8).split("\n")
     return "\n".join(clean(line) for line in lines).strip("\n")
-
-
-def plural(count: int, word: str) -> str:
-    """ "1 run", "2 runs"."""
-    return f"{count} {word}{'s' * (count != 1)}"
 
 
 def number(value: float) -> str:

@@ -94,6 +94,14 @@ def user(value: str) -> str | None:
     return None
 
 
+def variable(value: str) -> str | None:
+    if value.startswith("ENVSPEC_"):
+        return "names that begin with ENVSPEC_ are envspec's; give such a variable when the image is started"
+    if value in ("PATH", "CONDA_PREFIX", "VIRTUAL_ENV"):
+        return "by this variable programs find the environment: leave the key out"
+    return None
+
+
 def image(value: str) -> str | None:
     if "://" in value:
         return "leave out the scheme: write registry.example.org/name:tag"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from envspec.spec.nodes import CONTROL, Array, Names, Table, Text
 
 _LICENCE = Text(
@@ -33,8 +35,9 @@ def audit_table(package_name: Text) -> Table:
                 unique=True,
             ),
             "licences": Names(
-                doc="The licences of packages whose metadata doesn't say, or says it wrongly.",
-                names=package_name,
+                doc="The licences of packages, conda's too, whose metadata doesn't say, or says it wrongly.",
+                # conda has names such as _libgcc_mutex
+                names=replace(package_name, pattern=f"_?{package_name.pattern}"),
                 values=_LICENCE,
             ),
             "ignore": Names(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from envspec.errors import ToolError
 from envspec.spec.checked import Checked
 from envspec.spec.locate import Path
 from envspec.spec.messages import dotted, show
@@ -30,6 +31,9 @@ def _dependencies(checked: Checked, parse: Callable[[str], Dependency], path: Pa
         except BadValue as error:
             checked.problem(item, f"{dotted(path)}: {show(text)} {error.reason}", error.hint)
             continue
+        except ToolError as error:
+            error.place = checked.place(*item)
+            raise
         place = checked.place(*item)
         if dependency.identity in lines:
             hint = f"it stands at line {lines[dependency.identity]} already; join the two"

@@ -28,6 +28,13 @@ _HINTS = (
     ("Invalid value", "text needs quotes; and look whether every '[' and '{' before it is closed"),
     ("Unclosed array", "close the array with ']'"),
 )
+_SMALLEST = """write one; the smallest is
+  [env]
+  python = "3.12"
+  [pip]
+  dependencies = ["torch==2.9.*"]
+  [targets.cpu]
+  platform = "linux-64\""""
 # What the user mistyped, rather than storage that failed.
 _BAD_PATH = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
 
@@ -86,7 +93,7 @@ def _unreadable(path: str, error: OSError) -> EnvspecError:
         meant = nearest(wanted.name, [found.name for found in wanted.parent.glob("*.toml")])
     except OSError:
         meant = None
-    hint = f"did you mean {wanted.with_name(meant)}?" if meant else "README.md shows one to begin with"
+    hint = f"did you mean {wanted.with_name(meant)}?" if meant else _SMALLEST
     return SpecError(f"can't be read: {reason}", hint=hint, place=Place(path))
 
 

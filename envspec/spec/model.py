@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from envspec.errors import Place
+from envspec.requirement import canonical_name
 
 _EMPTY: Mapping[str, str] = MappingProxyType({})
 
@@ -107,6 +108,10 @@ class Audit:
     deny_licences: tuple[str, ...] = ()
     licences: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
     ignore: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
+
+    def licence_of(self, package: str, stated: str | None) -> str | None:
+        """A package's licence: the spec's own word on it, else what its metadata stated."""
+        return self.licences.get(canonical_name(package), stated)
 
 
 @dataclass(frozen=True)

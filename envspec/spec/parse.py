@@ -37,7 +37,7 @@ def parse_spec(text: str, path: str, *, capability: Capability = no_facts) -> Sp
     `capability` gives a GPU's compute capability, for the names of the matrix's targets.
 
     Raises SpecError for one problem and SpecErrors for several: all that can be told from the text. Raises ToolError
-    where the spec has conda dependencies and py-rattler isn't installed.
+    for a match spec that only py-rattler reads where that isn't installed.
     """
     checked = Checked(parse_toml(text, path))
     spec = Spec(

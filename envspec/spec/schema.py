@@ -291,8 +291,10 @@ _IMAGE_TABLE = Table(
             names=Text(
                 doc="The variable's name.",
                 example="HF_HOME",
-                says="a variable's name of letters, digits and '_'",
-                pattern="[A-Za-z_][A-Za-z0-9_]*",
+                says="a variable's name: letters, digits and '_', but not PATH, CONDA_PREFIX, VIRTUAL_ENV, ENVSPEC_*",
+                # By those an image finds its own environment.
+                pattern="(?!(?:PATH|CONDA_PREFIX|VIRTUAL_ENV)$|ENVSPEC_)[A-Za-z_][A-Za-z0-9_]*",
+                advice=advice.variable,
             ),
             values=Text(doc="Its value.", example="/workspace/.cache/hf", secret=True),
         ),

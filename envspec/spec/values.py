@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from envspec.errors import ToolError
 from envspec.requirement import canonical_name, plain_requirement
-from envspec.spec.messages import redact
+from envspec.spec.messages import redact, show
 
 if TYPE_CHECKING:
     from rattler import MatchSpec
@@ -84,14 +84,32 @@ def _refuse_credentials(url: str) -> None:
         raise BadValue("has credentials in its URL", hint)
 
 
+_NUMBER = r"(?:0|[1-9]\d{0,15})"
+_VERSION = rf"{_NUMBER}(?:\.{_NUMBER})*"
+_BOUND = rf"(?:>=|<=|==|!=|<|>){_VERSION}"
+_PLAIN_MATCH_SPEC = re.compile(
+    rf"([A-Za-z0-9_][A-Za-z0-9_.-]*)(?: *({_BOUND}(?:,{_BOUND})*)| +({_VERSION}\.\*))?", re.ASCII
+)
+"""The forms that rattler gives back as they are, but for spaces and the name's case."""
+
+
 def match_spec(text: str) -> Dependency:
-    """Parses a conda match spec; gives it as rattler writes it. Raises ToolError where py-rattler isn't installed."""
+    """Parses a conda match spec; gives it as rattler writes it.
+
+    Plain ones are read without rattler, so that a lock can be asked about where nothing is solved. Raises ToolError for
+    others where py-rattler isn't installed.
+    """
+    plain = _PLAIN_MATCH_SPEC.fullmatch(text.strip(" "))
+    if plain is not None:
+        name, bound = plain[1].lower(), plain[2] or plain[3]
+        return Dependency(f"{name} {bound}" if bound else name, name, (name,))
     try:
         from rattler import MatchSpec
         from rattler.exceptions import InvalidMatchSpecError
     except ImportError:
         raise ToolError(
-            "[conda] dependencies need py-rattler, which isn't installed", hint="pip install 'envspec[conda]'"
+            f"reading the match spec {show(text)} needs py-rattler, which isn't installed",
+            hint="pip install 'envspec[conda]'",
         ) from None
     try:
         parsed = MatchSpec(text)

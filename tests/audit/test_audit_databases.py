@@ -166,6 +166,70 @@ def test_what_does_not_count() -> None:
     assert database.ask(Release("unheard-of", "1")).known
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"database_specific": None},
+        {"database_specific": "HIGH"},
+        {"references": [{"type": "ADVISORY"}, None, "x"]},
+        {"references": None, "aliases": None, "summary": None, "details": None},
+    ],
+)
+def test_what_an_entry_may_lack(more: dict[str, Any]) -> None:
+    database = OsvDatabase([entry("A", affected("lib", versions=["1"]), **more)], "db")
+    (advisory,) = database.ask(Release("lib", "1")).advisories
+    assert (advisory.id, advisory.link, advisory.severity) == ("A", None, None)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"ranges": [{"type": "ECOSYSTEM"}]},
+        {"ranges": [{"type": "ECOSYSTEM", "events": None}]},
+        {"ranges": [{"type": "ECOSYSTEM", "events": ["1.0"]}]},
+        {"ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": 1}]}]},
+        {"ranges": [None]},
+        {"ranges": {}},
+        {"versions": "1.0"},
+        {"versions": [1.0]},
+    ],
+    ids=json.dumps,
+)
+def test_an_entry_that_cant_be_judged_is_named(broken: dict[str, Any]) -> None:
+    made = entry("GHSA-7", {"package": {"name": "lib", "ecosystem": "PyPI"}, **broken})
+    database = OsvDatabase([made], "all.zip")
+    assert database.ask(Release("other", "1")).advisories == ()
+    with pytest.raises(InputError) as caught:
+        database.ask(Release("lib", "1"))
+    assert "the entry GHSA-7 isn't in the OSV format" in str(caught.value) and "all.zip" in str(caught.value)
+
+
+def test_which_package_an_entry_is_about_must_be_told(tmp_path: Path) -> None:
+    (tmp_path / "GHSA-8.json").write_text(json.dumps(entry("GHSA-8", {"package": {"ecosystem": "PyPI"}})))
+    with pytest.raises(InputError) as caught:
+        OsvDatabase.read(tmp_path)
+    assert "the entry GHSA-8 isn't in the OSV format" in str(caught.value)
+
+
+def test_an_archive_that_cant_be_unpacked(tmp_path: Path) -> None:
+    archive = tmp_path / "all.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("A.json", json.dumps(entry("A", affected("lib", versions=["1"]))))
+    content = archive.read_bytes()
+    # the flag of an encrypted file, in the local header and in the central directory; then a broken stream
+    central = content.index(b"PK\x01\x02")
+    encrypted = bytearray(content)
+    encrypted[6] |= 1
+    encrypted[central + 8] |= 1
+    damaged = bytearray(content)
+    damaged[36:44] = b"\xff" * 8
+    for broken in (encrypted, damaged, content[: len(content) // 2]):
+        archive.write_bytes(broken)
+        with pytest.raises(InputError) as caught:
+            OsvDatabase.read(archive)
+        assert "all.zip" in str(caught.value) and caught.value.hint
+
+
 def test_a_zip_a_folder_and_a_file(tmp_path: Path) -> None:
     records = [entry("A", affected("lib", versions=["1"])), entry("B", affected("lib", versions=["1"]))]
     folder = tmp_path / "folder" / "below"

@@ -185,8 +185,15 @@ def test_no_name_of_the_users_own_is_told_to_pypi(pypi: Pypi, project: Project, 
         project.lock(lambda target: (served(APP, "lib"), served(LIB), served(OWN, index="internal")))
         document = as_json(envspec)
         assert codes(document) == [("own", "yanked")]
-    assert document["not_asked"] == [{"reason": 'packages of the index "internal"', "packages": ["own"]}]
+    assert document["not_asked"] == [
+        {"codes": ["vulnerability"], "reason": 'packages of the index "internal"', "packages": ["own"]}
+    ]
     assert pypi.paths("own") == [] and internal.paths("/pypi/") == []
+
+
+def test_two_forms_at_once_are_refused(pypi: Pypi, envspec: Envspec) -> None:
+    told = envspec("audit", PATH, "--json", "-f", "sarif")
+    assert (told.code, told.out) == (2, "") and told.err.endswith("hint: give one of them\n")
 
 
 def test_offline_takes_what_was_learned(pypi: Pypi, envspec: Envspec) -> None:
@@ -238,15 +245,16 @@ def test_a_cache_that_cant_be_written(pypi: Pypi, envspec: Envspec, monkeypatch:
 
 @pytest.fixture
 def osv(tmp_path: Path) -> Callable[..., str]:
-    """Write a database with one advisory of lib; gives its path."""
+    """Write a database with one advisory, of lib 2.5 unless told; gives its path."""
 
-    def write(modified: datetime | None = None) -> str:
+    def write(modified: datetime | None = None, package: str = "lib", **more: Any) -> str:
         at = modified or datetime.now(timezone.utc)
         record = {
             "id": "GHSA-1",
             "modified": f"{at:%Y-%m-%dT%H:%M:%SZ}",
             "summary": "Bad",
-            "affected": [{"package": {"ecosystem": "PyPI", "name": "lib"}, "versions": ["2.5"]}],
+            "affected": [{"package": {"ecosystem": "PyPI", "name": package}, "versions": ["2.5"]}],
+            **more,
         }
         path = tmp_path / "osv.json"
         path.write_text(json.dumps(record))
@@ -293,3 +301,113 @@ def test_credentials_stay_out(pypi: Pypi, envspec: Envspec, monkeypatch: pytest.
 def test_unlocked(pypi: Pypi, project: Project, envspec: Envspec) -> None:
     project.lock_path.unlink()
     assert envspec("audit", PATH).code == 2
+
+
+FILES = "another-file, yanked, young"
+
+
+def test_a_database_alone_says_nothing_of_files(pypi: Pypi, envspec: Envspec, osv: Callable[..., str]) -> None:
+    arguments = ("--offline", "--database", osv(package="other"))
+    told = envspec("audit", PATH, *arguments)
+    assert told.code == 3 and "nothing found" not in told.out
+    assert "error: no facts that are new enough are kept of the files of app 1.4, lib 2.5" in told.err
+    assert "--skip-files" in told.err and "all.zip" not in told.err, "the hint is about files"
+    assert as_json(envspec, *arguments, code=3)["complete"] is False
+    told = envspec("audit", PATH, *arguments, "--skip-files")
+    assert told.code == 0 and told.err == ""
+    assert f"not looked for {FILES} in any files (--skip-files): app, lib nothing found" in " ".join(told.out.split())
+    assert as_json(envspec, *arguments, "--skip-files")["not_asked"] == [
+        {"codes": FILES.split(", "), "reason": "any files (--skip-files)", "packages": ["app", "lib"]}
+    ]
+    assert pypi.asked == []
+
+
+def test_files_that_nobody_wants_to_know_of(pypi: Pypi, envspec: Envspec, osv: Callable[..., str]) -> None:
+    pypi.add(APP, uploaded=OLD, yanked="broken")
+    pypi.fail("/simple/", status(500))
+    as_json(envspec, code=3)
+    pypi.asked.clear()
+    assert as_json(envspec, "--skip-files")["findings"] == []
+    assert pypi.paths("/simple/") == []
+
+
+def test_an_index_that_nobody_knows_is_no_pass(pypi: Pypi, project: Project, envspec: Envspec) -> None:
+    project.lock(lambda target: (served(APP, "lib"), served(LIB), served(OWN, index="gone")))
+    assert as_json(envspec, code=3)["unread"] == ['it isn\'t known where the index "gone" is from here: own 1.0']
+
+
+def test_a_file_that_its_index_no_longer_has_is_no_pass(pypi: Pypi, project: Project, envspec: Envspec) -> None:
+    pypi.add(wheel("own", "2.0"), uploaded=OLD)
+    pypi.know("own", "1.0")
+    project.lock(lambda target: (served(APP, "lib"), served(LIB), served(OWN)))
+    assert as_json(envspec, code=3)["unread"] == ['the index "pypi" doesn\'t have the locked files of own 1.0']
+
+
+def test_what_an_index_never_says_is_told(pypi: Pypi, envspec: Envspec) -> None:
+    pypi.form = "html"
+    reason = "files whose index doesn't say when they came"
+    assert as_json(envspec)["not_asked"] == [{"codes": ["young"], "reason": reason, "packages": ["app", "lib"]}]
+
+
+def test_conda_packages_are_not_looked_up_as_files(pypi: Pypi, project: Project, envspec: Envspec) -> None:
+    def conda(name: str, *provides: str) -> Pin:
+        artifact = Artifact(f"{name}-1.4-0.conda", "a" * 64, 10)
+        return Pin("conda", name, "1.4", "conda-forge/linux-64", artifact, direct=True, build="0", provides=provides)
+
+    project.lock(lambda target: (conda("app", "app"), *(conda(f"lib{n}") for n in range(20)), served(LIB)))
+    told = as_json(envspec)["not_asked"]
+    assert [(one["codes"], one["reason"], len(one["packages"])) for one in told] == [
+        (["vulnerability"], "conda packages that aren't on PyPI", 20),
+        (FILES.split(", "), "conda packages", 21),
+    ]
+    shown = " ".join(envspec("audit", PATH).out.split())
+    assert (
+        "in conda packages: app, lib0, lib1, lib10, lib11, lib12, lib13, lib14, lib15, lib16, lib17, lib18 and 9 more"
+        in shown
+    )
+    assert shown.endswith("nothing found")
+
+
+def test_builds_of_the_pytorch_index_are_known_without_a_mirror(pypi: Pypi, project: Project, envspec: Envspec) -> None:
+    from envspec.gpu import wheels
+
+    known = next(one for one in wheels.load("cu126").files("torch") if one.version == "2.9.1+cu126")
+
+    def torch(sha256: str, file: str = known.file) -> Pin:
+        bare = pin("torch", "2.9.1+cu126", index="pytorch/cu126", direct=True)
+        return replace(bare, artifact=Artifact(file, sha256, known.size))
+
+    pypi.know("torch", "2.9.1")
+    for flags in ((), ("--offline",)):
+        project.lock(lambda target: (torch(known.sha256), served(LIB)))
+        document = as_json(envspec, *flags)
+        assert [(one["codes"], one["packages"]) for one in document["not_asked"]] == [(["yanked", "young"], ["torch"])]
+        project.lock(lambda target: (torch("f" * 64), served(LIB)))
+        assert codes(as_json(envspec, *flags, code=1)) == [("torch", "another-file")]
+    project.lock(lambda target: (torch("f" * 64, known.file.replace("2.9.1", "2.99")), served(LIB)))
+    (unread,) = as_json(envspec, code=3)["unread"]
+    assert unread == 'it isn\'t known where the index "pytorch/cu126" is from here: torch 2.9.1+cu126'
+
+
+def test_a_broken_entry_is_named(pypi: Pypi, envspec: Envspec, osv: Callable[..., str]) -> None:
+    broken = [{"package": {"ecosystem": "PyPI", "name": "lib"}, "ranges": [{"type": "ECOSYSTEM"}]}]
+    told = envspec("audit", PATH, "--database", osv(affected=broken))
+    assert (told.code, told.out) == (2, "") and "the entry GHSA-1 isn't in the OSV format" in told.err
+
+
+def test_a_lock_outside_is_no_path_of_this_machine(
+    pypi: Pypi, project: Project, envspec: Envspec, tmp_path: Path
+) -> None:
+    pypi.know("lib", "2.5", vulnerability("PYSEC-1"))
+
+    def uri(*arguments: str) -> str:
+        run = json.loads(envspec("audit", PATH, "--format", "sarif", *arguments).out)["runs"][0]
+        location: dict[str, str] = run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]
+        assert location["uriBaseId"] == "%SRCROOT%" and location["uriBaseId"] in run["originalUriBaseIds"]
+        return location["uri"]
+
+    assert uri() == "locks/demo/envspec.lock"
+    (project.folder / "locks").rename(tmp_path / "other locks")
+    assert uri("--locks-dir", "../other locks") == "demo/envspec.lock", "no repository holds it"
+    (tmp_path / ".git").mkdir()
+    assert uri("--locks-dir", str(tmp_path / "other locks")) == "other%20locks/demo/envspec.lock"

@@ -168,6 +168,54 @@ def test_install_sh_refuses_a_folder_with_something_in_it_and_another_python(
     assert "is Python 2.7, and the lock is for" in install(str(tmp_path / "new"), python=str(other))
 
 
+BROKEN = "#!/bin/sh\nmkdir -p {prefix}/lib\ntouch {prefix}/lib/half {prefix}/.hidden\n{then}\n"
+
+
+def broken_python(path: Path, prefix: Path, then: str) -> Path:
+    """A program that says which Python it is, and makes half an environment."""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    asked = f'[ "$1" != -c ] || {{ echo {version}; exit; }}\n'
+    path.write_text(BROKEN.format(prefix=prefix, then=then).replace("mkdir", f"{asked}mkdir", 1))
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["an empty folder", "a new folder"])
+@pytest.mark.parametrize(("then", "status"), [("exit 3", 3), ("kill -TERM $PPID; sleep 0.1", 143)])
+def test_what_a_failed_run_made_does_not_block_the_next(
+    machine: Machine, locked: Index, tmp_path: Path, there: bool, then: str, status: int
+) -> None:
+    assert machine.envspec("bundle", SPEC, "-o", "demo.tar").status == 0
+    folder = unpacked(machine.folder / "demo.tar", tmp_path / "there")
+    prefix = tmp_path / "env"
+    if there:
+        prefix.mkdir()
+    python = broken_python(tmp_path / "python", prefix, then)
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PYTHON": str(python)}
+    command = ["sh", str(folder / "install.sh"), str(prefix)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    assert ran.returncode == status, ran.stderr
+    assert list(tmp_path.glob("env/*")) == [] and prefix.exists() is there
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, env={**env, "PYTHON": sys.executable})
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_a_damaged_bundle_is_refused_before_anything_is_made(machine: Machine, locked: Index, tmp_path: Path) -> None:
+    """Whatever the installer's cache holds of the same file."""
+    assert machine.envspec("bundle", SPEC, "-o", "demo.tar").status == 0
+    folder = unpacked(machine.folder / "demo.tar", tmp_path / "there")
+    (folder / "wheels" / APP.file).write_bytes(b"cut")
+    (folder / "wheels" / LIB.file).unlink()
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PYTHON": sys.executable}
+    prefix = tmp_path / "env"
+    command = ["sh", str(folder / "install.sh"), str(prefix)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    assert ran.returncode == 2
+    assert f"wheels/{APP.file}: FAILED" in ran.stderr and LIB.file in ran.stderr
+    assert ran.stderr.endswith("install.sh: files of this bundle are damaged or missing: copy it here again\n")
+    assert not prefix.exists()
+
+
 def test_json(machine: Machine, locked: Index) -> None:
     ran = machine.envspec("bundle", SPEC, "-o", "demo.tar", "--json")
     document = json.loads(ran.out)

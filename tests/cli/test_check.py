@@ -103,9 +103,9 @@ def test_drifted(project: Project, envspec: Envspec) -> None:
     assert told.code == 1
     assert told.out == (
         "specs/demo.toml: drifted\n"
-        "  cpu/requirements.txt is missing  [rendered-missing]\n"
-        "  cu126-volta/requirements.txt is not what the lock says  [rendered-edited]\n"
-        "  old/requirements.txt belongs to no target of the lock  [rendered-extra]\n"
+        "  locks/demo/cpu/requirements.txt is missing  [rendered-missing]\n"
+        "  locks/demo/cu126-volta/requirements.txt is not what the lock says  [rendered-edited]\n"
+        "  locks/demo/old/requirements.txt belongs to no target of the lock  [rendered-extra]\n"
     )
     assert told.err == "hint: envspec lock specs/demo.toml\n"
 
@@ -211,6 +211,28 @@ def test_json_of_a_fresh_lock(project: Project, envspec: Envspec) -> None:
     told = envspec("check", "--json")
     assert (told.code, told.err) == (0, "")
     assert json.loads(told.out)["fresh"] is True
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["why", "specs/hpc-v2.7.toml", "openssh"],
+        ["tree", "specs/hpc-v2.7.toml", "--depth", "1"],
+        ["export", "specs/hpc-v2.7.toml", "-t", "cu126-ampere", "-f", "conda-env"],
+        ["check", "specs/hpc-v2.7.toml"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_conda_packages_need_no_rattler_where_nothing_is_solved(
+    envspec: Envspec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    root = Path(__file__).resolve().parents[2]
+    for name in ("specs", "locks"):
+        (tmp_path / name).symlink_to(root / name)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "rattler", None)
+    told = envspec(*arguments)
+    assert told.code == 0 and told.out, told.err
 
 
 def test_a_closed_pipe_makes_no_lock_fresh(project: Project) -> None:

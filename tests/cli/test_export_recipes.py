@@ -55,7 +55,7 @@ def test_several_specs_get_a_folder_each(project: Project, envspec: Envspec) -> 
 
 def test_stdout_has_the_file_and_stderr_what_it_lacks(project: Project, envspec: Envspec) -> None:
     told = envspec("export", "specs/demo.toml", "--target", "cpu", "--format", "dockerfile")
-    assert told.code == 0 and told.out.startswith("# syntax=docker/dockerfile:1\n")
+    assert told.code == 0 and "\nFROM " in told.out
     assert "more files: give them a folder with -o DIR" in told.err
 
 
@@ -95,6 +95,39 @@ def test_an_edited_file_differs(exported: Path, envspec: Envspec) -> None:
     assert told.code == 1 and "specs/demo.toml: drifted" in told.out
     assert "hint: envspec export specs/demo.toml --format all -o recipes/demo" in told.err
     assert codes(envspec) == dict.fromkeys(("cpu/Dockerfile", "cpu/envspec/entrypoint.sh"), "recipe-differs")
+
+
+def test_many_files_of_a_target_are_one_line_with_a_path_that_opens(
+    exported: Path, project: Project, envspec: Envspec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project.folder / "locks" / "demo" / "cpu" / "requirements.txt").write_text("")
+    (exported / "cpu" / "envspec" / "target.json").unlink()
+    (exported / "cu126-volta" / "Dockerfile").write_text("")
+    for name in ("Dockerfile", "apptainer.def", "envspec/entrypoint.sh", "job.sbatch"):
+        (exported / "cu128-hopper" / name).write_text("")
+    told = envspec("check")
+    assert told.out.splitlines()[1:] == [
+        "  locks/demo/cpu/requirements.txt is not what the lock says  [rendered-edited]",
+        "  recipes/demo/cpu/envspec/target.json isn't there beside the others of its recipe  [recipe-missing]",
+        "  recipes/demo/cu126-volta/Dockerfile is not what the spec and its lock give  [recipe-differs]",
+        "  recipes/demo/cu128-hopper/: 4 files are not what the spec and its lock give: "
+        "Dockerfile, apptainer.def, envspec/entrypoint.sh, …  [recipe-differs]",
+    ]
+    assert len(codes(envspec)) == 7
+    monkeypatch.chdir(project.folder / "specs")
+    assert f"  {project.folder}/recipes/demo/cpu/envspec/target.json isn't" in envspec("check", "demo.toml").out
+
+
+def test_the_hint_names_what_was_exported(project: Project, envspec: Envspec) -> None:
+    asked = ["--target", "cpu", "--target", "cu126-volta", "--format", "dockerfile", "--format", "slurm"]
+    assert envspec("export", "specs/demo.toml", *asked, "-o", "recipes/demo").code == 0
+    (project.folder / "recipes" / "demo" / "cpu" / "Dockerfile").write_text("")
+    told = envspec("check")
+    again = told.err.removeprefix("hint: envspec ").split()
+    assert again == ["export", "specs/demo.toml", *asked, "-o", "recipes/demo"]
+    before = names(project.folder / "recipes")
+    assert envspec(*again).code == 0
+    assert envspec("check").code == 0 and names(project.folder / "recipes") == before
 
 
 def test_a_missing_file_and_one_too_many(exported: Path, envspec: Envspec) -> None:

@@ -126,6 +126,19 @@ def test_no_cuda(tmp_path: Path) -> None:
     assert (result.exit_code, result.stdout) == (0, f"{tmp_path.name}: no CUDA code (1 binary read)\n")
 
 
+def test_a_folder_that_is_no_environment(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").touch()
+    result = run(tmp_path)
+    assert isinstance(result.exception, InputError) and result.stdout == ""
+    assert str(result.exception) == f"{tmp_path} is no environment, and there is no library in it"
+
+
+@pytest.mark.parametrize("mark", ["pyvenv.cfg", "conda-meta", "a-1.0.dist-info", "lib/python3.12/site-packages"])
+def test_an_environment_without_a_library(tmp_path: Path, mark: str) -> None:
+    (tmp_path / mark).mkdir(parents=True)
+    assert run(tmp_path).stdout == f"{tmp_path.name}: no CUDA code (0 binaries read)\n"
+
+
 def test_many_lacking_libraries_are_counted(tmp_path: Path) -> None:
     path = wheel(tmp_path / "demo.whl", {f"demo/{n}.so": ELF + fatbin((SASS, 70, 0)) for n in range(9)})
     result = run(path, "--gpu", "sm_90")
@@ -214,3 +227,4 @@ def test_targets_that_cannot_be(demo: Path, tmp_path: Path, arguments: list[str]
     spec.write_text(SPEC)
     ran = CliRunner().invoke(command, [str(demo), *(str(spec) if word == "SPEC" else word for word in arguments)])
     assert isinstance(ran.exception, InputError) and said in ran.exception.message
+    assert "hoper" not in arguments or ran.exception.hint == "did you mean hopper?"

@@ -111,6 +111,43 @@ def test_an_unknown_target(machine: Machine, packages: Index) -> None:
     assert packages.asked == []
 
 
+def test_a_misspelt_target(machine: Machine, packages: Index) -> None:
+    machine.spec(cpu("alpha", targets="[targets.cu128-hopper]\nplatform = 'linux-64'\n" + TWO))
+    ran = machine.envspec("lock", "specs/demo.toml", "--target", "cu128-hoper")
+    assert (ran.status, ran.hint) == (2, "hint: did you mean cu128-hopper?")
+
+
+def test_upgrade_package_takes_a_name(machine: Machine, packages: Index) -> None:
+    machine.spec(cpu("alpha"))
+    for given in ("alpha==1.0", " alpha >=1", "alpha[x]"):
+        ran = machine.envspec("lock", "specs/demo.toml", "-P", given)
+        assert ran.status == 2 and ran.error == f"error: --upgrade-package takes a package's name: {given}"
+        assert ran.hint == "hint: --upgrade-package alpha; a version belongs in the spec"
+
+
+def test_a_new_lock_tells_that_recipes_are_of_the_old_one(machine: Machine, later: Index) -> None:
+    machine.spec(cpu("alpha"))
+    machine.locked()
+    again = ["export", "specs/demo.toml", "--format", "slurm", "--format", "kubernetes", "-o", "recipes/demo"]
+    assert machine.envspec(*again).status == 0
+    machine.default = later.url
+    ran = machine.envspec("lock", "specs/demo.toml", "--upgrade")
+    assert ran.status == 0, ran.err
+    # neither of these formats holds what moved
+    assert ran.err == ""
+    again[3] = "dockerfile"
+    assert machine.envspec(*again).status == 0
+    machine.spec(cpu("alpha<2"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 0, ran.err
+    head, _, command = ran.hint.rpartition(": ")
+    assert head == "hint: the recipes in recipes/demo aren't of this lock any more"
+    assert command.split()[1:3] == ["export", "specs/demo.toml"] and "--format dockerfile" in command
+    assert machine.envspec("check", "specs/demo.toml").status == 1
+    assert machine.envspec(*command.split()[1:]).status == 0
+    assert machine.envspec("check", "specs/demo.toml").status == 0
+
+
 def test_a_target_that_goes_takes_its_files_along(machine: Machine, packages: Index) -> None:
     machine.spec(cpu("alpha", targets=TWO))
     machine.locked()

@@ -103,8 +103,8 @@ def test_a_failed_check_is_a_no(smoke: Smoke) -> None:
         ("wrong", "report says pass"),
     ],
 )
-def test_no_answer_is_a_no(smoke: Smoke, mode: str, says: str) -> None:
-    (run,) = json.loads(smoke(SPEC, "--json", mode=mode, status=1).out)["runs"]
+def test_no_answer_is_a_failure_of_the_outside(smoke: Smoke, mode: str, says: str) -> None:
+    (run,) = json.loads(smoke(SPEC, "--json", mode=mode, status=3).out)["runs"]
     assert run["status"] == "error" and says in run["reason"]
 
 
@@ -118,9 +118,27 @@ def test_documents(smoke: Smoke, machine: Machine) -> None:
     assert "the loss is NaN" in (machine.folder / "page.html").read_text()
 
 
-def test_a_document_that_cant_be_written_costs_no_report(smoke: Smoke) -> None:
-    ran = smoke(SPEC, "--html", "/proc/nowhere/page.html", status=3)
-    assert "1 passed" in ran.out and "can't be written" in ran.err
+@pytest.mark.parametrize("option", ["--html", "--junit"])
+def test_a_document_that_cant_be_written_is_told_before_the_run(smoke: Smoke, machine: Machine, option: str) -> None:
+    (machine.folder / "file").write_text("")
+    ran = smoke(SPEC, option, "file/page", "-o", "out", status=3)
+    assert ran.out == "" and "file: this is a file" in ran.err and option in ran.err
+    assert not (machine.folder / "out").exists()
+
+
+def test_a_document_that_cant_be_written_in_the_end_costs_no_report(smoke: Smoke, machine: Machine) -> None:
+    """Its folder is there at the start, and gone when the checks are done."""
+    ran = smoke(SPEC, "--html", "gone/page.html", mode=f"removes:{machine.folder / 'gone'}", status=3)
+    assert "1 passed" in ran.out and "can't be written" not in ran.out and "gone" in ran.err and "--html" in ran.err
+
+
+def test_a_cpu_target_has_no_cuda(smoke: Smoke) -> None:
+    assert "demo-here has no CUDA" in smoke(SPEC, "--device", "cuda", status=2).err
+
+
+def test_a_dry_run_has_no_json(smoke: Smoke) -> None:
+    ran = smoke(SPEC, "--dry-run", "--json", status=2)
+    assert ran.out == "" and "--dry-run" in ran.err
 
 
 def test_a_sites_references_are_compared(smoke: Smoke, machine: Machine) -> None:
@@ -154,12 +172,19 @@ def test_a_dry_run_needs_no_program(smoke: Smoke, machine: Machine, runner: str)
     assert not (machine.folder / "out").exists() and not (machine.cache / "smoke").exists()
 
 
+def test_a_job_asks_for_what_was_said(smoke: Smoke) -> None:
+    ran = smoke(SPEC, "--runner", "slurm", "--dry-run", "--cpus-per-task", "4", "--mem", "8G", "--time", "30")
+    assert " --time=30 --cpus-per-task=4 --mem=8G " in ran.out
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         ((), "which spec?"),
         ((SPEC, "--partition", "a100"), "--partition is for --runner slurm"),
         ((SPEC, "--image", "x"), "--image is for --runner docker"),
+        ((SPEC, "--cpus-per-task", "8"), "--cpus-per-task is for --runner slurm"),
+        ((SPEC, "--mem", "8G"), "--mem is for --runner slurm"),
         ((SPEC, "--nodes", "2"), "--nodes is for --runner slurm"),
         ((SPEC, "--sif", "specs", "--runner", "docker"), "--sif is for --runner apptainer or slurm"),
         ((SPEC, "--target", "hre"), "has no target hre"),

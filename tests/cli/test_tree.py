@@ -23,9 +23,9 @@ demo, cpu:
 |   |   |-- fsspec 2026.9.0
 |   |   |-- ping 1.0
 |   |   |   `-- pong 1.0
-|   |   |       |-- fsspec 2026.9.0
+|   |   |       |-- fsspec 2026.9.0 if python_version >= "3.8"
 |   |   |       `-- ping 1.0 (*)
-|   |   `-- speedup 1.1
+|   |   `-- speedup 1.1 if extra == "fast"
 |   `-- torch 2.9.1+cpu
 |       `-- fsspec 2026.9.0
 `-- torch 2.9.1+cpu (*)
@@ -46,7 +46,7 @@ def test_every_group_under_its_heading(project: Project, envspec: Envspec) -> No
 demo, all 3 targets:
 `-- ping 1.0
     `-- pong 1.0
-        |-- fsspec 2026.9.0
+        |-- fsspec 2026.9.0 if python_version >= "3.8"
         `-- ping 1.0 (*)
 """
     )
@@ -81,7 +81,7 @@ demo, cpu:
 `-- fsspec 2026.9.0
     |-- lib 2.5
     |   `-- app 1.4 (in the spec)
-    |-- pong 1.0
+    |-- pong 1.0 if python_version >= "3.8"
     |   `-- ping 1.0
     |       |-- lib 2.5 (*)
     |       `-- pong 1.0 (*)
@@ -137,7 +137,7 @@ def test_lines_on_a_terminal(project: Project, encoding: str, branch: str) -> No
         "-t",
         "cpu",
     ]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": encoding}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": encoding, "NO_COLOR": ""}
     with subprocess.Popen(command, stdout=inner, env=environment) as process:
         os.close(inner)
         shown = b""
@@ -152,6 +152,7 @@ def test_lines_on_a_terminal(project: Project, encoding: str, branch: str) -> No
     os.close(terminal)
     assert process.returncode == 0
     assert branch in shown.decode()
+    assert 'speedup 1.1\x1b[2m if extra == "fast"\x1b[0m' in shown.decode()
 
 
 def test_json(project: Project, envspec: Envspec) -> None:

@@ -150,6 +150,8 @@ cpu: libfs 1.0 h1_0 (conda-forge/linux-64, licence unknown)
 """
     )
     assert envspec("why", "specs/demo.toml", "fsspec", "-t", "cpu").out.startswith("cpu: fs-spec 1.0 h1_0 (conda")
+    told = envspec("tree", "specs/demo.toml", "--package", "fsspec", "-t", "cpu")
+    assert told.out == "demo, cpu:\n`-- fs-spec 1.0 (conda)\n    `-- libfs 1.0 (conda)\n"
     assert envspec("why", "specs/demo.toml", "spare", "-t", "cpu").out == (
         "cpu: spare 1.0 h1_0 (conda-forge/linux-64, licence unknown)\n"
         "  nothing in the spec leads to it: conda's solver added it\n"

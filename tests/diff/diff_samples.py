@@ -167,6 +167,17 @@ def both(*changes: Change) -> Change:
     return apply
 
 
+def in_target(name: str, change: Change) -> Change:
+    """A change in one target only."""
+
+    def apply(lock: Lock) -> Lock:
+        there = change(lock).target(name)
+        assert there is not None
+        return replace(lock, targets=tuple(there if one.name == name else one for one in lock.targets))
+
+    return apply
+
+
 def reviewed(change: Change) -> Review:
     lock = base()
     return review(Side("old", lock), Side("new", change(lock)))

@@ -24,6 +24,7 @@ from envspec.diff.model import Diff, nothing
 from envspec.diff.review import review
 from envspec.diff.side import Side
 from envspec.diff.text import WIDTH, text
+from envspec.diff.wrap import cells
 from envspec.errors import InternalError
 from envspec.lock.model import Lock
 
@@ -52,11 +53,40 @@ def test_from_nothing(lock: Lock) -> None:
 def test_everything_can_be_shown(old: Lock, new: Lock) -> None:
     found = review(Side("old", old), Side("new", new))
     shown = text(found)
-    assert all(len(line) <= WIDTH for line in shown.splitlines()), shown
+    assert all(cells(line) <= WIDTH for line in shown.splitlines()), shown
     assert all(character.isprintable() for character in shown.replace("\n", ""))
     assert len(markdown(found)) <= LIMIT
     json.dumps(as_json(found))
     HTMLParser().feed(html(found))
+
+
+@given(locks(), locks())
+@settings(max_examples=50)
+def test_json_has_every_change_to_the_letter(old: Lock, new: Lock) -> None:
+    """What each target that both sides have installs before and after, by the document alone."""
+    found = as_json(review(Side("old", old), Side("new", new)))
+    names = {one["new"]: one["old"] for one in found["targets"]["renamed"]}
+    shared = [(t, before) for t in new if (before := old.target(names.get(t.name, t.name)))]
+    everywhere = [after.name for after, _ in shared]
+    told = {
+        (package["kind"], package["name"], target): (change["old"], change["new"])
+        for package in found["packages"]
+        for change in package["changes"]
+        for target in change["targets"] or everywhere
+    }
+    for after, before in shared:
+        was, now = ({(pin.kind, pin.name): pin for pin in target.pins} for target in (before, after))
+        for key in {*was, *now}:
+            if was.get(key) != now.get(key):
+                views = told[(*key, after.name)]
+                for pin, view in zip((was.get(key), now.get(key)), views, strict=True):
+                    assert (pin is None) == (view is None)
+                    if pin is not None:
+                        file = pin.artifact
+                        assert (view["version"], view["build"], view["index"]) == (pin.version, pin.build, pin.index)
+                        assert (view["licence"], view["size"]) == (pin.licence, file.size if file else None)
+                        assert (view["file"], view["sha256"]) == ((file.file, file.sha256) if file else (None, None))
+                        assert view["source"] == pin.url or (pin.git and pin.git.commit in view["source"])
 
 
 @given(locks(), locks())

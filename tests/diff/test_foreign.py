@@ -13,7 +13,7 @@ from diff_samples import base, sha
 from envspec.diff.foreign.names import channel_name, conda_file, index_name
 from envspec.diff.foreign.read import format_of, oldest_python, sides
 from envspec.diff.review import Review, review
-from envspec.diff.words import versions
+from envspec.diff.words import edges, versions
 from envspec.errors import InputError
 from envspec.lock.inputs import canonical_name
 from envspec.lock.write import dumps
@@ -297,10 +297,74 @@ source = { git = "https://user:secret@git.example.org/c?rev=v1#0123" }
 """
 
 
+def test_pixi_lock_with_several_environments_against_a_lock(write: Write) -> None:
+    """The environment that is called like the target, else `default`, and the title says so."""
+    lock, text = write("envspec.lock", dumps(base())), PIXI_5.format(sha=sha("1"))
+    found = between(write("a.lock", text), lock)
+    assert found.old_title.endswith("a.lock (its environment default)") and found.went == ("test/linux-64",)
+    assert not found.came and rows(found)["openssl"] == "3.5.0"
+    found = between(lock, write("b.lock", text.replace("  test:", "  hopper:")))
+    assert found.new_title.endswith("b.lock (its environment default)") and not found.came and not found.went
+    assert any(move.targets == ("cpu", "volta") for row in found.rows if row.name == "lib" for move in row.moves)
+    with pytest.raises(InputError, match=r"several environments for linux-64: first, test") as caught:
+        between(write("c.lock", text.replace("  default:", "  first:")), lock)
+    assert "(cpu)" in str(caught.value.hint)
+
+
+EDITABLE = """\
+-e .
+-e ./sub[dev]
+--editable=file:///home/x/y#egg=y
+-e git+https://user:secret@git.example.org/c.git@0123456#egg=clip&subdirectory=x ; python_version > "3.9"
+-e git+https://git.example.org/w@0123456#egg=windows ; sys_platform == "win32"
+-e "foo @ git+https://git.example.org/f@fedcba9"
+a==1
+"""
+
+
+def test_editable_requirements(write: Write) -> None:
+    """Those of git are read; folders of the machine are left out, as in every format."""
+    (old, _) = sides(write("a.txt", EDITABLE), FILES / "old.pixi.lock")
+    linux = next(t for t in old.lock if t.inputs.platform == "linux-64")
+    found = {pin.name: pin.git and (pin.git.url, pin.git.commit, pin.git.subdirectory) for pin in linux.pins}
+    assert found == {
+        "a": None,
+        "clip": ("https://git.example.org/c.git", "0123456", "x"),
+        "foo": ("https://git.example.org/f", "fedcba9", None),
+    }
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_windows_files_are_the_same_files(name: str, tmp_path: Path) -> None:
+    """A byte order mark, and lines that end in CR LF."""
+    path = tmp_path / name
+    path.write_bytes(b"\xef\xbb\xbf" + (FILES / name).read_bytes().replace(b"\n", b"\r\n"))
+    assert not between(path, FILES / name)
+
+
+def test_a_lock_of_envspec_on_windows(tmp_path: Path, write: Write) -> None:
+    path = tmp_path / "windows.lock"
+    path.write_bytes(b"\xef\xbb\xbf" + dumps(base()).replace("\n", "\r\n").encode())
+    assert not between(path, write("envspec.lock", dumps(base())))
+
+
 def test_forks_of_uv_lock(write: Write) -> None:
     old, _ = sides(write("uv.lock", UV_FORKS), write("b.lock", UV_FORKS))
     found = {t.name: [(p.name, p.version) for p in t.pins] for t in old.lock}
     assert found == {"linux-64": [("numpy", "2.0")], "osx-arm64": [("numpy", "2.0")], "win-64": [("numpy", "1.0")]}
+
+
+def test_requirements_are_those_of_each_target(write: Write) -> None:
+    """uv.lock keeps the markers: the same change of the file is another one on Windows."""
+    package = '[[package]]\nname = "{}"\nversion = "1"\nsource = {{ registry = "https://pypi.example.org/simple" }}\n'
+    project = 'version = 1\nrequires-python = ">=3.10"\n[[package]]\nname = "project"\nversion = "0"\n'
+    project += 'source = { editable = "." }\ndependencies = [{ name = "a" }, { name = "c" }]\n'
+    old = project + "".join(map(package.format, "ca"))
+    new = old + """dependencies = [{ name = "c", marker = "sys_platform == 'win32'" }]\n"""
+    (row,) = between(write("uv.lock", old), write("b.lock", new)).rows
+    (move,) = row.moves
+    assert list(edges(move)) == ["needs c now [win-64]"]
+    assert {part.targets: part.needs for part in move.parts} == {("linux-64", "osx-arm64"): (), ("win-64",): ("c",)}
 
 
 @pytest.mark.parametrize(
@@ -341,6 +405,16 @@ BAD = {
     "e.yml": ("dependencies: {}\n", "dependencies must be a list"),
     "explicit.txt": ("@EXPLICIT\nhttps://example.org/x\n", "line 2: 'x' is no conda package"),
     "requirements.txt": ("a==1\n\n-r other.txt\n", "line 3: '-r other.txt' names another file"),
+    "j.txt": ("a==1\n-rother.txt\n", "line 2: '-rother.txt' names another file"),
+    "k.txt": ("-c bounds.txt\na\n", "line 1: '-c bounds.txt' names another file"),
+    "l.txt": ("--constraint=bounds.txt\n", "names another file"),
+    "m.txt": ("-e git+https://user:secret@git.example.org/c\n", "'git+https://git.example.org/c' names no package"),
+    "n.lock": (
+        'version = 1\nrequires-python = ">=3.10"\n[[package]]\nname = "x"\nversion = "1"\n'
+        'source = { registry = "http://[::1/simple" }\n',
+        "Invalid IPv6 URL",
+    ),
+    "o.txt": ("@EXPLICIT\nhttp://[::1/linux-64/openssl-3.5.0-h1_0.conda\n", "Invalid IPv6 URL"),
     "f.txt": ("what is this\n", "line 1: 'what is this' is no requirement"),
     "g.yml": ("a: b\n", "no format that envspec reads"),
     "h.toml": ('[env]\nname = "x"\n', "this is a spec"),

@@ -14,6 +14,7 @@ from envspec.diff.markdown import LIMIT, inert, markdown
 from envspec.diff.review import Review, review
 from envspec.diff.side import Side
 from envspec.diff.text import text
+from envspec.diff.wrap import cells
 from envspec.lock.model import GitSource, Lock
 
 HOSTILE = [
@@ -81,6 +82,29 @@ def test_text_steers_no_terminal(name: str) -> None:
     assert all(len(line) <= 80 for line in shown.splitlines())
 
 
+@pytest.mark.parametrize("name", HOSTILE, ids=repr)
+def test_nothing_foreign_steers_a_terminal(name: str) -> None:
+    """Names too: other tools' files may have any."""
+    lock = replace(base(), name=name)
+    named = replace(wheel(name, "1.0", f"{name}>=1", index=name), licence=name)
+    old = replace(lock, targets=tuple(replace(t, name=f"{t.name}{name}", pins=(*t.pins, named)) for t in lock.targets))
+    assert named.artifact
+    replaced = replace(named, artifact=replace(named.artifact, sha256=sha("evil")))
+    new = replace(old, targets=tuple(replace(t, pins=(*t.pins[:-1], replaced)) for t in old.targets[:2]))
+    for form in (text, markdown, html):
+        shown = form(review(Side(name, old), Side(name, new)))
+        assert "SAME VERSION" in shown
+        assert all(character.isprintable() for character in shown.replace("\n", "")), form
+    assert all(cells(line) <= 80 for line in text(review(Side(name, old), Side(name, new))).splitlines())
+
+
+def test_text_fits_by_columns() -> None:
+    """Characters of two columns."""
+    found = reviewed(both(fields("lib", licence="许可证" * 60), target("hopper", gpus=("显卡 " * 40,))))
+    shown = text(review(Side("旧" * 60, base()), Side("新", base()))) + text(found)
+    assert max(cells(line) for line in shown.splitlines()) in (79, 80)
+
+
 def test_inert_text_reads_the_same() -> None:
     from html import unescape
 
@@ -109,6 +133,23 @@ def test_markdown_fits_a_comment(count: int) -> None:
     rows = sum(line.startswith("| **") for line in shown.splitlines())
     cut = re.search(r"and (\d+) more, cut here", shown)
     assert rows + (int(cut[1]) if cut else 0) == count
+
+
+def test_markdown_counts_what_it_has_no_room_for() -> None:
+    """So much at medium risk that nothing else fits: that there is more at low risk is said all the same."""
+    lock = base()
+    pins = [wheel(f"package-{n}", "1.0", licence="x" * 300) for n in range(630)]
+    pins += [wheel(f"quiet-{n}", "1.0") for n in range(50)]
+    old = replace(lock, targets=(replace(lock.targets[0], pins=tuple(pins)),))
+    moved = [replace(pin, version="2.0" if pin.licence != "MIT" else "1.1") for pin in pins]
+    shown = markdown(
+        review(Side("old", old), Side("new", replace(old, targets=(replace(old.targets[0], pins=tuple(moved)),))))
+    )
+    assert len(shown) <= LIMIT
+    rows = sum(line.startswith("| **") for line in shown.splitlines())
+    cut = re.search(r"and (\d+) more, cut here", shown)
+    assert cut and rows + int(cut[1]) == 630
+    assert "*50 packages at low risk not shown: `envspec diff` shows them.*" in shown
 
 
 def test_markdown_says_what_it_cut_of_facts() -> None:

@@ -17,6 +17,7 @@ from diff_samples import (
     conda,
     every_target,
     fields,
+    in_target,
     pins,
     reviewed,
     sha,
@@ -26,10 +27,14 @@ from diff_samples import (
     wheel,
 )
 
+from envspec.diff.as_json import as_json
+from envspec.diff.html import html
+from envspec.diff.markdown import markdown
 from envspec.diff.model import nothing
 from envspec.diff.review import Review, review
 from envspec.diff.side import EVERYTHING, Side
-from envspec.diff.words import origin, versions, where
+from envspec.diff.text import text
+from envspec.diff.words import edges, origin, size, versions, where
 from envspec.lock.model import Artifact, GitSource, Lock, LockedImage
 
 OTHER = "f" * 40
@@ -66,7 +71,11 @@ PACKAGES: list[tuple[str, Change, str, str, str, str]] = [
     ("small growth", both(version("2.5.2", "lib"), artifact("lib", size=90_000_000)), "lib", "2.5.1 -> 2.5.2 patch via app", "low", ""),
     ("commit", fields("clip", git=GitSource("https://git.example.org/c", OTHER)), "clip", "1.0 direct", "medium", "commit-changed"),
     ("repository", fields("clip", git=GitSource("https://git.example.net/c", "0123456789abcdef0123456789abcdef01234567")), "clip", "1.0 direct", "high", "repository-changed"),
-    ("git to index", fields("clip", git=None, index="pypi"), "clip", "1.0 direct", "low", "from-index"),
+    ("git to index", fields("clip", git=None, index="pypi"), "clip", "1.0 direct", "high", "from-index"),
+    ("git to an index of one's own", fields("clip", git=None, index="internal"), "clip", "1.0 direct", "medium", "from-index"),
+    ("git to URL", fields("clip", git=None, index="url", url="https://files.example.org/c.whl"), "clip", "1.0 direct", "medium", "from-url"),
+    ("licence to unknown", fields("lib", licence="LicenseRef-Its-Own"), "lib", "2.5.1 via app", "medium", "licence-changed"),
+    ("licence gives a choice", fields("lib", licence="Apache-2.0 OR GPL-2.0-only"), "lib", "2.5.1 via app", "low", "licence-changed"),
     ("index to git", fields("lib", git=GitSource("https://git.example.org/l", OTHER), index="git", artifact=None), "lib", "2.5.1 via app", "medium", "from-git"),
     ("direct URL", fields("lib", url="https://files.example.org/lib.whl", index="url"), "lib", "2.5.1 via app", "medium", "from-url"),
     ("now direct", fields("beta", direct=True), "beta", "0.5.0 direct", "low", "now-direct"),
@@ -104,6 +113,8 @@ TARGETS: list[tuple[str, Change, str, str, str, str]] = [
     ("a GPU less", target("hopper", gpus=()), "medium", "gpu-dropped", "no longer asks for H100", "hopper"),
     ("a GPU more", target("hopper", gpus=("H100", "H200")), "low", "gpu-added", "asks for H200", "hopper"),
     ("torch drops the target's GPU", version("2.11.0+cu128", "torch", "volta"), "high", "architecture-lost", "torch 2.11.0+cu128 has no code for sm_70", "volta"),
+    ("an unknown torch", version("2.99.0+cu128", "torch", "hopper"), "medium", "architectures-unknown", "torch 2.99.0+cu128 isn't in envspec's facts", "hopper"),
+    ("an unknown torch of PyPI", version("2.99.0", "torch", "hopper"), "medium", "architectures-unknown", "torch 2.99.0 isn't in envspec's facts", "hopper"),
     ("Python", every_target(python="3.13"), "medium", "python-changed", "Python 3.12 -> 3.13", ""),
     ("glibc up", every_target(glibc="2.34"), "medium", "glibc-raised", "older systems", ""),
     ("glibc down", every_target(glibc="2.17"), "low", "glibc-changed", "glibc 2.28 -> 2.17", ""),
@@ -174,6 +185,126 @@ def test_a_package_that_moves_in_two_ways_is_one_row() -> None:
         ("2.5.1 -> 2.6.0", ("cpu",)),
         ("2.5.1 -> 2.5.2", ("hopper", "volta")),
     ]
+
+
+URL = "https://files.example.org/lib.whl"
+
+
+@pytest.mark.parametrize(
+    ("values", "risk", "code", "sentence"),
+    [
+        ({"url": None, "index": "pypi"}, "high", "from-index", "the index pypi: whoever owns the name there"),
+        ({"url": None, "index": "pytorch/cu128"}, "high", "from-index", "whoever owns the name there"),
+        ({"url": None, "index": "internal"}, "medium", "from-index", f"from {URL}, but from the index internal"),
+        ({"url": f"{URL}?2"}, "medium", "url-changed", f"{URL} -> {URL}?2"),
+        ({"url": "https://files.example.net/lib.whl"}, "high", "url-changed", "another URL"),
+        (
+            {"url": None, "index": "git", "git": GitSource("https://git.example.org/l", OTHER)},
+            "medium",
+            "from-git",
+            "git",
+        ),
+    ],
+)
+def test_a_package_of_a_url(values: dict[str, object], risk: str, code: str, sentence: str) -> None:
+    old = fields("lib", url=URL, index="url")(base())
+    ((row, fact),) = (
+        (row, fact) for row in between(old, fields("lib", **values)(old)).rows for fact in row.moves[0].facts
+    )
+    assert (row.name, fact.risk, fact.code) == ("lib", risk, code) and sentence in fact.message
+
+
+def test_known_torch_builds_are_no_unknown_ones() -> None:
+    for change in (version("2.11.0+cu128", "torch", "hopper"), version("2.99.0+cpu", "torch", "cpu")):
+        assert not [fact for fact in reviewed(change).gpu if fact.code == "architectures-unknown"]
+
+
+def test_torch_of_conda_is_known_too() -> None:
+    def with_conda(number: str) -> Lock:
+        torch = conda("pytorch", number, "cuda129_mkl_py312_h1_300")
+        return both(pins(lambda pin: None, "torch"), added(torch, "hopper", "volta"))(base())
+
+    assert not [fact for fact in between(with_conda("2.12.0"), with_conda("2.13.0")).gpu if "unknown" in fact.code]
+    (fact,) = (fact for fact in between(with_conda("2.13.0"), with_conda("2.99.0")).gpu if "unknown" in fact.code)
+    assert fact.package == "pytorch" and fact.targets == ("hopper", "volta")
+
+
+def test_a_fact_of_one_target_is_told_of_that_one() -> None:
+    """All targets have the new licence, one of them another file, too."""
+    found = reviewed(both(fields("lib", licence="BSD-3-Clause"), in_target("cpu", artifact("lib", sha256=sha("evil")))))
+    (row,) = found.rows
+    (move,) = row.moves
+    assert [(fact.code, fact.targets) for fact in move.facts] == [("hash-changed", ("cpu",)), ("licence-changed", ())]
+    ((_, fact),) = found.shouted
+    assert fact.targets == ("cpu",)
+    assert "find out who replaced it [cpu]" in " ".join(text(found).split())
+    assert "[cpu]" in markdown(found).replace("&#91;", "[").replace("&#93;", "]").partition("<details")[0]
+    assert "it [cpu]</p>" in html(found)
+
+
+def test_json_has_each_file_of_each_target() -> None:
+    """Two targets with a file each share a line for people, and have their own for machines."""
+    change = both(
+        version("2.5.2", "lib"),
+        in_target("cpu", artifact("lib", file="lib-2.5.2-cpu.whl", sha256=sha("cpu"), size=5_000_000)),
+        in_target("hopper", fields("lib", dependencies=("beta",))),
+    )
+    (row,) = reviewed(change).rows
+    (move,) = row.moves
+    assert (move.targets, move.drops, size(move)) == ((), ("inner",), "up to +4.0 MB")
+    assert list(edges(move)) == ["no longer needs inner [hopper]"]
+    (package,) = as_json(reviewed(change))["packages"]
+    found = {one["targets"][0]: (one["new"]["file"], one["drops"]) for one in package["changes"]}
+    assert found == {
+        "cpu": ("lib-2.5.2-cpu.whl", []),
+        "hopper": ("lib-2.5.2-py3-none-any.whl", ["inner"]),
+        "volta": ("lib-2.5.2-py3-none-any.whl", []),
+    }
+
+
+def renamed(lock: Lock) -> Lock:
+    targets = tuple(replace(t, name=f"x-{t.name}") if t.name != "cpu" else t for t in lock.targets)
+    return replace(lock, targets=targets)
+
+
+def test_a_new_name_of_a_target_is_a_new_name() -> None:
+    found = between(base(), renamed(base()))
+    assert found.renamed == (("hopper", "x-hopper"), ("volta", "x-volta"))
+    assert (found.came, found.went, found.rows, found.gpu) == ((), (), (), ())
+    assert [(fact.risk, fact.code, fact.message, fact.targets) for fact in found.settings] == [
+        ("low", "target-renamed", "target renamed, was hopper", ("x-hopper",)),
+        ("low", "target-renamed", "target renamed, was volta", ("x-volta",)),
+    ]
+    assert found.risk == "low" and as_json(found)["targets"]["renamed"][0] == {"old": "hopper", "new": "x-hopper"}
+
+
+def test_what_changes_in_a_renamed_target_is_told() -> None:
+    change = both(version("3.0", "lib", "volta"), target("volta", driver_floor="580.65.06"), renamed)
+    found = reviewed(change)
+    assert [(row.name, row.moves[0].targets) for row in found.rows] == [("lib", ("x-volta",))]
+    assert [(fact.code, fact.targets) for fact in found.gpu] == [("driver-floor-raised", ("x-volta",))]
+
+
+def test_the_most_alike_target_has_been_renamed() -> None:
+    """Two targets for the same machines; each new one has what one of the old ones had."""
+    first = base().targets[0]
+    other = version("1.0", "lib")(replace(base(), targets=(first,))).targets[0]
+    old = replace(base(), targets=(replace(first, name="a"), replace(other, name="b")))
+    new = replace(base(), targets=(replace(other, name="c"), replace(first, name="d")))
+    assert between(old, new).renamed == (("a", "d"), ("b", "c"))
+
+
+def test_another_target_is_no_renamed_one() -> None:
+    old = base()
+    for change in (
+        target("volta", gpus=("T4",)),
+        target("volta", python="3.13"),
+        both(*(pins(lambda pin: None, pin.name, "volta") for pin in base().targets[2].pins[:5])),
+    ):
+        new = change(old)
+        new = replace(new, targets=(*new.targets[:2], replace(new.targets[2], name="other")))
+        found = between(old, new)
+        assert (found.renamed, found.came, found.went) == ((), ("other",), ("volta",))
 
 
 def test_edges_that_appear_and_vanish() -> None:

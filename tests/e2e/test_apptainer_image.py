@@ -12,7 +12,7 @@ from support.debian import debian_tree
 from support.index import Index
 from support.installs import SPEC, pip_pin, write_lock
 from support.machine import Machine
-from support.packages import wheel
+from support.packages import sdist, wheel
 from support.sif import built_sif, shipped_recipe, skip_without_tools
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -90,14 +90,18 @@ def test_its_test_is_the_smoke_check(sif: Path, tmp_path: Path) -> None:
     sys.version_info[:2] != (3, 11), reason="the base image has Python 3.11, and the lock is for this one"
 )
 def test_offline_from_a_bundle(machine: Machine, index: Index, tmp_path: Path) -> None:
-    """`Bootstrap: localimage`, and a network namespace without a network."""
-    app, lib = wheel("app", "1.0", "lib"), wheel("lib", "1.0")
-    index.add(app, lib)
-    write_lock(machine, [pip_pin(app), pip_pin(lib)])
+    """`Bootstrap: localimage`, and a network namespace without a network. What is compiled finds its build backend."""
+    app, lib, builder = wheel("app", "1.0", "lib"), wheel("lib", "1.0"), wheel("builder", "1.0")
+    backend = '[build-system]\nrequires = ["builder==1.0"]\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    source = sdist("slow", "1.0", files={"pyproject.toml": backend})
+    index.add(app, lib, source)
+    write_lock(machine, [pip_pin(app), pip_pin(lib), pip_pin(source)], pip='allow-source = ["slow"]')
     assert machine.envspec("bundle", SPEC, "-o", "r/here/bundle.tar").status == 0
     ran = machine.envspec("export", SPEC, "--format", "apptainer", "-o", "r")
     assert ran.status == 0, ran.err
     folder = machine.folder / "r" / "here"
+    (folder / "build-wheels").mkdir()
+    (folder / "build-wheels" / builder.file).write_bytes(builder.content)
     made = run("build", "--force", "base.sif", str(debian_tree()), cwd=folder)
     assert made.returncode == 0, made.stderr
     env = dict(os.environ)
@@ -106,6 +110,15 @@ def test_offline_from_a_bundle(machine: Machine, index: Index, tmp_path: Path) -
         cwd=folder, capture_output=True, text=True, env=env, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     assert built.returncode == 0, built.stderr[-3000:]
-    code = "import sys; from importlib.metadata import version; print(sys.prefix, version('app'), version('lib'))"
-    ran_inside = run("exec", "--containall", "out.sif", "python", "-c", code, cwd=folder)
-    assert ran_inside.stdout.split() == ["/opt/env", "1.0", "1.0"], ran_inside.stderr
+    code = """
+import os, sys
+from importlib.metadata import version
+print(sys.prefix, *(version(name) for name in ("app", "lib", "slow")))
+print(os.environ["VIRTUAL_ENV"], "CONDA_PREFIX" in os.environ, open(os.environ["HOME"] + "/x", "w").name)
+"""
+    # as a job runs it: no home, the folder as /workspace, and another environment active outside
+    words = ["--no-home", "--bind", f"{folder}:/workspace", "out.sif", "python", "-c", code]
+    callers = {"CONDA_PREFIX": "/callers", "VIRTUAL_ENV": "/callers", "APPTAINERENV_TMPDIR": "/workspace"}
+    ran_inside = run("run", *words, cwd=folder, env=callers)
+    home = f"/workspace/envspec-home.{os.getuid()}/x"
+    assert ran_inside.stdout.split() == ["/opt/env", "1.0", "1.0", "1.0", "/opt/env", "False", home], ran_inside.stderr

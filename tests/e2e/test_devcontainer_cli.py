@@ -44,5 +44,7 @@ def test_the_reference_reads_what_was_exported(devcontainer: Path, recipe: str, 
     )
     assert ran.returncode == 0, ran.stderr
     found = json.loads(ran.stdout)["configuration"]
-    assert found["build"] == {"dockerfile": "../Dockerfile", "context": ".."} and found["remoteUser"] == "dev"
+    build = {"dockerfile": "../Dockerfile", "context": "..", "options": ["--platform=linux/amd64"]}
+    assert found["build"] == build and found["remoteUser"] == "dev"
+    assert found["postStartCommand"].startswith("/opt/envspec/entrypoint.sh true")
     assert found.get("hostRequirements", {}).get("gpu") == gpu

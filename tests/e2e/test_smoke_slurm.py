@@ -11,13 +11,15 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.slurm import slurm, two_nodes
 from support.smoke_runs import ENVSPEC, SPEC, environment, skip_without_torch
+
+from envspec.smoke.process import tail
 
 pytestmark = [
     pytest.mark.slow,
@@ -43,9 +45,11 @@ Smoke = Callable[..., "subprocess.Popen[str]"]
 def start(conf: Path, tmp_path: Path) -> Iterator[Smoke]:
     started: list[subprocess.Popen[str]] = []
 
-    def call(*arguments: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
+    def call(
+        *arguments: str, env: dict[str, str] | None = None, program: Sequence[str] = ENVSPEC
+    ) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [*ENVSPEC, "smoke", *arguments], cwd=tmp_path, env=environment({"SLURM_CONF": str(conf), **(env or {})}),
+            [*program, "smoke", *arguments], cwd=tmp_path, env=environment({"SLURM_CONF": str(conf), **(env or {})}),
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip
         started.append(process)
@@ -90,6 +94,20 @@ def running(conf: Path, job: str) -> None:
     raise AssertionError("the job doesn't run")
 
 
+def checking(results: Path, job: str) -> None:
+    """The first of the job's checks is over."""
+    for _ in range(300):
+        if "static." in tail(results / "jobs" / f"{job}.log"):
+            return
+        time.sleep(0.2)
+    raise AssertionError("no check ends")
+
+
+IMPATIENT = (
+    sys.executable, "-c", "from envspec.smoke import jobs; jobs.GRACE = 3; from envspec.cli import main; main.main()"
+)  # fmt: skip
+"""envspec that waits for late files no longer than a test should."""
+
 LONG = (SPEC, "--runner", "slurm", "--only", "training", "--steps", "100000", "-o", "out")
 """A job that goes on until something ends it."""
 
@@ -132,27 +150,30 @@ def test_a_number_that_was_never_written_down_is_found_by_the_jobs_name(
     state.write_text(state.read_text().replace(f'"job": "{job}"', '"job": null'))
     running(conf, job)
     ask(conf, "scancel", job)
-    (run,) = ended(start("--attach", "out", "--json"), 1)["runs"]
+    (run,) = ended(start("--attach", "out", "--json"), 3)["runs"]
     assert run["status"] == "error" and "was cancelled" in run["reason"]
     assert f'"job": "{job}"' in state.read_text()
 
 
 def test_a_cancelled_job_is_an_error(start: Smoke, conf: Path, tmp_path: Path) -> None:
-    process = start(*LONG, "--json")
+    """Its report, as far as it came, is shown all the same."""
+    process = start(*LONG, "--only", "static", "--json")
     job = job_of(tmp_path / "out")
     running(conf, job)
+    checking(tmp_path / "out", job)
     ask(conf, "scancel", job)
-    (run,) = ended(process, 1)["runs"]
+    (run,) = ended(process, 3)["runs"]
     assert run["status"] == "error" and "the job was cancelled (CANCELLED)" in run["reason"]
     assert "CANCELLED" in run["reason"].partition("\n")[2] and Path(run["log"]).is_file()
+    assert run["report"]["complete"] is False and run["report"]["checks"][0]["status"] == "pass"
 
 
 def test_a_job_that_dies_is_an_error(start: Smoke, conf: Path, tmp_path: Path) -> None:
-    process = start(*LONG, "--json")
+    process = start(*LONG, "--json", program=IMPATIENT)
     job = job_of(tmp_path / "out")
     running(conf, job)
     ask(conf, "scancel", "--signal=KILL", "--full", job)
-    (run,) = ended(process, 1)["runs"]
+    (run,) = ended(process, 3)["runs"]
     assert run["status"] == "error" and run["report"] is None
 
 
@@ -169,7 +190,7 @@ def test_interrupted_waiting_leaves_the_job(start: Smoke, conf: Path, tmp_path: 
 
 def test_a_partition_that_isnt_there_is_told(start: Smoke) -> None:
     arguments = (SPEC, "--runner", "slurm", "--partition", "nosuch", "--json", "-o", "out")
-    (run,) = ended(start(*arguments), 1)["runs"]
+    (run,) = ended(start(*arguments), 3)["runs"]
     assert "sbatch took no job" in run["reason"] and "nosuch" in run["reason"]
 
 

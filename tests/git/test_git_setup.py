@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -37,7 +38,12 @@ def test_it_sets_up_a_repository_and_takes_it_back(repository: Repository) -> No
         assert settings(repository, "--local").count("\n") == 3
     assert "merge: envspec\n" in repository.git("check-attr", "merge", LOCK)
     assert "merge: envspec\n" in repository.git("check-attr", "merge", "locks/demo/cpu/requirements.txt")
-    assert "merge: unspecified\n" in repository.git("check-attr", "merge", "requirements.txt")
+    assert "merge: envspec\n" in repository.git("check-attr", "merge", f"projects/a/{LOCK}")
+    assert "merge: envspec\n" in repository.git("check-attr", "merge", "projects/a/locks/demo/cpu/requirements.txt")
+    for name in ("conda-lock.yml", "conda-linux-64.lock"):
+        assert "generated: set\n" in repository.git("check-attr", "linguist-generated", f"a/locks/demo/cpu/{name}")
+    for name in ("requirements.txt", "locks/demo/requirements.txt", "blocks/demo/cpu/requirements.txt"):
+        assert "merge: unspecified\n" in repository.git("check-attr", "merge", name)
     for _ in range(2):
         assert repository.envspec("git-setup", "--undo").returncode == 0
         assert attributes.read_text() == "*.png binary\n"
@@ -84,10 +90,35 @@ def test_outside_a_repository(tmp_path: Path, repository: Repository) -> None:
     assert ran.stderr.startswith("error: this is no git repository\nhint: ")
 
 
+def test_outside_a_repository_in_another_language(tmp_path: Path, repository: Repository) -> None:
+    """With a git that speaks it wherever it is asked to, for not every git here has translations."""
+    real = shutil.which("git")
+    program = tmp_path / "bin" / "git"
+    program.parent.mkdir()
+    program.write_text(f"""#!/bin/sh
+[ "$LC_ALL" = C ] && exec {real} "$@"
+echo "Schwerwiegend: kein Git-Repository" >&2
+exit 128
+""")
+    program.chmod(0o755)
+    repository.env.update(LANGUAGE="de", LC_ALL="de_DE.UTF-8", PATH=f"{program.parent}:{repository.env['PATH']}")
+    repository.folder = tmp_path
+    ran = repository.envspec("git-setup")
+    assert (ran.returncode, ran.stderr.partition("\n")[0]) == (2, "error: this is no git repository")
+
+
+def test_a_bare_repository(tmp_path: Path, repository: Repository) -> None:
+    repository.git("clone", "-q", "--bare", ".", str(tmp_path / "bare.git"))
+    repository.folder = tmp_path / "bare.git"
+    ran = repository.envspec("git-setup")
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("error: this git repository has no work tree, and so no .gitattributes\nhint: ")
+
+
 def test_without_git(repository: Repository) -> None:
     repository.env["PATH"] = "/nowhere"
     ran = repository.envspec("git-setup")
-    assert (ran.returncode, ran.stderr) == (3, "error: there is no git here\nhint: install git, or put it on PATH\n")
+    assert (ran.returncode, ran.stderr) == (3, "error: git isn't installed\nhint: install it, or put it on PATH\n")
 
 
 def test_attributes_that_cant_be_written(repository: Repository) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,8 +12,10 @@ from hypothesis import strategies as st
 from lock_samples import conda, inputs, sample_lock, wheel
 
 from envspec.errors import InternalError
-from envspec.lock.graph import Edge, Graph, Node, Tree, parsed
+from envspec.lock.graph import Edge, Graph, Node, Tree, asked, parsed
+from envspec.lock.inputs import canonical_name
 from envspec.lock.model import LockedTarget, Pin
+from envspec.lock.read import load
 
 
 def graph(*pins: Pin, roots: tuple[str, ...], conda_roots: tuple[str, ...] = (), platform: str = "linux-64") -> Graph:
@@ -132,6 +135,9 @@ def test_tree() -> None:
     whole = graph(*pins, roots=("a", "d"))
     assert lines(whole.tree()) == ["a", "  b", "    c", "      a *", "      d", "  c *", "d"]
     assert lines(whole.tree(depth=1)) == ["a", "  b", "  c", "d"]
+    chain = (wheel("a", "1", "b"), wheel("b", "1", "c"), wheel("c", "1", "d"), wheel("d", "1"))
+    again = ["a", "  b", "    c", "b", "  c", "    d"]
+    assert lines(graph(*chain, roots=("a", "b")).tree(depth=2)) == again, "there is room for more of b the second time"
     assert lines(whole.inverse("c")) == ["c", "  a", "    c *", "  b", "    a *"]
 
 
@@ -154,6 +160,46 @@ def test_paths_are_paths(edges: dict[int, set[int]], roots: set[int], wanted: in
         for before, after in pairwise(path):
             assert after.source == before.target
             assert after in whole.outgoing[before.target]
+
+
+@given(EDGES, st.sets(st.integers(0, 7), min_size=1), st.integers(0, 8))
+def test_a_tree_of_a_depth_has_all_that_is_as_near(edges: dict[int, set[int]], roots: set[int], depth: int) -> None:
+    pins = tuple(wheel(f"p{n}", "1", *(f"p{m}" for m in sorted(edges.get(n, ())))) for n in range(8))
+    trees = graph(*pins, roots=tuple(f"p{n}" for n in sorted(roots))).tree(depth)
+    near = set(roots)
+    for _ in range(depth):
+        near |= {m for n in near for m in edges.get(n, ())}
+    assert {line.strip(" *") for line in lines(trees)} == {f"p{n}" for n in near}
+
+
+def test_names_of_one_kind_are_those_of_the_other() -> None:
+    pins = (conda("pytorch", "1", provides=("torch",)), conda("ruamel.yaml", "1"), wheel("ruamel-yaml", "2"))
+    whole = graph(*pins, roots=())
+    assert whole.find("Torch") == whole.find("pytorch") == (Node("conda", "pytorch"),)
+    assert whole.find("ruamel_yaml") == (Node("conda", "ruamel.yaml"), Node("pip", "ruamel-yaml"))
+    both = graph(*pins, wheel("torch", "1"), roots=())
+    assert both.find("torch") == (Node("pip", "torch"),), "what has the name goes before what provides it"
+
+
+TRICKY = ("a", "A_b [X.y, z] (>=1) ;extra=='x'", "a[ ]", "a@https://example.org/a;b ; python_version<'3'",
+          "a>=1.0.*,<2", "a [x] @ file:///x", "a===1;b", 'a; platform_version == "#1; x@y"')  # fmt: skip
+
+
+def test_what_a_graph_asks_of_requirements_is_what_they_say() -> None:
+    locks = (Path(__file__).resolve().parents[2] / "locks").glob("*/envspec.lock")
+    pins = {pin for path in locks for target in load(path) for pin in target.pins if pin.kind == "pip"}
+    texts = {text for pin in pins for text in pin.dependencies}
+    assert len(texts) > 400
+    for text in (*sorted(texts), *TRICKY):
+        try:
+            whole = parsed(text)
+        except InternalError:
+            with pytest.raises(InternalError, match="got into a lock"):
+                asked(text)
+            continue
+        extras = frozenset(canonical_name(extra) for extra in whole.extras)
+        assert asked(text) == (canonical_name(whole.name), extras, whole.marker), text
+        assert str(asked(text)[2]) == str(whole.marker)
 
 
 def test_old_spellings() -> None:

@@ -95,6 +95,17 @@ def test_what_every_image_has() -> None:
             *found
         }
         assert exported(found["environment"])["NVIDIA_DRIVER_CAPABILITIES"] == "compute,utility"
+        assert "PATH=/opt/env/bin:$PATH" in found["post"] and "/etc/profile.d/envspec.sh" in found["post"]
+        assert "apptainer run --nv" in found["help"] and "apptainer exec" not in found["help"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "target", "own"), [("mm-v2.9", "cpu", "VIRTUAL_ENV"), ("hpc-v2.7", "cu126-ampere", "CONDA_PREFIX")]
+)
+def test_the_active_environment_is_the_images(spec: str, target: str, own: str) -> None:
+    for found in sections(shipped(spec, target)):
+        names = {name: exported(found["environment"])[name] for name in ("VIRTUAL_ENV", "CONDA_PREFIX")}
+        assert names == {"VIRTUAL_ENV": "", "CONDA_PREFIX": "", own: "/opt/env"}
 
 
 def test_the_offline_definition_stands_on_a_bundle_and_asks_no_network() -> None:
@@ -102,6 +113,25 @@ def test_the_offline_definition_stands_on_a_bundle_and_asks_no_network() -> None
     assert stage.header == {"bootstrap": "localimage", "from": "base.sif"}
     assert "bundle.tar /opt/bundle.tar" in stage.sections["files"]
     assert not re.search(r"apt-get|uv |http", stage.sections["post"])
+    assert "/opt/env/bin/python -I /opt/envspec/bytecode.py /opt/env/lib\n" in stage.sections["post"]
+    assert "build-wheels" not in stage.sections["files"]
+
+
+def test_the_offline_definition_says_what_its_base_must_have() -> None:
+    head = render(shipped("team-v2.9", "cpu"))[OFFLINE_FILE].partition("Bootstrap")[0]
+    (line,) = (line for line in head.splitlines() if "  base.sif " in line)
+    assert {"openssh-server", "/usr/lib/code-server"} <= set(line.split(", "))
+
+
+def test_what_is_compiled_offline_finds_its_tools() -> None:
+    text = render(shipped("mm-v2.9", "cu128-hopper"))[OFFLINE_FILE]
+    assert "base.sif also needs build-essential, CUDA's compiler in /usr/local/cuda." in text
+    (stage,) = parse(text)
+    assert "build-wheels /opt/build-wheels" in stage.sections["files"]
+    before, _, after = stage.sections["post"].partition("sh /opt/bundle/install.sh /opt/env")
+    for line in ("export CUDA_HOME=/usr/local/cuda", "export TORCH_CUDA_ARCH_LIST=9.0", "cp /opt/build-wheels/*.whl"):
+        assert line in before
+    assert "rm -rf /opt/bundle /opt/bundle.tar /opt/build-wheels" in after
 
 
 def test_digests_pin_the_images() -> None:

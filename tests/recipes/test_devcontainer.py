@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from recipe_plans import shipped
 
+from envspec.recipes import dockerfile
 from envspec.recipes.devcontainer import FILE, render
 from envspec.recipes.plan import Plan
 
@@ -25,13 +30,56 @@ def test_the_gpu_is_optional() -> None:
 
 def test_it_builds_the_dockerfile_beside_it_and_works_as_the_specs_user() -> None:
     found = document(shipped("mm-v2.9", "cpu"))
-    assert found["build"] == {"dockerfile": "../Dockerfile", "context": ".."}
+    assert found["build"] == {"dockerfile": "../Dockerfile", "context": "..", "options": ["--platform=linux/amd64"]}
     assert found["remoteUser"] == "dev"
+
+
+def test_it_gives_every_argument_that_the_dockerfile_asks_for() -> None:
+    plan = shipped("hpc-v2.7", "cu128-gh200")
+    build = document(plan)["build"]
+    asked = re.findall(r"^ARG (\w+)$", dockerfile.render(plan)["Dockerfile"], re.MULTILINE)
+    assert build["args"] == {name: f"${{localEnv:{name}}}" for name in asked} and asked
+    assert build["options"] == ["--platform=linux/arm64"]
+    assert "args" not in document(shipped("mm-v2.9", "cpu"))["build"]
+
+
+def start(plan: Plan, folder: Path, entrypoint: str) -> subprocess.CompletedProcess[str]:
+    """What runs when a dev container has started, with an entrypoint of the test's own."""
+    program = folder / "entrypoint.sh"
+    program.write_text(f"#!/bin/sh\n{entrypoint}\n")
+    program.chmod(0o755)
+    command = document(plan)["postStartCommand"].replace("/tmp/envspec-", f"{folder}/envspec-")
+    command = command.replace("/opt/envspec/entrypoint.sh", str(program))
+    return subprocess.run(["sh", "-c", command], cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_the_driver_is_looked_at_and_then_services_start(tmp_path: Path) -> None:
+    """Dev containers replace the entrypoint."""
+    said = 'echo "$1 ${ENVSPEC_SKIP_PREFLIGHT:-look}"'
+    ran = start(shipped("team-v2.9", "cpu"), tmp_path, f"{said}; [ $1 = true ] || touch $1.done")
+    assert (ran.returncode, ran.stdout) == (0, "true look\n")
+    for name in ("jupyter", "ssh", "code-server"):
+        for _ in range(500):
+            if (tmp_path / f"{name}.done").exists():
+                break
+            time.sleep(0.01)
+        log = tmp_path / f"envspec-{name}.log"
+        assert log.read_text() == f"{name} 1\n" and log.stat().st_mode & 0o077 == 0
+
+
+def test_no_service_starts_on_a_machine_that_the_image_is_not_for(tmp_path: Path) -> None:
+    ran = start(shipped("team-v2.9", "cpu"), tmp_path, "exit 1")
+    assert ran.returncode == 1 and not list(tmp_path.glob("*.log"))
+
+
+def test_without_services_only_the_driver_is_looked_at() -> None:
+    assert document(shipped("cpu-py311", "cpu"))["postStartCommand"] == "/opt/envspec/entrypoint.sh true"
 
 
 def test_ports_of_the_services() -> None:
     found = document(shipped("team-v2.9", "cpu"))
     assert found["forwardPorts"] == [8888, 2222, 8080]
+    assert found["remoteEnv"]["AUTHORIZED_KEYS"] == "${localEnv:AUTHORIZED_KEYS}"
     assert [entry["label"] for entry in found["portsAttributes"].values()] == ["jupyter", "ssh", "code-server"]
     assert "forwardPorts" not in document(shipped("cpu-py311", "cpu"))
 

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recipe_plans import shipped
 
-from envspec.recipes.kubernetes import FILE, image_name, job_name, render
+from envspec.recipes import dockerfile, slurm
+from envspec.recipes.kubernetes import FILE, job_name, render
 from envspec.recipes.plan import Plan
 
 LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
@@ -60,5 +61,12 @@ def test_names_that_kubernetes_takes(title: str) -> None:
     st.from_regex("[a-z0-9][a-z0-9_-]*", fullmatch=True),
 )
 def test_images_have_names_that_engines_take(spec: str, target: str) -> None:
-    repository, _, tag = image_name(replace(shipped("cpu-py311", "cpu"), spec=spec, target=target)).partition(":")
-    assert REPOSITORY.fullmatch(repository) and re.fullmatch(r"[\w][\w.-]{0,127}", tag, re.ASCII)
+    assert REPOSITORY.fullmatch(replace(shipped("cpu-py311", "cpu"), spec=spec, target=target).image)
+
+
+def test_the_image_is_the_one_that_the_dockerfile_names() -> None:
+    plan = shipped("mm-v2.9", "cu128-hopper")
+    (container,) = job(plan)["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == "mm-v2.9-cu128-hopper"
+    assert f" -t {container['image']} ." in dockerfile.render(plan)[dockerfile.FILE]
+    assert f"dockerd://{container['image']}\n" in slurm.render(plan)[slurm.PYXIS_JOB]

@@ -73,5 +73,5 @@ def test_a_description_stays_text(tmp_path: Path) -> None:
 def test_it_is_lua(description: str) -> None:
     luac = shutil.which("luac5.4") or shutil.which("luac") or ""
     text = render(replace(shipped("hpc-v2.7", "cu126-ampere"), description=description))[FILE]
-    assert text.isascii() and 'setenv("CONDA_PREFIX", prefix)' in text
+    assert text.isascii() and 'setenv("CONDA_PREFIX", prefix)' in text and "-- Loading runs no activation" in text
     subprocess.run([luac, "-p", "-"], input=text, text=True, check=True)

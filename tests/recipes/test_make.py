@@ -14,7 +14,7 @@ from recipe_plans import ROOT, shipped
 
 from envspec.errors import InputError
 from envspec.gpu.toolkits import known
-from envspec.lock.model import Lock, LockedImage, Pin
+from envspec.lock.model import Artifact, Lock, LockedImage, Pin
 from envspec.lock.read import load
 from envspec.recipes.environment import architecture_list, require_cuda
 from envspec.recipes.images import CODE_SERVER, MICROMAMBA, UV, wanted_images
@@ -183,7 +183,7 @@ def test_target_json() -> None:
     made = json.loads(shipped("mm-v2.9", "cu128-blackwell").files["target.json"])
     assert made["schema"] == 1 and made["architectures"] == ["sm_100", "sm_120"]
     assert made["cards"]["B200"]["capability"] == "10.0" and made["cards"]["B200"]["bandwidth_gb_s"] == 8000
-    assert "10.0" in made["code"]["sm"] and made["driver_floor"] == "525.60.13"
+    assert "10.0" in made["code"]["sm"] and made["driver_floor"] == "570"
     assert json.loads(shipped("cpu-py311", "cpu").files["target.json"])["code"] is None
 
 
@@ -216,7 +216,64 @@ def test_a_compiler_for_every_cuda() -> None:
         plan = make_plan(spec, lock, changed, "")
         assert plan.compiling is not None
         assert plan.compiling.image.name.startswith(f"nvidia/cuda:{toolkit.version}.")
-        assert plan.compiling.env["CUDA_HOME"] == "/usr/local/cuda"
+        assert plan.compiling.env["CUDA_HOME"] == "/usr/local/cuda" and plan.compiling.env["FORCE_CUDA"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("base", "cuda", "tag"),
+    [
+        ("debian:bookworm-slim", "12.1", "12.1.1-devel-ubuntu22.04"),
+        ("debian:bookworm-slim", "11.6", "11.6.2-devel-ubuntu20.04"),
+        ("python:3.10-slim-bullseye", "12.1", "12.1.1-devel-ubuntu20.04"),
+        ("nvidia/cuda:12.9.1-base-ubuntu20.04", "12.9", "12.9.1-devel-ubuntu20.04"),
+        ("debian:11-slim", "13.0", None),
+        ("ubuntu:18.04", "11.4", None),
+    ],
+)
+def test_what_is_compiled_runs_on_the_glibc_of_the_base(base: str, cuda: str, tag: str | None) -> None:
+    def changed(spec: Spec, lock: Lock) -> tuple[Spec, Lock]:
+        target = lock.targets[0]
+        target = replace(target, inputs=replace(target.inputs, cuda=cuda))
+        return replace(spec, image=Image(base=base)), replace(lock, targets=(target,))
+
+    if tag is None:
+        with pytest.raises(InputError, match=r"deepspeed would be compiled .* for a newer glibc"):
+            plan_with("mm-v2.1", changed)
+    else:
+        plan = plan_with("mm-v2.1", changed)
+        assert plan.compiling is not None and plan.compiling.image.name == f"nvidia/cuda:{tag}"
+
+
+def test_conda_targets_get_cudas_compiler_too() -> None:
+    def with_source(spec: Spec, lock: Lock) -> tuple[Spec, Lock]:
+        source = Pin("pip", "flash", "1.0", "pypi", Artifact("flash-1.0.tar.gz", "a" * 64), ("numpy", "torch"))
+        target = lock.target("cu126-ampere")
+        assert target is not None
+        return spec, replace(lock, targets=(replace(target, pins=(*target.pins, source)),))
+
+    plan = plan_with("hpc-v2.7", with_source)
+    assert plan.compiling is not None and plan.compiling.image.name.startswith("nvidia/cuda:12.6.3-devel")
+    assert plan.micromamba is not None
+
+
+def test_builds_see_what_torch_and_the_sources_depend_on_and_build_tools() -> None:
+    plan = shipped("mm-v2.1", "cu118")
+    assert plan.compiling is not None
+    (step,) = plan.compiling.wheels
+    seen = set(step.packages)
+    assert {"sympy", "jinja2", "markupsafe", "numpy", "ninja", "packaging", "psutil"} <= seen
+    assert "transformers" not in seen and "deepspeed" not in seen and "torch" not in seen
+    assert plan.compiling.constraints == ("setuptools<70",)
+    text = plan.files[step.file]
+    assert all(f"{name}==" in text for name in seen) and text.count("--hash=sha256:") == len(seen)
+    newer = shipped("mm-v2.9", "cpu").compiling
+    assert newer is not None and newer.constraints == () and "setuptools" in newer.wheels[0].packages
+    assert "requirements/build.txt" not in shipped("cpu-py311", "cpu").files
+
+
+def test_the_specs_packages_are_there_to_compile_with() -> None:
+    plan = plan_with("mm-v2.1", with_image(apt=("libfoo-dev",)))
+    assert plan.compiling is not None and plan.compiling.spec_apt == ("libfoo-dev",)
 
 
 def test_git_needs_git_where_it_is_built() -> None:

@@ -111,7 +111,7 @@ def test_what_only_images_have_stays_out() -> None:
         env=(("NVIDIA_VISIBLE_DEVICES", "all"), ("HF_HOME", "/workspace/.cache/hf"), ("OMP_NUM_THREADS", "8")),
     )
     text = nix.render(plan)[nix.FILE]
-    assert 'shellHook = "export OMP_NUM_THREADS=8\\n";' in text
+    assert 'shellHook = "export OMP_NUM_THREADS=8\\nif [ -e ' in text and "NVIDIA" not in text
 
 
 def test_the_check_only_where_it_is_carried() -> None:
@@ -119,6 +119,22 @@ def test_the_check_only_where_it_is_carried() -> None:
     without = replace(plan, files={name: text for name, text in plan.files.items() if name != "check.py"})
     assert "apps." in nix.render(replace(plan, files={**plan.files, "check.py": ""}))[nix.FILE]
     assert "apps." not in nix.render(without)[nix.FILE]
+
+
+def test_torch_compile_finds_a_compiler_and_the_driver_where_nixos_has_it(tmp_path: Path) -> None:
+    """Triton asks /sbin/ldconfig for the driver, which NixOS hasn't; a shell of nixpkgs has a compiler by itself."""
+    plan = shipped("mm-v2.9", "cu128-hopper")
+    text = nix.render(replace(plan, files={**plan.files, "check.py": ""}))[nix.FILE]
+    check = text[text.index("writeShellScript") :]
+    assert "PATH=${pkgs.stdenv.cc}/bin:$PATH\n" in check
+    (line,) = re.findall(r"^ *(if .*TRITON_LIBCUDA_PATH.*)$", check, re.MULTILINE)
+    assert text.count("TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi") == 2
+    for made in (False, True):
+        if made:
+            (tmp_path / "libcuda.so.1").touch()
+        script = line.replace("/run/opengl-driver/lib", str(tmp_path)) + '\necho "${TRITON_LIBCUDA_PATH-unset}"'
+        out = subprocess.run(["sh", "-euc", script], check=True, capture_output=True, text=True).stdout
+        assert out == (f"{tmp_path}\n" if made else "unset\n")
 
 
 def test_nul_is_refused() -> None:

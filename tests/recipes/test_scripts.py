@@ -3,14 +3,18 @@ tests/e2e/test_image.py has the real ones."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -61,6 +65,8 @@ class Image:
             "TMPDIR": str(self.tmp),
             "ENVSPEC_PREFIX": str(self.prefix),
             "ENVSPEC_TARGET": "cpu",
+            # a network that is the machine's
+            "SLURM_JOB_ID": "1",
         }
 
     def program(self, name: str, text: str) -> Path:
@@ -79,9 +85,11 @@ class Image:
         else:
             (target / f"{name}.sh").write_text(text)
 
-    def start(self, *arguments: str, script: str = "entrypoint.sh", **env: str) -> subprocess.Popen[str]:
+    def start(
+        self, *arguments: str, script: str = "entrypoint.sh", shell: str = "sh", **env: str
+    ) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            ["sh", str(self.carried / script), *arguments],
+            [shell, str(self.carried / script), *arguments],
             env={**self.env, **env},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -89,8 +97,10 @@ class Image:
             text=True,
         )
 
-    def run(self, *arguments: str, script: str = "entrypoint.sh", **env: str) -> tuple[int, str, str]:
-        process = self.start(*arguments, script=script, **env)
+    def run(
+        self, *arguments: str, script: str = "entrypoint.sh", shell: str = "sh", **env: str
+    ) -> tuple[int, str, str]:
+        process = self.start(*arguments, script=script, shell=shell, **env)
         out, err = process.communicate(timeout=60)
         return process.returncode, out, err
 
@@ -146,6 +156,69 @@ def test_conda_activation_is_read(image: Image) -> None:
     assert image.run("sh", "-c", "echo $FROM_CONDA")[1] == "-yes\n"
 
 
+@pytest.mark.parametrize("shell", ["dash", "bash"])
+def test_conda_activation_is_bashs(image: Image, shell: str) -> None:
+    """As conda-forge's compilers have it; what is wrong in one script stops neither the others nor the command."""
+    for program in (shell, "bash"):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is missing")
+    (image.prefix / "conda-meta").mkdir()
+    folder = image.prefix / "etc" / "conda" / "activate.d"
+    folder.mkdir(parents=True)
+    (folder / "a.sh").write_text("set -eu\nset -- lost\nprefix=lost\nscript=lost\nif then\n")
+    (folder / "b.sh").write_text(
+        "function _tc() {\n  local -a words=(one two)\n  export TOOLS=${words[1]}:$CONDA_PREFIX\n}\n_tc\n"
+        "export PATH=/scripts/own:$PATH\n"
+    )
+    words = ["a b", "$HOME", "*", "", "'", '"']
+    code, out, err = image.run(
+        "sh", "-c", 'echo "$TOOLS" "${VIRTUAL_ENV-none}" "$PATH"; printf "<%s>" "$@"', "sh", *words,
+        shell=shell, BASH_ENV="/nowhere/lmod", VIRTUAL_ENV="/callers",
+    )  # fmt: skip
+    path = f"/scripts/own:{image.prefix}/bin:{image.env['PATH']}"
+    assert (code, out) == (0, f"two:{image.prefix} none {path}\n" + "".join(f"<{word}>" for word in words)), err
+    assert "syntax error" in err and "/nowhere" not in err
+    (folder / "c.sh").write_text("set -u\necho $UNSET\n")
+    assert image.run("echo", "started", shell=shell)[:2] == (0, "started\n")
+    (folder / "c.sh").write_text("exit 3\n")
+    assert image.run("sh", "-c", 'echo "$TOOLS"; exit 7', shell=shell)[:2] == (7, f"two:{image.prefix}\n")
+
+
+def test_activation_without_bash_is_said(image: Image, tmp_path: Path) -> None:
+    (image.prefix / "etc" / "conda" / "activate.d").mkdir(parents=True)
+    (image.prefix / "etc" / "conda" / "activate.d" / "a.sh").write_text("export A=1\n")
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("dirname", "id", "sh"):
+        (tools / name).symlink_to(str(shutil.which(name)))
+    code, out, err = image.run("sh", "-c", "echo started", PATH=str(tools))
+    assert (code, out) == (0, "started\n") and "there is no bash" in err
+
+
+def test_the_active_environment_is_this_one(image: Image) -> None:
+    show = 'echo "${CONDA_PREFIX-none} ${VIRTUAL_ENV-none}"'
+    callers = {"CONDA_PREFIX": "/callers", "VIRTUAL_ENV": "/callers"}
+    assert image.run("sh", "-c", show, **callers)[1] == f"none {image.prefix}\n"
+    (image.prefix / "conda-meta").mkdir()
+    assert image.run("sh", "-c", show, **callers)[1] == f"{image.prefix} none\n"
+
+
+def test_a_home_that_cannot_be_written_is_replaced(image: Image) -> None:
+    """By the same folder each time, as caches stand there."""
+    own = image.tmp / f"envspec-home.{os.getuid()}"
+    for home in ("/nonexistent", "", "/dev/null"):
+        assert image.run("sh", "-c", "echo $HOME", HOME=home)[1] == f"{own}\n"
+    assert stat.S_IMODE(own.stat().st_mode) == 0o700
+    assert image.run("sh", "-c", "echo $HOME", HOME="", TMPDIR="/nonexistent")[1].startswith("/tmp/envspec-home.")
+    assert image.run("sh", "-c", "echo $HOME")[1] == f"{image.home}\n"
+
+
+def test_a_link_under_the_name_of_the_home_is_not_followed(image: Image) -> None:
+    (image.tmp / f"envspec-home.{os.getuid()}").symlink_to(image.home)
+    home = Path(image.run("sh", "-c", "echo $HOME", HOME="/nonexistent")[1].strip())
+    assert home.is_dir() and home.parent == image.tmp and home.resolve() == home
+
+
 def test_without_services_and_command_it_is_a_shell(image: Image) -> None:
     assert image.run()[0] == 0
 
@@ -163,7 +236,7 @@ def test_a_name_that_is_no_service_here_is_a_command(image: Image) -> None:
     assert image.run("ssh")[1] == "client \n"
 
 
-FOREVER = "echo $$ > \"$TMPDIR/{0}.pid\"; trap 'echo {0} stopped >&2; exit 0' TERM; while :; do sleep 0.05; done\n"
+FOREVER = "trap 'echo {0} stopped >&2; exit 0' TERM; echo $$ > \"$TMPDIR/{0}.pid\"; while :; do sleep 0.05; done\n"
 
 
 def test_services_run_together_and_end_together(image: Image) -> None:
@@ -236,11 +309,70 @@ def test_a_token_that_is_given_is_not_told(image: Image) -> None:
         assert err == "" and "token=from-" in out and "--ip=0.0.0.0" in out.splitlines()
 
 
-def test_a_home_that_is_not_there_is_replaced(image: Image) -> None:
+def test_services_listen_where_neighbours_do_not_see_them(image: Image) -> None:
+    """Everywhere only in a network of the container's own: here one without any card."""
     image.service("jupyter")
-    image.program("jupyter", SHOW)
-    _, out, _ = image.run("jupyter", JUPYTER_TOKEN="x", HOME="/nonexistent")
-    assert f"home={image.tmp}/envspec-" in out
+    image.program("jupyter", 'printf "%s\\n" "$@"')
+    for told in ("SLURM_JOB_ID", "APPTAINER_CONTAINER", "SINGULARITY_CONTAINER"):
+        out = image.run("jupyter", **{"SLURM_JOB_ID": "", "JUPYTER_TOKEN": "x", told: "1"})[1]
+        assert "--ip=127.0.0.1" in out.splitlines()
+    own = ["unshare", "--net", "--mount", "sh", "-c", 'mount -t sysfs sysfs /sys && exec "$@"', "sh"]
+    if subprocess.run([*own, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no namespace of its own can be had here")
+    command = [*own, "sh", str(image.carried / "entrypoint.sh"), "jupyter"]
+    for told, address in (("", "0.0.0.0"), ("1", "127.0.0.1")):
+        env = {**image.env, "JUPYTER_TOKEN": "x", "SLURM_JOB_ID": told}
+        ran = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+        assert f"--ip={address}" in ran.stdout.splitlines()
+
+
+def test_hardware_is_a_network_of_the_machines(image: Image) -> None:
+    if not list(Path("/sys/class/net").glob("*/device")):
+        pytest.skip("no network card that is hardware is visible here")
+    image.service("jupyter")
+    image.program("jupyter", 'printf "%s\\n" "$@"')
+    assert "--ip=127.0.0.1" in image.run("jupyter", JUPYTER_TOKEN="x", SLURM_JOB_ID="")[1].splitlines()
+
+
+@pytest.mark.parametrize("how", ["ends", "fails", "is stopped"])
+def test_a_service_leaves_nothing_behind(image: Image, how: str) -> None:
+    image.service("jupyter")
+    status = {"ends": 0, "fails": 3, "is stopped": 5}[how]
+    wait = "touch $TMPDIR/started; trap 'exit 5' TERM; while :; do sleep 0.05; done" if how == "is stopped" else ""
+    image.program("jupyter", f"test -d ${{JUPYTER_RUNTIME_DIR%/*}} || exit 9; {wait}\nexit {status}")
+    process = image.start("jupyter")
+    if how == "is stopped":
+        wait_for((image.tmp / "started").exists)
+        process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+    assert process.returncode == status
+    assert not list(image.tmp.glob("envspec-????????"))
+
+
+def test_health_of_what_listens_by_ipv6(image: Image) -> None:
+    class Api(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    class Server(HTTPServer):
+        address_family = socket.AF_INET6
+
+    try:
+        server = Server(("::1", 0), Api)
+    except OSError:
+        pytest.skip("no IPv6 here")
+    (image.tmp / f"envspec-services.{os.getuid()}").write_text("jupyter\n")
+    with server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for bind in ("::", "::1"):
+            port = str(server.server_address[1])
+            code, _, err = image.run(script="healthcheck.sh", JUPYTER_PORT=port, ENVSPEC_BIND=bind)
+            assert (code, err) == (0, "")
+        server.shutdown()
 
 
 def test_code_server_gets_a_password_and_no_file_has_it(image: Image) -> None:
@@ -252,6 +384,7 @@ def test_code_server_gets_a_password_and_no_file_has_it(image: Image) -> None:
     password = err.split()[-1]
     assert len(password) > 40 and f"password={password}" in out and password not in out.partition("password=")[0]
     assert "127.0.0.1:8080" in out.splitlines()
+    assert "[::]:8080" in image.run("code-server", ENVSPEC_BIND="::")[1].splitlines()
     assert all(password not in path.read_text() for path in image.tmp.rglob("*") if path.is_file())
 
 
@@ -272,6 +405,8 @@ def test_sshd_is_not_started_as_root(image: Image) -> None:
 
 def test_the_configuration_of_sshd(image: Image) -> None:
     image.service("ssh")
+    own = ["API_TOKEN", "PYTORCH_CUDA_ALLOC_CONF", "TOKENIZERS_PARALLELISM"]
+    (image.carried / "target.json").write_text(json.dumps({"cuda": None, "spec": "demo", "env": own}))
     image.program("sshd", 'while [ "$1" != -f ]; do shift; done; cat "$2"')
     image.program("ssh-keygen", 'case "$1" in -lf) echo "256 SHA256:x envspec" ;; *) : ;; esac')
     image.program("id", 'case "$*" in -un) echo dev ;; *) echo 1000 ;; esac')
@@ -284,6 +419,13 @@ def test_the_configuration_of_sshd(image: Image) -> None:
         NVIDIA_API_KEY="secret-2",
         NCCL_DEBUG='in"fo',
         UNRELATED="other",
+        SLURM_JOB_ID="7",
+        SLURM_JWT="secret-3",
+        NVIDIA_AUTH="secret-4",
+        OMP_CREDS="secret-5",
+        TOKENIZERS_PARALLELISM="false",
+        PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True",
+        API_TOKEN="secret-6",
     )
     assert code == 0, err
     lines = out.splitlines()
@@ -293,6 +435,10 @@ def test_the_configuration_of_sshd(image: Image) -> None:
     ):  # fmt: skip
         assert line in lines
     (set_env,) = (line for line in lines if line.startswith("SetEnv"))
-    assert ' "CUDA_VISIBLE_DEVICES=0,1"' in set_env and ' "HF_HOME=/workspace/a b"' in set_env
+    for pair in (
+        "CUDA_VISIBLE_DEVICES=0,1", "HF_HOME=/workspace/a b", "SLURM_JOB_ID=7", "TOKENIZERS_PARALLELISM=false",
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", f"HOME={image.home}", f"VIRTUAL_ENV={image.prefix}",
+    ):  # fmt: skip
+        assert f' "{pair}"' in set_env
     assert ' "PATH=' in set_env
     assert not any(word in out + err for word in ("secret-", 'in"fo', "UNRELATED", "AAAA"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -11,7 +12,13 @@ from recipe_plans import shipped
 from envspec.recipes.slurm import APPTAINER_JOB, PYXIS_JOB, render
 
 _SRUN = '#!/bin/sh\nfor word; do printf "<%s> " "$word"; done\n'
-_SCONTROL = "#!/bin/sh\necho node-07\necho node-08\n"
+_SCONTROL = """#!/bin/sh
+case "$*" in
+"show hostnames node-[07-08]") echo node-07; echo node-08 ;;
+"--oneliner show node node-07") ${NO_NODE:+exit 1}; echo "NodeName=node-07 NodeAddr=10.0.0.7 NodeHostName=n7" ;;
+*) exit 9 ;;
+esac
+"""
 
 
 def run(tmp_path: Path, script: str, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -39,20 +46,46 @@ def test_training_meets_on_the_first_node(tmp_path: Path, job: str) -> None:
     (tmp_path / "mm-v2.9-cu128-hopper.sif").touch()
     ran = run(tmp_path, script, "train.py", "--name", "a b", SLURM_GPUS_ON_NODE="4")
     assert ran.returncode == 0, ran.stderr
-    assert "<torchrun> <--nnodes=2> <--nproc-per-node=4> <--rdzv-id=123456> <--rdzv-backend=c10d>" in ran.stdout
-    assert "<--rdzv-endpoint=node-07:23456> <train.py> <--name> <a b>" in ran.stdout
+    assert "<torchrun> <--nnodes=2> <--nproc-per-node=4> <--master-addr=10.0.0.7> <--master-port=23456>" in ran.stdout
+    assert ran.stdout.endswith(" <train.py> <--name> <a b> ")
+    # the shell that the nodes run counts ranks by Slurm's number of its own
+    words = re.findall(r"<([^>]*)>", ran.stdout)
+    begin = words.index("sh")
+    carried = tmp_path / "entrypoint.sh"
+    carried.write_text(_SRUN)
+    command = [word.replace("/opt/envspec/entrypoint.sh", str(carried)) for word in words[begin:]]
+    for node in ("0", "1"):
+        there = subprocess.run(command, capture_output=True, text=True, check=True, env={"SLURM_NODEID": node})
+        assert there.stdout.startswith(f"<torchrun> <--node-rank={node}> <--nnodes=2> ")
+        assert there.stdout.endswith(" <train.py> <--name> <a b> ")
+
+
+def test_a_node_whose_address_is_not_told_is_met_by_name(tmp_path: Path) -> None:
+    (tmp_path / "cpu-py311-cpu.sif").touch()
+    script = render(shipped("cpu-py311", "cpu"))[APPTAINER_JOB]
+    ran = run(tmp_path, script, "train.py", NO_NODE="yes")
+    assert ran.returncode == 0 and "<--master-addr=node-07>" in ran.stdout, ran.stderr
+
+
+@pytest.mark.parametrize("job", [APPTAINER_JOB, PYXIS_JOB])
+def test_each_node_runs_one_task_with_all_its_cpus(tmp_path: Path, job: str) -> None:
+    script = render(shipped("mm-v2.9", "cu128-hopper"))[job]
+    (tmp_path / "mm-v2.9-cu128-hopper.sif").touch()
+    ran = run(tmp_path, script, SLURM_CPUS_PER_TASK="8")
+    assert ran.stdout.startswith("<--ntasks=2> <--ntasks-per-node=1> <--kill-on-bad-exit=1> <--cpus-per-task=8> <")
+    assert "--cpus-per-task" not in run(tmp_path, script).stdout
 
 
 def test_apptainer_sees_the_gpu_and_no_home(tmp_path: Path) -> None:
     ran = run(tmp_path, render(shipped("mm-v2.9", "cu128-hopper"))[APPTAINER_JOB], ENVSPEC_SIF=__file__)
-    assert f"<apptainer> <exec> <--nv> <--no-home> <--bind> <{tmp_path}>" in ran.stdout
+    assert f"<apptainer> <exec> <--nv> <--no-home> <--bind> <{tmp_path}> <--bind> <{tmp_path}:/workspace>" in ran.stdout
     assert ran.stdout.endswith(f"<{__file__}> <sh> <{'/opt/envspec'}/entrypoint.sh> <smoke> ")
 
 
 def test_pyxis_gets_the_image_and_the_folder(tmp_path: Path) -> None:
     ran = run(tmp_path, render(shipped("mm-v2.9", "cu128-hopper"))[PYXIS_JOB], ENVSPEC_IMAGE="team/mm:1")
     assert "<--container-image=team/mm:1> <--no-container-mount-home>" in ran.stdout
-    assert f"<--container-mounts={tmp_path}:{tmp_path}>" in ran.stdout
+    assert f"<--container-mounts={tmp_path}:{tmp_path},{tmp_path}:/workspace>" in ran.stdout
 
 
 def test_a_missing_image_is_said_before_a_node_is_used(tmp_path: Path) -> None:

@@ -62,7 +62,10 @@ def audit_document(**changes: Any) -> str:
         "targets": ["cpu", "cu126-volta", "cu128-hopper"],
         "database": {"name": "db", "oldest": "2026-11-01T00:00:00Z"},
         "findings": [finding],
-        "not_asked": [{"reason": "packages from git", "packages": ["speedup"]}],
+        "not_asked": [
+            {"codes": ["vulnerability"], "reason": "packages from git", "packages": ["speedup"]},
+            {"codes": ["another-file", "yanked", "young"], "reason": "conda packages", "packages": ["ffmpeg"]},
+        ],
         "unread": [],
     }
     return json.dumps({**document, **changes})
@@ -134,6 +137,15 @@ def test_a_torch_that_the_facts_do_not_hold_is_unknown() -> None:
 )
 def test_licences_by_the_spec(licence: str | None, allow: tuple[str, ...], deny: tuple[str, ...], found: str) -> None:
     assert verdict(licence, Rules(allow, deny)) == found
+
+
+@pytest.mark.parametrize(("kind", "name"), [("pip", "speedup"), ("conda", "ffmpeg")])
+def test_the_spec_says_the_licence_of_either_kind(kind: str, name: str) -> None:
+    of = sample.spec()
+    of = replace(of, audit=replace(of.audit, licences={name: "Told-1.0"}))
+    made = page_of(of, sample.lock().targets, lock="l", digest=DIGEST, audit=None, review=None)
+    (row,) = (one for one in made.packages if (one.kind, one.name) == (kind, name))
+    assert {made.licences[variant.licence].name for variant in row.variants} == {"Told-1.0"}
 
 
 def test_a_licence_that_is_a_whole_text_is_cut() -> None:

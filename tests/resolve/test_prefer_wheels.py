@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 
 from envspec.errors import IndexFailure, Unsatisfiable
-from envspec.resolve.prefer_wheels import prefer_wheels
+from envspec.resolve.prefer_wheels import prefer_wheels, refuse_strays
 from envspec.resolve.request import Request
-from envspec.resolve.uv import Found
+from envspec.resolve.uv import Found, FoundFile
 
 BASE = Request("linux-64", "3.12", "2.28", ("alpha>=2", "beta", "numpy"), allow_source=("alpha", "beta"))
 
@@ -105,3 +105,52 @@ def test_a_page_that_cannot_be_read_leaves_the_wheel() -> None:
     answers = Answers({"alpha"}, lambda sources: True)
     prefer_wheels(BASE, answers, unreadable)
     assert answers.solved == [("beta",)]
+
+
+def stray(version: str, request: Request, source: str | None, kept: Mapping[str, str] | None = None) -> list[str]:
+    """Judge a solution with one wheel of alpha; gives the specifiers that the page was asked for with."""
+    asked = []
+
+    def newest(name: str, specifiers: str) -> str | None:
+        asked.append(specifiers)
+        return source
+
+    file = FoundFile(f"https://host/alpha-{version}-py3-none-any.whl", f"alpha-{version}-py3-none-any.whl", "0" * 64)
+    refuse_strays([Found("alpha", version, (file,))], request, kept or {}, newest, "cpu")
+    return asked
+
+
+def asking(*lines: str, allow_source: tuple[str, ...] = (), constraints: tuple[str, ...] = ()) -> Request:
+    return Request("linux-64", "3.12", None, lines, allow_source=allow_source, constraints=constraints)
+
+
+def test_a_pre_release_older_than_the_newest_source_is_refused() -> None:
+    with pytest.raises(Unsatisfiable, match=r"^cpu: alpha 1\.0 is on offer as source only") as refused:
+        stray("0.3.dev1", asking("alpha<2"), "1.0")
+    assert 'allow-source = ["alpha"] in [pip]' in str(refused.value.hint)
+    assert stray("0.3.dev1", asking("alpha<2"), "0.3.dev1") == stray("0.3.dev1", asking("alpha<2"), None) == ["<2"]
+
+
+@pytest.mark.parametrize(
+    ("version", "request_", "kept"),
+    [
+        ("0.3", asking("alpha"), {}),
+        ("0.3.dev1", asking("alpha>=0.3.dev1"), {}),
+        ("0.3.dev1", asking("alpha", constraints=("alpha==0.3.dev1",)), {}),
+        ("0.3.dev1", asking("alpha", allow_source=("alpha",)), {}),
+        ("0.3.dev1", asking("alpha"), {"alpha": "0.3.dev1"}),
+    ],
+    ids=["release", "named", "named in a constraint", "source is allowed", "kept"],
+)
+def test_no_page_is_read_for_what_is_no_stray(version: str, request_: Request, kept: Mapping[str, str]) -> None:
+    assert stray(version, request_, "1.0", kept) == []
+
+
+def test_a_stray_that_cannot_be_judged_is_not_taken_in_silence() -> None:
+    def unreadable(name: str, specifiers: str) -> str | None:
+        raise IndexFailure("not in the cache", hint="run without --offline once")
+
+    found = Found("alpha", "0.3.dev1", (FoundFile("https://host/a.whl", "a.whl", "0" * 64),))
+    with pytest.raises(IndexFailure, match="can't be told: not in the cache") as failure:
+        refuse_strays([found], asking("alpha"), {}, unreadable, "cpu")
+    assert str(failure.value.hint).endswith('name it in the spec: "alpha>=0.3.dev1"')

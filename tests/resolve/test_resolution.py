@@ -392,6 +392,7 @@ def test_offline_with_an_empty_cache_says_what_to_do(machine: Machine, index: In
     machine.spec(cpu("torch==2.9.1", targets=targets(gpu=CUDA.format("12.6"))))
     ran = machine.envspec("lock", "specs/demo.toml", "--offline")
     assert ran.status == 3 and "run without --offline once" in ran.hint
+    assert ran.error.startswith("error: gpu: not in the cache: ") and "tunnel" not in ran.err
     assert index.asked == []
 
 

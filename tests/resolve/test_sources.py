@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,38 @@ def refused(machine: Machine, *arguments: str, status: int) -> str:
     assert ran.status == status, ran.out + ran.err
     assert not machine.locks.exists() or machine.files() == {}
     return ran.err
+
+
+def test_a_stray_wheel_does_not_stand_for_a_package_that_is_published_as_source(machine: Machine, index: Index) -> None:
+    index.add(wheel("alpha", "0.3.dev5"), sdist("alpha", "1.0"), wheel("app", "1.0", "alpha"))
+    for asked in ("alpha", "app"):
+        machine.spec(cpu(asked))
+        ran = machine.envspec("lock", "specs/demo.toml")
+        assert ran.status == 1, ran.err
+        assert ran.error == (
+            "error: cpu: alpha 1.0 is on offer as source only; "
+            "the newest wheel is 0.3.dev5, a pre-release that nothing asks for"
+        )
+        assert 'if you trust it: allow-source = ["alpha"] in [pip]' in ran.hint
+    machine.spec(cpu("alpha>=0.3.dev5"))
+    machine.locked()
+    assert machine.versions("cpu") == {"alpha": "0.3.dev5"}
+
+
+def test_a_pre_release_stays_where_no_newer_source_fits(machine: Machine, index: Index) -> None:
+    newer = replace(sdist("alpha", "1.0"), requires_python=">=3.13")
+    index.add(wheel("alpha", "0.3b5"), sdist("alpha", "0.3b5"), newer)
+    index.add(sdist("alpha", "1.1"), yanked="broken")
+    machine.spec(cpu("alpha"))
+    machine.locked()
+    assert machine.versions("cpu") == {"alpha": "0.3b5"}
+    # judged when it was chosen: the page isn't asked for again
+    index.add(wheel("beta", "1.0"))
+    index.asked.clear()
+    machine.spec(cpu("alpha", "beta"))
+    machine.locked()
+    assert machine.versions("cpu") == {"alpha": "0.3b5", "beta": "1.0"}
+    assert len(index.paths("/simple/alpha/")) <= 1
 
 
 @pytest.mark.parametrize("static", [True, False])

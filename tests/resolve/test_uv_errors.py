@@ -9,7 +9,7 @@ import re
 import pytest
 
 from envspec.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError, Unsatisfiable
-from envspec.resolve.uv_errors import failure, without_versions
+from envspec.resolve.uv_errors import failure, offline_failure, without_versions
 
 CONFLICT = """\
 error: No solution found when resolving dependencies
@@ -301,6 +301,21 @@ def test_offline() -> None:
     error = told(OFFLINE, offline=True)
     assert isinstance(error, IndexFailure)
     assert error.hint == "run without --offline once, so that the cache holds what this spec needs"
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("https://host/simple/alpha/", "alpha"),
+        ("https://host/files/alpha-1.0-py3-none-any.whl.metadata", "alpha-1.0-py3-none-any.whl"),
+    ],
+)
+def test_what_stands_in_the_way_offline_is_not_told(url: str, name: str) -> None:
+    text = f"error: Failed to fetch: `{url}`\n  cause: error sending request for url ({url})\n  cause: tunnel error\n"
+    error = offline_failure(told(text, offline=True), "cu128")
+    assert (error.message, error.exit_code) == (f"cu128: not in the cache: {name}", 3)
+    assert error.hint == "run without --offline once, so that the cache holds what this spec needs"
+    assert offline_failure(told(CONFLICT), "cu128").message == told(CONFLICT).message
 
 
 def test_warnings_of_uv_are_left_out() -> None:

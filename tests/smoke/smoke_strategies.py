@@ -87,6 +87,7 @@ def reports() -> st.SearchStrategy[Report]:
         checks=st.lists(checks, max_size=5, unique_by=lambda check: check.name).map(tuple),
         figures=st.lists(figures, max_size=3, unique_by=lambda figure: figure.name).map(tuple),
         curves=curves,
+        cuda=maybe(texts),
     )
 
 

@@ -113,6 +113,70 @@ def test_a_bad_process_is_one_failed_check(
     assert report["figures"][0]["value"] is None and report["curves"] == {"c": [1.0, None]}
 
 
+STUCK = """
+check.PATIENCE = 1.0
+real, check.os.killpg, check.os.kill = check.os.killpg, lambda *_: None, lambda *_: None
+check.Host.close, close = lambda host: (setattr(check.os, "killpg", real), close(host)), check.Host.close
+
+@put
+def bad(ctx):
+    pathlib.Path({pids!r}).write_text(str(os.getpid()))
+    print("I wait for a disk", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_process_that_can_not_be_killed_is_one_failed_check_by_a_stand_in_for_one_in_the_kernel(
+    tmp_path: Path,
+) -> None:
+    pids = tmp_path / "pids"
+    path = program(tmp_path, "")
+    text = path.read_text()
+    path.write_text(text.replace("@put\ndef after", STUCK.format(pids=str(pids)) + "\n@put\ndef after"))
+    done = subprocess.run(command(path, "--timeout", "3"), capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert [one["status"] for one in report["checks"]] == ["pass", "fail", "pass"]
+    bad = report["checks"][1]
+    assert bad["reason"] == "it hadn't ended after 3 s, and can't be killed"
+    assert bad["output"] == "I wait for a disk" and "dmesg" in bad["remedy"]
+    assert gone(int(pids.read_text()))
+
+
+def test_a_host_that_gives_no_process_is_replaced(tmp_path: Path) -> None:
+    once = tmp_path / "once"
+    slow = f"""
+check.PATIENCE = 1.0
+fork = os.fork
+
+def slow_fork():
+    if pathlib.Path({str(once)!r}).exists():
+        return fork()
+    pathlib.Path({str(once)!r}).touch()
+    time.sleep(600)
+
+check.os.fork = slow_fork
+"""
+    path = program(tmp_path, "")
+    path.write_text(path.read_text().replace("TABLE = {}", "TABLE = {}\n" + slow))
+    done = subprocess.run(command(path), capture_output=True, text=True, check=False, timeout=120)
+    assert "Traceback" not in done.stderr
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert [one["status"] for one in report["checks"]] == ["fail", "pass"]
+    assert report["checks"][0]["reason"] == "the process that checks are forked from gave no process for 1 s"
+
+
+def test_a_run_of_skips_alone_is_no_yes(tmp_path: Path) -> None:
+    path = program(tmp_path, "raise check.Skip('not here')")
+    kept = path.read_text().replace("table=TABLE, program", "table={'operators.bad': TABLE['operators.bad']}, program")
+    path.write_text(kept)
+    done = subprocess.run(command(path), capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["summary"]["verdict"] == "skip"
+    assert done.stderr.endswith("0 passed, 0 failed, 1 skipped\n")
+
+
 def test_a_skip_is_no_pass(tmp_path: Path) -> None:
     code, report, _ = run(tmp_path, BODIES["skip"])
     assert code == 0

@@ -27,23 +27,34 @@ def result(
     }  # fmt: skip
 
 
-def document(checks: list[dict[str, Any]]) -> dict[str, Any]:
+def document(checks: list[dict[str, Any]], device: str = "cpu", cuda: str | None = None) -> dict[str, Any]:
     machine: dict[str, Any] = {
         "python": "3.11", "system": "Linux", "glibc": None, "cpus": 1, "memory_bytes": 1, "shm_bytes": None,
         "driver": None, "gpus": [],
     }  # fmt: skip
     return {
         "schema": 1, "kind": "envspec-check", "spec": "s", "target": "t", "lock_digest": "", "fingerprint": "",
-        "workload": "basic", "steps": 1, "device": "cpu", "quick": False, "seed": 0, "started": "2026-11-21T12:00:00Z",
-        "seconds": 1.5, "machine": machine, "torch": None, "checks": checks, "figures": [], "curves": {},
-        "complete": True, "summary": check.summary(checks),
+        "workload": "basic", "steps": 1, "device": device, "cuda": cuda, "quick": False, "seed": 0,
+        "started": "2026-11-21T12:00:00Z", "seconds": 1.5, "machine": machine, "torch": None, "checks": checks,
+        "figures": [], "curves": {}, "complete": True, "summary": check.summary(checks),
     }  # fmt: skip
 
 
-@given(st.lists(st.tuples(STATUSES, st.booleans()), max_size=12), st.booleans())
-def test_the_summary_is_the_one_that_envspec_makes(kinds: list[tuple[str, bool]], complete: bool) -> None:
+@given(
+    st.lists(st.tuples(STATUSES, st.booleans()), max_size=12),
+    st.booleans(),
+    st.sampled_from(("cpu", "cuda")),
+    st.sampled_from((None, "12.8")),
+)
+def test_the_summary_is_the_one_that_envspec_makes(
+    kinds: list[tuple[str, bool]], complete: bool, device: str, cuda: str | None
+) -> None:
     results = [result(f"static.c{i}", status, gpu) for i, (status, gpu) in enumerate(kinds)]
-    made = document(results) | {"complete": complete, "summary": check.summary(results, complete)}
+    blind = cuda is not None and device == "cpu"
+    made = document(results, device, cuda) | {
+        "complete": complete,
+        "summary": check.summary(results, complete, blind),
+    }
     read = report_of(made, "x")
     assert made["summary"] == {
         "passed": read.passed, "failed": read.failed, "skipped": read.skipped, "gpu_skipped": read.gpu_skipped,
@@ -56,6 +67,8 @@ def test_a_run_without_a_gpu_says_so() -> None:
     made = check.summary([result(str(i), *kind) for i, kind in enumerate(kinds)])
     assert made["headline"] == "no GPU check ran: 2 passed, 0 failed, 3 skipped (2 of them need a GPU)"
     assert made["verdict"] == "pass"
+    blind = check.summary([result("training.fp32", "pass")], blind=True)
+    assert blind["headline"] == "no GPU check ran: 1 passed, 0 failed, 0 skipped"
     assert check.summary([result("a", "skip")])["verdict"] == "skip"
 
 

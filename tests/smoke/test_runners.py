@@ -17,9 +17,10 @@ from envspec.errors import InputError
 from envspec.smoke.apptainer import Apptainer
 from envspec.smoke.case import Options
 from envspec.smoke.command import Command, Files, dry, quoted, variable
-from envspec.smoke.docker import Docker
+from envspec.smoke.docker import Docker, user_of
 from envspec.smoke.local import Local
 from envspec.smoke.perform import steps
+from envspec.smoke.process import Ended
 from envspec.smoke.references import load_references
 from envspec.smoke.runner import Runner
 
@@ -66,6 +67,59 @@ def test_a_container_is_locked_down(name: str) -> None:
     assert "--privileged" not in line
 
 
+def test_root_in_podman_asks_for_no_name_space() -> None:
+    """podman refuses `--userns keep-id` to root."""
+    _, checking = steps(Docker(PLAIN, "podman", (0, 0)), case(), Options(), PLAIN)
+    assert "--userns" not in checking.argv and "--user 0:0" in " ".join(checking.argv)
+
+
+@pytest.mark.parametrize(
+    ("engine", "info", "user"),
+    [
+        ("docker", Ended(0, "[name=seccomp,profile=builtin name=rootless name=cgroupns]\n"), (0, 0)),
+        ("docker", Ended(0, "[name=seccomp,profile=builtin name=cgroupns]\n"), (1000, 100)),
+        ("docker", Ended(1, "Cannot connect to the Docker daemon at rootless.sock"), (1000, 100)),
+        ("docker", Ended(127, "No such file or directory"), (1000, 100)),
+        ("podman", Ended(0, "rootless"), (1000, 100)),
+    ],
+)
+def test_who_a_container_runs_as(engine: str, info: Ended, user: tuple[int, int]) -> None:
+    assert user_of(engine, (1000, 100), lambda argv: info) == user
+
+
+@pytest.mark.parametrize(("program", "prefix"), [("apptainer", "APPTAINERENV_"), ("singularity", "SINGULARITYENV_")])
+def test_what_apptainer_hands_on(tmp_path: Path, program: str, prefix: str) -> None:
+    """Which GPUs, and how nodes reach each other: seen where the container starts, whatever is in the values."""
+    stand_in = tmp_path / program
+    stand_in.write_text(f'#!/bin/bash\nenv | grep ^{prefix} | sort\nprintf "%s\\n" "$@"\n')
+    stand_in.chmod(0o755)
+    _, checking = steps(Apptainer(PLAIN, program, Path("/x.sif")), case("g", cuda="12.8"), Options(), PLAIN)
+    given = {
+        "CUDA_VISIBLE_DEVICES": "2,3", "NCCL_IB_HCA": "mlx5_0,mlx5_1", "GLOO_SOCKET_IFNAME": "it's $(id)",
+        "UCX_TLS": "", "PYTHONPATH": "/elsewhere", "NVIDIA_VISIBLE_DEVICES": "0",
+    }  # fmt: skip
+    ran = subprocess.run(
+        checking.argv, env={**given, "PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, check=True
+    )
+    lines = ran.stdout.splitlines()
+    assert [line.removeprefix(prefix) for line in lines[:4]] == [
+        "CUDA_VISIBLE_DEVICES=2,3", "GLOO_SOCKET_IFNAME=it's $(id)", "NCCL_IB_HCA=mlx5_0,mlx5_1", "UCX_TLS=",
+    ]  # fmt: skip
+    words = list(checking.argv[checking.argv.index(program) + 1 :])
+    bound = ["--bind", "/dev/infiniband"] if Path("/dev/infiniband").is_dir() else []
+    assert lines[4:] == [words[0], *bound, *words[1:]]
+
+
+def test_the_devices_of_infiniband_are_bound_where_they_are(tmp_path: Path) -> None:
+    stand_in = tmp_path / "apptainer"
+    stand_in.write_text('#!/bin/bash\nprintf "%s\\n" "$@"\n')
+    stand_in.chmod(0o755)
+    _, checking = steps(Apptainer(PLAIN, sif=Path("/x.sif")), case(), Options(), PLAIN)
+    argv = [word.replace("/dev/infiniband", str(tmp_path)) for word in checking.argv]
+    ran = subprocess.run(argv, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[:4] == ["exec", "--bind", str(tmp_path), "--containall"]
+
+
 @pytest.mark.parametrize("make", [lambda f: Local(f, ENVSPEC), lambda f: Docker(f, "docker", (1, 1)), Apptainer])
 def test_hostile_paths_stay_words(make: object) -> None:
     """What a shell reads from a dry run is, word for word, what is run without one."""
@@ -87,9 +141,9 @@ def test_a_note_is_a_comment_whatever_it_says() -> None:
 
 def test_a_shown_file_can_be_pasted(tmp_path: Path) -> None:
     script = "one\nEND\n$HOME `x` 'y'\n"
-    text = dry([Files(tmp_path, (("it's a file", script),), "a script", shown=True)])
+    text = dry([Files(tmp_path / "a new", (("fold er/it's a file", script),), "a script", shown=True)])
     subprocess.run(["bash", "-c", text], check=True)
-    assert (tmp_path / "it's a file").read_text() == script
+    assert (tmp_path / "a new" / "fold er" / "it's a file").read_text() == script
 
 
 @given(st.text(st.characters(exclude_characters="\0\x02\x03", exclude_categories=["Cs"])))

@@ -23,7 +23,7 @@ CUDA = replace(
     architectures=("sm_80",),
     driver_floor="525.60.13",
 )
-HERE = Serving("linux-64", "2.36", lambda version: version == "3.12", capabilities=("8.6",), driver="550.54.15")
+HERE = Serving("linux-64", "2.36", lambda version: version == "3.12", capabilities=("8.0",), driver="550.54.15")
 
 
 @pytest.mark.parametrize("target", [CPU, CUDA], ids=lambda target: target.name)
@@ -42,6 +42,8 @@ def test_what_fits_is_served(target: LockedTarget) -> None:
         (CUDA, replace(HERE, capabilities=()), "this machine has none that works"),
         (CUDA, replace(HERE, capabilities=("7.5",)), "it is for sm_80, this machine's GPUs are 7.5"),
         (CUDA, replace(HERE, capabilities=("9.0",)), "it is for sm_80"),
+        (CUDA, replace(HERE, capabilities=("8.6",)), "it is for sm_80, this machine's GPUs are 8.6"),
+        (CUDA, replace(HERE, capabilities=("8.0", "7.5")), "it is for sm_80, this machine's GPUs are 8.0, 7.5"),
         (CUDA, replace(HERE, driver="510.1"), "it needs driver 525.60.13 or newer, this machine has 510.1"),
         (CUDA, replace(HERE, driver=None), "an unknown one"),
     ],
@@ -64,7 +66,9 @@ def test_conda_packages_need_their_installer() -> None:
     assert serve(SPEC, conda, replace(HERE, has_python=lambda version: False)) is None
 
 
-def test_a_minor_version_below_isnt_served() -> None:
+def test_the_gpus_are_the_targets_exactly() -> None:
+    several = replace(CUDA, architectures=("sm_80", "sm_86", "sm_120"))
+    assert serve(SPEC, several, replace(HERE, capabilities=("8.0", "12.0"))) is None
     newer = replace(CUDA, architectures=("sm_89",))
     assert "it is for sm_89" in (serve(SPEC, newer, HERE) or "")
 

@@ -19,12 +19,20 @@ from envspec.smoke.apptainer import Apptainer
 from envspec.smoke.as_json import report_json
 from envspec.smoke.case import Case, Folders, Options
 from envspec.smoke.command import dry
-from envspec.smoke.jobs import GRACE, Plan, find_lost, submit, wait
+from envspec.smoke.jobs import GRACE, POLLS, Plan, find_lost, submit, wait
 from envspec.smoke.local import Local
 from envspec.smoke.process import Ended
 from envspec.smoke.result import Run
 from envspec.smoke.slurm import LARGEST_ARRAY, Partition, Resources, partition_of, plan_jobs
-from envspec.smoke.slurm_queue import State, Unreachable, ask_states, read_sacct, read_scontrol, read_squeue
+from envspec.smoke.slurm_queue import (
+    State,
+    Unreachable,
+    ask_states,
+    may_have_taken,
+    read_sacct,
+    read_scontrol,
+    read_squeue,
+)
 from envspec.smoke.submitted import Submitted, SubmittedJob, SubmittedTask, read_submitted, write_submitted
 
 SITE = Resources(account="team", time="30", gpus_per_node="8", more=("--constraint=a b;c",))
@@ -141,7 +149,14 @@ Answers = dict[str, Ended]
 
 
 def asking(answers: Answers) -> Callable[[Sequence[str]], Ended]:
-    return lambda argv: answers.get(argv[0], Ended(127, "not found"))
+    """What programs answer, by name; `squeue --name` by that word, and with nothing where none is given."""
+
+    def ask(argv: Sequence[str]) -> Ended:
+        if argv[0] == "squeue" and any(word.startswith("--name=") for word in argv):
+            return answers.get("--name", Ended(0))
+        return answers.get(argv[0], Ended(127, "not found"))
+
+    return ask
 
 
 GONE = Ended(1, "slurm_load_jobs error: Invalid job id specified")
@@ -190,14 +205,46 @@ def leave(folder: Path, status: int, text: str | None) -> None:
     (folder / "done.json").write_text(json.dumps({"status": status, "node": "n1", "job": "5"}))
 
 
-def waited(whole: Submitted, results: Path, answers: Answers) -> tuple[Run, ...]:
-    pauses: list[float] = []
-    runs = wait(whole, results, sleep=pauses.append, asking=asking(answers))
-    assert len(pauses) <= GRACE + 1
+Then = Callable[[], object]
+
+
+class Clock:
+    """Time that passes while somebody sleeps, and what is to happen then."""
+
+    def __init__(self, *then: Then) -> None:
+        self.now, self._then = 0.0, list(then)
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        if self._then:
+            self._then.pop(0)()
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def waited(
+    whole: Submitted, results: Path, answers: Answers, *then: Then, most: float = GRACE + POLLS[1]
+) -> tuple[Run, ...]:
+    """The runs, after a wait of at most so many seconds. `then` is done in the pauses, one in each."""
+    clock = Clock(*then)
+    runs = wait(whole, results, sleep=clock.sleep, asking=asking(answers), clock=clock)
+    assert clock.now <= most
     return runs
 
 
 OURS = replace(report(), spec="s", target="t")
+PAUSE: tuple[Then, ...] = (lambda: None,)
+
+
+def passing(results: Path) -> Then:
+    """A task that leaves a report which passed."""
+    return lambda: leave(results / "a", 0, json.dumps(report_json(OURS)))
+
+
+def says(answers: Answers, squeue: str, **more: Ended) -> Then:
+    """Slurm that says something else from then on."""
+    return lambda: answers.update({"squeue": Ended(0, squeue), **more})
 
 
 def test_a_report_is_the_run(tmp_path: Path) -> None:
@@ -281,6 +328,63 @@ def test_a_state_leads_nowhere_else(tmp_path: Path) -> None:
         read_submitted(tmp_path)
 
 
+def test_a_job_whose_number_was_lost_is_found_while_waiting(tmp_path: Path) -> None:
+    leave(tmp_path / "a", 139, None)
+    (run,) = waited(
+        submitted("a", job=None), tmp_path, {"--name": Ended(0, "5|5\n"), "squeue": Ended(0, "5|CANCELLED|n1|None\n")}
+    )
+    assert "cancelled" in (run.reason or "") and read_submitted(tmp_path).jobs[0].job == "5"
+
+
+def test_a_controller_that_is_away_says_nothing_of_lost_jobs(tmp_path: Path) -> None:
+    away = Ended(1, "slurm_load_jobs error: Unable to contact slurm controller (connect failure)")
+    answers = {"--name": away, "squeue": away}
+    back = says(answers, "5|RUNNING|n1|None\n", **{"--name": Ended(0, "5|5\n")})
+    (run,) = waited(submitted("a", job=None), tmp_path, answers, *PAUSE * 50, back, passing(tmp_path), most=3600)
+    assert run.status == "pass"
+
+
+def test_a_result_that_shows_up_late_counts(tmp_path: Path) -> None:
+    """NFS shows a new name up to a minute late."""
+    answers = {"squeue": Ended(0, "5|COMPLETED|n1|None\n")}
+    (run,) = waited(submitted("a"), tmp_path, answers, *PAUSE * 8, passing(tmp_path))
+    assert run.status == "pass"
+
+
+def test_the_grace_begins_anew_when_the_job_does(tmp_path: Path) -> None:
+    answers = {"squeue": Ended(0, "5|NODE_FAIL|n1|None\n")}
+    again, gone = says(answers, "5|PENDING||Resources\n"), says(answers, "5|NODE_FAIL|n2|None\n")
+    late = (*PAUSE * 8, again, gone, *PAUSE * 3, passing(tmp_path))
+    (run,) = waited(submitted("a"), tmp_path, answers, *late, most=2 * GRACE)
+    assert run.status == "pass"
+
+
+def test_a_job_that_never_had_a_node_left_nothing(tmp_path: Path) -> None:
+    (run,) = waited(submitted("a"), tmp_path, {"squeue": Ended(0, "5|CANCELLED||None\n")}, most=0)
+    assert (run.reason or "").startswith("the job was cancelled (CANCELLED)")
+
+
+CUT = report_json(replace(OURS, complete=False))
+
+
+@pytest.mark.parametrize("written", [True, False], ids=["done", "killed"])
+def test_a_job_that_was_ended_shows_its_report(tmp_path: Path, written: bool) -> None:
+    leave(tmp_path / "a", 130, json.dumps(CUT))
+    if not written:
+        (tmp_path / "a" / "done.json").unlink()
+    (run,) = waited(submitted("a"), tmp_path, {"squeue": Ended(0, "5|TIMEOUT|n1|None\n")}, most=0 if written else 200)
+    assert run.status == "error" and run.report is not None
+    assert run.headline.startswith("no answer: the job ran into its time limit (TIMEOUT)")
+    assert "its report: interrupted: " in (run.reason or "")
+
+
+def test_slurm_is_asked_why_a_job_was_ended(tmp_path: Path) -> None:
+    leave(tmp_path / "a", 130, json.dumps(CUT))
+    answers = {"squeue": Ended(0, "5|COMPLETING|n1|None\n")}
+    (run,) = waited(submitted("a"), tmp_path, answers, *PAUSE, says(answers, "5|PREEMPTED|n1|None\n"))
+    assert "the job was preempted (PREEMPTED)" in (run.reason or "")
+
+
 def test_a_lost_job_is_found_by_its_name() -> None:
     seen: list[Sequence[str]] = []
 
@@ -293,17 +397,102 @@ def test_a_lost_job_is_found_by_its_name() -> None:
     assert find_lost(submitted("a"), ask).jobs[0].job == "5"
 
 
-def test_a_refused_job_doesnt_stop_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = tmp_path / "bin" / "sbatch"
-    program.parent.mkdir()
-    program.write_text(
-        '#!/bin/sh\ncase "$*" in *--partition=bad*) echo no such partition >&2; exit 1;; esac\necho 42\n'
-    )
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
-    folders = Folders(tmp_path / "cache", tmp_path / "results")
+FAILED = "sbatch: error: Batch job submission failed:"
+SBATCH = f"""#!/bin/bash
+refuse() {{
+    echo "{FAILED} $*" >&2
+    exit 1
+}}
+case "$*" in
+*--partition=bad*) refuse no such partition ;;
+*--partition=lost*) refuse Socket timed out on send/recv operation ;;
+*--partition=small*--cpus-per-task*) refuse Requested node configuration is not available ;;
+esac
+echo 42
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Folders]:
+    """Folders, and an sbatch and a squeue in PATH; the squeue does what is given."""
+
+    def make(squeue: str) -> Folders:
+        programs = tmp_path / "bin"
+        programs.mkdir()
+        for name, text in (("sbatch", SBATCH), ("squeue", f"#!/bin/bash\n{squeue}\n")):
+            (programs / name).write_text(text)
+            (programs / name).chmod(0o755)
+        monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+        return Folders(tmp_path / "cache", tmp_path / "results")
+
+    return make
+
+
+def test_a_refused_job_doesnt_stop_the_others(cluster: Callable[[str], Folders]) -> None:
+    folders = cluster("")
     made = plan((case(),), [Partition("bad"), Partition("good")], Resources(), folders)
     whole = submit(made, Submitted(()))
     assert [job.job for job in whole.jobs] == [None, "42"]
     assert "no such partition" in (whole.jobs[0].refused or "")
     assert read_submitted(folders.results) == whole
+
+
+def test_a_job_whose_answer_was_lost_is_looked_for(cluster: Callable[[str], Folders]) -> None:
+    made = plan((case(),), [Partition("lost")], Resources(), cluster("echo '17|17'"))
+    assert submit(made, Submitted(())).jobs[0].job == "17"
+
+
+@pytest.mark.parametrize("squeue", ["exit 1", ""], ids=["away", "not yet there"])
+def test_a_job_whose_answer_was_lost_isnt_refused(cluster: Callable[[str], Folders], squeue: str) -> None:
+    folders = cluster(squeue)
+    whole = submit(plan((case(),), [Partition("lost")], Resources(), folders), Submitted(()))
+    (job,) = whole.jobs
+    assert (job.job, job.refused) == (None, None) and "Socket timed out" in (job.unsure or "")
+    assert read_submitted(folders.results) == whole
+    # a later envspec finds it, or says what was said
+    assert find_lost(whole, asking({"--name": Ended(0, "17|17\n")})).jobs[0].job == "17"
+    (run,) = waited(whole, folders.results, {})
+    assert run.status == "error" and "Socket timed out" in (run.reason or "")
+
+
+@pytest.mark.parametrize(
+    ("done", "may"),
+    [
+        (Ended(124, "no answer within 120 s"), True),
+        (Ended(-9), True),
+        (Ended(0, "a banner of the site"), True),
+        (Ended(1, f"{FAILED} Unable to contact slurm controller (connect failure)"), True),
+        (Ended(1, f"{FAILED} Zero Bytes were transmitted or received"), True),
+        (Ended(1, f"{FAILED} Invalid account or account/partition combination"), False),
+        (Ended(1, "No clusters can be reached now. Contact your admin to resolve the problem."), False),
+        (Ended(127, "No such file or directory"), False),
+    ],
+)  # fmt: skip
+def test_which_failures_of_sbatch_say_nothing(done: Ended, may: bool) -> None:
+    assert may_have_taken(done) is may
+
+
+def test_a_site_with_small_nodes_is_asked_for_less(cluster: Callable[[str], Folders], tmp_path: Path) -> None:
+    """Only the default: what was asked for by hand is refused."""
+    folders = cluster("")
+    (job,) = submit(plan(TWO[:1], [Partition("small")], Resources(), folders), Submitted(())).jobs
+    assert job.job == "42" and not any("cpus" in word for word in job.argv)
+    (job,) = submit(plan(TWO[:1], [Partition("small")], Resources(cpus=64), folders), Submitted(())).jobs
+    assert job.job is None and "node configuration" in (job.refused or "")
+
+
+@pytest.mark.parametrize(
+    ("resources", "target", "cpus"),
+    [
+        (Resources(), TWO[0], ["--cpus-per-task=8"]),
+        (Resources(), case(), []),
+        (Resources(cpus=4, memory="32G"), case(), ["--cpus-per-task=4"]),
+        (Resources(more=("--cpus-per-gpu=6",)), TWO[0], ["--cpus-per-gpu=6"]),
+        (Resources(more=("-c12",)), TWO[0], ["-c12"]),
+    ],
+)
+def test_the_cpus_that_a_job_asks_for(resources: Resources, target: Case, cpus: list[str]) -> None:
+    made = plan((target,), [Partition(None)], resources)
+    argv = made.submission(made.jobs[0]).argv
+    assert [word for word in argv if word.startswith(("--cpus", "-c1"))] == cpus
+    assert ("--mem=32G" in argv) == (resources.memory is not None)

@@ -104,6 +104,12 @@ def test_a_skip_doesnt_look_like_a_pass() -> None:
     assert text.count('<td class="skip"><a href=') == 3
 
 
+def test_what_a_passed_check_leaves_open_is_told() -> None:
+    passed = Check("collectives.ddp", "collectives", "pass", reason="on the CPU, by Gloo: there is one GPU")
+    run = Run.finished("demo", "t", "local", report(checks=(passed,)))
+    assert "<td>on the CPU, by Gloo: there is one GPU</td>" in page(Results((run,)))
+
+
 def test_no_gpu_check_ran_is_shouted() -> None:
     assert "No GPU check ran in demo × cpu: these prove nothing about a GPU." in page(several())
     assert "No GPU check ran in" not in page(Results((passed(), failed())))

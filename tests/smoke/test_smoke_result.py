@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,7 +12,10 @@ from hypothesis import strategies as st
 from smoke_samples import BROKEN, blind, broke, checks, failed, left_out, no_gpu, on_cpu, passed, report, several
 
 from envspec.errors import InternalError
-from envspec.smoke.result import Check, CheckStatus, Figure, Results, Run, RunStatus, findings
+from envspec.smoke.as_json import report_json
+from envspec.smoke.perform import judged
+from envspec.smoke.process import Ended
+from envspec.smoke.result import Check, CheckStatus, Figure, Report, Results, Run, RunStatus, findings
 from envspec.spec.model import Reference
 
 STATUSES: list[CheckStatus] = ["pass", "fail", "skip"]
@@ -28,6 +33,16 @@ def test_no_gpu_check_ran_is_in_the_headline() -> None:
     assert found.without_gpu and found.verdict == "pass"
     one = on_cpu(checks=(checks()[0], no_gpu("device.driver")))
     assert one.headline == "no GPU check ran: 1 passed, 0 failed, 1 skipped (1 of them needs a GPU)"
+
+
+@pytest.mark.parametrize("ran", [checks()[:1], checks()])
+def test_what_ran_on_the_cpu_proves_nothing_of_a_gpu_whatever_passed(ran: tuple[Check, ...]) -> None:
+    found = on_cpu(cuda="12.8", checks=ran)
+    assert found.without_gpu and found.verdict == "pass" and found.gpu_skipped == 0
+    assert found.headline.startswith(f"no GPU check ran: {found.passed} passed") and "need" not in found.headline
+    runs = (Run.finished("demo", "cu128-hopper", "local", found), passed())
+    assert Results(runs).headline == "2 runs: 2 passed, 0 failed; no GPU check ran in 1 of them"
+    assert not report(cuda="12.8", checks=ran).without_gpu
 
 
 def test_a_target_without_gpu_checks_isnt_blamed_for_their_absence() -> None:
@@ -79,6 +94,27 @@ def test_no_run_claims_more_than_its_report(status: RunStatus) -> None:
 def test_no_answer_has_a_reason(status: RunStatus) -> None:
     with pytest.raises(InternalError, match="needs a reason"):
         Run("demo", "cpu", "local", status)
+
+
+@pytest.mark.parametrize(
+    ("made", "status", "found"),
+    [
+        (report(), 0, "pass"),
+        (report(), 1, "error"),
+        (report(checks=(BROKEN,)), 1, "fail"),
+        (report(checks=(BROKEN,)), 0, "error"),
+        (on_cpu(checks=(no_gpu("device.memory"),)), 1, "skip"),
+        (on_cpu(checks=(no_gpu("device.memory"),)), 0, "error"),
+        (report(), 139, "error"),
+    ],
+)
+def test_an_exit_status_agrees_with_its_report(tmp_path: Path, made: Report, status: int, found: str) -> None:
+    path = tmp_path / "check.json"
+    path.write_text(json.dumps(report_json(made)), "utf-8")
+    run = judged(made.spec, made.target, "local", None, Ended(status, ""), path, None)
+    assert run.status == found
+    if found == "error":
+        assert "status" in (run.reason or "") and "their report says" in (run.reason or "")
 
 
 def test_headlines_of_several() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from envspec.errors import SpecError, StorageError
 from envspec.spec.document import MAX_BYTES, decode, parse_toml
-from envspec.spec.parse import load_spec
+from envspec.spec.parse import load_spec, parse_spec
 
 VALID = b'[env]\npython = "3.12"\n[pip]\ndependencies = ["torch"]\n[targets.cpu]\nplatform = "linux-64"\n'
 
@@ -30,7 +30,11 @@ def test_missing_file_names_a_near_one(tmp_path: Path) -> None:
 
 
 def test_missing_file_with_no_near_one(tmp_path: Path) -> None:
-    assert told(tmp_path / "no" / "a.toml")[1] == "README.md shows one to begin with"
+    hint = told(tmp_path / "no" / "a.toml")[1]
+    assert hint is not None
+    first, _, smallest = hint.partition("\n")
+    assert first == "write one; the smallest is"
+    assert parse_spec(smallest, "a.toml").targets[0].name == "cpu"
 
 
 def test_file_as_folder_and_too_long_a_name(tmp_path: Path) -> None:

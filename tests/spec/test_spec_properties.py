@@ -12,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from envspec.errors import SpecError, SpecErrors
+from envspec.spec import values
 from envspec.spec.advice import slug
 from envspec.spec.document import decode
 from envspec.spec.messages import redact, show
@@ -178,3 +179,24 @@ def test_nothing_between_scheme_and_at_is_left(before: str, secret: str, after: 
 @given(st.text() | st.integers() | st.floats() | st.booleans())
 def test_shown_values_are_one_short_line(value: object) -> None:
     assert "\n" not in show(value) and len(show(value)) < 700
+
+
+_BOUND = st.builds(
+    "{}{}".format,
+    st.sampled_from([">=", "<=", "==", "!=", "<", ">", "=", "~=", ""]),
+    st.text("019.*", min_size=1, max_size=6),
+)
+_NAME = st.text("abZ019_-.", min_size=1, max_size=4)
+
+
+@given(_NAME, st.sampled_from(["", " ", "  "]), st.lists(_BOUND, max_size=2).map(",".join))
+def test_match_specs_read_without_rattler_are_those_that_it_leaves_as_they_are(
+    name: str, gap: str, bounds: str
+) -> None:
+    rattler = pytest.importorskip("rattler", reason="py-rattler isn't installed: the extra `conda` brings it")
+    text = f"{name}{gap}{bounds}"
+    plain = values._PLAIN_MATCH_SPEC.fullmatch(text.strip(" "))
+    if plain is not None:
+        parsed = rattler.MatchSpec(text)
+        found = match_spec(text)
+        assert (found.text, found.name) == (str(parsed), parsed.name.normalized)

@@ -137,10 +137,17 @@ def test_windows_line_ends(newline: str) -> None:
         parse_spec(text, "a.toml")
 
 
-def test_conda_dependencies_need_py_rattler(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_match_specs_that_are_not_plain_need_py_rattler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rattler", None)
-    parse_spec(MINIMAL, "a.toml")
+    text = (
+        f"{MINIMAL}[conda]\nchannels = ['conda-forge']\ndependencies = ['FFmpeg >=7,<8', 'git ', 'a ==1.0', 'b 2.*']\n"
+    )
+    spec = parse_spec(text, "a.toml")
+    assert [one.text for one in spec.conda.dependencies] == ["ffmpeg >=7,<8", "git", "a ==1.0", "b 2.*"]
     with pytest.raises(ToolError) as caught:
-        load_spec(FOLDER / "conda-only.toml")
+        parse_spec(text.replace("b 2.*", "b =2[build=cuda*]"), "a.toml")
+    assert str(caught.value) == (
+        "a.toml:11:53: reading the match spec 'b =2[build=cuda*]' needs py-rattler, which isn't installed"
+    )
     assert caught.value.hint == "pip install 'envspec[conda]'"
     assert caught.value.exit_code == 3

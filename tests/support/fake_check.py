@@ -2,11 +2,11 @@
 
 `PROGRAM` is its text. What it does is the first word of the variable SMOKE_FAKE: pass (also without it), fail, blind
 (its GPU check is skipped), crash, silent (no report), cut (half a report), wrong (exit status against the report),
-sleep (until it's ended).
+sleep (until it's ended), removes:PATH (passes, and a file lies where that folder was).
 """
 
 PROGRAM = """
-import argparse, json, os, platform, signal, socket, sys, time
+import argparse, json, os, platform, shutil, signal, socket, sys, time
 
 parser = argparse.ArgumentParser()
 for name in ("lock", "target", "config", "workload", "device", "json"):
@@ -22,6 +22,9 @@ print("fake check of", asked.target, "on", socket.gethostname(), "in mode", mode
 if mode == "sleep":
     open(os.path.join(os.path.dirname(asked.json), "started"), "w").write(str(os.getpid()))
     time.sleep(600)
+if mode.startswith("removes:"):
+    shutil.rmtree(mode[8:])
+    open(mode[8:], "w").close()
 if mode == "crash":
     print("last words of the check", flush=True)
     os.kill(os.getpid(), signal.SIGSEGV)

@@ -128,7 +128,7 @@ def oldest_python(specifier: str | None) -> str | None:
 
 
 class _malformed:
-    """Turns Malformed into an InputError that names the file."""
+    """Turns Malformed into an InputError that names the file, and so what the parser of a URL or a version says."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -137,14 +137,14 @@ class _malformed:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, Malformed):
+        if isinstance(error, Malformed | ValueError):
             raise InputError(str(error), place=Place(str(self.path))) from None
 
 
 def _text(path: Path) -> str:
     place = Place(str(path))
     try:
-        return path.read_bytes().decode()
+        text = path.read_bytes().decode("utf-8-sig")
     except (FileNotFoundError, NotADirectoryError):
         raise InputError("there is no such file", place=place) from None
     except IsADirectoryError:
@@ -153,6 +153,7 @@ def _text(path: Path) -> str:
         raise InputError("this is not UTF-8 text", place=place, hint=f"envspec reads {KNOWN}") from None
     except OSError as error:
         raise StorageError(f"this can't be read: {error.strerror}", place=place) from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _toml(text: str) -> Mapping[str, Any]:

@@ -15,13 +15,16 @@ from envspec.lock.model import GitSource, Lock, LockedTarget, Pin, SpecInputs, T
 KNOWS = frozenset({"files"})
 
 _HASH = re.compile(r"\s--hash[= ]sha256:([0-9a-f]{64})\b")
-_OTHER_FILE = re.compile(r"(?:-r|--requirement)(?:[ =]|$)")
+_OTHER_FILE = re.compile(r"-[rc]|--(?:requirement|constraint)(?:[ =]|$)")
+_EDITABLE = re.compile(r"(?:-e|--editable(?:[ =]|$))[ =]*(?P<what>.*)")
+_EGG = re.compile(r"[#&]egg=(?P<name>[A-Za-z0-9._-]+)")
 
 
 def lines(text: str) -> Iterator[tuple[int, str]]:
     """The logical lines with their numbers: continued ones joined, comments and options of pip left out.
 
-    Raises Malformed for a file that includes others: what those say is a part of it.
+    Raises Malformed for a file that includes others: what those say is a part of it. What is editable is a requirement
+    all the same, but for folders of the machine.
     """
     joined, start = "", 0
     for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1):
@@ -32,9 +35,26 @@ def lines(text: str) -> Iterator[tuple[int, str]]:
         whole = re.sub(r"(?:^|\s)#.*$", "", joined + line).strip()
         joined, at, start = "", start, 0
         if _OTHER_FILE.match(whole):
-            raise Malformed(f"line {at}: {whole[:80]!r} names another file; compile them into one first")
+            option = without_credentials(whole)[:80]
+            raise Malformed(f"line {at}: {option!r} names another file; compile them into one first")
+        if editable := _EDITABLE.match(whole):
+            whole = _editable(at, editable["what"])
         if whole and not whole.startswith("-"):
             yield at, whole
+
+
+def _editable(at: int, what: str) -> str:
+    """What follows `-e` as PEP 508, or nothing for a folder."""
+    if what[:1] in ("'", '"') and what.endswith(what[0]):
+        what = what[1:-1]
+    url, semicolon, marker = what.partition(" ;")
+    if "://" not in url or url.startswith("file:"):
+        return ""
+    if re.match(r"[A-Za-z0-9._-]+ *(?:\[[^]]*\] *)?@ ", url):
+        return what
+    if (egg := _EGG.search(url)) is None:
+        raise Malformed(f"line {at}: {without_credentials(what)[:80]!r} names no package (#egg=name)")
+    return f"{egg['name']} @ {url}{semicolon}{marker}"
 
 
 def read(text: str, environments: tuple[Environment, ...]) -> tuple[Lock, bool]:
@@ -57,7 +77,7 @@ def _pin(at: int, line: str) -> tuple[Pin, str | None]:
     try:
         parsed = Requirement(bare)
     except InvalidRequirement:
-        raise Malformed(f"line {at}: {bare[:80]!r} is no requirement") from None
+        raise Malformed(f"line {at}: {without_credentials(bare)[:80]!r} is no requirement") from None
     name = canonical_name(parsed.name)
     marker = str(parsed.marker) if parsed.marker else None
     if parsed.url:

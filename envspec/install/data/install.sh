@@ -27,18 +27,56 @@ first() {
     done
 }
 
+if [ -e "$prefix" ] && [ ! -d "$prefix" ]; then
+    fail "$prefix is a file: give a new folder"
+fi
 if [ -e "$prefix" ] && [ -n "$(ls -A -- "$prefix")" ]; then
     fail "$prefix holds something already: give a new folder"
 fi
 case $prefix in /*) ;; *) prefix=$PWD/$prefix ;; esac
 
+# An installer with a warm cache doesn't read the files that lie here.
+sums=$(first sha256sum shasum)
+case $sums in
+    '') echo 'install.sh: neither sha256sum nor shasum found: the hashes are left to the installer' >&2 ;;
+    *shasum) sums="$sums -a 256" ;;
+esac
+if [ -n "$sums" ]; then
+    # shellcheck disable=SC2086 # shasum takes two words more
+    found=$(cd -- "$here" && $sums -c SHA256SUMS 2>&1) || {
+        printf '%s\n' "$found" | grep -v ': OK$' >&2
+        fail 'files of this bundle are damaged or missing: copy it here again'
+    }
+fi
+
+# What a failed or interrupted run made would stand in the way of the next one.
+list=
+mine=
+existed=
+[ ! -d "$prefix" ] || existed=yes
+leave() {
+    status=$?
+    trap '' HUP INT TERM
+    [ -z "$list" ] || rm -f -- "$list"
+    if [ -n "$mine" ] && [ -n "$existed" ]; then
+        (cd -- "$prefix" && rm -rf -- ..?* .[!.]* *)
+    elif [ -n "$mine" ]; then
+        rm -rf -- "$prefix"
+    fi
+    exit "$status"
+}
+trap leave EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
 if [ -f "$here/conda/explicit.txt" ]; then
     conda=$(first micromamba mamba conda)
     [ -n "$conda" ] || fail 'this bundle has conda packages: put micromamba, mamba or conda on PATH'
     list=$(mktemp)
-    trap 'rm -f "$list"' EXIT
     # a list of files in this very place, each with its hash
     sed "s|^[^@#]|file://$here/conda/&|" "$here/conda/explicit.txt" >"$list"
+    mine=yes
     "$conda" create --yes --offline --prefix "$prefix" --file "$list"
 else
     python=${PYTHON:-$(first "python$version" python3 python)}
@@ -46,6 +84,7 @@ else
     found=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
     [ "$found" = "$version" ] || fail "$python is Python $found, and the lock is for $version: PYTHON=/path/to/it sh install.sh PREFIX"
     uv=$(first uv)
+    mine=yes
     if [ -n "$uv" ]; then
         "$uv" venv --quiet --no-config --offline --python "$python" "$prefix"
     else
@@ -63,4 +102,5 @@ if [ -f "$here/envspec/requirements.txt" ]; then
             --find-links "$here/wheels" --no-deps --require-hashes --requirement "$here/envspec/requirements.txt"
     fi
 fi
+mine=
 echo "installed $prefix"

@@ -4,6 +4,8 @@
 -- Install the environment:  envspec install SPEC --target cu128-gh200 --prefix $ENVSPEC_ENVS/hpc-v2.7-cu128-gh200
 -- Install this file:        cp modulefile.lua MODULEPATH/hpc-v2.7/cu128-gh200.lua
 -- ENVSPEC_ENVS is the folder of the environments; without it, envs in the home folder.
+-- Loading runs no activation script of conda's packages. A program that needs what one sets:
+--   . $CONDA_PREFIX/bin/activate
 whatis("Name: hpc-v2.7-cu128-gh200")
 whatis("Description: Training on clusters with PyTorch 2.7: torch, MPI, OpenSSH and ffmpeg from conda-forge, the rest from PyPI")
 help("Training on clusters with PyTorch 2.7: torch, MPI, OpenSSH and ffmpeg from conda-forge, the rest from PyPI. Python 3.12, CUDA 12.8.")

@@ -4,6 +4,8 @@
 -- Install the environment:  envspec install SPEC --target cu129-hopper --prefix $ENVSPEC_ENVS/hpc-v2.7-cu129-hopper
 -- Install this file:        cp modulefile.lua MODULEPATH/hpc-v2.7/cu129-hopper.lua
 -- ENVSPEC_ENVS is the folder of the environments; without it, envs in the home folder.
+-- Loading runs no activation script of conda's packages. A program that needs what one sets:
+--   . $CONDA_PREFIX/bin/activate
 whatis("Name: hpc-v2.7-cu129-hopper")
 whatis("Description: Training on clusters with PyTorch 2.7: torch, MPI, OpenSSH and ffmpeg from conda-forge, the rest from PyPI")
 help("Training on clusters with PyTorch 2.7: torch, MPI, OpenSSH and ffmpeg from conda-forge, the rest from PyPI. Python 3.12, CUDA 12.9.")

@@ -85,7 +85,7 @@
 
         stdenv = {
           hostPlatform.system = system;
-          cc = { cc = { outPath = "/usr"; }; bintools.dynamicLinker = host.dynamicLinker or "/lib64/ld-linux-x86-64.so.2"; };
+          cc = { outPath = "/usr"; cc = { outPath = "/usr"; }; bintools.dynamicLinker = host.dynamicLinker or "/lib64/ld-linux-x86-64.so.2"; };
         };
         addDriverRunpath.driverLink = "/run/opengl-driver";
         pythonManylinuxPackages.manylinux2014 = [ ];

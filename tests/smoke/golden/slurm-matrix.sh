@@ -11,6 +11,7 @@ envspec install specs/demo.toml --locks-dir locks --target cu128-hopper --prefix
 # the environment of demo-cu128-ampere
 envspec install specs/demo.toml --locks-dir locks --target cu128-ampere --prefix /cache/smoke/environments/demo-cu128-ampere-0123456789abcdef
 # the batch script of envspec-0a1b2c3d-0
+mkdir -p /results/jobs
 cat > /results/jobs/0.sh <<'END'
 #!/bin/bash
 # envspec-0a1b2c3d-0: written by envspec smoke
@@ -32,6 +33,8 @@ case "${SLURM_ARRAY_TASK_ID:-0}" in
     ;;
 esac
 
+# What ends the job (scancel, its time limit) ends the checks, which report all the same; then this shell goes on.
+trap : TERM
 out=$run
 mkdir -p "$out" && rm -f "$out/done.json" "$out/check.json"
 run_check
@@ -40,8 +43,9 @@ finish "$status"
 exit "$status"
 END
 # submit demo-cu128-hopper on h100
-sbatch --parsable --job-name=envspec-0a1b2c3d-0 --chdir=/results --output=jobs/%j.log --partition=h100 --nodes=1 --ntasks-per-node=1 --account=team --time=30 --gpus-per-node=8 '--constraint=a b;c' /results/jobs/0.sh
+sbatch --parsable --job-name=envspec-0a1b2c3d-0 --chdir=/results --output=jobs/%j.log --partition=h100 --nodes=1 --ntasks-per-node=1 --account=team --time=30 --gpus-per-node=8 --cpus-per-task=8 '--constraint=a b;c' /results/jobs/0.sh
 # the batch script of envspec-0a1b2c3d-1
+mkdir -p /results/jobs
 cat > /results/jobs/1.sh <<'END'
 #!/bin/bash
 # envspec-0a1b2c3d-1: written by envspec smoke
@@ -69,6 +73,8 @@ case "${SLURM_ARRAY_TASK_ID:-0}" in
     ;;
 esac
 
+# What ends the job (scancel, its time limit) ends the checks, which report all the same; then this shell goes on.
+trap : TERM
 out=$run
 mkdir -p "$out" && rm -f "$out/done.json" "$out/check.json"
 run_check
@@ -77,4 +83,4 @@ finish "$status"
 exit "$status"
 END
 # submit 2 runs on any
-sbatch --parsable --job-name=envspec-0a1b2c3d-1 --chdir=/results --output=jobs/%A_%a.log --array=0-1 --partition=any --nodes=1 --ntasks-per-node=1 --account=team --time=30 --gpus-per-node=8 '--constraint=a b;c' /results/jobs/1.sh
+sbatch --parsable --job-name=envspec-0a1b2c3d-1 --chdir=/results --output=jobs/%A_%a.log --array=0-1 --partition=any --nodes=1 --ntasks-per-node=1 --account=team --time=30 --gpus-per-node=8 --cpus-per-task=8 '--constraint=a b;c' /results/jobs/1.sh

@@ -5,6 +5,7 @@
 # the environment of demo-cu128-hopper
 envspec install specs/demo.toml --locks-dir locks --target cu128-hopper --prefix /cache/smoke/environments/demo-cu128-hopper-0123456789abcdef
 # the batch script of envspec-0a1b2c3d-0
+mkdir -p /results/jobs
 cat > /results/jobs/0.sh <<'END'
 #!/bin/bash
 # envspec-0a1b2c3d-0: written by envspec smoke
@@ -23,12 +24,18 @@ case "${SLURM_ARRAY_TASK_ID:-0}" in
     run_check() {
         env -u PYTHONHOME -u PYTHONPATH -u PYTHONSTARTUP -u PYTHONUSERBASE -u PYTHONPLATLIBDIR -u PYTHONSAFEPATH -u PYTHONWARNINGS -u PYTHONOPTIMIZE -u VIRTUAL_ENV -u CONDA_PREFIX -u CONDA_DEFAULT_ENV -u CONDA_SHLVL PYTHONNOUSERSITE=1 bash -c '. "$0/bin/activate" && exec "$0/bin/python" "$@"' /cache/smoke/environments/demo-cu128-hopper-0123456789abcdef /results/carried/demo-cu128-hopper/check.py --lock /results/carried/demo-cu128-hopper/envspec.lock --target cu128-hopper --config /results/carried/demo-cu128-hopper/target.json --device auto --json "$out"/check.json
     }
+    count_ranks() {
+        env -u PYTHONHOME -u PYTHONPATH -u PYTHONSTARTUP -u PYTHONUSERBASE -u PYTHONPLATLIBDIR -u PYTHONSAFEPATH -u PYTHONWARNINGS -u PYTHONOPTIMIZE -u VIRTUAL_ENV -u CONDA_PREFIX -u CONDA_DEFAULT_ENV -u CONDA_SHLVL PYTHONNOUSERSITE=1 bash -c '. "$0/bin/activate" && exec "$0/bin/python" "$@"' /cache/smoke/environments/demo-cu128-hopper-0123456789abcdef -c 'import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 2)'
+    }
     run_across() {
-        env -u PYTHONHOME -u PYTHONPATH -u PYTHONSTARTUP -u PYTHONUSERBASE -u PYTHONPLATLIBDIR -u PYTHONSAFEPATH -u PYTHONWARNINGS -u PYTHONOPTIMIZE -u VIRTUAL_ENV -u CONDA_PREFIX -u CONDA_DEFAULT_ENV -u CONDA_SHLVL PYTHONNOUSERSITE=1 bash -c '. "$0/bin/activate" && exec "$0/bin/python" "$@"' /cache/smoke/environments/demo-cu128-hopper-0123456789abcdef -m torch.distributed.run --nnodes=2 --nproc-per-node=gpu --node-rank="$SLURM_NODEID" --master-addr="$address" --master-port="$port" /results/carried/demo-cu128-hopper/across.py --config /results/carried/demo-cu128-hopper/target.json --device auto --json "$out"/check.json
+        timeout --foreground --kill-after=30 900 env -u PYTHONHOME -u PYTHONPATH -u PYTHONSTARTUP -u PYTHONUSERBASE -u PYTHONPLATLIBDIR -u PYTHONSAFEPATH -u PYTHONWARNINGS -u PYTHONOPTIMIZE -u VIRTUAL_ENV -u CONDA_PREFIX -u CONDA_DEFAULT_ENV -u CONDA_SHLVL PYTHONNOUSERSITE=1 bash -c '. "$0/bin/activate" && exec "$0/bin/python" "$@"' /cache/smoke/environments/demo-cu128-hopper-0123456789abcdef -m torch.distributed.run --nnodes=2 --nproc-per-node="$ranks" --node-rank="$SLURM_NODEID" --master-addr="$address" --master-port="$port" --rdzv-conf=timeout=300 /results/carried/demo-cu128-hopper/across.py --config /results/carried/demo-cu128-hopper/target.json --device auto --json "$out"/check.json
     }
     ;;
 esac
 
+# What ends the job (scancel, its time limit) ends the checks, which report all the same; then this shell goes on.
+stopped=
+trap 'stopped=yes' TERM
 script=/results/jobs/0.sh
 case "${1:-}" in
 node)
@@ -43,23 +50,33 @@ across)
     address=$2
     port=$3
     mkdir -p "$out"
+    ranks=$(count_ranks) || exit
+    ranks=${ranks##*$'\n'}
     run_across
-    exit
+    status=$?
+    [ "$status" -ne 124 ] || echo "no end after 900 s: do the nodes reach each other at $address, port $port?" >&2
+    exit "$status"
     ;;
 esac
 
-# The checks on each node, then all nodes at once. torchrun meets on the first; the port is the job's own.
+# The checks on each node, then all nodes at once. torchrun meets on the first, at a port that is the job's own and
+# below those that Linux hands out by itself (from 32768 on).
 steps=(--ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1)
 [ -z "${SLURM_CPUS_PER_TASK:-}" ] || steps+=(--cpus-per-task="$SLURM_CPUS_PER_TASK")
-srun "${steps[@]}" bash "$script" node
+srun --wait=0 "${steps[@]}" bash "$script" node
 out=$run/across
 mkdir -p "$out" && rm -f "$out/done.json" "$out/check.json"
-first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-address=$(scontrol --oneliner show node "$first" | sed -n 's/.* NodeAddr=\([^ ]*\).*/\1/p')
-srun "${steps[@]}" bash "$script" across "${address:-$first}" "$((20000 + SLURM_JOB_ID % 20000))"
-status=$?
+status=143
+if [ -z "$stopped" ]; then
+    first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+    address=$(scontrol --oneliner show node "$first" | sed -n 's/.* NodeAddr=\([^ ]*\).*/\1/p')
+    port=$((20000 + SLURM_JOB_ID % 12000))
+    # where one node has ended, the others soon have, or wait for nobody
+    srun --wait=60 "${steps[@]}" bash "$script" across "${address:-$first}" "$port"
+    status=$?
+fi
 finish "$status"
 exit "$status"
 END
 # submit demo-cu128-hopper on h100
-sbatch --parsable --job-name=envspec-0a1b2c3d-0 --chdir=/results --output=jobs/%j.log --partition=h100 --nodes=2 --ntasks-per-node=1 --account=team --time=30 --gpus-per-node=8 '--constraint=a b;c' /results/jobs/0.sh
+sbatch --parsable --job-name=envspec-0a1b2c3d-0 --chdir=/results --output=jobs/%j.log --partition=h100 --nodes=2 --ntasks-per-node=1 --account=team --time=30 --gpus-per-node=8 --cpus-per-task=8 '--constraint=a b;c' /results/jobs/0.sh

@@ -18,5 +18,6 @@ program=/usr/lib/code-server/bin/code-server
 [ -x "$program" ] || program=$(command -v code-server) || fail 'there is no code-server'
 # Its own configuration file would hold a password of its own.
 : >"$runtime/code-server.yaml"
-exec "$program" --config "$runtime/code-server.yaml" --bind-addr "$bind:$port" --auth password \
+case $bind in *:*) bind="[$bind]" ;; esac
+serve "$program" --config "$runtime/code-server.yaml" --bind-addr "$bind:$port" --auth password \
     --disable-telemetry --disable-update-check "$PWD"

@@ -10,7 +10,8 @@ references and decide nothing. What can't be checked here is skipped with its re
 pass.
 
 Runs with Python 3.8 and newer, torch 2.0 and newer, on Linux. Progress is told on stderr.
-Exit status: 0 nothing failed, 1 a check failed, 2 wrong usage or a lock that can't be read, 130 interrupted.
+Exit status: 0 a check passed and none failed, 1 a check failed or all were skipped, 2 wrong usage or a lock that can't
+be read, 130 interrupted.
 """
 
 # ruff: noqa: B905, RUF012, UP006, UP033, UP035, UP045 -- Python 3.8 has no newer way
@@ -87,8 +88,10 @@ MIB = 1 << 20
 #         return passed(details={...}, figures=[("training.samples_per_s", 123.4, "samples/s")], curves={...})
 #         return skipped("why")
 #
-#     @check("training.fp16", needs="gpu")          # skipped by the harness where ctx.device is "cpu"
-#     @check("device.driver", needs="driver")       # skipped where there is no NVIDIA driver or the target has no CUDA
+#     @check("training.fp16", needs="gpu")          # skipped by the harness where ctx.device is "cpu"; fails where CUDA
+#                                                   # was asked for and torch sees no GPU
+#     @check("device.driver", needs="driver")       # skipped where there is no NVIDIA driver, the target has no CUDA or
+#                                                   # the CPU was asked for
 #     @check("static.files", torch=False)           # in a process that hasn't imported torch
 #
 # Anywhere below a check, `raise Fault(reason, remedy, details=...)` fails it and `raise Skip(reason)` skips it. Any
@@ -162,7 +165,7 @@ class Context:
 
     lock     all of envspec.lock; `target` is its part on the target, `config` what target.json says ({} without)
     scratch  a folder of this check's own, empty at its start and gone afterwards
-    gpus     the GPUs that torch sees; empty on a CPU
+    gpus     how many GPUs torch sees and the checks may use; 0 on a CPU
     timeout  seconds that the check has
     program  the file that new processes start
     """
@@ -1051,6 +1054,9 @@ def static_architectures(ctx: Context) -> Outcome:
 
 # -- device ---------------------------------------------------------------------------------------------------------
 
+NO_GPU = "cuda was asked for and torch sees no GPU"
+NO_GPU_REMEDY = "hand in the GPUs (--gpus all, --nv, the scheduler's), or check the CPU alone: --device cpu"
+
 
 @check("device.driver", needs="driver", torch=False)
 def device_driver(ctx: Context) -> Outcome:
@@ -1075,6 +1081,8 @@ def device_visible(ctx: Context) -> Outcome:
     if ctx.gpus:
         return passed(details=details)
     if hidden in ("", "-1") or not shown:
+        if ctx.device == "cuda":
+            raise Fault(NO_GPU, NO_GPU_REMEDY, details=details)
         raise Skip("no GPU is given to this process", details=details)
     try:
         torch.zeros(1, device="cuda")
@@ -1176,6 +1184,9 @@ def operator(ctx: Context, name: str, precision: str) -> Outcome:
     """An operator's result and gradients, against float64 on the CPU."""
     torch, dtype = ctx.torch, dtype_of(ctx.torch, precision)
     exact_fp32(torch)
+    lacking = lacks("cuda", precision) if ctx.device == "cuda" else None
+    if lacking:
+        raise Skip(lacking)
     made = torch.Generator().manual_seed(ctx.seed)
     function, inputs = OPERATORS[name](
         torch, lambda *shape: torch.randn(*shape, generator=made, dtype=torch.float64), ctx.quick
@@ -1759,9 +1770,9 @@ def lacks(device: str, precision: str) -> Optional[str]:
 
 
 def native_precision(workload: str, device: str) -> str:
-    """What a workload is commonly trained in; bf16 where this torch can't do that."""
-    native = WORKLOADS[workload].native
-    return native if lacks(device, native) is None else "bf16"
+    """What a workload is commonly trained in; where that can't be done here bf16, else fp32."""
+    preferred = WORKLOADS[workload].native, "bf16", "fp32"
+    return next(precision for precision in preferred if lacks(device, precision) is None)
 
 
 def be_exact() -> None:
@@ -2046,6 +2057,13 @@ def whole_batches(ctx: Context, device: str, steps: int) -> list[float]:
     return trainer.losses
 
 
+def on_the_cpu(ctx: Context, backend: str) -> str | None:
+    """What to say of ranks that ran on the CPU where the report is about a GPU; None where there is nothing to say."""
+    if ctx.device == "cpu" or backend == "nccl":
+        return None
+    return "on the CPU, by Gloo: there is %s" % ("one GPU" if ctx.gpus else "no GPU")
+
+
 def even_ranks(gpus: int) -> int:
     """The most ranks that share a batch evenly; all batches are powers of two."""
     return 1 << (gpus.bit_length() - 1)
@@ -2064,6 +2082,7 @@ def training_ddp(ctx: Context) -> Outcome:
     if ctx.workload not in SHARED:
         return skipped("%s is trained by one process; %s by several" % (ctx.workload, " and ".join(SHARED)))
     backend, world = ("nccl", even_ranks(ctx.gpus)) if ctx.gpus > 1 else ("gloo", 2)
+    where = on_the_cpu(ctx, backend)
     steps, made = min(ctx.steps, DDP_STEPS), WORKLOADS[ctx.workload]()
     ended = under_torchrun(ctx, world, "rank", backend, str(steps))
     if ended.code:
@@ -2088,7 +2107,7 @@ def training_ddp(ctx: Context) -> Outcome:
             reason = "the losses of DataParallel and DDP differ by up to %.3g (relative), more than 0.001"
             remedy = "gradients are lost or counted twice; see the collectives checks"
             return failed(reason % details["data_parallel"], remedy, details=details, curves=curves)
-    return passed(details=details, curves=curves)
+    return passed(reason=where, details=details, curves=curves)
 
 
 # -- determinism ----------------------------------------------------------------------------------------------------
@@ -2213,6 +2232,10 @@ def determinism_resume(ctx: Context) -> Outcome:
 
 def lacking_to_compile(text: str) -> Outcome | None:
     """What an error of torch.compile says of the tools and packages that it needs, if that is what it says."""
+    old = re.search(r"Found (.+) which is too old to be supported by the triton.* capability (\d+\.\d+)", text)
+    if old:
+        reason = f"torch.compile can't work on a GPU as old as {old.group(1)} ({old.group(2)}): Triton needs 7.0"
+        return skipped(reason, remedy="train without torch.compile on it")
     package = re.search(r"ModuleNotFoundError: No module named '([A-Za-z0-9_]+)'", text)
     if package:
         # torch 2.9 on a CPU imports setuptools, which it asks for from Python 3.12 on only
@@ -2388,11 +2411,12 @@ def dataloader_pinned(ctx: Context) -> Outcome:
     batches = loaded(ctx, length, 1 << 16, pin_memory=True)
     if not all(batch.is_pinned() for batch in batches):
         return failed("batches aren't in pinned memory", "look at ulimit -l, and at the container's memlock limit")
-    stream = torch.cuda.Stream()
+    stream, current = torch.cuda.Stream(), torch.cuda.current_stream()
     for batch in batches:
         with torch.cuda.stream(stream):
             there = batch.to("cuda", non_blocking=True)
-        torch.cuda.current_stream().wait_stream(stream)
+        current.wait_stream(stream)
+        there.record_stream(current)  # else the next batch may take its memory while it's still summed
         sums.append(there[:, 3:].double().sum())
     right = [float(batch[:, 3:].double().sum()) for batch in batches]
     if [float(one) for one in sums] != right:
@@ -2553,18 +2577,21 @@ def backend_of(ctx: Context) -> tuple[str, int]:
 
 @check("collectives.ddp")
 def collectives_ddp(ctx: Context) -> Outcome:
-    """Ranks that train on data of their own have the same weights afterwards."""
+    """Ranks that train on data of their own have the same weights afterwards. One GPU trains by NCCL too, alone."""
     backend, world = backend_of(ctx)
     found = ranks(ctx, world, backend, ddp_steps)
     details = {"backend": backend, "ranks": world, "first": found[0]["first"], "last": found[0]["last"]}
+    alone = ranks(ctx, 1, "nccl", ddp_steps) if ctx.gpus == 1 else []
+    if alone:
+        details["nccl_alone"] = {"first": alone[0]["first"], "last": alone[0]["last"]}
     if len({one["weights"] for one in found}) > 1:
         reason = "the ranks have different weights after 8 steps of DistributedDataParallel"
         return failed(
             reason, "run collectives.all_reduce and collectives.nccl; look at NCCL_DEBUG=INFO", details=details
         )
-    if not all(one["last"] < one["first"] for one in found):
+    if not all(one["last"] < one["first"] for one in (*found, *alone)):
         return failed("the loss didn't fall", "see the training checks", details=details)
-    return passed(details=details)
+    return passed(reason=on_the_cpu(ctx, backend), details=details)
 
 
 @check("collectives.bandwidth")
@@ -2583,7 +2610,7 @@ def collectives_bandwidth(ctx: Context) -> Outcome:
         seconds = max(one[str(size)] for one in taken)
         figures.append(("collectives.all_reduce_us.%d" % size, seconds * 1e6, "us"))
         figures.append(("collectives.bus_gb_s.%d" % size, 2 * (world - 1) / world * size / seconds / 1e9, "GB/s"))
-    return passed(details={"backend": backend, "ranks": world}, figures=figures)
+    return passed(reason=on_the_cpu(ctx, backend), details={"backend": backend, "ranks": world}, figures=figures)
 
 
 # -- figures --------------------------------------------------------------------------------------------------------
@@ -2640,6 +2667,11 @@ def card_of(cards: dict[str, Any], name: str, capability: str) -> dict[str, Any]
     return best[1]
 
 
+def from_ampere(ctx: Context) -> bool:
+    """Whether the GPU computes in bf16 and TF32 itself: from Ampere on. Newer torch emulates bf16 on older ones."""
+    return ctx.device == "cuda" and ctx.torch.cuda.get_device_capability() >= (8, 0)
+
+
 def repeated(ctx: Context, work: Callable[[], Any], seconds: float) -> float:
     """The median seconds of a piece of work, repeated for some time after a warm-up."""
     taken: list[float] = []
@@ -2661,7 +2693,10 @@ def figures_matmul(ctx: Context) -> Outcome:
     cuda = ctx.device == "cuda"
     size = (4096 if ctx.quick else 8192) if cuda else (256 if ctx.quick else 512)
     for precision in ("fp32", "tf32", "bf16", "fp16"):
-        if precision == "tf32" and not cuda:
+        if precision == "tf32" and not from_ampere(ctx):
+            continue  # older cards would multiply in fp32 and say nothing
+        if cuda and precision != "tf32" and lacks("cuda", precision):
+            without.append(precision)
             continue
         torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
         dtype = dtype_of(torch, "fp32" if precision == "tf32" else precision)
@@ -2712,12 +2747,13 @@ def figures_steps(ctx: Context) -> Outcome:
     model = torch.nn.TransformerEncoder(layer, 4 if cuda else 2, enable_nested_tensor=False).to(ctx.device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     inputs = torch.randn(batch, length, width, device=ctx.device)
+    precision = ("bf16" if from_ampere(ctx) else "fp16") if cuda else "fp32"
     taken: list[float] = []
 
     def step() -> None:
         began = time.perf_counter()
         optimizer.zero_grad(set_to_none=True)
-        with torch.autocast(ctx.device, torch.bfloat16, enabled=cuda):
+        with torch.autocast(ctx.device, dtype_of(torch, precision)) if cuda else contextlib.nullcontext():
             loss = (model(inputs) - inputs).float().square().mean()
         loss.backward()
         optimizer.step()
@@ -2740,7 +2776,8 @@ def figures_steps(ctx: Context) -> Outcome:
         figures.append(("figures.peak_memory_gib", torch.cuda.max_memory_allocated() / 2**30, "GiB"))
     if sampler.mean is not None:
         figures.append(("figures.gpu_utilisation", sampler.mean, "%"))
-    return passed(details={"steps": len(taken), "samples": len(sampler.samples)}, figures=figures)
+    details = {"steps": len(taken), "samples": len(sampler.samples), "precision": precision}
+    return passed(details=details, figures=figures)
 
 
 # -- running --------------------------------------------------------------------------------------------------------
@@ -2753,6 +2790,10 @@ TOKEN = "ENVSPEC_CHECK_TOKEN"
 
 PRELOADED = ("torch.distributed", "torch._dynamo", "sympy")
 """What torch imports late, at the first optimizer or gradient: seconds that every check would pay anew."""
+
+PATIENCE = 30.0
+"""Seconds in which a host answers, or its end is waited for. What waits in the kernel for a GPU, a disk or a network
+file system ends by no signal."""
 
 LAST_LINES, LAST_CHARACTERS = 40, 6000
 KILLED = "give it more memory (sbatch --mem, docker run --memory), or see what else uses the machine's"
@@ -2823,8 +2864,12 @@ def last_words(text: str) -> str | None:
     return "\n".join(text.splitlines()[-LAST_LINES:])[-LAST_CHARACTERS:].strip() or None
 
 
-def outcome_of(status: int | None, answer: Any, limit: float) -> Outcome:
-    """What a process found, by how it ended (None: it was ended after its time) and the answer that it left."""
+def outcome_of(status: int | None, answer: Any, limit: float, stuck: bool = False) -> Outcome:
+    """What a process found, by how it ended (None: it was ended after its time; `stuck`: it couldn't be) and the answer
+    that it left."""
+    if stuck:
+        remedy = "dmesg may name the GPU, the disk or the network file system that it waits for in the kernel"
+        return failed(f"it hadn't ended after {limit:g} s, and can't be killed", remedy)
     if status is None:
         remedy = "its last words say where it hung; --timeout gives it longer"
         return failed(f"it hadn't ended after {limit:g} s, and was ended with all its processes", remedy)
@@ -2953,7 +2998,8 @@ class Host:
     def close(self) -> None:
         with contextlib.suppress(OSError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(PATIENCE)
         for stream in (self.process.stdin, self.process.stdout):
             with contextlib.suppress(OSError):
                 if stream:
@@ -2977,18 +3023,23 @@ class Runner:
         """What a check found, its last words if it failed, and the most memory that it held, in bytes."""
         scratch, output = self.folder / one.name, self.folder / (one.name + ".log")
         scratch.mkdir()
-        status, memory, answer = None, None, None
+        status, memory, answer, stuck = None, None, None, False
         limit = self.ctx.timeout
         try:
             at_work = self.host(one.torch)
             at_work.send(name=one.name, scratch=str(scratch), output=str(output), device=device, gpus=gpus)
-            self.running = at_work.read(30).get("pid")
+            self.running = at_work.read(PATIENCE).get("pid")
+            if self.running is None:
+                raise Gone(f"gave no process for {PATIENCE:g} s")
             ended = at_work.read(limit)
             if ended:
                 status, memory = ended["status"], ended["memory"]
             else:
                 self.end_running()
-                memory = at_work.read(30).get("memory")
+                ended = at_work.read(PATIENCE)
+                memory, stuck = ended.get("memory"), not ended
+            if stuck:  # the host waits for that process, so the next check gets another
+                self.hosts.pop(one.torch).close()
         except Gone as gone:
             words = self.log.read_text(encoding="utf-8", errors="replace")
             self.hosts.pop(one.torch).close()
@@ -2997,7 +3048,7 @@ class Runner:
             self.end_running()
         with contextlib.suppress(OSError, ValueError):
             answer = json.loads((scratch / "answer.json").read_text(encoding="utf-8"))
-        outcome = outcome_of(status, answer, limit)
+        outcome = outcome_of(status, answer, limit, stuck)
         words = output.read_bytes()[-4 * LAST_CHARACTERS :].decode("utf-8", "replace") if output.exists() else ""
         shutil.rmtree(str(scratch), ignore_errors=True)
         return outcome, last_words(words) if outcome.status == "fail" else None, memory
@@ -3082,20 +3133,18 @@ def figure(name: str, value: float | None, unit: str, references: dict[str, Any]
     }
 
 
-def summary(checks: Sequence[dict[str, Any]], complete: bool = True) -> dict[str, Any]:
-    """The counts of a report, its verdict, and one line that says it. A run that was cut short proves nothing."""
+def summary(checks: Sequence[dict[str, Any]], complete: bool = True, blind: bool = False) -> dict[str, Any]:
+    """The counts of a report, its verdict, and one line that says it. A run that was cut short proves nothing. `blind`:
+    the target is for GPUs, and the checks ran on the CPU."""
     count = {status: sum(one["status"] == status for one in checks) for status in ("pass", "fail", "skip")}
     total = sum(one["needs_gpu"] for one in checks)
     without = sum(one["needs_gpu"] and one["status"] == "skip" for one in checks)
     headline = "%(pass)d passed, %(fail)d failed, %(skip)d skipped" % count
     if not checks:
         headline = "no check ran"
-    elif 0 < total == without:
-        headline = "no GPU check ran: %s (%d of them %s a GPU)" % (
-            headline,
-            without,
-            "need" if without > 1 else "needs",
-        )
+    elif blind or 0 < total == without:
+        need = "need" if without > 1 else "needs"
+        headline = "no GPU check ran: " + headline + (" (%d of them %s a GPU)" % (without, need) if without else "")
     return {
         "passed": count["pass"],
         "failed": count["fail"],
@@ -3269,6 +3318,8 @@ class Session:
         self.device = "cuda" if ctx.device == "cuda" else "cpu"
         self.why_cpu = "it was asked for the CPU" if ctx.device == "cpu" else "no GPU can be used here"
         self.no_torch: Optional[str] = None
+        self.no_look = ""
+        self.lacking: Optional[Tuple[Outcome, Optional[str]]] = None
         self.tried = False
         self.checks: list[dict[str, Any]] = []
         self.figures: list[dict[str, Any]] = []
@@ -3280,20 +3331,24 @@ class Session:
         for one in self.table:
             progress.begins(one.name)
             began = time.monotonic()
-            first = one.torch and not self.tried
-            lacking = self.look() if first else None
+            if (one.torch or one.needs) and not self.tried:
+                self.lacking = self.look()
+            words, memory = None, None  # type: Optional[str], Optional[int]
             skip = self.reason_to_skip(one)
-            if lacking:
-                outcome, words, memory = lacking[0], lacking[1], None
+            if one.torch and self.lacking:
+                (outcome, words), self.lacking = self.lacking, None
             elif skip:
-                outcome, words, memory = skipped(skip), None, None
+                outcome = skipped(skip)
+            elif one.needs == "gpu" and not self.machine["gpus"]:
+                outcome = failed(NO_GPU + self.no_look, NO_GPU_REMEDY)
             else:
-                outcome, words, memory = self.runner.run(one, self.device, len(self.machine["gpus"]))
+                gpus = len(self.machine["gpus"]) if self.device == "cuda" else 0
+                outcome, words, memory = self.runner.run(one, self.device, gpus)
             progress.ended(self.add(one, outcome, words, memory, time.monotonic() - began))
 
     def look(self) -> tuple[Outcome, str | None] | None:
-        """Import torch, and see which GPUs it sees, and so on which device the checks run. What is wrong when it can't
-        be imported: the first check that needs it fails with that."""
+        """Import torch, and see which GPUs it sees, and so on which device the checks run; before the first check that
+        needs any of it. What is wrong when it can't be imported: the first check that imports it fails with that."""
         self.tried = True
         lacking = self.runner.import_torch()
         if lacking:
@@ -3301,7 +3356,8 @@ class Session:
             return lacking
         outcome, words, _ = self.runner.run(Check("probe", probe, None, True), self.device, 0)
         if outcome.status != "pass":
-            self.why_cpu = f"{self.why_cpu}; the look for GPUs failed: {outcome.reason}"
+            self.no_look = f"; the look for GPUs failed: {outcome.reason}"
+            self.why_cpu += self.no_look
             sys.stderr.write((words or "") + "\n")
             return None
         self.torch, self.machine["gpus"] = outcome.details["torch"], outcome.details["gpus"]
@@ -3317,9 +3373,11 @@ class Session:
         if one.needs == "gpu" and self.device == "cpu":
             return f"needs a GPU: {self.why_cpu}"
         if one.needs == "driver" and not self.ctx.target.get("cuda"):
-            return "needs a GPU: the target is for CPUs"
+            return "needs NVIDIA's driver: the target is for CPUs"
+        if one.needs == "driver" and self.ctx.device == "cpu":
+            return f"needs NVIDIA's driver: {self.why_cpu}"
         if one.needs == "driver" and not self.machine["driver"] and self.device == "cpu":
-            return "needs a GPU: there is no NVIDIA driver here"
+            return "needs NVIDIA's driver: there is none here"
         return None
 
     def add(
@@ -3328,8 +3386,8 @@ class Session:
         result = {
             "name": one.name,
             "group": one.group,
-            # for a CPU target nothing is missing where there is no GPU
-            "needs_gpu": one.needs is not None and (bool(self.ctx.target.get("cuda")) or self.device == "cuda"),
+            # for a CPU target nothing is missing where there is no GPU; a driver's version is no GPU's work
+            "needs_gpu": one.needs == "gpu" and (bool(self.ctx.target.get("cuda")) or self.device == "cuda"),
             "status": outcome.status,
             "reason": outcome.reason,
             "remedy": outcome.remedy,
@@ -3356,6 +3414,7 @@ class Session:
             "workload": ctx.workload,
             "steps": ctx.steps,
             "device": self.device,
+            "cuda": ctx.target.get("cuda"),
             "quick": ctx.quick,
             "seed": ctx.seed,
             "started": self.started,
@@ -3366,7 +3425,7 @@ class Session:
             "figures": self.figures,
             "curves": self.curves,
             "complete": complete,
-            "summary": summary(self.checks, complete),
+            "summary": summary(self.checks, complete, bool(ctx.target.get("cuda")) and self.device != "cuda"),
         }
 
 
@@ -3383,6 +3442,8 @@ def write_reports(asked: argparse.Namespace, report: dict[str, Any]) -> None:
 
 
 def interrupted(*_: object) -> None:
+    for name in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(name, signal.SIG_IGN)  # Slurm tells twice; the second time would cost the report
     raise KeyboardInterrupt
 
 
@@ -3430,7 +3491,7 @@ def main(words: Sequence[str] | None = None, table: dict[str, Check] = CHECKS, p
     sys.stderr.write("{}\n".format(report["summary"]["headline"]))
     if not ended:
         return 130
-    return 1 if report["summary"]["failed"] else 0
+    return 0 if report["summary"]["verdict"] == "pass" else 1
 
 
 if __name__ == "__main__":

@@ -57,8 +57,8 @@ def judge(target: dict[str, Any], machine: Machine) -> Verdict:
     if floor and numbers(machine.driver) < numbers(floor):
         return Verdict(
             True,
-            f"the driver is {machine.driver} and CUDA {cuda} needs {floor} or newer: update the driver, or use a"
-            f" target of {target.get('spec')} with an older CUDA",
+            f"the driver is {machine.driver}, and CUDA {cuda} on this target's GPUs needs {floor} or newer: update the"
+            f" driver, or use a target of {target.get('spec')} with an older CUDA",
         )
     if not machine.nvml:
         return Verdict(

@@ -16,13 +16,15 @@ import sys
 import urllib.request
 
 bind = os.environ.get("ENVSPEC_BIND", "127.0.0.1")
-host = "127.0.0.1" if bind in ("", "0.0.0.0") else bind
+# What listens at every address is asked at the machine's own.
+host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(bind, bind)
 # A proxy that the environment names is for the world outside.
 opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def http(port, path):
-    with opener.open(f"http://{host}:{port}{path}", timeout=5) as answer:
+    place = f"[{host}]" if ":" in host else host
+    with opener.open(f"http://{place}:{port}{path}", timeout=5) as answer:
         return answer.status == 200
 
 

@@ -12,23 +12,69 @@ set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 prefix=${ENVSPEC_PREFIX:-/opt/env}
 python=$prefix/bin/python
-PATH=$prefix/bin:$PATH
-export PATH
 
 say() {
     printf 'envspec: %s\n' "$*" >&2
 }
 
-# What conda packages set when their environment is activated.
+# The environment leads, and no other that the caller had active is named.
+lead() {
+    PATH=$prefix/bin:$PATH
+    export PATH
+    if [ -d "$prefix/conda-meta" ]; then
+        CONDA_PREFIX=$prefix
+        export CONDA_PREFIX
+        unset VIRTUAL_ENV
+    else
+        VIRTUAL_ENV=$prefix
+        export VIRTUAL_ENV
+        unset CONDA_PREFIX
+    fi
+}
+
+# Caches need a HOME that can be written, which a read-only image or one without the caller's own lacks. A folder of this
+# user's alone, the same each time, so that what was compiled once is found again.
+settle() {
+    if [ -n "${HOME:-}" ] && [ -d "$HOME" ] && [ -w "$HOME" ]; then
+        return
+    fi
+    for folder in "${TMPDIR:-/tmp}" /tmp /dev/shm; do
+        home=$folder/envspec-home.$(id -u)
+        mkdir -m 700 "$home" 2>/dev/null || :
+        # Nobody else's folder under this name, nor a link to one.
+        # shellcheck disable=SC3067
+        if [ -L "$home" ] || [ ! -d "$home" ] || [ ! -O "$home" ] || [ ! -w "$home" ]; then
+            home=$(mktemp -d "$folder/envspec-home.XXXXXXXX" 2>/dev/null) || continue
+        fi
+        HOME=$home
+        export HOME
+        return
+    done
+}
+
+# What conda packages set when their environment is activated; then this script again. Their scripts are for bash and its
+# kin, and some are no POSIX shell at all; they don't mind unset names and failing lines.
 activate() {
     for script in "$prefix"/etc/conda/activate.d/*.sh; do
-        if [ -r "$script" ]; then
-            # Written for shells that don't mind unset names and failing lines.
-            set +eu
-            # shellcheck disable=SC1090
-            . "$script"
-            set -eu
+        [ -r "$script" ] || continue
+        if ! command -v bash >/dev/null; then
+            say 'warning: there is no bash, so what conda packages set at activation is missing'
+            return
         fi
+        # -p: what BASH_ENV of the caller names isn't here. The trap: one may even say exit.
+        # shellcheck disable=SC2016
+        exec bash -p -c '
+            envspec_command=("$@")
+            trap '\''exec /bin/sh "${envspec_command[@]}"'\'' EXIT
+            activate() {
+                local script
+                for script in "$0"/etc/conda/activate.d/*.sh; do
+                    set +eu
+                    [ ! -r "$script" ] || . "$script" || :
+                done
+            }
+            activate
+        ' "$prefix" "$here/entrypoint.sh" --activated "$@"
     done
 }
 
@@ -95,10 +141,16 @@ start_all() {
     done
 }
 
-if [ "${ENVSPEC_SKIP_PREFLIGHT:-}" != 1 ]; then
-    "$python" -I "$here/preflight.py" "$here/target.json"
+if [ "${1:-}" = --activated ]; then
+    shift
+else
+    lead
+    if [ "${ENVSPEC_SKIP_PREFLIGHT:-}" != 1 ]; then
+        "$python" -I "$here/preflight.py" "$here/target.json"
+    fi
+    settle
+    activate "$@"
 fi
-activate
 
 if [ $# -eq 0 ]; then
     all=$(services)

@@ -1,4 +1,3 @@
-# syntax=docker/dockerfile:1
 # Exported by envspec. Not for editing: change the spec, then run `envspec export`.
 # cpu-py311, target cpu: Python 3.11 on linux-64.
 #
@@ -15,6 +14,7 @@ ARG UV_IMAGE="astral/uv:0.13.8"
 FROM ${UV_IMAGE} AS uv
 
 FROM ${BASE_IMAGE}
+USER 0
 ARG SOURCE_DATE_EPOCH=315532800
 RUN --mount=type=cache,id=envspec-final-archives,target=/var/cache/apt,sharing=locked \
     --mount=type=cache,id=envspec-final-lists,target=/var/lib/apt/lists,sharing=locked \
@@ -26,7 +26,7 @@ RUN --mount=type=cache,id=envspec-final-archives,target=/var/cache/apt,sharing=l
     && find /var/log -type f -delete \
     && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* \
     && if old=$(id -nu 1000 2>/dev/null); then userdel "$old"; fi \
-    && if ! getent group 1000 >/dev/null; then groupadd --gid 1000 dev; fi \
+    && if ! getent group 1000 >/dev/null; then groupadd --gid 1000 envspec; fi \
     && useradd --uid 1000 --gid 1000 --create-home --shell /bin/bash dev \
     && install -d -o 1000 -g 1000 /workspace \
     && echo "PATH=/opt/env/bin:\$PATH" > /etc/profile.d/envspec.sh \

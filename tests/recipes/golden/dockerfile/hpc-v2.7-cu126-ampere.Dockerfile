@@ -1,4 +1,3 @@
-# syntax=docker/dockerfile:1
 # Exported by envspec. Not for editing: change the spec, then run `envspec export`.
 # hpc-v2.7, target cu126-ampere: Python 3.12 on linux-64, CUDA 12.6.
 #
@@ -6,6 +5,7 @@
 #   docker run --rm -it --gpus all hpc-v2.7-cu126-ampere
 #
 # Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.
+# Channels with a login or a certificate of their own: --secret id=netrc, id=condarc and id=ca.
 # hadolint global ignore=DL3002,DL3008
 
 ARG BASE_IMAGE="debian:bookworm-slim"
@@ -23,17 +23,23 @@ ARG SOURCE_DATE_EPOCH=315532800
 RUN --mount=type=bind,source=envspec/conda-linux-64.lock,target=/run/recipe/conda-linux-64.lock \
     --mount=type=bind,source=envspec/bytecode.py,target=/run/recipe/bytecode.py \
     --mount=type=cache,target=/opt/conda/pkgs,sharing=locked \
+    --mount=type=secret,id=condarc,target=/etc/conda/condarc \
+    --mount=type=secret,id=ca,target=/run/secrets/ca.pem \
+    --mount=type=secret,id=netrc,target=/run/secrets/netrc \
     set -eu \
     && : "${CONDA_CHANNEL_HOST:?give the host of your channels with --build-arg CONDA_CHANNEL_HOST=}" \
     && [ "$(sha256sum < /run/recipe/conda-linux-64.lock)" = '…  -' ] \
     && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
+    && if [ -s /run/secrets/netrc ]; then export NETRC=/run/secrets/netrc; fi \
     && sed "s|[$]{CONDA_CHANNEL_HOST}|$CONDA_CHANNEL_HOST|" /run/recipe/conda-linux-64.lock > /tmp/explicit.txt \
     && MAMBA_ALWAYS_COPY=true micromamba create --yes --quiet --root-prefix /opt/conda --prefix /opt/env --file /tmp/explicit.txt \
     && find /opt/env -name '*.pyc' -delete \
     && /opt/env/bin/python -ISB /run/recipe/bytecode.py /opt/env/lib \
-    && rm -rf /tmp/explicit.txt /opt/env/conda-meta/history
+    && rm /tmp/explicit.txt \
+    && : > /opt/env/conda-meta/history
 
 FROM ${BASE_IMAGE}
+USER 0
 ARG SOURCE_DATE_EPOCH=315532800
 RUN --mount=type=cache,id=envspec-final-archives,target=/var/cache/apt,sharing=locked \
     --mount=type=cache,id=envspec-final-lists,target=/var/lib/apt/lists,sharing=locked \
@@ -45,7 +51,7 @@ RUN --mount=type=cache,id=envspec-final-archives,target=/var/cache/apt,sharing=l
     && find /var/log -type f -delete \
     && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* \
     && if old=$(id -nu 1000 2>/dev/null); then userdel "$old"; fi \
-    && if ! getent group 1000 >/dev/null; then groupadd --gid 1000 dev; fi \
+    && if ! getent group 1000 >/dev/null; then groupadd --gid 1000 envspec; fi \
     && useradd --uid 1000 --gid 1000 --create-home --shell /bin/bash dev \
     && install -d -o 1000 -g 1000 /workspace \
     && echo "PATH=/opt/env/bin:\$PATH" > /etc/profile.d/envspec.sh \
@@ -68,7 +74,6 @@ RUN --mount=type=bind,source=envspec,target=/run/recipe \
     && find /opt/envspec -name '*.sh' -exec chmod 755 {} +
 ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" \
     CONDA_PREFIX="/opt/env" \
-    ENVSPEC_BIND="0.0.0.0" \
     ENVSPEC_SPEC="hpc-v2.7" \
     ENVSPEC_TARGET="cu126-ampere" \
     LANG="C.UTF-8" \

@@ -1,4 +1,3 @@
-# syntax=docker/dockerfile:1
 # Exported by envspec. Not for editing: change the spec, then run `envspec export`.
 # hpc-v2.7, target cu128-gh200: Python 3.12 on linux-aarch64, CUDA 12.8.
 #
@@ -7,6 +6,7 @@
 #
 # Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.
 # A mirror of the PyTorch index cu128: --build-arg PYTORCH_INDEX=URL
+# Channels with a login or a certificate of their own: --secret id=netrc, id=condarc and id=ca.
 # hadolint global ignore=DL3002,DL3008
 
 ARG BASE_IMAGE="debian:bookworm-slim"
@@ -24,17 +24,23 @@ ARG SOURCE_DATE_EPOCH=315532800
 RUN --mount=type=bind,source=envspec/conda-linux-aarch64.lock,target=/run/recipe/conda-linux-aarch64.lock \
     --mount=type=bind,source=envspec/bytecode.py,target=/run/recipe/bytecode.py \
     --mount=type=cache,target=/opt/conda/pkgs,sharing=locked \
+    --mount=type=secret,id=condarc,target=/etc/conda/condarc \
+    --mount=type=secret,id=ca,target=/run/secrets/ca.pem \
+    --mount=type=secret,id=netrc,target=/run/secrets/netrc \
     set -eu \
     && : "${CONDA_CHANNEL_HOST:?give the host of your channels with --build-arg CONDA_CHANNEL_HOST=}" \
     && [ "$(sha256sum < /run/recipe/conda-linux-aarch64.lock)" = '…  -' ] \
     && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
+    && if [ -s /run/secrets/netrc ]; then export NETRC=/run/secrets/netrc; fi \
     && sed "s|[$]{CONDA_CHANNEL_HOST}|$CONDA_CHANNEL_HOST|" /run/recipe/conda-linux-aarch64.lock > /tmp/explicit.txt \
     && MAMBA_ALWAYS_COPY=true micromamba create --yes --quiet --root-prefix /opt/conda --prefix /opt/env --file /tmp/explicit.txt \
     && find /opt/env -name '*.pyc' -delete \
     && /opt/env/bin/python -ISB /run/recipe/bytecode.py /opt/env/lib \
-    && rm -rf /tmp/explicit.txt /opt/env/conda-meta/history
+    && rm /tmp/explicit.txt \
+    && : > /opt/env/conda-meta/history
 
 FROM ${BASE_IMAGE}
+USER 0
 ARG SOURCE_DATE_EPOCH=315532800
 RUN --mount=type=cache,id=envspec-final-archives,target=/var/cache/apt,sharing=locked \
     --mount=type=cache,id=envspec-final-lists,target=/var/lib/apt/lists,sharing=locked \
@@ -46,7 +52,7 @@ RUN --mount=type=cache,id=envspec-final-archives,target=/var/cache/apt,sharing=l
     && find /var/log -type f -delete \
     && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* \
     && if old=$(id -nu 1000 2>/dev/null); then userdel "$old"; fi \
-    && if ! getent group 1000 >/dev/null; then groupadd --gid 1000 dev; fi \
+    && if ! getent group 1000 >/dev/null; then groupadd --gid 1000 envspec; fi \
     && useradd --uid 1000 --gid 1000 --create-home --shell /bin/bash dev \
     && install -d -o 1000 -g 1000 /workspace \
     && echo "PATH=/opt/env/bin:\$PATH" > /etc/profile.d/envspec.sh \
@@ -81,7 +87,6 @@ RUN --mount=type=bind,source=envspec,target=/run/recipe \
     && find /opt/envspec -name '*.sh' -exec chmod 755 {} +
 ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" \
     CONDA_PREFIX="/opt/env" \
-    ENVSPEC_BIND="0.0.0.0" \
     ENVSPEC_SPEC="hpc-v2.7" \
     ENVSPEC_TARGET="cu128-gh200" \
     LANG="C.UTF-8" \

@@ -1,4 +1,3 @@
-# syntax=docker/dockerfile:1
 # Exported by envspec. Not for editing: change the spec, then run `envspec export`.
 # mm-v2.9, target cu126-volta: Python 3.12 on linux-64, CUDA 12.6.
 #
@@ -17,6 +16,7 @@ FROM ${UV_IMAGE} AS uv
 
 # Compiles what the lock has as source only: deepspeed.
 FROM ${COMPILER_IMAGE} AS compile
+USER 0
 ARG SOURCE_DATE_EPOCH=315532800
 RUN --mount=type=cache,id=envspec-compile-archives,target=/var/cache/apt,sharing=locked \
     --mount=type=cache,id=envspec-compile-lists,target=/var/lib/apt/lists,sharing=locked \
@@ -26,24 +26,42 @@ RUN --mount=type=cache,id=envspec-compile-archives,target=/var/cache/apt,sharing
     && apt-get update -qq \
     && apt-get install -y -qq --no-install-recommends build-essential ca-certificates \
     && find /var/log -type f -delete \
-    && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_*
-ENV CUDA_HOME="/usr/local/cuda"
-ENV TORCH_CUDA_ARCH_LIST="7.0"
+    && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* \
+    && if [ -x /usr/bin/python3.12 ]; then apt-get install -y -qq --no-install-recommends libpython3.12-dev; fi
+ARG PYTORCH_INDEX=""
 RUN --mount=type=bind,from=uv,source=/uv,target=/run/uv/uv \
     --mount=type=cache,target=/var/cache/uv \
+    --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
+    --mount=type=bind,source=envspec/requirements/gpu.txt,target=/run/recipe/requirements/gpu.txt \
+    --mount=type=bind,source=envspec/requirements/gpu-cu126.txt,target=/run/recipe/requirements/gpu-cu126.txt \
+    --mount=type=bind,source=envspec/requirements/build.txt,target=/run/recipe/requirements/build.txt \
+    set -eu \
+    && [ "$(sha256sum < /run/recipe/requirements/gpu.txt)" = '…  -' ] \
+    && [ "$(sha256sum < /run/recipe/requirements/gpu-cu126.txt)" = '…  -' ] \
+    && [ "$(sha256sum < /run/recipe/requirements/build.txt)" = '…  -' ] \
+    && export UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy \
+    && export UV_PYTHON_INSTALL_DIR=/opt/python UV_PYTHON_PREFERENCE=system \
+    && /run/uv/uv venv --quiet --python 3.12 /opt/env \
+    && /run/uv/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/requirements/gpu.txt \
+    && { if [ -n "$PYTORCH_INDEX" ]; then set -- --default-index "$PYTORCH_INDEX"; else set -- --torch-backend cu126; fi; } && /run/uv/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/requirements/gpu-cu126.txt "$@" \
+    && /run/uv/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/requirements/build.txt
+ENV CUDA_HOME="/usr/local/cuda"
+ENV FORCE_CUDA="1"
+ENV TORCH_CUDA_ARCH_LIST="7.0"
+RUN --mount=type=bind,from=uv,source=/uv,target=/run/uv/uv \
     --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
     --mount=type=bind,source=envspec/requirements/source.txt,target=/run/recipe/requirements/source.txt \
     --mount=type=bind,source=envspec/bytecode.py,target=/run/recipe/bytecode.py \
     set -eu \
     && [ "$(sha256sum < /run/recipe/requirements/source.txt)" = '…  -' ] \
     && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
-    && export UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy \
-    && export UV_PYTHON_INSTALL_DIR=/opt/python UV_PYTHON_PREFERENCE=system \
-    && /run/uv/uv venv --quiet --python 3.12 /opt/env \
-    && /run/uv/uv pip install --quiet --python /opt/env --prefix /opt/compiled --no-deps --require-hashes --requirements /run/recipe/requirements/source.txt \
+    && export UV_NO_CACHE=1 UV_LINK_MODE=copy \
+    && export PATH="/opt/env/bin:$PATH" PYTHONPATH=/opt/env/lib/python3.12/site-packages \
+    && /run/uv/uv pip install --quiet --python /opt/env --prefix /opt/compiled --no-deps --require-hashes --only-binary :all: --no-binary deepspeed --requirements /run/recipe/requirements/source.txt \
     && /opt/env/bin/python -ISB /run/recipe/bytecode.py /opt/compiled/lib
 
 FROM ${BASE_IMAGE}
+USER 0
 ARG SOURCE_DATE_EPOCH=315532800
 RUN --mount=type=cache,id=envspec-final-archives,target=/var/cache/apt,sharing=locked \
     --mount=type=cache,id=envspec-final-lists,target=/var/lib/apt/lists,sharing=locked \
@@ -55,7 +73,7 @@ RUN --mount=type=cache,id=envspec-final-archives,target=/var/cache/apt,sharing=l
     && find /var/log -type f -delete \
     && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* \
     && if old=$(id -nu 1000 2>/dev/null); then userdel "$old"; fi \
-    && if ! getent group 1000 >/dev/null; then groupadd --gid 1000 dev; fi \
+    && if ! getent group 1000 >/dev/null; then groupadd --gid 1000 envspec; fi \
     && useradd --uid 1000 --gid 1000 --create-home --shell /bin/bash dev \
     && install -d -o 1000 -g 1000 /workspace \
     && echo "PATH=/opt/env/bin:\$PATH" > /etc/profile.d/envspec.sh \
@@ -100,7 +118,6 @@ RUN --mount=type=bind,source=envspec,target=/run/recipe \
     && find /opt/envspec -name '*.sh' -exec chmod 755 {} +
 ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" \
     VIRTUAL_ENV="/opt/env" \
-    ENVSPEC_BIND="0.0.0.0" \
     ENVSPEC_SPEC="mm-v2.9" \
     ENVSPEC_TARGET="cu126-volta" \
     LANG="C.UTF-8" \

@@ -1,4 +1,3 @@
-# syntax=docker/dockerfile:1
 # Exported by envspec. Not for editing: change the spec, then run `envspec export`.
 # team-v2.9, target cu128-ada: Python 3.10 on linux-64, CUDA 12.8.
 #
@@ -17,6 +16,7 @@ FROM ${UV_IMAGE} AS uv
 FROM ${CODE_SERVER_IMAGE} AS code-server
 
 FROM ${BASE_IMAGE}
+USER 0
 ARG SOURCE_DATE_EPOCH=315532800
 RUN --mount=type=cache,id=envspec-final-archives,target=/var/cache/apt,sharing=locked \
     --mount=type=cache,id=envspec-final-lists,target=/var/lib/apt/lists,sharing=locked \
@@ -28,7 +28,7 @@ RUN --mount=type=cache,id=envspec-final-archives,target=/var/cache/apt,sharing=l
     && find /var/log -type f -delete \
     && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* \
     && if old=$(id -nu 1000 2>/dev/null); then userdel "$old"; fi \
-    && if ! getent group 1000 >/dev/null; then groupadd --gid 1000 dev; fi \
+    && if ! getent group 1000 >/dev/null; then groupadd --gid 1000 envspec; fi \
     && useradd --uid 1000 --gid 1000 --create-home --shell /bin/bash dev \
     && install -d -o 1000 -g 1000 /workspace \
     && echo "PATH=/opt/env/bin:\$PATH" > /etc/profile.d/envspec.sh \
@@ -69,7 +69,6 @@ RUN --mount=type=bind,source=envspec,target=/run/recipe \
     && find /opt/envspec -name '*.sh' -exec chmod 755 {} +
 ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" \
     VIRTUAL_ENV="/opt/env" \
-    ENVSPEC_BIND="0.0.0.0" \
     ENVSPEC_SPEC="team-v2.9" \
     ENVSPEC_TARGET="cu128-ada" \
     LANG="C.UTF-8" \

@@ -37,6 +37,8 @@
       apps.${system}.check = {
         type = "app";
         program = "${pkgs.writeShellScript "check" ''
+          # torch.compile compiles while it runs
+          PATH=${pkgs.stdenv.cc}/bin:$PATH
           cd ${./envspec}
           exec ${environment}/bin/python check.py \
             --lock envspec.lock --config target.json --target ${target} "$@"

@@ -31,12 +31,15 @@
 
       devShells.${system}.default = pkgs.mkShell {
         packages = [ environment ];
-        shellHook = "export ENVSPEC_SPEC=mm-v2.9\nexport ENVSPEC_TARGET=cu126-volta\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=X.Y.Z\nexport TORCH_CUDA_ARCH_LIST=7.0\n";
+        shellHook = "export ENVSPEC_SPEC=mm-v2.9\nexport ENVSPEC_TARGET=cu126-volta\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=X.Y.Z\nexport TORCH_CUDA_ARCH_LIST=7.0\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
       };
 
       apps.${system}.check = {
         type = "app";
         program = "${pkgs.writeShellScript "check" ''
+          # torch.compile compiles while it runs
+          PATH=${pkgs.stdenv.cc}/bin:$PATH
+          if [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi
           cd ${./envspec}
           exec ${environment}/bin/python check.py \
             --lock envspec.lock --config target.json --target ${target} "$@"

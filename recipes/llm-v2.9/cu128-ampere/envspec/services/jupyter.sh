@@ -22,5 +22,5 @@ export JUPYTER_TOKEN
 JUPYTER_RUNTIME_DIR=$runtime/jupyter
 export JUPYTER_RUNTIME_DIR
 
-exec "$prefix/bin/jupyter" lab --no-browser --ip="$bind" --port="$port" \
+serve "$prefix/bin/jupyter" lab --no-browser --ip="$bind" --port="$port" \
     --ServerApp.port_retries=0 --ServerApp.base_url="$base" --ServerApp.root_dir="$PWD"

@@ -1,16 +1,17 @@
 #!/bin/sh
 # An SSH server in the foreground, without root: it serves the user that it runs as, and takes keys only.
 #   AUTHORIZED_KEYS        public keys, one a line
-#   AUTHORIZED_KEYS_FILE   a file with more of them; ~/.ssh/authorized_keys where it isn't set
+#   AUTHORIZED_KEYS_FILE   a file with more of them; .ssh/authorized_keys of the user's home where it isn't set
 #   SSH_HOST_KEY_FILE      the host's private key, for one that outlives the container; else a new one is made
 #   SSH_PORT               2222
 #   ENVSPEC_BIND           the address to listen at
-keys_file=${AUTHORIZED_KEYS_FILE:-${HOME:-}/.ssh/authorized_keys}
 # shellcheck source=common.sh
 . "$(dirname -- "$0")/common.sh"
 
 user=$(id -un 2>/dev/null) || fail "the user $(id -u) has no name here, and sshd needs one: start with the image's own user"
 [ "$(id -u)" -ne 0 ] || fail 'sshd is not started as root: start with the image'\''s own user'
+# HOME may be another, where the user's own can't be written.
+keys_file=${AUTHORIZED_KEYS_FILE:-$(getent passwd "$user" | cut -d : -f 6)/.ssh/authorized_keys}
 sshd=$(command -v sshd || printf '%s' /usr/sbin/sshd)
 [ -x "$sshd" ] || fail 'there is no sshd: install openssh-server'
 
@@ -30,20 +31,25 @@ else
     ssh-keygen -q -t ed25519 -N '' -C envspec -f "$host_key"
 fi
 
-# Sessions begin with sshd's bare environment. What programs need to find the GPUs and the environment is handed on;
-# nothing is that may hold a secret, nor what a configuration file can't hold.
-set_env=$("$python" -I - <<'EOF'
+# Sessions begin with sshd's bare environment. What programs need to find the GPUs and the environment is handed on, and
+# what the spec sets; nothing is that may hold a secret, nor what a configuration file can't hold.
+set_env=$("$python" -I - "$(dirname -- "$0")/../target.json" <<'EOF'
+import json
 import os
 import re
+import sys
 
 names = re.compile(
-    "(PATH|LD_LIBRARY_PATH|LANG|LC_[A-Z]+|TZ|CONDA_PREFIX|VIRTUAL_ENV|HF_HOME|TORCH_HOME|TRITON_CACHE_DIR|XDG_CACHE_HOME"
-    "|PYTHONNOUSERSITE|PYTORCH_VERSION|TORCH_CUDA_ARCH_LIST|(CUDA|NVIDIA|NCCL|OMP|ENVSPEC|SLURM)_[A-Z0-9_]+)"
+    "(HOME|PATH|LD_LIBRARY_PATH|LANG|LC_[A-Z]+|TZ|CONDA_PREFIX|VIRTUAL_ENV|HF_HOME|TORCH_HOME|TRITON_CACHE_DIR"
+    "|XDG_CACHE_HOME|PYTHONNOUSERSITE|PYTORCH_VERSION|TORCH_CUDA_ARCH_LIST|(CUDA|NVIDIA|NCCL|OMP|ENVSPEC|SLURM)_[A-Z0-9_]+)"
 )
-secret = re.compile("KEY|TOKEN|SECRET|PASSW|CREDENTIAL")
+with open(sys.argv[1], encoding="utf-8") as file:
+    own = json.load(file).get("env", [])
+# a tokenizer's settings are none
+secret = re.compile("KEY|TOKEN(?!IZER)|SECRET|PASSW|PASSPHRASE|CRED|JWT|AUTH", re.IGNORECASE)
 plain = re.compile(r'[^\x00-\x1f\x7f"\\#]*')
 for name, value in sorted(os.environ.items()):
-    if names.fullmatch(name) and not secret.search(name) and plain.fullmatch(value):
+    if (name in own or names.fullmatch(name)) and not secret.search(name) and plain.fullmatch(value):
         print(f' "{name}={value}"', end="")
 EOF
 )
@@ -72,4 +78,4 @@ Subsystem sftp internal-sftp
 EOF
 
 say "ssh: $user, port ${SSH_PORT:-2222}, host key $(ssh-keygen -lf "$host_key" | cut -d ' ' -f 2)"
-exec "$sshd" -D -e -f "$runtime/sshd_config"
+serve "$sshd" -D -e -f "$runtime/sshd_config"

@@ -1,0 +1,50 @@
+"""Why a lock isn't fresh, as lines for people: files by their path from here, and many of one target as one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from envspec.lock.freshness import Reason
+
+_SEVERAL = {
+    "rendered-missing": "are missing",
+    "rendered-edited": "are not what the lock says",
+    "rendered-extra": "belong to no target of the lock",
+    "recipe-missing": "aren't there beside the others of their recipe",
+    "recipe-differs": "are not what the spec and its lock give",
+    "recipe-extra": "belong to no recipe of the lock",
+}
+"""What holds for several files, by the code of the reasons that say it of one."""
+
+_NAMED = 3
+"""Files that a line names before it leaves out the rest: `--json` has them all."""
+
+
+def lines(reasons: Iterable[Reason], locks: Path, recipes: Path) -> list[str]:
+    """One line a reason, with its code; one for all files of a target of which the same is true.
+
+    `locks` and `recipes` are the spec's folders, to which the reasons' paths are relative.
+    """
+    groups: dict[tuple[str, ...], list[Any]] = {}
+    for reason in reasons:
+        path = getattr(reason, "path", None)
+        target = (str(path).partition("/")[0],) if reason.code in _SEVERAL else (reason.message,)
+        groups.setdefault((reason.code, *target), []).append(reason)
+    return [f"{_message(group, locks, recipes)}  [{group[0].code}]" for group in groups.values()]
+
+
+def _message(group: list[Any], locks: Path, recipes: Path) -> str:
+    first = group[0]
+    if first.code not in _SEVERAL:
+        return str(first.message)
+    folder = recipes if first.code.startswith("recipe-") else locks
+    if len(group) == 1:
+        return str(replace(first, path=(folder / first.path).as_posix()).message)
+    target = first.path.partition("/")[0]
+    names = [reason.path.removeprefix(f"{target}/") for reason in group]
+    named = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
+    return f"{(folder / target).as_posix()}/: {len(group)} files {_SEVERAL[first.code]}: {named}"

@@ -1,0 +1,89 @@
+"""`envspec diff --audit`: what is known of the versions that a change leaves and takes up."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+
+from envspec.audit.learn import How, learn
+from envspec.audit.model import Facts, Finding, Package
+from envspec.audit.packages import packages
+from envspec.audit.rules import findings, not_asked, oldest
+from envspec.cli import look_up
+from envspec.diff.advisories import Key, Known, LookedUp, Vulnerability, versions, with_advisories
+from envspec.diff.review import Review
+from envspec.diff.side import LoosePin, Side
+from envspec.errors import OutsideError
+from envspec.spec.model import Audit, Spec
+
+_CODES = ("vulnerability", "yanked")
+"""What a change of version can do about: the other findings of an audit are about the lock as it is."""
+
+
+def audited(review: Review, old: Side, new: Side, spec: Spec | None, how: How) -> tuple[Review, bool]:
+    """The review with what is known, and whether all that should have been read was: what wasn't is on stderr.
+
+    Only the versions in the review's rows are looked up. Two files have no spec, and so nobody says where indexes of
+    their own are, nor which advisories are to be ignored. Raises InputError for a database that is none.
+    """
+    wanted = versions(review)
+    chosen = _chosen(wanted, old, new)
+    now = datetime.now(timezone.utc)
+    try:
+        with look_up.progress() as on_progress:
+            indexes = spec.pip.indexes if spec else {}
+            name, facts = learn(indexes, chosen, how, os.environ, now, on_progress, look_up.warn)
+    except OutsideError as error:
+        # the rest of the review is worth showing
+        name, facts = "", Facts(files=None, unread=(str(error),))
+    incomplete = look_up.complain(facts)
+    found = findings(chosen, facts, spec.audit if spec else Audit(), now, timedelta(0))
+    told = (
+        (tuple(code for code in one.codes if code in _CODES), one.reason, one.packages)
+        for one in (not_asked(chosen, facts) if name else ())
+    )
+    looked_up = LookedUp(
+        name,
+        oldest(chosen, facts),
+        (*facts.unread, *facts.unread_files),
+        tuple(one for one in told if one[0]),
+    )
+    known = {key: _known([one for one in chosen if _is(one, key)], facts, found) for key in wanted}
+    return with_advisories(review, known, looked_up), not incomplete
+
+
+def _chosen(wanted: Iterable[Key], old: Side, new: Side) -> tuple[Package, ...]:
+    """The packages of both sides in the wanted versions."""
+    targets = [
+        replace(target, name=f"{side} {target.name}", pins=tuple(p for p in target.pins if not isinstance(p, LoosePin)))
+        for side, lock in (("old", old.lock), ("new", new.lock))
+        for target in lock
+    ]
+    keys = {key[:3] for key in wanted}
+    return tuple(
+        one
+        for one in packages(targets)
+        if (one.kind, one.name, one.version) in keys and any(_is(one, key) for key in wanted)
+    )
+
+
+def _is(package: Package, key: Key) -> bool:
+    return (package.kind, package.name, package.version) == key[:3] and key[3] in (None, package.index)
+
+
+def _known(alike: Iterable[Package], facts: Facts, found: Iterable[Finding]) -> Known:
+    """What is known of a version, whatever licence or file a side has of it."""
+    alike = tuple(alike)
+    mine = [one for one in found if one.package in alike]
+    answers = [facts.answers.get(one.release) for one in alike if one.release is not None]
+    told = [one.advisory for one in mine]
+    vulnerabilities = {
+        advisory.id: Vulnerability(advisory.id, advisory.names, advisory.summary, advisory.fixed_in, finding.ignored)
+        for finding, advisory in zip(mine, told, strict=True)
+        if advisory is not None
+    }
+    is_known = any(answer is not None and answer.known for answer in answers)
+    yanked = next((one.message for one in mine if one.code == "yanked"), None)
+    return Known(tuple(vulnerabilities.values()) if is_known else None, yanked)

@@ -1,0 +1,166 @@
+"""What databases and indexes know of the versions that a change leaves and takes up: plain data in, facts for its rows
+out. Nobody is asked here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from envspec.diff.facts import RISKS, Fact, highest
+
+if TYPE_CHECKING:
+    from envspec.diff.review import Move, Review, Row, View
+
+_NAMES = 12
+
+
+@dataclass(frozen=True)
+class Vulnerability:
+    """`names` are its identifier and its aliases, `ignored` is the spec's reason to accept it, None if it doesn't."""
+
+    id: str
+    names: frozenset[str]
+    summary: str = ""
+    fixed_in: tuple[str, ...] = ()
+    ignored: str | None = None
+
+    @property
+    def title(self) -> str:
+        """ "GHSA-1 (CVE-1)"."""
+        also = sorted(self.names - {self.id})
+        return f"{self.id} ({', '.join(also)})" if also else self.id
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a version: None for `vulnerabilities` where nobody could tell; `yanked` says that and why its
+    authors took it back, None where they didn't, or nobody could tell."""
+
+    vulnerabilities: tuple[Vulnerability, ...] | None = None
+    yanked: str | None = None
+
+
+UNKNOWN = Known()
+
+Key = tuple[str, str, str, "str | None"]
+"""A version of a package: kind, name, version, and the index's name (None where it isn't known)."""
+
+
+@dataclass(frozen=True)
+class LookedUp:
+    """How the knowledge was come by.
+
+    database    its name without credentials, and `as_of` the time of its oldest answer (RFC 3339) or None
+    unread      what should have been read and wasn't: with any, silence about a package means nothing
+    not_asked   what nobody could say of some packages: the codes of what wasn't looked for, the reason, the packages
+    """
+
+    database: str
+    as_of: str | None = None
+    unread: tuple[str, ...] = ()
+    not_asked: tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...] = ()
+
+    def lines(self) -> Iterator[str]:
+        """For people, the gravest first."""
+        for reason in self.unread:
+            yield f"INCOMPLETE: {reason}"
+        as_of = f", as of {self.as_of[:10]}" if self.as_of else ""
+        if self.database:
+            yield f"looked up in {self.database}{as_of}"
+        for codes, reason, packages in self.not_asked:
+            more = len(packages) - _NAMES
+            names = ", ".join(packages) if more <= 1 else f"{', '.join(packages[:_NAMES])} and {more} more"
+            yield f"not looked for {', '.join(codes)} in {reason}: {names}"
+
+
+def versions(review: Review) -> frozenset[Key]:
+    """Every version that a review's rows leave or take up."""
+    return frozenset(
+        key for row in review.rows for move in row.moves for view in (move.old, move.new) if (key := _key(row, view))
+    )
+
+
+def with_advisories(review: Review, known: Mapping[Key, Known], how: LookedUp) -> Review:
+    """The review with what is known of `versions(review)`. What isn't in `known` is unknown."""
+    rows = [_row(row, known) for row in review.rows]
+    rows.sort(key=lambda row: (RISKS.index(row.risk), row.name, row.kind))
+    return replace(review, rows=tuple(rows), looked_up=how)
+
+
+def facts(old: Known | None, new: Known | None) -> tuple[Fact, ...]:
+    """What a change of version means by what is known of both; None for the side that a package isn't on."""
+    if new is None:
+        return tuple(_gone(old)) if old else ()
+    return (*_vulnerable(old, new), *_yanked(old, new))
+
+
+def _row(row: Row, known: Mapping[Key, Known]) -> Row:
+    def told(move: Move) -> Move:
+        old, new = (known.get(key, UNKNOWN) if (key := _key(row, view)) else None for view in (move.old, move.new))
+        found = (*move.facts, *facts(old, new))
+        return replace(
+            move,
+            facts=tuple(sorted(found, key=lambda fact: RISKS.index(fact.risk))),
+            parts=tuple(told(part) for part in move.parts),
+        )
+
+    moves = tuple(told(move) for move in row.moves)
+    return replace(row, moves=moves, risk=highest((row.risk, *(move.risk for move in moves))))
+
+
+def _key(row: Row, view: View | None) -> Key | None:
+    return (row.kind, row.name, view.version, view.index) if view else None
+
+
+def _gone(old: Known) -> Iterator[Fact]:
+    if old.vulnerabilities:
+        yield Fact("low", "vulnerability-fixed", f"takes along {_titles(old.vulnerabilities)}")
+
+
+def _vulnerable(old: Known | None, new: Known) -> Iterator[Fact]:
+    if new.vulnerabilities is None:
+        # of what nobody can tell, nothing is fixed either
+        return
+    before = old.vulnerabilities if old else ()
+    names = {name for one in before or () for name in one.names}
+    for one in new.vulnerabilities:
+        if not names & one.names:
+            yield _new(one, was_known=before is not None)
+    still = [one for one in new.vulnerabilities if names & one.names]
+    if still:
+        risk = highest("low" if one.ignored is not None else "medium" for one in still)
+        yield Fact(risk, "still-vulnerable", f"still vulnerable: {'; '.join(map(_with_fix, still))}")
+    left = {name for one in new.vulnerabilities for name in one.names}
+    fixed = [one for one in before or () if not left & one.names]
+    if fixed:
+        yield Fact("low", "vulnerability-fixed", f"fixes {_titles(fixed)}")
+
+
+def _new(one: Vulnerability, *, was_known: bool) -> Fact:
+    summary = f": {one.summary}" if one.summary else ""
+    doubt = "" if was_known else " (nobody knows whether the old version is)"
+    text = f"{'newly ' * was_known}vulnerable, {one.title}{summary}{doubt}"
+    if one.ignored is not None:
+        return Fact("low", "newly-vulnerable", f"{text}; the spec ignores it: {one.ignored}")
+    return Fact("high", "newly-vulnerable", f"{text}; {_fix(one)}")
+
+
+def _yanked(old: Known | None, new: Known) -> Iterator[Fact]:
+    was = old.yanked if old else None
+    if new.yanked is not None:
+        yield Fact("medium", "yanked", new.yanked if was is None else f"as before, {new.yanked}")
+    elif was is not None:
+        yield Fact("low", "was-yanked", f"leaves a version of which {was}")
+
+
+def _titles(found: Iterable[Vulnerability]) -> str:
+    return ", ".join(one.title for one in found)
+
+
+def _with_fix(one: Vulnerability) -> str:
+    return f"{one.title}, {_fix(one)}" if one.ignored is None else f"{one.title}, ignored by the spec: {one.ignored}"
+
+
+def _fix(one: Vulnerability) -> str:
+    return f"fixed in {', '.join(one.fixed_in)}" if one.fixed_in else "no release fixes it yet"

@@ -1,0 +1,16 @@
+"""A lock as `git diff` shows it steers no terminal."""
+
+from __future__ import annotations
+
+from envspec.git.textconv import readable
+from envspec.lock.model import Artifact, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
+
+
+def test_no_foreign_word_steers_a_terminal() -> None:
+    evil = "\x1b]0;evil\x07\x1b[2J\r\u202e\nline"
+    pin = Pin("pip", "lib", "1.0", evil, Artifact("lib.whl", "0" * 64), licence=evil)
+    inputs = TargetInputs("linux-64", "3.12", None, gpus=(evil,), requirements=(evil,))
+    lock = Lock("demo", SpecInputs(sources={"lib": evil}), (LockedTarget("cpu", inputs, (pin,)),))
+    shown = readable(lock)
+    assert all(character.isprintable() for character in shown.replace("\n", ""))
+    assert "\\x1b[2J\\r\\u202e\\nline" in shown and not any(line.startswith("line") for line in shown.splitlines())

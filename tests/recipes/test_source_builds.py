@@ -1,0 +1,103 @@
+"""What is compiled in an image sees the lock's torch: the recipes' own commands, run by uv."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from recipe_plans import shipped
+from support.packages import sdist, source_files, wheel
+from uv import find_uv_bin
+
+from envspec.recipes import apptainer, dockerfile
+from envspec.recipes.plan import PipStep, Plan
+
+PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
+BACKEND = source_files("extension", "1.0")["backend.py"]
+EXTENSION = sdist("extension", "1.0", static=False, files={"backend.py": f"import torch\n{BACKEND}"})
+"""Imports torch when it is built, without declaring it, as extensions of torch do."""
+
+
+def with_extension() -> Plan:
+    step = PipStep("source.txt", ("extension",), source=True)
+    compiling = shipped("mm-v2.1", "cu118").compiling
+    assert compiling is not None
+    compiling = replace(compiling, wheels=())
+    plan = shipped("cpu-py311", "cpu")
+    return replace(plan, python=PYTHON, pip=(step,), compiling=compiling, files={**plan.files, step.file: ""})
+
+
+def dockerfile_commands() -> str:
+    joined = re.sub(r" \\\n\s*", " ", dockerfile.render(with_extension())["Dockerfile"])
+    (run,) = (line for line in joined.splitlines() if "--no-binary extension" in line)
+    commands = run.split(" && ")
+    start = next(n for n, command in enumerate(commands) if "UV_NO_CACHE" in command)
+    return " && ".join(commands[start:-1])  # without the bytecode
+
+
+def apptainer_commands() -> str:
+    text = apptainer.render(with_extension())[apptainer.FILE]
+    (block,) = re.findall(r"(export UV_NO_CACHE=1 UV_LINK.*)\n\s*unset PYTHONPATH", text, re.DOTALL)
+    return f"set -eu\n{block}"
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Path:
+    """An environment with a stand-in for torch; beside it the files that there are, and the requirements."""
+    house = tmp_path / "house"
+    house.mkdir()
+    for dist in (EXTENSION, wheel("torch", "1.0")):
+        (house / dist.file).write_bytes(dist.content)
+    (tmp_path / "source.txt").write_text(f"extension==1.0 --hash=sha256:{EXTENSION.sha256}\n")
+    made = tmp_path / "env"
+    uv: list[str | Path] = [find_uv_bin(), "--quiet", "--no-config", "--offline"]
+    subprocess.run([*uv, "venv", "--python", sys.executable, made], check=True)
+    install: list[str | Path] = [
+        "pip",
+        "install",
+        "--python",
+        made,
+        "--no-index",
+        "--no-deps",
+        "--find-links",
+        house,
+        "torch",
+    ]
+    subprocess.run([*uv, *install], check=True)
+    return made
+
+
+@pytest.mark.parametrize("commands", [dockerfile_commands, apptainer_commands])
+@pytest.mark.parametrize("sees", [True, False])
+def test_a_build_sees_the_locks_torch(
+    environment: Path, tmp_path: Path, commands: Callable[[], str], sees: bool
+) -> None:
+    """Without the variable that lets it, the very same commands fail: uv builds in isolation."""
+    script = commands()
+    assert "PYTHONPATH=/opt/env/" in script and "--require-hashes" in script
+    if not sees:
+        script = re.sub(r"PYTHONPATH=\S+", "", script)
+    script = re.sub(r"/opt/envspec/|/run/recipe/|/tmp/(?=build-)", f"{tmp_path}/", script)
+    script = re.sub(r"/opt/(env|compiled)\b", str(environment), script)
+    settings = {
+        "UV_OFFLINE": "1", "UV_NO_INDEX": "1", "UV_FIND_LINKS": str(tmp_path / "house"), "UV_NO_CONFIG": "1",
+    }  # fmt: skip
+    tools = {"PATH": f"{Path(find_uv_bin()).parent}:{os.environ['PATH']}"}
+    ran = subprocess.run(
+        ["sh", "-c", script.replace("/run/uv/uv", find_uv_bin())],
+        env={**os.environ, **settings, **tools},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode == 0) is sees, ran.stderr
+    assert sees or "No module named 'torch'" in ran.stderr
+    imports: list[str | Path] = [environment / "bin" / "python", "-c", "import extension"]
+    assert (subprocess.run(imports, check=False, capture_output=True).returncode == 0) is sees

@@ -1,0 +1,198 @@
+"""Which checks run on what, and what is said of the others: a CUDA target on machines with GPUs and without.
+
+The GPUs are stand-ins: a runner that answers as torch would there, and starts no process.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envspec.smoke import check
+
+A100 = {"name": "NVIDIA A100", "capability": "8.0", "memory_bytes": 80 << 30}
+LOCK = {
+    "env": {"name": "demo"},
+    "targets": {"cu128": {"cuda": "12.8", "architectures": ["sm_80"]}, "cpu": {}},
+}
+DEVICE = ("device.driver", "device.visible", "device.capability", "device.memory")
+
+
+@dataclass
+class StandInRunner:
+    """Passes every check; its probe sees so many GPUs. `ran` are the checks with their device and GPUs."""
+
+    gpus: int
+    lacking: bool = False
+    probe_fails: bool = False
+    ran: list[tuple[str, str, int]] = field(default_factory=list)
+
+    def import_torch(self) -> tuple[check.Outcome, str | None] | None:
+        return (check.failed("torch can't be imported: no"), "words") if self.lacking else None
+
+    def run(self, one: check.Check, device: str, gpus: int) -> tuple[check.Outcome, str | None, int | None]:
+        self.ran.append((one.name, device, gpus))
+        if one.name == "probe" and self.probe_fails:
+            return check.failed("it crashed (SIGSEGV)"), None, None
+        return check.passed(details={"torch": {}, "gpus": [A100] * self.gpus}), None, 0
+
+
+def context(device: str, target: str) -> check.Context:
+    return check.Context(LOCK, target, {}, device, "llm", 5, True, 0, 60.0, Path(), "check.py")
+
+
+def session(
+    runner: StandInRunner, device: str, groups: tuple[str, ...], target: str = "cu128", driver: str | None = None
+) -> tuple[dict[str, tuple[str, str | None]], dict[str, Any]]:
+    """The outcome of each check with its reason, and the report."""
+    made = check.Session(context(device, target), check.CHECKS, groups, runner)  # type: ignore[arg-type]
+    made.machine["driver"] = driver
+    made.run(check.Progress([], io.StringIO()))
+    report = made.report()
+    return {one["name"]: (one["status"], one["reason"]) for one in report["checks"]}, report
+
+
+def test_cuda_that_was_asked_for_and_isnt_there_fails_what_needs_it() -> None:
+    runner = StandInRunner(0)
+    found, report = session(runner, "cuda", ("device", "dataloader", "collectives"))
+    for name in ("device.capability", "device.memory", "dataloader.pinned", "collectives.nccl"):
+        assert found[name] == ("fail", "cuda was asked for and torch sees no GPU")
+        assert name not in [one for one, _, _ in runner.ran]
+    assert report["summary"]["verdict"] == "fail"
+    assert "--device cpu" in next(one["remedy"] for one in report["checks"] if one["name"] == "device.memory")
+
+
+def test_a_look_for_gpus_that_failed_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    found, _ = session(StandInRunner(2, probe_fails=True), "cuda", ("device",))
+    reason = "cuda was asked for and torch sees no GPU; the look for GPUs failed: it crashed (SIGSEGV)"
+    assert found["device.memory"] == ("fail", reason)
+
+
+def test_no_gpu_is_visible_though_cuda_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "nvml", lambda: None)
+    monkeypatch.setattr(check.Context, "torch", None)
+    with pytest.raises(check.Fault, match="cuda was asked for and torch sees no GPU"):
+        check.device_visible(context("cuda", "cu128"))
+    with pytest.raises(check.Skip, match="no GPU is given"):
+        check.device_visible(context("cpu", "cu128"))
+
+
+@pytest.mark.parametrize("group", ["training", "operators", "determinism", "figures", "static"])
+@pytest.mark.parametrize(("device", "gpus"), [("cpu", 0), ("cpu", 8), ("auto", 0)])
+def test_a_cuda_target_on_the_cpu_says_that_no_gpu_check_ran(group: str, device: str, gpus: int) -> None:
+    found, report = session(StandInRunner(gpus), device, (group,), driver="550.54.15")
+    assert {status for status, _ in found.values()} == {"pass"}
+    count = len(found)
+    assert report["summary"]["headline"] == f"no GPU check ran: {count} passed, 0 failed, 0 skipped"
+    assert (report["device"], report["cuda"]) == ("cpu", "12.8")
+
+
+def test_a_driver_is_no_gpu() -> None:
+    found, report = session(StandInRunner(0), "auto", ("device",), driver="550.54.15")
+    assert [found[name][0] for name in DEVICE] == ["pass", "pass", "skip", "skip"]
+    assert report["summary"]["headline"] == "no GPU check ran: 2 passed, 0 failed, 2 skipped (2 of them need a GPU)"
+
+
+def test_on_a_gpu_nothing_is_said_of_its_absence() -> None:
+    for group in ("device", "training"):
+        found, report = session(StandInRunner(1), "auto", (group,), driver="550.54.15")
+        assert report["summary"]["headline"] == f"{len(found)} passed, 0 failed, 0 skipped"
+
+
+def test_a_cpu_target_lacks_no_gpu() -> None:
+    found, report = session(StandInRunner(0), "auto", ("training", "device"), target="cpu")
+    assert report["summary"]["headline"] == f"{len(found) - 4} passed, 0 failed, 4 skipped"
+    assert found["device.driver"][1] == "needs NVIDIA's driver: the target is for CPUs"
+
+
+def test_who_asks_for_the_cpu_gets_no_gpu() -> None:
+    runner = StandInRunner(8)
+    found, _ = session(runner, "cpu", (), driver="550.54.15")
+    assert {(device, gpus) for _, device, gpus in runner.ran} == {("cpu", 0)}
+    skipped = {name for name, (status, _) in found.items() if status == "skip"}
+    assert skipped == {one.name for one in check.CHECKS.values() if one.needs}
+    assert all("it was asked for the CPU" in (found[name][1] or "") for name in skipped)
+
+
+@pytest.mark.parametrize("device", ["auto", "cuda"])
+def test_checks_on_gpus_are_told_how_many(device: str) -> None:
+    runner = StandInRunner(4)
+    session(runner, device, (), driver="550.54.15")
+    with_torch = {(on, gpus) for name, on, gpus in runner.ran if name in check.CHECKS and check.CHECKS[name].torch}
+    assert with_torch == {("cuda", 4)}
+
+
+def test_gpus_are_looked_for_before_the_driver_is_judged() -> None:
+    """The kernel module may not tell its version where torch sees the GPUs all the same."""
+    runner = StandInRunner(1)
+    found, _ = session(runner, "auto", ("device",), driver=None)
+    assert [name for name, _, _ in runner.ran] == ["probe", *DEVICE]
+    assert found["device.driver"][0] == "pass"
+
+
+def test_a_driver_is_judged_where_torch_can_not_be_imported() -> None:
+    found, report = session(StandInRunner(0, lacking=True), "auto", ("device",), driver="550.54.15")
+    assert found["device.driver"] == ("pass", None)
+    assert found["device.visible"] == ("fail", "torch can't be imported: no")
+    assert found["device.memory"] == ("skip", "torch can't be imported")
+    assert report["summary"]["headline"].startswith("no GPU check ran: 1 passed, 1 failed, 2 skipped")
+
+
+# -- precision, ranks ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("workload", "without", "chosen"),
+    [
+        ("llm", (), "bf16"),
+        ("llm", ("bf16",), "fp32"),  # a V100 or T4 before torch 2.4
+        ("deit", (), "fp16"),
+        ("deit", ("fp16",), "bf16"),
+        ("deit", ("fp16", "bf16"), "fp32"),
+        ("basic", ("bf16",), "fp32"),
+    ],
+)
+def test_a_workload_trains_in_what_the_device_can(
+    monkeypatch: pytest.MonkeyPatch, workload: str, without: tuple[str, ...], chosen: str
+) -> None:
+    monkeypatch.setattr(check, "lacks", lambda device, precision: "it hasn't" if precision in without else None)
+    assert check.native_precision(workload, "cuda") == chosen
+
+
+def test_ranks_on_the_cpu_are_told_where_the_report_is_of_a_gpu() -> None:
+    gpu = replace(context("cuda", "cu128"), gpus=1)
+    assert check.on_the_cpu(gpu, "gloo") == "on the CPU, by Gloo: there is one GPU"
+    assert check.on_the_cpu(replace(gpu, gpus=2), "nccl") is None
+    assert check.on_the_cpu(context("cpu", "cu128"), "gloo") is None
+
+
+def test_one_gpu_trains_by_nccl_alone_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ranks are stand-ins, the worlds that are asked for are not."""
+    asked = []
+
+    def stand_in(ctx: check.Context, world: int, backend: str, work: object) -> list[dict[str, Any]]:
+        asked.append((backend, world))
+        return [{"first": 2.0, "last": 1.0 if backend == "gloo" else 3.0, "weights": "w"}] * world
+
+    monkeypatch.setattr(check, "ranks", stand_in)
+    found = check.collectives_ddp(replace(context("cuda", "cu128"), gpus=1))
+    assert asked == [("gloo", 2), ("nccl", 1)]
+    assert (found.status, found.reason) == ("fail", "the loss didn't fall")
+    asked.clear()
+    assert check.collectives_ddp(context("cpu", "cu128")).status == "pass"
+    assert asked == [("gloo", 2)]
+
+
+def test_a_gpu_too_old_for_triton_is_named() -> None:
+    text = (
+        "GPUTooOldForTriton: Found Tesla P100-PCIE-16GB which is too old to be supported by the triton GPU compiler, "
+        "which is used as the backend. Triton only supports devices of CUDA Capability >= 7.0, but your device is of "
+        "CUDA capability 6.0"
+    )
+    found = check.lacking_to_compile(text)
+    assert found is not None and found.status == "skip" and found.remedy
+    assert found.reason == "torch.compile can't work on a GPU as old as Tesla P100-PCIE-16GB (6.0): Triton needs 7.0"

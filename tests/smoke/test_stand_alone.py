@@ -1,0 +1,93 @@
+"""The programs that run in any environment start under the oldest Python that they name."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import envspec
+from envspec.errors import ToolError
+from envspec.install.interpreter import find_interpreter
+
+PACKAGE = Path(envspec.__file__).parent
+PROGRAMS = ("smoke/check.py", "smoke/across.py", "recipes/data/preflight.py", "recipes/data/bytecode.py")
+BUILTIN = {"dict", "frozenset", "list", "set", "tuple", "type"}
+PLAIN = BUILTIN | {"bool", "bytes", "float", "int", "object", "str"}
+
+
+def evaluated(node: ast.AST) -> Iterator[ast.AST]:
+    """A node and all below it that Python evaluates when it gets there: no annotation, as these programs put theirs off
+    by `from __future__ import annotations`."""
+    yield node
+    for name, value in ast.iter_fields(node):
+        if name in ("annotation", "returns"):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST):
+                yield from evaluated(child)
+
+
+def too_new(source: str) -> list[str]:
+    """What of a program Python 3.8 refuses when it is evaluated: `tuple[int]`, `str | None`, a generic of
+    `collections.abc`. Raises SyntaxError for syntax that is newer."""
+    tree = ast.parse(source, feature_version=(3, 8))
+    generic = BUILTIN | {
+        alias.asname or alias.name
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and node.module in ("collections", "collections.abc", "re")
+        for alias in node.names
+    }
+    found = []
+    for node in evaluated(tree):
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id in generic:
+            found.append(ast.unparse(node))
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+            for side in (node.left, node.right):
+                kind = isinstance(side, ast.Name) and side.id in PLAIN
+                if kind or (isinstance(side, ast.Constant) and side.value is None):
+                    found.append(ast.unparse(node))
+                    break
+    return found
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_nothing_is_evaluated_that_python_3_8_can_not(program: str) -> None:
+    source = (PACKAGE / program).read_text(encoding="utf-8")
+    assert "from __future__ import annotations" in source
+    assert too_new(source) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "refused"),
+    [
+        ("Outcome = tuple[str | None, dict[str, int]]", ["tuple[str | None, dict[str, int]]", "str | None"]),
+        ("def f(x=list[int]): ...", ["list[int]"]),
+        ("class A(dict[str, int]): ...", ["dict[str, int]"]),
+        ("y = cast(int | None, x)", ["int | None"]),
+        ("from collections.abc import Iterator\nX = Iterator[int]", ["Iterator[int]"]),
+        ("x: tuple[str | None] = ()\ndef f(x: int | None = None) -> list[int]: ...", []),
+        ("x = 1 << 2 | y\nz = found[0]\nw: dict[str, int] = {}", []),
+    ],
+)
+def test_what_is_too_new_is_found(source: str, refused: list[str]) -> None:
+    assert [one for one in too_new(source) if one in refused] == refused
+    assert bool(too_new(source)) == bool(refused)
+
+
+@pytest.mark.parametrize("version", ["3.8", "3.9"])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_it_starts_under_an_old_python(program: str, version: str) -> None:
+    try:
+        python = find_interpreter(version, os.environ)
+    except ToolError as error:
+        pytest.skip(str(error))
+    loads = "import runpy, sys; runpy.run_path(sys.argv[1], run_name='loaded')"
+    done = subprocess.run(
+        [str(python), "-I", "-c", loads, str(PACKAGE / program)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
