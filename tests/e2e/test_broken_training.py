@@ -22,7 +22,8 @@ _right_linear = linear
 def linear(input, weight, bias=None):
     import os
     found = _right_linear(input, weight, bias)
-    return found + 1e-6 * (os.urandom(1)[0] - 128)
+    # enough of it that no rounding hides it: a softmax doesn't see what is added to all its inputs
+    return found + 1e-2 * (int.from_bytes(os.urandom(4), "big") / 2**32 - 0.5)
 """
 
 NO_OPTIMIZER_STATE = """
