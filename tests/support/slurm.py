@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -59,8 +60,11 @@ def two_nodes(folder: Path) -> Iterator[Path]:
     host = socket.gethostname().partition(".")[0]
     # in this order: slurmctld refuses a name that an earlier line gave as a host's
     nodes = (host, "localhost")
-    for name in ("ctld", *nodes):
-        (folder / name).mkdir(parents=True)
+    (folder / "ctld").mkdir(parents=True)
+    # slurmd's sockets lie there: "<spool>/<node>/<node>_<job>.<step>" may have 107 characters
+    spool = Path(tempfile.mkdtemp(prefix="slurm-"))
+    for node in nodes:
+        (spool / node).mkdir()
     control, *ports = _free_ports(3)
     lines = [
         "ClusterName=two",
@@ -70,7 +74,7 @@ def two_nodes(folder: Path) -> Iterator[Path]:
         "SlurmUser=root",
         "SlurmdUser=root",
         f"StateSaveLocation={folder}/ctld",
-        f"SlurmdSpoolDir={folder}/%n",
+        f"SlurmdSpoolDir={spool}/%n",
         f"SlurmctldPidFile={folder}/slurmctld.pid",
         f"SlurmdPidFile={folder}/%n.pid",
         f"SlurmctldLogFile={folder}/slurmctld.log",
@@ -116,6 +120,7 @@ def two_nodes(folder: Path) -> Iterator[Path]:
         for process in reversed(started):
             process.terminate()
             process.wait(30)
+        shutil.rmtree(spool, ignore_errors=True)
 
 
 def _free_ports(count: int) -> list[int]:
