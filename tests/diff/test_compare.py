@@ -78,7 +78,8 @@ def test_json_has_every_change_to_the_letter(old: Lock, new: Lock) -> None:
         was, now = ({(pin.kind, pin.name): pin for pin in target.pins} for target in (before, after))
         for key in {*was, *now}:
             if was.get(key) != now.get(key):
-                views = told[(*key, after.name)]
+                kind, name = key
+                views = told[kind, name, after.name]
                 for pin, view in zip((was.get(key), now.get(key)), views, strict=True):
                     assert (pin is None) == (view is None)
                     if pin is not None:
