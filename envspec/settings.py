@@ -46,6 +46,10 @@ class Settings:
         """The URL of a spec's named index: the user's mirror of it if there is one, else the spec's own."""
         return self.mirrors.get(name) or spec_indexes.get(name)
 
+    def index_urls(self, spec_indexes: Mapping[str, str]) -> dict[str, str]:
+        """The URLs of all of a spec's named indexes that have one, by name."""
+        return {name: url for name in spec_indexes if (url := self.index_url(name, spec_indexes))}
+
 
 @dataclass(frozen=True)
 class Credentials:

@@ -15,7 +15,6 @@ from envspec.audit.sources import (
     IndexPages,
     PypiDatabase,
     fetcher_of,
-    named_indexes,
     pypi_address,
     shipped_files,
 )
@@ -64,7 +63,7 @@ def learn(
         if osv:
             facts = replace(facts, answers={p.release: osv.ask(p.release) for p in packages if p.release}, unread=())
     else:
-        named = named_indexes(indexes, settings)
+        named = settings.index_urls(indexes)
         fetcher = fetcher_of(named, settings, env)
         pages = IndexPages(index, named, settings.pytorch_mirror, fetcher) if how.files else None
         database = osv or PypiDatabase(index, fetcher, now)

@@ -36,11 +36,6 @@ def fetcher_of(named: Mapping[str, str], settings: Settings, env: Mapping[str, s
     )
 
 
-def named_indexes(indexes: Mapping[str, str], settings: Settings) -> dict[str, str]:
-    """The addresses of a spec's own indexes by name, the user's mirrors instead where there are some."""
-    return {name: url for name in indexes if (url := settings.index_url(name, indexes))}
-
-
 def shipped_files(packages: Iterable[Package]) -> dict[tuple[str, str], FileFacts]:
     """What ships with envspec of the packages' files on the PyTorch indexes, whose addresses a user need not know."""
     found: dict[tuple[str, str], FileFacts] = {}

@@ -12,8 +12,9 @@ import click
 
 from envspec.cli import look_up, options
 from envspec.cli.main import silence_stdout
-from envspec.cli.texts import printable
+from envspec.cli.progress import counting
 from envspec.errors import AnswerNo, InputError, OutsideError
+from envspec.texts import printable
 
 if TYPE_CHECKING:
     from envspec.audit.model import Finding
@@ -100,7 +101,7 @@ def command(
     lock_path = options.folder_of(spec, locks_dir).path
     now, found = datetime.now(timezone.utc), packages(chosen)
     how = How(database, offline, timedelta(days=max_age), not skip_files)
-    with look_up.progress() as on_progress:
+    with counting("looking up releases") as on_progress:
         name, facts = learn(spec.pip.indexes, found, how, os.environ, now, on_progress, look_up.warn)
     report = Report(
         spec.path,

@@ -11,8 +11,8 @@ import click
 from envspec.cli import options
 from envspec.cli.gpu_names import known_gpus
 from envspec.cli.table import aligned
-from envspec.cli.texts import nearest, printable
 from envspec.errors import AnswerNo, InputError
+from envspec.texts import nearest, printable
 
 if TYPE_CHECKING:
     from envspec.cli.build_rows import Row

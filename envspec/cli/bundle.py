@@ -89,7 +89,7 @@ def _collect(spec: Spec, pins: Sequence[Pin], *, quiet: bool) -> Paths:
     settings = load_settings(os.environ)
     asked = [pin for pin in pins if pin.kind == "conda" or not at_hand(pin, settings.find_links)]
     urls = file_urls(asked, spec, os.environ)
-    named = {name: url for name in spec.pip.indexes if (url := settings.index_url(name, spec.pip.indexes))}
+    named = settings.index_urls(spec.pip.indexes)
     fetcher = Fetcher(
         credentials=credentials_of(settings, named, os.environ), env=os.environ, read_seconds=read_timeout(os.environ)
     )

@@ -12,9 +12,9 @@ from envspec.cli import options
 from envspec.cli.lock_images import stale_images
 from envspec.cli.lock_summary import describe
 from envspec.cli.main import say, silence_stdout, tell
-from envspec.cli.texts import printable
 from envspec.errors import AnswerNo, EnvspecError, LockError, SpecErrors
 from envspec.lock.render import rendered_files
+from envspec.texts import printable
 
 if TYPE_CHECKING:
     from envspec.lock.freshness import Reason
@@ -100,7 +100,7 @@ def _check(path: str, locks_dir: Path | None) -> Finding:
         spec = options.read_spec(path)
         folder = options.folder_of(spec, locks_dir)
         lock_path = str(folder.path)
-        elsewhere = f" --locks-dir {locks_dir}" if locks_dir else ""
+        elsewhere = options.elsewhere(locks_dir)
         found = _compare(spec, folder, relock=f"envspec lock {path}{elsewhere}")
         recipes = options.recipes_of(spec, locks_dir)
         return _with_recipes(replace(found, recipes=recipes), spec, elsewhere) if recipes.is_dir() else found

@@ -12,6 +12,7 @@ from envspec.audit.model import Facts, Finding, Package
 from envspec.audit.packages import packages
 from envspec.audit.rules import findings, not_asked, oldest
 from envspec.cli import look_up
+from envspec.cli.progress import counting
 from envspec.diff.advisories import Key, Known, LookedUp, Vulnerability, versions, with_advisories
 from envspec.diff.review import Review
 from envspec.diff.side import LoosePin, Side
@@ -32,7 +33,7 @@ def audited(review: Review, old: Side, new: Side, spec: Spec | None, how: How) -
     chosen = _chosen(wanted, old, new)
     now = datetime.now(timezone.utc)
     try:
-        with look_up.progress() as on_progress:
+        with counting("looking up releases") as on_progress:
             indexes = spec.pip.indexes if spec else {}
             name, facts = learn(indexes, chosen, how, os.environ, now, on_progress, look_up.warn)
     except OutsideError as error:

@@ -10,8 +10,8 @@ import click
 
 from envspec.cli import options
 from envspec.cli.table import coloured
-from envspec.cli.texts import nearest, printable
 from envspec.errors import AnswerNo, InputError
+from envspec.texts import nearest, printable
 
 if TYPE_CHECKING:
     from envspec.doctor.feasibility import Verdict

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -15,6 +13,7 @@ from envspec.cli import options
 from envspec.cli.export_formats import FORMATS, Format
 from envspec.cli.file_urls import file_urls
 from envspec.cli.main import say
+from envspec.cli.progress import counting
 from envspec.errors import InputError
 from envspec.lock.model import Lock, LockedTarget
 from envspec.recipes import folder as recipes
@@ -191,23 +190,9 @@ def _render(spec: Spec, lock: Lock, targets: Sequence[LockedTarget], formats: Se
     pins = [pin for target in targets for pin in target.pins if any(wanted.wants_url(pin) for wanted in formats)]
     urls: Mapping[tuple[str, str], str] = {}
     if pins:
-        with _progress() as on_page:
+        with counting("asking the indexes") as on_page:
             urls = file_urls(pins, spec, os.environ, on_page)
     return {f"{t.name}/{wanted.file(t)}": wanted.render(lock, t, urls) for t in targets for wanted in formats}
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr for the pages of indexes, where that is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda done, total: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task("asking the indexes", total=None)
-        yield lambda done, total: bars.update(task, completed=done, total=total)
 
 
 def write_atomically(path: Path, text: str, option: str = "-o") -> None:

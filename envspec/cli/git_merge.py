@@ -7,9 +7,9 @@ from pathlib import Path, PurePosixPath
 import click
 
 from envspec.cli.main import say
-from envspec.cli.texts import printable
 from envspec.errors import LockError, StorageError
 from envspec.lock.model import Lock
+from envspec.texts import printable
 
 EPILOG = """\b
 Example:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from envspec.cli.texts import printable
 from envspec.errors import InputError
+from envspec.texts import printable
 
 if TYPE_CHECKING:
     from envspec.gpu.gpus import Gpu

@@ -10,8 +10,8 @@ import click
 from envspec.cli import options
 from envspec.cli.gpu_names import known_gpus
 from envspec.cli.table import aligned
-from envspec.cli.texts import nearest, printable
 from envspec.errors import InputError
+from envspec.texts import nearest, printable
 
 if TYPE_CHECKING:
     from envspec.gpu.gpus import Gpu

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from envspec.cli.texts import nearest
 from envspec.errors import AnswerNo, InputError
+from envspec.texts import nearest, printable
 
 if TYPE_CHECKING:
     from envspec.gpu.binary.inspect import Progress
@@ -59,7 +59,7 @@ def command(
         inspection = inspect(path, progress)
     if not inspection.binaries and path.is_dir() and not _is_environment(path):
         raise InputError(
-            f"{_printable(str(path))} is no environment, and there is no library in it",
+            f"{printable(str(path))} is no environment, and there is no library in it",
             hint="give a wheel, the folder of an environment, or a library",
         )
     _warn(inspection)
@@ -95,7 +95,7 @@ def _gpus_of_targets(spec_path: str | None, names: tuple[str, ...]) -> tuple[str
         if name not in known:
             meant = nearest(name, known)
             hint = f"did you mean {meant}?" if meant else f"its targets: {', '.join(known)}"
-            raise InputError(f"{spec.path} has no target {_printable(name)}", hint=hint)
+            raise InputError(f"{spec.path} has no target {printable(name)}", hint=hint)
     gpus = tuple(gpu for name, several in known.items() if not names or name in names for gpu in several)
     if not gpus:
         raise InputError(f"{spec.path} names no GPU there", hint="give --gpu, or a target that has `gpus`")
@@ -116,12 +116,12 @@ def _gpus(name: str) -> Iterator[Gpu]:
     if not capabilities:
         near = suggest(name)
         hint = f'did you mean "{near}"?' if near else '`envspec gpus` lists them; "sm_90" and "9.0" work as well'
-        raise InputError(f'--gpu: unknown GPU "{_printable(name)}"', hint=hint)
+        raise InputError(f'--gpu: unknown GPU "{printable(name)}"', hint=hint)
     yield from (Gpu(name, architecture) for architecture in capabilities.values() if architecture)
 
 
 def _lines(inspection: Inspection, gpus: list[Gpu]) -> Iterator[str]:
-    name = _printable(Path(inspection.source).name or inspection.source)
+    name = printable(Path(inspection.source).name or inspection.source)
     if not inspection.libraries:
         yield f"{name}: no CUDA code ({_count(inspection.binaries, 'binary', 'binaries')} read)"
         return
@@ -136,7 +136,7 @@ def _library_lines(library: Library, gpus: list[Gpu]) -> Iterator[str]:
 
     files = f", {library.files:,} files" if library.files > 1 else ""
     modules = _count(library.module_count, "module", "modules")
-    yield f"{_printable(library.path)}  {_size(library.size)}{files}, {modules}"
+    yield f"{printable(library.path)}  {_size(library.size)}{files}, {modules}"
     for kind in Kind:
         counts = {Code(kind, built).name: number for built, number in library.architectures(kind).items()}
         rare = {name: number for name, number in counts.items() if number < RARE * max(counts.values())}
@@ -156,15 +156,15 @@ def _library_lines(library: Library, gpus: list[Gpu]) -> Iterator[str]:
 def _warn(inspection: Inspection) -> None:
     for library in inspection.libraries:
         if not library.complete:
-            click.echo(f"warning: {_printable(library.path)}: a fat binary is cut off or damaged", err=True)
+            click.echo(f"warning: {printable(library.path)}: a fat binary is cut off or damaged", err=True)
     for line in inspection.unread:
-        click.echo(f"warning: not read: {_printable(line)}", err=True)
+        click.echo(f"warning: not read: {printable(line)}", err=True)
 
 
 def _first(paths: Sequence[str]) -> str:
     """Enough of the paths to go on with: the output has them all."""
     more = len(paths) - _NAMED
-    return ", ".join(map(_printable, paths[:_NAMED])) + (f" and {more:,} more" if more > 0 else "")
+    return ", ".join(map(printable, paths[:_NAMED])) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _size(size: int) -> str:
@@ -173,11 +173,6 @@ def _size(size: int) -> str:
 
 def _count(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
-
-
-def _printable(text: str) -> str:
-    """Names come from inside an archive: nothing in them may steer the terminal."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import click
 
 from envspec.cli import options
 from envspec.cli.main import say
-from envspec.cli.texts import printable
+from envspec.texts import printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars

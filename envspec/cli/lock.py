@@ -13,10 +13,10 @@ import click
 
 from envspec.cli import options
 from envspec.cli.main import say, tell
-from envspec.cli.texts import nearest, printable
 from envspec.errors import EnvspecError, InfeasibleTargets, InputError, Place, SpecErrors
 from envspec.lock.freshness import reasons, rendered_reasons
 from envspec.lock.render import rendered_files
+from envspec.texts import nearest, printable
 
 if TYPE_CHECKING:
     from envspec.gpu.finding import Finding
@@ -114,11 +114,7 @@ def _tell_recipes(spec: Spec, lock: Lock, locks_dir: Path | None) -> None:
         say(f"hint: {error.hint or 'see `envspec check`'}")
         return
     if found:
-        say(f"hint: the recipes in {recipes} aren't of this lock any more: {again}{_elsewhere(locks_dir)}")
-
-
-def _elsewhere(locks_dir: Path | None) -> str:
-    return f" --locks-dir {locks_dir}" if locks_dir else ""
+        say(f"hint: the recipes in {recipes} aren't of this lock any more: {again}{options.elsewhere(locks_dir)}")
 
 
 def _placed(error: EnvspecError, spec: Spec) -> EnvspecError:

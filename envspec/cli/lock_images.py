@@ -86,7 +86,7 @@ class ImageDigests:
 
     def _warn(self, problems: dict[str, EnvspecError], without: list[str]) -> None:
         from envspec.cli.main import say
-        from envspec.cli.texts import printable
+        from envspec.texts import printable
 
         first = next(iter(problems.values()))
         told = f"no registry tells the digest of {', '.join(problems)}: {first.message}"

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from envspec.cli.main import say
-from envspec.cli.texts import printable
 from envspec.errors import StorageError
+from envspec.texts import printable
 
 if TYPE_CHECKING:
     from envspec.audit.model import Facts
@@ -40,20 +37,6 @@ max_age = click.option(
 
 def warn(error: StorageError) -> None:
     say(f"warning: {error}", style="yellow")
-
-
-@contextmanager
-def progress() -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr, where that is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda done, total: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task("looking up releases", total=None)
-        yield lambda done, total: bars.update(task, completed=done, total=total)
 
 
 def complain(facts: Facts) -> bool:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envspec.cli.texts import nearest, printable
 from envspec.errors import InputError, SpecError
+from envspec.texts import nearest, printable
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -71,6 +71,11 @@ def locks_of(spec: Path, given: Path | None) -> Path:
         return given
     folder = spec.absolute().parent
     return folder.parent / "locks" if folder.name == "specs" else spec.parent / "locks"
+
+
+def elsewhere(given: Path | None) -> str:
+    """What a command of a hint says of the locks' folder, with the space before it; nothing where it wasn't given."""
+    return f" --locks-dir {given}" if given else ""
 
 
 def recipes_of(spec: Spec, given: Path | None) -> Path:

@@ -1,17 +1,17 @@
-"""Progress of a resolution on stderr: one line a solve that runs, one bar for metadata. Nothing when stderr is
-no terminal."""
+"""Progress on stderr: of a resolution one line a solve that runs and one bar for metadata, else one bar. Nothing when
+stderr is no terminal."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
-from envspec.resolve.pip import Silent
-
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
+
+    from envspec.resolve.pip import Silent
 
 
 class OnTerminal:
@@ -42,6 +42,8 @@ class OnTerminal:
 def resolution(*, quiet: bool = False) -> Iterator[OnTerminal | Silent]:
     """Progress for one resolution, taken off the screen at its end."""
     if quiet or not sys.stderr.isatty():
+        from envspec.resolve.pip import Silent
+
         yield Silent()
         return
     from rich.console import Console
@@ -56,3 +58,17 @@ def resolution(*, quiet: bool = False) -> Iterator[OnTerminal | Silent]:
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         yield OnTerminal(bars)
+
+
+@contextmanager
+def counting(description: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar that is told how many of all are done, taken off the screen at its end."""
+    if not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task(description, total=None)
+        yield lambda done, total: bars.update(task, completed=done, total=total)

@@ -10,8 +10,8 @@ import click
 
 from envspec.cli import options
 from envspec.cli.main import say
-from envspec.cli.texts import printable
 from envspec.errors import InputError, LockError, OutsideError, Place
+from envspec.texts import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,13 +10,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from envspec.cli import options
-from envspec.cli.texts import printable
 from envspec.errors import InputError, Place, ToolError
 from envspec.lock.model import Lock, LockedTarget
 from envspec.smoke.case import ACROSS, CHECK, Case, make_case
 from envspec.smoke.references import References
 from envspec.smoke.serve import Serving, serve
 from envspec.spec.model import Spec
+from envspec.texts import printable
 
 ENVSPEC = (sys.executable, "-m", "envspec")
 """The words that start this envspec."""

@@ -19,12 +19,12 @@ import click
 from envspec.cli import options, smoke_cases, smoke_show
 from envspec.cli.export import write_atomically
 from envspec.cli.main import say, tell
-from envspec.cli.texts import printable
 from envspec.errors import InputError, StorageError, ToolError
 from envspec.smoke.case import Case, Folders, Options
 from envspec.smoke.result import Results, Run
 from envspec.smoke.submitted import STATE, Submitted, read_submitted
 from envspec.storage import storage_error
+from envspec.texts import printable
 
 if TYPE_CHECKING:
     from envspec.lock.model import LockedTarget

@@ -13,10 +13,10 @@ import click
 
 from envspec.cli import options
 from envspec.cli.groups import grouped, heading
-from envspec.cli.texts import printable
 from envspec.errors import AnswerNo, InputError
 from envspec.lock.graph import Edge, Graph, Tree, asked
 from envspec.lock.model import LockedTarget
+from envspec.texts import printable
 
 EPILOG = """\b
 Examples:

@@ -11,10 +11,10 @@ import click
 
 from envspec.cli import options
 from envspec.cli.groups import grouped, heading
-from envspec.cli.texts import printable
 from envspec.errors import AnswerNo
 from envspec.lock.graph import Edge, Graph, named
 from envspec.lock.model import Lock, LockedTarget, Pin
+from envspec.texts import printable
 
 EPILOG = """\b
 Examples:

@@ -370,15 +370,8 @@ def _view(pin: Pin | None) -> View | None:
         size=artifact.size if artifact else None,
         file=artifact.file or None if artifact else None,
         sha256=artifact.sha256 or None if artifact else None,
-        source=_source(pin),
+        source=pin.git.address if pin.git else pin.url,
     )
-
-
-def _source(pin: Pin) -> str | None:
-    if pin.git is None:
-        return pin.url
-    folder = f"#subdirectory={pin.git.subdirectory}" if pin.git.subdirectory else ""
-    return f"{pin.git.url}@{pin.git.commit}{folder}"
 
 
 def _growth(move: Move) -> int:

@@ -193,7 +193,7 @@ class Installation:
             uv=uv,
             prefix=self.prefix,
             settings=settings,
-            indexes={name: url for name in indexes if (url := settings.index_url(name, indexes))},
+            indexes=settings.index_urls(indexes),
             default=settings.default_index or uvs_default_index(uv, settings.cache_dir),
             held=held,
             progress=self.progress,

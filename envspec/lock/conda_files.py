@@ -72,8 +72,7 @@ def hostless_urls(lock: Lock, target: LockedTarget) -> dict[tuple[str, str], str
 def url_of(pin: Pin, urls: FileUrls) -> str:
     """The URL of a package's file or commit. Raises InternalError when it's from an index and `urls` has none."""
     if pin.git:
-        folder = f"#subdirectory={pin.git.subdirectory}" if pin.git.subdirectory else ""
-        return f"git+{pin.git.url}@{pin.git.commit}{folder}"
+        return f"git+{pin.git.address}"
     file = artifact_of(pin).file
     url = pin.url or urls.get((pin.index, file))
     if url is None:

@@ -30,6 +30,12 @@ class GitSource:
     commit: str
     subdirectory: str | None = None
 
+    @property
+    def address(self) -> str:
+        """`URL@commit`, with `#subdirectory=` where it has one: what stands behind `git+` in a requirement."""
+        folder = f"#subdirectory={self.subdirectory}" if self.subdirectory else ""
+        return f"{self.url}@{self.commit}{folder}"
+
 
 @dataclass(frozen=True)
 class Pin:

@@ -81,8 +81,7 @@ def _git_note(groups: Iterable[str]) -> list[str]:
 
 def _requirement(pin: Pin) -> str:
     if pin.git:
-        folder = f"#subdirectory={pin.git.subdirectory}" if pin.git.subdirectory else ""
-        return f"{pin.name} @ git+{pin.git.url}@{pin.git.commit}{folder}"
+        return f"{pin.name} @ git+{pin.git.address}"
     what = f"{pin.name} @ {pin.url}" if pin.url else f"{pin.name}=={pin.version}"
     if pin.artifact is None:
         return what

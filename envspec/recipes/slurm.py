@@ -13,6 +13,15 @@ from envspec.recipes.plan import CARRIED, WORKSPACE, Plan
 
 APPTAINER_JOB = "job.sbatch"
 PYXIS_JOB = "job-pyxis.sbatch"
+MEETING_POINT = (
+    "# Every node's torchrun meets the others on the first node, at a port that depends on the job, below those that",
+    "# Linux hands out by itself (from 32768 on).",
+    # not head, which ends the pipe early: pipefail would end the job
+    'first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed -n 1p)',
+    "address=$(scontrol --oneliner show node \"$first\" | sed -n 's/.* NodeAddr=\\([^ ]*\\).*/\\1/p') || address=",
+    "port=$((20000 + SLURM_JOB_ID % 12000))",
+)
+"""Lines of bash in a job that set `first`, `address` (empty where Slurm tells none) and `port`."""
 
 
 def render(plan: Plan) -> dict[str, str]:
@@ -96,12 +105,7 @@ def _job(plan: Plan, usage: Iterable[str], *, setup: Iterable[str], inside: Iter
         "    exit",
         "fi",
         "",
-        "# Every node's torchrun meets the others on the first node, at a port that depends on the job, below those that",
-        "# Linux hands out by itself (from 32768 on).",
-        # not head, which ends the pipe early: pipefail would end the job
-        'first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed -n 1p)',
-        "address=$(scontrol --oneliner show node \"$first\" | sed -n 's/.* NodeAddr=\\([^ ]*\\).*/\\1/p') || address=",
-        "port=$((20000 + SLURM_JOB_ID % 12000))",
+        *MEETING_POINT,
         f"ranks={ranks}",
         f'inside sh -c \'exec {entrypoint} torchrun --node-rank="$SLURM_NODEID" "$@"\' torchrun \\',
         '    --nnodes="$SLURM_JOB_NUM_NODES" --nproc-per-node="$ranks" \\',

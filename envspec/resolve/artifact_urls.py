@@ -53,7 +53,7 @@ def artifact_urls(
         if pin.kind == "pip" and pin.artifact is not None and pin.index not in _NAMES_ITS_SOURCE:
             wanted.setdefault(_Page(pin.index, pin.name), {})[pin.artifact.file] = pin.artifact.sha256
     settings = load_settings(env)
-    named = {name: url for name in spec.pip.indexes if (url := settings.index_url(name, spec.pip.indexes))}
+    named = settings.index_urls(spec.pip.indexes)
     addresses = {index: _address(index, named, settings, env) for index in sorted({page.index for page in wanted})}
     fetcher = Fetcher(credentials=credentials_of(settings, named, env), env=env, read_seconds=read_timeout(env))
 

@@ -38,7 +38,7 @@ def pip_resolver(
     settings = load_settings(env)
     uv = find_uv(env)
     uv.offline = offline
-    indexes = {name: url for name in spec.pip.indexes if (url := settings.index_url(name, spec.pip.indexes))}
+    indexes = settings.index_urls(spec.pip.indexes)
     default = settings.default_index or uvs_default_index(uv, settings.cache_dir)
     fetcher = Fetcher(
         credentials=credentials_of(settings, indexes, env), env=env, read_seconds=read_timeout(env), offline=offline

@@ -14,8 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from textwrap import indent
 
 from envspec.errors import InputError
+from envspec.recipes.slurm import MEETING_POINT
 from envspec.smoke.case import ACROSS, CONFIG, REPORT, Case, Folders, Options
 from envspec.smoke.command import joined, quoted, variable
 from envspec.smoke.runner import Runner, check
@@ -216,8 +218,7 @@ across)
     ;;
 esac
 
-# The checks on each node, then all nodes at once. torchrun meets on the first, at a port that is the job's own and
-# below those that Linux hands out by itself (from 32768 on).
+# The checks on each node, then all nodes at once.
 steps=(--ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1)
 [ -z "${{SLURM_CPUS_PER_TASK:-}}" ] || steps+=(--cpus-per-task="$SLURM_CPUS_PER_TASK")
 srun --wait=0 "${{steps[@]}}" bash "$script" node
@@ -225,9 +226,7 @@ out=$run/{across}
 mkdir -p "$out" && rm -f "$out/{done}" "$out/{report}"
 status=143
 if [ -z "$stopped" ]; then
-    first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-    address=$(scontrol --oneliner show node "$first" | sed -n 's/.* NodeAddr=\\([^ ]*\\).*/\\1/p')
-    port=$((20000 + SLURM_JOB_ID % 12000))
+{meeting}
     # where one node has ended, the others soon have, or wait for nobody
     srun --wait=60 "${{steps[@]}}" bash "$script" across "${{address:-$first}}" "$port"
     status=$?
@@ -255,6 +254,7 @@ def script(job: Job, inner: Runner, options: Options, folders: Folders, nodes: i
     parts += ["esac\n\n"]
     values: Mapping[str, str] = {
         "done": DONE, "report": REPORT, "across": ACROSS_FOLDER, "limit": str(ACROSS_LIMIT),
+        "meeting": indent("\n".join(MEETING_POINT), "    "),
     }  # fmt: skip
     tail = _ONE if nodes == 1 else _SEVERAL
     return "".join(parts) + tail.format(**values, script=quoted(str(folders.results / job.script)))

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
+
+import pytest
+from support.packages import Dist
 
 from envspec.lock.inputs import spec_inputs, target_inputs
 from envspec.lock.model import Artifact, Lock, LockedTarget, Pin
@@ -126,3 +130,18 @@ def without(pins: Iterable[Pin], *names: str) -> tuple[Pin, ...]:
 
 def changed(pins: Iterable[Pin], name: str, **fields: object) -> tuple[Pin, ...]:
     return tuple(replace(p, **fields) if p.name == name else p for p in pins)  # type: ignore[arg-type]
+
+
+def served(dist: Dist, *dependencies: str, index: str = "pypi") -> Pin:
+    """A pin of a file that an index serves."""
+    made = pin(dist.name, dist.version, *dependencies, index=index, direct=True)
+    return replace(made, artifact=Artifact(dist.file, dist.sha256, len(dist.content)))
+
+
+def without_settings(monkeypatch: pytest.MonkeyPatch, home: Path, *more: str) -> None:
+    """A user who has set nothing: no variable of these tools, or beginning with one of `more`, and another home."""
+    for name in list(os.environ):
+        if name.startswith(("UV_", "PIP_", "ENVSPEC_", "XDG_", *more)) or name.lower().endswith("_proxy"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)

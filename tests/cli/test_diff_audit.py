@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
-from cli_project import Envspec, Project, pin
+from cli_project import Envspec, Project, served, without_settings
 from support.audit import Pypi, vulnerability
 from support.index import status
-from support.packages import Dist, wheel
+from support.packages import wheel
 
 import envspec.cli
-from envspec.lock.model import Artifact, Pin
 
 pytest_plugins = ["cli_fixtures"]
 
@@ -38,19 +36,10 @@ platform = "linux-64"
 """
 
 
-def served(dist: Dist, index: str = "pypi") -> Pin:
-    made = pin(dist.name, dist.version, index=index, direct=True)
-    return replace(made, artifact=Artifact(dist.file, dist.sha256, len(dist.content)))
-
-
 @pytest.fixture
 def pypi(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pypi]:
     """The user's PyPI, which knows lib 2.5 and 2.6 as sound; the lock has gone from one to the other."""
-    for name in list(os.environ):
-        if name.startswith(("UV_", "PIP_", "ENVSPEC_", "XDG_")) or name.lower().endswith("_proxy"):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    without_settings(monkeypatch, tmp_path / "home")
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")
     project.spec(SPEC)
     project.lock(lambda target: (served(APP), served(OLD)))

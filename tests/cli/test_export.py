@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import tomli
-from cli_project import Envspec, Project, pin
+from cli_project import Envspec, Project, pin, without_settings
 from packaging.pylock import Pylock
 from support.index import Index, html_error, status
 from support.packages import Dist, wheel
@@ -52,12 +52,8 @@ def served(dist: Dist, index: str = "pypi", *dependencies: str) -> Pin:
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: Index) -> Path:
     """A user whose PyPI is the loopback index, and who has configured nothing else."""
-    for name in list(os.environ):
-        if name.startswith(("UV_", "PIP_", "ENVSPEC_", "XDG_")) or name.lower().endswith("_proxy"):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    without_settings(monkeypatch, tmp_path / "home")
     monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     return tmp_path / "home"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from cli_project import Envspec, Project
+from cli_project import Envspec, Project, without_settings
 from support.index import Index
 from support.packages import Dist, wheel
 
@@ -61,12 +61,8 @@ PINS = (
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: Index) -> Path:
     """A user whose PyPI is the loopback index, and who has configured nothing of conda's but where channels are."""
-    for name in list(os.environ):
-        if name.startswith(("UV_", "PIP_", "ENVSPEC_", "XDG_", "CONDA")) or name.lower().endswith("_proxy"):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    without_settings(monkeypatch, tmp_path / "home", "CONDA")
     monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("CONDA_CHANNEL_ALIAS", ALIAS)
     index.add(APP, LIB)
     return tmp_path / "home"

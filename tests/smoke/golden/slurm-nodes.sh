@@ -59,8 +59,7 @@ across)
     ;;
 esac
 
-# The checks on each node, then all nodes at once. torchrun meets on the first, at a port that is the job's own and
-# below those that Linux hands out by itself (from 32768 on).
+# The checks on each node, then all nodes at once.
 steps=(--ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1)
 [ -z "${SLURM_CPUS_PER_TASK:-}" ] || steps+=(--cpus-per-task="$SLURM_CPUS_PER_TASK")
 srun --wait=0 "${steps[@]}" bash "$script" node
@@ -68,8 +67,10 @@ out=$run/across
 mkdir -p "$out" && rm -f "$out/done.json" "$out/check.json"
 status=143
 if [ -z "$stopped" ]; then
-    first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-    address=$(scontrol --oneliner show node "$first" | sed -n 's/.* NodeAddr=\([^ ]*\).*/\1/p')
+    # Every node's torchrun meets the others on the first node, at a port that depends on the job, below those that
+    # Linux hands out by itself (from 32768 on).
+    first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed -n 1p)
+    address=$(scontrol --oneliner show node "$first" | sed -n 's/.* NodeAddr=\([^ ]*\).*/\1/p') || address=
     port=$((20000 + SLURM_JOB_ID % 12000))
     # where one node has ended, the others soon have, or wait for nobody
     srun --wait=60 "${steps[@]}" bash "$script" across "${address:-$first}" "$port"
