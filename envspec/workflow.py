@@ -6,18 +6,21 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from envspec.errors import Infeasible, InfeasibleTargets, InputError, InternalError, SpecError, WrongBuild
+from envspec.errors import Infeasible, InfeasibleTargets, InputError, InternalError, Place, SpecError, WrongBuild
 from envspec.gpu import conda_builds, gpus, torch_builds
 from envspec.gpu.corrections import Correction, corrections, corrections_broken_by, corrections_for
 from envspec.gpu.finding import Finding
+from envspec.gpu.missing_requirements import MissingRequirement, missing_requirements
 from envspec.gpu.rules import feasible, judge, judge_pins
 from envspec.gpu.rules.driver import lowest
 from envspec.gpu.rules.wanted import torch_of
-from envspec.lock.graph import Graph, parsed
+from envspec.lock import extras
+from envspec.lock.graph import parsed
 from envspec.lock.inputs import canonical_name, requirement_name, spec_inputs, target_inputs
 from envspec.lock.model import Lock, LockedTarget, Pin, TargetInputs
 from envspec.lock.verify import violations
 from envspec.redact import redact
+from envspec.resolve import torch_holes, torch_index
 from envspec.resolve.conda_request import CondaRequest, conda_request_for
 from envspec.resolve.cuda_check import wrong_builds
 from envspec.resolve.provided import provided_by
@@ -62,13 +65,14 @@ def relock(
     conda: CondaHalf | None = None,
     upgrade: Upgrade | None = None,
     only: Collection[str] = (),
+    refreshed: bool = False,
     notice: Notice = lambda finding: None,
 ) -> Lock:
     """A new lock of `spec`.
 
     Takes the old lock, whose pins stay where they still satisfy the spec, and the targets to lock anew (all by default;
     the others keep what `old` has for them). `conda` is needed for a spec with conda dependencies; it solves first, and
-    what it installs counts for pip.
+    what it installs counts for pip. `refreshed` says that the live PyTorch index is asked besides the facts.
 
     The GPU rules judge every target before anything is resolved, and the exact pins afterwards.
 
@@ -90,6 +94,7 @@ def relock(
         target.name: corrections_for(inputs[target.name].requirements, spec.pip.without_corrections)
         for target in targets
     }
+    missing = tuple(one for one in missing_requirements() if one.name not in spec.pip.without_corrections)
     narrowed = {target.name: _feasible_torch(spec, target) for target in targets}
     installed = _solve_conda(
         conda,
@@ -106,7 +111,7 @@ def relock(
     while True:
         bounds = {name: {*narrowed[name].pip, *(c.constraint for c in applied[name])} for name in inputs}
         requests = {
-            name: request_for(shared, inputs[name], tuple(sorted(bounds[name])), provided[name])
+            name: request_for(shared, inputs[name], tuple(sorted(bounds[name])), provided[name], missing)
             for name in inputs
             if inputs[name].requirements
         }
@@ -120,10 +125,19 @@ def relock(
             break
         # what uv chose has published metadata that is wrong: once more, with what that should have said
         applied = {name: (*applied[name], *more[name]) for name in applied}
-    _tell_corrections(applied, notice)
+    _tell_corrections(
+        applied, {name: _stated(pins[name], request.missing) for name, request in requests.items()}, notice
+    )
     _judged(((target, _judge_pins(spec, target, pins[target.name])) for target in targets), notice)
+    _judged(((target, _holes(target, requests, pins, keep, refreshed)) for target in targets), notice)
     locked = [_locked(target, inputs[target.name], pins[target.name]) for target in targets]
-    _tell_extras(locked, notice)
+    _judged(
+        (
+            (target, tuple(extras.findings(one, _places(spec, target))))
+            for target, one in zip(targets, locked, strict=True)
+        ),
+        notice,
+    )
     done = {target.name for target in targets}
     names = {target.name for target in spec.targets}
     locked += [target for target in old or () if target.name in names - done]
@@ -232,7 +246,7 @@ def _refuse_addresses(spec: Spec, target: Target) -> None:
 
 
 def _refuse_unknown_corrections(spec: Spec) -> None:
-    known = {correction.name for correction in corrections()}
+    known = {*(one.name for one in corrections()), *(one.name for one in missing_requirements())}
     for name in sorted(spec.pip.without_corrections - known):
         raise SpecError(
             f'there is no correction "{name}"',
@@ -241,42 +255,52 @@ def _refuse_unknown_corrections(spec: Spec) -> None:
         )
 
 
-def _tell_corrections(applied: Mapping[str, Sequence[Correction]], notice: Notice) -> None:
-    targets: dict[Correction, list[str]] = {}
-    for name, several in applied.items():
+def _stated(pins: Sequence[Pin], known: Iterable[MissingRequirement]) -> tuple[MissingRequirement, ...]:
+    """The missing requirements that the METADATA of these pins leaves out."""
+    return tuple(one for one in known if any(one.concerns(p.name, p.version) for p in pins if p.kind == "pip"))
+
+
+def _tell_corrections(
+    applied: Mapping[str, Sequence[Correction]], stated: Mapping[str, Sequence[MissingRequirement]], notice: Notice
+) -> None:
+    targets: dict[tuple[str, str, str], list[str]] = {}
+    for target, several in applied.items():
         for correction in several:
-            targets.setdefault(correction, []).append(name)
-    for correction, names in targets.items():
+            targets.setdefault((correction.name, correction.constraint, correction.reason), []).append(target)
+    for target, missing in stated.items():
+        for one in missing:
+            targets.setdefault((one.name, one.requirement, one.reason), []).append(target)
+    for (name, added, reason), names in targets.items():
         notice(
             Finding(
                 "info",
                 "correction",
-                f"{', '.join(names)}: {correction.constraint} added, because {correction.reason}",
-                remedy=f'to do without: without-corrections = ["{correction.name}"] in [pip]',
+                f"{', '.join(names)}: {added} added, because {reason}",
+                remedy=f'to do without: without-corrections = ["{name}"] in [pip]',
             )
         )
 
 
-def _tell_extras(locked: Iterable[LockedTarget], notice: Notice) -> None:
-    """conda knows no extras: what one would have added to a package of its own isn't there."""
-    missing: dict[str, list[str]] = {}
-    for target in locked:
-        if not any(pin.provides for pin in target.pins):
-            continue
-        graph = Graph.of(target)
-        for edge in (*graph.roots, *(edge for edges in graph.outgoing.values() for edge in edges)):
-            if edge.kind == "pip" and edge.target.kind == "conda" and parsed(edge.requirement).extras:
-                asker = edge.source.name if edge.source else "the spec"
-                missing.setdefault(f"{asker} asks for {edge.requirement}", []).append(target.name)
-    for text, names in missing.items():
-        notice(
-            Finding(
-                "warning",
-                "conda-extras",
-                f"{', '.join(dict.fromkeys(names))}: {text}, and conda's package brings nothing for an extra",
-                remedy="if you use it, add what the extra needs to the spec",
-            )
-        )
+def _holes(
+    target: Target,
+    requests: Mapping[str, Request],
+    pins: Mapping[str, Sequence[Pin]],
+    keep: Mapping[str, Preferences],
+    refreshed: bool,
+) -> tuple[Finding, ...]:
+    """What a hole of the shipped PyTorch facts did to a target."""
+    request = requests.get(target.name)
+    if request is None:
+        return ()
+    index = torch_index.choose(request, refresh=refreshed)
+    kept = keep[target.name].versions.get("torch") if target.name in keep else None
+    found = torch_holes.finding(request, index, pins[target.name], pins, kept)
+    return (found,) if found else ()
+
+
+def _places(spec: Spec, target: Target) -> dict[str, Place]:
+    """Where the spec asks for each package."""
+    return {requirement_name(located.text): located.place for located in spec.pip_dependencies(target)}
 
 
 def _tell_unused_sources(spec: Spec, locked: Iterable[LockedTarget], notice: Notice) -> None:
@@ -302,7 +326,8 @@ def _tell_unused_sources(spec: Spec, locked: Iterable[LockedTarget], notice: Not
 
 def _judge_pins(spec: Spec, target: Target, pins: Sequence[Pin]) -> tuple[Finding, ...]:
     builds = {pin.name: pin.build for pin in pins if pin.kind == "conda" and pin.build}
-    return judge_pins(spec, target, {**_versions(pins, "conda"), **_versions(pins, "pip")}, builds)
+    needs = {pin.name: [requirement_name(line) for line in pin.dependencies] for pin in pins if pin.kind == "pip"}
+    return judge_pins(spec, target, {**_versions(pins, "conda"), **_versions(pins, "pip")}, builds, needs)
 
 
 def _versions(pins: Sequence[Pin], kind: str) -> dict[str, str]:

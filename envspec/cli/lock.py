@@ -163,7 +163,9 @@ def _lock(
     digests = ImageDigests(spec, old, renew=renew, offline=offline)
     if resolved is None:
         with resolvers_for(spec, offline=offline, refresh=refresh, quiet=quiet) as (pip, conda):
-            resolved = relock(spec, old, pip, conda=conda, upgrade=upgrade, only=targets, notice=_notice)
+            resolved = relock(
+                spec, old, pip, conda=conda, upgrade=upgrade, only=targets, refreshed=refresh, notice=_notice
+            )
     new = digests.put_into(resolved)
     written = folder.write(new)
     moved = changes(old, new)

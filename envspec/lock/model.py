@@ -51,6 +51,7 @@ class Pin:
                   conda: the record's `depends`
     direct        the spec asks for it by name
     provides      conda only: PyPI names that this package installs (counted as present when pip is solved)
+    extras        pip only: the extras that its METADATA offers; None where that wasn't read: a lock doesn't hold them
     """
 
     kind: str
@@ -65,6 +66,7 @@ class Pin:
     git: GitSource | None = None
     url: str | None = None
     provides: tuple[str, ...] = ()
+    extras: frozenset[str] | None = field(default=None, compare=False, repr=False)
 
     @property
     def is_wheel(self) -> bool:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from envspec.errors import InternalError
-from envspec.lock.inputs import requirement_name
+from envspec.gpu.missing_requirements import left_out
+from envspec.lock.inputs import canonical_name, requirement_name
 from envspec.lock.model import GitSource, Pin
 from envspec.lock.tags import ranked_tags
 from envspec.redact import redact
 from envspec.resolve.edges import holding
 from envspec.resolve.gate import FAMILY, Gate
+from envspec.resolve.metadata import Metadata
 from envspec.resolve.reading import Description, Reading
 from envspec.resolve.request import Request
 from envspec.resolve.torch_index import TorchIndex, needs_own_triton
@@ -27,7 +31,7 @@ def pins_of(
     found: Sequence[Found], request: Request, index: TorchIndex, gate: Gate, reading: Reading
 ) -> tuple[Pin, ...]:
     """The pins of a solved request. Raises what reading metadata raises."""
-    described = {p.name: reading.result(p, installed(p, request)) for p in found}
+    described = {p.name: _complete(reading.result(p, installed(p, request)), request) for p in found}
     edges = holding(request, {name: metadata for name, (metadata, _) in described.items()})
     sources = dict(request.sources)
     direct = {requirement_name(text) for text in request.requirements}
@@ -41,6 +45,13 @@ def pins_of(
         )
         for p in found
     )
+
+
+def _complete(description: Description, request: Request) -> Description:
+    """With the requirements that the METADATA leaves out, as uv was shown them."""
+    metadata, artifact = description
+    lines = left_out(metadata.name, metadata.version, request.missing)
+    return replace(metadata, requires_dist=(*metadata.requires_dist, *lines)), artifact
 
 
 def installed(package: Found, request: Request) -> FoundFile | None:
@@ -93,4 +104,16 @@ def _pin(package: Found, description: Description, edges: tuple[str, ...], direc
         licence=metadata.licence,
         git=GitSource(redact(package.git[0]), *package.git[1:]) if package.git else None,
         url=redact(package.archive.url) if package.archive else None,
+        extras=frozenset(_extras(metadata)),
     )
+
+
+_EXTRA_MARKER = re.compile(r"""\bextra\s*==\s*['"]([^'"]+)['"]""")
+
+
+def _extras(metadata: Metadata) -> Iterator[str]:
+    """The extras that a package offers: old METADATA names some in its markers alone."""
+    for extra in metadata.provides_extra:
+        yield canonical_name(extra)
+    for line in metadata.requires_dist:
+        yield from map(canonical_name, _EXTRA_MARKER.findall(line))

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from envspec.errors import IndexFailure, Unsatisfiable
 from envspec.lock.inputs import canonical_name, requirement_name
 from envspec.lock.model import Pin
-from envspec.resolve import torch_index
+from envspec.resolve import torch_holes, torch_index
 from envspec.resolve.gate import FAMILY, Gate, LivePages, open_gate
 from envspec.resolve.metadata import MetadataReader
 from envspec.resolve.pins import begin, pins_of
@@ -133,7 +133,9 @@ class PipResolver:
         # without an old lock the first answer sets the versions that the others shall share
         alone = not old[first].versions
         if alone:
-            old = {request: _with_torch(torch_index.common_release(groups), indexes[request]) for request in groups}
+            releases = torch_holes.shared_releases(indexes)
+            old = {request: _with_torch(releases.get(request), indexes[request]) for request in groups}
+            apart = FAMILY if len(set(releases.values())) > 1 else ()
         found: dict[Request, tuple[Found, ...]] = {}
         if alone:
             found[first] = solve(first, old[first])
@@ -146,7 +148,7 @@ class PipResolver:
             answers = _together(pool, [lambda r=request: solve(r, old[r].over(shared)) for request in rest])  # type: ignore[misc]
             found.update(zip(rest, answers, strict=True))
             if alone:
-                again = to_share(found)
+                again = to_share(found, apart)
                 answers = _together(pool, [lambda r=request: solve(r, again[r]) for request in again])  # type: ignore[misc]
                 met = zip(again, answers, strict=True)
                 # an older release that has lost or won dependencies is another answer, not the same one shared
@@ -232,7 +234,8 @@ class PipResolver:
             if not index.live or gated:
                 raise
             raise IndexFailure(
-                f"{failure.message} (asked because the facts that envspec ships don't hold this torch)",
+                f"{failure.message} (asked because the facts that envspec ships hold no file of "
+                f"{torch_holes.hole_text(request, index)})",
                 hint=f"name another release{torch_index.held_text(request)}, or set a mirror: [mirrors] pytorch in "
                 "envspec's config (docs/resolution.md)",
             ) from None

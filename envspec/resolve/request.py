@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from envspec.gpu.missing_requirements import MissingRequirement
 from envspec.lock.inputs import requirement_name
 from envspec.lock.model import SpecInputs, TargetInputs
 
@@ -35,6 +36,7 @@ class Request:
     sources         package → name of the spec's index it must come from
     exclude_newer   RFC 3339, or None
     provided        what conda installs in the same environment: PyPI name and version, which pip takes as it is
+    missing         requirements that published METADATA leaves out, and that count as said
     """
 
     platform: str
@@ -47,6 +49,7 @@ class Request:
     sources: tuple[tuple[str, str], ...] = ()
     exclude_newer: str | None = None
     provided: tuple[tuple[str, str], ...] = ()
+    missing: tuple[MissingRequirement, ...] = ()
 
     @property
     def uv_platform(self) -> str:
@@ -85,9 +88,12 @@ def request_for(
     target: TargetInputs,
     constraints: tuple[str, ...] = (),
     provided: tuple[tuple[str, str], ...] = (),
+    missing: tuple[MissingRequirement, ...] = (),
 ) -> Request:
-    """The request of one target. What conda provides has no index."""
+    """The request of one target. What conda provides has no index; what comes from an index of the spec's own, or from
+    conda, is another build than the one whose METADATA is known to lack something."""
     names = {name for name, _ in provided}
+    others = {*names, *spec.sources}
     return Request(
         platform=target.platform,
         python=target.python,
@@ -99,6 +105,7 @@ def request_for(
         sources=tuple(sorted((name, index) for name, index in spec.sources.items() if name not in names)),
         exclude_newer=spec.exclude_newer,
         provided=provided,
+        missing=tuple(one for one in missing if one.package not in others),
     )
 
 

@@ -3,7 +3,7 @@ once more."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from envspec.lock.inputs import requirement_name
 from envspec.resolve.request import Preferences, Request
@@ -24,9 +24,9 @@ def commits_of(found: Sequence[Found], request: Request) -> dict[str, str]:
     return {text: commits[name] for text in request.requirements if (name := requirement_name(text)) in commits}
 
 
-def to_share(found: Mapping[Request, Sequence[Found]]) -> dict[Request, Preferences]:
+def to_share(found: Mapping[Request, Sequence[Found]], apart: Collection[str] = ()) -> dict[Request, Preferences]:
     """Requests to solve once more, so that packages which differ between requests may meet on the lowest
-    version any of them needs.
+    version any of them needs; those `apart` have a reason to differ.
 
     Gives each such request its own versions with the shared ones in their place; empty when all agree already.
     """
@@ -39,7 +39,7 @@ def to_share(found: Mapping[Request, Sequence[Found]]) -> dict[Request, Preferen
     shared = {
         name: min(several, key=Version)
         for name, several in versions.items()
-        if len(several) > 1 and not name.startswith(_CUDA_PREFIXES)
+        if len(several) > 1 and name not in apart and not name.startswith(_CUDA_PREFIXES)
     }
     again = {}
     for request, packages in found.items():

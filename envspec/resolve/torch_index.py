@@ -8,7 +8,7 @@ Source of the rule: DESIGN §3. Facts: `envspec.gpu.torch_builds` (what PyPI's d
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from envspec.errors import Infeasible
@@ -45,9 +45,9 @@ def choose(request: Request, *, refresh: bool = False) -> TorchIndex:
     if any(name == "torch" for name, _ in request.provided):
         # conda's, built for the asked CUDA
         return TorchIndex(None)
-    asked = _asked(request)
-    in_default = [v for v in _default_builds(request.platform, variant) if asked.admits(v)]
-    in_index = [v for v in _index_builds(request, variant) if asked.admits(v)]
+    asked = asked_of(request)
+    in_default = [v for v in default_builds(request.platform, variant) if asked.admits(v)]
+    in_index = [v for v in index_builds(request, variant) if asked.admits(v)]
     newest_default = max(map(Version, in_default), default=None)
     newest_index = max((Version(Version(v).public) for v in in_index), default=None)
     if refresh:
@@ -74,31 +74,11 @@ def choose(request: Request, *, refresh: bool = False) -> TorchIndex:
     )
 
 
-def common_release(requests: Iterable[Request]) -> str | None:
-    """The newest torch release that the facts hold for every one of these requests; None when there is none.
-
-    Requests for which the facts hold no torch at all have no say.
-    """
-    from packaging.version import Version
-
-    common: set[str] | None = None
-    for request in requests:
-        variant, asked = torch_builds.variant_of(request.cuda), _asked(request)
-        held = {
-            *_default_builds(request.platform, variant),
-            *(v.partition("+")[0] for v in _index_builds(request, variant)),
-        }
-        admitted = {version for version in held if asked.admits(version)}
-        if admitted:
-            common = admitted if common is None else common & admitted
-    return max(common, key=Version) if common else None
-
-
 def held_text(request: Request) -> str:
     """The newest releases that the facts hold for a request's platform, Python and CUDA, as a remark for a hint."""
     from packaging.version import Version
 
-    builds = _index_builds(request, torch_builds.variant_of(request.cuda))
+    builds = index_builds(request, torch_builds.variant_of(request.cuda))
     newest = sorted({Version(Version(version).public) for version in builds}, reverse=True)[:4]
     return f" (the facts hold {', '.join(map(str, newest))} here)" if newest else ""
 
@@ -112,7 +92,7 @@ def needs_own_triton(request: Request) -> bool:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class Asked:
     """What the spec itself asks of torch's version. `named` is False when torch is only pulled in by something else."""
 
     text: str
@@ -133,29 +113,32 @@ class _Asked:
     def beyond(self, releases: Sequence[str]) -> bool:
         """Whether it asks for a release that the facts don't know at all."""
         # a local part (+cu126) names a build; the release is what stands before it
-        public = _Asked(
+        public = Asked(
             self.text, self.named, tuple(re.sub(r"\+[a-z0-9.]+", "", s, flags=re.I) for s in self.specifiers)
         )
         return self.named and not any(public.admits(release) for release in releases)
 
 
-def _asked(request: Request) -> _Asked:
+def asked_of(request: Request) -> Asked:
+    """What a request's own lines ask of torch."""
     from packaging.requirements import Requirement
 
     own = [Requirement(text) for text in request.requirements if requirement_name(text) == "torch"]
     bounds = [Requirement(text) for text in request.constraints if requirement_name(text) == "torch"]
-    return _Asked(
+    return Asked(
         ", ".join(f"torch{r.specifier}" for r in own) or "torch",
         bool(own),
         tuple(str(r.specifier) for r in (*own, *bounds)),
     )
 
 
-def _default_builds(platform: str, variant: str) -> list[str]:
+def default_builds(platform: str, variant: str) -> list[str]:
+    """The torch releases whose build on PyPI is of this variant."""
     return [r.version for r in torch_builds.releases() if torch_builds.pypi_variant(r.version, platform) == variant]
 
 
-def _index_builds(request: Request, variant: str) -> list[str]:
+def index_builds(request: Request, variant: str, project: str = "torch") -> list[str]:
+    """The versions of a project of the torch family of which the facts hold a file that a request can install."""
     from packaging.utils import parse_wheel_filename
 
     if variant not in wheels.variants():
@@ -164,7 +147,7 @@ def _index_builds(request: Request, variant: str) -> list[str]:
     accept = belongs(variant)
     return [
         w.version
-        for w in wheels.load(variant).files("torch")
+        for w in wheels.load(variant).files(project)
         if accept(w) and not tags.isdisjoint(parse_wheel_filename(w.file)[3])
     ]
 

@@ -13,7 +13,17 @@ from envspec.gpu import conda_builds, corrections, gpus, libraries, released, ta
 from envspec.gpu.tables import numbers
 
 DATA = Path(tables.__file__).parent / "data"
-TABLES = ("conda_builds", "corrections", "gpus", "libraries", "released", "toolkits", "torch")
+TABLES = (
+    "conda_builds",
+    "corrections",
+    "gpu_only",
+    "gpus",
+    "libraries",
+    "missing_requirements",
+    "released",
+    "toolkits",
+    "torch",
+)
 PLATFORMS = {"linux-64", "linux-aarch64", "osx-arm64", "win-64"}
 
 

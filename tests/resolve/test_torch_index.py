@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 from packaging.requirements import Requirement
-from packaging.version import Version
 
 from envspec.errors import Infeasible
 from envspec.gpu import torch_builds
 from envspec.resolve.request import Request
-from envspec.resolve.torch_index import TorchIndex, choose, common_release
+from envspec.resolve.torch_index import TorchIndex, choose
 
 
 def request(*requirements: str, cuda: str | None, platform: str = "linux-64", python: str = "3.12") -> Request:
@@ -113,14 +112,3 @@ def test_no_build_to_offer_leaves_the_judgement_to_the_guard() -> None:
 
 def test_a_build_that_exists_without_its_files_among_the_facts_is_asked_for_live() -> None:
     assert choose(request("torch==2.11.0", cuda=None)) == TorchIndex("cpu", live=True)
-
-
-def test_the_release_that_all_targets_can_have() -> None:
-    cpu, cu126, cu128 = (request("torch", cuda=cuda) for cuda in (None, "12.6", "12.8"))
-    newest = [common_release([one]) for one in (cpu, cu126, cu128)]
-    shared = common_release([cpu, cu126, cu128])
-    assert shared is not None and None not in newest
-    assert Version(shared) <= min(Version(str(version)) for version in newest)
-    assert common_release([request("torch==2.9.*", cuda="12.6"), request("torch==2.9.0", cuda=None)]) == "2.9.0"
-    assert common_release([request("torch==2.6.*", cuda="12.6"), request("torch==2.9.*", cuda="12.8")]) is None
-    assert common_release([request("numpy", cuda="11.8", platform="linux-aarch64")]) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from envspec.gpu.missing_requirements import left_out, missing_requirements
 from envspec.gpu.refresh.published import Contents, Index, Wheel, contents, requirements, span, wheels
 from envspec.gpu.refresh.rows import Row, rows_of, with_rows, with_source
 from envspec.gpu.rules.specifier import Specifier, parse
@@ -137,7 +138,7 @@ def _with_pythons(row: Row, releases: Sequence[Row], published: Mapping[str, Rel
 
 def _with_companion(releases: Sequence[Row], name: str, found: Sequence[Wheel], index: Index) -> list[Row]:
     """The releases with the companions made for them. Those of the newest known torch are read again, as their range
-    may admit a new torch; a companion that names no torch says nothing."""
+    may admit a new torch. One whose METADATA names no torch says what `missing_requirements` knows of it."""
     listed = {version for row in releases for version in row.get(name, ())}
     last = next((set(row[name]) for row in reversed(releases) if row.get(name)), set())
     files = {wheel.version: wheel for wheel in found}
@@ -146,7 +147,7 @@ def _with_companion(releases: Sequence[Row], name: str, found: Sequence[Wheel], 
     made_for: dict[str, Specifier] = {}
     for version in sorted(wanted, key=numbers):
         wheel = files[version]
-        lines = index.requires_dist(name, wheel.file)
+        lines = (*index.requires_dist(name, wheel.file), *left_out(name, version, missing_requirements()))
         asked = dict(requirements(lines, wheel.platform, wheel.python or "3.12"))
         if asked.get("torch"):
             made_for[version] = parse(asked["torch"])

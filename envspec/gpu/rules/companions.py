@@ -9,9 +9,6 @@ from envspec.gpu import torch_builds
 from envspec.gpu.finding import Finding
 from envspec.gpu.rules.wanted import Wanted
 
-LAST_TORCHAUDIO = "2.11.0"
-"""torchaudio's last release. Its METADATA on PyPI names no torch, so it resolves with every newer one."""
-
 
 def findings(companion: Wanted, torch: Wanted | None, versions: Sequence[str]) -> Iterator[Finding]:
     """What is wrong between a companion and the torch releases that the target admits."""
@@ -22,16 +19,6 @@ def findings(companion: Wanted, torch: Wanted | None, versions: Sequence[str]) -
         return
     made_for = torches(companion)
     if torch is None or not versions or set(made_for) & set(versions):
-        return
-    if companion.name == "torchaudio" and LAST_TORCHAUDIO in matching and not _any_companion(companion.name, versions):
-        yield Finding(
-            "warning",
-            "companion-mismatch",
-            f"torchaudio has no release for {torch.label}: {LAST_TORCHAUDIO}, its last, is made for torch"
-            f" {LAST_TORCHAUDIO} and names none",
-            companion.place,
-            "leave torchaudio out, or take torch 2.11",
-        )
         return
     fitting = [v for version in versions for v in torch_builds.companions(version).get(companion.name, ())]
     instead = f"{companion.name} {fitting[-1]} for torch {versions[-1]}, or " if fitting else ""
@@ -59,10 +46,6 @@ def torches(companion: Wanted) -> list[str]:
 def _known(name: str) -> tuple[str, ...]:
     found = {v for release in torch_builds.releases() for v in torch_builds.companions(release.version)[name]}
     return tuple(sorted(found, key=torch_builds.order))
-
-
-def _any_companion(name: str, versions: Sequence[str]) -> bool:
-    return any(torch_builds.companions(version).get(name) for version in versions)
 
 
 def _unknown(companion: Wanted, known: Sequence[str]) -> Iterator[Finding]:

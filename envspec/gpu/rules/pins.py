@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Literal
 
@@ -11,7 +11,7 @@ from envspec.errors import Place
 from envspec.gpu import torch_builds
 from envspec.gpu.cubin import can_translate, covers
 from envspec.gpu.finding import Finding
-from envspec.gpu.rules import nearest
+from envspec.gpu.rules import cpu_target, nearest
 from envspec.gpu.rules.build import problems
 from envspec.gpu.rules.case import Build, Case, Problem, conda_builds_of, pip_builds
 from envspec.gpu.rules.judge import case_of, located
@@ -24,21 +24,26 @@ _VERSIONED_BY_CUDA = ("cuda-toolkit", "nvidia-cuda-runtime", "nvidia-cuda-nvrtc"
 
 
 def judge_pins(
-    spec: Spec, target: Target, pins: Mapping[str, str], builds: Mapping[str, str] | None = None
+    spec: Spec,
+    target: Target,
+    pins: Mapping[str, str],
+    builds: Mapping[str, str] | None = None,
+    needs: Mapping[str, Iterable[str]] | None = None,
 ) -> tuple[Finding, ...]:
     """What the facts say against exact pins: normalised name -> version, the local part included (`2.9.1+cu126`).
 
-    `builds` holds the build strings of conda packages. A torch without a local part is PyPI's own wheel. What the
-    target alone decides (its driver, its CUDA against its GPUs) is `judge`'s, and wrong metadata is
-    `envspec.gpu.corrections.corrections_broken_by`'s.
+    `builds` holds the build strings of conda packages, `needs` the names that each wheel requires. A torch without a
+    local part is PyPI's own wheel. What the target alone decides (its driver, its CUDA against its GPUs) is `judge`'s,
+    and wrong metadata is `envspec.gpu.corrections.corrections_broken_by`'s.
     """
     case = case_of(spec, target)
     wanted = torch_of(spec, target)
     found = [
         *_torch(case, pins),
         *_pytorch(case, pins, builds or {}),
-        *_companions(pins),
-        *_cuda_majors(case, pins),
+        *_companions(case, pins, builds or {}),
+        *_cuda_majors(case, pins, needs or {}),
+        *cpu_target.problems(case, pins, needs or {}, lambda name: _cuda_major(name, "") is not None),
         *_libraries(case, pins),
     ]
     return tuple(located(spec, target, wanted, problem) for problem in found)
@@ -119,40 +124,68 @@ def _wrong_cuda(case: Case, name: str, cuda: str | None, *, exact: bool) -> Prob
     return Problem("error", "cuda-mismatch", "cuda", message, f"take torch from the PyTorch index of CUDA {case.cuda}")
 
 
-def _companions(pins: Mapping[str, str]) -> Iterator[Problem]:
-    torch = pins.get("torch", "").partition("+")
+def _companions(case: Case, pins: Mapping[str, str], builds: Mapping[str, str]) -> Iterator[Problem]:
+    """Wheels beside torch, be that a wheel or conda's. conda's own companions name their pytorch exactly."""
+    torch, _, torch_local = pins.get("torch", pins.get("pytorch", "")).partition("+")
     for name in COMPANIONS:
         version = pins.get(name)
-        fitting = torch_builds.companions(torch[0]).get(name, ())
-        if version is None or not fitting:
+        fitting = torch_builds.companions(torch).get(name, ())
+        if version is None or name in builds or not fitting:
             continue
         public, _, local = version.partition("+")
-        if public not in fitting and torch_builds.torch_for(name, public):
-            made_for = ", ".join(torch_builds.torch_for(name, public))
-            message = f"{name} {version} is made for torch {made_for}, not for torch {torch[0]}"
+        made_for = torch_builds.torch_for(name, public)
+        if public not in fitting and made_for:
+            message = f"{name} {version} is made for torch {', '.join(made_for)}, not for torch {torch}"
             yield Problem("error", "companion-mismatch", "torch", message, f"Nearest: {name} {fitting[-1]}")
-        elif local and torch[2] and local != torch[2] and re.fullmatch(r"cpu|cu\d+", local):
-            message = f"{name} {version} and torch {''.join(torch)} are builds for different CUDA versions"
-            yield Problem("error", "cuda-mismatch", "torch", message, f"take both from the index {torch[2]}")
+        elif local and torch_local and local != torch_local and re.fullmatch(r"cpu|cu\d+", local):
+            message = f"{name} {version} and torch {torch}+{torch_local} are builds for different CUDA versions"
+            yield Problem("error", "cuda-mismatch", "torch", message, f"take both from the index {torch_local}")
+        elif name == "torchaudio" and made_for and "torch" in pins:
+            yield from _torchaudio_cuda(case, public, local, torch, torch_local)
 
 
-def _cuda_majors(case: Case, pins: Mapping[str, str]) -> Iterator[Problem]:
-    """Every CUDA package belongs to the target's CUDA major. In a CPU target they are only dead weight."""
+_TORCHAUDIO_COMPARES = "2.11.0"
+"""Up to this release `import torchaudio` raises where its CUDA isn't torch's to the minor (`_check_cuda_version`, read
+in the wheel); from 2.11.1 on only the major counts (pytorch/audio#4226)."""
+
+
+def _torchaudio_cuda(case: Case, version: str, local: str, torch: str, torch_local: str) -> Iterator[Problem]:
+    """PyPI's torchaudio is built for the CUDA of PyPI's torch of its own time, which a newer torch may have left."""
+    made_with = torch_builds.torch_for("torchaudio", version)[0]
+    own = torch_builds.cuda_of(local or torch_builds.pypi_variant(made_with, case.platform) or "cpu")
+    its = torch_builds.cuda_of(torch_local or torch_builds.pypi_variant(torch, case.platform) or "cpu")
+    minors = torch_builds.order(version) <= torch_builds.order(_TORCHAUDIO_COMPARES)
+    if own and its and (own != its if minors else own.split(".")[0] != its.split(".")[0]):
+        yield Problem(
+            "error",
+            "cuda-mismatch",
+            "torch",
+            f"torchaudio {version} is built for CUDA {own} and torch {torch} for CUDA {its}: import torchaudio fails",
+            f"Nearest: a torch built for CUDA {own}",
+        )
+
+
+def _cuda_majors(case: Case, pins: Mapping[str, str], needs: Mapping[str, Iterable[str]]) -> Iterator[Problem]:
+    """Every CUDA package belongs to the target's CUDA major. In a CPU target they are only dead weight; there who
+    requires them is told instead (`cpu_target`), where that is known."""
     asked = case.cuda.split(".")[0] if case.cuda else None
+    brought = {other for name, others in needs.items() if name in pins for other in others}
     for name, version in sorted(pins.items()):
-        suffix = re.fullmatch(r"[\w-]+-cu(?:da)?(\d\d)x?", name)
-        if suffix:
-            major = suffix[1]
-        elif name in _VERSIONED_BY_CUDA:
-            major = version.split(".")[0]
-        else:
-            continue
-        if major == asked:
+        major = _cuda_major(name, version)
+        if major is None or major == asked or (case.cuda is None and name in brought):
             continue
         place = f"a target for CUDA {case.cuda}" if case.cuda else "a CPU target"
         message = f"{name} {version} belongs to CUDA {major}, in {place}"
         hint = f"`envspec why` says what brings {name} in"
         yield Problem("error" if case.cuda else "warning", "cuda-major-mixed", "cuda", message, hint)
+
+
+def _cuda_major(name: str, version: str) -> str | None:
+    """The CUDA major of a package by its name, or by its version where that is the toolkit's; None for any other."""
+    suffix = re.fullmatch(r"[\w-]+-cu(?:da)?(\d\d)x?", name)
+    if suffix:
+        return suffix[1]
+    return version.split(".")[0] if name in _VERSIONED_BY_CUDA else None
 
 
 def _libraries(case: Case, pins: Mapping[str, str]) -> Iterator[Problem]:

@@ -71,7 +71,9 @@ def companions_of(spec: Spec, target: Target) -> tuple[Wanted, ...]:
 def builds_of(wanted: Wanted, versions: Iterable[str], cuda: str | None, platform: str) -> list[Build]:
     """The builds of these releases where `wanted` takes its torch from."""
     find = conda_builds_of if wanted.channel == "conda" else pip_builds
-    return find(versions, cuda, platform)
+    found = find(versions, cuda, platform)
+    # one that was only announced counts where nothing else was asked for
+    return [build for build in found if build.trust != "planned"] or found
 
 
 def _pip(spec: Spec, target: Target) -> list[Wanted]:

@@ -1,0 +1,47 @@
+"""What a CPU target has that is made for CUDA: it installs, and does nothing or fails at import."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from envspec.gpu import gpu_only
+from envspec.gpu.rules.case import Case, Problem
+
+_NAMED = re.compile(r"[\w-]+-gpu|[\w-]+-cu(?:da)?\d\d\d?x?(?:-[\w-]+)?")
+"""onnxruntime-gpu, nvidia-dali-cuda120, jax-cuda12-plugin."""
+
+_LOCAL = re.compile(r"\+(?:pt\d+)?cu\d")
+"""torch-scatter 2.1.2+pt24cu118, flash-attn 2.8.3+cu12torch2.8."""
+
+_FAMILY = ("torch", "torchvision", "torchaudio")
+
+
+def problems(
+    case: Case, pins: Mapping[str, str], needs: Mapping[str, Iterable[str]], is_cuda: Callable[[str], bool]
+) -> Iterator[Problem]:
+    """`needs` holds the names that each pin requires; `is_cuda` tells a package of the CUDA toolkit by its name.
+
+    A package that requires CUDA's is told once, with what it brings. torch itself is judged elsewhere.
+    """
+    if case.cuda is not None:
+        return
+    for name, version in sorted(pins.items()):
+        if name in _FAMILY or is_cuda(name):
+            continue
+        brought = sorted({other for other in needs.get(name, ()) if other in pins and is_cuda(other)})
+        known = gpu_only.needs_gpu(name, version, case.platform)
+        if known:
+            yield _problem(f"{name} {version}", known.what, known.instead)
+        elif brought:
+            listed = ", ".join(brought[:3]) + (f" and {len(brought) - 3} more" if len(brought) > 3 else "")
+            yield _problem(f"{name} {version}", f"it requires {listed}", _INSTEAD)
+        elif _NAMED.fullmatch(name) or _LOCAL.search(version):
+            yield _problem(f"{name} {version}", "its name says so", _INSTEAD)
+
+
+_INSTEAD = "give it to the CUDA targets alone, or take its CPU build where there is one"
+
+
+def _problem(label: str, what: str, instead: str) -> Problem:
+    return Problem("warning", "gpu-only", "platform", f"{label} is made for CUDA, in a CPU target: {what}", instead)

@@ -1,0 +1,51 @@
+"""Extras that somebody asks for and that bring nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from envspec.errors import Place
+from envspec.gpu.finding import Finding
+from envspec.lock.graph import Edge, Graph, asked
+from envspec.lock.model import LockedTarget
+from envspec.texts import nearest
+
+
+def findings(target: LockedTarget, places: Mapping[str, Place]) -> Iterator[Finding]:
+    """What to tell of a target's extras, each once: those asked of conda's packages, which know none, and those that a
+    wheel's METADATA doesn't offer.
+
+    `places` says where the spec asks for a package. Packages whose METADATA wasn't read are left alone.
+    """
+    graph = Graph.of(target)
+    for edge in dict.fromkeys(_edges(graph)):
+        wanted = asked(edge.requirement)[1] if edge.kind == "pip" else frozenset()
+        if not wanted:
+            continue
+        asker = edge.source.name if edge.source else "the spec"
+        place = None if edge.source else places.get(edge.target.name)
+        pin = graph.pins[edge.target]
+        if pin.kind == "conda":
+            yield _of_conda(f"{asker} asks for {edge.requirement}")
+            continue
+        offered = pin.extras if pin.extras is not None else wanted
+        for extra in sorted(wanted - offered):
+            yield _unknown(f"{asker} asks for {pin.name}[{extra}]", f"{pin.name} {pin.version}", extra, offered, place)
+
+
+def _of_conda(asks: str) -> Finding:
+    message = f"{asks}, and conda's package brings nothing for an extra"
+    return Finding("warning", "conda-extras", message, remedy="if you use it, add what the extra needs to the spec")
+
+
+def _unknown(asks: str, label: str, extra: str, offered: frozenset[str], place: Place | None) -> Finding:
+    meant = nearest(extra, sorted(offered))
+    listed = ", ".join(sorted(offered)[:12]) + (", …" if len(offered) > 12 else "")
+    remedy = f"did you mean {meant}?" if meant else f"its extras: {listed}" if offered else "leave the extra out"
+    return Finding("warning", "unknown-extra", f"{asks}, and {label} has no such extra: it adds nothing", place, remedy)
+
+
+def _edges(graph: Graph) -> Iterator[Edge]:
+    yield from graph.roots
+    for edges in graph.outgoing.values():
+        yield from edges

@@ -1,0 +1,151 @@
+"""Holes of the shipped facts: releases of the torch family that exist, and of which nobody recorded a file's hash.
+
+A hole must not move anything in silence: targets without one take the newest torch that all could have, the target with
+it the newest that the facts hold for it, and the hole is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+
+from envspec.gpu import released, torch_builds
+from envspec.gpu.finding import Finding
+from envspec.lock.inputs import canonical_name, requirement_name
+from envspec.lock.model import Pin
+from envspec.resolve.gate import FAMILY
+from envspec.resolve.request import Request
+from envspec.resolve.torch_index import TorchIndex, asked_of, default_builds, index_builds
+
+CODE = "torch-not-in-facts"
+
+
+def shared_releases(indexes: Mapping[Request, TorchIndex]) -> dict[Request, str]:
+    """The torch release that each request should prefer, so that all have the same: the newest that exists for every
+    one of them. Where the facts hold no file of it, the newest older one that they do hold.
+
+    Requests for which no torch is known at all have no say; nothing for requests that have no release in common.
+    """
+    from packaging.version import Version
+
+    existing = {request: found for request, index in indexes.items() if (found := _existing(request, index))}
+    if not existing:
+        return {}
+    common = frozenset.intersection(*existing.values())
+    if not common:
+        return {}
+    newest = max(common, key=Version)
+    preferred = {}
+    for request in existing:
+        held = [
+            version
+            for version in existing[request]
+            if Version(version) <= Version(newest)
+            and not _missing(request, indexes[request], version, _direct(request))
+        ]
+        if held:
+            preferred[request] = max(held, key=Version)
+    return preferred
+
+
+def finding(
+    request: Request, index: TorchIndex, pins: Sequence[Pin], others: Mapping[str, Sequence[Pin]], kept: str | None
+) -> Finding | None:
+    """What to tell of a solved request whose torch is older than it would be without a hole of the facts; None when
+    there is nothing to tell.
+
+    `others` holds the pins of all targets by name; `kept` is the version of torch that the old lock had.
+    """
+    from packaging.requirements import Requirement
+    from packaging.version import Version
+
+    torch = next((pin for pin in pins if pin.name == "torch" and pin.kind == "pip"), None)
+    if torch is None or index.variant is None or index.live or torch.version == kept:
+        return None
+    bounds = [
+        Requirement(line).specifier
+        for pin in pins
+        if pin.kind == "pip" and pin.name not in FAMILY
+        for line in pin.dependencies
+        if requirement_name(line) == "torch"
+    ]
+    here = Version(Version(torch.version).public)
+    newer = [
+        version
+        for version in _existing(request, index)
+        if Version(version) > here and all(bound.contains(version, prereleases=True) for bound in bounds)
+    ]
+    if not newer:
+        return None
+    best = max(newer, key=Version)
+    missing = _missing(request, index, best, [pin.name for pin in pins])
+    if not missing:
+        return None
+    message = (
+        f"torch {here} is locked, not {best}: the facts that envspec ships hold no file of {' and '.join(missing)} for "
+        f"{request.platform} and Python {request.python}"
+    )
+    apart = {pin.version.partition("+")[0] for those in others.values() for pin in those if pin.name == "torch"}
+    same = f'; "torch=={min(apart, key=Version)}" gives all targets the same' if len(apart) > 1 else ""
+    return Finding("warning", CODE, message, remedy=f"--refresh-index asks the PyTorch index{same}")
+
+
+def hole_text(request: Request, index: TorchIndex) -> str:
+    """The newest torch that a request asks for and of which the facts hold no file: "torch 2.11.0+cpu for linux-64 and
+    Python 3.12"; "this torch" where they don't know the release either."""
+    from packaging.version import Version
+
+    found = _existing(request, index)
+    if not found:
+        return "this torch"
+    return f"torch {max(found, key=Version)}+{index.variant} for {request.platform} and Python {request.python}"
+
+
+def _existing(request: Request, index: TorchIndex) -> frozenset[str]:
+    """The torch releases that a request admits and that have a build for it, whether or not the facts hold its file."""
+    variant, asked = index.variant or torch_builds.variant_of(request.cuda), asked_of(request)
+    listed = {
+        build.version
+        for build in torch_builds.builds(variant=variant, platform=request.platform)
+        if build.trust != "planned" and request.python in build.pythons and _runs(build.glibc, request.glibc)
+    }
+    from_index = {version.partition("+")[0] for version in index_builds(request, variant)}
+    held = set(default_builds(request.platform, variant)) if index.variant is None else from_index
+    known = {*held, *(listed if index.variant else ())}
+    return frozenset(v for v in known if asked.admits(v) and _in_time(v, request.exclude_newer))
+
+
+def _missing(request: Request, index: TorchIndex, release: str, names: Sequence[str]) -> list[str]:
+    """What of the family the facts lack for a torch release, of the projects named: "torchaudio 2.11.0+cpu"."""
+    if index.variant is None or index.live:
+        return []
+    missing = []
+    for project in FAMILY:
+        if project != "torch" and project not in names:
+            continue
+        fitting = (release,) if project == "torch" else torch_builds.companions(release).get(project, ())
+        held = {version.partition("+")[0] for version in index_builds(request, index.variant, project)}
+        if fitting and held.isdisjoint(fitting):
+            missing.append(f"{project} {fitting[-1]}+{index.variant}")
+    return missing
+
+
+def _direct(request: Request) -> list[str]:
+    return [canonical_name(requirement_name(text)) for text in request.requirements]
+
+
+def _runs(needed: str | None, glibc: str | None) -> bool:
+    return needed is None or glibc is None or torch_builds.order(needed) <= torch_builds.order(glibc)
+
+
+def _in_time(version: str, exclude_newer: str | None) -> bool:
+    """Whether a release came out before the spec's date. One without a known date is none for uv either."""
+    if exclude_newer is None:
+        return True
+    date = released.date("torch", version)
+    return date is not None and _moment(date) < _moment(exclude_newer)
+
+
+def _moment(text: str) -> datetime:
+    found = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return found if found.tzinfo else found.replace(tzinfo=timezone.utc)
