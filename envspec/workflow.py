@@ -20,7 +20,7 @@ from envspec.lock.inputs import canonical_name, requirement_name, spec_inputs, t
 from envspec.lock.model import Lock, LockedTarget, Pin, TargetInputs
 from envspec.lock.verify import violations
 from envspec.redact import redact
-from envspec.resolve import torch_holes, torch_index
+from envspec.resolve import torch_holes
 from envspec.resolve.conda_request import CondaRequest, conda_request_for
 from envspec.resolve.cuda_check import wrong_builds
 from envspec.resolve.provided import provided_by
@@ -129,7 +129,8 @@ def relock(
         applied, {name: _stated(pins[name], request.missing) for name, request in requests.items()}, notice
     )
     _judged(((target, _judge_pins(spec, target, pins[target.name])) for target in targets), notice)
-    _judged(((target, _holes(target, requests, pins, keep, refreshed)) for target in targets), notice)
+    holes = torch_holes.findings(requests, pins, keep, refreshed=refreshed)
+    _judged(((target, holes.get(target.name, ())) for target in targets), notice)
     locked = [_locked(target, inputs[target.name], pins[target.name]) for target in targets]
     _judged(
         (
@@ -279,23 +280,6 @@ def _tell_corrections(
                 remedy=f'to do without: without-corrections = ["{name}"] in [pip]',
             )
         )
-
-
-def _holes(
-    target: Target,
-    requests: Mapping[str, Request],
-    pins: Mapping[str, Sequence[Pin]],
-    keep: Mapping[str, Preferences],
-    refreshed: bool,
-) -> tuple[Finding, ...]:
-    """What a hole of the shipped PyTorch facts did to a target."""
-    request = requests.get(target.name)
-    if request is None:
-        return ()
-    index = torch_index.choose(request, refresh=refreshed)
-    kept = keep[target.name].versions.get("torch") if target.name in keep else None
-    found = torch_holes.finding(request, index, pins[target.name], pins, kept)
-    return (found,) if found else ()
 
 
 def _places(spec: Spec, target: Target) -> dict[str, Place]:

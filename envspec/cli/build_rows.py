@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from envspec.gpu import conda_builds, toolkits, torch_builds
+from envspec.gpu import conda_builds, toolkits, torch_builds, wheels
 from envspec.gpu.gpus import Gpu
 from envspec.gpu.rules.build import works
 from envspec.gpu.rules.case import Build, Case
@@ -14,7 +14,8 @@ from envspec.gpu.rules.case import Build, Case
 @dataclass(frozen=True)
 class Row:
     """A build and where it is for. `driver` is the floor of its CUDA; `pypi` says that PyPI's own wheel is this one,
-    `ptx_only` that one of the GPUs asked about runs it only after its driver has compiled the PTX."""
+    `ptx_only` that one of the GPUs asked about runs it only after its driver has compiled the PTX. `unheld` are the
+    Pythons whose wheel the shipped facts don't hold, and PyPI neither: the PyTorch index has to be asked for it."""
 
     build: Build
     platform: str
@@ -26,6 +27,7 @@ class Row:
     ptx_only: bool = False
     torchvision: tuple[str, ...] = ()
     torchaudio: tuple[str, ...] = ()
+    unheld: tuple[str, ...] = ()
 
     @property
     def notes(self) -> Iterator[str]:
@@ -33,7 +35,10 @@ class Row:
             yield "PyPI's own"
         if self.build.trust == "planned":
             yield "announced, not seen"
-        elif self.build.trust == "low":
+        elif self.unheld:
+            whole = len(self.unheld) == len(self.build.pythons)
+            yield "not in the facts" if whole else f"not in the facts for {' '.join(self.unheld)}"
+        if self.build.trust == "low":
             yield "not verified"
         if self.ptx_only:
             yield "by PTX only"
@@ -44,6 +49,7 @@ def pip_rows(cuda: str | None) -> Iterator[Row]:
     variant = None if cuda is None else torch_builds.variant_of(None if cuda == "cpu" else cuda)
     for b in torch_builds.builds(variant=variant):
         companions = torch_builds.companions(b.version)
+        from_pypi = torch_builds.pypi_variant(b.version, b.platform) == b.variant
         yield Row(
             Build(b.version, b.variant, b.cuda, b.sm, b.ptx, b.pythons, b.glibc, b.cudnn, b.trust, "pip"),
             b.platform,
@@ -51,9 +57,10 @@ def pip_rows(cuda: str | None) -> Iterator[Row]:
             b.sources,
             nccl=b.nccl,
             triton=b.triton,
-            pypi=torch_builds.pypi_variant(b.version, b.platform) == b.variant,
+            pypi=from_pypi,
             torchvision=companions["torchvision"],
             torchaudio=companions["torchaudio"],
+            unheld=() if from_pypi else _unheld(b),
         )
 
 
@@ -103,6 +110,11 @@ def nearest_build(
     if found is None:
         return None
     return f"{found.message}. {found.remedy}" if found.remedy else found.message
+
+
+def _unheld(build: torch_builds.TorchBuild) -> tuple[str, ...]:
+    held = wheels.pythons(build.variant, "torch", build.version, build.platform)
+    return tuple(python for python in build.pythons if python not in held)
 
 
 def _driver(cuda: str | None, platform: str) -> str | None:

@@ -188,6 +188,7 @@ def _as_json(row: Row) -> dict[str, Any]:
         "triton": row.triton,
         "glibc": build.glibc,
         "pypi": row.pypi,
+        "not_in_facts": list(row.unheld),
         "ptx_only": row.ptx_only,
         "torchvision": list(row.torchvision),
         "torchaudio": list(row.torchaudio),

@@ -16,6 +16,7 @@ asks for `torch==2.0.0+cu117` in every build (0.15.1 replaced it).
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -85,6 +86,31 @@ def load(variant: str) -> WheelIndex:
         raise KeyError(variant)
     data = json.loads((_FOLDER / f"{variant}.json").read_bytes())
     return WheelIndex(variant, tuple(data["projects"]), data["sources"], data["projects"])
+
+
+_FILE_PLATFORMS = {
+    "linux-64": re.compile(r"(many)?linux\w*_x86_64"),
+    "linux-aarch64": re.compile(r"(many)?linux\w*_aarch64"),
+    "osx-arm64": re.compile(r"macosx_\w+_arm64"),
+    "win-64": re.compile(r"win_amd64"),
+}
+
+
+@cache
+def pythons(variant: str, project: str, release: str, platform: str) -> tuple[str, ...]:
+    """The Pythons ("3.12") for which the facts hold a wheel of a release (without its local part) in a variant."""
+    fitting = _FILE_PLATFORMS[platform]
+    local = "" if platform == "osx-arm64" else f"+{variant}"
+    found = set()
+    for wheel in load(variant).files(project) if variant in variants() else ():
+        tags = wheel.file.removesuffix(".whl").split("-")
+        if wheel.version == f"{release}{local}" and fitting.fullmatch(tags[-1].split(".")[0]):
+            found |= {
+                f"3.{tag[3:]}"
+                for tag in tags[-3].split(".")
+                if re.fullmatch(r"cp3\d+", tag) and tags[-2] in (tag, tag + "m")
+            }
+    return tuple(sorted(found, key=lambda python: int(python[2:])))
 
 
 # As the METADATA of recent releases on PyPI has it (read 2026-11). All builds of a release have the same licence texts.

@@ -1,6 +1,6 @@
 """Holes of the shipped facts: releases of the torch family that exist, and of which nobody recorded a file's hash.
 
-A hole must not move anything in silence: targets without one take the newest torch that all could have, the target with
+A hole must not move anything in silence: targets without one take the newest torch that exists for all, the target with
 it the newest that the facts hold for it, and the hole is told.
 """
 
@@ -14,47 +14,80 @@ from envspec.gpu.finding import Finding
 from envspec.lock.inputs import canonical_name, requirement_name
 from envspec.lock.model import Pin
 from envspec.resolve.gate import FAMILY
-from envspec.resolve.request import Request
-from envspec.resolve.torch_index import TorchIndex, asked_of, default_builds, index_builds
+from envspec.resolve.request import Preferences, Request
+from envspec.resolve.torch_index import TorchIndex, asked_of, choose, default_builds, index_builds
 
 CODE = "torch-not-in-facts"
 
 
-def shared_releases(indexes: Mapping[Request, TorchIndex]) -> dict[Request, str]:
-    """The torch release that each request should prefer, so that all have the same: the newest that exists for every
-    one of them. Where the facts hold no file of it, the newest older one that they do hold.
+def common_release(indexes: Mapping[Request, TorchIndex]) -> str | None:
+    """The newest torch release that exists for every one of these requests, whether or not the facts hold its files.
 
-    Requests for which no torch is known at all have no say; nothing for requests that have no release in common.
+    Requests for which no torch is known at all have no say; None where the others have none in common.
     """
     from packaging.version import Version
 
-    existing = {request: found for request, index in indexes.items() if (found := _existing(request, index))}
-    if not existing:
-        return {}
-    common = frozenset.intersection(*existing.values())
-    if not common:
-        return {}
-    newest = max(common, key=Version)
+    existing = [found for request, index in indexes.items() if (found := _existing(request, index))]
+    common = frozenset.intersection(*existing) if existing else frozenset()
+    return max(common, key=Version) if common else None
+
+
+def shared_releases(indexes: Mapping[Request, TorchIndex]) -> dict[Request, str]:
+    """The torch release that each request should prefer, so that all have the same: the one that all can have in
+    common. Where the facts hold no file of it, the newest older one that they do hold."""
+    from packaging.version import Version
+
+    newest = common_release(indexes)
     preferred = {}
-    for request in existing:
+    for request, index in indexes.items():
         held = [
             version
-            for version in existing[request]
-            if Version(version) <= Version(newest)
-            and not _missing(request, indexes[request], version, _direct(request))
+            for version in _existing(request, index)
+            if newest is not None
+            and Version(version) <= Version(newest)
+            and not _missing(request, index, version, _direct(request))
         ]
         if held:
             preferred[request] = max(held, key=Version)
     return preferred
 
 
+def findings(
+    requests: Mapping[str, Request],
+    pins: Mapping[str, Sequence[Pin]],
+    keep: Mapping[str, Preferences],
+    *,
+    refreshed: bool = False,
+) -> dict[str, tuple[Finding, ...]]:
+    """What holes did to solved targets, by target.
+
+    `requests`, `pins` and `keep` (what the old lock had) are by target; `refreshed` says that the live index was asked.
+    """
+    indexes = {name: choose(request, refresh=refreshed) for name, request in requests.items()}
+    common = common_release({request: indexes[name] for name, request in requests.items()})
+    all_could_have = everywhere(requests, pins)
+    found: dict[str, tuple[Finding, ...]] = {}
+    for name, request in requests.items():
+        kept = keep[name].versions.get("torch") if name in keep else None
+        told = finding(request, indexes[name], pins[name], kept=kept, common=common, everywhere=all_could_have)
+        found[name] = (told,) if told else ()
+    return found
+
+
 def finding(
-    request: Request, index: TorchIndex, pins: Sequence[Pin], others: Mapping[str, Sequence[Pin]], kept: str | None
+    request: Request,
+    index: TorchIndex,
+    pins: Sequence[Pin],
+    *,
+    kept: str | None = None,
+    common: str | None = None,
+    everywhere: str | None = None,
 ) -> Finding | None:
     """What to tell of a solved request whose torch is older than it would be without a hole of the facts; None when
     there is nothing to tell.
 
-    `others` holds the pins of all targets by name; `kept` is the version of torch that the old lock had.
+    `kept` is the version of torch that the old lock had, `common` the release that all targets are to share, and
+    `everywhere` the newest that they could share all the same, where they don't.
     """
     from packaging.requirements import Requirement
     from packaging.version import Version
@@ -73,7 +106,8 @@ def finding(
     newer = [
         version
         for version in _existing(request, index)
-        if Version(version) > here and all(bound.contains(version, prereleases=True) for bound in bounds)
+        if here < Version(version) <= Version(common or version)
+        and all(bound.contains(version, prereleases=True) for bound in bounds)
     ]
     if not newer:
         return None
@@ -81,13 +115,47 @@ def finding(
     missing = _missing(request, index, best, [pin.name for pin in pins])
     if not missing:
         return None
+    listed = ", ".join(missing[:-1]) + f" and {missing[-1]}" if len(missing) > 1 else missing[0]
     message = (
-        f"torch {here} is locked, not {best}: the facts that envspec ships hold no file of {' and '.join(missing)} for "
+        f"torch {here} is locked, not {best}: the facts that envspec ships hold no file of {listed} for "
         f"{request.platform} and Python {request.python}"
     )
-    apart = {pin.version.partition("+")[0] for those in others.values() for pin in those if pin.name == "torch"}
-    same = f'; "torch=={min(apart, key=Version)}" gives all targets the same' if len(apart) > 1 else ""
+    same = f'; "torch=={everywhere}" gives all targets the same' if everywhere else ""
     return Finding("warning", CODE, message, remedy=f"--refresh-index asks the PyTorch index{same}")
+
+
+def everywhere(requests: Mapping[str, Request], pins: Mapping[str, Sequence[Pin]]) -> str | None:
+    """The newest torch release that every target with a torch can have, with what it has of the family, from PyPI or
+    from the facts; None where they have the same release already, or none in common.
+
+    `requests` and `pins` are by target.
+    """
+    from packaging.version import Version
+
+    locked = {name: _release(pins[name]) for name in requests if _release(pins[name])}
+    if len(set(locked.values())) < 2:
+        return None
+    common: set[str] | None = None
+    for name in locked:
+        request = requests[name]
+        asked, family = asked_of(request), [pin.name for pin in pins[name]]
+        from_index = TorchIndex(torch_builds.variant_of(request.cuda))
+        here = {
+            v
+            for v in (release.version for release in torch_builds.releases())
+            if asked.admits(v)
+            and _in_time(v, request.exclude_newer)
+            and (
+                v in default_builds(request.platform, str(from_index.variant))
+                or not _missing(request, from_index, v, family)
+            )
+        }
+        common = here if common is None else common & here
+    return max(common, key=Version) if common else None
+
+
+def _release(pins: Sequence[Pin]) -> str | None:
+    return next((pin.version.partition("+")[0] for pin in pins if pin.name == "torch" and pin.kind == "pip"), None)
 
 
 def hole_text(request: Request, index: TorchIndex) -> str:

@@ -20,28 +20,29 @@ _FAMILY = ("torch", "torchvision", "torchaudio")
 def problems(
     case: Case, pins: Mapping[str, str], needs: Mapping[str, Iterable[str]], is_cuda: Callable[[str], bool]
 ) -> Iterator[Problem]:
-    """`needs` holds the names that each pin requires; `is_cuda` tells a package of the CUDA toolkit by its name.
+    """`needs` holds the names that each pin requires; `is_cuda` tells a package of CUDA's own by its name.
 
-    A package that requires CUDA's is told once, with what it brings. torch itself is judged elsewhere.
+    torch itself is judged elsewhere.
     """
     if case.cuda is not None:
         return
     for name, version in sorted(pins.items()):
         if name in _FAMILY or is_cuda(name):
             continue
-        brought = sorted({other for other in needs.get(name, ()) if other in pins and is_cuda(other)})
         known = gpu_only.needs_gpu(name, version, case.platform)
         if known:
-            yield _problem(f"{name} {version}", known.what, known.instead)
-        elif brought:
-            listed = ", ".join(brought[:3]) + (f" and {len(brought) - 3} more" if len(brought) > 3 else "")
-            yield _problem(f"{name} {version}", f"it requires {listed}", _INSTEAD)
+            yield _problem(f"{name} {version}", f": {known.what}", known.instead)
         elif _NAMED.fullmatch(name) or _LOCAL.search(version):
-            yield _problem(f"{name} {version}", "its name says so", _INSTEAD)
+            yield _problem(f"{name} {version}", "", _INSTEAD)
+        elif brought := sorted({other for other in needs.get(name, ()) if other in pins and is_cuda(other)}):
+            listed = ", ".join(brought[:3]) + (f" and {len(brought) - 3} more" if len(brought) > 3 else "")
+            message = f"{name} {version} requires {listed}, in a CPU target: CUDA's, and of no use there"
+            hint = "leave out the extra that brings it in, if one does, or give the package to the CUDA targets alone"
+            yield Problem("warning", "cuda-major-mixed", "cuda", message, hint)
 
 
 _INSTEAD = "give it to the CUDA targets alone, or take its CPU build where there is one"
 
 
 def _problem(label: str, what: str, instead: str) -> Problem:
-    return Problem("warning", "gpu-only", "platform", f"{label} is made for CUDA, in a CPU target: {what}", instead)
+    return Problem("warning", "gpu-only", "platform", f"{label} is made for CUDA, in a CPU target{what}", instead)

@@ -161,7 +161,7 @@ def _torchaudio_cuda(case: Case, version: str, local: str, torch: str, torch_loc
             "cuda-mismatch",
             "torch",
             f"torchaudio {version} is built for CUDA {own} and torch {torch} for CUDA {its}: import torchaudio fails",
-            f"Nearest: a torch built for CUDA {own}",
+            f"Nearest: CUDA {own} for the target, or a newer torchaudio, which minds the major alone",
         )
 
 
