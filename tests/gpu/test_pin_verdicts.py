@@ -59,6 +59,11 @@ def codes(findings: tuple[Finding, ...]) -> list[str]:
         ("12.8", "H100", {"torch": "2.9.1", "torchvision": "0.20.1"}, ["companion-mismatch"]),
         ("12.6", "H100", {"torch": "2.9.1+cu126", "torchvision": "0.24.1+cu128"}, ["cuda-mismatch"]),
         ("12.6", "H100", {"torch": "2.9.1+cu126", "torchvision": "0.24.1+cu126"}, []),
+        # torchaudio 2.11.0 goes with every later torch, but of its own CUDA: PyPI's is for 13.0 (_check_cuda_version).
+        ("13.0", "H100", {"torch": "2.13.0", "torchaudio": "2.11.0"}, []),
+        ("13.0", "H100", {"torch": "2.10.0+cu130", "torchaudio": "2.11.0+cu130"}, ["companion-mismatch"]),
+        ("13.2", "H100", {"torch": "2.15.0", "torchaudio": "2.11.0"}, ["cuda-mismatch"]),
+        (None, "", {"torch": "2.13.0+cpu", "torchaudio": "2.11.0+cpu"}, []),
         # Another CUDA major.
         ("13.0", "H100", {"torch": "2.9.1+cu130", "nvidia-cublas-cu12": "12.8.4.1"}, ["cuda-major-mixed"]),
         ("13.0", "H100", {"cuda-toolkit": "12.9.1", "cupy-cuda12x": "13.6.0"}, ["cuda-major-mixed"] * 2),
@@ -89,6 +94,14 @@ def test_conda_pins(cuda: str, version: str, build: str, expected: list[str]) ->
     """conda-forge: `__cuda` missing gives the CPU build in silence; a build runs with a higher minor of its major."""
     spec, target = spec_of(cuda, ("H100",), pip=(), conda=("pytorch",))
     assert codes(judge_pins(spec, target, {"pytorch": version}, {"pytorch": build})) == expected
+
+
+def test_a_companion_from_pypi_beside_condas_torch() -> None:
+    spec, target = spec_of(None, pip=("torchaudio",), conda=("pytorch",))
+    pins, builds = {"pytorch": "2.10.0", "torchaudio": "2.11.0"}, {"pytorch": "cpu_generic_py312_h0_1"}
+    assert codes(judge_pins(spec, target, pins, builds)) == ["companion-mismatch"]
+    assert codes(judge_pins(spec, target, {**pins, "torchaudio": "2.10.0"}, builds)) == []
+    assert codes(judge_pins(spec, target, pins, {**builds, "torchaudio": "cpu_py312_0"})) == []
 
 
 @given(st.sampled_from(torch_builds.builds()))

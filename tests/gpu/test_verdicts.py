@@ -79,6 +79,8 @@ CASES = [
     Case("torch==2.11.0", "13.2", "no-build", f"{WHEELS}: cu132 from 2.12.0", nearest="torch 2.12.0 with CUDA 13.2, or CUDA 13.0"),
     Case("torch>=2.6,<2.9", "11.8", "ok", f"{WHEELS}: 2.6.0 to 2.7.1 have it"),
     Case("torch==2.9.*", "12.7", "no-such-cuda", f"{DRIVERS}: 12.7 was never released", nearest="CUDA 12.8 with torch 2.9"),
+    Case("torch", "13.0", "ok", "2.15.0 for CUDA 13.0 was announced and not seen; the spec doesn't ask for it", gpus="H100"),
+    Case("torch>=2.14", "13.0", "ok", "2.15.0 for CUDA 13.0 was announced and not seen; 2.14 has been", gpus="H100"),
     Case("torch==2.15.0", "13.0", "-build-not-seen", "pytorch/pytorch#190385: planned", python="3.12"),
     Case("torch==2.5.7", "12.4", "no-such-torch", "the list of torch releases on PyPI", nearest="torch 2.6.0 with CUDA 12.4"),
     Case("torch==2.16.0", "13.2", "~torch-newer-than-tables", "a release newer than the tables is no error"),

@@ -127,3 +127,41 @@ platform = "linux-64"
 """
     )
     assert versions(machine.locked().target("t")) == {"torchaudio": "2.10.0"}
+
+
+@pytest.mark.e2e
+def test_what_a_target_of_its_own_accord_would_not_say_is_told(machine: Machine, index: Index) -> None:
+    """Extras that bring nothing and wheels for CUDA, in one lock of a CPU target."""
+    index.add(
+        wheel("top", "1.0", "helper[fast]", "vllm"), wheel("helper", "1.0", 'beta; extra == "quick"', extras=["quick"])
+    )
+    index.add(wheel("vllm", "0.11.0", "ray"), wheel("ray", "2.0", "cupy-cuda12x"), wheel("cupy-cuda12x", "13.6.0"))
+    machine.spec(cpu("top", "helper[nosuch]", targets=targets(t=LINUX)))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 0, ran.err
+    warnings = [line.partition(": t: ")[2] for line in ran.err.splitlines() if line.startswith("warning: ")]
+    assert sorted(warnings) == [
+        "ray 2.0 requires cupy-cuda12x, in a CPU target: CUDA's, and of no use there",
+        "the spec asks for helper[nosuch], and helper 1.0 has no such extra: it adds nothing",
+        "top asks for helper[fast], and helper 1.0 has no such extra: it adds nothing",
+        "vllm 0.11.0 is made for CUDA, in a CPU target: its wheels on PyPI are CUDA builds",
+    ]
+
+
+@pytest.mark.e2e
+def test_a_hole_of_the_facts_parts_the_targets_and_is_told(machine: Machine, index: Index) -> None:
+    """torch 2.12.0 for CUDA 12.6 is in nobody's records; CUDA 12.9 has 2.12.1, which this spec leaves out."""
+    index.add(*stand_ins("cu126", "2.10.0"), *stand_ins("cu130", "2.10.0"), *stand_ins("cu130", "2.12.0"))
+    runtime = ("nvidia-cuda-runtime", "13.0.96")
+    index.add(
+        wheel(*runtime), wheel("torch", "2.12.0", "==".join(runtime)), wheel("torch", "2.11.0", "==".join(runtime))
+    )
+    lines = targets(c126=CUDA.format("12.6"), c130=CUDA.format("13.0"))
+    machine.spec(cpu("torch>=2.10,<=2.12.0", targets=lines))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 0, ran.err
+    found = machine.locked()
+    assert versions(found.target("c126")) == {"torch": "2.10.0+cu126"}
+    assert versions(found.target("c130")) == {"torch": "2.12.0"}
+    assert "warning: c126: torch 2.10.0 is locked, not 2.12.0: the facts that envspec ships hold no file of" in ran.err
+    assert 'hint: --refresh-index asks the PyTorch index; "torch==2.10.0" gives all targets the same' in ran.err
