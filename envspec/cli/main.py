@@ -117,6 +117,8 @@ def main(argv: list[str] | None = None) -> None:
         # nohup has it ignored, and means it
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _interrupt)
+    # whatever the umask: an environment that anybody may write to runs anybody's code
+    os.umask(os.umask(0o077) | 0o002)
     status = run(sys.argv[1:] if argv is None else argv)
     if threading.active_count() > 1 or "rattler" in sys.modules:
         # rattler's threads can crash an interpreter that is being taken down (py-rattler 0.28);

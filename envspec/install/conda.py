@@ -1,23 +1,23 @@
 """The conda half: rattler's installer links what the lock pins into the prefix, and records it as conda does.
 
-py-rattler 0.28 has gaps that are closed here: it checks no hash of a file that comes from a folder; after it refused a
-file, its cache may call an older one of the same name by the refused hash; and a record made from a lock's pin lacks
-what only the package itself knows (constrains, noarch, …).
+py-rattler 0.28 has gaps that are closed here: it checks no hash of a file that comes from a folder; it links whatever
+paths a package names, so what it links is fetched and checked before (`conda_cache`, `conda_paths`); and a record made
+from a lock's pin lacks what only the package itself knows (constrains, noarch, …).
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
 from envspec.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError
 from envspec.install.collect import sha256_of
+from envspec.install.conda_cache import AGAIN, CondaCache, path_of
+from envspec.install.conda_paths import Entry, Unpacked, entries_of, refuse_unsafe, site_packages_of
 from envspec.install.installed import CONDA_META
 from envspec.install.model import Progress
 from envspec.install.prefix import write_file
@@ -27,12 +27,12 @@ from envspec.lock.model import LockedTarget, Pin
 from envspec.redact import redact
 from envspec.resolve.conda_channels import CondaConfig, channel_addresses
 from envspec.resolve.conda_setup import conda_client
+from envspec.resolve.setup import scratch_folder
 from envspec.settings import Settings, split_credentials
 
 if TYPE_CHECKING:
     from rattler import PackageCache, RepoDataRecord
 
-_AGAIN = "check the address and the network, then run the same command again: what was fetched is kept"
 _OF_THE_PACKAGE = (
     "arch", "attestations_sha256", "build_number", "constrains", "features", "license", "license_family", "noarch",
     "platform", "python_site_packages_path", "timestamp", "track_features",
@@ -97,51 +97,81 @@ class CondaInstaller:
 
         self.cache.mkdir(parents=True, exist_ok=True)
         # `full`: what lies in the cache is hashed again before it's linked
-        cache = PackageCache.new_layered([self.cache], validation_mode=ValidationMode.full())
+        layers = PackageCache.new_layered([self.cache], validation_mode=ValidationMode.full())
         # for another Python, everything that is for any Python is linked again
         linked = records if "python" in coming else [r for r in records if r.name.normalized in coming]
-        missing = await self._missing(cache, linked)
-        self._drop_entries(missing)
+        client = conda_client(self.config)
+        with scratch_folder(self.cache.parent) as scratch:
+            cache = CondaCache(self.cache, scratch, client, self.progress)
+            fetched = await self._fill(layers, cache, linked)
+            while (packages := self._sound(cache, linked, fetched, target)) is None:
+                fetched |= await self._fill(layers, cache, linked)
+            refuse_unsafe(packages, self.prefix, target.inputs.platform)
         try:
             await rattler.install(
                 list(records),
                 self.prefix,
                 reinstall_packages=set(reinstall),
                 platform=Subdir(target.inputs.platform),
-                client=conda_client(self.config),
+                client=client,
                 show_progress=False,
                 reporter=Reporter(self.progress),  # type: ignore[abstract]  # rattler calls what is there
-                package_cache=cache,
+                package_cache=layers,
             )
         except (InstallerError, OSError) as error:
             # py-rattler has no type for what went wrong, so its words must do
             if "hash mismatch" in str(error):
-                self._drop_entries(missing)
+                for record in linked:
+                    cache.drop(record)
             raise _failure(str(error), target.name) from None
 
-    async def _missing(self, cache: PackageCache, records: Sequence[RepoDataRecord]) -> list[RepoDataRecord]:
-        """The records whose packages have to be fetched. Refuses files of folders that have another hash, and, offline,
-        those that aren't at hand."""
-        index = await cache.index()
+    async def _fill(self, layers: PackageCache, cache: CondaCache, records: Sequence[RepoDataRecord]) -> set[str]:
+        """Bring the packages that aren't in the cache, and give their names. Refuses files of folders that have another
+        hash, and, offline, what isn't at hand."""
+        index = await layers.index()
         missing = [record for record in records if not index.contains_record(record)]
         absent = {id(record) for record in missing}
         for record in records:
             if record.url.startswith("file:"):
                 # rattler falls back on it, unseen, where what the cache has turns out damaged
-                if id(record) in absent or _path(record).exists():
+                if id(record) in absent or path_of(record).exists():
                     _verify(record)
             elif self.offline and id(record) in absent:
                 raise IndexFailure(
                     f"{redact(record.url)} isn't in the cache, and --offline forbids asking for it",
                     hint="run without --offline once",
                 )
-        return missing
+        await cache.fill(missing)
+        index = await layers.index()
+        strange = [record.name.normalized for record in records if not index.contains_record(record)]
+        if strange:
+            raise ToolError(
+                f"rattler doesn't take what lies in {self.cache} for {', '.join(strange[:3])}",
+                hint="is this the py-rattler that envspec asks for? `pip install 'envspec[conda]'` brings it",
+            )
+        return {record.name.normalized for record in missing}
 
-    def _drop_entries(self, records: Sequence[RepoDataRecord]) -> None:
-        """Take what the cache has under these records' names away: it isn't theirs."""
-        for record in records:
-            shutil.rmtree(self.cache / _entry(record), ignore_errors=True)
-            (self.cache / f"{_entry(record)}.lock").unlink(missing_ok=True)
+    def _sound(
+        self, cache: CondaCache, records: Sequence[RepoDataRecord], fetched: Collection[str], target: LockedTarget
+    ) -> dict[Unpacked, list[Entry]] | None:
+        """What each package brings. None where some in the cache turned out damaged, and were taken away, so that they
+        come again; what is as it was fetched is refused."""
+        places = {f"lib/python{target.inputs.python}/site-packages"}
+        packages = [(record, cache.unpacked(record)) for record in records]
+        entries: dict[Unpacked, list[Entry]] = {}
+        whole = True
+        # Python first: it says where packages for any Python go
+        for record, package in sorted(packages, key=lambda each: each[1].name != "python"):
+            try:
+                if package.name == "python" and (place := site_packages_of(package)):
+                    places.add(place)
+                entries[package] = entries_of(package, places)
+            except IndexFailure:
+                cache.drop(record)
+                if package.name in fetched:
+                    raise
+                whole = False
+        return entries if whole else None
 
 
 def complete_records(prefix: Path, requested: Collection[str] = ()) -> None:
@@ -195,22 +225,12 @@ def _noarch(pin: Pin) -> Any:
     return "python" if any(conda_name(spec) == "python" for spec in pin.dependencies) else "generic"
 
 
-def _entry(record: RepoDataRecord) -> str:
-    """How rattler's cache and conda-meta call a package."""
-    return f"{record.name.normalized}-{record.version}-{record.build}"
-
-
-def _path(record: RepoDataRecord) -> Path:
-    """Where the file of a `file:` record lies."""
-    return Path(unquote(urlsplit(record.url).path))
-
-
 def _verify(record: RepoDataRecord) -> None:
-    path = _path(record)
+    path = path_of(record)
     try:
         digest = sha256_of(path)
     except OSError as error:
-        raise IndexFailure(f"{path} can't be read: {error.strerror}", hint=_AGAIN) from None
+        raise IndexFailure(f"{path} can't be read: {error.strerror}", hint=AGAIN) from None
     if digest != (record.sha256 or b"").hex():
         raise IndexFailure(
             f"{path} has the sha256 {digest}, and another in the lock: {(record.sha256 or b'').hex()}",
@@ -228,5 +248,5 @@ def _failure(text: str, label: str) -> EnvspecError:
     if any(words in told for words in ("No space left", "Read-only file system", "Permission denied", "quota")):
         return StorageError(message, hint="free some space, or give --prefix and ENVSPEC_CACHE_DIR other places")
     if "failed to fetch" in told:
-        return IndexFailure(message, hint=_AGAIN)
+        return IndexFailure(message, hint=AGAIN)
     return ToolError(message, hint="run the same command again; if it stays so, please report it")

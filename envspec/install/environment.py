@@ -13,6 +13,7 @@ from pathlib import Path
 
 from envspec.errors import ToolError
 from envspec.install import activation
+from envspec.install.conda_paths import refuse_unsafe_records
 from envspec.install.host import Host, refuse_unfit, this_host
 from envspec.install.installed import Installed, read_installed
 from envspec.install.interpreter import has_python, make_virtual_environment, unmake_virtual_environment
@@ -25,8 +26,10 @@ from envspec.install.prefix import (
     State,
     claim,
     digest_of,
+    refuse_ways_out,
     remove_debris,
     storage,
+    sweep,
     write_file,
     write_state,
 )
@@ -73,7 +76,10 @@ class Installation:
         with storage(self.prefix), ExitStack() as stack:
             held = stack.enter_context(exclusive(self.prefix, on_wait))
             state = claim(self.prefix, self.lock.name)
+            refuse_ways_out(self.prefix, self.target.inputs.python)
+            sweep(self.prefix, [Path(path) for path in activation.PATHS])
             installed = self._installed()
+            refuse_unsafe_records(installed.records, self.prefix)
             found = self._changes(installed, state)
             status = self._status(state, found)
             if status == "unchanged":

@@ -6,8 +6,10 @@ A record is only believed where the files it lists are there.
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import os
+import re
 import stat
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -19,6 +21,7 @@ from envspec.install.model import Fault
 from envspec.lock.inputs import canonical_name
 
 CONDA_META = "conda-meta"
+_SIZE = re.compile(r"[0-9]{1,18}")
 
 
 @dataclass(frozen=True)
@@ -44,12 +47,35 @@ class CondaPackage:
 
 
 @dataclass(frozen=True)
+class CondaRecord:
+    """A record in conda-meta, as far as an installer goes by it.
+
+    files          what the package has, relative to the prefix; as written down, so whoever removes them checks first
+    paths          `files`, and what rattler removes with the package
+    sizes          of files that are as the package has them
+    site_packages  where it says that Python's packages are, if it does
+    """
+
+    file: Path
+    name: str
+    version: str
+    build: str
+    sha256: str | None
+    files: tuple[str, ...]
+    paths: tuple[str, ...]
+    sizes: Mapping[str, int | None]
+    site_packages: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Installed:
-    """debris: dist-info folders and records that an interrupted installer left, which no installer can read"""
+    """records: those of conda-meta that can be read
+    debris:  dist-info folders and records that an interrupted installer left, which no installer can read"""
 
     conda: Mapping[str, CondaPackage]
     pip: Mapping[str, Dist]
     debris: tuple[Path, ...] = ()
+    records: tuple[CondaRecord, ...] = ()
 
 
 def site_packages(prefix: Path, python: str) -> Path:
@@ -63,7 +89,9 @@ def read_installed(prefix: Path, python: str, written_over: Collection[str] = ()
     What lies in another Python's folder counts as damaged: this Python doesn't see it. The paths `written_over`
     (relative to the prefix) are envspec's own to write and prove nothing. Raises OSError.
     """
-    conda, owned, debris = _read_conda(prefix, frozenset(written_over))
+    records, debris = _read_records(prefix)
+    conda = _packages(prefix, records, frozenset(written_over))
+    owned = {file for record in records for file in record.files}
     dists: dict[str, Dist] = {}
     ours = site_packages(prefix, python)
     # this Python's folder last, so that it wins
@@ -83,16 +111,23 @@ def read_installed(prefix: Path, python: str, written_over: Collection[str] = ()
                 # of two versions side by side nobody knows which one's files are there
                 dist = Dist(dist.name, dist.version, dist.folder, f"it is there twice, as {twice.version} too")
             dists[dist.name] = dist
-    return Installed(conda, dists, tuple(debris))
+    return Installed(conda, dists, tuple(debris), tuple(records))
 
 
 def recorded_files(info: Path) -> list[tuple[Path, int | None]]:
-    """The files that a dist-info folder's RECORD lists, with their sizes where it says them."""
+    """The files that a dist-info folder's RECORD lists, with their sizes where it says them.
+
+    They are as it has them, so they may be anywhere: whoever removes them asks `stays_inside` first. Raises ValueError
+    for a RECORD that can't be read.
+    """
     site = info.parent
-    with (info / "RECORD").open(encoding="utf-8", errors="surrogateescape", newline="") as file:
-        rows = [row for row in csv.reader(file) if row and row[0]]
+    try:
+        with (info / "RECORD").open(encoding="utf-8", errors="surrogateescape", newline="") as file:
+            rows = [row for row in csv.reader(file) if row and row[0]]
+    except csv.Error as error:
+        raise ValueError(str(error)) from None
     return [
-        (Path(os.path.normpath(site / row[0])), int(row[2]) if len(row) > 2 and row[2].isdigit() else None)
+        (Path(os.path.normpath(site / row[0])), int(row[2]) if len(row) > 2 and _SIZE.fullmatch(row[2]) else None)
         for row in rows
     ]
 
@@ -100,7 +135,7 @@ def recorded_files(info: Path) -> list[tuple[Path, int | None]]:
 def _dist_fault(info: Path) -> Fault:
     try:
         listed = recorded_files(info)
-    except (csv.Error, ValueError):
+    except ValueError:
         return "its RECORD can't be read"
     for path, size in listed:
         # RECORD can't know its own size, and compiled files come and go
@@ -114,49 +149,82 @@ def _file_fault(path: Path | str, size: int | None) -> Fault:
         found = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
         return "is missing"
+    except (OSError, ValueError) as error:
+        # NUL, longer than a name can be, a loop of links: no file system has it
+        if isinstance(error, OSError) and error.errno not in (errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL):
+            raise
+        return "can't be there"
     if size is not None and stat.S_ISREG(found.st_mode) and found.st_size != size:
         return f"has {found.st_size} bytes instead of {size}"
     return ""
 
 
-def _read_conda(prefix: Path, written_over: frozenset[str]) -> tuple[dict[str, CondaPackage], set[str], list[Path]]:
-    """The conda packages, every file that they own (relative), and records that can't be read."""
-    records: dict[Path, dict[str, Any]] = {}
+def _read_records(prefix: Path) -> tuple[list[CondaRecord], list[Path]]:
+    """The records in conda-meta, and the files there that are none."""
+    records: list[CondaRecord] = []
     debris: list[Path] = []
     for path in sorted((prefix / CONDA_META).glob("*.json")):
         try:
-            record = json.loads(path.read_bytes())
-            records[path] = {**record, "name": str(record["name"]), "files": list(record["files"])}
-        except (ValueError, KeyError, TypeError):
+            records.append(_record(path, json.loads(path.read_bytes())))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             debris.append(path)
-    owners = Counter(file for record in records.values() for file in record["files"])
-    packages = {}
-    for path, record in records.items():
-        fault = _conda_fault(prefix, record, owners, written_over)
-        packages[record["name"]] = CondaPackage(
-            record["name"],
-            str(record.get("version")),
-            str(record.get("build")),
-            record.get("sha256"),
-            path,
-            fault,
-        )
-    return packages, set(owners), debris
+    return records, debris
 
 
-def _conda_fault(
-    prefix: Path, record: Mapping[str, Any], owners: Mapping[str, int], written_over: frozenset[str]
-) -> Fault:
+def _record(path: Path, content: Any) -> CondaRecord:
+    """A record as it's written down. Raises what a value of another type raises."""
+    files = _texts(content["files"])
+    entries = [(entry, _text(entry["_path"])) for entry in (content.get("paths_data") or {}).get("paths") or ()]
     sizes = {}
-    for entry in record.get("paths_data", {}).get("paths", ()):
+    for entry, file in entries:
         # where the prefix was written into a file, its size isn't the package's any more
         if entry.get("path_type") == "hardlink" and not entry.get("prefix_placeholder") and not entry.get("file_mode"):
-            sizes[entry["_path"]] = entry.get("size_in_bytes")
+            sizes[file] = entry.get("size_in_bytes")
+    said = content.get("python_site_packages_path")
+    return CondaRecord(
+        path,
+        _text(content["name"]),
+        str(content.get("version")),
+        str(content.get("build")),
+        content.get("sha256"),
+        files,
+        tuple(dict.fromkeys([*files, *(file for _, file in entries)])),
+        sizes,
+        () if said is None else (_text(said),),
+    )
+
+
+def _texts(values: Any) -> tuple[str, ...]:
+    return tuple(_text(value) for value in values)
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str:
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _packages(prefix: Path, records: Collection[CondaRecord], written_over: frozenset[str]) -> dict[str, CondaPackage]:
+    owners = Counter(file for record in records for file in record.files)
+    return {
+        record.name: CondaPackage(
+            record.name,
+            record.version,
+            record.build,
+            record.sha256,
+            record.file,
+            _conda_fault(prefix, record, owners, written_over),
+        )
+        for record in records
+    }
+
+
+def _conda_fault(prefix: Path, record: CondaRecord, owners: Mapping[str, int], written_over: frozenset[str]) -> Fault:
     root = f"{prefix}{os.sep}"
-    for file in record["files"]:
+    for file in record.files:
         if file in written_over or file.endswith(".pyc"):
             continue
         # of two packages with the same path, one has won
-        if fault := _file_fault(root + file, sizes.get(file) if owners[file] == 1 else None):
+        if fault := _file_fault(root + file, record.sizes.get(file) if owners[file] == 1 else None):
             return f"{file} {fault}"
     return ""

@@ -6,6 +6,7 @@ for a name that isn't its own. uv learns of indexes through a configuration file
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import signal
@@ -16,14 +17,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from envspec.errors import EnvspecError, IndexFailure, InputError, ToolError, Unsatisfiable
 from envspec.install.collect import at_hand
+from envspec.install.inside import stays_inside
 from envspec.install.installed import Dist, recorded_files
 from envspec.install.interpreter import python_of
 from envspec.install.model import Progress
+from envspec.lock.inputs import canonical_name
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.lock.requirements import requirements_txt
 from envspec.lock.toml_text import inline_strings, key, string
@@ -35,6 +37,14 @@ from envspec.settings import Settings
 
 _PYTORCH = "pytorch/"
 _ERROR = re.compile(r"^error:", re.MULTILINE)
+_TELLS_ENTRIES = {"RUST_LOG": "uv_extract=warn,uv_distribution=info", "UV_LOG_CONTEXT": "1"}
+"""With these in its environment, uv 0.13 says which entries of a wheel it leaves out, and of which wheel:
+
+     uv_distribution::distribution_database::wheel wheel=app==1.0
+        0.095172s WARN uv_extract::stream Skipping unsafe file name: ../evil
+"""
+_UNPACKING = re.compile(r"\b(?:wheel|dist)=(\S+)")
+_UNSAFE = re.compile(r"Skipping unsafe file name: (.*)")
 _OWN_SOURCE = ("git", "url")
 """Pins that name their source themselves; what builds them comes from PyPI."""
 
@@ -93,7 +103,14 @@ class PipInstaller:
             command.append("--require-hashes")
         if self.uv.offline:
             command.append("--offline")
-        status, told = self._run(command, place)
+        status, told, left_out = self._run(command, place)
+        if left_out:
+            self._take_away(left_out)
+            raise IndexFailure(
+                "; ".join(f"the wheel of {name} has the entry {entry!r}" for name, entry in left_out)
+                + ": it leads out of the folder that it's installed to",
+                hint="don't install it: a wheel with such an entry is hostile or broken; tell those who publish it",
+            )
         if status:
             # what it did so far comes first
             problem = _ERROR.search(told)
@@ -126,10 +143,12 @@ class PipInstaller:
             lines += ["[[index]]", f"name = {string(name)}", f"url = {string(url)}", "default = true"]
         return "\n".join(lines) + "\n"
 
-    def _run(self, command: Sequence[str], place: Path) -> tuple[int, str]:
-        """Run uv, telling its progress, and give its status and what it said."""
-        env = self.uv.environment()
+    def _run(self, command: Sequence[str], place: Path) -> tuple[int, str, list[tuple[str, str]]]:
+        """Run uv, telling its progress; give its status, what it said, and the entries of wheels that it would leave
+        out, by package. It is ended at the first of these, before it installs."""
+        env = {**self.uv.environment(), **_TELLS_ENTRIES}
         said: list[str] = []
+        left_out: list[tuple[str, str]] = []
         try:
             process = subprocess.Popen(
                 [self.uv.executable, *command],
@@ -138,7 +157,7 @@ class PipInstaller:
             )  # fmt: skip
         except OSError as error:
             raise ToolError(f"uv can't be started: {error}", hint="reinstall envspec: uv comes with it") from None
-        reader = threading.Thread(target=self._listen, args=(process.stderr, said), daemon=True)
+        reader = threading.Thread(target=self._listen, args=(process, said, left_out), daemon=True)
         try:
             reader.start()
             process.wait()
@@ -150,13 +169,30 @@ class PipInstaller:
                 process.kill()
                 process.wait()
             reader.join(5)
-        return process.returncode, "".join(said)
+        return process.returncode, "".join(said), left_out
 
-    def _listen(self, stream: Any, said: list[str]) -> None:
-        for line in stream:
+    def _listen(self, process: subprocess.Popen[str], said: list[str], left_out: list[tuple[str, str]]) -> None:
+        package = "a package"
+        for line in process.stderr or ():
             said.append(line)
+            if unpacking := _UNPACKING.search(line):
+                package = unpacking[1]
+            elif unsafe := _UNSAFE.search(line):
+                left_out.append((package, unsafe[1]))
+                end(process.pid)
             if line.lstrip().startswith(("Downloading", "Downloaded", "Prepared", "Installed", "Building", "Built")):
                 self.progress.advance(detail=" ".join(redact(line).split()))
+
+    def _take_away(self, left_out: Collection[tuple[str, str]]) -> None:
+        """Leave nothing of refused packages: not in the prefix, which uv may have been quick to fill, and not in uv's
+        cache, from which it would come without a word next time."""
+        for name in {canonical_name(told.partition("==")[0]) for told, _ in left_out}:
+            for folder in (self.prefix / "lib").glob("python*/site-packages"):
+                for info in folder.glob("*.dist-info"):
+                    installed, _, version = info.name.removesuffix(".dist-info").rpartition("-")
+                    if canonical_name(installed) == name:
+                        uninstall(Dist(name, version, info), self.prefix)
+            self.uv.run(["cache", "clean", "--quiet", name], cwd=Path("/"))
 
 
 def _die_with_parent() -> Callable[[], None] | None:
@@ -184,22 +220,33 @@ def pip_check(prefix: Path, uv: Uv) -> tuple[str, ...]:
 
 def uninstall(dist: Dist, prefix: Path) -> None:
     """Remove a pip package: the files that its RECORD lists, what Python compiled from them, and folders that are empty
-    then. RECORD goes last, so that one that was interrupted can be done again. Raises OSError."""
+    then. RECORD goes last, so that one that was interrupted can be done again.
+
+    What RECORD lists outside the prefix, by its name or through links, stays. Raises OSError.
+    """
     info = dist.folder
+    try:
+        listed = [path for path, _ in recorded_files(info)]
+    except ValueError:
+        # of what it had besides, nobody knows; the folder goes, so that the package can come anew
+        listed = [path for path in info.iterdir() if not path.is_dir()]
     folders: set[Path] = {info}
-    for path, _ in recorded_files(info):
-        if prefix not in path.parents or path == info / "RECORD":
+    for path in listed:
+        if prefix not in path.parents or path == info / "RECORD" or not stays_inside(path, prefix):
             continue
         path.unlink(missing_ok=True)
         folders.update(parent for parent in path.parents if prefix in parent.parents)
         if path.suffix == ".py":
-            for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
-                compiled.unlink(missing_ok=True)
-            folders.add(path.parent / "__pycache__")
+            caches = path.parent / "__pycache__"
+            for compiled in caches.glob(f"{glob.escape(path.stem)}.*.pyc"):
+                if stays_inside(compiled, prefix):
+                    compiled.unlink(missing_ok=True)
+            folders.add(caches)
     (info / "RECORD").unlink(missing_ok=True)
     for folder in sorted(folders - {info.parent, *info.parent.parents}, key=lambda path: -len(path.parts)):
-        with suppress(OSError):
-            folder.rmdir()
+        if stays_inside(folder, prefix):
+            with suppress(OSError):
+                folder.rmdir()
 
 
 def _by_index(pins: Collection[Pin]) -> dict[str, list[Pin]]:

@@ -7,6 +7,7 @@ as envspec's own.
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from envspec.errors import InputError, Place
+from envspec.install.inside import Inside
 from envspec.install.model import identity
 from envspec.lock.exclusive import LOCK_FILE
 from envspec.lock.model import LockedTarget
@@ -148,12 +150,33 @@ def write_file(path: Path, text: str) -> None:
 
 
 def remove_debris(debris: Collection[Path]) -> None:
-    """Remove what an interrupted installer left and no installer can read. Raises OSError."""
+    """Remove what an interrupted installer left and no installer can read. A link goes, not what it leads to. Raises
+    OSError."""
     for path in debris:
-        if path.is_dir():
+        if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
+
+
+def sweep(prefix: Path, written: Collection[Path]) -> None:
+    """Remove what `write_file` had begun in runs that were killed, beside the files `written` (relative) and envspec's
+    own notes. Only for whoever holds the prefix. Raises OSError."""
+    for path in {prefix / each for each in (*written, LOCK_PATH, TARGET_PATH, _STATE_PATH)}:
+        for staged in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 8}"):
+            staged.unlink(missing_ok=True)
+
+
+def refuse_ways_out(prefix: Path, python: str) -> None:
+    """Raise InputError where a folder that envspec and installers write to is a link that leads out of the prefix."""
+    inside = Inside(prefix)
+    site_packages = f"lib/python{python}/site-packages"
+    for folder in (FOLDER.as_posix(), "conda-meta", "bin", site_packages):
+        if inside.folder(folder) is None:
+            raise InputError(
+                f"{prefix / folder} goes through a link that leads out of the environment",
+                hint="nothing was changed; see who made it, then remove the environment and install anew",
+            )
 
 
 @contextmanager

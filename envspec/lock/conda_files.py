@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from envspec.errors import InternalError
-from envspec.lock.inputs import conda_name
+from envspec.lock.inputs import channel_name, conda_name
 from envspec.lock.model import Artifact, Lock, LockedTarget, Pin
 
 FileUrls = Mapping[tuple[str, str], str]
@@ -54,11 +54,8 @@ def urls_in_channels(pins: Iterable[Pin], channels: Mapping[str, str]) -> dict[t
 
 
 def own_url(channel: str, channels: Iterable[str]) -> str | None:
-    """The URL of a channel that the spec gives by its URL; None for one that it gives by name.
-
-    A lock calls such a channel by the last part of the URL's path.
-    """
-    return next((url for url in channels if "://" in url and url.rstrip("/").rpartition("/")[2] == channel), None)
+    """The URL of a channel that the spec gives by its URL; None for one that it gives by name."""
+    return next((url for url in channels if "://" in url and channel_name(url) == channel), None)
 
 
 def hostless_urls(lock: Lock, target: LockedTarget) -> dict[tuple[str, str], str]:

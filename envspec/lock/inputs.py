@@ -15,6 +15,8 @@ from envspec.lock.model import SpecInputs, TargetInputs
 from envspec.requirement import canonical_name as canonical_name
 from envspec.spec.model import Located, Spec, Target
 
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 _USERINFO = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*://)([^/?#]*)@")
 
 
@@ -27,6 +29,18 @@ def without_credentials(url: str) -> str:
         return f"{scheme}{user}@" if "ssh" in scheme and user else scheme
 
     return _USERINFO.sub(bare, url, count=1)
+
+
+def channel_name(channel: str) -> str:
+    """What a lock calls a spec's channel: by the name that the spec gives it, or by the last part of its URL's path.
+
+    A URL without a path has its host alone to be known by, with its port: `http://127.0.0.1:8080` is "127.0.0.1-8080".
+    What a name in a lock can't have becomes a hyphen there too.
+    """
+    if not _URL.match(channel):
+        return channel.strip("/")
+    last = without_credentials(channel).rstrip("/").rpartition("/")[2]
+    return _NOT_IN_NAMES.sub("-", last).lstrip("._-") or "channel"
 
 
 @lru_cache(maxsize=4096)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from envspec.errors import InputError, Place, SpecError, ToolError
+from envspec.lock.inputs import channel_name
 from envspec.settings import Settings
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -36,11 +37,6 @@ class ChannelAddress:
 
     name: str
     address: str
-
-
-def channel_name(channel: str) -> str:
-    """The name of a spec's channel in a lock: the channel itself, or the last part of its URL's path."""
-    return channel.rstrip("/").rpartition("/")[2] if _URL.match(channel) else channel.strip("/")
 
 
 def channel_addresses(channels: Iterable[str], settings: Settings, config: CondaConfig) -> tuple[ChannelAddress, ...]:

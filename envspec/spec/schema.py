@@ -195,7 +195,7 @@ _CONDA = Table(
                 example="conda-forge",
                 says="a channel's name, or its http, https or file URL without credentials",
                 # "/t/TOKEN/" in a channel's URL is conda's way of giving credentials.
-                pattern=rf"(?!.*/t/)(?:[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9._-]+)*|{_URL})",
+                pattern=rf"(?!.*/t/)(?:[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9_][A-Za-z0-9._-]*)*|{_URL})",
                 advice=advice.channel,
             ),
             example=("conda-forge",),

@@ -1,0 +1,246 @@
+"""The cache of unpacked conda packages: filled by envspec, checked as it is filled, linked from by rattler.
+
+rattler 0.28 fetches, unpacks and links in one go, so it would have linked a package before anybody looked at it. Here a
+package is fetched and unpacked apart, held to what no archive may have, and only then given the place where rattler
+looks for it: `<name>-<version>-<build>/` and, beside it, `….lock` with a revision and the archive's sha256.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hashlib
+import os
+import shutil
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+from urllib.parse import unquote, urlsplit
+
+from envspec.errors import EnvspecError, IndexFailure
+from envspec.install.conda_paths import Unpacked, member_fault, refused_member
+from envspec.install.inside import path_fault
+from envspec.install.model import Progress
+from envspec.redact import redact
+
+if TYPE_CHECKING:
+    from rattler import RepoDataRecord
+    from rattler.networking import Client
+
+AGAIN = "check the address and the network, then run the same command again: what was fetched is kept"
+_DISTRUST = "don't install from this channel until who runs it has found out why: files of a channel never change"
+_AT_ONCE = 6
+_TRIES = 3
+_WORLD_WRITABLE = stat.S_IWOTH
+
+
+@dataclass(frozen=True)
+class CondaCache:
+    """`folder` has the unpacked packages, `scratch` is an empty folder of this run beside it."""
+
+    folder: Path
+    scratch: Path
+    client: Client
+    progress: Progress
+
+    def entry(self, record: RepoDataRecord) -> Path:
+        """Where a package lies, or would. Raises IndexFailure for names that make no folder's name."""
+        name = entry_name(record)
+        if fault := path_fault(name) or ("it has a slash" if "/" in name else ""):
+            raise refused_member(record.name.normalized, name, fault)
+        return self.folder / name
+
+    async def fill(self, records: Sequence[RepoDataRecord]) -> None:
+        """Fetch and unpack packages. Raises IndexFailure for a file that isn't there, has another hash or a member that
+        no package may have; OSError."""
+        counted = _Counted(self.progress, len(records))
+        turn = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(number: int, record: RepoDataRecord) -> None:
+            async with turn:
+                await self._fill(record, self.scratch / str(number), counted)
+
+        tasks = [asyncio.ensure_future(one(number, record)) for number, record in enumerate(records)]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _fill(self, record: RepoDataRecord, place: Path, counted: _Counted) -> None:
+        from rattler.package_streaming import download_and_extract
+
+        place.mkdir()
+        if record.url.startswith("file:"):
+            archive = path_of(record)
+        else:
+            archive = place / record.file_name
+            await self._download(record, archive, counted)
+        name = record.name.normalized
+        special = await _members(archive, name)
+        unpacked = place / "unpacked"
+        try:
+            await download_and_extract(self.client, archive.absolute().as_uri(), unpacked, record.sha256)
+        except OSError as error:
+            raise _unpacking(error, record) from None
+        for member in special:
+            # rattler makes an empty file of what is neither file nor folder nor link
+            if not (unpacked / member).is_dir():
+                raise refused_member(name, member, "it's neither a file nor a folder nor a link")
+        _close_to_the_world(unpacked)
+        self._put(record, unpacked)
+        shutil.rmtree(place, ignore_errors=True)
+        counted.done(name)
+
+    async def _download(self, record: RepoDataRecord, archive: Path, counted: _Counted) -> None:
+        """Fetch a package's file. What breaks off is fetched again, some times."""
+        from rattler.package_streaming import download_to_writer
+
+        for left in reversed(range(_TRIES)):
+            try:
+                with archive.open("wb") as file:
+                    writer = _Hashing(file, counted)
+                    await download_to_writer(self.client, record.url, writer)
+                    file.flush()
+            except (OSError, RuntimeError) as error:
+                if isinstance(error, OSError) and error.errno is not None:
+                    raise
+                if left and isinstance(error, OSError):
+                    await asyncio.sleep(0.2)
+                    continue
+                told = redact(f"{record.url}: failed to fetch it: {' '.join(str(error).split())}")
+                raise IndexFailure(told, hint=AGAIN) from None
+            wanted = (record.sha256 or b"").hex()
+            if writer.digest != wanted:
+                raise IndexFailure(
+                    redact(f"{record.url}: hash mismatch: its sha256 is {writer.digest}, and {wanted} in the lock"),
+                    hint=_DISTRUST,
+                )
+            return
+
+    def _put(self, record: RepoDataRecord, unpacked: Path) -> None:
+        """Give an unpacked package its place, unless another run was quicker."""
+        entry = self.entry(record)
+        sha256 = record.sha256 or b""
+        mark = entry.with_name(f"{entry.name}.lock")
+        with (self.folder / ".cache.lock").open("ab") as held:
+            # the lock that rattler's installers of all processes hold
+            fcntl.flock(held, fcntl.LOCK_EX)
+            before = mark.read_bytes() if mark.is_file() else b""
+            if entry.is_dir() and before[8:] == sha256:
+                return
+            revision = int.from_bytes(before[:8], "big") + 1
+            # never an older package's files under this one's hash
+            mark.unlink(missing_ok=True)
+            shutil.rmtree(entry, ignore_errors=True)
+            unpacked.rename(entry)
+            mark.write_bytes(revision.to_bytes(8, "big") + sha256)
+
+    def drop(self, record: RepoDataRecord) -> None:
+        """Take what lies under a package's name away."""
+        entry = self.entry(record)
+        entry.with_name(f"{entry.name}.lock").unlink(missing_ok=True)
+        shutil.rmtree(entry, ignore_errors=True)
+
+    def unpacked(self, record: RepoDataRecord) -> Unpacked:
+        """A package that is in the cache."""
+        return Unpacked(record.name.normalized, self.entry(record))
+
+
+def entry_name(record: RepoDataRecord) -> str:
+    """How rattler's cache and conda-meta call a package."""
+    return f"{record.name.normalized}-{record.version}-{record.build}"
+
+
+def path_of(record: RepoDataRecord) -> Path:
+    """Where the file of a `file:` record lies."""
+    return Path(unquote(urlsplit(record.url).path))
+
+
+async def _members(archive: Path, package: str) -> list[str]:
+    """Look at every member of an archive; gives those that are neither file nor link, by name. Raises IndexFailure."""
+    from rattler.package_streaming import PackageArchive
+
+    special = []
+    try:
+        opened = await PackageArchive.from_path(archive)
+        for section in ("info", "pkg"):
+            async for member in opened.stream(section):
+                target = member.link_target if member.is_symlink else None
+                if fault := member_fault(member.name, target):
+                    raise refused_member(package, member.name, fault)
+                if member.is_hardlink and (fault := path_fault(member.link_target or "")):
+                    raise refused_member(package, member.name, f"it's a hard link to {member.link_target!r}: {fault}")
+                if not member.is_file and not member.is_link:
+                    special.append(member.name)
+    except OSError as error:
+        raise _unreadable(error, package) from None
+    return special
+
+
+def _unreadable(error: OSError, package: str) -> EnvspecError:
+    """rattler's reader refuses names that lead out by itself."""
+    words = "invalid package-relative archive path: "
+    text = str(error)
+    if words in text:
+        member = text.partition(words)[2]
+        return refused_member(package, member, path_fault(member) or "it leads out of its folder")
+    return IndexFailure(f"the conda package {package} can't be read: {text}", hint=_DISTRUST)
+
+
+def _unpacking(error: OSError, record: RepoDataRecord) -> EnvspecError | OSError:
+    text = redact(" ".join(str(error).split()))
+    if any(words in text for words in ("No space left", "Read-only file system", "Permission denied", "quota")):
+        from envspec.errors import StorageError
+
+        return StorageError(
+            f"{record.name.normalized}: {text}", hint="free some space, or give ENVSPEC_CACHE_DIR another place"
+        )
+    return IndexFailure(f"the conda package {record.name.normalized} can't be unpacked: {text}", hint=_DISTRUST)
+
+
+def _close_to_the_world(folder: Path) -> None:
+    """Archives bring modes of their own: what anybody could write to would be so in every environment."""
+    for base, folders, files in os.walk(folder):
+        for path in (base, *(os.path.join(base, name) for name in (*folders, *files))):
+            with suppress(FileNotFoundError):
+                mode = os.lstat(path).st_mode
+                if mode & _WORLD_WRITABLE and not stat.S_ISLNK(mode):
+                    os.chmod(path, stat.S_IMODE(mode) & ~_WORLD_WRITABLE)
+
+
+class _Hashing:
+    """A file that is written to, with the sha256 of what came."""
+
+    def __init__(self, file: BinaryIO, counted: _Counted) -> None:
+        self._file, self._counted, self._hash = file, counted, hashlib.sha256()
+
+    def write(self, data: bytes) -> None:
+        self._hash.update(data)
+        self._file.write(data)
+        self._counted.came(len(data))
+
+    @property
+    def digest(self) -> str:
+        return self._hash.hexdigest()
+
+
+class _Counted:
+    """Packages and bytes that have come."""
+
+    def __init__(self, progress: Progress, total: int) -> None:
+        self._progress, self._bytes, self._done = progress, 0, 0
+        if total:
+            progress.phase("fetching conda packages", total)
+
+    def came(self, length: int) -> None:
+        self._bytes += length
+        self._progress.advance(self._done, f"{self._bytes / 1e6:.0f} MB fetched")
+
+    def done(self, name: str) -> None:
+        self._done += 1
+        self._progress.advance(self._done, name)
