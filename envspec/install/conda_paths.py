@@ -49,13 +49,14 @@ def entries_of(package: Unpacked, site_packages: Collection[str]) -> list[Entry]
     `site_packages` is where the prefix's Python may have them: there, a package for any Python is linked to.
     """
     from rattler import PathsJson
+    from rattler.exceptions import IoError
 
     for path, fault in _tree_faults(package.folder):
         raise _refused(package, path, fault)
     try:
         # rattler's own reading, with its fallback to older formats: it's what will be linked
         listed = PathsJson.from_package_directory_with_deprecated_fallback(package.folder).paths
-    except (OSError, ValueError) as error:
+    except (IoError, OSError, ValueError) as error:
         raise _refused(package, "info/paths.json", f"it can't be read: {error}") from None
     entries = []
     for each in listed:

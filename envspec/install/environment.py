@@ -25,6 +25,7 @@ from envspec.install.prefix import (
     TARGET_PATH,
     State,
     claim,
+    close_uvs_lock,
     digest_of,
     refuse_ways_out,
     remove_debris,
@@ -95,6 +96,7 @@ class Installation:
             self._write_scripts_and_lock()
             self._verify(known)
             warnings = pip_check(self.prefix, find_uv(self.env))
+            close_uvs_lock(self.prefix)
             write_state(self.prefix, replace(begun, complete=True, pip=known))
             return Outcome(status, found, warnings)
 

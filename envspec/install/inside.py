@@ -6,6 +6,7 @@ asked of the links that are there and of those that come.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import unicodedata
@@ -132,6 +133,12 @@ class Inside:
             if target == root or target.startswith(f"{root}/"):
                 return target[len(root) + 1 :]
         return None
+
+
+def cannot_exist(error: OSError | ValueError) -> bool:
+    """Whether an error of the system says that no file can have such a name: it has a NUL, is too long, goes in a
+    circle of links."""
+    return not isinstance(error, OSError) or error.errno in (errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL)
 
 
 def stays_inside(path: Path, root: Path) -> bool:

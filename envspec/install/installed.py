@@ -6,7 +6,6 @@ A record is only believed where the files it lists are there.
 from __future__ import annotations
 
 import csv
-import errno
 import json
 import os
 import re
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from envspec.install.inside import cannot_exist
 from envspec.install.model import Fault
 from envspec.lock.inputs import canonical_name
 
@@ -150,8 +150,7 @@ def _file_fault(path: Path | str, size: int | None) -> Fault:
     except (FileNotFoundError, NotADirectoryError):
         return "is missing"
     except (OSError, ValueError) as error:
-        # NUL, longer than a name can be, a loop of links: no file system has it
-        if isinstance(error, OSError) and error.errno not in (errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL):
+        if not cannot_exist(error):
             raise
         return "can't be there"
     if size is not None and stat.S_ISREG(found.st_mode) and found.st_size != size:

@@ -17,11 +17,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NoReturn
 from urllib.parse import urlsplit
 
 from envspec.errors import EnvspecError, IndexFailure, InputError, ToolError, Unsatisfiable
 from envspec.install.collect import at_hand
-from envspec.install.inside import stays_inside
+from envspec.install.inside import cannot_exist, stays_inside
 from envspec.install.installed import Dist, recorded_files
 from envspec.install.interpreter import python_of
 from envspec.install.model import Progress
@@ -38,12 +39,12 @@ from envspec.settings import Settings
 _PYTORCH = "pytorch/"
 _ERROR = re.compile(r"^error:", re.MULTILINE)
 _TELLS_ENTRIES = {"RUST_LOG": "uv_extract=warn,uv_distribution=info", "UV_LOG_CONTEXT": "1"}
-"""With these in its environment, uv 0.13 says which entries of a wheel it leaves out, and of which wheel:
+"""With these in its environment, uv 0.13 says which wheels it unpacks, and which entries of them it leaves out:
 
      uv_distribution::distribution_database::wheel wheel=app==1.0
         0.095172s WARN uv_extract::stream Skipping unsafe file name: ../evil
 """
-_UNPACKING = re.compile(r"\b(?:wheel|dist)=(\S+)")
+_UNPACKING = re.compile(r"\bwheel=(\S+)")
 _UNSAFE = re.compile(r"Skipping unsafe file name: (.*)")
 _OWN_SOURCE = ("git", "url")
 """Pins that name their source themselves; what builds them comes from PyPI."""
@@ -83,12 +84,26 @@ class PipInstaller:
         for number, (index, group) in enumerate(sorted(_by_index(pins).items())):
             self.progress.phase(f"pip: {len(group)} from {'their own URLs' if index in _OWN_SOURCE else index}")
             place = folder / str(number)
-            place.mkdir()
-            self._install(index, group, requirements_txt(lock, replace(target, pins=tuple(group))), place, target.name)
+            self._install(index, lock, replace(target, pins=tuple(group)), place)
             done(group)
 
-    def _install(self, index: str, pins: Sequence[Pin], requirements: str, place: Path, label: str) -> None:
-        (place / "requirements.txt").write_text(requirements, encoding="utf-8")
+    def _install(self, index: str, lock: Lock, part: LockedTarget, place: Path) -> None:
+        """Install what one index has."""
+        url, _ = self._source(index, part.pins)
+        status, told, entries = self._run(self._command(index, lock, part, place), place)
+        if entries:
+            self._refuse(index, lock, part, place, _UNPACKING.findall(told))
+        if status:
+            # what it did so far comes first
+            problem = _ERROR.search(told)
+            text = told[problem.start() :] if problem else told
+            raise _refusal(failure(status, text, label=part.name, offline=self.uv.offline, index=url), index)
+
+    def _command(self, index: str, lock: Lock, part: LockedTarget, place: Path) -> list[str]:
+        """uv's arguments for what one index has; its input goes into `place`, a folder that isn't there yet."""
+        place.mkdir()
+        pins = part.pins
+        (place / "requirements.txt").write_text(requirements_txt(lock, part), encoding="utf-8")
         url, how = self._source(index, pins)
         configuration = place / "uv.toml"
         configuration.touch(mode=0o600)
@@ -103,19 +118,38 @@ class PipInstaller:
             command.append("--require-hashes")
         if self.uv.offline:
             command.append("--offline")
-        status, told, left_out = self._run(command, place)
-        if left_out:
-            self._take_away(left_out)
-            raise IndexFailure(
-                "; ".join(f"the wheel of {name} has the entry {entry!r}" for name, entry in left_out)
-                + ": it leads out of the folder that it's installed to",
-                hint="don't install it: a wheel with such an entry is hostile or broken; tell those who publish it",
-            )
-        if status:
-            # what it did so far comes first
-            problem = _ERROR.search(told)
-            text = told[problem.start() :] if problem else told
-            raise _refusal(failure(status, text, label=label, offline=self.uv.offline, index=url), index)
+        return command
+
+    def _refuse(self, index: str, lock: Lock, part: LockedTarget, place: Path, unpacking: Collection[str]) -> NoReturn:
+        """Raise IndexFailure for the wheels with entries that lead out, by name, and leave nothing of them: not in the
+        prefix, which uv may have been quick to fill, and not in uv's cache, from which they would come without a word.
+
+        `unpacking` are the wheels that uv was at. It unpacks several at once and doesn't say which has the entry, so
+        each is looked at alone, without uv's cache.
+        """
+        self.progress.phase("looking for the wheel that is refused")
+        doubtful = {canonical_name(name.partition("==")[0]) for name in unpacking}
+        found: list[tuple[str, str]] = []
+        for number, pin in enumerate(pin for pin in part.pins if pin.name in doubtful):
+            alone = place / str(number)
+            command = self._command(index, lock, replace(part, pins=(pin,)), alone)
+            entries = self._run([*command, "--no-cache", "--target", "unpacked"], alone)[2]
+            if entries:
+                found.append((f"{pin.name} {pin.version}", entries[0]))
+                self._forget(pin.name)
+        told = "; ".join(f"the wheel of {name} has the entry {entry!r}" for name, entry in found)
+        raise IndexFailure(
+            f"{told or f'a wheel of {index} has an entry'}: it leads out of the folder that it's installed to",
+            hint="don't install it: a wheel with such an entry is hostile or broken; tell those who publish it",
+        )
+
+    def _forget(self, name: str) -> None:
+        for folder in (self.prefix / "lib").glob("python*/site-packages"):
+            for info in folder.glob("*.dist-info"):
+                installed, _, version = info.name.removesuffix(".dist-info").rpartition("-")
+                if canonical_name(installed) == name:
+                    uninstall(Dist(name, version, info), self.prefix)
+        self.uv.run(["cache", "clean", "--quiet", name], cwd=Path("/"))
 
     def _source(self, index: str, pins: Sequence[Pin]) -> tuple[str | None, list[str]]:
         """The URL of an index (None for uv's own choice), and the options that lead uv to it."""
@@ -143,12 +177,12 @@ class PipInstaller:
             lines += ["[[index]]", f"name = {string(name)}", f"url = {string(url)}", "default = true"]
         return "\n".join(lines) + "\n"
 
-    def _run(self, command: Sequence[str], place: Path) -> tuple[int, str, list[tuple[str, str]]]:
+    def _run(self, command: Sequence[str], place: Path) -> tuple[int, str, list[str]]:
         """Run uv, telling its progress; give its status, what it said, and the entries of wheels that it would leave
-        out, by package. It is ended at the first of these, before it installs."""
+        out. It is ended at the first of these, before it installs."""
         env = {**self.uv.environment(), **_TELLS_ENTRIES}
         said: list[str] = []
-        left_out: list[tuple[str, str]] = []
+        entries: list[str] = []
         try:
             process = subprocess.Popen(
                 [self.uv.executable, *command],
@@ -157,7 +191,7 @@ class PipInstaller:
             )  # fmt: skip
         except OSError as error:
             raise ToolError(f"uv can't be started: {error}", hint="reinstall envspec: uv comes with it") from None
-        reader = threading.Thread(target=self._listen, args=(process, said, left_out), daemon=True)
+        reader = threading.Thread(target=self._listen, args=(process, said, entries), daemon=True)
         try:
             reader.start()
             process.wait()
@@ -169,30 +203,16 @@ class PipInstaller:
                 process.kill()
                 process.wait()
             reader.join(5)
-        return process.returncode, "".join(said), left_out
+        return process.returncode, "".join(said), entries
 
-    def _listen(self, process: subprocess.Popen[str], said: list[str], left_out: list[tuple[str, str]]) -> None:
-        package = "a package"
+    def _listen(self, process: subprocess.Popen[str], said: list[str], entries: list[str]) -> None:
         for line in process.stderr or ():
             said.append(line)
-            if unpacking := _UNPACKING.search(line):
-                package = unpacking[1]
-            elif unsafe := _UNSAFE.search(line):
-                left_out.append((package, unsafe[1]))
+            if unsafe := _UNSAFE.search(line):
+                entries.append(unsafe[1])
                 end(process.pid)
             if line.lstrip().startswith(("Downloading", "Downloaded", "Prepared", "Installed", "Building", "Built")):
                 self.progress.advance(detail=" ".join(redact(line).split()))
-
-    def _take_away(self, left_out: Collection[tuple[str, str]]) -> None:
-        """Leave nothing of refused packages: not in the prefix, which uv may have been quick to fill, and not in uv's
-        cache, from which it would come without a word next time."""
-        for name in {canonical_name(told.partition("==")[0]) for told, _ in left_out}:
-            for folder in (self.prefix / "lib").glob("python*/site-packages"):
-                for info in folder.glob("*.dist-info"):
-                    installed, _, version = info.name.removesuffix(".dist-info").rpartition("-")
-                    if canonical_name(installed) == name:
-                        uninstall(Dist(name, version, info), self.prefix)
-            self.uv.run(["cache", "clean", "--quiet", name], cwd=Path("/"))
 
 
 def _die_with_parent() -> Callable[[], None] | None:
@@ -234,7 +254,12 @@ def uninstall(dist: Dist, prefix: Path) -> None:
     for path in listed:
         if prefix not in path.parents or path == info / "RECORD" or not stays_inside(path, prefix):
             continue
-        path.unlink(missing_ok=True)
+        try:
+            path.unlink(missing_ok=True)
+        except (OSError, ValueError) as error:
+            if not (cannot_exist(error) or path.is_dir()):
+                raise
+            continue
         folders.update(parent for parent in path.parents if prefix in parent.parents)
         if path.suffix == ".py":
             caches = path.parent / "__pycache__"

@@ -13,6 +13,7 @@ import json
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
@@ -165,6 +166,13 @@ def sweep(prefix: Path, written: Collection[Path]) -> None:
     for path in {prefix / each for each in (*written, LOCK_PATH, TARGET_PATH, _STATE_PATH)}:
         for staged in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 8}"):
             staged.unlink(missing_ok=True)
+
+
+def close_uvs_lock(prefix: Path) -> None:
+    """uv opens the file it locks an environment by to everybody, whatever the umask. Raises OSError."""
+    lock = prefix / ".lock"
+    if lock.is_file() and not lock.is_symlink():
+        lock.chmod(stat.S_IMODE(lock.stat().st_mode) & ~stat.S_IWOTH)
 
 
 def refuse_ways_out(prefix: Path, python: str) -> None:

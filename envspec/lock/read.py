@@ -74,7 +74,7 @@ _EDGE = {"requires": str, "targets": list}
 _SHAPES = {
     "name": (re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*"), "a package's name"),
     "version": (re.compile(r"[A-Za-z0-9][A-Za-z0-9.!+_-]*"), "a version"),
-    "build": (re.compile(r"[A-Za-z0-9_.+!~-]+"), "a build string"),
+    "build": (re.compile(r"[A-Za-z0-9_.+]+"), "a build string"),
     "sha256": (re.compile(r"[0-9a-f]{64}"), "64 hexadecimal digits"),
     "md5": (re.compile(r"[0-9a-f]{32}"), "32 hexadecimal digits"),
     "commit": (re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}"), "a full commit"),

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from envspec.errors import InputError, SpecError
-from envspec.resolve.conda_channels import CondaConfig, channel_addresses, channel_name, load_conda_config
+from envspec.lock.inputs import channel_name
+from envspec.resolve.conda_channels import CondaConfig, channel_addresses, load_conda_config
 from envspec.settings import Settings
 
 
@@ -27,6 +28,13 @@ def addresses(channels: list[str], mirrors: Settings | None = None, config: Cond
         ("conda-forge/label/rust", "conda-forge/label/rust"),
         ("https://example.org/channels/mine/", "mine"),
         ("file:///srv/mine", "mine"),
+        ("http://127.0.0.1:8080", "127.0.0.1-8080"),
+        ("http://127.0.0.1:8080/", "127.0.0.1-8080"),
+        ("https://conda.example.org", "conda.example.org"),
+        ("http://[::1]:8080", "1-8080"),
+        ("https://example.org/a%20b", "a-20b"),
+        ("file:///", "channel"),
+        ("file:///srv/_mine", "mine"),
     ],
 )
 def test_a_lock_names_a_channel_without_its_host(channel: str, name: str) -> None:
