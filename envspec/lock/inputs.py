@@ -39,7 +39,7 @@ def channel_name(channel: str) -> str:
     """
     if not _URL.match(channel):
         return channel.strip("/")
-    last = without_credentials(channel).rstrip("/").rpartition("/")[2]
+    last = without_credentials(channel).partition("://")[2].rstrip("/").rpartition("/")[2]
     return _NOT_IN_NAMES.sub("-", last).lstrip("._-") or "channel"
 
 

@@ -18,6 +18,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.samp
     ['"', "\\", "\r\n", "\u2028", "\u202e", "\x00", "\x7f", "[[pip]]\n", "'''", "\ufeff", "<<<<<<< a", "\U0001f600"]
 )
 optional_texts = st.none() | texts
+optional_builds = st.none() | st.from_regex(r"[A-Za-z0-9_.+]{1,12}", fullmatch=True)
 
 
 def sorted_texts(values: st.SearchStrategy[str]) -> st.SearchStrategy[tuple[str, ...]]:
@@ -41,7 +42,7 @@ def packages(draw: st.DrawFn, kind: str, name: str, targets: list[str]) -> list[
     commit = f"{draw(hexadecimal):064x}"[:40]
     git = GitSource("https://example.org/a.git", commit, draw(st.none() | st.just("src"))) if has_git else None
     version, index, licence = draw(st.sampled_from(VERSIONS)), draw(st.sampled_from(INDEXES)), draw(optional_texts)
-    build = draw(optional_texts) if kind == "conda" else None
+    build = draw(optional_builds) if kind == "conda" else None
     url = draw(st.none() | st.just("https://example.org/x.whl")) if kind == "pip" else None
     provides = draw(sorted_texts(texts)) if kind == "conda" else ()
     choices = draw(st.lists(st.none() | artifacts(kind), min_size=1, max_size=2))

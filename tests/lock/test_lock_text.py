@@ -214,6 +214,7 @@ def test_what_is_not_whole(text: str, message: str, line: int) -> None:
         ('targets = ["cpu"]', "targets = []", r"an empty list of targets"),
         ('name = "sample"', 'name = "Sample"', r"name can't be 'Sample'"),
         ('index = "pypi"', 'index = "pypi\\n"', r"index must be the name of an index"),
+        ('index = "pypi"', 'index = "pypi/../../x"', r"index must be the name of an index"),
         ('commit = "0123', 'commit = "v123', r"commit must be a full commit"),
         ("sha256 = ", "sha512 = ", r'unknown key "sha512"'),
         ('platform = "linux-64"\n', "", r"platform is missing"),
