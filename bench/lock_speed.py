@@ -1,6 +1,6 @@
 """`envspec lock` beside uv: the same targets, resolved by plain `uv pip compile` runs one after another.
 
-Peers are given the same wheel indexes (PyPI, and the torch family's through the same loopback gate) and caches in the
+Peers are given the same wheel indexes (PyPI, and the torch family's through the same loopback proxy) and caches in the
 same state: "cold" starts with none, "warm" with those of the run before. "uv, same cache rules" tells uv to trust its
 cache for as long as envspec does, which matters where a mirror passes no cache headers on.
 """
@@ -16,8 +16,8 @@ from pathlib import Path
 from bench.measure import Run, envspec, run, turns
 from envspec.cli.options import read_spec
 from envspec.lock.inputs import spec_inputs, target_inputs
+from envspec.net.index_proxy.server import IndexProxy, open_proxy
 from envspec.resolve import torch_index
-from envspec.resolve.gate import Gate, open_gate
 from envspec.resolve.request import Request, request_for
 from envspec.resolve.setup import uvs_default_index
 from envspec.resolve.uv import find_uv
@@ -44,12 +44,12 @@ def compare(targets: tuple[str, ...], *, cold: bool) -> list[tuple[str, float, R
     spec = read_spec(str(SPEC))
     shared = spec_inputs(spec)
     requests = [request_for(shared, target_inputs(spec, target)) for target in spec.targets if target.name in targets]
-    with tempfile.TemporaryDirectory() as folder, open_gate() as gate:
+    with tempfile.TemporaryDirectory() as folder, open_proxy() as proxy:
         base = Path(folder)
         sides: dict[str, Callable[[], Run]] = {
             "envspec": lambda: _envspec(base / "envspec", targets, cold),
-            "uv": lambda: _uv(base / "uv", requests, gate, cold=cold, rules=False),
-            "uv, same cache rules": lambda: _uv(base / "uv-rules", requests, gate, cold=cold, rules=True),
+            "uv": lambda: _uv(base / "uv", requests, proxy, cold=cold, rules=False),
+            "uv, same cache rules": lambda: _uv(base / "uv-rules", requests, proxy, cold=cold, rules=True),
         }
         if not cold:
             for side in sides.values():
@@ -79,7 +79,7 @@ def _envspec(folder: Path, targets: tuple[str, ...], cold: bool) -> Run:
     return run(envspec("lock", str(SPEC), *chosen, "--locks-dir", str(locks)), env=env)
 
 
-def _uv(folder: Path, requests: list[Request], gate: Gate, *, cold: bool, rules: bool) -> Run:
+def _uv(folder: Path, requests: list[Request], proxy: IndexProxy, *, cold: bool, rules: bool) -> Run:
     env = _environment(folder, cold=cold)
     uv = find_uv(os.environ)
     total = Run(0, 0)
@@ -94,7 +94,7 @@ def _uv(folder: Path, requests: list[Request], gate: Gate, *, cold: bool, rules:
         ]  # fmt: skip
         index = torch_index.choose(request)
         if index.variant:
-            command += ["--index", gate.url(index.variant)]
+            command += ["--index", proxy.url(index.variant)]
         if rules:
             configuration = folder / "uv.toml"
             configuration.write_text(

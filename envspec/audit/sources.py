@@ -9,9 +9,9 @@ from envspec.audit.gather import stamp
 from envspec.audit.model import Answer, FileFacts, Package, Release
 from envspec.audit.pypi import parse_release, release_url
 from envspec.errors import IndexFailure, OutsideError
-from envspec.resolve.fetch import Fetcher, read_timeout
+from envspec.net.fetch import Fetcher, read_timeout
+from envspec.net.simple_page import parse_page
 from envspec.resolve.setup import credentials_of, uvs_default_index
-from envspec.resolve.simple_page import parse_page
 from envspec.resolve.uv import find_uv
 from envspec.settings import Settings, split_credentials
 

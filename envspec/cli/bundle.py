@@ -82,7 +82,7 @@ def command(path: str, target: str | None, output: Path, locks_dir: Path | None,
 def _collect(spec: Spec, pins: Sequence[Pin], *, quiet: bool) -> Paths:
     """Every file, from the caches of this machine or from the user's own indexes."""
     from envspec.install.collect import at_hand, collect
-    from envspec.resolve.fetch import Fetcher, read_timeout
+    from envspec.net.fetch import Fetcher, read_timeout
     from envspec.resolve.setup import credentials_of
     from envspec.settings import load_settings
 

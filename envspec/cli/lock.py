@@ -48,6 +48,11 @@ Examples:
     help="Let this package move; may be given several times.",
 )
 @click.option("--upgrade-images", is_flag=True, help="Ask again which digests the images have; packages stay.")
+@click.option(
+    "--allow-needed",
+    is_flag=True,
+    help="Write what must be built from source into the spec's allow-source, and go on: building runs its code.",
+)
 @click.option("--offline", is_flag=True, envvar="UV_OFFLINE", help="Ask no network; use what the caches hold.")
 @click.option("--refresh-index", is_flag=True, help="Ask the live PyTorch index besides the built-in facts.")
 @options.locks_dir
@@ -58,6 +63,7 @@ def command(
     upgrade: bool,
     packages: tuple[str, ...],
     upgrade_images: bool,
+    allow_needed: bool,
     offline: bool,
     refresh_index: bool,
     locks_dir: Path | None,
@@ -83,7 +89,15 @@ def command(
         try:
             with folder.exclusive(lambda waiting=waiting: say(waiting)):  # type: ignore[misc]
                 done = _lock(
-                    spec, folder, wanted, targets, renew=renew, offline=offline, refresh=refresh_index, quiet=as_json
+                    spec,
+                    folder,
+                    wanted,
+                    targets,
+                    renew=renew,
+                    allow_needed=allow_needed,
+                    offline=offline,
+                    refresh=refresh_index,
+                    quiet=as_json,
                 )
             if done["status"] == "written":
                 _tell_recipes(spec, folder.load(), locks_dir)
@@ -141,13 +155,13 @@ def _lock(
     targets: tuple[str, ...],
     *,
     renew: bool,
+    allow_needed: bool,
     offline: bool,
     refresh: bool,
     quiet: bool,
 ) -> dict[str, object]:
     from envspec.cli.lock_images import ImageDigests, stale_images
     from envspec.cli.lock_summary import changes, describe
-    from envspec.workflow import relock
 
     old = folder.read()
     forced = upgrade.everything or upgrade.packages or refresh or targets
@@ -162,10 +176,9 @@ def _lock(
     _refuse_unknown_packages(upgrade, spec, old)
     digests = ImageDigests(spec, old, renew=renew, offline=offline)
     if resolved is None:
-        with resolvers_for(spec, offline=offline, refresh=refresh, quiet=quiet) as (pip, conda):
-            resolved = relock(
-                spec, old, pip, conda=conda, upgrade=upgrade, only=targets, refreshed=refresh, notice=_notice
-            )
+        spec, resolved = _resolved(
+            spec, old, upgrade, targets, allow_needed=allow_needed, offline=offline, refresh=refresh, quiet=quiet
+        )
     new = digests.put_into(resolved)
     written = folder.write(new)
     moved = changes(old, new)
@@ -174,6 +187,39 @@ def _lock(
             click.echo(line)
         click.echo(f"{'wrote' if written else 'unchanged:'} {folder.path}: {describe(new)}")
     return _result(spec, folder, new, "written" if written else "unchanged", moved)
+
+
+def _resolved(
+    spec: Spec,
+    old: Lock | None,
+    upgrade: Upgrade,
+    targets: tuple[str, ...],
+    *,
+    allow_needed: bool,
+    offline: bool,
+    refresh: bool,
+    quiet: bool,
+) -> tuple[Spec, Lock]:
+    """The spec's new lock. With `allow_needed` the spec itself may change on the way: what its answer needs from source
+    is allowed there, until nothing more is needed."""
+    from envspec.resolve.sources_needed import SourcesNeeded
+    from envspec.spec.edit import allow_source
+    from envspec.workflow import relock
+
+    while True:
+        try:
+            with resolvers_for(spec, offline=offline, refresh=refresh, quiet=quiet) as (pip, conda):
+                lock = relock(
+                    spec, old, pip, conda=conda, upgrade=upgrade, only=targets, refreshed=refresh, notice=_notice
+                )
+                return spec, lock
+        except SourcesNeeded as needed:
+            if not allow_needed:
+                raise
+            allow_source(spec.path, needed.names)
+            say(f"note: {needed.message}", style="cyan")
+            say(f"wrote allow-source into {spec.path}: {', '.join(needed.names)}")
+            spec = options.read_spec(spec.path)
 
 
 def _refuse_unknown_packages(upgrade: Upgrade, spec: Spec, old: Lock | None) -> None:
@@ -232,7 +278,7 @@ def resolvers_for(
 
     with (
         resolution(quiet=quiet) as progress,
-        pip_resolver(spec, os.environ, offline=offline, refresh=refresh, progress=progress) as pip,
+        pip_resolver(spec, os.environ, offline=offline, refresh=refresh, progress=progress, notice=_notice) as pip,
     ):
         if not any(spec.conda_dependencies(target) for target in spec.targets):
             yield pip, None

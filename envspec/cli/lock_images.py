@@ -48,7 +48,7 @@ class ImageDigests:
         self._known = {} if renew else self._old
         self._asking: Asking | None = None
         if not offline:
-            from envspec.resolve.fetch import Fetcher
+            from envspec.net.fetch import Fetcher
             from envspec.resolve.registry import Asking, Registries
             from envspec.settings import load_settings
 

@@ -13,7 +13,7 @@ from envspec.errors import IndexFailure, InputError, StorageError
 from envspec.lock.conda_files import FileUrls, artifact_of, url_of
 from envspec.lock.exclusive import exclusive
 from envspec.lock.model import Pin
-from envspec.resolve.fetch import Fetcher
+from envspec.net.fetch import Fetcher
 from envspec.settings import split_credentials
 
 _PIECE = 16 << 20

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from envspec.errors import IndexFailure, InputError, OutsideError
 from envspec.lock.model import Pin
-from envspec.resolve.fetch import Fetcher, read_timeout
+from envspec.net.fetch import Fetcher, read_timeout
+from envspec.net.simple_page import parse_page
 from envspec.resolve.setup import credentials_of, uvs_default_index
-from envspec.resolve.simple_page import parse_page
 from envspec.resolve.uv import find_uv
 from envspec.settings import Settings, load_settings, split_credentials
 from envspec.spec.model import Spec

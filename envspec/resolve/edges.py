@@ -27,13 +27,15 @@ def holding(request: Request, packages: Mapping[str, Metadata]) -> dict[str, tup
     environment = marker_environment(request.platform, request.python)
     extras: dict[str, set[str]] = {name: set() for name in packages}
     edges: dict[str, set[str]] = {name: set() for name in packages}
-    waiting = [name for text in request.requirements for name in _ask(_parsed(text), environment, ("",), extras)]
+    waiting = [
+        name for text in request.requirements for name in _ask(parsed_requirement(text), environment, ("",), extras)
+    ]
     waiting = [*dict.fromkeys([*waiting, *packages])]
     while waiting:
         name = waiting.pop()
         active = ("", *sorted(extras[name]))
         for line in packages[name].requires_dist:
-            requirement = _parsed(line)
+            requirement = parsed_requirement(line)
             if _holds(requirement, environment, active):
                 edges[name].add(str(requirement))
                 waiting += _ask(requirement, environment, active, extras)
@@ -66,7 +68,7 @@ _LEGACY = (
 
 
 @lru_cache(maxsize=8192)
-def _parsed(text: str) -> Requirement:
+def parsed_requirement(text: str) -> Requirement:
     """A Requires-Dist line. Raises IndexFailure when even uv's indulgence makes nothing of it."""
     from packaging.requirements import InvalidRequirement, Requirement
 

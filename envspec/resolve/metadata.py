@@ -20,7 +20,7 @@ from typing import Any
 
 from envspec.errors import IndexFailure
 from envspec.lock.inputs import canonical_name
-from envspec.resolve.fetch import Fetcher, Reply
+from envspec.net.fetch import Fetcher, Reply
 from envspec.resolve.uv import FoundFile
 
 _SCHEMA = 1
@@ -67,6 +67,16 @@ def parse_metadata(text: str) -> Metadata:
         requires_python=fields.get("requires-python", [""])[0] or None,
         licence=licence(fields),
     )
+
+
+def metadata_text(metadata: Metadata) -> bytes:
+    """METADATA as far as a resolver reads it (core metadata 2.1), in UTF-8."""
+    lines = ["Metadata-Version: 2.1", f"Name: {metadata.name}", f"Version: {metadata.version}"]
+    if metadata.requires_python:
+        lines.append(f"Requires-Python: {metadata.requires_python}")
+    lines += [f"Requires-Dist: {requirement}" for requirement in metadata.requires_dist]
+    lines += [f"Provides-Extra: {extra}" for extra in metadata.provides_extra]
+    return ("\n".join(lines) + "\n\n").encode()
 
 
 _NO_LICENCE = re.compile(r"(unknown|none|n/a|see |file|\[|\{)", re.I)
@@ -130,6 +140,10 @@ def _is_sound(metadata: Metadata) -> bool:
     )
 
 
+class DamagedFile(IndexFailure):
+    """A file whose content is no wheel, or none of that name: nothing that another try would mend."""
+
+
 @dataclass(frozen=True)
 class MetadataReader:
     """Reads metadata of wheels through the cache. `offline` answers from the cache alone."""
@@ -137,19 +151,20 @@ class MetadataReader:
     cache: MetadataCache
     fetcher: Fetcher
 
-    def read(self, file: FoundFile) -> Metadata:
-        """The metadata of one wheel, from its index. Raises IndexFailure."""
-        text, size = self._from_index(file)
+    def read(self, file: FoundFile, *, sidecar: bool = True) -> Metadata:
+        """The metadata of one wheel, from its index. `sidecar`: whether the METADATA is likely to lie beside it. Raises
+        IndexFailure."""
+        text, size = self._from_index(file, sidecar)
         try:
             metadata = parse_metadata(text)
         except ValueError as error:
-            raise IndexFailure(
+            raise DamagedFile(
                 f"{_where(file)}: the METADATA is no metadata: {error}",
                 hint="the index serves a damaged file: tell who runs it",
             ) from None
         expected = canonical_name(file.file.split("-")[0])
         if metadata.name != expected:
-            raise IndexFailure(
+            raise DamagedFile(
                 f"{_where(file)}: the METADATA is that of {metadata.name}",
                 hint="the index mixes up its files: tell who runs it",
             )
@@ -157,13 +172,14 @@ class MetadataReader:
         self.cache.put(str(file.sha256), known)
         return known
 
-    def _from_index(self, file: FoundFile) -> tuple[str, int | None]:
+    def _from_index(self, file: FoundFile, sidecar: bool) -> tuple[str, int | None]:
         """The METADATA's text and the wheel's size.
 
-        Where the page tells sizes the sidecar is enough. Where it doesn't, the wheel's last bytes hold both, in one
-        request instead of two; a server that ignores ranges leaves the sidecar and HEAD, and at last the whole wheel.
+        Where the page tells sizes and announces the sidecar, that is enough. Where it doesn't, the wheel's last bytes
+        hold both, in one request instead of two; a server that ignores ranges leaves the sidecar and HEAD, and at last
+        the whole wheel.
         """
-        if file.size is not None:
+        if file.size is not None and sidecar:
             text = self._sidecar(file)
             return (text, file.size) if text is not None else self._from_wheel(file, self._tail(file))
         tail = self._tail(file)
@@ -171,7 +187,7 @@ class MetadataReader:
             return self._from_wheel(file, tail)
         text = self._sidecar(file)
         if text is not None:
-            return text, tail.total
+            return text, file.size if file.size is not None else tail.total
         return self._from_wheel(file, self.fetcher.get(file.url, limit=_WHOLE))
 
     def _sidecar(self, file: FoundFile) -> str | None:
@@ -203,13 +219,13 @@ class MetadataReader:
             with zipfile.ZipFile(window) as archive:
                 names = [n for n in archive.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", n)]
                 if len(names) != 1:
-                    raise IndexFailure(
+                    raise DamagedFile(
                         f"{_where(file)} holds {len(names)} METADATA files instead of one",
                         hint="the wheel is damaged: tell who runs the index",
                     )
                 return archive.read(names[0]).decode("utf-8", "replace"), total
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-            raise IndexFailure(
+            raise DamagedFile(
                 f"{_where(file)} is no wheel: {error}", hint="the index serves a damaged or cut file: tell who runs it"
             ) from None
 

@@ -11,9 +11,10 @@ from envspec.gpu.missing_requirements import left_out
 from envspec.lock.inputs import canonical_name, requirement_name
 from envspec.lock.model import GitSource, Pin
 from envspec.lock.tags import ranked_tags
+from envspec.net.index_proxy.server import IndexProxy
+from envspec.net.index_proxy.torch_family import FAMILY
 from envspec.redact import redact
 from envspec.resolve.edges import holding
-from envspec.resolve.gate import FAMILY, Gate
 from envspec.resolve.metadata import Metadata
 from envspec.resolve.reading import Description, Reading
 from envspec.resolve.request import Request
@@ -28,10 +29,10 @@ def begin(found: Sequence[Found], request: Request, reading: Reading) -> None:
 
 
 def pins_of(
-    found: Sequence[Found], request: Request, index: TorchIndex, gate: Gate, reading: Reading
+    found: Sequence[Found], request: Request, index: TorchIndex, proxy: IndexProxy, reading: Reading
 ) -> tuple[Pin, ...]:
     """The pins of a solved request. Raises what reading metadata raises."""
-    described = {p.name: _complete(reading.result(p, installed(p, request)), request) for p in found}
+    described = {p.name: completed(reading.result(p, installed(p, request)), request) for p in found}
     edges = holding(request, {name: metadata for name, (metadata, _) in described.items()})
     sources = dict(request.sources)
     direct = {requirement_name(text) for text in request.requirements}
@@ -41,13 +42,13 @@ def pins_of(
             described[p.name],
             edges[p.name],
             p.name in direct,
-            _index_name(p, installed(p, request), sources, request, index, gate),
+            _index_name(p, installed(p, request), sources, request, index, proxy),
         )
         for p in found
     )
 
 
-def _complete(description: Description, request: Request) -> Description:
+def completed(description: Description, request: Request) -> Description:
     """With the requirements that the METADATA leaves out, as uv was shown them."""
     metadata, artifact = description
     lines = left_out(metadata.name, metadata.version, request.missing)
@@ -56,7 +57,7 @@ def _complete(description: Description, request: Request) -> Description:
 
 def installed(package: Found, request: Request) -> FoundFile | None:
     """The one file that the target installs, None for git: of several wheels the one whose tag an installer
-    ranks first (PEP 425)."""
+    ranks first (PEP 425), and the source where none fits."""
     from packaging.utils import parse_wheel_filename
 
     if package.archive or not package.files:
@@ -66,16 +67,26 @@ def installed(package: Found, request: Request) -> FoundFile | None:
     ranks = {tag: rank for rank, tag in enumerate(ranked_tags(request.platform, request.python, request.glibc))}
     ranked = []
     for file in package.files:
+        if not file.file.endswith(".whl"):
+            continue
         best = min((ranks[tag] for tag in parse_wheel_filename(file.file)[3] if tag in ranks), default=None)
         if best is not None:
             ranked.append((best, file.file, file))
+    source = next((file for file in package.files if not file.file.endswith(".whl")), None)
+    if not ranked and source is not None:
+        return source
     if not ranked:
         raise InternalError(f"no wheel of {package.name} {package.version} among uv's runs on {request.uv_platform}")
     return min(ranked)[2]
 
 
 def _index_name(
-    package: Found, file: FoundFile | None, sources: Mapping[str, str], request: Request, index: TorchIndex, gate: Gate
+    package: Found,
+    file: FoundFile | None,
+    sources: Mapping[str, str],
+    request: Request,
+    index: TorchIndex,
+    proxy: IndexProxy,
 ) -> str:
     if package.git:
         return "git"
@@ -83,10 +94,10 @@ def _index_name(
         return "url"
     if package.name in sources:
         return sources[package.name]
-    if file is not None and gate.owns(file.url):
-        return f"pytorch/{gate.variant_of(file.url)}"
+    if file is not None and proxy.owns(file.url):
+        return f"pytorch/{proxy.variant_of(file.url)}"
     if index.live and (package.name in FAMILY or (package.name == "triton" and needs_own_triton(request))):
-        # the gate hands a mirror's files on under their own address
+        # the proxy hands a mirror's files on under their own address
         return f"pytorch/{index.variant}"
     return "pypi"
 

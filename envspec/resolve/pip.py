@@ -16,25 +16,38 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from envspec.errors import IndexFailure, Unsatisfiable
+from envspec.gpu.finding import Finding
 from envspec.lock.inputs import canonical_name, requirement_name
 from envspec.lock.model import Pin
+from envspec.net.index_proxy.pages import Pages, Upstream
+from envspec.net.index_proxy.releases import Release
+from envspec.net.index_proxy.server import IndexProxy, open_proxy
+from envspec.net.index_proxy.torch_family import FAMILY
+from envspec.net.simple_page import LivePages
 from envspec.resolve import torch_holes, torch_index
-from envspec.resolve.gate import FAMILY, Gate, LivePages, open_gate
+from envspec.resolve.answer import (
+    Answer,
+    answer_of,
+    hint_about_pre_releases,
+    in_own_addresses,
+    labelled,
+    refuse_sources,
+    tell_passed_over,
+)
+from envspec.resolve.describe import Describer
 from envspec.resolve.metadata import MetadataReader
+from envspec.resolve.newest import has_pre_release, passed_over, unasked
 from envspec.resolve.pins import begin, pins_of
-from envspec.resolve.prefer_wheels import prefer_wheels, refuse_strays
 from envspec.resolve.provided import explained, refuse_conflicts, requests_of
-from envspec.resolve.reading import Reading
+from envspec.resolve.reading import Counting, Reading
 from envspec.resolve.request import Preferences, Request, group
 from envspec.resolve.sharing import commits_of, public, to_share, versions_of
-from envspec.resolve.simple_page import newest_source, refuse_foreign_page
 from envspec.resolve.source import SourceReader
 from envspec.resolve.torch_index import TorchIndex, needs_own_triton
 from envspec.resolve.uv import Found, Uv, UvIndex
-from envspec.resolve.uv_errors import without_versions
 
 
 class Progress(Protocol):
@@ -65,25 +78,31 @@ class PipResolver:
     default_index  where PyPI is, with the user's credentials if they gave any; None for what uv takes by itself
     live_pages     pages of the user's mirror of a PyTorch index variant; None where there is no such mirror
     refresh        ask the live PyTorch index besides the shipped facts
+    notice         told of releases that were passed over
+    pages          pages of all indexes, for the index proxy
+    secrets        where the index proxy keeps what makes its address; None for another address each time
     scratch        gives an empty folder that is gone when the resolution ends
     """
 
     uv: Uv
     wheels: MetadataReader
     sources: SourceReader
+    pages: Pages
+    secrets: Path | None
     scratch: Path
     indexes: Mapping[str, str] = field(default_factory=dict)
     default_index: str | None = None
     live_pages: Callable[[str], LivePages | None] = lambda variant: None
     refresh: bool = False
     progress: Progress = field(default_factory=Silent)
+    notice: Callable[[Finding], None] = lambda finding: None
 
     def resolve(self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]) -> dict[str, tuple[Pin, ...]]:
         """Pins of every target, by target name.
 
         `keep` holds, by target, the versions of the old lock that are to stay if they still fit.
 
-        Raises Unsatisfiable, Infeasible, IndexFailure, ToolError or SpecError, each naming the target.
+        Raises SourcesNeeded, Unsatisfiable, Infeasible, IndexFailure, ToolError or SpecError, each naming the target.
         """
         for name, request in requests.items():
             refuse_conflicts(name, request)
@@ -92,13 +111,21 @@ class PipResolver:
         live = {
             index.variant: self.live_pages(index.variant) for index in indexes.values() if index.live and index.variant
         }
-        pages = {variant: pages for variant, pages in live.items() if pages}
-        with open_gate(pages, requests_of(groups), apart=self.uv.offline) as gate:
-            reading = Reading(self.wheels, self.sources, gate, _below(self.scratch), self.progress.reading)
+        mirrors = {variant: pages for variant, pages in live.items() if pages}
+        counting = Counting(self.progress.reading)
+        describe = Describer(self.wheels, self.sources, _below(self.scratch), counting)
+        with open_proxy(
+            mirrors, requests_of(groups), pages=self.pages, metadata=describe, folder=self.secrets
+        ) as proxy:
+            allowed = frozenset(name for request in groups for name in request.allow_source)
+            reading = Reading(self.wheels, self.sources, proxy, allowed, _below(self.scratch), counting)
             try:
-                found = self._solve_all(groups, indexes, gate, keep, reading)
+                found = self._solve_all(groups, indexes, proxy, keep, reading)
+                answers = {request: answer_of(found[request], request, reading) for request in groups}
+                refuse_sources(answers, groups, self.sources.static)
+                self._tell(answers, groups, keep)
                 solved = {
-                    request: pins_of(found[request], request, indexes[request], gate, reading) for request in groups
+                    request: pins_of(found[request], request, indexes[request], proxy, reading) for request in groups
                 }
             except BaseException:
                 self.sources.processes.stop()
@@ -107,11 +134,25 @@ class PipResolver:
                 reading.close()
         return {name: solved[request] for request, names in groups.items() for name in names}
 
+    def _tell(
+        self,
+        answers: Mapping[Request, Answer],
+        groups: Mapping[Request, tuple[str, ...]],
+        keep: Mapping[str, Preferences],
+    ) -> None:
+        over = {
+            request: passed_over(
+                answer.found, request, answer.asks, _first(keep, groups[request]).versions, self._releases(request)
+            )
+            for request, answer in answers.items()
+        }
+        tell_passed_over(over, groups, self.notice)
+
     def _solve_all(
         self,
         groups: Mapping[Request, tuple[str, ...]],
         indexes: Mapping[Request, TorchIndex],
-        gate: Gate,
+        proxy: IndexProxy,
         keep: Mapping[str, Preferences],
         reading: Reading,
     ) -> dict[Request, tuple[Found, ...]]:
@@ -120,10 +161,11 @@ class PipResolver:
                 found = self._solve(
                     request,
                     indexes[request],
-                    gate,
+                    proxy,
                     groups[request],
                     preferences,
                     _below(self.scratch),
+                    reading,
                 )
             begin(found, request, reading)
             return found
@@ -166,45 +208,37 @@ class PipResolver:
         self,
         request: Request,
         index: TorchIndex,
-        gate: Gate,
+        proxy: IndexProxy,
         names: tuple[str, ...],
         preferences: Preferences,
         folder: Path,
+        reading: Reading,
     ) -> tuple[Found, ...]:
         gated = index.variant is not None and not self._is_uvs_own(index)
-        ordered = [
-            UvIndex(name, self.indexes[name], explicit=True)
-            for name in sorted({source for _, source in request.sources})
-        ]
-        if request.provided:
-            ordered.append(UvIndex("conda", gate.provided_url(request.provided), cacheable=False))
-        if gated:
-            ordered.append(
-                UvIndex("pytorch", gate.url(str(index.variant), triton=needs_own_triton(request)), cacheable=False)
-            )
-        if self.default_index:
-            ordered.append(UvIndex("pypi", self.default_index, default=True))
+        ordered = self._indexes(request, index if gated else None, proxy)
         backend = index.variant if index.variant and not gated else None
+        label = ", ".join(names)
         numbers = itertools.count()
+        barred: tuple[str, ...] = ()
 
-        def ask(asked: Request, no_deps: bool) -> tuple[Found, ...]:
+        def ask(asked: Request) -> tuple[Found, ...]:
             while True:
                 step = folder / str(next(numbers))
                 step.mkdir(parents=True)
                 try:
-                    found = self._compile(
+                    found = self.uv.compile(
                         asked,
                         preferences=preferences,
                         indexes=ordered,
                         folder=step,
-                        label=", ".join(names),
+                        label=label,
                         torch_backend=backend,
-                        no_deps=no_deps,
-                        gate_host=gate.host if gated or request.provided else None,
+                        no_pre_releases=barred,
+                        proxy_host=proxy.host,
                     )
                     strayed = _strayed((package.name for package in found), asked)
                     if not strayed:
-                        return found
+                        return in_own_addresses(found, proxy)
                 except Unsatisfiable as conflict:
                     strayed = _strayed(re.findall(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?", conflict.message), asked)
                     if not strayed:
@@ -212,25 +246,29 @@ class PipResolver:
                 # uv gives a package its named index only where the spec itself asks for it: ask for it, and solve again
                 asked = _replace_requirements(asked, strayed)
 
-        def source_of(name: str, specifiers: str) -> str | None:
-            page = _page(name, request, ordered)
-            return newest_source(page, self.wheels.fetcher, specifiers, request.python, request.exclude_newer)
-
         try:
-            found = prefer_wheels(_replace_constraints(request, index.constraints), ask, source_of)
+            while True:
+                found = ask(_replace_constraints(request, index.constraints))
+                if not has_pre_release(found, preferences.versions):
+                    return found
+                answer = answer_of(found, request, reading)
+                more = unasked(found, request, answer.asks, preferences.versions, self._releases(request))
+                if not more:
+                    return found
+                barred = (*barred, *more)
         except Unsatisfiable as conflict:
             if gated and not index.live and any(name in conflict.message for name in FAMILY[1:]):
                 conflict.hint = (
                     f"the facts that envspec ships may lack a file of {' or '.join(FAMILY[1:])} here: --refresh-index "
                     "asks the PyTorch index; else loosen one of these requirements"
                 )
+            conflict.hint = hint_about_pre_releases(conflict, barred)
             raise explained(conflict, request) from None
         except IndexFailure as failure:
-            if gate.failures:
-                # uv saw the gate fail; what failed is the mirror behind it
-                raise IndexFailure(
-                    f"{', '.join(names)}: {gate.failures[0].message}", hint=gate.failures[0].hint
-                ) from None
+            if proxy.failures:
+                # uv saw the proxy fail; what failed is behind it
+                raise labelled(proxy.failures[0], label) from None
+            failure.message = proxy.plain(failure.message)
             if not index.live or gated:
                 raise
             raise IndexFailure(
@@ -239,38 +277,47 @@ class PipResolver:
                 hint=f"name another release{torch_index.held_text(request)}, or set a mirror: [mirrors] pytorch in "
                 "envspec's config (docs/resolution.md)",
             ) from None
-        found = tuple(package for package in found if not any(gate.is_provided(file.url) for file in package.files))
-        strays = (package for package in found if not any(gate.owns(file.url) for file in package.files))
-        refuse_strays(strays, request, preferences.versions, source_of, ", ".join(names))
-        return found
 
-    def _compile(
-        self, request: Request, *, indexes: Sequence[UvIndex], label: str, **options: Any
-    ) -> tuple[Found, ...]:
-        try:
-            return self.uv.compile(request, indexes=indexes, label=label, **options)
-        except Unsatisfiable as conflict:
-            missing = without_versions(conflict)
-            if not missing or self.uv.offline:
-                raise
-            # uv takes a login page for an index page without files, and remembers it: look at the pages, then ask
-            # again past its cache
-            for name in missing:
-                refuse_foreign_page(_page(name, request, indexes), self.wheels.fetcher, label)
-            # uv refreshes no page that it was told to keep for a time
-            live = [replace(index, cacheable=False) for index in indexes]
-            return self.uv.compile(request, indexes=live, label=label, refresh=missing, **options)
+    def _indexes(self, request: Request, torch: TorchIndex | None, proxy: IndexProxy) -> list[UvIndex]:
+        """uv's indexes for a request, all behind the proxy, in uv's order. `torch` is the PyTorch index that the proxy
+        serves."""
+        ordered = [
+            UvIndex(name, proxy.index(Upstream(self.indexes[name], frozenset(request.allow_source))), explicit=True)
+            for name in sorted({source for _, source in request.sources})
+        ]
+        if request.provided:
+            ordered.append(UvIndex("conda", proxy.provided_url(request.provided), cacheable=False))
+        if torch is not None:
+            url = proxy.url(str(torch.variant), triton=needs_own_triton(request))
+            ordered.append(UvIndex("pytorch", url, cacheable=False))
+        if self.default_index and request.allow_source:
+            ordered.append(UvIndex("sources", proxy.index(self._allowed(request))))
+        if self.default_index:
+            ordered.append(UvIndex("pypi", proxy.index(Upstream(self.default_index)), default=True))
+        return ordered
+
+    def _allowed(self, request: Request) -> Upstream:
+        """The default index as it is shown for what may be built."""
+        return Upstream(str(self.default_index), frozenset(request.allow_source), only_allowed=True)
+
+    def _releases(self, request: Request) -> Callable[[str], Sequence[Release]]:
+        """What the index that a package comes from has of it."""
+        sources, allowed = dict(request.sources), frozenset(request.allow_source)
+
+        def releases(name: str) -> Sequence[Release]:
+            if name in sources:
+                return self.pages.releases(Upstream(self.indexes[sources[name]], allowed), name)
+            if not self.default_index:
+                return ()
+            return self.pages.releases(
+                self._allowed(request) if name in allowed else Upstream(self.default_index), name
+            )
+
+        return releases
 
     def _is_uvs_own(self, index: TorchIndex) -> bool:
         """Whether the live index is asked through uv's own knowledge of it, for want of a mirror."""
         return index.live and index.variant is not None and self.live_pages(index.variant) is None
-
-
-def _page(name: str, request: Request, indexes: Sequence[UvIndex]) -> str:
-    """The address of a package's page on the index that it comes from."""
-    by_name = {index.name: index.url for index in indexes}
-    base = by_name.get(dict(request.sources).get(name, "pypi"), "")
-    return f"{base.rstrip('/')}/{name}/"
 
 
 def _below(scratch: Path) -> Path:

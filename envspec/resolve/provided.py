@@ -1,23 +1,20 @@
-"""What conda installs counts for pip: uv is shown one version of each such package, on a page of the gate, and can't
-take another.
+"""What conda installs counts for pip: uv is shown one version of each such package, on a page of the index proxy, and
+can't take another.
 
 A page has one wheel that nobody downloads, whose METADATA names no dependencies: conda has solved those.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Sequence
 
 from envspec.errors import Unsatisfiable
 from envspec.lock.inputs import requirement_name
 from envspec.lock.model import Pin
+from envspec.net.index_proxy.provided import Provided
 from envspec.redact import redact
 from envspec.resolve.request import Request
-
-Provided = tuple[tuple[str, str], ...]
-"""PyPI name (normalised) and version (PEP 440) of what conda installs, sorted."""
 
 
 def provided_by(pins: Iterable[Pin]) -> Provided:
@@ -28,26 +25,6 @@ def provided_by(pins: Iterable[Pin]) -> Provided:
         if pin.kind == "conda" and version is not None:
             found.update(dict.fromkeys(pin.provides, version))
     return tuple(sorted(found.items()))
-
-
-def stub_page(name: str, version: str) -> list[dict[str, object]]:
-    """The `files` of a provided package's page (PEP 691)."""
-    text = stub_metadata(name, version)
-    return [
-        {
-            "filename": f"{name.replace('-', '_')}-{version}-py3-none-any.whl",
-            "url": f"../files/{name}.whl",
-            # nobody downloads it, but uv would in order to learn its hash
-            "hashes": {"sha256": hashlib.sha256(text).hexdigest()},
-            "core-metadata": True,
-            # long before every `exclude-newer`
-            "upload-time": "2000-01-01T00:00:00Z",
-        }
-    ]
-
-
-def stub_metadata(name: str, version: str) -> bytes:
-    return f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode()
 
 
 def refuse_conflicts(label: str, request: Request) -> None:
@@ -100,5 +77,5 @@ def _pep440(version: str) -> str | None:
 
 
 def requests_of(requests: Iterable[Request]) -> Sequence[Provided]:
-    """The distinct sets of provided packages, for the gate to serve."""
+    """The distinct sets of provided packages, for the index proxy to serve."""
     return tuple(dict.fromkeys(request.provided for request in requests if request.provided))

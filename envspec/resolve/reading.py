@@ -4,16 +4,17 @@ other targets."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from envspec.errors import IndexFailure, InternalError, SpecError
 from envspec.gpu import wheels
 from envspec.lock.model import Artifact
+from envspec.net.index_proxy.server import IndexProxy
 from envspec.redact import redact
-from envspec.resolve.gate import Gate
 from envspec.resolve.metadata import Metadata, MetadataReader, parse_metadata
 from envspec.resolve.source import SourceReader
 from envspec.resolve.uv import Found, FoundFile
@@ -27,27 +28,50 @@ Description = tuple[Metadata, Artifact | None]
 
 
 @dataclass
+class Counting:
+    """Counts what is read, for a progress that is told `(done, total)` from several threads."""
+
+    on_read: Callable[[int, int], None]
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _done: int = 0
+    _total: int = 0
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Around the reading of one artifact."""
+        self._count(0, 1)
+        yield
+        self._count(1, 0)
+
+    def _count(self, done: int, total: int) -> None:
+        with self._lock:
+            self._done += done
+            self._total += total
+        self.on_read(self._done, self._total)
+
+
+@dataclass
 class Reading:
     """Reads each artifact once, however many targets install it.
 
-    `on_read(done, total)` is called as artifacts that weren't cached come in, from several threads.
+    `allowed` names what may be built; of any other source only what it says without running is read.
+    `counting` is told of artifacts that weren't cached.
     """
 
     wheels: MetadataReader
     sources: SourceReader
-    gate: Gate
+    proxy: IndexProxy
+    allowed: frozenset[str]
     scratch: Path
-    on_read: Callable[[int, int], None]
+    counting: Counting
     _jobs: dict[str, Future[Description]] = field(default_factory=dict)
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_WORKERS))
-    _counting: threading.Lock = field(default_factory=threading.Lock)
-    _done: int = 0
-    _total: int = 0
+    _starting: threading.Lock = field(default_factory=threading.Lock)
 
     def begin(self, package: Found, file: FoundFile | None) -> None:
         """Start reading a package, if that hasn't begun. `file` is the one of its files that the target installs."""
         key = _key(package, file)
-        with self._counting:
+        with self._starting:
             if key in self._jobs:
                 return
             self._jobs[key] = self._pool.submit(
@@ -67,29 +91,22 @@ class Reading:
         cached = self._cached(package, file)
         if cached is not None:
             return cached
-        self._count(0, 1)
-        description = self._read(package, file, folder)
-        self._count(1, 0)
-        return description
-
-    def _count(self, done: int, total: int) -> None:
-        with self._counting:
-            self._done += done
-            self._total += total
-        self.on_read(self._done, self._total)
+        with self.counting.one():
+            return self._read(package, file, folder)
 
     def _cached(self, package: Found, file: FoundFile | None) -> Description | None:
         if file is None or file.sha256 is None:
             return None
-        if self.gate.owns(file.url):
-            wheel = wheels.load(self.gate.variant_of(file.url)).file(file.file)
+        if self.proxy.owns(file.url):
+            wheel = wheels.load(self.proxy.variant_of(file.url)).file(file.file)
             if wheel is None:
-                raise InternalError(f"{file.file} came from the gate, which doesn't hold it")
+                raise InternalError(f"{file.file} came from the index proxy, which doesn't hold it")
             return parse_metadata(wheels.metadata_text(wheel).decode()), Artifact(file.file, file.sha256, wheel.size)
-        metadata = self.wheels.cache.get(file.sha256) if file.file.endswith(".whl") else None
+        metadata = self.wheels.cache.get(file.sha256) if _is_wheel(file) else None
         return None if metadata is None else _described(file, metadata)
 
     def _read(self, package: Found, file: FoundFile | None, folder: Path) -> Description:
+        self._refuse_addresses(package)
         if package.git:
             folder.mkdir()
             return self.sources.read_git(*package.git, folder), None
@@ -103,10 +120,23 @@ class Reading:
             raise InternalError(f"{package.name} {package.version} has no file with a sha256")
         if package.archive:
             self._verify(file)
-        if file.file.endswith(".whl"):
+        if _is_wheel(file):
             return _described(file, self.wheels.read(file))
+        version = package.version or ""
+        if package.name not in self.allowed:
+            return _described(file, self.sources.static.read(file, package.name, version).metadata)
         folder.mkdir()
-        return _described(file, self.sources.read_sdist(file, folder))
+        return _described(file, self.sources.read_sdist(file, package.name, version, folder))
+
+    def _refuse_addresses(self, package: Found) -> None:
+        """What the spec itself asks for by an address was judged before; what a package asks for isn't its word."""
+        address = package.git[0] if package.git else package.archive.url if package.archive else None
+        if address is None or package.name in self.allowed or (package.archive and _is_wheel(package.archive)):
+            return
+        raise SpecError(
+            f"{redact(address)} is built from source, which runs its code, and another package asks for it",
+            hint=f'if you trust it: allow-source = ["{package.name}"] in [pip]',
+        )
 
     def _verify(self, file: FoundFile) -> None:
         """A direct URL's hash may be the spec's own word (`#sha256=…`), which nobody has compared with the file."""
@@ -116,6 +146,10 @@ class Reading:
                 f"{redact(file.url)}: the content has sha256 {digest}, the requirement says {file.sha256}",
                 hint="find out which of both is right before anybody installs it",
             )
+
+
+def _is_wheel(file: FoundFile) -> bool:
+    return file.file.endswith(".whl")
 
 
 def _key(package: Found, file: FoundFile | None) -> str:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urljoin, urlsplit
 
 from envspec.errors import IndexFailure, InputError
+from envspec.net.fetch import is_loopback, reason_of
 from envspec.redact import redact
-from envspec.resolve.fetch import is_loopback, reason_of
 from envspec.resolve.image_address import HUB, ImageAddress, image_address
 from envspec.resolve.registry_login import login_for
 from envspec.settings import Credentials, split_credentials

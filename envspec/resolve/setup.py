@@ -8,18 +8,22 @@ import secrets
 import shutil
 import socket
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from envspec.errors import StorageError
-from envspec.resolve.fetch import Fetcher, read_timeout
-from envspec.resolve.gate import LivePages
+from envspec.gpu.finding import Finding
+from envspec.net.fetch import Fetcher, read_timeout
+from envspec.net.index_proxy.pages import Pages
+from envspec.net.index_proxy.releases import ReleaseStore
+from envspec.net.keyring import Keyring
+from envspec.net.simple_page import LivePages, mirror_pages
 from envspec.resolve.metadata import MetadataCache, MetadataReader
 from envspec.resolve.pip import PipResolver, Progress
-from envspec.resolve.simple_page import mirror_pages
 from envspec.resolve.source import SourceReader
+from envspec.resolve.static_source import StaticReader
 from envspec.resolve.uv import Uv, find_uv
 from envspec.settings import Credentials, Settings, index_credentials, load_settings, split_credentials
 from envspec.spec.model import Spec
@@ -29,7 +33,13 @@ _ROOM = "free some space, or point ENVSPEC_CACHE_DIR to a place that can be writ
 
 @contextmanager
 def pip_resolver(
-    spec: Spec, env: Mapping[str, str], *, offline: bool, refresh: bool, progress: Progress
+    spec: Spec,
+    env: Mapping[str, str],
+    *,
+    offline: bool,
+    refresh: bool,
+    progress: Progress,
+    notice: Callable[[Finding], None] = lambda finding: None,
 ) -> Iterator[PipResolver]:
     """The resolver of a spec's pip half. Its scratch folder is gone when the block ends.
 
@@ -40,8 +50,13 @@ def pip_resolver(
     uv.offline = offline
     indexes = settings.index_urls(spec.pip.indexes)
     default = settings.default_index or uvs_default_index(uv, settings.cache_dir)
+    keyring = (env.get("UV_KEYRING_PROVIDER") or uv.settings.get("keyring-provider")) == "subprocess"
     fetcher = Fetcher(
-        credentials=credentials_of(settings, indexes, env), env=env, read_seconds=read_timeout(env), offline=offline
+        credentials=credentials_of(settings, indexes, env),
+        env=env,
+        read_seconds=read_timeout(env),
+        offline=offline,
+        keyring=Keyring(env) if keyring else None,
     )
     cache = MetadataCache(settings.cache_dir)
 
@@ -53,13 +68,18 @@ def pip_resolver(
         yield PipResolver(
             uv=uv,
             wheels=MetadataReader(cache, fetcher),
-            sources=SourceReader(cache, fetcher, env, uv.executable, default),
+            sources=SourceReader(
+                cache, fetcher, StaticReader(settings.cache_dir, fetcher), env, uv.executable, default
+            ),
+            pages=Pages(fetcher, ReleaseStore(settings.cache_dir), offline),
+            secrets=settings.cache_dir,
             scratch=scratch,
             indexes=indexes,
             default_index=default,
             live_pages=live_pages,
             refresh=refresh,
             progress=progress,
+            notice=notice,
         )
 
 

@@ -1,8 +1,9 @@
 """Metadata of what has no wheel: source distributions and git checkouts.
 
-A source distribution's PKG-INFO is taken at its word when it says that its dependencies are static (metadata 2.2, PEP
-643). Otherwise the build backend is asked through PEP 517's metadata hook, in an isolated environment: that runs the
-package's code, which is why a spec must name the package in `allow-source`.
+A source distribution is taken at its word where it lists its dependencies for good (`envspec.resolve.static_source`).
+Otherwise the build backend is asked through PEP 517's metadata hook, in an isolated environment: that runs the
+package's code, which is why a spec must name the package in `allow-source`. What the build needs comes as wheels:
+nothing that the spec doesn't name is built on the way.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from pathlib import Path
 
 from envspec.errors import IndexFailure, ToolError
 from envspec.lock.inputs import canonical_name
+from envspec.net.fetch import Fetcher
 from envspec.redact import redact
-from envspec.resolve.fetch import Fetcher
-from envspec.resolve.metadata import Metadata, MetadataCache, licence, parse_metadata, verify_hash
+from envspec.resolve.metadata import Metadata, MetadataCache, licence, verify_hash
 from envspec.resolve.processes import Processes
+from envspec.resolve.static_source import StaticReader
 from envspec.resolve.uv import FoundFile
 
 _LIMIT = 512 << 20
@@ -40,18 +42,22 @@ class SourceReader:
 
     cache: MetadataCache
     fetcher: Fetcher
+    static: StaticReader
     env: Mapping[str, str]
     uv: str
     default_index: str | None
     processes: Processes = field(default_factory=Processes)
 
-    def read_sdist(self, file: FoundFile, folder: Path) -> Metadata:
-        """The metadata of a source distribution. Takes an empty folder to unpack in. Raises IndexFailure or
-        ToolError."""
+    def read_sdist(self, file: FoundFile, name: str, version: str, folder: Path) -> Metadata:
+        """The metadata of a source distribution that may be built. Takes an empty folder to unpack in. Raises
+        IndexFailure or ToolError."""
         key = f"{file.sha256}-py{sys.version_info.major}{sys.version_info.minor}"
         cached = self.cache.get(key)
         if cached is not None:
             return cached
+        facts = self.static.read(file, name, version)
+        if facts.trust == "static":
+            return self._keep(key, facts.metadata, facts.metadata.size)
         reply = self.fetcher.get(file.url, limit=_LIMIT)
         if reply.status != 200:
             raise IndexFailure(
@@ -62,8 +68,7 @@ class SourceReader:
         archive = folder / Path(file.file).name
         archive.write_bytes(reply.body)
         source = _unpack(archive, folder / "source", redact(file.url))
-        metadata = _static(source) or self._from_backend(source, file.file)
-        return self._keep(key, metadata, len(reply.body))
+        return self._keep(key, self._from_backend(source, file.file), len(reply.body))
 
     def read_git(self, url: str, commit: str, subdirectory: str | None, folder: Path) -> Metadata:
         """The metadata of a git commit. Raises ToolError."""
@@ -118,6 +123,8 @@ class SourceReader:
             "TMPDIR": str(folder.parent),
             "PATH": f"{Path(self.uv).parent}{os.pathsep}{self.env.get('PATH', os.defpath)}",
         }
+        if command[0] != "git":
+            env["UV_NO_BUILD"] = "1"
         if self.default_index:
             env["UV_DEFAULT_INDEX"] = self.default_index
         if command[0] == "git" and shutil.which("git", path=env["PATH"]) is None:
@@ -165,19 +172,3 @@ def _unpack(archive: Path, into: Path, where: str) -> Path:
 def _stays(member: tarfile.TarInfo) -> bool:
     path = Path(member.name)
     return not path.is_absolute() and ".." not in path.parts and not member.issym() and not member.islnk()
-
-
-def _static(source: Path) -> Metadata | None:
-    """PKG-INFO, when it binds the wheel's dependencies (PEP 643)."""
-    try:
-        text = (source / "PKG-INFO").read_text(encoding="utf-8", errors="replace")
-        metadata = parse_metadata(text)
-    except (OSError, ValueError):
-        return None
-    head = text.partition("\n\n")[0].lower()
-    version = next(
-        (line.partition(":")[2].strip() for line in head.splitlines() if line.startswith("metadata-version:")), "1.0"
-    )
-    dynamic = {line.partition(":")[2].strip() for line in head.splitlines() if line.startswith("dynamic:")}
-    newer = tuple(int(part) for part in version.split(".")) >= (2, 2)
-    return metadata if newer and not dynamic & {"requires-dist", "provides-extra", "requires-python"} else None

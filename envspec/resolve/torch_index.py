@@ -15,7 +15,7 @@ from envspec.errors import Infeasible
 from envspec.gpu import torch_builds, wheels
 from envspec.lock.inputs import requirement_name
 from envspec.lock.tags import wheel_tags
-from envspec.resolve.gate import belongs
+from envspec.net.index_proxy.torch_family import belongs
 from envspec.resolve.request import Request
 
 

@@ -21,7 +21,7 @@ import tomli
 from envspec.errors import InternalError, ToolError
 from envspec.lock.inputs import requirement_name
 from envspec.lock.tags import MACOS
-from envspec.resolve.fetch import read_timeout
+from envspec.net.fetch import give_up_seconds, read_timeout
 from envspec.resolve.processes import Processes
 from envspec.resolve.request import Preferences, Request
 from envspec.resolve.uv_errors import PROJECT, failure, offline_failure
@@ -30,6 +30,8 @@ from envspec.resolve.uv_errors import PROJECT, failure, offline_failure
 _KEPT_UV_VARIABLES = re.compile(
     r"UV_(CACHE_DIR|NO_CACHE|NATIVE_TLS|SYSTEM_CERTS|KEYRING_PROVIDER|INSECURE_HOST|HTTP_.*|REQUEST_TIMEOUT|CONCURRENT_.*|INDEX_.+_(USERNAME|PASSWORD)|LINK_MODE)"
 )
+_BUILD_SECONDS = 1200
+"""How long uv waits for the METADATA of a source that must be built for it."""
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 _NO_PROXY = ("NO_PROXY", "no_proxy")
 _KEPT_UV_SETTINGS = (
@@ -93,18 +95,17 @@ class Uv:
         # uv takes the target's macOS from it
         kept["MACOSX_DEPLOYMENT_TARGET"] = ".".join(map(str, MACOS))
         bounds = {"UV_HTTP_TIMEOUT": f"{read_timeout(self.env):.0f}"}
-        # a proxy can't reach this machine's loopback, where the gate is
-        direct = {name: ",".join(filter(None, [kept.get(name), "127.0.0.1,localhost"])) for name in _NO_PROXY}
+        # a proxy can't reach this machine's loopback, where the index proxy is
+        direct = {name: ",".join(filter(None, [kept.get(name), "127.0.0.0/8,localhost"])) for name in _NO_PROXY}
         return {**bounds, **kept, **direct, "UV_PYTHON_DOWNLOADS": "never", "NO_COLOR": "1", "UV_NO_PROGRESS": "1"}
 
-    def _cut_off(self, gate_host: str) -> dict[str, str]:
-        """What keeps uv from every network but the gate.
+    def _cut_off(self, host: str) -> dict[str, str]:
+        """What keeps uv from every network but the index proxy at `host`.
 
-        uv's own `--offline` would refuse the gate too. So it is given a proxy where nobody answers, for all but the
-        gate.
+        uv's own `--offline` would refuse that one too. So uv is given a web proxy where nobody answers, for all others.
         """
         nowhere = dict.fromkeys(_PROXIES, "http://127.0.0.1:9")
-        return {**nowhere, **dict.fromkeys(_NO_PROXY, gate_host), "UV_HTTP_RETRIES": "0"}
+        return {**nowhere, **dict.fromkeys(_NO_PROXY, host), "UV_HTTP_RETRIES": "0"}
 
     def run(
         self, arguments: Sequence[str], *, cwd: Path, more: Mapping[str, str] | None = None
@@ -130,17 +131,14 @@ class Uv:
         folder: Path,
         label: str,
         torch_backend: str | None = None,
-        refresh: Sequence[str] = (),
-        no_deps: bool = False,
-        gate_host: str | None = None,
+        no_pre_releases: Sequence[str] = (),
+        proxy_host: str,
     ) -> tuple[Found, ...]:
         """Solve a request.
 
         Takes the versions to prefer, the indexes in uv's order, an empty folder for uv's input, and `label`, the
         targets' names for messages. `torch_backend` ("cu126") lets uv take the torch family from the live PyTorch
-        index it knows; `refresh` names packages whose pages are fetched anew whatever the cache holds;
-        `no_deps` leaves out what the requirements depend on; `gate_host` is the gate's address where it is among the
-        indexes.
+        index it knows; `no_pre_releases` names packages that may have none; `proxy_host` is the index proxy's address.
 
         Raises Unsatisfiable, IndexFailure or ToolError.
         """
@@ -154,25 +152,34 @@ class Uv:
             "pip", "compile", "pyproject.toml", "--config-file", "uv.toml",
             "--python", sys.executable, "--python-version", request.python, "--python-platform", request.uv_platform,
             "--format", "pylock.toml", "--output-file", answer.name, "--no-header", "--quiet",
-            "--only-binary", ":all:", *(f"--no-binary={name}" for name in request.allow_source),
+            # sources of indexes are shown as wheels; git and direct URLs remain, which uv builds where it may
+            "--only-binary", ":all:", *(f"--no-binary={name}" for name in _built_by_uv(request)),
+            *(f"--prerelease-package={name}=disallow" for name in no_pre_releases),
         ]  # fmt: skip
         if request.constraints:
             (folder / "constraints.txt").write_text("\n".join(request.constraints) + "\n", encoding="utf-8")
             command += ["--constraints", "constraints.txt"]
         if torch_backend:
             command += ["--torch-backend", torch_backend]
-        command += [f"--refresh-package={name}" for name in refresh]
-        if no_deps:
-            command.append("--no-deps")
-        gated = gate_host is not None and not torch_backend
-        if self.offline and not gated:
+        # the proxy waits, tries again and gives up by the user's limits, and builds what may be built before it answers
+        patience = give_up_seconds(self.env) + (_BUILD_SECONDS if request.allow_source else 0)
+        more = {"UV_HTTP_TIMEOUT": f"{patience:.0f}"}
+        if self.offline and torch_backend:
             command.append("--offline")
-        result = self.run(command, cwd=folder, more=self._cut_off(str(gate_host)) if self.offline and gated else None)
+        elif self.offline:
+            more |= self._cut_off(proxy_host)
+        result = self.run(command, cwd=folder, more=more)
         if result.returncode:
             default = next((index.url for index in indexes if index.default), None)
             error = failure(result.returncode, result.stderr, label=label, offline=self.offline, index=default)
             raise offline_failure(error, label) if self.offline else error
         return read_pylock(answer.read_text(encoding="utf-8"))
+
+
+def _built_by_uv(request: Request) -> list[str]:
+    """What may be built and isn't a source of an index."""
+    own = {requirement_name(text) for text in request.requirements if "@" in text}
+    return [name for name in request.allow_source if name in own]
 
 
 def find_uv(env: Mapping[str, str]) -> Uv:

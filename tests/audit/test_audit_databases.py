@@ -15,7 +15,7 @@ from envspec.audit.osv import OsvDatabase
 from envspec.audit.pypi import parse_release, release_url
 from envspec.audit.sources import file_facts
 from envspec.errors import IndexFailure, InputError
-from envspec.resolve.simple_page import parse_page
+from envspec.net.simple_page import parse_page
 
 JINJA = Release("jinja2", "3.1.2")
 NOW = "2026-11-20T00:00:00Z"

@@ -15,7 +15,7 @@ from support.machine import Machine, cpu
 from support.packages import wheel
 
 from envspec.errors import IndexFailure
-from envspec.resolve.fetch import Fetcher
+from envspec.net.fetch import Fetcher
 from envspec.resolve.registry import Registries
 
 pytestmark = pytest.mark.e2e

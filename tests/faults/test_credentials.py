@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,6 +61,20 @@ def test_in_the_url_of_the_users_own_default_index(machine: Machine, private: In
 def test_in_netrc(machine: Machine, private: Index) -> None:
     (machine.home / ".netrc").write_text(f"machine 127.0.0.1 login {USER} password {PASSWORD}\n")
     machine.default = private.url
+    machine.spec(cpu("alpha", "gamma", extra="allow-source = ['gamma']"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 0, ran.err
+    quiet(machine, ran)
+
+
+def test_in_the_keyring(machine: Machine, private: Index) -> None:
+    programs = machine.base / "programs"
+    programs.mkdir()
+    (programs / "keyring").write_text(f'#!/bin/sh\n[ "$3" = {USER} ] && echo {PASSWORD}\n')
+    (programs / "keyring").chmod(0o755)
+    path = f"{programs}{os.pathsep}{machine.environment()['PATH']}"
+    machine.variables |= {"UV_KEYRING_PROVIDER": "subprocess", "PATH": path}
+    machine.default = private.url.replace("http://", f"http://{USER}@")
     machine.spec(cpu("alpha", "gamma", extra="allow-source = ['gamma']"))
     ran = machine.envspec("lock", "specs/demo.toml")
     assert ran.status == 0, ran.err
@@ -129,7 +144,7 @@ def test_missing_or_wrong_ones_are_told_as_that(machine: Machine, private: Index
     machine.spec(cpu("alpha"))
     ran = machine.envspec("lock", "specs/demo.toml")
     assert ran.status == 3
-    assert ran.error == f"error: cpu: {private.url} needs credentials (HTTP 401)"
+    assert ran.error == f"error: cpu: {private.url}/alpha/ needs credentials (HTTP 401)"
     assert "netrc" in ran.hint and "UV_INDEX_<NAME>_PASSWORD" in ran.hint
 
 

@@ -12,7 +12,7 @@ import pytest
 from support.registry import DOCKER_LIST, TOKEN, Registry
 
 from envspec.errors import EnvspecError, IndexFailure, InputError
-from envspec.resolve.fetch import Fetcher
+from envspec.net.fetch import Fetcher
 from envspec.resolve.image_address import ImageAddress, image_address
 from envspec.resolve.registry import Asking, Registries
 from envspec.resolve.registry_login import login_for

@@ -12,7 +12,7 @@ from support.index import Index, html_error, other_bytes, status
 from support.packages import Dist, metadata_text, wheel
 
 from envspec.errors import IndexFailure
-from envspec.resolve.fetch import Fetcher
+from envspec.net.fetch import Fetcher
 from envspec.resolve.metadata import Metadata, MetadataCache, MetadataReader, parse_metadata
 from envspec.resolve.uv import FoundFile
 

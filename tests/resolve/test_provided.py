@@ -15,7 +15,7 @@ from support.packages import wheel
 from envspec.lock.graph import Graph
 from envspec.lock.model import Pin
 from envspec.lock.verify import violations
-from envspec.resolve.gate import open_gate
+from envspec.net.index_proxy.server import open_proxy
 from envspec.resolve.provided import provided_by
 
 BASE = [*pythons("3.12.11"), *cuda_versions("12.6", "12.8", "12.9")]
@@ -62,11 +62,11 @@ def test_what_is_provided() -> None:
     assert provided_by([*pins, pip]) == (("odd", "1.2"), ("torch", "2.7.1"))
 
 
-def test_the_gate_shows_one_version_and_nothing_else() -> None:
+def test_the_proxy_shows_one_version_and_nothing_else() -> None:
     first, second = (("torch", "2.7.1"),), (("ruamel-yaml", "0.18"),)
-    with open_gate(provided=(first, second)) as gate:
-        url = gate.provided_url(second)
-        assert gate.is_provided(f"{url}/files/ruamel-yaml.whl") and not gate.is_provided(gate.url("cu126"))
+    with open_proxy(provided=(first, second)) as proxy:
+        url = proxy.provided_url(second)
+        assert proxy.is_provided(f"{url}/files/ruamel-yaml.whl") and not proxy.is_provided(proxy.url("cu126"))
         page = json.loads(urlopen(f"{url}/ruamel-yaml/").read())
         assert [row["filename"] for row in page["files"]] == ["ruamel_yaml-0.18-py3-none-any.whl"]
         metadata = urlopen(f"{url}/files/ruamel-yaml.whl.metadata").read().decode()
@@ -75,7 +75,7 @@ def test_the_gate_shows_one_version_and_nothing_else() -> None:
             with pytest.raises(OSError, match="404"):
                 urlopen(f"{url}/{path}")
         with pytest.raises(OSError, match="404"):
-            urlopen(f"{gate.base}/provided-7/torch/")
+            urlopen(f"{proxy.base}/provided-7/torch/")
 
 
 @pytest.mark.e2e

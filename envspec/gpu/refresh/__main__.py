@@ -20,10 +20,10 @@ from envspec.cli.main import say, tell
 from envspec.errors import EnvspecError, ToolError
 from envspec.gpu.refresh.published import PublishedFile
 from envspec.gpu.refresh.torch_table import refreshed
-from envspec.resolve.fetch import Fetcher, read_timeout
+from envspec.net.fetch import Fetcher, read_timeout
+from envspec.net.simple_page import parse_page
 from envspec.resolve.metadata import MetadataCache, MetadataReader
 from envspec.resolve.setup import uvs_default_index
-from envspec.resolve.simple_page import parse_page
 from envspec.resolve.uv import FoundFile, find_uv
 from envspec.settings import Credentials, Settings, load_settings, split_credentials
 

@@ -1,18 +1,24 @@
-"""Pages of a simple index (PEP 503 HTML, PEP 691 JSON), read for the gate from a mirror of the PyTorch index."""
+"""Pages of simple indexes (PEP 503 HTML, PEP 691 JSON) and how they are read."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
 from envspec.errors import IndexFailure
+from envspec.net.fetch import Fetcher
 from envspec.redact import redact
-from envspec.resolve.fetch import Fetcher
-from envspec.resolve.gate import LivePages, Page
 
-_ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
+ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
+
+Page = list[dict[str, Any]]
+"""The `files` of a PEP 691 page."""
+
+LivePages = Callable[[str, str], Page]
+"""(variant, project) → files of the live index or its mirror, with absolute URLs."""
 
 
 def mirror_pages(base: str, fetcher: Fetcher) -> LivePages:
@@ -20,58 +26,22 @@ def mirror_pages(base: str, fetcher: Fetcher) -> LivePages:
 
     def pages(variant: str, project: str) -> Page:
         url = f"{base}/{project}/"
-        reply = fetcher.get(url, headers={"Accept": _ACCEPT})
+        reply = fetcher.get(url, headers={"Accept": ACCEPT})
         return parse_page(reply.body, url) if reply.status == 200 else []
 
     return pages
 
 
-def newest_source(
-    url: str, fetcher: Fetcher, specifiers: str, python: str, exclude_newer: str | None = None
-) -> str | None:
-    """The newest version that the page at `url` lists as a source distribution, for this Python ("3.11"), not yanked,
-    uploaded before `exclude_newer` (RFC 3339), and that the specifiers admit; None for none.
-
-    Raises IndexFailure.
-    """
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet
-    from packaging.utils import InvalidSdistFilename, parse_sdist_filename
-
-    reply = fetcher.get(url, headers={"Accept": _ACCEPT})
-    if reply.status != 200:
-        raise IndexFailure(f"{redact(url)} answered HTTP {reply.status}", hint="check the address of the index")
-    versions = set()
-    for row in parse_page(reply.body, url):
-        # as uv does, which takes nothing without a date where dates decide
-        if row.get("yanked") or (
-            exclude_newer and not "" < str(row.get("upload-time") or "")[:19] < exclude_newer[:19]
-        ):
-            continue
-        try:
-            if SpecifierSet(str(row.get("requires-python") or "")).contains(python, prereleases=True):
-                versions.add(parse_sdist_filename(str(row["filename"]))[1])
-        except (InvalidSdistFilename, InvalidSpecifier):
-            continue
-    admitted = list(SpecifierSet(specifiers).filter(versions))
-    return str(max(admitted)) if admitted else None
-
-
-def refuse_foreign_page(url: str, fetcher: Fetcher, label: str) -> None:
-    """Raise IndexFailure when an answer of 200 at `url` is no page of an index but a login page, an error page
-    or the like."""
-    reply = fetcher.get(url, headers={"Accept": _ACCEPT})
-    text = reply.body.lower()
+def refuse_foreign_page(url: str, body: bytes) -> None:
+    """Raise IndexFailure when the body of an answer of 200 at `url` is no page of an index but a login page, an error
+    page or the like."""
+    text = body.lower()
     # an index's HTML page of a project without files has the title that PEP 503's examples and every server use, or a
     # version
     known = b"{", b"links for", b"repository-version"
-    if (
-        reply.status == 200
-        and not text.lstrip().startswith(known[0])
-        and b"<a" not in text
-        and not any(word in text for word in known[1:])
-    ):
+    if not text.lstrip().startswith(known[0]) and b"<a" not in text and not any(word in text for word in known[1:]):
         raise IndexFailure(
-            f"{label}: {redact(url)} serves some web page instead of an index page",
+            f"{redact(url)} serves some web page instead of an index page",
             hint="check the address of the index, and see whether a proxy or a login page answers in its place",
         )
 
@@ -90,7 +60,12 @@ def parse_page(body: bytes, url: str) -> Page:
 
 
 def _json_rows(body: bytes, url: str) -> list[dict[str, Any]]:
-    return [{**row, "url": urljoin(url, row["url"])} for row in json.loads(body)["files"]]
+    return [{**row, "url": _joined(url, row["url"])} for row in json.loads(body)["files"]]
+
+
+def _joined(url: str, link: str) -> str:
+    # most pages have whole addresses by the thousand, and joining is slow
+    return link if link.startswith("https://") else urljoin(url, link)
 
 
 def _html_rows(body: bytes, url: str) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from support.index import Answer, Fault, Index, _Handler, hanging, truncated
 from support.packages import wheel
 
 from envspec.errors import IndexFailure
-from envspec.resolve.fetch import Fetcher
+from envspec.net.fetch import Fetcher
 
 ALPHA = wheel("alpha", "1.0")
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.index import Index, html_error, status
-from support.packages import sdist, wheel
+from support.packages import wheel
 
 from envspec.errors import IndexFailure
-from envspec.resolve.fetch import Fetcher
-from envspec.resolve.simple_page import mirror_pages, newest_source, parse_page, refuse_foreign_page
+from envspec.net.fetch import Fetcher
+from envspec.net.simple_page import mirror_pages, parse_page, refuse_foreign_page
 
 URL = "https://user:secret@mirror.example/whl/cu126/torch/"
 
@@ -108,25 +107,13 @@ def test_a_mirror_that_fails(index: Index, tmp_path: Path) -> None:
 def test_an_index_page_is_not_foreign(index: Index, tmp_path: Path, form: str) -> None:
     index.form = form
     index.add(wheel("a", "1.0"))
-    refuse_foreign_page(f"{index.url}/a/", fetcher(tmp_path), "cpu")
-    refuse_foreign_page(f"{index.url}/missing/", fetcher(tmp_path), "cpu")
+    url = f"{index.url}/a/"
+    refuse_foreign_page(url, fetcher(tmp_path).get(url).body)
+    refuse_foreign_page(url, b"<html><title>Links for a</title><body><h1>Links for a</h1></body></html>")
 
 
 def test_a_login_page_is_foreign(index: Index, tmp_path: Path) -> None:
     index.fail("/a/", html_error)
-    with pytest.raises(IndexFailure, match=r"^cpu: http://127\.0\.0\.1:\d+/simple/a/ serves some web page"):
-        refuse_foreign_page(f"{index.url_with('u', 'secret')}/a/", fetcher(tmp_path), "cpu")
-
-
-def test_the_newest_source_is_one_that_could_be_chosen(index: Index, tmp_path: Path) -> None:
-    index.add(sdist("a", "1.0"), uploaded="2020-01-01T00:00:00.000000Z")
-    index.add(replace(sdist("a", "2.0"), requires_python=">=3.12"), uploaded="2024-01-01T00:00:00Z")
-    index.add(sdist("a", "3.0"), yanked="broken", uploaded="2020-01-01T00:00:00Z")
-    index.add(wheel("a", "4.0"), uploaded="2020-01-01T00:00:00Z")
-
-    def newest(specifiers: str = "", python: str = "3.12", date: str | None = None) -> str | None:
-        return newest_source(f"{index.url}/a/", fetcher(tmp_path), specifiers, python, date)
-
-    assert newest() == "2.0"
-    assert newest("<2") == newest(python="3.11") == newest(date="2024-01-01T00:00:00Z") == "1.0"
-    assert newest(">4") is newest(date="2019-01-01T00:00:00Z") is None
+    body = fetcher(tmp_path).get(f"{index.url}/a/").body
+    with pytest.raises(IndexFailure, match=r"^http://127\.0\.0\.1:\d+/simple/a/ serves some web page"):
+        refuse_foreign_page(f"{index.url_with('u', 'secret')}/a/", body)

@@ -1,4 +1,4 @@
-"""The gate over real HTTP, and what a real uv takes from it."""
+"""The index proxy over real HTTP, and what a real uv takes from it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ from uv import find_uv_bin
 
 from envspec.errors import IndexFailure
 from envspec.gpu import wheels
-from envspec.resolve.gate import FAMILY, Gate, Page, belongs, facts_page, open_gate
+from envspec.net.index_proxy.server import IndexProxy, open_proxy
+from envspec.net.index_proxy.torch_family import FAMILY, belongs, facts_page
+from envspec.net.simple_page import Page
 
 STRANGERS = ("idna", "packaging", "numpy", "nvidia-cublas-cu12", "certifi", "torch-evil", "triton", "")
 
 
 @pytest.fixture(scope="module")
-def gate() -> Iterator[Gate]:
-    with open_gate() as opened:
+def proxy() -> Iterator[IndexProxy]:
+    with open_proxy() as opened:
         yield opened
 
 
@@ -40,14 +42,14 @@ def get(url: str, method: str = "GET") -> tuple[int, bytes, dict[str, str]]:
             return error.code, error.read(), dict(error.headers)
 
 
-def test_it_listens_on_loopback_alone(gate: Gate) -> None:
-    assert gate.base.startswith("http://127.0.0.1:")
+def test_it_listens_on_loopback_alone(proxy: IndexProxy) -> None:
+    assert proxy.base.startswith("http://127.")
 
 
 @pytest.mark.parametrize("variant", wheels.variants())
-def test_a_page_equals_the_facts(gate: Gate, variant: str) -> None:
+def test_a_page_equals_the_facts(proxy: IndexProxy, variant: str) -> None:
     for project in FAMILY:
-        status, body, headers = get(f"{gate.url(variant)}/{project}/")
+        status, body, headers = get(f"{proxy.url(variant)}/{project}/")
         expected = facts_page(variant, project, belongs(variant))
         if not expected:
             assert status == 404
@@ -60,14 +62,14 @@ def test_a_page_equals_the_facts(gate: Gate, variant: str) -> None:
 
 @pytest.mark.parametrize("stranger", STRANGERS)
 @pytest.mark.parametrize("variant", ["cpu", "cu126"])
-def test_other_names_are_not_there(gate: Gate, variant: str, stranger: str) -> None:
-    status, _, headers = get(f"{gate.url(variant)}/{stranger}/")
+def test_other_names_are_not_there(proxy: IndexProxy, variant: str, stranger: str) -> None:
+    status, _, headers = get(f"{proxy.url(variant)}/{stranger}/")
     assert (status, headers["Cache-Control"]) == (404, "no-store")
 
 
-def test_triton_is_there_where_it_is_asked_for(gate: Gate) -> None:
-    assert get(f"{gate.url('cu126', triton=True)}/triton/")[0] == 200
-    assert get(f"{gate.url('cu126', triton=True)}/idna/")[0] == 404
+def test_triton_is_there_where_it_is_asked_for(proxy: IndexProxy) -> None:
+    assert get(f"{proxy.url('cu126', triton=True)}/triton/")[0] == 200
+    assert get(f"{proxy.url('cu126', triton=True)}/idna/")[0] == 404
 
 
 @pytest.mark.parametrize(
@@ -84,25 +86,25 @@ def test_triton_is_there_where_it_is_asked_for(gate: Gate) -> None:
         "/%00/torch/",
     ],
 )
-def test_odd_paths_are_not_there(gate: Gate, path: str) -> None:
-    assert get(gate.base + path)[0] == 404
+def test_odd_paths_are_not_there(proxy: IndexProxy, path: str) -> None:
+    assert get(proxy.base + path)[0] == 404
 
 
-def test_metadata_equals_the_facts(gate: Gate) -> None:
-    page_url = f"{gate.url('cu126')}/torch/"
+def test_metadata_equals_the_facts(proxy: IndexProxy) -> None:
+    page_url = f"{proxy.url('cu126')}/torch/"
     rows = json.loads(get(page_url)[1])["files"]
     assert len(rows) > 10
     for row in rows[:: len(rows) // 10]:
         url = urljoin(page_url, row["url"])
-        assert gate.owns(url) and gate.variant_of(url) == "cu126"
+        assert proxy.owns(url) and proxy.variant_of(url) == "cu126"
         known = wheels.load("cu126").file(row["filename"])
         assert known is not None and row["hashes"] == {"sha256": known.sha256}
         status, body, _ = get(url + ".metadata")
         assert (status, body) == (200, wheels.metadata_text(known))
 
 
-def test_head_has_no_body(gate: Gate) -> None:
-    status, body, headers = get(f"{gate.url('cu126')}/torch/", "HEAD")
+def test_head_has_no_body(proxy: IndexProxy) -> None:
+    status, body, headers = get(f"{proxy.url('cu126')}/torch/", "HEAD")
     assert (status, body) == (200, b"") and int(headers["Content-Length"]) > 1000
 
 
@@ -124,11 +126,13 @@ def test_a_mirrors_pages_are_joined_and_the_facts_win() -> None:
             "hashes": {"sha256": "1"},
         },
     ]
-    with open_gate({"cu126": lambda variant, project: live if project == "torch" else []}) as gate:
-        files = json.loads(get(f"{gate.url('cu126')}/torch/")[1])["files"]
+    with open_proxy({"cu126": lambda variant, project: live if project == "torch" else []}) as proxy:
+        files = json.loads(get(f"{proxy.url('cu126')}/torch/")[1])["files"]
         by_name = {row["filename"]: row for row in files}
         assert by_name[known.file]["hashes"] == {"sha256": known.sha256}
-        assert by_name["torch-99.0+cu126-cp312-cp312-manylinux_2_28_x86_64.whl"]["url"] == "http://mirror/new.whl"
+        assert (
+            by_name["torch-99.0+cu126-cp312-cp312-manylinux_2_28_x86_64.whl"]["url"] == "../../f/1./http/mirror/new.whl"
+        )
         assert len(files) == len(facts_page("cu126", "torch", belongs("cu126"))) + 1
 
 
@@ -140,35 +144,40 @@ def test_a_mirror_of_a_cuda_that_the_facts_do_not_know() -> None:
             "hashes": {"sha256": "1"},
         }
     ]
-    with open_gate({"cu150": lambda variant, project: live if project == "torch" else []}) as gate:
-        assert json.loads(get(f"{gate.url('cu150')}/torch/")[1])["files"] == live
-        assert get(f"{gate.url('cu150')}/idna/")[0] == 404
-        assert get(f"{gate.url('cu150')}/files/x.whl.metadata")[0] == 404
+    with open_proxy({"cu150": lambda variant, project: live if project == "torch" else []}) as proxy:
+        (row,) = json.loads(get(f"{proxy.url('cu150')}/torch/")[1])["files"]
+        assert (row["filename"], row["hashes"]) == (live[0]["filename"], live[0]["hashes"])
+        behind = proxy.file(urljoin(f"{proxy.url('cu150')}/torch/", row["url"]))
+        assert behind is not None and behind.url == live[0]["url"]
+        assert get(f"{proxy.url('cu150')}/idna/")[0] == 404
+        assert get(f"{proxy.url('cu150')}/files/x.whl.metadata")[0] == 404
 
 
-def test_a_mirror_that_fails_is_a_bad_gateway() -> None:
+def test_a_mirror_that_fails_is_kept_for_the_message() -> None:
     def broken(variant: str, project: str) -> Page:
         raise IndexFailure("https://mirror/torch/ can't be read")
 
-    with open_gate({"cu126": broken}) as gate:
-        status, body, _ = get(f"{gate.url('cu126')}/torch/")
-        assert (status, body) == (502, b"https://mirror/torch/ can't be read")
+    with open_proxy({"cu126": broken}) as proxy:
+        status, body, _ = get(f"{proxy.url('cu126')}/torch/")
+        assert (status, body) == (424, b"https://mirror/torch/ can't be read")
 
 
 def test_the_port_is_free_again_afterwards() -> None:
-    with open_gate() as gate:
-        url = gate.url("cpu")
+    with open_proxy() as proxy:
+        url = proxy.url("cpu")
     with pytest.raises(OSError):
         urlopen(f"{url}/torch/", timeout=2)
 
 
-def compiled(gate: Gate, variant: str, index: Index, folder: Path, *requirements: str) -> dict[str, tuple[str, str]]:
-    """What a plain `uv pip compile` takes with the gate first and the index as PyPI: name → (version, address)."""
+def compiled(
+    proxy: IndexProxy, variant: str, index: Index, folder: Path, *requirements: str
+) -> dict[str, tuple[str, str]]:
+    """What a plain `uv pip compile` takes with the proxy first and the index as PyPI: name → (version, address)."""
     (folder / "requirements.in").write_text("\n".join(requirements))
     command = [
         find_uv_bin(), "pip", "compile", "requirements.in", "--format", "pylock.toml", "--quiet", "--no-header",
         "--python", sys.executable, "--python-version", "3.12", "--python-platform", "x86_64-manylinux_2_28",
-        "--only-binary", ":all:", "--index", gate.url(variant), "--default-index", index.url, "--no-config",
+        "--only-binary", ":all:", "--index", proxy.url(variant), "--default-index", index.url, "--no-config",
     ]  # fmt: skip
     env = {"HOME": str(folder), "PATH": "/nonexistent"}
     ran = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
@@ -178,13 +187,13 @@ def compiled(gate: Gate, variant: str, index: Index, folder: Path, *requirements
 
 
 @pytest.mark.e2e
-def test_uv_takes_the_family_from_the_gate_and_nothing_else(gate: Gate, index: Index, tmp_path: Path) -> None:
+def test_uv_takes_the_family_from_the_proxy_and_nothing_else(proxy: IndexProxy, index: Index, tmp_path: Path) -> None:
     index.add(*stand_ins("cu126", "2.9.1"), wheel("idna", "99.0"), wheel("needs-torch", "1.0", "torch", "idna"))
     # what a confused or hostile PyPI could offer
     index.add(wheel("torch", "99.0"), wheel("torchvision", "99.0"))
-    found = compiled(gate, "cu126", index, tmp_path, "needs-torch", "torch<2.9.2")
+    found = compiled(proxy, "cu126", index, tmp_path, "needs-torch", "torch<2.9.2")
     version, url = found.pop("torch")
-    assert version == "2.9.1+cu126" and gate.owns(url)
+    assert version == "2.9.1+cu126" and proxy.owns(url)
     assert found["idna"][0] == "99.0"
     assert all(url.startswith(index.origin) for _, url in found.values())
     assert index.paths("^/simple/torch/") == []

@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import hashlib
 import ssl
-from collections.abc import Mapping
-from dataclasses import dataclass
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from netrc import NetrcParseError, netrc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from envspec.errors import IndexFailure
+from envspec.net.keyring import Keyring
 from envspec.redact import redact
 from envspec.settings import Credentials, split_credentials
 
@@ -39,19 +42,31 @@ def read_timeout(env: Mapping[str, str]) -> float:
     return _READ_SECONDS
 
 
+def _retries(env: Mapping[str, str]) -> int:
+    asked = env.get("UV_HTTP_RETRIES", "")
+    return int(asked) if asked.isdecimal() else _RETRIES
+
+
+def give_up_seconds(env: Mapping[str, str]) -> float:
+    """Seconds after which a Fetcher has given up on whatever it was asked for, all its tries and pauses included."""
+    return (_retries(env) + 1) * (_CONNECT_SECONDS + read_timeout(env) + 5)
+
+
 @dataclass(frozen=True)
 class Reply:
-    """status, body and the whole file's length in bytes where the server said it."""
+    """status, body, the whole file's length in bytes and its ETag where the server said them."""
 
     status: int
     body: bytes
     total: int | None
+    etag: str | None = None
 
 
 class Fetcher:
     """A pool of connections with the user's proxies, certificates and credentials.
 
-    `credentials` maps an origin ("https://host:port") to what that host's index needs; ~/.netrc fills in the rest.
+    `credentials` maps an origin ("https://host:port") to what that host's index needs; ~/.netrc fills in the rest, and
+    `keyring` the password of a user without one.
     Credentials go to the very origin they were given for, and a redirect to another host drops them.
     """
 
@@ -62,14 +77,16 @@ class Fetcher:
         env: Mapping[str, str],
         read_seconds: float = _READ_SECONDS,
         offline: bool = False,
+        keyring: Keyring | None = None,
     ) -> None:
         self._credentials = credentials
         self._env = env
         self._read_seconds = read_seconds
-        asked = env.get("UV_HTTP_RETRIES", "")
-        self._retries = int(asked) if asked.isdecimal() else _RETRIES
+        self._retries = _retries(env)
         self._netrc = _netrc(env)
         self._pools: dict[str | None, urllib3.PoolManager] = {}
+        self._making = threading.Lock()
+        self._keyring = keyring
         self.offline = offline
 
     def get(self, url: str, *, headers: Mapping[str, str] | None = None, limit: int = 64 << 20) -> Reply:
@@ -85,6 +102,27 @@ class Fetcher:
         """
         span = f"bytes=-{length}" if start is None else f"bytes={start}-{start + length - 1}"
         return self._ask(url, {"Range": span}, length, cut=True)
+
+    @contextmanager
+    def stream(self, url: str) -> Iterator[Stream]:
+        """A whole file as it comes in, for what is too large to hold. Raises IndexFailure, also while it's read."""
+        bare, own = split_credentials(url)
+        response = self._request(bare, self._authorization(bare, own), self._retry())
+        try:
+            self._judge(bare, response.status)
+            if response.status != 200:
+                raise IndexFailure(
+                    f"{bare} isn't there (HTTP {response.status})",
+                    hint="the index lists a file that it doesn't hold: tell who runs it",
+                )
+            yield Stream(bare, response)
+        finally:
+            # what is left of it on the wire would be taken for the next answer
+            response.close()
+
+    def has_login(self, url: str) -> bool:
+        """Whether a request for this URL carries credentials."""
+        return bool(self._authorization(*split_credentials(url)))
 
     def digest(self, url: str) -> tuple[str, int]:
         """The sha256 and the length in bytes of a whole file, read in pieces and not kept. Raises IndexFailure."""
@@ -105,26 +143,14 @@ class Fetcher:
         return hasher.hexdigest(), length
 
     def _ask(self, url: str, headers: Mapping[str, str], limit: int, *, cut: bool = False) -> Reply:
-        import urllib3
         from urllib3.exceptions import HTTPError, ProtocolError, ReadTimeoutError
 
         bare, own = split_credentials(url)
-        if self.offline and not is_loopback(bare):
-            raise IndexFailure(
-                f"{bare} isn't in the cache, and --offline forbids asking for it", hint="run without --offline once"
-            )
-        retries = urllib3.Retry(
-            total=self._retries,
-            redirect=5,
-            backoff_factor=0.3,
-            status_forcelist=_PASSING,
-            raise_on_status=False,
-            respect_retry_after_header=False,
-        )
-        sent = {"Accept-Encoding": "identity", **headers, **self._authorization(bare, own)}
+        retries = self._retry()
+        sent = {**headers, **self._authorization(bare, own)}
         try:
             while True:
-                response = self.pool(bare).request("GET", bare, headers=sent, retries=retries, preload_content=False)
+                response = self._request(bare, sent, retries)
                 try:
                     body = response.read(limit + 1)
                     break
@@ -144,24 +170,64 @@ class Fetcher:
                 f"{bare} is larger than {limit >> 20} MiB, which no such file is", hint="check what serves this address"
             )
         body = body if len(body) <= limit else b""
-        if response.status in (401, 403):
+        self._judge(bare, response.status)
+        return Reply(response.status, body, _total(response), response.headers.get("ETag"))
+
+    def _retry(self) -> urllib3.Retry:
+        import urllib3
+
+        return urllib3.Retry(
+            total=self._retries,
+            redirect=5,
+            backoff_factor=0.3,
+            status_forcelist=_PASSING,
+            raise_on_status=False,
+            respect_retry_after_header=False,
+        )
+
+    def _request(
+        self, bare: str, headers: Mapping[str, str], retries: urllib3.Retry
+    ) -> urllib3.response.BaseHTTPResponse:
+        """One GET, its body not read yet. Raises IndexFailure."""
+        from urllib3.exceptions import HTTPError
+
+        if self.offline and not is_loopback(bare):
             raise IndexFailure(
-                f"{bare} needs credentials (HTTP {response.status})",
+                f"{bare} isn't in the cache, and --offline forbids asking for it", hint="run without --offline once"
+            )
+        sent = {"Accept-Encoding": "identity", **headers}
+        try:
+            return self.pool(bare).request("GET", bare, headers=sent, retries=retries, preload_content=False)
+        except HTTPError as error:
+            raise IndexFailure(f"{bare} can't be read: {reason_of(error)}", hint=_HINT) from None
+
+    def _judge(self, bare: str, status: int) -> None:
+        """Raises IndexFailure for a status that is no answer."""
+        if status in (401, 403):
+            raise IndexFailure(
+                f"{bare} needs credentials (HTTP {status})",
                 hint="give them in ~/.netrc or as UV_INDEX_<NAME>_USERNAME and UV_INDEX_<NAME>_PASSWORD",
             )
-        if response.status not in (200, 206, 404, 405, 416):
-            raise IndexFailure(f"{bare} answered HTTP {response.status} after {self._retries} retries", hint=_HINT)
-        return Reply(response.status, body, _total(response))
+        if status not in (200, 206, 304, 404, 405, 416):
+            raise IndexFailure(f"{bare} answered HTTP {status} after {self._retries} retries", hint=_HINT)
 
     def pool(self, url: str) -> urllib3.PoolManager:
         """The connections to use for a URL: through the user's proxy and with the user's certificates."""
-        import urllib3
 
         proxy = self._proxy(url)
+        with self._making:
+            return self._pool_for(proxy)
+
+    def _pool_for(self, proxy: str | None) -> urllib3.PoolManager:
+        """Made once: reading the certificates takes as long as many requests."""
+        import urllib3
+
         if proxy not in self._pools:
             bundle = self._env.get("SSL_CERT_FILE") or self._env.get("REQUESTS_CA_BUNDLE") or self._env.get("PIP_CERT")
             options: dict[str, Any] = {
-                "maxsize": 8,
+                # uv asks for some fifty things at once through the index proxy; a connection that found no room in the
+                # pool would be made anew each time
+                "maxsize": 50,
                 "timeout": urllib3.Timeout(connect=_CONNECT_SECONDS, read=self._read_seconds),
                 "ssl_context": ssl.create_default_context(cafile=bundle if bundle and Path(bundle).is_file() else None),
             }
@@ -187,7 +253,35 @@ class Fetcher:
         if found is None and self._netrc is not None and parts.hostname:
             entry = self._netrc.authenticators(parts.hostname)
             found = Credentials(entry[0] or "", entry[2] or "") if entry else None
+        if found is not None and not found.password and self._keyring is not None:
+            found = self._keyring.complete(url, found.username) or found
         return dict(make_headers(basic_auth=f"{found.username}:{found.password}")) if found else {}
+
+
+@dataclass
+class Stream:
+    """The body of an answer, in pieces, with the sha256 and the length of what was read."""
+
+    _url: str
+    _response: urllib3.response.BaseHTTPResponse
+    _hasher: Any = field(default_factory=hashlib.sha256)
+    length: int = 0
+
+    @property
+    def sha256(self) -> str:
+        return str(self._hasher.hexdigest())
+
+    def read(self, size: int) -> bytes:
+        """The next bytes, at most `size`; none at the end. Raises IndexFailure."""
+        from urllib3.exceptions import HTTPError
+
+        try:
+            piece = self._response.read(size)
+        except HTTPError as error:
+            raise IndexFailure(f"{self._url} can't be read: {reason_of(error)}", hint=_HINT) from None
+        self._hasher.update(piece)
+        self.length += len(piece)
+        return piece
 
 
 def _netrc(env: Mapping[str, str]) -> netrc | None:

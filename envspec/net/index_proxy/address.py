@@ -1,0 +1,72 @@
+"""What the proxy's URLs say. Nothing has to be remembered between a page and the files on it, for uv may keep a page in
+its cache for longer than the proxy lives.
+
+    /<token>/<root>/<project>/                                     a page
+    /<token>/f/<sha256>.<size>[.m]/<scheme>/<host>/<path>              a wheel; `.metadata` behind it gives its METADATA
+    /<token>/n/<sha256>.<size>[.m]/<scheme>/<host>/<path>/<stand-in>   a source that may not be built, shown as a wheel
+    /<token>/a/<sha256>.<size>[.m]/<scheme>/<host>/<path>/<stand-in>   one that may
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+WHEEL, REFUSED, ALLOWED = "f", "n", "a"
+"""The kinds of files: a wheel, and the stand-in for a source that may not be built or may."""
+_SIDECAR = ".m"
+
+
+@dataclass(frozen=True)
+class FileAddress:
+    """The file behind a URL of the proxy.
+
+    kind      WHEEL, REFUSED or ALLOWED
+    url       where the index has it, without credentials
+    size      in bytes, None where the index doesn't say
+    stand_in  the file name of the wheel that a source is shown as; None for a wheel
+    sidecar   the index says that the METADATA is beside it (PEP 658)
+    """
+
+    kind: str
+    url: str
+    sha256: str
+    size: int | None
+    stand_in: str | None = None
+    sidecar: bool = False
+
+    @property
+    def file(self) -> str:
+        """The file's own name."""
+        return unquote(urlsplit(self.url).path).rsplit("/", 1)[-1]
+
+
+def path_of(
+    kind: str, url: str, sha256: str, size: int | None, stand_in: str | None = None, *, sidecar: bool = False
+) -> str:
+    """The path of the proxy's URL for a file, from the kind on. Pages have files by the thousand, so nothing is taken
+    apart that needn't be."""
+    scheme, _, rest = url.partition("#")[0].partition("://")
+    rest, mark, query = rest.partition("?")
+    host, slash, path = rest.partition("/")
+    host = host.rpartition("@")[2]
+    below = f"/{stand_in}" if stand_in else ""
+    key = f"{sha256}.{'' if size is None else size}{_SIDECAR * sidecar}"
+    return f"{kind}/{key}/{scheme}/{host}{slash}{path}{below}{mark}{query}"
+
+
+def parse(path: str) -> FileAddress | None:
+    """The file of a path as `path_of` gives it; None for anything else."""
+    path, _, query = path.partition("?")
+    kind, *rest = path.split("/", 4)
+    if kind not in (WHEEL, REFUSED, ALLOWED) or len(rest) != 4:
+        return None
+    key, scheme, host, below = rest
+    sha256, _, size = key.removesuffix(_SIDECAR).partition(".")
+    if scheme not in ("http", "https"):
+        return None
+    stand_in = None
+    if kind != WHEEL:
+        below, _, stand_in = below.rpartition("/")
+    url = f"{scheme}://{host}/{below}" + (f"?{query}" if query else "")
+    return FileAddress(kind, url, sha256, int(size) if size.isdecimal() else None, stand_in, key.endswith(_SIDECAR))

@@ -1,0 +1,235 @@
+"""Upstream pages as uv is shown them: every file under the proxy's own address, and sources as stand-in wheels.
+
+uv runs with sources switched off, and a release that is published as source alone would not be there for it: uv would
+go back to what stray wheel there is, in silence. So such a release gets a wheel that doesn't exist, a *stand-in*,
+whose METADATA the proxy answers for. Its tag ranks below that of any real wheel. A release that has wheels gets none,
+whether they fit the target or not, unless its source may be built.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from envspec.errors import IndexFailure
+from envspec.lock.inputs import canonical_name
+from envspec.net.fetch import Fetcher, Reply
+from envspec.net.index_proxy.address import ALLOWED, REFUSED, WHEEL, FileAddress, path_of
+from envspec.net.index_proxy.releases import Release, ReleaseStore, releases_of, version_of
+from envspec.net.simple_page import ACCEPT, Page, parse_page, refuse_foreign_page
+from envspec.redact import redact
+from envspec.settings import split_credentials
+
+if TYPE_CHECKING:
+    from packaging.version import Version
+
+_FORMAT = "1"
+"""Of the pages that uv keeps: another one makes them other pages."""
+_TAG = "py30-none-any"
+"""A stand-in's: every Python 3 takes it, and every other tag that fits ranks higher."""
+_SOURCES = (".tar.gz", ".tgz", ".zip", ".tar.bz2", ".tar.xz", ".tar")
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """An index behind the proxy.
+
+    url           its address, with the user's credentials if they are in it
+    allowed       names that may be built from source
+    only_allowed  serve the pages of those names alone. uv asks such a root first, so that the pages of all others stay
+                  the same, and in uv's cache, when `allow-source` changes
+    """
+
+    url: str
+    allowed: frozenset[str] = frozenset()
+    only_allowed: bool = False
+
+    @property
+    def root(self) -> str:
+        """The first part of the pages' paths: another one for whatever makes the pages others."""
+        # what a build says of its requirements may depend on the Python that it ran on
+        python = "{}.{}".format(*sys.version_info) if self.allowed else ""
+        names = (_FORMAT, split_credentials(self.url)[0], python, str(self.only_allowed), *sorted(self.allowed))
+        return "i-" + hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
+
+    def page(self, project: str) -> str:
+        return f"{self.url.rstrip('/')}/{project}/"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A page as uv gets it. `status` is 200, 304 or 404."""
+
+    status: int
+    body: bytes = b""
+    etag: str | None = None
+
+
+@dataclass
+class Pages:
+    """Pages of upstream indexes, each read once a run however many uv processes ask.
+
+    fetcher  with the user's logins, limits and proxies
+    store    where releases are kept
+    offline  ask no index
+    """
+
+    fetcher: Fetcher
+    store: ReleaseStore
+    offline: bool = False
+    _jobs: dict[tuple[str, str], Future[Shown]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def show(self, upstream: Upstream, project: str, known: str | None = None) -> Shown:
+        """A project's page. `known` is the ETag of the one that uv has. Raises IndexFailure."""
+        if upstream.only_allowed and project not in upstream.allowed:
+            return Shown(404)
+        key = (upstream.root, project)
+        with self._lock:
+            job = self._jobs.get(key)
+            mine = job is None
+            if job is None:
+                job = self._jobs[key] = Future()
+        if mine:
+            try:
+                shown = self._read(upstream, project, known)
+                job.set_result(shown)
+            except BaseException as error:
+                job.set_exception(error)
+                raise
+            finally:
+                failed = not job.done() or job.exception() is not None
+                if failed or job.result().status == 304:
+                    # what was unchanged for one uv may be new to the next
+                    with self._lock:
+                        self._jobs.pop(key, None)
+        shown = job.result()
+        if shown.status == 304 and not known:
+            return self.show(upstream, project, known)
+        return Shown(304, etag=shown.etag) if known and known == shown.etag else shown
+
+    def releases(self, upstream: Upstream, project: str) -> tuple[Release, ...]:
+        """What the page holds, newest first; as it was last read, if it ever was. Raises IndexFailure."""
+        found = self.store.get(upstream.root, project)
+        if found is None and not self.offline:
+            self._read(upstream, project, None)
+            found = self.store.get(upstream.root, project)
+        return found or ()
+
+    def _read(self, upstream: Upstream, project: str, known: str | None) -> Shown:
+        url = upstream.page(project)
+        if self.offline:
+            raise IndexFailure(f"not in the cache: {project}", hint="run without --offline once")
+        headers = {"Accept": ACCEPT, "Accept-Encoding": "gzip"}
+        theirs = _upstream_etag(known)
+        if theirs:
+            headers["If-None-Match"] = theirs
+        reply = self.fetcher.get(url, headers=headers)
+        if reply.status == 304:
+            return Shown(304, etag=known)
+        if reply.status == 404:
+            return Shown(404)
+        if reply.status != 200:
+            raise IndexFailure(f"{redact(url)} answered HTTP {reply.status}", hint="check the address of the index")
+        rows = parse_page(reply.body, url)
+        if not rows:
+            refuse_foreign_page(url, reply.body)
+        files = by_version(rows, project)
+        self.store.put(upstream.root, project, releases_of(files))
+        allowed = project in upstream.allowed
+        body = _page(project, [row for several in files.values() for row in _shown(several, project, allowed)])
+        return Shown(200, body, _etag(reply, body))
+
+
+def by_version(rows: Page, project: str) -> dict[Version, list[dict[str, Any]]]:
+    """The wheels and sources of a page by version; what is neither, or names no version, is left out."""
+    found: dict[Version, list[dict[str, Any]]] = {}
+    for row in rows:
+        file = str(row["filename"])
+        text = (
+            file.split("-", 2)[1] if file.endswith(".whl") and file.count("-") >= 4 else _source_version(file, project)
+        )
+        version = version_of(text) if text else None
+        if version is not None:
+            found.setdefault(version, []).append(row)
+    return found
+
+
+def _source_version(file: str, project: str) -> str | None:
+    """The version of a source distribution's file name; older ones have dashes in name and version."""
+    stem = next((file[: -len(suffix)] for suffix in _SOURCES if file.endswith(suffix)), None)
+    if stem is None:
+        return None
+    for dash in re.finditer("-", stem):
+        if canonical_name(stem[: dash.start()]) == project:
+            return stem[dash.end() :]
+    return None
+
+
+def _shown(rows: list[dict[str, Any]], project: str, allowed: bool) -> list[dict[str, Any]]:
+    """The rows that uv gets of one version."""
+    wheels = [_row(row, WHEEL, None) for row in rows if str(row["filename"]).endswith(".whl")]
+    if wheels and not allowed:
+        return wheels
+    sources = [row for row in rows if not str(row["filename"]).endswith(".whl")]
+    if not sources:
+        return wheels
+    # of several forms of one source the one that is read without seeking
+    source = min(
+        sources, key=lambda row: next(n for n, suffix in enumerate(_SOURCES) if row["filename"].endswith(suffix))
+    )
+    version = version_of(str(_source_version(str(source["filename"]), project)))
+    stand_in = f"{project.replace('-', '_')}-{version}-{_TAG}.whl"
+    return [*wheels, _row(source, ALLOWED if allowed else REFUSED, stand_in)]
+
+
+def proxied_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A wheel's row with the proxy's address."""
+    return _row(row, WHEEL, None)
+
+
+def _row(row: Mapping[str, Any], kind: str, stand_in: str | None) -> dict[str, Any]:
+    sha256, size, url = row["hashes"]["sha256"], row.get("size"), str(row["url"])
+    shown: dict[str, Any] = {
+        "filename": stand_in or row["filename"],
+        "url": "../../" + path_of(kind, url, sha256, size, stand_in, sidecar=bool(row.get("core-metadata"))),
+        "hashes": {"sha256": sha256},
+        "core-metadata": True,
+    }
+    for key in ("size", "requires-python", "upload-time", "yanked"):
+        if row.get(key):
+            shown[key] = row[key]
+    return shown
+
+
+def _page(project: str, files: Page) -> bytes:
+    page = {"meta": {"api-version": "1.1"}, "name": project, "files": files}
+    return json.dumps(page, separators=(",", ":")).encode()
+
+
+def _etag(reply: Reply, body: bytes) -> str:
+    """The page's ETag. It holds that of the upstream page, so that nothing has to be remembered to ask for changes."""
+    if reply.etag:
+        return f'"u{base64.urlsafe_b64encode(reply.etag.encode()).decode()}"'
+    return f'"h{hashlib.sha256(body).hexdigest()[:32]}"'
+
+
+def _upstream_etag(known: str | None) -> str | None:
+    if known is None or not known.startswith('"u'):
+        return None
+    try:
+        return base64.urlsafe_b64decode(known[2:].rstrip('"')).decode()
+    except ValueError:
+        return None
+
+
+Describe = Callable[[FileAddress], bytes]
+"""The METADATA of the file at an address of the proxy, in UTF-8. Raises EnvspecError."""

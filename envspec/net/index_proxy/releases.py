@@ -1,0 +1,95 @@
+"""What a project's page holds, a line a release, newest first: kept on disk for questions that come after a resolution,
+when uv's own cache may have answered uv and no page was read."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import astuple, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from packaging.version import Version
+
+_SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Release:
+    """wheels           file names of its wheels
+    source           whether it has a source distribution
+    yanked           whether all its files were taken back
+    requires_python  of its files, where they say so
+    uploaded         when its first file came, RFC 3339; None where the page doesn't say
+    """
+
+    version: str
+    wheels: tuple[str, ...]
+    source: bool
+    yanked: bool
+    requires_python: str | None
+    uploaded: str | None
+
+
+def releases_of(files: Mapping[Version, Sequence[Mapping[str, Any]]]) -> tuple[Release, ...]:
+    """The releases of a page, its rows grouped by version."""
+    found = []
+    for version in sorted(files, reverse=True):
+        rows = files[version]
+        uploads = [str(row["upload-time"]) for row in rows if row.get("upload-time")]
+        names = [str(row["filename"]) for row in rows]
+        wheels = tuple(name for name in names if name.endswith(".whl"))
+        found.append(
+            Release(
+                str(version),
+                wheels,
+                len(wheels) < len(names),
+                all(row.get("yanked") for row in rows),
+                next((str(row["requires-python"]) for row in rows if row.get("requires-python")), None),
+                min(uploads, default=None),
+            )
+        )
+    return tuple(found)
+
+
+class ReleaseStore:
+    """Releases on disk, one file a page. A damaged one counts as absent; a folder that can't be written is no error."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / f"releases-v{_SCHEMA}"
+
+    def get(self, root: str, project: str) -> tuple[Release, ...] | None:
+        try:
+            lines: Any = json.loads(self._path(root, project).read_bytes())
+            return tuple(Release(line[0], tuple(line[1]), *line[2:]) for line in lines)
+        except (OSError, ValueError, TypeError, LookupError, RecursionError):
+            return None
+
+    def put(self, root: str, project: str, releases: Iterable[Release]) -> None:
+        path = self._path(root, project)
+        partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial.write_text(json.dumps([astuple(release) for release in releases]), encoding="utf-8")
+            partial.replace(path)
+        except OSError:
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
+
+    def _path(self, root: str, project: str) -> Path:
+        return self._folder / root / f"{project}.json"
+
+
+@lru_cache(maxsize=1 << 16)
+def version_of(text: str) -> Version | None:
+    """A version as PEP 440 has it, None for what isn't one. Pages repeat each of theirs for every file."""
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        return Version(text)
+    except InvalidVersion:
+        return None

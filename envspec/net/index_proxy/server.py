@@ -1,0 +1,302 @@
+"""The server: routes to pages, METADATA and files, on an address that stays the same from run to run.
+
+The address matters: uv's cache has an index's URL in its keys. A user's secret, kept in envspec's cache, gives address,
+port and the first part of every path. Others on the machine can't guess that part, and so can't fetch with the user's
+logins. While another run holds the address, the next free one of a few is taken, whose pages uv then keeps apart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+import socketserver
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from envspec.errors import EnvspecError
+from envspec.gpu import wheels
+from envspec.net.index_proxy.address import WHEEL, FileAddress, parse
+from envspec.net.index_proxy.pages import Describe, Pages, Upstream, proxied_row
+from envspec.net.index_proxy.provided import Provided, stub_metadata, stub_page
+from envspec.net.index_proxy.torch_family import FAMILY, belongs, facts_page
+from envspec.net.simple_page import LivePages
+from envspec.redact import redact
+
+_WITH_TRITON = "+triton"
+_PROVIDED = "provided-"
+_JSON = "application/vnd.pypi.simple.v1+json"
+_FAILED = 424
+"""For what failed behind the proxy: the fetcher has tried again already, and uv takes this status at its word."""
+_PLACES = 4
+"""Addresses that are tried before an ephemeral one."""
+_FILE = 512 << 20
+"""Bytes of the largest file that is passed on instead of redirected to."""
+
+
+@dataclass(frozen=True)
+class IndexProxy:
+    """A running proxy. `index(upstream)` and `url(variant)` are the indexes to give to uv; `owns(url)` recognises a
+    file of the shipped facts, `file(url)` tells what stands behind one of an index."""
+
+    base: str
+    provided: Sequence[Provided] = ()
+    pages: Pages | None = None
+    roots: dict[str, Upstream] = field(default_factory=dict, compare=False)
+    failures: list[EnvspecError] = field(default_factory=list, compare=False)
+    """What went wrong behind the proxy, for which uv only sees a status."""
+
+    @property
+    def host(self) -> str:
+        return str(urlsplit(self.base).hostname)
+
+    def index(self, upstream: Upstream) -> str:
+        """The URL that stands for an index."""
+        self.roots[upstream.root] = upstream
+        return f"{self.base}/{upstream.root}"
+
+    def provided_url(self, provided: Provided) -> str:
+        """The index that has what conda installs, and nothing else."""
+        return f"{self.base}/{_PROVIDED}{self.provided.index(provided)}"
+
+    def is_provided(self, url: str) -> bool:
+        return url.startswith(f"{self.base}/{_PROVIDED}")
+
+    def url(self, variant: str, *, triton: bool = False) -> str:
+        return f"{self.base}/{variant}{_WITH_TRITON * triton}"
+
+    def owns(self, url: str) -> bool:
+        return url.startswith(self.base + "/") and self.file(url) is None
+
+    def variant_of(self, url: str) -> str:
+        return url[len(self.base) + 1 :].split("/", 1)[0].removesuffix(_WITH_TRITON)
+
+    def file(self, url: str) -> FileAddress | None:
+        """The index's file behind a URL of the proxy; None for any other URL."""
+        return parse(url[len(self.base) + 1 :]) if url.startswith(self.base + "/") else None
+
+    def plain(self, text: str) -> str:
+        """A message of uv's with the indexes' own addresses."""
+
+        def own(match: re.Match[str]) -> str:
+            address = parse(match[1])
+            return match[0] if address is None else address.url
+
+        text = re.sub(re.escape(self.base) + r"/([^\s`()]+)", own, text)
+        for root, upstream in self.roots.items():
+            text = text.replace(f"{self.base}/{root}", redact(upstream.url.rstrip("/")))
+        return text.replace(self.base, "the index proxy")
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    # one segment a reply: header and body apart would each wait 40 ms for the other's acknowledgement
+    wbufsize = -1
+    disable_nagle_algorithm = True
+    proxy: IndexProxy
+    token: str
+    live: Mapping[str, LivePages]
+    metadata: Describe | None
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Silent: uv's own messages tell what matters."""
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def do_GET(self) -> None:
+        token, _, path = self.path.lstrip("/").partition("/")
+        if not secrets.compare_digest(token.encode(), self.token.encode()):
+            return self._reply(404, b"no such thing", "text/plain")
+        try:
+            self._route(path)
+        except EnvspecError as error:
+            self.proxy.failures.append(error)
+            self._reply(_FAILED, str(error).encode(), "text/plain")
+
+    def _route(self, path: str) -> None:
+        parts = [unquote(part) for part in path.partition("?")[0].strip("/").split("/")]
+        upstream = self.proxy.roots.get(parts[0])
+        if upstream is not None:
+            return self._index(upstream, parts)
+        address = parse(path)
+        if address is not None:
+            return self._file(address)
+        if parts[0].startswith(_PROVIDED):
+            return self._provided(parts)
+        self._torch(parts)
+
+    def _index(self, upstream: Upstream, parts: Sequence[str]) -> None:
+        pages = self.proxy.pages
+        if len(parts) != 2 or pages is None:
+            return self._reply(404, b"no such page", "text/plain")
+        shown = pages.show(upstream, parts[1], self.headers.get("If-None-Match"))
+        self._reply(shown.status, shown.body, _JSON, etag=shown.etag, age=600 if shown.status != 404 else 0)
+
+    def _file(self, address: FileAddress) -> None:
+        # uv puts .metadata behind the path, before what a query may follow
+        wants_metadata = urlsplit(self.path).path.endswith(".metadata")
+        if wants_metadata and self.metadata is not None:
+            return self._reply(200, self.metadata(_without_suffix(address)), "text/plain", age=365 * 86400)
+        pages = self.proxy.pages
+        if address.kind != WHEEL or pages is None:
+            return self._reply(404, b"a source that isn't built here", "text/plain")
+        if pages.fetcher.has_login(address.url):
+            return self._reply(200, pages.fetcher.get(address.url, limit=_FILE).body, "application/octet-stream")
+        self._reply(307, b"", "text/plain", location=address.url)
+
+    def _torch(self, parts: Sequence[str]) -> None:
+        variant = parts[0].removesuffix(_WITH_TRITON)
+        served = (*FAMILY, "triton") if parts[0] != variant else FAMILY
+        if variant not in wheels.variants() and variant not in self.live:
+            self._reply(404, b"no such variant", "text/plain")
+        elif len(parts) == 2 and parts[1] in served:
+            self._page(variant, parts[1])
+        elif len(parts) == 3 and parts[1] == "files" and parts[2].endswith(".whl.metadata"):
+            self._metadata(variant, parts[2].removesuffix(".metadata"))
+        else:
+            self._reply(404, b"not in the PyTorch index", "text/plain")
+
+    def _page(self, variant: str, project: str) -> None:
+        files = facts_page(variant, project, belongs(variant))
+        live = self.live.get(variant)
+        if live:
+            known = {row["filename"] for row in files}
+            files += [proxied_row(row) for row in live(variant, project) if row["filename"] not in known]
+        if not files:
+            return self._reply(404, b"not in the PyTorch index", "text/plain")
+        page = {"meta": {"api-version": "1.1"}, "name": project, "files": files}
+        self._reply(200, json.dumps(page).encode(), _JSON)
+
+    def _metadata(self, variant: str, file: str) -> None:
+        wheel = wheels.load(variant).file(file) if variant in wheels.variants() else None
+        if wheel is None:
+            return self._reply(404, b"no such wheel", "text/plain")
+        self._reply(200, wheels.metadata_text(wheel), "text/plain")
+
+    def _provided(self, parts: Sequence[str]) -> None:
+        number = parts[0].removeprefix(_PROVIDED)
+        provided = self.proxy.provided
+        versions = dict(provided[int(number)]) if number.isdigit() and int(number) < len(provided) else {}
+        name = parts[-1].removesuffix(".whl.metadata")
+        if name not in versions:
+            self._reply(404, b"conda doesn't install it", "text/plain")
+        elif len(parts) == 3 and parts[1] == "files":
+            self._reply(200, stub_metadata(name, versions[name]), "text/plain")
+        else:
+            page = {"meta": {"api-version": "1.1"}, "name": name, "files": stub_page(name, versions[name])}
+            self._reply(200, json.dumps(page).encode(), _JSON)
+
+    def _reply(
+        self, status: int, body: bytes, kind: str, *, etag: str | None = None, age: int = 0, location: str | None = None
+    ) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", f"max-age={age}" if age else "no-store")
+        if etag:
+            self.send_header("ETag", etag)
+        if location:
+            self.send_header("Location", location)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+
+def _without_suffix(address: FileAddress) -> FileAddress:
+    """The address of the file itself, from that of its METADATA."""
+    if address.stand_in:
+        return replace(address, stand_in=address.stand_in.removesuffix(".metadata"))
+    head, mark, query = address.url.partition("?")
+    return replace(address, url=head.removesuffix(".metadata") + mark + query)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    # uv opens some fifty connections at once; one that finds no room here would try again only after seconds
+    request_queue_size = 256
+
+    def server_bind(self) -> None:
+        """Without HTTPServer's look-up of the host's name: it may ask a network, and nothing needs the name."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Silent: uv drops connections that it has no more use for."""
+
+
+_LOOPBACK = "127.0.0.1"
+_FIRST_PORT, _PORTS = 20000, 10000
+"""Below what systems give away by themselves (Linux from 32768, others from 49152)."""
+
+
+def _secret(folder: Path | None) -> str:
+    """This user's secret, made at the first run. Where it can't be kept, every run has one of its own."""
+    fresh = secrets.token_hex(16)
+    if folder is None:
+        return fresh
+    path = folder / "index-proxy"
+    with suppress(OSError, UnicodeDecodeError):
+        known = path.read_text(encoding="ascii").strip()
+        if len(known) == len(fresh):
+            return known
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        partial = folder / f"index-proxy.{secrets.token_hex(4)}.partial"
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(fresh)
+        partial.replace(path)
+    return fresh
+
+
+def _listen(handler: type[BaseHTTPRequestHandler], secret: str, *, lasting: bool) -> _Server:
+    """A server on the secret's own address. Linux has all of 127.0.0.0/8, so that no other server of this machine is
+    there, and a client can be let through to the proxy alone; elsewhere it is the usual address."""
+    digest = hashlib.sha256(secret.encode()).digest()
+    own = f"127.{digest[0] % 250 + 2}.{digest[1]}.{digest[2] % 250 + 2}" if sys.platform == "linux" else _LOOPBACK
+    port = _FIRST_PORT + int.from_bytes(digest[3:5], "big") % _PORTS
+    places = [(own, port + number) for number in range(_PLACES)] if lasting else []
+    for place in [*places, (own, 0)]:
+        with suppress(OSError):
+            return _Server(place, handler)
+    return _Server((_LOOPBACK, 0), handler)
+
+
+@contextmanager
+def open_proxy(
+    live: Mapping[str, LivePages] | None = None,
+    provided: Sequence[Provided] = (),
+    *,
+    pages: Pages | None = None,
+    metadata: Describe | None = None,
+    folder: Path | None = None,
+) -> Iterator[IndexProxy]:
+    """Serve the facts, the live pages of the variants given, what conda provides and the indexes behind `pages`, until
+    the block ends.
+
+    `metadata` answers for METADATA; `folder` is where the user's secret is kept, without which the address is
+    another one each time.
+    """
+    secret = _secret(folder)
+    token = hashlib.sha256(f"path {secret}".encode()).hexdigest()[:32]
+    answers = {"live": live or {}, "token": token, "metadata": staticmethod(metadata) if metadata else None}
+    handler = type("Handler", (_Handler,), answers)
+    server = _listen(handler, secret, lasting=folder is not None)
+    proxy = IndexProxy(f"http://{server.server_address[0]!s}:{server.server_address[1]}/{token}", provided, pages)
+    handler.proxy = proxy  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield proxy
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

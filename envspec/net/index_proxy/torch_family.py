@@ -1,0 +1,56 @@
+"""The torch family's pages, out of the facts that ship with envspec (`envspec.gpu.wheels`).
+
+uv is given these pages as its first index. They know the torch family alone, so that no other package of the PyTorch
+index (old copies of idna, packaging, …) can shadow PyPI's; with uv's `first-index` strategy a name that is here is
+never taken from anywhere else, whether the spec asks for it or something else pulls it in. Where the user configured a
+mirror and the facts are not enough, the server joins them with the mirror's pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from urllib.parse import quote
+
+from envspec.gpu import released, wheels
+from envspec.net.simple_page import Page
+
+FAMILY = ("torch", "torchvision", "torchaudio")
+"""The names that come from the PyTorch index, and triton where PyPI doesn't have it. nvidia-* wheels always
+come from PyPI."""
+
+
+def facts_page(variant: str, project: str, accept: Callable[[wheels.WheelFile], bool]) -> Page:
+    """The files of a project in the shipped facts of a variant, as PEP 691 rows with links relative to the page."""
+    rows: Page = []
+    for wheel in wheels.load(variant).files(project) if variant in wheels.variants() else ():
+        if not accept(wheel):
+            continue
+        row: dict[str, object] = {
+            "filename": wheel.file,
+            "url": f"../files/{quote(wheel.file)}",
+            "hashes": {"sha256": wheel.sha256},
+            "core-metadata": True,
+        }
+        if wheel.requires_python:
+            row["requires-python"] = wheel.requires_python
+        if wheel.size is not None:
+            row["size"] = wheel.size
+        date = released.date(project, wheel.version)
+        if date:
+            # uv takes nothing without a date when the spec has `exclude-newer`
+            row["upload-time"] = date
+        rows.append(row)
+    return rows
+
+
+def belongs(variant: str) -> Callable[[wheels.WheelFile], bool]:
+    """Which files of a variant's page really are of that variant.
+
+    The pages also hold CPU wheels without a local version (macOS and aarch64, in every cuNNN folder up to torch 2.0):
+    a CUDA target must not take those. triton has no local version and belongs to all; so does the `cpu` page to macOS.
+    """
+
+    def accept(wheel: wheels.WheelFile) -> bool:
+        return variant == "cpu" or wheel.project == "triton" or wheel.version.endswith(f"+{variant}")
+
+    return accept

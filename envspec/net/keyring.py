@@ -1,0 +1,50 @@
+"""Passwords from the user's keyring, as uv asks for them with `keyring-provider = "subprocess"`: by the program
+`keyring`, for a user that the index's URL names without a password."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import threading
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from envspec.settings import Credentials
+
+_SECONDS = 60
+"""A keyring may have to be unlocked by hand first."""
+
+
+class Keyring:
+    """Answers are kept for the run, each host asked about once."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self._env = env
+        self._lock = threading.Lock()
+        self._known: dict[tuple[str, str], Credentials | None] = {}
+
+    def complete(self, url: str, user: str) -> Credentials | None:
+        """A user's login for a URL, None where the keyring has none."""
+        host = urlsplit(url).netloc
+        with self._lock:
+            if (host, user) not in self._known:
+                found = self._ask(url, user) or self._ask(host, user)
+                self._known[host, user] = Credentials(user, found) if found else None
+            return self._known[host, user]
+
+    def _ask(self, service: str, user: str) -> str | None:
+        program = shutil.which("keyring", path=self._env.get("PATH"))
+        if program is None:
+            return None
+        try:
+            ran = subprocess.run(
+                [program, "get", service, user],
+                env=dict(self._env),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=_SECONDS,
+            )
+        except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
+            return None
+        return ran.stdout.rstrip("\n") if ran.returncode == 0 else None

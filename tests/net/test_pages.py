@@ -1,0 +1,182 @@
+"""Upstream pages as the index proxy shows them to uv: stand-ins for sources, addresses, ETags."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urljoin
+
+import pytest
+from support.index import Index, status
+from support.packages import sdist, wheel
+
+from envspec.errors import IndexFailure
+from envspec.net.fetch import Fetcher
+from envspec.net.index_proxy.address import ALLOWED, REFUSED, WHEEL, FileAddress, parse, path_of
+from envspec.net.index_proxy.pages import Pages, Shown, Upstream
+from envspec.net.index_proxy.releases import ReleaseStore
+
+BASE = "http://127.0.0.9:1/token"
+
+
+def pages(folder: Path, *, offline: bool = False) -> Pages:
+    env = {"HOME": str(folder), "UV_HTTP_RETRIES": "0"}
+    return Pages(Fetcher(credentials={}, env=env), ReleaseStore(folder / "cache"), offline)
+
+
+def files(shown: Shown, root: str, project: str) -> dict[str, FileAddress]:
+    """What stands behind each file of a page, by the file name that uv sees."""
+    rows: list[dict[str, Any]] = json.loads(shown.body)["files"]
+    found = {}
+    for row in rows:
+        address = parse(urljoin(f"{BASE}/{root}/{project}/", row["url"]).removeprefix(f"{BASE}/"))
+        assert address is not None and address.sha256 == row["hashes"]["sha256"]
+        assert row["core-metadata"] is True
+        found[row["filename"]] = address
+    return found
+
+
+def shown_files(folder: Path, index: Index, project: str = "a-b", *, allowed: bool = False) -> dict[str, FileAddress]:
+    upstream = Upstream(index.url, frozenset({project} if allowed else ()))
+    return files(pages(folder).show(upstream, project), upstream.root, project)
+
+
+@pytest.mark.parametrize("form", ["json", "html"])
+def test_a_release_without_a_wheel_is_shown_as_one(index: Index, tmp_path: Path, form: str) -> None:
+    index.form = form
+    source, made = sdist("a-b", "2.0"), wheel("a-b", "1.0")
+    index.add(made, sdist("a-b", "1.0"), source)
+    found = shown_files(tmp_path, index)
+    assert sorted(found) == ["a_b-1.0-py3-none-any.whl", "a_b-2.0-py30-none-any.whl"]
+    behind = found["a_b-2.0-py30-none-any.whl"]
+    assert (behind.kind, behind.url, behind.file) == (REFUSED, index.file_url(source), source.file)
+    assert behind.stand_in == "a_b-2.0-py30-none-any.whl"
+    assert found["a_b-1.0-py3-none-any.whl"].url == index.file_url(made)
+
+
+def test_what_may_be_built_is_shown_beside_its_wheels(index: Index, tmp_path: Path) -> None:
+    index.add(wheel("a-b", "1.0", tag="cp312-cp312-win_amd64"), sdist("a-b", "1.0"))
+    assert [one.kind for one in shown_files(tmp_path, index).values()] == [WHEEL]
+    assert [one.kind for one in shown_files(tmp_path, index, allowed=True).values()] == [WHEEL, ALLOWED]
+
+
+def test_what_a_source_says_on_the_page_its_stand_in_says(index: Index, tmp_path: Path) -> None:
+    index.add(replace(sdist("a-b", "1.0"), requires_python=">=3.9"), uploaded="2024-01-01T00:00:00Z", yanked="broken")
+    (row,) = json.loads(pages(tmp_path).show(Upstream(index.url), "a-b").body)["files"]
+    assert (row["requires-python"], row["upload-time"], row["yanked"]) == (">=3.9", "2024-01-01T00:00:00Z", "broken")
+
+
+@pytest.mark.parametrize(
+    ("file", "version"),
+    [
+        ("a-b-1.0.tar.gz", "1.0"),
+        ("A.B-1.0-rc1.zip", "1.0rc1"),
+        ("a_b-2024.1.tar.bz2", "2024.1"),
+        ("a-b-1.0.exe", None),
+        ("a-b-c-1.0.tar.gz", None),
+        ("a-b-latest.tar.gz", None),
+        ("a_b-1.0-py3.9.egg", None),
+    ],
+)
+def test_names_of_old_sources(index: Index, tmp_path: Path, file: str, version: str | None) -> None:
+    index.add(replace(sdist("a-b", "1.0"), file=file))
+    shown = set(shown_files(tmp_path, index))
+    assert shown == ({f"a_b-{version}-py30-none-any.whl"} if version else set())
+
+
+def test_a_version_in_two_spellings_is_one(index: Index, tmp_path: Path) -> None:
+    index.add(wheel("a-b", "1.0"), replace(sdist("a-b", "1.0"), file="a-b-1.tar.gz"))
+    assert set(shown_files(tmp_path, index)) == {"a_b-1.0-py3-none-any.whl"}
+
+
+def test_a_root_for_what_may_be_built_has_nothing_else(index: Index, tmp_path: Path) -> None:
+    index.add(wheel("a", "1.0"), wheel("b", "1.0"))
+    upstream = Upstream(index.url, frozenset({"a"}), only_allowed=True)
+    assert pages(tmp_path).show(upstream, "a").status == 200
+    assert pages(tmp_path).show(upstream, "b").status == 404
+    assert index.paths("/b/") == []
+
+
+def test_the_roots_tell_whatever_makes_pages_others() -> None:
+    url = "https://host/simple"
+    some = [Upstream(url), Upstream(url, frozenset({"a"})), Upstream(url, frozenset({"a"}), True), Upstream(f"{url}2")]
+    assert len({one.root for one in some}) == 4
+    assert Upstream("https://user:secret@host/simple").root == Upstream(url).root
+
+
+def test_credentials_are_on_no_page(index: Index, tmp_path: Path) -> None:
+    index.add(wheel("a", "1.0"), sdist("a", "2.0"))
+    body = pages(tmp_path).show(Upstream(index.url_with("robot", "hunter2")), "a").body
+    assert b"hunter2" not in body and b"robot" not in body
+
+
+def test_what_has_not_changed_is_not_sent_again(index: Index, tmp_path: Path) -> None:
+    index.add(wheel("a", "1.0"))
+    upstream = Upstream(index.url)
+    first = pages(tmp_path).show(upstream, "a")
+    again = pages(tmp_path).show(upstream, "a", first.etag)
+    assert (again.status, again.body) == (304, b"")
+    index.add(wheel("a", "2.0"))
+    assert pages(tmp_path).show(upstream, "a", first.etag).status == 200
+
+
+def test_a_page_is_read_once_a_run(index: Index, tmp_path: Path) -> None:
+    index.add(wheel("a", "1.0"))
+    several = pages(tmp_path)
+    assert [several.show(Upstream(index.url), "a").status for _ in range(3)] == [200, 200, 200]
+    assert len(index.paths("/a/")) == 1
+
+
+def test_a_failure_is_not_kept(index: Index, tmp_path: Path) -> None:
+    index.add(wheel("a", "1.0"))
+    index.fail("/a/", status(500))
+    several = pages(tmp_path)
+    with pytest.raises(IndexFailure, match="HTTP 500"):
+        several.show(Upstream(index.url), "a")
+    index.heal()
+    assert several.show(Upstream(index.url), "a").status == 200
+
+
+def test_offline_asks_nobody_and_knows_what_it_saw(index: Index, tmp_path: Path) -> None:
+    index.add(wheel("a", "1.0"))
+    upstream = Upstream(index.url)
+    with pytest.raises(IndexFailure, match="not in the cache: a"):
+        pages(tmp_path, offline=True).show(upstream, "a")
+    assert pages(tmp_path, offline=True).releases(upstream, "a") == () and index.asked == []
+    pages(tmp_path).show(upstream, "a")
+    (release,) = pages(tmp_path, offline=True).releases(upstream, "a")
+    assert (release.version, release.wheels, release.source) == ("1.0", ("a-1.0-py3-none-any.whl",), False)
+
+
+def test_releases_come_newest_first(index: Index, tmp_path: Path) -> None:
+    index.add(wheel("a", "1.9"), wheel("a", "1.10"), sdist("a", "1.10"), wheel("a", "2.0rc1"), sdist("a", "0.5"))
+    found = pages(tmp_path).releases(Upstream(index.url), "a")
+    assert [one.version for one in found] == ["2.0rc1", "1.10", "1.9", "0.5"]
+    assert [one.source for one in found] == [False, True, False, True]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://host/a/b%20c-1.0-py3-none-any.whl",
+        "http://127.0.0.1:8080/x.whl?token=1&b=2",
+        "https://host//odd//x.whl",
+    ],
+)
+@pytest.mark.parametrize("size", [None, 17])
+@pytest.mark.parametrize("stand_in", [None, "x-1.0-py30-none-any.whl"])
+def test_an_address_says_all(url: str, size: int | None, stand_in: str | None) -> None:
+    kind = REFUSED if stand_in else WHEEL
+    assert parse(path_of(kind, url, "ab", size, stand_in, sidecar=True)) == FileAddress(
+        kind, url, "ab", size, stand_in, sidecar=True
+    )
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["", "f", "f/x", "f/ab.1/ftp/host/x.whl", "f/ab.1/file//opt/x.whl", "x/ab.1/https/host/x.whl", "cu126/torch"],
+)
+def test_other_paths_are_no_files(path: str) -> None:
+    assert parse(path) is None

@@ -1,0 +1,170 @@
+"""`envspec lock` takes the newest that the requirements allow, sources included."""
+
+from __future__ import annotations
+
+import pytest
+import tomli
+from support.index import Index
+from support.machine import Machine, cpu
+from support.packages import Dist, sdist, wheel
+
+pytestmark = pytest.mark.e2e
+
+NO_WHEEL = "only source is on offer of: "
+
+
+def legacy(name: str, version: str, *requires: str, witness: str) -> Dist:
+    """A source of the time before metadata 2.2: setup.py, an egg-info folder, no pyproject.toml."""
+    stem = name.replace("-", "_")
+    code = f"open({witness!r}, 'a').write('ran')\nfrom setuptools import setup\nsetup()\n"
+    return sdist(
+        name,
+        version,
+        files={
+            "PKG-INFO": f"Metadata-Version: 1.0\nName: {name}\nVersion: {version}\n",
+            "pyproject.toml": "",
+            "setup.py": code,
+            f"{stem}.egg-info/PKG-INFO": "",
+            f"{stem}.egg-info/requires.txt": "\n".join(requires),
+        },
+    )
+
+
+@pytest.fixture
+def hydra(index: Index, machine: Machine) -> str:
+    """Packages that stand to each other as hydra-core, omegaconf and antlr4-python3-runtime do. Gives the witness."""
+    witness = str(machine.base / "witness")
+    index.add(wheel("hydra", "0.11.3", "omega<1.5"), wheel("omega", "1.4.1"))
+    index.add(wheel("hydra", "1.3.8", "omega>=2.2,<2.4", "antlr==4.9.*"), wheel("omega", "2.3.1", "antlr==4.9.*"))
+    index.add(wheel("hydra", "1.4.0rc3", "omega>=2.4rc0"), wheel("omega", "2.4.1rc1"))
+    index.add(legacy("antlr", "4.9.3", witness=witness), wheel("antlr", "4.13.2"), sdist("antlr", "4.13.2"))
+    return witness
+
+
+@pytest.mark.parametrize("asked", ["hydra", "hydra>=1.3.2"])
+def test_the_newest_is_told_and_what_it_needs(machine: Machine, hydra: str, asked: str) -> None:
+    machine.spec(cpu(asked))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 1 and ran.out == ""
+    assert f"{NO_WHEEL}antlr 4.9.3 (hydra → antlr, pure Python, requirements unproved); " in ran.error
+    assert "what antlr requires is certain only after a build" in ran.error
+    assert 'allow-source = ["antlr"] in [pip], which `envspec lock --allow-needed` writes' in ran.hint
+    assert not machine.locks.exists() or machine.files() == {}
+
+
+def test_what_is_allowed_gives_the_newest(machine: Machine, index: Index) -> None:
+    index.add(wheel("hydra", "0.11.3"), wheel("hydra", "1.3.8", "antlr==4.9.*"), wheel("hydra", "1.4.0rc3"))
+    index.add(sdist("antlr", "4.9.3", static=False), wheel("antlr", "4.13.2"))
+    machine.spec(cpu("hydra>=1.3.2", extra="allow-source = ['antlr']"))
+    machine.locked()
+    assert machine.versions("cpu") == {"antlr": "4.9.3", "hydra": "1.3.8"}
+
+
+def test_all_are_named_at_once_for_all_targets(machine: Machine, index: Index) -> None:
+    index.add(wheel("app", "1.0", "lib"), sdist("lib", "2.0", "deep"), sdist("deep", "0.1", static=False))
+    index.add(sdist("fast", "3.0", files={"src/fast.cu": ""}))
+    targets = "[targets.a]\nplatform = 'linux-64'\n[targets.b]\nplatform = 'osx-arm64'\n"
+    targets += "[targets.b.pip]\ndependencies = ['fast']\n"
+    machine.spec(cpu("app", targets=targets))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 1
+    assert "a, b: the newest that fits needs 3 packages that only source is on offer of: " in ran.error
+    assert "deep 0.1 (app → lib → deep, pure Python, requirements unknown)" in ran.error
+    assert "fast 3.0 (needs a compiler: src/fast.cu)" in ran.error
+    assert "lib 2.0 (app → lib, pure Python)" in ran.error
+    assert 'allow-source = ["deep", "fast", "lib"]' in ran.hint
+
+
+def test_allow_needed_writes_them_and_goes_on(machine: Machine, index: Index) -> None:
+    index.add(sdist("lib", "2.0", "deep"), sdist("deep", "0.1", "later", static=False), sdist("later", "1.0"))
+    spec = "# mine\n" + cpu("lib").replace("[pip]\n", "[pip]  # what we use\n")
+    machine.spec(spec)
+    ran = machine.envspec("lock", "specs/demo.toml", "--allow-needed")
+    assert ran.status == 0, ran.err
+    # what deep requires is known only once it may be built
+    assert ran.err.count("wrote allow-source into specs/demo.toml: ") == 2
+    text = (machine.folder / "specs" / "demo.toml").read_text()
+    assert tomli.loads(text)["pip"]["allow-source"] == ["deep", "lib", "later"]
+    assert text.startswith("# mine\n") and "[pip]  # what we use\n" in text
+    assert machine.versions("cpu") == {"deep": "0.1", "later": "1.0", "lib": "2.0"}
+    assert machine.envspec("check").status == 0
+
+
+def test_allow_needed_adds_to_what_is_there(machine: Machine, index: Index) -> None:
+    index.add(sdist("lib", "2.0"), sdist("other", "0.1"))
+    machine.spec(cpu("lib", "other", extra="allow-source = [\n    'other',  # looked through\n]"))
+    machine.locked("--allow-needed")
+    text = (machine.folder / "specs" / "demo.toml").read_text()
+    assert "'other',  # looked through" in text
+    assert tomli.loads(text)["pip"]["allow-source"] == ["other", "lib"]
+
+
+def test_a_release_whose_wheels_do_not_fit_is_passed_over_and_told(machine: Machine, index: Index) -> None:
+    index.add(wheel("lib", "1.0"), wheel("lib", "2.0", tag="cp312-cp312-win_amd64"), sdist("lib", "2.0"))
+    machine.spec(cpu("lib"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 0, ran.err
+    assert ran.err.splitlines() == [
+        "note: cpu: lib 2.0 has wheels, but none for linux-64 with glibc 2.28 and Python 3.12: 1.0 is locked"
+    ]
+    # what stays from the old lock was told when it was chosen
+    index.add(wheel("more", "1.0"))
+    machine.spec(cpu("lib", "more"))
+    assert machine.envspec("lock", "specs/demo.toml").err == ""
+
+
+def test_such_a_release_is_built_where_it_may_be(machine: Machine, index: Index) -> None:
+    index.add(wheel("lib", "1.0"), wheel("lib", "2.0", tag="cp312-cp312-win_amd64"), sdist("lib", "2.0"))
+    machine.spec(cpu("lib", extra="allow-source = ['lib']"))
+    (target,) = machine.locked()
+    assert [pin.artifact.file for pin in target.pins if pin.artifact] == ["lib-2.0.tar.gz"]
+
+
+def test_a_pre_release_that_a_package_asks_for_is_taken(machine: Machine, index: Index) -> None:
+    index.add(wheel("wandb", "1.0", "cw==0.0.1b1", "otel==0.47b0", "mixed==2.0b1"))
+    index.add(wheel("cw", "0.0.1b1"), sdist("cw", "0.0.1b2"), wheel("cw", "0.0.1b2"))
+    index.add(wheel("otel", "0.47b0"), sdist("otel", "0.48b0"), wheel("mixed", "1.0"), wheel("mixed", "2.0b1"))
+    machine.spec(cpu("wandb"))
+    machine.locked()
+    assert machine.versions("cpu") == {"cw": "0.0.1b1", "mixed": "2.0b1", "otel": "0.47b0", "wandb": "1.0"}
+
+
+def test_a_pre_release_that_nothing_asks_for_is_not(machine: Machine, index: Index) -> None:
+    """uv takes it once it has ruled out all final releases of the range; here one of those is wrong for the other."""
+    index.add(wheel("lib", "1.0", "num<2"), wheel("lib", "2.0rc1"), wheel("num", "1.0"), wheel("num", "2.0"))
+    machine.spec(cpu("lib>=1", "num"))
+    machine.locked()
+    assert machine.versions("cpu") == {"lib": "1.0", "num": "1.0"}
+    machine.spec(cpu("lib>=1", "num>=2"))
+    ran = machine.envspec("lock", "specs/demo.toml", "--upgrade")
+    assert ran.status == 1 and ran.hint.startswith("hint: only a pre-release of lib would fit")
+    machine.spec(cpu("lib>=2.0rc0", "num>=2"))
+    machine.locked("--upgrade")
+    assert machine.versions("cpu") == {"lib": "2.0rc1", "num": "2.0"}
+
+
+def test_a_named_index_has_stand_ins_too(machine: Machine, index: Index) -> None:
+    with Index() as internal:
+        internal.add(wheel("acme", "1.0"), sdist("acme", "2.0"))
+        named = f"indexes = {{ mine = '{internal.url}' }}\nsources = {{ acme = 'mine' }}"
+        machine.spec(cpu("acme", extra=named))
+        ran = machine.envspec("lock", "specs/demo.toml")
+        assert ran.status == 1 and f"{NO_WHEEL}acme 2.0" in ran.error
+        machine.spec(cpu("acme", extra=f"{named}\nallow-source = ['acme']"))
+        (target,) = machine.locked()
+        assert [(pin.index, pin.artifact.file) for pin in target.pins if pin.artifact] == [("mine", "acme-2.0.tar.gz")]
+
+
+def test_only_sources_that_uv_asks_about_are_fetched(machine: Machine, index: Index) -> None:
+    index.add(sdist("lib", "1.0"), sdist("lib", "2.0"), sdist("never", "1.0"))
+    machine.spec(cpu("lib"))
+    machine.envspec("lock", "specs/demo.toml")
+    assert index.paths("^/files/") == ["/files/lib-2.0.tar.gz"]
+
+
+def test_offline_gives_the_same_answer(machine: Machine, hydra: str, index: Index) -> None:
+    machine.spec(cpu("hydra"))
+    told = machine.envspec("lock", "specs/demo.toml")
+    index.asked.clear()
+    again = machine.envspec("lock", "specs/demo.toml", "--offline")
+    assert (again.status, again.err) == (1, told.err) and index.asked == []
