@@ -21,9 +21,9 @@ files    which file is installed, and its hash
 class Side:
     """`title` is how messages call it, `format` is the module of `envspec.diff.foreign` that read it, or "envspec".
     `complete` is false for a file that names only some of what gets installed.
-
-    `by_platform`: its targets are
-    platforms, so they are compared with the other side's targets of the same platform.
+    `by_platform`: its targets are platforms, so they are compared with the other side's targets of the same platform.
+    Of a universal file, `chosen` says with which extras and groups it was looked at, empty where it offers none, and
+    `seen` where: platforms and Pythons.
     """
 
     title: str
@@ -32,6 +32,8 @@ class Side:
     complete: bool = True
     by_platform: bool = False
     format: str = "envspec"
+    chosen: str = ""
+    seen: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from envspec.errors import InternalError
 from envspec.lock.environment import marker_environment
 from envspec.lock.inputs import canonical_name, conda_name
 from envspec.lock.model import LockedTarget, Pin
+from envspec.requirement import parse_marker, parse_requirement
 
 if TYPE_CHECKING:
     from packaging.markers import Marker
@@ -268,11 +269,11 @@ def parsed(requirement: str) -> Requirement:
     Old packages say `>=1.0.*`, which PEP 440 doesn't allow and which every installer reads as `>=1.0`; so does this.
     Raises InternalError for what is no requirement even so.
     """
-    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.requirements import InvalidRequirement
 
     for text in (requirement, _STARRED.sub(r"\1", requirement)):
         try:
-            return Requirement(text)
+            return parse_requirement(text)
         except InvalidRequirement:
             pass
     raise InternalError(f'"{requirement}" got into a lock, and is not a requirement')
@@ -295,10 +296,10 @@ def asked(requirement: str) -> tuple[str, frozenset[str], Marker | None]:
 
 @lru_cache(maxsize=4096)
 def _marker(text: str) -> Marker:
-    from packaging.markers import InvalidMarker, Marker
+    from packaging.markers import InvalidMarker
 
     try:
-        return Marker(text)
+        return parse_marker(text)
     except InvalidMarker:
         raise InternalError(f'"{text}" got into a lock, and is not a marker') from None
 

@@ -13,6 +13,7 @@ from functools import lru_cache
 from envspec.errors import SpecError
 from envspec.lock.model import SpecInputs, TargetInputs
 from envspec.requirement import canonical_name as canonical_name
+from envspec.requirement import parse_requirement
 from envspec.spec.model import Located, Spec, Target
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -49,9 +50,7 @@ def normalise_requirement(text: str) -> str:
 
     Raises ValueError when it isn't PEP 508.
     """
-    from packaging.requirements import Requirement
-
-    parsed = Requirement(text)
+    parsed = parse_requirement(text)
     extras = sorted({canonical_name(extra) for extra in parsed.extras})
     bracket = f"[{','.join(extras)}]" if extras else ""
     specifiers = sorted({specifier.operator + specifier.version for specifier in parsed.specifier})

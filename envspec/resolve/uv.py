@@ -21,6 +21,7 @@ import tomli
 from envspec.errors import InternalError, ToolError
 from envspec.lock.inputs import requirement_name
 from envspec.lock.tags import MACOS
+from envspec.requirement import parse_requirement
 from envspec.resolve.fetch import read_timeout
 from envspec.resolve.processes import Processes
 from envspec.resolve.request import Preferences, Request
@@ -286,9 +287,7 @@ def _git_address(requirement: str) -> tuple[str, str]:
     """A git requirement's repository and revision (empty where it names none)."""
     from urllib.parse import urlsplit, urlunsplit
 
-    from packaging.requirements import Requirement
-
-    parts = urlsplit(str(Requirement(requirement).url).removeprefix("git+"))
+    parts = urlsplit(str(parse_requirement(requirement).url).removeprefix("git+"))
     path, _, revision = parts.path.rpartition("@") if "@" in parts.path else (parts.path, "", "")
     return urlunsplit((parts.scheme, parts.netloc, path, "", "")), revision
 

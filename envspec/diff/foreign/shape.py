@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from envspec.lock.model import Artifact
+from envspec.diff.side import LoosePin
+from envspec.errors import InternalError
+from envspec.lock.model import Artifact, Pin
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -77,3 +79,22 @@ def digest(text: str | None) -> dict[str, str]:
     """`sha256:0123…` as hashes by algorithm."""
     kind, _, value = (text or "").partition(":")
     return {kind: value} if value else {}
+
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+_VERSION = re.compile(r"[^\s\x00-\x1f\x7f]{1,200}")
+
+
+def check_pin(pin: Pin) -> None:
+    """Raises Malformed for a pin whose name, version or requirements nothing can be made of."""
+    from envspec.lock.graph import asked
+
+    if not _NAME.fullmatch(pin.name):
+        raise Malformed(f"{pin.name[:80]!r} is no name of a package")
+    if not isinstance(pin, LoosePin) and not _VERSION.fullmatch(pin.version):
+        raise Malformed(f"the version of {pin.name[:80]} is {pin.version[:80]!r}, which is none")
+    for line in pin.dependencies if pin.kind == "pip" else ():
+        try:
+            asked(line)
+        except InternalError:
+            raise Malformed(f"{pin.name[:80]} needs {line[:80]!r}, which is no requirement") from None
