@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from envspec.lock.model import Lock, Pin
@@ -46,3 +47,17 @@ class HashedPin(Pin):
 @dataclass(frozen=True)
 class LoosePin(Pin):
     """A package that is asked for, and not pinned. `version` holds the specifier (">=2,<3"), or "*"."""
+
+
+def said(old: Side, new: Side) -> Iterator[str]:
+    """What was chosen of universal files, in sentences: without it, nobody knows what a comparison is about."""
+    if old.seen and new.seen:
+        platforms = ", ".join(dict.fromkeys(platform for platform, _ in new.seen))
+        pythons = ", ".join(dict.fromkeys(python for _, python in new.seen))
+        yield f"looked at on {platforms} with Python {pythons}"
+    if old.chosen and old.chosen == new.chosen:
+        yield f"both with {old.chosen}"
+        return
+    for name, side in (("old", old), ("new", new)):
+        if side.chosen:
+            yield f"{name} with {side.chosen}"
