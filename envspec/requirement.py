@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from packaging.markers import Marker
     from packaging.requirements import Requirement
 
+TEXTS = 1 << 17
+"""How many texts a cache of parsed ones holds: more than a file of the largest size has. What is read once a target is
+read in the same order each time, and a cache that is smaller than such a round by one has none of it when it comes again.
+"""
+
 MAX_DEPTH = 50
 """Parentheses inside each other. What tools write has three or four; `packaging` recurses for each."""
 

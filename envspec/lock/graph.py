@@ -14,7 +14,7 @@ from envspec.errors import InternalError
 from envspec.lock.environment import marker_environment
 from envspec.lock.inputs import canonical_name, conda_name
 from envspec.lock.model import LockedTarget, Pin
-from envspec.requirement import parse_marker, parse_requirement
+from envspec.requirement import TEXTS, parse_marker, parse_requirement
 
 if TYPE_CHECKING:
     from packaging.markers import Marker
@@ -262,7 +262,7 @@ def _order(edge: Edge) -> tuple[Node, str]:
     return (edge.source or Node("", ""), edge.requirement)
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=TEXTS)
 def parsed(requirement: str) -> Requirement:
     """A PEP 508 requirement. Most texts of a lock come back in every target, so each is read once.
 
@@ -279,7 +279,7 @@ def parsed(requirement: str) -> Requirement:
     raise InternalError(f'"{requirement}" got into a lock, and is not a requirement')
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=TEXTS)
 def asked(requirement: str) -> tuple[str, frozenset[str], Marker | None]:
     """The name, the extras and the marker of a PEP 508 requirement: what `parsed` gives, for a tenth of its time.
 
@@ -294,7 +294,7 @@ def asked(requirement: str) -> tuple[str, frozenset[str], Marker | None]:
     return canonical_name(name), frozenset(listed), _marker(marker.strip()) if marker else None
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=TEXTS)
 def _marker(text: str) -> Marker:
     from packaging.markers import InvalidMarker
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from envspec.errors import SpecError
 from envspec.lock.model import SpecInputs, TargetInputs
 from envspec.requirement import canonical_name as canonical_name
-from envspec.requirement import parse_requirement
+from envspec.requirement import TEXTS, parse_requirement
 from envspec.spec.model import Located, Spec, Target
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -44,7 +44,7 @@ def channel_name(channel: str) -> str:
     return _NOT_IN_NAMES.sub("-", last).lstrip("._-") or "channel"
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=TEXTS)
 def normalise_requirement(text: str) -> str:
     """A PEP 508 requirement in one spelling: canonical name, sorted extras and specifiers, no credentials.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from envspec.errors import IndexFailure
 from envspec.lock.environment import marker_environment
 from envspec.lock.inputs import canonical_name
-from envspec.requirement import parse_requirement
+from envspec.requirement import TEXTS, parse_requirement
 from envspec.resolve.metadata import Metadata
 from envspec.resolve.request import Request
 
@@ -66,7 +66,7 @@ _LEGACY = (
 """Spellings that old releases on PyPI have, that PEP 440 and 508 refuse, and that uv reads as these."""
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=TEXTS)
 def _parsed(text: str) -> Requirement:
     """A Requires-Dist line. Raises IndexFailure when even uv's indulgence makes nothing of it."""
     from packaging.requirements import InvalidRequirement

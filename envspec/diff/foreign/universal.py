@@ -13,7 +13,7 @@ from envspec.diff.foreign.shape import Malformed
 from envspec.errors import InputError
 from envspec.lock.environment import marker_environment
 from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
-from envspec.requirement import parse_marker
+from envspec.requirement import TEXTS, parse_marker
 
 if TYPE_CHECKING:
     from packaging.markers import Marker
@@ -117,7 +117,7 @@ def holds(
         return False
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=TEXTS)
 def _marker(text: str) -> Marker:
     """A marker that asks for several extras at once as pylock.toml has it (PEP 751): `'x' in extras`. In PEP 508,
     `extra` is a single one, but uv and Poetry write markers of which several may hold.
@@ -159,7 +159,7 @@ def _ranks(platform: str, python: str, glibc: str | None) -> dict[Tag, int]:
         return {}
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=TEXTS)
 def _tags(file: str) -> frozenset[Tag]:
     from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
