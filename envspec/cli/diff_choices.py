@@ -79,5 +79,6 @@ def refuse_for_spec(wish: Wish) -> None:
     """Raises InputError for choices where no universal file is looked at: a spec's lock has its targets."""
     if wish.selects or wish.platforms or wish.python:
         raise InputError(
-            "a spec's lock has no extras, groups or platforms to choose", hint="they are for OLD and NEW, uv.lock and its like"
+            "a spec's lock has no extras, groups or platforms to choose",
+            hint="they are for OLD and NEW, uv.lock and its like",
         )

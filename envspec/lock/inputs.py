@@ -12,8 +12,8 @@ from functools import lru_cache
 
 from envspec.errors import SpecError
 from envspec.lock.model import SpecInputs, TargetInputs
-from envspec.requirement import canonical_name as canonical_name
 from envspec.requirement import TEXTS, parse_requirement
+from envspec.requirement import canonical_name as canonical_name
 from envspec.spec.model import Located, Spec, Target
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")

@@ -21,7 +21,8 @@ def read(data: Mapping[str, Any]) -> Universal:
     packages = tables(data.get("packages"), "packages")
     python = optional(data.get("requires-python"), "requires-python")
     extras, groups, unasked = (
-        tuple(map(canonical_name, strings(data.get(key), key))) for key in ("extras", "dependency-groups", "default-groups")
+        tuple(map(canonical_name, strings(data.get(key), key)))
+        for key in ("extras", "dependency-groups", "default-groups")
     )
     # a tool may have groups of its own making among the default ones: these aren't for anyone to choose
     offers = Offers(extras, tuple(dict.fromkeys((*groups, *unasked))), default_groups=unasked)

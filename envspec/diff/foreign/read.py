@@ -30,6 +30,7 @@ KNOWN = (
     " conda packages, environment.yml"
 )
 
+
 @dataclass(frozen=True)
 class _Waiting:
     """A universal file, waiting for the environments to be looked at in. `python` is the oldest that it is for."""
