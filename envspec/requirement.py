@@ -1,8 +1,8 @@
 """The plain part of PEP 508 and PEP 440, read without `packaging`, whose import takes longer than reading a spec.
 
 Plain is a name, extras and clauses with release numbers (`torch==2.9.*`, `transformers>=4.57,<5`). Everything else
-(markers, URLs, pre-releases, local versions) is `packaging`'s: the plain functions give None for it. `packaging` is called
-from here alone, for its parser recurses and its numbers may be too long for Python: both are bounded first.
+(markers, URLs, pre-releases, local versions) is `packaging`'s: the plain functions give None for it. `packaging` is
+called from here alone, for its parser recurses and its numbers may be too long for Python: both are bounded first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 TEXTS = 1 << 17
 """How many texts a cache of parsed ones holds: more than a file of the largest size has. What is read once a target is
-read in the same order each time, and a cache that is smaller than such a round by one has none of it when it comes again.
+read in the same order each time, and a cache that is smaller than such a round by one has none of it the next time.
 """
 
 MAX_DEPTH = 50
@@ -30,8 +30,8 @@ Clause = tuple[str, str]
 """An operator and a version: `("==", "2.9.*")`."""
 
 _CLAUSE = r"(?:[=!]=[ \t]*\d+(?:\.\d+)*(?:\.\*)?|[<>]=?[ \t]*\d+(?:\.\d+)*|~=[ \t]*\d+(?:\.\d+)+)"
-# Each part takes the white space behind it, so that no two stretches of it can share the same characters: a pattern that
-# has two ways to divide n spaces takes n steps for each of them.
+# Each part takes the white space behind it, so that no two stretches of it can share the same characters: a pattern
+# that has two ways to divide n spaces takes n steps for each of them.
 _CLAUSES = rf"{_CLAUSE}[ \t]*(?:,[ \t]*{_CLAUSE}[ \t]*)*"
 _NAME = r"[A-Za-z0-9]+(?:[._-]+[A-Za-z0-9]+)*"
 _EXTRAS = rf"{_NAME}[ \t]*(?:,[ \t]*{_NAME}[ \t]*)*"
@@ -59,7 +59,7 @@ def parse_requirement(text: str) -> Requirement:
     """A PEP 508 requirement by `packaging`. Raises its InvalidRequirement, also for what is nested too deeply."""
     from packaging.requirements import InvalidRequirement, Requirement
 
-    if reason := _too_much(text):
+    if reason := too_much(text):
         raise InvalidRequirement(reason)
     return Requirement(text)
 
@@ -68,12 +68,12 @@ def parse_marker(text: str) -> Marker:
     """A PEP 508 marker by `packaging`. Raises its InvalidMarker, also for what is nested too deeply."""
     from packaging.markers import InvalidMarker, Marker
 
-    if reason := _too_much(text):
+    if reason := too_much(text):
         raise InvalidMarker(reason)
     return Marker(text)
 
 
-def _too_much(text: str) -> str | None:
+def too_much(text: str) -> str | None:
     """Why a text mustn't be parsed, or None."""
     if _LONG_NUMBER.search(text):
         return f"a number has more than {MAX_DIGITS} digits"

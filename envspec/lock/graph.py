@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 
-_STARRED = re.compile(r"((?:>=|<=|>|<|~=)\s*[0-9][^,;)\s]*?)\.\*")
+_STARRED = re.compile(r"((?:>=|<=|>|<|~=)\s*[0-9][^,;)\s<>=~]*?)\.\*")
 
 _PLAIN = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[([^][]*)\]\s*)?(?:[(<>=!~][^;@]*)?(?:;(.+))?", re.DOTALL)
 """A requirement without a URL: its name, its extras, its marker."""

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from support.uv_locks import Shape, uv_lock, write_project
 
 from envspec.diff.foreign.read import sides
 from envspec.diff.foreign.selection import NO_WISH, Choice, Offers, Wish, forks
 from envspec.diff.review import review
 from envspec.errors import InputError
 from envspec.lock.environment import marker_environment
-from tests.support.uv_locks import Shape, uv_lock, write_project
 
 LINUX = ("linux-64",)
 
@@ -151,8 +151,8 @@ def test_places_are_chosen_only_where_no_file_has_its_own(tmp_path: Path, root: 
 
 def test_members_of_a_workspace(tmp_path: Path) -> None:
     text = (
-        uv_lock()
-        + '\n[[package]]\nname = "member"\nversion = "0"\nsource = { editable = "member" }\ndependencies = [{ name = "pages" }]\n'
+        uv_lock() + '\n[[package]]\nname = "member"\nversion = "0"\nsource = { editable = "member" }\n'
+        'dependencies = [{ name = "pages" }]\n'
     )
     text = text.replace("[[package]]", '[manifest]\nmembers = ["project", "member"]\n\n[[package]]', 1)
     path = tmp_path / "uv.lock"

@@ -1,4 +1,4 @@
-"""Projects and their uv.lock, made up in the shapes that real ones have: conflicting extras, forks, groups, many wheels."""
+"""Projects and their uv.lock, made up in the shapes that real ones have: conflicting extras, forks, groups, wheels."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ conflicts = [[{ extra = "cu12" }, { extra = "cu13" }]]
 
 @dataclass(frozen=True)
 class Shape:
-    """What varies: the version of `core-cu12`, whether the edge to it has a marker that says what it says anyway, whether
-    there is an extra that draws lines, and how many more packages the base needs, with how many wheels each.
+    """What varies: the version of `core-cu12`, whether the edge to it has a marker that says nothing new, whether there
+    is an extra `viz`, and how many more packages the base needs, with how many wheels each.
     """
 
     core: str = "1.0"
@@ -41,7 +41,7 @@ class Shape:
 
 
 def uv_lock(shape: Shape = Shape()) -> str:
-    """A lock of PYPROJECT. With both of cu12 and cu13 left out, `shared` isn't installed; each has a version of its own."""
+    """A lock of PYPROJECT. Each of cu12 and cu13 has a version of `shared`; with neither, it isn't installed."""
     one, other = (f"extra == 'extra-7-project-cu{major}'" for major in (12, 13))
     mark = f', marker = "{one} or ({one} and {other})"' if shape.marked else ""
     more = [f"more-{number}" for number in range(shape.more)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 # A format's module, and lines that tell it, whatever the file is called: each begins behind the one before it. They are
-# looked for one after the other, since one pattern for several lines looks for the last of them behind each of the first.
+# looked for one after the other: one pattern for several would look for the last of them behind each of the first.
 _TOLD_BY: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("envspec", (r"\A# Locked from the spec by `envspec lock`",)),
     ("envspec", (r"^lock-version = \d+\n(?:digest = |\n\[env\])",)),

@@ -44,8 +44,8 @@ def sides(old: Path, new: Path, wish: Wish = NO_WISH) -> tuple[Side, Side]:
     """Two files as sides of a comparison, universal ones with the extras and groups that `wish` asks for.
 
     A universal file is looked at in the targets of the other one. Where both are, they are on Linux, macOS and Windows,
-    or where `wish` says. Two universal files are looked at with all their extras and groups, in several forks where some
-    conflict; against any other file, one is what its tool installs unasked.
+    or where `wish` says. Two universal files are looked at with all their extras and groups, in several forks where
+    some conflict; against any other file, one is what its tool installs unasked.
 
     Raises InputError for a file that isn't there or isn't of a known format (LockError for a lock of envspec's) and for
     wishes that the files can't meet, StorageError, and ToolError for YAML without PyYAML.
@@ -62,13 +62,13 @@ def sides(old: Path, new: Path, wish: Wish = NO_WISH) -> tuple[Side, Side]:
     if wish.python or wish.platforms:
         option = "--python" if wish.python else "--platform"
         raise InputError(
-            f"{option} says where two universal files are looked at, and {_other(old, new, before)} has targets of its own",
+            f"{option} says where two universal files are looked at; {_other(old, new, before)} has targets of its own",
             hint=f"leave out {option}",
         )
     if wish.selects and not offers:
         raise InputError(
             "neither file has extras or groups to choose from",
-            hint="leave out --extra, --group, --package and their like: they are for uv.lock, poetry.lock and pylock.toml",
+            hint="leave out --extra, --group and --package: they are for uv.lock, poetry.lock and pylock.toml",
         )
     if isinstance(before, _Waiting):
         assert isinstance(after, Side)
@@ -181,8 +181,10 @@ class _malformed:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, RecursionError):
+            raise InputError("this is nested too deeply", place=Place(str(self.path))) from None
         if isinstance(error, Malformed | ValueError):
-            raise InputError(str(error), place=Place(str(self.path))) from None
+            raise InputError(str(error)[:500], place=Place(str(self.path), getattr(error, "line", 0))) from None
 
 
 def _text(path: Path) -> str:
@@ -205,7 +207,9 @@ def _toml(text: str) -> Mapping[str, Any]:
 
     try:
         return tomli.loads(text)
-    except (tomli.TOMLDecodeError, RecursionError, ValueError) as error:
+    except tomli.TOMLDecodeError as error:
+        raise Malformed(f"this is not TOML: {error}", error.lineno) from None
+    except (RecursionError, ValueError) as error:
         raise Malformed(f"this is not TOML: {error}") from None
 
 
@@ -221,7 +225,9 @@ def _yaml(text: str) -> Mapping[str, Any]:
     try:
         data = yaml.load(text, Loader=loader)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise Malformed(f"this is not YAML: {' '.join(str(error).split())}") from None
+        mark = getattr(error, "problem_mark", None)
+        line = mark.line + 1 if mark is not None else 0
+        raise Malformed(f"this is not YAML: {' '.join(str(error).split())}", line) from None
     if not isinstance(data, dict):
         raise Malformed("this is not a table of YAML")
     return data

@@ -15,7 +15,13 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class Malformed(Exception):
-    """A document isn't what its format says. The message is for people; the reader adds the file."""
+    """A document isn't what its format says. The message is for people; the reader adds the file. `line` counts from 1,
+    0 where it isn't known.
+    """
+
+    def __init__(self, message: str, line: int = 0) -> None:
+        super().__init__(message)
+        self.line = line
 
 
 def table(value: Any, what: str) -> Mapping[str, Any]:
@@ -51,7 +57,8 @@ def string(value: Any, what: str) -> str:
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
-    raise Malformed(f"{what} must be a string, not {value!r}"[:200])
+    shown = f"a {type(value).__name__}" if isinstance(value, list | dict) else repr(value)
+    raise Malformed(f"{what} must be a string, not {shown}"[:200])
 
 
 def optional(value: Any, what: str) -> str | None:

@@ -110,7 +110,7 @@ def holds(
     """Whether a PEP 508 marker holds with the extras and groups that are chosen. Raises Malformed for what is none."""
     from packaging.markers import UndefinedEnvironmentName
 
-    known = {**variables, "extra": "", "extras": extras, "dependency_groups": groups}
+    known: dict[str, str | frozenset[str]] = {**variables, "extra": "", "extras": extras, "dependency_groups": groups}
     try:
         return _marker(marker).evaluate(known, context="lock_file")
     except (UndefinedEnvironmentName, KeyError):

@@ -1,8 +1,8 @@
 """uv.lock (version 1): universal, with the edges and their markers; the project's own packages are its roots.
 
-An edge names the version that it leads to where the file has several, so what is installed is found as uv finds it: from the roots
-with the chosen extras and groups along the edges whose markers hold. Where extras or groups conflict, uv writes into markers
-which of them are active, as extras that no package has: `extra == 'extra-7-project-cu12'`.
+An edge names the version that it leads to where the file has several, so what is installed is found as uv finds it:
+from the roots with the chosen extras and groups along the edges whose markers hold. Where extras or groups conflict, uv
+writes into markers which of them are active, as extras that no package has: `extra == 'extra-7-project-cu12'`.
 """
 
 from __future__ import annotations

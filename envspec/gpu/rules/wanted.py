@@ -135,7 +135,9 @@ def _conda(located: Iterable[Located]) -> list[Wanted]:
 
 def _match_spec(text: str) -> tuple[str, Specifier, str | None]:
     """Name, version and build of a match spec. A version that PEP 440 can't say (`|`) counts as any."""
-    text = re.sub(r"\[.*\]", "", text.split("::")[-1]).strip()
+    text = text.split("::")[-1]
+    opened, closed = text.find("["), text.rfind("]")
+    text = (text[:opened] + text[closed + 1 :] if 0 <= opened < closed else text).strip()
     match = re.match(r"([\w.-]+)\s*(.*)", text)
     if not match:
         return text, Specifier(), None
