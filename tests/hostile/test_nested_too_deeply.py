@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -88,3 +89,16 @@ def test_an_index_page() -> None:
 
     with pytest.raises(EnvspecError, match="isn't an index page"):
         parse_page(b'{"files": ' + b"[" * 100_000, "https://x.example.org/")
+
+
+def test_packaging_is_asked_from_one_place() -> None:
+    """Where its parsers are called directly, nobody looks at the depth first."""
+    package = Path(__file__).parents[2] / "envspec"
+    calls = re.compile(r"(?<![\w.\"])(?:Requirement|Marker)\(")
+    found = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if calls.search(path.read_text(encoding="utf-8")) and "packaging" in path.read_text(encoding="utf-8")
+    }
+    # its requirements come out of a resolution, which read them here
+    assert found <= {"requirement.py", "resolve/prefer_wheels.py"}
