@@ -41,7 +41,8 @@ _BAD_VARIABLE = re.compile(r"Failed to parse environment variable `([^`]+)`")
 _BAD_OPTION = re.compile(r"invalid value '[^']*' for '--([a-z-]+)")
 _BAD_FILE = re.compile(r"Failed to parse: `?uv\.toml\b")
 _NO_WHEEL = re.compile(
-    r"(?<!\S)[(`]?([A-Za-z0-9][A-Za-z0-9._-]*)((?:[^\sA-Za-z0-9._-]\S*)?) has no wheels with a matching (Python|platform)[A-Za-z ]* tag"
+    r"(?<!\S)[(`]?([A-Za-z0-9][A-Za-z0-9._-]*)((?:[^\sA-Za-z0-9._-]\S*)?)"
+    r" has no wheels with a matching (Python|platform)[A-Za-z ]* tag"
     r"(?: \(e\.g\., `([^`]+)`\))?"
 )
 _OUTSIDE = re.compile(
