@@ -22,7 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeVar
+
+MOST = 50
+"""Of how many errors at most a list tells each. Nobody reads more, and a file made by a program may have thousands."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,19 @@ class EnvspecError(Exception):
         return f"{self.place}: {self.message}" if self.place else self.message
 
 
+_Error = TypeVar("_Error", bound=EnvspecError)
+
+
+def bounded(errors: Iterable[_Error], most: int = MOST) -> tuple[_Error, ...]:
+    """The first errors of a list, and one for all others that says how many these are."""
+    every = tuple(errors)
+    if len(every) <= most:
+        return every
+    place = every[0].place
+    rest = type(every[most])(f"and {len(every) - most:,} more", place=Place(place.file) if place else None)
+    return (*every[:most], rest)
+
+
 class AnswerNo(EnvspecError):
     exit_code = 1
 
@@ -67,10 +83,12 @@ class Infeasible(AnswerNo):
 
 
 class InfeasibleTargets(Infeasible):
-    """They say it for several reasons. `errors` holds each with its own place and hint; the text has one a line."""
+    """They say it for several reasons. `errors` holds each of the first `MOST` with its own place and hint, and how
+    many more there are; the text has one a line.
+    """
 
     def __init__(self, errors: Iterable[Infeasible]) -> None:
-        self.errors: tuple[Infeasible, ...] = tuple(errors)
+        self.errors: tuple[Infeasible, ...] = bounded(errors)
         super().__init__("\n".join(str(error) for error in self.errors))
 
 
@@ -87,10 +105,12 @@ class SpecError(InputError):
 
 
 class SpecErrors(SpecError):
-    """Several things are wrong with a spec. `errors` has each with its place and hint; the text has one a line."""
+    """Several things are wrong with a spec. `errors` has each of the first `MOST` with its place and hint, and how many
+    more there are; the text has one a line.
+    """
 
     def __init__(self, errors: Iterable[SpecError]) -> None:
-        self.errors: tuple[SpecError, ...] = tuple(errors)
+        self.errors: tuple[SpecError, ...] = bounded(errors)
         super().__init__("\n".join(str(error) for error in self.errors))
 
 

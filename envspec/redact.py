@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable
 
 # up to the last @ before a slash, whatever stands there: a password may hold @, ? or a quote that nobody escaped
-_USERINFO = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)[^/\s\"<>]*@")
+_USERINFO = re.compile(r"(?<=://)[^/\s\"<>]*@")
 
 
 def redact(text: str, secrets: Iterable[str] = ()) -> str:
     """Take the user part out of every URL in `text`, and every given secret wherever it stands."""
-    text = _USERINFO.sub(r"\1", text)
+    text = _USERINFO.sub("", text)
     for secret in secrets:
         if secret:
             text = text.replace(secret, "****")

@@ -1,23 +1,44 @@
 """The plain part of PEP 508 and PEP 440, read without `packaging`, whose import takes longer than reading a spec.
 
 Plain is a name, extras and clauses with release numbers (`torch==2.9.*`, `transformers>=4.57,<5`). Everything else
-(markers, URLs, pre-releases, local versions) is `packaging`'s: the functions give None for it.
+(markers, URLs, pre-releases, local versions) is `packaging`'s: the plain functions give None for it. `packaging` is
+called from here alone, for its parser recurses and its numbers may be too long for Python: both are bounded first.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from packaging.markers import Marker
+    from packaging.requirements import Requirement
+
+TEXTS = 1 << 17
+"""How many texts a cache of parsed ones holds: more than a file of the largest size has. What is read once a target is
+read in the same order each time, and a cache that is smaller than such a round by one has none of it the next time.
+"""
+
+MAX_DEPTH = 50
+"""Parentheses inside each other. What tools write has three or four; `packaging` recurses for each."""
+
+MAX_DIGITS = 600
+"""Digits of one number. Versions have up to fourteen (a date and a time); Python reads no more than 4,300."""
 
 Clause = tuple[str, str]
 """An operator and a version: `("==", "2.9.*")`."""
 
 _CLAUSE = r"(?:[=!]=[ \t]*\d+(?:\.\d+)*(?:\.\*)?|[<>]=?[ \t]*\d+(?:\.\d+)*|~=[ \t]*\d+(?:\.\d+)+)"
-_CLAUSES = rf"{_CLAUSE}(?:[ \t]*,[ \t]*{_CLAUSE})*"
+# Each part takes the white space behind it, so that no two stretches of it can share the same characters: a pattern
+# that has two ways to divide n spaces takes n steps for each of them.
+_CLAUSES = rf"{_CLAUSE}[ \t]*(?:,[ \t]*{_CLAUSE}[ \t]*)*"
 _NAME = r"[A-Za-z0-9]+(?:[._-]+[A-Za-z0-9]+)*"
-_REQUIREMENT = re.compile(
-    rf"[ \t]*({_NAME})[ \t]*(?:\[[ \t]*({_NAME}(?:[ \t]*,[ \t]*{_NAME})*)[ \t]*\])?[ \t]*({_CLAUSES})?[ \t]*", re.ASCII
-)
+_EXTRAS = rf"{_NAME}[ \t]*(?:,[ \t]*{_NAME}[ \t]*)*"
+_REQUIREMENT = re.compile(rf"[ \t]*({_NAME})[ \t]*(?:\[[ \t]*({_EXTRAS})\][ \t]*)?({_CLAUSES})?", re.ASCII)
+_SPECIFIER = re.compile(rf"[ \t]*{_CLAUSES}", re.ASCII)
+_LONG_NUMBER = re.compile(rf"[0-9]{{{MAX_DIGITS + 1}}}")
+_PARENTHESIS = re.compile(r"""[()]|'[^']*'|"[^"]*\"""")
 
 
 @dataclass(frozen=True)
@@ -34,9 +55,40 @@ def canonical_name(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+def parse_requirement(text: str) -> Requirement:
+    """A PEP 508 requirement by `packaging`. Raises its InvalidRequirement, also for what is nested too deeply."""
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    if reason := too_much(text):
+        raise InvalidRequirement(reason)
+    return Requirement(text)
+
+
+def parse_marker(text: str) -> Marker:
+    """A PEP 508 marker by `packaging`. Raises its InvalidMarker, also for what is nested too deeply."""
+    from packaging.markers import InvalidMarker, Marker
+
+    if reason := too_much(text):
+        raise InvalidMarker(reason)
+    return Marker(text)
+
+
+def too_much(text: str) -> str | None:
+    """Why a text mustn't be parsed, or None."""
+    if _LONG_NUMBER.search(text):
+        return f"a number has more than {MAX_DIGITS} digits"
+    if text.count("(") > MAX_DEPTH:
+        depth = 0
+        for found in _PARENTHESIS.finditer(text):
+            depth += {"(": 1, ")": -1}.get(found[0], 0)
+            if depth > MAX_DEPTH:
+                return f"parentheses are nested more than {MAX_DEPTH} deep"
+    return None
+
+
 def plain_requirement(text: str) -> PlainRequirement | None:
     """A plain requirement, or None for another one and for what is none."""
-    found = _REQUIREMENT.fullmatch(text)
+    found = None if _LONG_NUMBER.search(text) else _REQUIREMENT.fullmatch(text)
     if found is None:
         return None
     extras = tuple(extra.strip() for extra in found[2].split(",")) if found[2] else ()
@@ -51,7 +103,7 @@ def plain_specifier(text: str) -> tuple[Clause, ...] | None:
     """The clauses of a plain version specifier, none for an empty one; None for another one."""
     if not text.strip():
         return ()
-    return _clauses(text) if re.fullmatch(rf"[ \t]*{_CLAUSES}[ \t]*", text, re.ASCII) else None
+    return _clauses(text) if _SPECIFIER.fullmatch(text) and not _LONG_NUMBER.search(text) else None
 
 
 def admits(clauses: tuple[Clause, ...], release: tuple[int, ...]) -> bool:
@@ -60,7 +112,7 @@ def admits(clauses: tuple[Clause, ...], release: tuple[int, ...]) -> bool:
 
 
 def _clauses(text: str) -> tuple[Clause, ...]:
-    return tuple(re.findall(r"([=!<>~]{1,2})\s*([\d.]+\*?)", text))
+    return tuple(re.findall(r"([=!<>~]{1,2})[ \t]*([0-9.]+\*?)", text))
 
 
 def _admits(operator: str, version: str, release: tuple[int, ...]) -> bool:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from envspec.errors import MOST
 
 if TYPE_CHECKING:
     from envspec.lock.freshness import Reason
@@ -27,6 +30,8 @@ _NAMED = 3
 def lines(reasons: Iterable[Reason], locks: Path, recipes: Path) -> list[str]:
     """One line a reason, with its code; one for all files of a target of which the same is true.
 
+    At most `MOST`, and one that says how many more there are.
+
     `locks` and `recipes` are the spec's folders, to which the reasons' paths are relative.
     """
     groups: dict[tuple[str, ...], list[Any]] = {}
@@ -34,7 +39,8 @@ def lines(reasons: Iterable[Reason], locks: Path, recipes: Path) -> list[str]:
         path = getattr(reason, "path", None)
         target = (str(path).partition("/")[0],) if reason.code in _SEVERAL else (reason.message,)
         groups.setdefault((reason.code, *target), []).append(reason)
-    return [f"{_message(group, locks, recipes)}  [{group[0].code}]" for group in groups.values()]
+    told = [f"{_message(group, locks, recipes)}  [{group[0].code}]" for group in islice(groups.values(), MOST)]
+    return told if len(groups) <= MOST else [*told, f"and {len(groups) - MOST:,} more: --json has them all"]
 
 
 def _message(group: list[Any], locks: Path, recipes: Path) -> str:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from envspec.cli import look_up, options
+from envspec.cli.diff_choices import choices, refuse_for_spec
 from envspec.errors import InputError, OutsideError
 
 if TYPE_CHECKING:
+    from envspec.diff.foreign.selection import Wish
     from envspec.diff.review import Review
     from envspec.diff.side import Side
     from envspec.spec.model import Spec
@@ -23,6 +25,8 @@ Examples:
   envspec diff specs/mm-v2.9.toml --from origin/main --format markdown
   envspec diff old/envspec.lock locks/mm-v2.9/envspec.lock
   envspec diff uv.lock locks/mm-v2.9/envspec.lock        before a migration
+  envspec diff old.uv.lock uv.lock --extra cu12          with one extra, and the default groups
+  envspec diff old.uv.lock uv.lock --extra old:gpu --extra new:cu12
   envspec diff specs/mm-v2.9.toml --audit                with vulnerabilities
 
 \b
@@ -46,6 +50,7 @@ FORMATS = ("text", "markdown", "json", "html")
 @click.option(
     "--audit", is_flag=True, help="Look up what is known of the changed versions: vulnerabilities, yanked releases."
 )
+@choices
 @look_up.offline
 @look_up.database
 @look_up.skip_files
@@ -61,6 +66,7 @@ def command(
     form: str,
     tell_by_code: bool,
     audit: bool,
+    wish: Wish,
     offline: bool,
     database: Path | None,
     skip_files: bool,
@@ -73,18 +79,23 @@ def command(
     With SPEC, its lock is compared with the one of a git revision. With OLD and NEW, two files are compared: locks of
     envspec, or requirements.txt, pylock.toml, uv.lock, poetry.lock, conda-lock.yml, pixi.lock, an explicit list of
     conda's, environment.yml.
+
+    Two universal files (uv.lock, poetry.lock, pylock.toml) are compared with all their extras and groups, in several
+    forks where some conflict; against other files, with what their tool installs unasked. To choose, use --extra,
+    --group and the like; "old:NAME" and "new:NAME" are for one of the files.
     """
     from envspec.diff.review import review
 
     _refuse_without(audit, context)
     spec = None
     if other is None:
+        refuse_for_spec(wish)
         spec = options.read_spec(path)
         old, new = _against_git(spec, revision or "HEAD", locks_dir)
     elif revision is not None:
         raise InputError("--from compares a spec with git; two files need none", hint="leave out --from, or NEW")
     else:
-        old, new = _two_files(path, other)
+        old, new = _two_files(path, other, wish)
     found, complete = review(old, new), True
     if audit:
         from datetime import timedelta
@@ -133,10 +144,10 @@ def _against_git(spec: Spec, revision: str, locks_dir: Path | None) -> tuple[Sid
     return Side(title, old), Side(str(folder.path), lock)
 
 
-def _two_files(old: str, new: str) -> tuple[Side, Side]:
+def _two_files(old: str, new: str, wish: Wish) -> tuple[Side, Side]:
     from envspec.diff.foreign.read import sides
 
-    return sides(Path(old), Path(new))
+    return sides(Path(old), Path(new), wish)
 
 
 def _rendered(found: Review, form: str) -> str:

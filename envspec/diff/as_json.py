@@ -18,6 +18,7 @@ def as_json(review: Review) -> dict[str, Any]:
         "new": review.new_title,
         "changed": bool(review),
         "risk": review.risk if review else None,
+        "chosen": list(review.chosen),
         "audit": _audit(review.looked_up) if review.looked_up else None,
         "spec": [_fact(fact) for fact in review.settings],
         "gpu": [_fact(fact) for fact in review.gpu],

@@ -59,6 +59,8 @@ def body(review: Review, heading: str = "h2") -> Iterator[str]:
     """The review without a page around it: pieces of HTML, whose own titles are `heading`s."""
     for row, fact in review.shouted:
         yield f'<p class="alarm"><strong>{_text(row.name)}</strong>: {_text(words.fact(fact))}</p>'
+    if review.chosen:
+        yield from _facts("Chosen", (), map(_text, review.chosen), heading=heading)
     if review.looked_up:
         yield from _facts("Audit", (), map(_text, review.looked_up.lines()), heading=heading)
     yield from _facts("GPU", review.gpu, heading=heading)

@@ -99,6 +99,9 @@ def _sections(review: Review) -> Iterator[_Section]:
     shouted = [f"> **{inert(row.name)}**: {inert(words.fact(fact))}\n>\n" for row, fact in review.shouted]
     if shouted:
         yield _Section(plural(len(shouted), "replaced file"), "> [!CAUTION]\n", tuple(shouted), "\n")
+    chosen = tuple(f"- {inert(line)}\n" for line in review.chosen)
+    if chosen:
+        yield _Section(plural(len(chosen), "line on what was chosen"), "**Chosen**\n\n", chosen, "\n")
     told = tuple(f"- {inert(line)}\n" for line in review.looked_up.lines()) if review.looked_up else ()
     if told:
         yield _Section(plural(len(told), "line on what was looked up"), "**Audit**\n\n", told, "\n")

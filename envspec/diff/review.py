@@ -15,7 +15,7 @@ from envspec.diff.matching import matched
 from envspec.diff.model import Diff, PackageChange, PinChange
 from envspec.diff.relations import Relations
 from envspec.diff.risk import different_hashes, facts, form
-from envspec.diff.side import Side
+from envspec.diff.side import Side, said
 from envspec.lock.model import Lock, Pin
 
 
@@ -97,6 +97,7 @@ class Review:
     came, went   targets
     renamed      the old and the new name of targets that only got another one: everywhere else they have the new one
     quiet        packages of new targets that the other targets had already, in the same version: no rows of their own
+    chosen       of universal files, where they were looked at, and with which extras and groups: whole sentences
     looked_up    where vulnerabilities and the like were looked up (`envspec.diff.advisories`), None where nobody asked
     """
 
@@ -112,6 +113,7 @@ class Review:
     rows: tuple[Row, ...]
     renamed: tuple[tuple[str, str], ...] = ()
     looked_up: LookedUp | None = None
+    chosen: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.settings or self.gpu or self.came or self.went or self.rows)
@@ -176,6 +178,7 @@ class _Reviewer:
             sizes=self._sizes(),
             rows=tuple(rows),
             renamed=self.match.renamed,
+            chosen=tuple(said(self.old, self.new)),
         )
 
     def _settings(self) -> tuple[Fact, ...]:

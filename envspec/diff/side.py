@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from envspec.lock.model import Lock, Pin
@@ -21,9 +22,9 @@ files    which file is installed, and its hash
 class Side:
     """`title` is how messages call it, `format` is the module of `envspec.diff.foreign` that read it, or "envspec".
     `complete` is false for a file that names only some of what gets installed.
-
-    `by_platform`: its targets are
-    platforms, so they are compared with the other side's targets of the same platform.
+    `by_platform`: its targets are platforms, so they are compared with the other side's targets of the same platform.
+    Of a universal file, `chosen` says with which extras and groups it was looked at, empty where it offers none, and
+    `seen` where: platforms and Pythons.
     """
 
     title: str
@@ -32,6 +33,8 @@ class Side:
     complete: bool = True
     by_platform: bool = False
     format: str = "envspec"
+    chosen: str = ""
+    seen: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -44,3 +47,17 @@ class HashedPin(Pin):
 @dataclass(frozen=True)
 class LoosePin(Pin):
     """A package that is asked for, and not pinned. `version` holds the specifier (">=2,<3"), or "*"."""
+
+
+def said(old: Side, new: Side) -> Iterator[str]:
+    """What was chosen of universal files, in sentences: without it, nobody knows what a comparison is about."""
+    if old.seen and new.seen:
+        platforms = ", ".join(dict.fromkeys(platform for platform, _ in new.seen))
+        pythons = ", ".join(dict.fromkeys(python for _, python in new.seen))
+        yield f"looked at on {platforms} with Python {pythons}"
+    if old.chosen and old.chosen == new.chosen:
+        yield f"both with {old.chosen}"
+        return
+    for name, side in (("old", old), ("new", new)):
+        if side.chosen:
+            yield f"{name} with {side.chosen}"

@@ -27,6 +27,8 @@ class _Printer:
         name = f"{review.name}: " if review.name else ""
         yield from self._wrapped(f"{name}{review.old_title} -> {review.new_title}", style="bold")
         yield words.summary(review)
+        for line in review.chosen:
+            yield from self._wrapped(line, hanging=2)
         for line in review.looked_up.lines() if review.looked_up else ():
             yield from self._wrapped(line, hanging=2)
         for row, fact in review.shouted:

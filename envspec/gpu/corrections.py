@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from envspec.gpu import torch_builds
 from envspec.gpu.tables import read, words
+from envspec.requirement import parse_requirement
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
@@ -48,12 +49,11 @@ def corrections_for(requirements: Iterable[str], off: Iterable[str] = ()) -> tup
     `requirements` are PEP 508 texts; those that don't name a version to the point say nothing here, and
     `corrections_broken_by` finds out after resolving. `off` holds names of corrections that are switched off.
     """
-    from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 
     asked: dict[str, list[SpecifierSet]] = {}
     for text in requirements:
-        requirement = Requirement(text)
+        requirement = parse_requirement(text)
         asked.setdefault(canonicalize_name(requirement.name), []).append(requirement.specifier)
     switched_off = set(off)
     return tuple(
@@ -66,7 +66,6 @@ def corrections_for(requirements: Iterable[str], off: Iterable[str] = ()) -> tup
 
 def corrections_broken_by(pins: Mapping[str, str], off: Iterable[str] = ()) -> tuple[Correction, ...]:
     """The corrections that exact pins (normalised name -> version) violate: solve again with their constraints."""
-    from packaging.requirements import Requirement
     from packaging.specifiers import SpecifierSet
 
     switched_off = set(off)
@@ -75,7 +74,7 @@ def corrections_broken_by(pins: Mapping[str, str], off: Iterable[str] = ()) -> t
         version = pins.get(correction.package)
         if version is None or correction.name in switched_off:
             continue
-        constraint = Requirement(correction.constraint)
+        constraint = parse_requirement(correction.constraint)
         other = pins.get(constraint.name)
         affected = SpecifierSet(correction.versions).contains(version, prereleases=True)
         if affected and other is not None and not constraint.specifier.contains(other, prereleases=True):

@@ -13,6 +13,9 @@ _PLATFORMS = {
     "win-64": ("win32", "AMD64", "Windows", "nt"),
 }
 
+PLATFORMS = tuple(_PLATFORMS)
+"""The conda subdirs whose marker environment is known."""
+
 
 def marker_environment(platform: str, python: str) -> dict[str, str]:
     """The values of every PEP 508 marker variable but `extra`, for CPython `python` ("3.12") on a conda subdir.

@@ -14,13 +14,14 @@ from envspec.errors import InternalError
 from envspec.lock.environment import marker_environment
 from envspec.lock.inputs import canonical_name, conda_name
 from envspec.lock.model import LockedTarget, Pin
+from envspec.requirement import TEXTS, parse_marker, parse_requirement
 
 if TYPE_CHECKING:
     from packaging.markers import Marker
     from packaging.requirements import Requirement
 
 
-_STARRED = re.compile(r"((?:>=|<=|>|<|~=)\s*[0-9][^,;)\s]*?)\.\*")
+_STARRED = re.compile(r"((?:>=|<=|>|<|~=)\s*[0-9][^,;)\s<>=~]*?)\.\*")
 
 _PLAIN = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[([^][]*)\]\s*)?(?:[(<>=!~][^;@]*)?(?:;(.+))?", re.DOTALL)
 """A requirement without a URL: its name, its extras, its marker."""
@@ -261,24 +262,24 @@ def _order(edge: Edge) -> tuple[Node, str]:
     return (edge.source or Node("", ""), edge.requirement)
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=TEXTS)
 def parsed(requirement: str) -> Requirement:
     """A PEP 508 requirement. Most texts of a lock come back in every target, so each is read once.
 
     Old packages say `>=1.0.*`, which PEP 440 doesn't allow and which every installer reads as `>=1.0`; so does this.
     Raises InternalError for what is no requirement even so.
     """
-    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.requirements import InvalidRequirement
 
     for text in (requirement, _STARRED.sub(r"\1", requirement)):
         try:
-            return Requirement(text)
+            return parse_requirement(text)
         except InvalidRequirement:
             pass
     raise InternalError(f'"{requirement}" got into a lock, and is not a requirement')
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=TEXTS)
 def asked(requirement: str) -> tuple[str, frozenset[str], Marker | None]:
     """The name, the extras and the marker of a PEP 508 requirement: what `parsed` gives, for a tenth of its time.
 
@@ -293,12 +294,12 @@ def asked(requirement: str) -> tuple[str, frozenset[str], Marker | None]:
     return canonical_name(name), frozenset(listed), _marker(marker.strip()) if marker else None
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=TEXTS)
 def _marker(text: str) -> Marker:
-    from packaging.markers import InvalidMarker, Marker
+    from packaging.markers import InvalidMarker
 
     try:
-        return Marker(text)
+        return parse_marker(text)
     except InvalidMarker:
         raise InternalError(f'"{text}" got into a lock, and is not a marker') from None
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from envspec.errors import SpecError
 from envspec.lock.model import SpecInputs, TargetInputs
+from envspec.requirement import TEXTS, parse_requirement
 from envspec.requirement import canonical_name as canonical_name
 from envspec.spec.model import Located, Spec, Target
 
@@ -43,15 +44,13 @@ def channel_name(channel: str) -> str:
     return _NOT_IN_NAMES.sub("-", last).lstrip("._-") or "channel"
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=TEXTS)
 def normalise_requirement(text: str) -> str:
     """A PEP 508 requirement in one spelling: canonical name, sorted extras and specifiers, no credentials.
 
     Raises ValueError when it isn't PEP 508.
     """
-    from packaging.requirements import Requirement
-
-    parsed = Requirement(text)
+    parsed = parse_requirement(text)
     extras = sorted({canonical_name(extra) for extra in parsed.extras})
     bracket = f"[{','.join(extras)}]" if extras else ""
     specifiers = sorted({specifier.operator + specifier.version for specifier in parsed.specifier})

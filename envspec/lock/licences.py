@@ -10,7 +10,7 @@ Verdict = TypeVar("Verdict")
 
 _Combine = Callable[[Verdict, Verdict], Verdict]
 
-_TOKEN = re.compile(r"\s*([()]|[^\s()]+)")
+_TOKEN = re.compile(r"[()]|[^\s()]+")
 
 # Words for a licence that can mean only one, as packages write them in METADATA and PyPI's classifiers have them. What
 # leaves a choice ("BSD License" may be any of four) isn't here.
@@ -67,43 +67,60 @@ def judged(
     `A WITH exception` is a single licence. So is, as a whole, a text that is no expression.
     """
     try:
-        found, rest = _Expression(single, either, both).read(_TOKEN.findall(licence))
+        return _Expression(_TOKEN.findall(licence), single, either, both).whole()
     except (ValueError, RecursionError):
         return single(licence.strip())
-    return single(licence.strip()) if rest else found
 
 
 class _Expression(Generic[Verdict]):
-    """The grammar. A rule takes tokens and gives its verdict and the tokens left; ValueError for another grammar."""
+    """The grammar. A rule takes tokens from where the last one left off and gives its verdict; ValueError for another
+    grammar.
+    """
 
-    def __init__(self, single: Callable[[str], Verdict], either: _Combine[Verdict], both: _Combine[Verdict]) -> None:
+    def __init__(
+        self, tokens: list[str], single: Callable[[str], Verdict], either: _Combine[Verdict], both: _Combine[Verdict]
+    ) -> None:
+        # the next one stands last, where taking it off costs nothing
+        self.tokens = tokens[::-1]
         self.single, self.either, self.both = single, either, both
 
-    def read(self, tokens: list[str]) -> tuple[Verdict, list[str]]:
-        """`expression = term {OR term}`."""
-        found, rest = self._term(tokens)
-        while rest and rest[0].upper() == "OR":
-            other, rest = self._term(rest[1:])
-            found = self.either(found, other)
-        return found, rest
-
-    def _term(self, tokens: list[str]) -> tuple[Verdict, list[str]]:
-        """`term = part {AND part}`."""
-        found, rest = self._part(tokens)
-        while rest and rest[0].upper() == "AND":
-            other, rest = self._part(rest[1:])
-            found = self.both(found, other)
-        return found, rest
-
-    def _part(self, tokens: list[str]) -> tuple[Verdict, list[str]]:
-        """`part = ( expression ) | licence [WITH exception]`."""
-        if not tokens or tokens[0].upper() in ("OR", "AND", "WITH", ")"):
+    def whole(self) -> Verdict:
+        found = self._expression()
+        if self.tokens:
             raise ValueError
-        if tokens[0] == "(":
-            found, rest = self.read(tokens[1:])
-            if not rest or rest[0] != ")":
+        return found
+
+    def _expression(self) -> Verdict:
+        """`expression = term {OR term}`."""
+        found = self._term()
+        while self._take("OR"):
+            found = self.either(found, self._term())
+        return found
+
+    def _term(self) -> Verdict:
+        """`term = part {AND part}`."""
+        found = self._part()
+        while self._take("AND"):
+            found = self.both(found, self._part())
+        return found
+
+    def _part(self) -> Verdict:
+        """`part = ( expression ) | licence [WITH exception]`."""
+        if not self.tokens or self.tokens[-1].upper() in ("OR", "AND", "WITH", ")"):
+            raise ValueError
+        if self._take("("):
+            found = self._expression()
+            if not self._take(")"):
                 raise ValueError
-            return found, rest[1:]
-        if len(tokens) > 2 and tokens[1].upper() == "WITH":
-            return self.single(f"{tokens[0]} WITH {tokens[2]}"), tokens[3:]
-        return self.single(tokens[0]), tokens[1:]
+            return found
+        name = self.tokens.pop()
+        if len(self.tokens) > 1 and self._take("WITH"):
+            name = f"{name} WITH {self.tokens.pop()}"
+        return self.single(name)
+
+    def _take(self, word: str) -> bool:
+        """Takes the next token if it is this one."""
+        if self.tokens and self.tokens[-1].upper() == word:
+            self.tokens.pop()
+            return True
+        return False

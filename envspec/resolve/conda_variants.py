@@ -18,7 +18,7 @@ _MARKED_CUDA = re.compile(r"cuda(?:(\d\d)(\d)(?!\d))?")
 _MARKED_CPU = re.compile(r"(?:^|_)cpu(?:_|\d|$)")
 _CUDA_PACKAGES = ("__cuda", "cuda-version", "cudatoolkit")
 """Who depends on one of these is built for CUDA (conda-forge's CUDA documentation)."""
-_LOWEST = re.compile(r"(?:^|,|=|\s)>?=?\s*(\d+\.\d+)")
+_LOWEST = re.compile(r"(?:^|,|=| )>?=? ?(\d+\.\d+)")
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,9 @@ class Build:
             return f"{marked[1]}.{marked[2]}"
         for depend in self.depends:
             # `__cuda >=11.8` bounds the driver alone: newer majors answer it too
-            if conda_name(depend) in ("cuda-version", "cudatoolkit") and (found := _LOWEST.search(depend)):
+            if conda_name(depend) in ("cuda-version", "cudatoolkit") and (
+                found := _LOWEST.search(" ".join(depend.split()))
+            ):
                 return found[1]
         return None
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from envspec.errors import IndexFailure
 from envspec.lock.environment import marker_environment
 from envspec.lock.inputs import canonical_name
+from envspec.requirement import TEXTS, parse_requirement
 from envspec.resolve.metadata import Metadata
 from envspec.resolve.request import Request
 
@@ -67,19 +68,19 @@ _LEGACY = (
 """Spellings that old releases on PyPI have, that PEP 440 and 508 refuse, and that uv reads as these."""
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=TEXTS)
 def parsed_requirement(text: str) -> Requirement:
     """A Requires-Dist line. Raises IndexFailure when even uv's indulgence makes nothing of it."""
-    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.requirements import InvalidRequirement
 
     try:
-        return Requirement(text)
+        return parse_requirement(text)
     except InvalidRequirement:
         head, semicolon, marker = text.partition(";")
         for pattern, mended in _LEGACY:
             head = pattern.sub(mended, head)
     try:
-        return Requirement(head + semicolon + marker)
+        return parse_requirement(head + semicolon + marker)
     except InvalidRequirement:
         raise IndexFailure(
             f'a package asks for "{text}", which is no requirement',

@@ -14,6 +14,7 @@ from envspec.lock.inputs import requirement_name
 from envspec.lock.model import Pin
 from envspec.net.index_proxy.provided import Provided
 from envspec.redact import redact
+from envspec.requirement import parse_requirement
 from envspec.resolve.request import Request
 
 
@@ -29,8 +30,6 @@ def provided_by(pins: Iterable[Pin]) -> Provided:
 
 def refuse_conflicts(label: str, request: Request) -> None:
     """Raises Unsatisfiable, naming both sides, where the spec's own pip requirement rules out what conda installs."""
-    from packaging.requirements import Requirement
-
     from envspec.lock.environment import marker_environment
 
     provided = dict(request.provided)
@@ -39,7 +38,7 @@ def refuse_conflicts(label: str, request: Request) -> None:
         version = provided.get(requirement_name(text))
         if version is None:
             continue
-        requirement = Requirement(text)
+        requirement = parse_requirement(text)
         if requirement.marker and not requirement.marker.evaluate({**environment, "extra": ""}):
             continue
         if requirement.url or not requirement.specifier.contains(version, prereleases=True):

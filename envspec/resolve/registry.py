@@ -41,7 +41,7 @@ _MANIFESTS = (
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _TOKEN = re.compile(r"[\x21-\x7e]+")
-_CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
+_CHALLENGE = re.compile(r'\b(\w+)="([^"]*)"')
 
 
 @dataclass(frozen=True)

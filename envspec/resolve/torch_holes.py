@@ -14,6 +14,7 @@ from envspec.gpu.finding import Finding
 from envspec.lock.inputs import canonical_name, requirement_name
 from envspec.lock.model import Pin
 from envspec.net.index_proxy.torch_family import FAMILY
+from envspec.requirement import parse_requirement
 from envspec.resolve.request import Preferences, Request
 from envspec.resolve.torch_index import TorchIndex, asked_of, choose, default_builds, index_builds
 
@@ -89,14 +90,13 @@ def finding(
     `kept` is the version of torch that the old lock had, `common` the release that all targets are to share, and
     `everywhere` the newest that they could share all the same, where they don't.
     """
-    from packaging.requirements import Requirement
     from packaging.version import Version
 
     torch = next((pin for pin in pins if pin.name == "torch" and pin.kind == "pip"), None)
     if torch is None or index.variant is None or index.live or torch.version == kept:
         return None
     bounds = [
-        Requirement(line).specifier
+        parse_requirement(line).specifier
         for pin in pins
         if pin.kind == "pip" and pin.name not in FAMILY
         for line in pin.dependencies

@@ -16,6 +16,7 @@ from envspec.gpu import torch_builds, wheels
 from envspec.lock.inputs import requirement_name
 from envspec.lock.tags import wheel_tags
 from envspec.net.index_proxy.torch_family import belongs
+from envspec.requirement import parse_requirement
 from envspec.resolve.request import Request
 
 
@@ -121,10 +122,8 @@ class Asked:
 
 def asked_of(request: Request) -> Asked:
     """What a request's own lines ask of torch."""
-    from packaging.requirements import Requirement
-
-    own = [Requirement(text) for text in request.requirements if requirement_name(text) == "torch"]
-    bounds = [Requirement(text) for text in request.constraints if requirement_name(text) == "torch"]
+    own = [parse_requirement(text) for text in request.requirements if requirement_name(text) == "torch"]
+    bounds = [parse_requirement(text) for text in request.constraints if requirement_name(text) == "torch"]
     return Asked(
         ", ".join(f"torch{r.specifier}" for r in own) or "torch",
         bool(own),

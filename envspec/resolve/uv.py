@@ -22,6 +22,7 @@ from envspec.errors import InternalError, ToolError
 from envspec.lock.inputs import requirement_name
 from envspec.lock.tags import MACOS
 from envspec.net.fetch import give_up_seconds, read_timeout
+from envspec.requirement import parse_requirement
 from envspec.resolve.processes import Processes
 from envspec.resolve.request import Preferences, Request
 from envspec.resolve.uv_errors import PROJECT, failure, offline_failure
@@ -293,9 +294,7 @@ def _git_address(requirement: str) -> tuple[str, str]:
     """A git requirement's repository and revision (empty where it names none)."""
     from urllib.parse import urlsplit, urlunsplit
 
-    from packaging.requirements import Requirement
-
-    parts = urlsplit(str(Requirement(requirement).url).removeprefix("git+"))
+    parts = urlsplit(str(parse_requirement(requirement).url).removeprefix("git+"))
     path, _, revision = parts.path.rpartition("@") if "@" in parts.path else (parts.path, "", "")
     return urlunsplit((parts.scheme, parts.netloc, path, "", "")), revision
 

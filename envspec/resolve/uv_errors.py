@@ -26,7 +26,8 @@ _CREDENTIALS = (
 _PART = re.compile(r"^ *(?:error|cause): ?", re.MULTILINE)
 _ITEMS = re.compile(r":((?:\n {12,}\S[^\n]*)+)\n")
 _UNBUILT = re.compile(r"Wheels are required for `([^`]+)`")
-_REFUSED = re.compile(r"An index(?: URL)? \(([^)]+)\) .*?(401|403|lack of valid)", re.DOTALL)
+_REFUSED = re.compile(r"An index(?: URL)? \(([^)]+)\) ")
+_REFUSAL = re.compile(r"401|403|lack of valid")
 _NO_METADATA = re.compile(
     r"Metadata for `([^`]+)` \(v([^)]+)\) could not be parsed: Metadata field (?:Name|Version) not found"
 )
@@ -40,7 +41,8 @@ _BAD_VARIABLE = re.compile(r"Failed to parse environment variable `([^`]+)`")
 _BAD_OPTION = re.compile(r"invalid value '[^']*' for '--([a-z-]+)")
 _BAD_FILE = re.compile(r"Failed to parse: `?uv\.toml\b")
 _NO_WHEEL = re.compile(
-    r"([A-Za-z0-9][A-Za-z0-9._-]*)(\S*) has no wheels with a matching (Python|platform)[A-Za-z ]* tag"
+    r"(?<!\S)[(`]?([A-Za-z0-9][A-Za-z0-9._-]*)((?:[^\sA-Za-z0-9._-]\S*)?)"
+    r" has no wheels with a matching (Python|platform)[A-Za-z ]* tag"
     r"(?: \(e\.g\., `([^`]+)`\))?"
 )
 _OUTSIDE = re.compile(
@@ -58,10 +60,10 @@ def failure(status: int, stderr: str, *, label: str, offline: bool, index: str |
     Credentials are removed.
     """
     text = redact("\n".join(line for line in stderr.splitlines() if not line.startswith("warning:")).strip())
-    body, *hints = re.split(r"\n+hint: ?", text)
+    body, *hints = re.split(r"\nhint: ?", text)
     hints = [" ".join(hint.split()) for hint in hints]
     parts = [" ".join(_listed(part).split()) for part in _PART.split(body)]
-    parts = [part for number, part in enumerate(parts) if part and part not in parts[:number]]
+    parts = list(dict.fromkeys(filter(None, parts)))
     if parts and parts[0].startswith("No solution found"):
         return _conflict(f"{label}: {_in_words(' '.join(parts[1:]))}", hints, label, offline, index)
     told = ": ".join(parts)
@@ -124,8 +126,9 @@ def _conflict(message: str, hints: Sequence[str], label: str, offline: bool, ind
     if offline and "network was disabled" in joined:
         return IndexFailure(message, hint=_ONLINE_ONCE)
     refused = _REFUSED.search(joined)
-    if refused:
-        code = refused[2] if refused[2].isdigit() else "401"
+    why = _REFUSAL.search(joined, refused.end()) if refused else None
+    if refused and why:
+        code = why[0] if why[0].isdigit() else "401"
         return IndexFailure(f"{label}: {refused[1]} needs credentials (HTTP {code})", hint=_CREDENTIALS)
     damaged = _NO_METADATA.search(joined)
     if damaged:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from envspec.errors import Place, SpecError, SpecErrors
+from envspec.errors import MOST, Place, SpecError, SpecErrors
 from envspec.spec.document import Document
 from envspec.spec.locate import Path
 from envspec.spec.structure import violations
@@ -18,7 +19,7 @@ class Checked:
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        self._problems: list[SpecError] = []
+        self._problems: list[tuple[SpecError, str | Callable[[], str | None] | None]] = []
         found = violations(document.data)
         self._unusable = frozenset(violation.path for violation in found if violation.unusable)
         for violation in found:
@@ -56,17 +57,24 @@ class Checked:
     def place(self, *path: str | int, at_key: bool = False) -> Place:
         return self.document.place(path, at_key=at_key)
 
-    def problem(self, path: Path, message: str, hint: str | None = None, *, at_key: bool = False) -> None:
-        self._problems.append(SpecError(message, hint=hint, place=self.place(*path, at_key=at_key)))
+    def problem(
+        self, path: Path, message: str, hint: str | Callable[[], str | None] | None = None, *, at_key: bool = False
+    ) -> None:
+        """Notes a problem. A hint that is a function is called only for a problem that gets told."""
+        self._problems.append((SpecError(message, place=self.place(*path, at_key=at_key)), hint))
 
     def raise_problems(self) -> None:
         """Raises what was found: nothing, one SpecError, or SpecErrors in the file's order."""
         in_order = sorted(self._problems, key=_line_and_column)
-        if len(in_order) == 1:
-            raise in_order[0]
-        if in_order:
-            raise SpecErrors(in_order)
+        for error, hint in in_order[:MOST]:
+            error.hint = hint() if callable(hint) else hint
+        errors = [error for error, _ in in_order]
+        if len(errors) == 1:
+            raise errors[0]
+        if errors:
+            raise SpecErrors(errors)
 
 
-def _line_and_column(error: SpecError) -> tuple[int, int]:
+def _line_and_column(problem: tuple[SpecError, object]) -> tuple[int, int]:
+    error = problem[0]
     return (error.place.line, error.place.column) if error.place else (0, 0)

@@ -26,7 +26,9 @@ def redact(text: str) -> str:
 
     The token after `/t/` in a conda channel's URL goes, too.
     """
-    text = re.sub(r"://.*@", "://***@", text, flags=re.DOTALL)
+    start, end = text.find("://"), text.rfind("@")
+    if 0 <= start < end:
+        text = f"{text[:start]}://***{text[end:]}"
     return re.sub(r"/t/[^/\s]+", "/t/***", text)
 
 

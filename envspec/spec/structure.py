@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from typing import Any
 
 from envspec.spec.locate import Path
@@ -23,12 +24,13 @@ class Violation:
     """One thing that is wrong, at `path`.
 
     at_key    the key is wrong, not its value
+    hint      what to do; a function where finding that out takes long
     unusable  nothing at or under `path` can be judged any further; not so for a table that only lacks a key
     """
 
     path: Path
     message: str
-    hint: str | None = None
+    hint: str | Callable[[], str | None] | None = None
     at_key: bool = False
     unusable: bool = True
 
@@ -174,7 +176,7 @@ def _table(node: Table, value: Any, path: Path) -> Iterator[Violation]:
             yield from _check(node.keys[key], item, (*path, key))
         else:
             message = f"unknown key {show(key)} {within(path)}"
-            yield Violation((*path, key), message, _unknown(node, key), at_key=True)
+            yield Violation((*path, key), message, partial(_unknown, node, key), at_key=True)
 
 
 def _missing(node: Table, key: str, path: Path) -> tuple[str, str]:

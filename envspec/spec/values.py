@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from envspec.errors import ToolError
-from envspec.requirement import canonical_name, plain_requirement
+from envspec.requirement import canonical_name, parse_requirement, plain_requirement, too_much
 from envspec.spec.messages import redact, show
 
 if TYPE_CHECKING:
@@ -41,11 +41,11 @@ def requirement(text: str) -> Dependency:
         extras = ",".join(sorted({canonical_name(extra) for extra in plain.extras}))
         clauses = ",".join(sorted({operator + version for operator, version in plain.clauses}))
         return Dependency(name + (f"[{extras}]" if extras else "") + clauses, name, (name, ""))
-    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.requirements import InvalidRequirement
     from packaging.utils import canonicalize_name
 
     try:
-        parsed = Requirement(text)
+        parsed = parse_requirement(text)
     except InvalidRequirement as error:
         reason = str(error).split("\n")[0]
         reason = f"is not a PEP 508 requirement: {reason[:1].lower()}{reason[1:]}"
@@ -93,12 +93,20 @@ _PLAIN_MATCH_SPEC = re.compile(
 """The forms that rattler gives back as they are, but for spaces and the name's case."""
 
 
+MAX_MATCH_SPEC = 2000
+"""Characters. rattler's parser recurses without a bound: on many thousand parentheses the process dies."""
+
+
 def match_spec(text: str) -> Dependency:
     """Parses a conda match spec; gives it as rattler writes it.
 
     Plain ones are read without rattler, so that a lock can be asked about where nothing is solved. Raises ToolError for
     others where py-rattler isn't installed.
     """
+    if len(text) > MAX_MATCH_SPEC:
+        raise BadValue(f"is longer than {MAX_MATCH_SPEC} characters", "make it shorter")
+    if reason := too_much(text):
+        raise BadValue(f"is not a match spec: {reason}", "write it with fewer parentheses")
     plain = _PLAIN_MATCH_SPEC.fullmatch(text.strip(" "))
     if plain is not None:
         name, bound = plain[1].lower(), plain[2] or plain[3]
@@ -117,7 +125,7 @@ def match_spec(text: str) -> Dependency:
         # rattler quotes the part that it stumbles over; where there is a URL, that could be a password.
         reason = "" if "://" in text else ": " + str(error).split("\n")[0]
         raise BadValue(f"is not a match spec{reason}", "for example: 'ffmpeg 7.*' or 'ffmpeg >=7,<8'") from None
-    for url in re.findall(r"[A-Za-z+]+://[^\s\"'\]]*", text):
+    for url in re.findall(r"(?<![A-Za-z+])[A-Za-z+]+://[^\s\"'\]]*", text):
         _refuse_credentials(url)
     name = _conda_name(parsed)
     return Dependency(str(parsed), name, (name,))

@@ -2,32 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from envspec.diff.foreign.names import index_name
+from envspec.diff.foreign.selection import Offers
 from envspec.diff.foreign.shape import artifact, digest, optional, string, strings, table, tables
 from envspec.diff.foreign.universal import Entry, Universal
-from envspec.lock.inputs import canonical_name, without_credentials
+from envspec.lock.inputs import canonical_name, requirement_name, without_credentials
 from envspec.lock.model import GitSource
 
 KNOWS = frozenset({"edges", "index", "files"})
+
+_MAIN = "main"
+"""The group of what the project itself needs; files before lock-version 2.1 name none."""
 
 
 def read(data: Mapping[str, Any]) -> Universal:
     """The document's packages, but for folders of the machine. Raises Malformed."""
     packages = tables(data.get("package"), "package")
     python = optional(table(data.get("metadata"), "metadata").get("python-versions"), "python-versions")
+    asked = table(data.get("extras"), "extras")
+    extras = {canonical_name(name): strings(wanted, name) for name, wanted in asked.items()}
+    groups = tuple(dict.fromkeys(group for one in packages for group in _groups(one) if group != _MAIN))
+    brought = _brought(packages, extras)
     return Universal(
-        tuple(_entry(one) for one in packages if _source(one).get("type") not in ("directory", "file")), python=python
+        tuple(_entry(one, brought) for one in packages if _source(one).get("type") not in ("directory", "file")),
+        python,
+        # which groups are optional stands in pyproject.toml alone
+        Offers(tuple(extras), groups, default_groups=groups),
     )
+
+
+def _brought(packages: Iterable[Mapping[str, Any]], extras: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    """The extras that lead to each package: files before lock-version 2.1 say only that a package is optional."""
+    edges = {
+        canonical_name(string(one.get("name"), "name")): tuple(
+            map(canonical_name, table(one.get("dependencies"), "dependencies"))
+        )
+        for one in packages
+    }
+    found: dict[str, list[str]] = {}
+    for extra, wanted in extras.items():
+        waiting = [requirement_name(text) for text in wanted]
+        seen: set[str] = set()
+        while waiting:
+            name = waiting.pop()
+            if name not in seen:
+                seen.add(name)
+                found.setdefault(name, []).append(extra)
+                waiting.extend(edges.get(name, ()))
+    return found
+
+
+def _groups(package: Mapping[str, Any]) -> tuple[str, ...]:
+    return strings(package.get("groups"), "groups") or (_MAIN,)
 
 
 def _source(package: Mapping[str, Any]) -> Mapping[str, Any]:
     return table(package.get("source"), "source")
 
 
-def _entry(package: Mapping[str, Any]) -> Entry:
+def _entry(package: Mapping[str, Any], brought: Mapping[str, list[str]]) -> Entry:
     name = canonical_name(string(package.get("name"), "name"))
     source = _source(package)
     where = without_credentials(string(source.get("url", ""), "url"))
@@ -47,18 +83,26 @@ def _entry(package: Mapping[str, Any]) -> Entry:
         "git" if git else "url" if url else index_name(where),
         () if git else files,
         tuple(_requirements(table(package.get("dependencies"), "dependencies"))),
-        tuple(_markers(package.get("markers"))),
+        tuple(_markers(package, brought.get(name, []))),
         git=git,
         url=url,
     )
 
 
-def _markers(value: Any) -> Iterator[str]:
-    """One marker, or one for each group."""
-    if isinstance(value, dict):
-        yield from (string(marker, "markers") for marker in value.values())
-    elif value is not None:
-        yield string(value, "markers")
+def _markers(package: Mapping[str, Any], extras: list[str]) -> Iterator[str]:
+    """One for each group, of which one must hold, in terms of pylock.toml; none for what is always installed."""
+    said = package.get("markers")
+    alternatives = []
+    for group in _groups(package):
+        marker = optional(table(said, "markers").get(group) if isinstance(said, dict) else said, "markers")
+        parts = [f"({marker})"] if marker else []
+        if group != _MAIN:
+            parts.append(f"{canonical_name(group)!r} in dependency_groups")
+        elif package.get("optional") and extras and "extra" not in (marker or ""):
+            parts.append(f"({' or '.join(f'{extra!r} in extras' for extra in extras)})")
+        alternatives.append(" and ".join(parts))
+    if all(alternatives):
+        yield from alternatives
 
 
 def _requirements(dependencies: Mapping[str, Any]) -> Iterator[str]:

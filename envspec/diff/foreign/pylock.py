@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from envspec.diff.foreign.names import index_name
-from envspec.diff.foreign.shape import artifact, optional, string, table, tables
+from envspec.diff.foreign.selection import Offers
+from envspec.diff.foreign.shape import artifact, optional, string, strings, table, tables
 from envspec.diff.foreign.universal import Entry, Universal
 from envspec.lock.inputs import canonical_name, without_credentials
 from envspec.lock.model import Artifact, GitSource
@@ -19,7 +20,13 @@ def read(data: Mapping[str, Any]) -> Universal:
     """The document's packages, but for folders of the machine. Raises Malformed."""
     packages = tables(data.get("packages"), "packages")
     python = optional(data.get("requires-python"), "requires-python")
-    return Universal(tuple(_entry(one) for one in packages if "directory" not in one), python=python)
+    extras, groups, unasked = (
+        tuple(map(canonical_name, strings(data.get(key), key)))
+        for key in ("extras", "dependency-groups", "default-groups")
+    )
+    # a tool may have groups of its own making among the default ones: these aren't for anyone to choose
+    offers = Offers(extras, tuple(dict.fromkeys((*groups, *unasked))), default_groups=unasked)
+    return Universal(tuple(_entry(one) for one in packages if "directory" not in one), python, offers)
 
 
 def _entry(package: Mapping[str, Any]) -> Entry:

@@ -11,6 +11,7 @@ from envspec.diff.side import HashedPin, LoosePin
 from envspec.lock.environment import marker_environment
 from envspec.lock.inputs import canonical_name, without_credentials
 from envspec.lock.model import GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
+from envspec.requirement import parse_requirement
 
 KNOWS = frozenset({"files"})
 
@@ -70,12 +71,12 @@ def read(text: str, environments: tuple[Environment, ...]) -> tuple[Lock, bool]:
 
 
 def _pin(at: int, line: str) -> tuple[Pin, str | None]:
-    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.requirements import InvalidRequirement
 
     hashes = tuple(_HASH.findall(line))
     bare = re.split(r"\s--?[a-z]", line, maxsplit=1)[0].strip()
     try:
-        parsed = Requirement(bare)
+        parsed = parse_requirement(bare)
     except InvalidRequirement:
         raise Malformed(f"line {at}: {without_credentials(bare)[:80]!r} is no requirement") from None
     name = canonical_name(parsed.name)

@@ -7,13 +7,21 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from envspec.lock.model import Artifact
+from envspec.diff.side import LoosePin
+from envspec.errors import InternalError
+from envspec.lock.model import Artifact, Pin
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class Malformed(Exception):
-    """A document isn't what its format says. The message is for people; the reader adds the file."""
+    """A document isn't what its format says. The message is for people; the reader adds the file. `line` counts from 1,
+    0 where it isn't known.
+    """
+
+    def __init__(self, message: str, line: int = 0) -> None:
+        super().__init__(message)
+        self.line = line
 
 
 def table(value: Any, what: str) -> Mapping[str, Any]:
@@ -49,7 +57,8 @@ def string(value: Any, what: str) -> str:
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
-    raise Malformed(f"{what} must be a string, not {value!r}"[:200])
+    shown = f"a {type(value).__name__}" if isinstance(value, list | dict) else repr(value)
+    raise Malformed(f"{what} must be a string, not {shown}"[:200])
 
 
 def optional(value: Any, what: str) -> str | None:
@@ -77,3 +86,22 @@ def digest(text: str | None) -> dict[str, str]:
     """`sha256:0123…` as hashes by algorithm."""
     kind, _, value = (text or "").partition(":")
     return {kind: value} if value else {}
+
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+_VERSION = re.compile(r"[^\s\x00-\x1f\x7f]{1,200}")
+
+
+def check_pin(pin: Pin) -> None:
+    """Raises Malformed for a pin whose name, version or requirements nothing can be made of."""
+    from envspec.lock.graph import asked
+
+    if not _NAME.fullmatch(pin.name):
+        raise Malformed(f"{pin.name[:80]!r} is no name of a package")
+    if not isinstance(pin, LoosePin) and not _VERSION.fullmatch(pin.version):
+        raise Malformed(f"the version of {pin.name[:80]} is {pin.version[:80]!r}, which is none")
+    for line in pin.dependencies if pin.kind == "pip" else ():
+        try:
+            asked(line)
+        except InternalError:
+            raise Malformed(f"{pin.name[:80]} needs {line[:80]!r}, which is no requirement") from None

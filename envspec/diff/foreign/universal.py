@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from envspec.diff.foreign.selection import PLAIN, Offers, Selection
 from envspec.diff.foreign.shape import Malformed
-from envspec.errors import InputError, InternalError
+from envspec.errors import InputError
 from envspec.lock.environment import marker_environment
 from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
+from envspec.requirement import TEXTS, parse_marker
 
 if TYPE_CHECKING:
+    from packaging.markers import Marker
     from packaging.tags import Tag
 
 DEFAULT_PLATFORMS = ("linux-64", "osx-arm64", "win-64")
@@ -24,12 +28,13 @@ DEFAULT_PYTHON = "3.12"
 
 @dataclass(frozen=True)
 class Environment:
-    """Where a universal file is looked at; `name` is the target's."""
+    """Where a universal file is looked at, and with what; `name` is the target's."""
 
     name: str
     platform: str
     python: str
     glibc: str | None = None
+    selection: Selection = PLAIN
 
 
 @dataclass(frozen=True)
@@ -67,58 +72,66 @@ class Entry:
 
 @dataclass(frozen=True)
 class Universal:
-    """A whole universal file. `roots` are what was asked for, PEP 508; with none, every package counts as a root.
-
-    `prune` drops what the roots don't lead to in an environment: for formats whose packages carry no markers.
-    """
+    """A whole universal file whose packages carry markers. Every package that is there counts as a root."""
 
     entries: tuple[Entry, ...]
-    roots: tuple[str, ...] = ()
-    prune: bool = False
     python: str | None = None
+    offers: Offers = field(default_factory=Offers)
 
     def lock(self, environments: Iterable[Environment]) -> Lock:
-        """What is installed in each environment. Raises Malformed for two versions of a package in one of them."""
+        """What is installed in each environment. Raises Malformed."""
         targets = sorted((self._target(environment) for environment in environments), key=lambda t: t.name)
         return Lock("", SpecInputs(), tuple(targets))
 
     def _target(self, environment: Environment) -> LockedTarget:
         variables = marker_environment(environment.platform, environment.python)
+        selection = environment.selection
         pins: dict[str, Pin] = {}
         for entry in self.entries:
-            if not entry.markers or any(holds(marker, variables) for marker in entry.markers):
+            markers = entry.markers
+            if not markers or any(holds(one, variables, selection.extras, selection.groups) for one in markers):
                 # where a format leaves two versions of a package open, the newer one stands last
                 pins[entry.name] = entry.pin(environment)
         inputs = TargetInputs(
-            environment.platform, environment.python, environment.glibc, requirements=self.roots or tuple(sorted(pins))
+            environment.platform, environment.python, environment.glibc, requirements=tuple(sorted(pins))
         )
-        in_order = tuple(pins[name] for name in sorted(pins))
-        target = LockedTarget(environment.name, inputs, in_order)
-        return _pruned(target) if self.prune else target
+        return LockedTarget(environment.name, inputs, tuple(pins[name] for name in sorted(pins)))
 
 
-def _pruned(target: LockedTarget) -> LockedTarget:
-    from envspec.lock.graph import Graph, Node
+_EXTRA_IS = re.compile(r"""\bextra (==|!=) (?:'([^'"]*)'|"([^'"]*)")""")
 
+
+def holds(
+    marker: str,
+    variables: Mapping[str, str],
+    extras: frozenset[str] = frozenset(),
+    groups: frozenset[str] = frozenset(),
+) -> bool:
+    """Whether a PEP 508 marker holds with the extras and groups that are chosen. Raises Malformed for what is none."""
+    from packaging.markers import UndefinedEnvironmentName
+
+    known: dict[str, str | frozenset[str]] = {**variables, "extra": "", "extras": extras, "dependency_groups": groups}
     try:
-        reached = Graph.of(target).outgoing
-    except InternalError:
-        return target
-    pins = tuple(pin for pin in target.pins if Node(pin.kind, pin.name) in reached)
-    return LockedTarget(target.name, target.inputs, pins)
-
-
-def holds(marker: str, variables: Mapping[str, str]) -> bool:
-    """Whether a PEP 508 marker holds, no extra asked for. Raises Malformed for what is no marker."""
-    from packaging.markers import InvalidMarker, Marker, UndefinedEnvironmentName
-
-    try:
-        # pylock.toml adds `extras` and `dependency_groups` to PEP 508: nothing is asked for of either
-        return Marker(marker).evaluate({**variables, "extra": ""})
-    except InvalidMarker as error:
-        raise Malformed(f"{marker!r} is no marker: {str(error).splitlines()[0]}") from None
+        return _marker(marker).evaluate(known, context="lock_file")
     except (UndefinedEnvironmentName, KeyError):
         return False
+
+
+@lru_cache(maxsize=TEXTS)
+def _marker(text: str) -> Marker:
+    """A marker that asks for several extras at once as pylock.toml has it (PEP 751): `'x' in extras`. In PEP 508,
+    `extra` is a single one, but uv and Poetry write markers of which several may hold.
+    """
+    from packaging.markers import InvalidMarker
+
+    try:
+        return parse_marker(_EXTRA_IS.sub(_in_extras, text))
+    except InvalidMarker as error:
+        raise Malformed(f"{text[:200]!r} is no marker: {str(error).splitlines()[0][:200]}") from None
+
+
+def _in_extras(found: re.Match[str]) -> str:
+    return f"{found[2] or found[3] or ''!r} {'in' if found[1] == '==' else 'not in'} extras"
 
 
 def best_file(files: Iterable[Artifact], environment: Environment) -> Artifact | None:
@@ -146,7 +159,7 @@ def _ranks(platform: str, python: str, glibc: str | None) -> dict[Tag, int]:
         return {}
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=TEXTS)
 def _tags(file: str) -> frozenset[Tag]:
     from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 

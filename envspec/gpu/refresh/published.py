@@ -9,6 +9,7 @@ from typing import Protocol
 
 from envspec.gpu.rules.wanted import marker_environment
 from envspec.gpu.tables import numbers
+from envspec.requirement import parse_requirement
 
 PLATFORMS: Mapping[str, str] = {
     "linux-64": r"(many)?linux.*_x86_64",
@@ -99,12 +100,11 @@ def contents(requires_dist: Iterable[str], platform: str, python: str) -> Conten
 
 def requirements(requires_dist: Iterable[str], platform: str, python: str) -> Iterable[tuple[str, str]]:
     """Name and specifier of each line that holds without extras."""
-    from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 
     environment = {**marker_environment(platform, python), "extra": ""}
     for line in requires_dist:
-        requirement = Requirement(line)
+        requirement = parse_requirement(line)
         if requirement.marker is None or requirement.marker.evaluate(environment):
             yield canonicalize_name(requirement.name), str(requirement.specifier)
 

@@ -11,7 +11,7 @@ from envspec.errors import Place
 from envspec.gpu import conda_builds, torch_builds
 from envspec.gpu.rules.case import Build, conda_builds_of, pip_builds
 from envspec.gpu.rules.specifier import Specifier, parse
-from envspec.requirement import canonical_name, plain_requirement
+from envspec.requirement import canonical_name, parse_requirement, plain_requirement
 from envspec.spec.model import Located, Spec, Target
 
 COMPANIONS = ("torchvision", "torchaudio")
@@ -96,9 +96,7 @@ def _specifier(text: str, platform: str, python: str) -> Specifier | None:
     plain = plain_requirement(text)
     if plain is not None:
         return Specifier(plain.clauses)
-    from packaging.requirements import Requirement
-
-    requirement = Requirement(text)
+    requirement = parse_requirement(text)
     left_out = requirement.marker and not requirement.marker.evaluate(marker_environment(platform, python))
     return None if requirement.url or left_out else parse(str(requirement.specifier))
 
@@ -135,7 +133,9 @@ def _conda(located: Iterable[Located]) -> list[Wanted]:
 
 def _match_spec(text: str) -> tuple[str, Specifier, str | None]:
     """Name, version and build of a match spec. A version that PEP 440 can't say (`|`) counts as any."""
-    text = re.sub(r"\[.*\]", "", text.split("::")[-1]).strip()
+    text = text.split("::")[-1]
+    opened, closed = text.find("["), text.rfind("]")
+    text = (text[:opened] + text[closed + 1 :] if 0 <= opened < closed else text).strip()
     match = re.match(r"([\w.-]+)\s*(.*)", text)
     if not match:
         return text, Specifier(), None

@@ -1,0 +1,263 @@
+"""Long, nested and repeated input: no parser's time may grow faster than it, or a file of a megabyte hangs envspec."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from itertools import product
+
+import pytest
+import tomli
+import yaml
+from support.growth import TooSlow, grows_linearly
+
+from envspec.diff.foreign import (
+    conda_lock,
+    environment_yml,
+    explicit,
+    pixi_lock,
+    poetry_lock,
+    pylock,
+    requirements,
+    uv_lock,
+)
+from envspec.diff.foreign.formats import format_of
+from envspec.diff.foreign.read import oldest_python
+from envspec.diff.foreign.universal import Environment, holds
+from envspec.lock import inputs, licences
+from envspec.lock.environment import marker_environment
+from envspec.lock.graph import asked, parsed
+from envspec.lock.read import loads
+from envspec.redact import redact
+from envspec.requirement import canonical_name, parse_marker, parse_requirement, plain_requirement, plain_specifier
+from envspec.resolve.conda_variants import _LOWEST
+from envspec.resolve.metadata import parse_metadata
+from envspec.resolve.registry import _CHALLENGE
+from envspec.resolve.simple_page import parse_page
+from envspec.resolve.uv_errors import failure
+from envspec.spec import messages, values
+from envspec.spec.parse import parse_spec
+from envspec.texts import printable
+
+Parser = Callable[[str], object]
+
+LINUX = Environment("x", "linux-64", "3.12")
+
+
+def _spec(text: str) -> object:
+    return parse_spec(text, "x.toml")
+
+
+def _in_spec(text: str) -> object:
+    return parse_spec(f'[env]\npython = "3.12"\n[pip]\ndependencies = [{json.dumps(text)}]\n', "x.toml")
+
+
+def _named_in_spec(text: str) -> object:
+    return parse_spec(f'[env]\npython = "3.12"\nname = {json.dumps(text)}\n{json.dumps(text)} = 1\n', "x.toml")
+
+
+def _lock(text: str) -> object:
+    return loads(text, "envspec.lock")
+
+
+def _licence(text: str) -> object:
+    return licences.judged(text, len, max, min)
+
+
+def _foreign(module: object, known: str) -> Parser:
+    return lambda text: module.read(tomli.loads(known.replace("TEXT", json.dumps(text))))  # type: ignore[attr-defined]
+
+
+def _of_yaml(module: object, known: str) -> Parser:
+    def read(text: str) -> object:
+        document = yaml.load(known.replace("TEXT", json.dumps(text)), Loader=yaml.CSafeLoader)
+        return module.read(document)  # type: ignore[attr-defined]
+
+    return read
+
+
+def _failure(text: str) -> object:
+    return failure(1, f"error: No solution found when resolving dependencies:\n  {text}", label="x", offline=False)
+
+
+UV = """\
+[[package]]
+name = "x"
+version = "1"
+source = { registry = TEXT }
+resolution-markers = [TEXT]
+wheels = [{ url = TEXT }]
+dependencies = [{ name = TEXT }]
+[[package]]
+name = "y"
+version = "0"
+source = { git = TEXT }
+"""
+POETRY = '[[package]]\nname = TEXT\nversion = "1"\nmarkers = TEXT\n[extras]\na = [TEXT]\n'
+PYLOCK = 'packages = [{ name = TEXT, version = "1", index = TEXT, wheels = [{ url = TEXT }] }]\n'
+CONDA_LOCK = (
+    "package:\n- {name: x, version: '1', manager: pip, platform: linux-64, url: TEXT, dependencies: {a: TEXT}}\n"
+)
+PIXI = "environments: {a: {packages: {linux-64: [{conda: TEXT}]}}}\npackages: []\n"
+
+LINES: dict[str, Parser] = {
+    "plain_requirement": plain_requirement,
+    "plain_specifier": plain_specifier,
+    "parse_requirement": parse_requirement,
+    "parse_marker": parse_marker,
+    "canonical_name": canonical_name,
+    "spec: a requirement": values.requirement,
+    "spec: a match spec": values.match_spec,
+    "spec: the file, with a requirement": _in_spec,
+    "spec: the file, with a name": _named_in_spec,
+    "lock: normalise_requirement": inputs.normalise_requirement.__wrapped__,
+    "lock: normalise_match_spec": inputs.normalise_match_spec,
+    "lock: without_credentials": inputs.without_credentials,
+    "lock: asked": asked.__wrapped__,
+    "lock: parsed": parsed.__wrapped__,
+    "lock: a licence": _licence,
+    "redact": redact,
+    "spec: redact": messages.redact,
+    "printable": printable,
+    "conda: the lowest CUDA": lambda text: _LOWEST.search(" ".join(text.split())),
+    "registry: a challenge": _CHALLENGE.findall,
+    "uv: its errors": _failure,
+    "foreign: a marker": lambda text: holds(text, marker_environment("linux-64", "3.12")),
+    "foreign: a Python": oldest_python,
+    "foreign: requirements.txt": lambda text: requirements.read(text, (LINUX,)),
+    "foreign: explicit": lambda text: explicit.read(f"@EXPLICIT\n{text}"),
+    "foreign: uv.lock": _foreign(uv_lock, UV),
+    "foreign: poetry.lock": _foreign(poetry_lock, POETRY),
+    "foreign: pylock.toml": _foreign(pylock, PYLOCK),
+    "foreign: conda-lock.yml": _of_yaml(conda_lock, CONDA_LOCK),
+    "foreign: pixi.lock": _of_yaml(pixi_lock, PIXI),
+    "foreign: environment.yml": _of_yaml(environment_yml, "dependencies: [TEXT, {pip: [TEXT]}]\n"),
+}
+"""What reads one text: a requirement, a name, a URL."""
+
+FILES: dict[str, Parser] = {
+    "a spec": _spec,
+    "a lock": _lock,
+    "a format": lambda text: format_of("x", text),
+    "a page": lambda text: parse_page(text.encode(), "https://x.example.org/"),
+    "METADATA": parse_metadata,
+    "requirements.txt": lambda text: requirements.read(text, (LINUX,)),
+}
+"""What reads a whole file."""
+
+UNITS = (
+    *" \t\n\r-_.,:;=<>!~@#/\\|&%+*?$^()[]{}'\"a1",
+    *(
+        "a ",
+        "a,",
+        "a.",
+        "1.",
+        "1.0,",
+        ">=1,",
+        "<1 ",
+        " ,",
+        ", ",
+        "a[",
+        "[a]",
+        "a]",
+        "://",
+        "a://",
+        "/t/",
+        "@a",
+        "\u0130",
+    ),
+    *(" or ", "a and ", "('a' in extras) or ", "python_version > '3' or ", "extra == 'a' and ", "$\\{", "\\\n", "#a\n"),
+    *("MIT AND ", "MIT OR ", "(MIT) ", " WITH ", ' a="b"', "error: ", "An index (", "Kernel Module ", "cuda-version "),
+)
+STARTS = ("", "lib9", "lib9 ", "lib>=1", "lib[", "lib; ", "lib @ https://a/", "lib; extra == '")
+ENDS = ("", "!")
+
+FILE_UNITS = (
+    *("\n", " ", "a\n", "[a]\n", "[[package]]\n", "metadata:\n", "package:\n", "environments:\n", "dependencies:\n"),
+    *(
+        "lock-version = 1\n",
+        "[[packages]]\n",
+        "version = 1\n",
+        "@EXPLICIT\n",
+        "@EXPLICIT ",
+        "<",
+        "<a ",
+        "<!--",
+        "<![",
+        "</",
+    ),
+    *(
+        "<a href=x>",
+        "&",
+        "&#",
+        "Requires-Dist: a\n",
+        "Requires-Dist",
+        "Name: a\n ",
+        "\\\n",
+        "--hash=sha256:",
+        " --hash",
+        "#",
+    ),
+    *(
+        "'''",
+        '"""',
+        '"',
+        "'",
+        "[",
+        "{",
+        "a.",
+        "a=",
+        "a = 1\n",
+        "a = [\n",
+        "\\",
+        "<<<<<<< \n",
+        "[env]\n",
+        "[targets.a]\n",
+    ),
+)
+FILE_STARTS = ("", 'version = 1\na = "', "lock-version = 1\n", "a = [", "a = '''", "[", "x", "<html>")
+
+
+FEW = ((STARTS[:3], (" ", "\t", "1.", "a,", "(", "[", "://", ", "), (">",)), (FILE_STARTS[:2], FILE_UNITS[:6], ("",)))
+"""Of lines and of files, those that the quick tests try."""
+
+
+def slow_ones(parser: Parser, attacks: Iterable[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """Start, repeated unit and end of the attacks under which a parser's time grows faster than the input."""
+    return [
+        (start, unit, end)
+        for start, unit, end in attacks
+        if not grows_linearly(parser, lambda n, s=start, u=unit, e=end: s + u * (n // len(u)) + e)  # type: ignore[misc]
+    ]
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_a_line(name: str) -> None:
+    assert not slow_ones(LINES[name], product(*FEW[0]))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file(name: str) -> None:
+    assert not slow_ones(FILES[name], product(*FEW[1]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LINES)
+def test_every_line(name: str) -> None:
+    assert not slow_ones(LINES[name], product(STARTS, UNITS, ENDS))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FILES)
+def test_every_file(name: str) -> None:
+    assert not slow_ones(FILES[name], product(FILE_STARTS, FILE_UNITS, ("", "\nx")))
+
+
+@pytest.mark.parametrize("pattern", [r"[ a]*[ a]*x", r"a*b|a*c"])
+def test_what_is_quadratic_is_noticed(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("support.growth.LIMIT", 1)
+    call = re.compile(pattern).search
+    with suppress(TooSlow):
+        assert not grows_linearly(call, lambda n: "a" * n)
