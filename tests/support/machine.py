@@ -1,4 +1,4 @@
-"""A user's machine: home, caches and project of its own, where `envspec` runs as a process, off the real network."""
+"""A user's machine: home, caches and project of its own, where `envspec` runs off the real network."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 
 from envspec.lock.model import Lock
 from envspec.lock.read import load
+from support import in_process
 
 ROOT = Path(__file__).resolve().parents[2]
 # A process started under nohup ignores SIGHUP, and hands that on; the program's own answer is what is tested.
@@ -110,8 +111,15 @@ class Machine:
                 if process.poll() is None:
                     os.killpg(process.pid, signal.SIGKILL)
 
-    def envspec(self, *arguments: str, env: Mapping[str, str] | None = None, seconds: float = 90) -> Ran:
-        """Run `envspec` to its end."""
+    def envspec(
+        self, *arguments: str, env: Mapping[str, str] | None = None, seconds: float = 90, spawn: bool = False
+    ) -> Ran:
+        """Run `envspec` to its end: in this process, or in one of its own where that is what the test is about."""
+        whole = self.environment(env)
+        if not spawn and in_process.can_run(whole):
+            ended = in_process.run(arguments, cwd=self.folder, env=whole, seconds=seconds)
+            assert "Traceback" not in ended.err, ended.err
+            return Ran(*ended)
         with self.start(*arguments, env=env) as process:
             try:
                 out, err = process.communicate(timeout=seconds)
