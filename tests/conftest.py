@@ -12,6 +12,8 @@ import pytest
 from hypothesis import settings
 from support.index import Index
 from support.machine import Machine
+from support.once import once
+from support.recorded import unpack
 from support.smoke_env import smoke_env as smoke_env
 
 # `--hypothesis-profile=nightly` looks for what a day's hundred examples don't find. Counts of a test's own follow:
@@ -68,12 +70,9 @@ def project_files(root: Path) -> tuple[Path, ...]:
 
 
 @pytest.fixture(scope="session")
-def recorded_data(root: Path) -> Path:
-    """The folder of recorded facts beside the checkout. Without it the test is skipped, by name."""
-    folder = root.parent / "shared" / "data"
-    if not folder.is_dir():
-        pytest.skip("no recorded data: ../shared/data is missing")
-    return folder
+def recorded_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The recordings of tests/data/recorded, unpacked: `conda-forge/` is a channel. Nobody changes them."""
+    return once(tmp_path_factory, "recorded", unpack)
 
 
 @pytest.fixture
