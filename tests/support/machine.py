@@ -19,6 +19,10 @@ ROOT = Path(__file__).resolve().parents[2]
 _PROGRAM = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL); from envspec.__main__ import main; main()"
 
 
+_interpreters: dict[str, bytes] = {}
+"""uv's own records of the Pythons that it asked, by their paths in its cache. Asking takes longer than many a lock."""
+
+
 @dataclass(frozen=True)
 class Ran:
     """How a run ended."""
@@ -105,17 +109,32 @@ class Machine:
         return process
 
     def close(self) -> None:
-        """End what a failed test left running."""
+        """End what a failed test left running, and remember what uv learnt about this Python."""
         for process in self._started:
             with process:
                 if process.poll() is None:
                     os.killpg(process.pid, signal.SIGKILL)
+        if not _interpreters:
+            cache = self.home / ".cache" / "uv"
+            found = [path for path in cache.glob("interpreter-*/*/*.msgpack") if path.is_file()]
+            _interpreters.update({str(path.relative_to(cache)): path.read_bytes() for path in found})
+
+    def _introduce(self) -> None:
+        """Tell this machine's uv what another one learnt, unless there is a cache, or something in its place."""
+        uv = self.home / ".cache" / "uv"
+        if (self.home / ".cache").exists():
+            return
+        for name, content in _interpreters.items():
+            path = uv / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
 
     def envspec(
         self, *arguments: str, env: Mapping[str, str] | None = None, seconds: float = 90, spawn: bool = False
     ) -> Ran:
         """Run `envspec` to its end: in this process, or in one of its own where that is what the test is about."""
         whole = self.environment(env)
+        self._introduce()
         if not spawn and in_process.can_run(whole):
             ended = in_process.run(arguments, cwd=self.folder, env=whole, seconds=seconds)
             assert "Traceback" not in ended.err, ended.err
