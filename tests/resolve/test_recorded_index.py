@@ -23,8 +23,9 @@ PLAIN = ("filelock", "typing-extensions", "sympy", "networkx", "jinja2", "fsspec
 
 @pytest.fixture
 def recorded() -> Iterator[RecordedIndex]:
-    with RecordedIndex() as running:
-        yield running
+    made = RecordedIndex()
+    with made:
+        yield made
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def plain(index: Index) -> Index:
 
 def newest(variant: str) -> str:
     """The newest torch of a variant with a wheel for CPython 3.12 on x86-64 Linux."""
-    found = [
+    found: list[str] = [
         version
         for version, release in pages()[variant]["torch"].items()
         if any("-cp312-cp312-" in name and "linux" in name and "x86_64" in name for name in release["files"])

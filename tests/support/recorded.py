@@ -57,7 +57,7 @@ class RecordedIndex(Index):
     def answer(self, path: str) -> Answer:
         parts = [unquote(part) for part in path.split("?")[0].strip("/").split("/")]
         if len(parts) == 3 and parts[0] == "whl":
-            listed = {canonicalize_name(name): name for name in pages().get(parts[1], ())}
+            listed: dict[str, str] = {canonicalize_name(name): name for name in pages().get(parts[1], ())}
             if parts[2] in listed:
                 return self._recorded_page(parts[1], listed[parts[2]])
         text = self._metadata.get("/".join(parts).removesuffix(".metadata"))
