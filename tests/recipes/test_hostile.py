@@ -156,7 +156,7 @@ def lock_of(spec: Spec, words: Words) -> Lock:
     index = next(iter(spec.pip.indexes))
     inner = next(iter(spec.pip.sources))
     pins = (
-        pip("alpha", "alpha-1.0-py3-none-any.whl", "pypi", f'beta; platform_release != "0-{words.marker}"'),
+        pip("alpha", "alpha-1.0-py3-none-any.whl", "pypi", f'beta; platform_release != "0-x{words.marker}"'),
         Pin("pip", "fetched", "1.0", "git", None, git=GitSource("https://git.example/x", "c" * 40)),
         pip(inner, f"{inner.replace('-', '_')}-1.0-py3-none-any.whl", index),
         pip("jupyterlab", "jupyterlab-1.0-py3-none-any.whl"),
