@@ -4,7 +4,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup has-python lock test test-all lint format bench clean
+.PHONY: help setup has-python lock test test-ci test-all lint format bench clean
 MAKEFLAGS += --no-print-directory
 
 VENV    := .venv
@@ -12,6 +12,8 @@ STAMP   := $(VENV)/.ready
 SPEC    ?= specs/mm-v2.9.toml
 SCRATCH := .scratch/locks
 PYTEST_ARGS ?=
+# Hundreds of short processes: with this variable set, each would compile all that it imports.
+COMPILED := env -u PYTHONDONTWRITEBYTECODE
 
 # The first Python >= 3.10 that can make virtual environments. 3.11 leads, because the development locks are for it.
 PYTHON ?= $(shell for p in python3.11 python3 python3.14 python3.13 python3.12 python3.10; do \
@@ -30,7 +32,8 @@ help:
 	@echo 'make setup      a virtual environment in $(VENV), from the hash-checked lock locks/dev'
 	@echo 'make lock       resolve $(SPEC) anew from the real indexes, into $(SCRATCH)'
 	@echo 'make test       the tests that need neither network nor patience; PYTEST_ARGS="-k diff" for some'
-	@echo 'make test-all   all tests, as in CI'
+	@echo 'make test-ci    those, the slow ones and those that ask real indexes: what CI runs for each commit'
+	@echo 'make test-all   all tests but those that download several GB: what CI runs at night'
 	@echo 'make lint       ruff and mypy --strict'
 	@echo 'make format     let ruff mend what it can'
 	@echo 'make bench      the benchmarks, each beside a peer'
@@ -65,7 +68,10 @@ lock: $(STAMP)
 	@echo 'make: the new locks are in $(SCRATCH); those in locks/ are as they were' >&2
 
 test: $(STAMP)
-	@$(VENV)/bin/python -m pytest -n auto --dist loadfile $(PYTEST_ARGS)
+	@$(COMPILED) $(VENV)/bin/python -m pytest -n auto --dist loadgroup $(PYTEST_ARGS)
+
+test-ci:
+	@$(MAKE) test PYTEST_ARGS="-m 'not huge and not nightly' $(PYTEST_ARGS)"
 
 test-all:
 	@$(MAKE) test PYTEST_ARGS="-m 'not huge' $(PYTEST_ARGS)"

@@ -1,6 +1,6 @@
 """The conda half beside py-rattler called bare: the same channel, the same specs, each side a process of its own.
 
-Needs the recorded conda-forge channel in ../shared/data. Times are those of the solving, from a cold process with a
+The channel is the recorded one of tests/data/recorded. Times are those of the solving, from a cold process with a
 warm disk; memory is the process's peak. The large channel has 300,000 records: the recorded ones, three older versions
 of each, and copies under other names that nothing asks for, as most of conda-forge is to any one environment.
 """
@@ -19,8 +19,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from support.recorded import unpack
+
 SPECS = ("pytorch ==2.7.1", "torchvision")
-RECORDED = Path(__file__).resolve().parents[2] / "shared" / "data" / "conda-forge"
 RECORDS = 300_000
 ROUNDS = 9
 
@@ -30,12 +33,11 @@ def main() -> None:
     if len(sys.argv) > 3 and sys.argv[1] == "--side":
         print(json.dumps(_side(sys.argv[2], sys.argv[3])))
         return
-    if not RECORDED.is_dir():
-        print("conda solving: left out, ../shared/data/conda-forge is missing")
-        return
-    _compare("recorded channel", RECORDED)
     with tempfile.TemporaryDirectory() as folder:
-        _compare(f"{RECORDS:,} records", _large(Path(folder)))
+        unpack(Path(folder))
+        recorded = Path(folder) / "conda-forge"
+        _compare("recorded channel", recorded)
+        _compare(f"{RECORDS:,} records", _large(Path(folder), recorded))
 
 
 def _compare(title: str, channel: Path) -> None:
@@ -119,11 +121,11 @@ def _ours(channel: str, *, four: bool) -> Callable[[], object]:
     return lambda: resolver.resolve(requests, {})
 
 
-def _large(folder: Path) -> Path:
-    """A channel with RECORDS records."""
+def _large(folder: Path, small: Path) -> Path:
+    """A channel with RECORDS records, from one with fewer."""
     total = 0
     for subdir, share in (("linux-64", 0.75), ("noarch", 0.25)):
-        tables = json.loads((RECORDED / subdir / "repodata.json").read_text())
+        tables = json.loads((small / subdir / "repodata.json").read_text())
         recorded: dict[str, dict[str, Any]] = tables["packages.conda"]
         wanted, records, copy = int(RECORDS * share), dict(recorded), 0
         while len(records) < wanted:

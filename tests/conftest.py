@@ -1,4 +1,4 @@
-"""What all tests share: Hypothesis profiles, the repository's root, and the recorded data that may lie beside it."""
+"""What all tests share: Hypothesis profiles, which worker runs what, the repository's root, and recorded data."""
 
 from __future__ import annotations
 
@@ -12,13 +12,40 @@ import pytest
 from hypothesis import settings
 from support.index import Index
 from support.machine import Machine
+from support.once import once
+from support.recorded import unpack
 from support.smoke_env import smoke_env as smoke_env
 
+# `--hypothesis-profile=nightly` looks for what a day's hundred examples don't find. Counts of a test's own follow:
+# support.examples.
 settings.register_profile("dev", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("nightly", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile("ci" if os.environ.get("ENVSPEC_CI") else "dev")
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What a file starts once stays with one worker (`--dist loadgroup`), all other tests go to whichever is free.
+
+    Slow ones come first, so that no worker ends with one while the others have nothing left to do.
+    """
+    for item in items:
+        if isinstance(item, pytest.Function) and item.get_closest_marker("xdist_group") is None and _starts_once(item):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def _starts_once(item: pytest.Function) -> bool:
+    """Whether a test uses a fixture of its own file that several tests share."""
+    used = item._fixtureinfo.name2fixturedefs.values()
+    return any(
+        fixture.scope != "function" and "::" not in fixture.baseid and fixture.baseid.endswith(".py")
+        for found in used
+        for fixture in found
+    )
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -43,12 +70,9 @@ def project_files(root: Path) -> tuple[Path, ...]:
 
 
 @pytest.fixture(scope="session")
-def recorded_data(root: Path) -> Path:
-    """The folder of recorded facts beside the checkout. Without it the test is skipped, by name."""
-    folder = root.parent / "shared" / "data"
-    if not folder.is_dir():
-        pytest.skip("no recorded data: ../shared/data is missing")
-    return folder
+def recorded_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The recordings of tests/data/recorded, unpacked: `conda-forge/` is a channel. Nobody changes them."""
+    return once(tmp_path_factory, "recorded", unpack)
 
 
 @pytest.fixture

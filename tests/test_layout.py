@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -72,7 +73,12 @@ def name_of(path: Path) -> str:
 MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
-def imports_of(source: str) -> Iterator[str]:
+@cache
+def imports_of(source: str) -> tuple[str, ...]:
+    return tuple(_imports_of(source))
+
+
+def _imports_of(source: str) -> Iterator[str]:
     """Every module of envspec that a source text imports, anywhere in it, as names below `envspec`.
 
     `from envspec.lock import model` gives `lock.model` when that is a module, else `lock`.

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NoReturn
+from typing import IO, NoReturn
 from urllib.parse import urlsplit
 
 from envspec.errors import EnvspecError, IndexFailure, InputError, ToolError, Unsatisfiable
@@ -191,7 +191,8 @@ class PipInstaller:
             )  # fmt: skip
         except OSError as error:
             raise ToolError(f"uv can't be started: {error}", hint="reinstall envspec: uv comes with it") from None
-        reader = threading.Thread(target=self._listen, args=(process, said, entries), daemon=True)
+        assert process.stderr is not None  # a pipe, as asked for
+        reader = threading.Thread(target=self._listen, args=(process.stderr, process.pid, said, entries), daemon=True)
         try:
             reader.start()
             process.wait()
@@ -205,14 +206,16 @@ class PipInstaller:
             reader.join(5)
         return process.returncode, "".join(said), entries
 
-    def _listen(self, process: subprocess.Popen[str], said: list[str], entries: list[str]) -> None:
-        for line in process.stderr or ():
-            said.append(line)
-            if unsafe := _UNSAFE.search(line):
-                entries.append(unsafe[1])
-                end(process.pid)
-            if line.lstrip().startswith(("Downloading", "Downloaded", "Prepared", "Installed", "Building", "Built")):
-                self.progress.advance(detail=" ".join(redact(line).split()))
+    def _listen(self, stream: IO[str], pid: int, said: list[str], entries: list[str]) -> None:
+        with stream:
+            for line in stream:
+                said.append(line)
+                if unsafe := _UNSAFE.search(line):
+                    entries.append(unsafe[1])
+                    end(pid)
+                words = line.lstrip()
+                if words.startswith(("Downloading", "Downloaded", "Prepared", "Installed", "Building", "Built")):
+                    self.progress.advance(detail=" ".join(redact(line).split()))
 
 
 def _die_with_parent() -> Callable[[], None] | None:

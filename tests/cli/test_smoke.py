@@ -19,6 +19,7 @@ from support.installs import PYTHON, SPEC, SUBDIR, pip_pin, write_lock
 from support.machine import ROOT, Machine, Ran
 from support.packages import wheel
 
+from envspec.cli import smoke_cases
 from envspec.lock.read import load
 
 pytestmark = pytest.mark.e2e
@@ -45,17 +46,17 @@ def start(machine: Machine, *arguments: str, mode: str = "pass") -> subprocess.P
 
 
 @pytest.fixture
-def smoke(machine: Machine, index: Index) -> Smoke:
+def smoke(machine: Machine, index: Index, monkeypatch: pytest.MonkeyPatch) -> Smoke:
     """`envspec smoke` on a machine whose spec `demo` has one target, `here`; it must end with `status`."""
     index.add(APP)
     write_lock(machine, [pip_pin(APP)])
 
+    monkeypatch.setattr(smoke_cases, "_programs", lambda across: {"check.py": PROGRAM})
+
     def call(*arguments: str, status: int = 0, mode: str = "pass") -> Ran:
-        with start(machine, *arguments, mode=mode) as process:
-            out, err = process.communicate(timeout=120)
-        assert "Traceback" not in err, err
-        assert process.returncode == status, out + err
-        return Ran(process.returncode, out, err)
+        ran = machine.envspec("smoke", *arguments, env={"SMOKE_FAKE": mode}, seconds=120)
+        assert ran.status == status, ran.out + ran.err
+        return ran
 
     return call
 

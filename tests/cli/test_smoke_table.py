@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
+from support.examples import examples
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "smoke"))
 
@@ -40,7 +41,7 @@ def test_a_failed_check_has_its_remedy_and_last_words() -> None:
     assert "log: runs/2/log.txt" in text
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(results())
 def test_any_results_keep_the_width_and_steer_no_terminal(found: Results) -> None:
     for line in lines(found):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
+from support.examples import examples
 
 sys.path.append(str(Path(__file__).parents[1] / "lock"))
 
@@ -49,7 +50,7 @@ def test_from_nothing(lock: Lock) -> None:
 
 
 @given(locks(), locks())
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_everything_can_be_shown(old: Lock, new: Lock) -> None:
     found = review(Side("old", old), Side("new", new))
     shown = text(found)
@@ -61,7 +62,7 @@ def test_everything_can_be_shown(old: Lock, new: Lock) -> None:
 
 
 @given(locks(), locks())
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_json_has_every_change_to_the_letter(old: Lock, new: Lock) -> None:
     """What each target that both sides have installs before and after, by the document alone."""
     found = as_json(review(Side("old", old), Side("new", new)))
@@ -91,7 +92,7 @@ def test_json_has_every_change_to_the_letter(old: Lock, new: Lock) -> None:
 
 
 @given(locks(), locks())
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_no_change_is_hidden(old: Lock, new: Lock) -> None:
     """Every package that the targets on both sides have otherwise has its row."""
     rows = {(row.kind, row.name) for row in review(Side("old", old), Side("new", new)).rows}

@@ -86,6 +86,7 @@ def test_its_test_is_the_smoke_check(sif: Path, tmp_path: Path) -> None:
     assert " 0 failed" in ran.stdout + ran.stderr
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(
     sys.version_info[:2] != (3, 11), reason="the base image has Python 3.11, and the lock is for this one"
 )

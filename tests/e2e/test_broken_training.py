@@ -72,7 +72,7 @@ def test_a_kernel_that_gives_nan(smoke_env: Path, tmp_path: Path) -> None:
     [("serialization.py", NO_OPTIMIZER_STATE), ("optim/optimizer.py", NO_MOMENTS_LOADED)],
     ids=["when saved", "when loaded"],
 )
-@pytest.mark.parametrize("workload", ["basic", "llm"])
+@pytest.mark.parametrize("workload", ["basic", pytest.param("llm", marks=pytest.mark.nightly)])
 def test_a_checkpoint_that_drops_the_optimizers_state(
     smoke_env: Path, tmp_path: Path, workload: str, file: str, code: str
 ) -> None:

@@ -1,7 +1,4 @@
-"""conda-forge as it was recorded: Python × pytorch × CUDA, what solves, with which build, and what is refused and why.
-
-Needs ../shared/data; skipped by name without it.
-"""
+"""Recorded conda-forge: Python × pytorch × CUDA, what solves, with which build, and what is refused and why."""
 
 from __future__ import annotations
 

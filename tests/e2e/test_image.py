@@ -363,6 +363,7 @@ def files_of(tree: Path) -> dict[str, tuple[int, int, int, str]]:
     return found
 
 
+@pytest.mark.nightly
 def test_two_builds_give_the_same_files(builder: Builder, image: str) -> None:
     builder.build("localhost/served-again", "--no-cache")
     trees = []
@@ -375,6 +376,7 @@ def test_two_builds_give_the_same_files(builder: Builder, image: str) -> None:
     assert {path for path in {*first, *second} if first.get(path) != second.get(path)} == set()
 
 
+@pytest.mark.nightly
 def test_a_package_that_moves_makes_one_layer_new(builder: Builder, image: str, project: Path) -> None:
     spec = project / "specs" / "served.toml"
     try:

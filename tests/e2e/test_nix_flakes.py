@@ -380,6 +380,7 @@ def test_cpu_py311_is_built_and_trains(patching: Nix, checkout: Path, files: Fil
     assert rpath[-2:] == ["/usr/lib", "/run/opengl-driver/lib"]
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.network
 @pytest.mark.skipif(PYTHON != "3.11", reason="the development lock is for Python 3.11")

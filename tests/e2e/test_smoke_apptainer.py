@@ -19,6 +19,7 @@ def sif(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built_sif(shipped_recipe("cpu-py311", "cpu"), tmp_path_factory.mktemp("sif"))
 
 
+@pytest.mark.nightly
 def test_all_checks_pass_in_it(sif: Path, tmp_path: Path) -> None:
     ran = smoke("--runner", "apptainer", "--sif", str(sif), "--json", "-o", str(tmp_path / "out"))
     (run,) = json.loads(ran.stdout)["runs"]

@@ -112,6 +112,7 @@ LONG = (SPEC, "--runner", "slurm", "--only", "training", "--steps", "100000", "-
 """A job that goes on until something ends it."""
 
 
+@pytest.mark.nightly
 def test_all_checks_pass_two_ranks_included(start: Smoke) -> None:
     document = ended(start(SPEC, "--runner", "slurm", "--json", "-o", "out"), 0)
     (run,) = document["runs"]
@@ -201,6 +202,7 @@ def test_a_folder_of_jobs_is_used_once(start: Smoke) -> None:
     assert process.returncode == 2 and "--attach" in err
 
 
+@pytest.mark.nightly
 def test_two_nodes_train_together(tmp_path: Path) -> None:
     """A Slurm of two nodes, which are both this machine: the checks on each, then Gloo between them under torchrun."""
     with two_nodes(tmp_path / "slurm") as path:

@@ -196,6 +196,7 @@ def test_at_some_moments(machine: Machine, slow_index: Index, number: signal.Sig
     survive(machine, slow_index, moments(5), number)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_at_many_moments(machine: Machine, slow_index: Index, number: signal.Signals) -> None:

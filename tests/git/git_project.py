@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+from support import in_process
 
 from envspec.lock.inputs import spec_inputs, target_inputs
 from envspec.lock.model import Artifact, Lock, LockedTarget, Pin
@@ -187,7 +188,9 @@ class Repository:
         return ran.stdout + ran.stderr
 
     def envspec(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return self.run(sys.executable, "-m", "envspec", *arguments)
+        """The command line, in this process; what git starts is a process."""
+        ran = in_process.run(arguments, cwd=self.folder, env=self.env, seconds=60)
+        return subprocess.CompletedProcess(arguments, *ran)
 
     def write(self, state: State) -> None:
         path = self.folder / SPEC

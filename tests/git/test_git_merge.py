@@ -8,6 +8,7 @@ from pathlib import Path
 from git_project import BASE, State, pin
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 
 from envspec.git.merge import merge
 from envspec.git.merge_rendered import merge_requirements
@@ -31,7 +32,7 @@ def states(draw: st.DrawFn) -> State:
 
 
 @given(states(), states())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_an_untouched_side_gives_way(one: State, other: State) -> None:
     base, changed = one.lock(), other.lock()
     assert merge(base, changed, base).lock == merge(base, base, changed).lock == changed
@@ -39,7 +40,7 @@ def test_an_untouched_side_gives_way(one: State, other: State) -> None:
 
 
 @given(states(), states())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_a_merge_is_readable_symmetric_and_rendered(ours: State, theirs: State) -> None:
     base = BASE.lock()
     merged, mirrored = merge(base, ours.lock(), theirs.lock()), merge(base, theirs.lock(), ours.lock())
@@ -55,7 +56,7 @@ def test_a_merge_is_readable_symmetric_and_rendered(ours: State, theirs: State) 
 
 
 @given(states(), states())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_every_change_of_a_package_is_a_changed_line(one: State, other: State) -> None:
     assert (readable(one.lock()) == readable(other.lock())) == (one.lock() == other.lock())
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 
 from envspec.gpu.binary import window as window_module
 from envspec.gpu.binary.architecture import Architecture, Code, Kind
@@ -120,7 +121,7 @@ def test_cut_off_is_told(written: list[Entry], data: st.DataObject) -> None:
         assert codes <= {e.code for e in written}
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(containers, st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), max_size=8), st.booleans())
 def test_damage_never_raises(written: list[Entry], changes: list[tuple[int, int]], can_seek: bool) -> None:
     data = bytearray(fatbin(written) + cubin(90, abi=8, command_line="-arch sm_90a"))

@@ -14,6 +14,7 @@ from typing import IO, Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 from test_fatbin import cubin, entry, fatbin
 
 from envspec.errors import InputError, StorageError
@@ -144,7 +145,7 @@ def intact(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_wheel(path, {f"demo/{n}.so": library("sm_80", "sm_90") + bytes(range(256)) * 9 for n in range(3)})
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_cut_off_at_any_byte(intact: Path, tmp_path: Path, data: st.DataObject) -> None:
     whole = intact.read_bytes()
@@ -154,7 +155,7 @@ def test_cut_off_at_any_byte(intact: Path, tmp_path: Path, data: st.DataObject) 
         inspect(path)
 
 
-@settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(250), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.integers(0), st.integers(0, 255)), min_size=1, max_size=6))
 def test_damage_is_an_error_or_an_answer(intact: Path, tmp_path: Path, changes: list[tuple[int, int]]) -> None:
     data = bytearray(intact.read_bytes())

@@ -25,28 +25,45 @@ def sorted_texts(values: st.SearchStrategy[str]) -> st.SearchStrategy[tuple[str,
     return st.sets(values, max_size=3).map(lambda found: tuple(sorted(found)))
 
 
+# Made once: making and checking a strategy costs more than drawing from it.
+_some_texts = sorted_texts(texts)
+_two_texts = st.lists(texts, max_size=2)
+_file_names = st.from_regex(r"[a-z0-9_.+-]{1,12}", fullmatch=True)
+_sizes = st.none() | st.integers(0, 2**40)
+_flags = st.booleans()
+_folders = st.none() | st.just("src")
+_urls = st.none() | st.just("https://example.org/x.whl")
+_versions = st.sampled_from(VERSIONS)
+_indexes = st.sampled_from(INDEXES)
+_requirements = st.lists(_some_texts, min_size=1, max_size=2)
+
+
 @st.composite
 def artifacts(draw: st.DrawFn, kind: str) -> Artifact:
     return Artifact(
-        file=draw(st.from_regex(r"[a-z0-9_.+-]{1,12}", fullmatch=True)),
+        file=draw(_file_names),
         sha256=f"{draw(hexadecimal):064x}",
-        size=draw(st.none() | st.integers(0, 2**40)),
+        size=draw(_sizes),
         md5=f"{draw(hexadecimal):064x}"[:32] if kind == "conda" else None,
     )
+
+
+_choices = {kind: st.lists(st.none() | artifacts(kind), min_size=1, max_size=2) for kind in ("conda", "pip")}
 
 
 @st.composite
 def packages(draw: st.DrawFn, kind: str, name: str, targets: list[str]) -> list[tuple[str, Pin]]:
     """One package of the file, as pins that differ between its targets only in what may."""
-    has_git = kind == "pip" and draw(st.booleans())
-    commit = f"{draw(hexadecimal):064x}"[:40]
-    git = GitSource("https://example.org/a.git", commit, draw(st.none() | st.just("src"))) if has_git else None
-    version, index, licence = draw(st.sampled_from(VERSIONS)), draw(st.sampled_from(INDEXES)), draw(optional_texts)
+    has_git = kind == "pip" and draw(_flags)
+    git = None
+    if has_git:
+        git = GitSource("https://example.org/a.git", f"{draw(hexadecimal):064x}"[:40], draw(_folders))
+    version, index, licence = draw(_versions), draw(_indexes), draw(optional_texts)
     build = draw(optional_builds) if kind == "conda" else None
-    url = draw(st.none() | st.just("https://example.org/x.whl")) if kind == "pip" else None
-    provides = draw(sorted_texts(texts)) if kind == "conda" else ()
-    choices = draw(st.lists(st.none() | artifacts(kind), min_size=1, max_size=2))
-    requirements = draw(st.lists(sorted_texts(texts), min_size=1, max_size=2))
+    url = draw(_urls) if kind == "pip" else None
+    provides = draw(_some_texts) if kind == "conda" else ()
+    choice = st.sampled_from(draw(_choices[kind]))
+    requirement = st.sampled_from(draw(_requirements))
     return [
         (
             target,
@@ -55,9 +72,9 @@ def packages(draw: st.DrawFn, kind: str, name: str, targets: list[str]) -> list[
                 name,
                 version,
                 index,
-                draw(st.sampled_from(choices)),
-                draw(st.sampled_from(requirements)),
-                draw(st.booleans()),
+                draw(choice),
+                draw(requirement),
+                draw(_flags),
                 licence,
                 build,
                 git,
@@ -69,41 +86,56 @@ def packages(draw: st.DrawFn, kind: str, name: str, targets: list[str]) -> list[
     ]
 
 
+_target_names = st.sets(st.sampled_from(TARGET_NAMES), min_size=1)
+_package_names = st.sets(st.sampled_from(PACKAGE_NAMES))
+_sides = {
+    n: st.lists(st.sampled_from((0, 0, 1, None)), min_size=n, max_size=n) for n in range(1, len(TARGET_NAMES) + 1)
+}
+_sources = st.dictionaries(texts, texts, max_size=2)
+_digests = st.dictionaries(st.sampled_from(IMAGE_NAMES), hexadecimal, max_size=2)
+
+
 @st.composite
 def locks(draw: st.DrawFn) -> Lock:
-    names = sorted(draw(st.sets(st.sampled_from(TARGET_NAMES), min_size=1)))
+    names = sorted(draw(_target_names))
     pins: dict[str, list[Pin]] = {name: [] for name in names}
     for kind in ("conda", "pip"):
-        for package in sorted(draw(st.sets(st.sampled_from(PACKAGE_NAMES)))):
+        for package in sorted(draw(_package_names)):
             # Up to two versions of a package, in different targets.
-            sides = draw(st.lists(st.sampled_from((0, 0, 1, None)), min_size=len(names), max_size=len(names)))
+            sides = draw(_sides[len(names)])
             for side in (0, 1):
                 chosen = [name for name, at in zip(names, sides, strict=True) if at == side]
-                for target, pin in draw(packages(kind, package, chosen)):
+                for target, pin in draw(packages(kind, package, chosen)) if chosen else ():
                     pins[target].append(pin)
     inputs = SpecInputs(
         exclude_newer=draw(optional_texts),
-        allow_source=draw(sorted_texts(texts)),
-        sources=draw(st.dictionaries(texts, texts, max_size=2)),
-        channels=tuple(draw(st.lists(texts, max_size=2))),
+        allow_source=draw(_some_texts),
+        sources=draw(_sources),
+        channels=tuple(draw(_two_texts)),
     )
     targets = tuple(LockedTarget(name, *draw(_target(pins[name]))) for name in names)
-    digests = draw(st.dictionaries(st.sampled_from(IMAGE_NAMES), hexadecimal, max_size=2))
+    digests = draw(_digests)
     images = tuple(LockedImage(image, f"sha256:{digests[image]:064x}") for image in sorted(digests))
     return Lock("name", inputs, targets, images)
+
+
+_platforms = st.sampled_from(("linux-64", "osx-arm64"))
+_pythons = st.sampled_from(("3.10", "3.12"))
+_glibcs = st.none() | st.just("2.28")
+_cudas = st.none() | st.just("12.6")
 
 
 @st.composite
 def _target(draw: st.DrawFn, pins: list[Pin]) -> tuple[TargetInputs, tuple[Pin, ...], tuple[str, ...], str | None]:
     inputs = TargetInputs(
-        platform=draw(st.sampled_from(("linux-64", "osx-arm64"))),
-        python=draw(st.sampled_from(("3.10", "3.12"))),
-        glibc=draw(st.none() | st.just("2.28")),
-        cuda=draw(st.none() | st.just("12.6")),
-        gpus=tuple(draw(st.lists(texts, max_size=2))),
+        platform=draw(_platforms),
+        python=draw(_pythons),
+        glibc=draw(_glibcs),
+        cuda=draw(_cudas),
+        gpus=tuple(draw(_two_texts)),
         driver=draw(optional_texts),
-        requirements=draw(sorted_texts(texts)),
-        conda_requirements=draw(sorted_texts(texts)),
+        requirements=draw(_some_texts),
+        conda_requirements=draw(_some_texts),
     )
     in_order = tuple(sorted(pins, key=lambda pin: (pin.kind, pin.name)))
-    return inputs, in_order, tuple(draw(st.lists(texts, max_size=2))), draw(optional_texts)
+    return inputs, in_order, tuple(draw(_two_texts)), draw(optional_texts)

@@ -57,9 +57,13 @@ TARGET = LockedTarget("cu126", INPUTS, PINS, ("sm_80",), "525.60.13")
 LOCK = Lock("demo", SpecInputs(), (TARGET,))
 
 
+VALIDATOR = JsonStrictValidator(SchemaVersion.V1_6)
+"""Reads CycloneDX's schema once."""
+
+
 def document(lock: Lock = LOCK, target: LockedTarget = TARGET) -> dict[str, Any]:
     text = sbom(lock, target)
-    error = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
+    error = VALIDATOR.validate_str(text)
     assert error is None, error
     made: dict[str, Any] = json.loads(text)
     return made

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from support.channel import LocalChannel, Record, cuda_versions, pythons
+from support.examples import examples
 
 from envspec.errors import AnswerNo
 from envspec.lock.model import Pin
@@ -102,7 +103,7 @@ BASE = [*pythons("3.12.11"), *cuda_versions("12.6", "12.8", "12.9")]
 REQUEST = CondaRequest("linux-64", "3.12", ("a", "b"), ("mine",), glibc="2.28", architectures=("sm_90",))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(records(), st.sampled_from((None, "12.6", "12.8", "12.9")))
 def test_a_solution_holds_and_is_rattlers(found: list[Record], cuda: str | None) -> None:
     request = CondaRequest(**{**REQUEST.__dict__, "cuda": cuda, "architectures": ("sm_90",) if cuda else ()})

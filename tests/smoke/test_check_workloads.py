@@ -131,7 +131,10 @@ def test_every_workload_is_there() -> None:
 @pytest.mark.slow
 @pytest.mark.network
 @pytest.mark.e2e
-@pytest.mark.parametrize("workload", check.WORKLOAD_NAMES)
+@pytest.mark.parametrize(
+    "workload",
+    [pytest.param(name, marks=() if name == "basic" else pytest.mark.nightly) for name in check.WORKLOAD_NAMES],
+)
 def test_a_workload_trains_repeats_and_resumes(smoke_env: Path, tmp_path: Path, workload: str) -> None:
     done = run_check(
         *(smoke_env, tmp_path, "--workload", workload, "--quick", "--device", "cpu"),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.smoke_runs import whole_run
 
 from envspec.smoke.pytest_plugin import Case, Unproved, cases, prove, why_not
 
@@ -17,9 +18,11 @@ SHIPPED = cases([ROOT / "specs"])
 @pytest.mark.network
 @pytest.mark.e2e
 @pytest.mark.parametrize("case", SHIPPED, ids=str)
-def test_it_trains(case: Case, record_property: Callable[[str, object], None]) -> None:
+def test_it_trains(
+    case: Case, record_property: Callable[[str, object], None], tmp_path_factory: pytest.TempPathFactory
+) -> None:
     try:
-        run = prove(case)
+        run = prove(case, ask=whole_run(tmp_path_factory))
     except Unproved as problem:
         if "can't be made (status 3)" in str(problem):
             # the index that it needs isn't reached from here; what it has is in nobody's hands

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from smoke_golden import golden
 from smoke_samples import LAST_WORDS, broke, failed, left_out, several
 from smoke_strategies import HOSTILE, results
+from support.examples import examples
 
 from envspec.smoke.junit import junit
 from envspec.smoke.result import Check, Results, Run
@@ -107,7 +108,7 @@ def test_hostile_texts_are_texts(text: str) -> None:
     assert "\x1b" not in said and "[31m" not in said
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(results())
 def test_any_results_are_well_formed(found: Results) -> None:
     root = by_the_schema(junit(found))

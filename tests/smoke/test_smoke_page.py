@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from smoke_golden import golden
 from smoke_samples import BROKEN, checks, failed, passed, report, several
 from smoke_strategies import HOSTILE, results
+from support.examples import examples
 
 from envspec.smoke.page import page
 from envspec.smoke.result import Check, Figure, Results, Run
@@ -148,7 +149,7 @@ def test_hostile_texts_stay_texts(text: str) -> None:
         assert any(text in label for label in form.labels)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(results())
 def test_any_results_make_a_page_of_its_form(found: Results) -> None:
     told = page(found)

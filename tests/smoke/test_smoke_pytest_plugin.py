@@ -31,8 +31,9 @@ SKIP = Run.finished("cpu-py311", "cpu", "local", on_cpu(checks=(no_gpu("device.d
 
 
 @pytest.fixture
-def project(pytester: pytest.Pytester, root: Path) -> pytest.Pytester:
+def project(pytester: pytest.Pytester, root: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """A repository with two of the shipped specs, whose `envspec smoke` says what answer.json says."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # importing others' plugins takes longer than the tests
     for name in ("cpu-py311", "dev"):
         (pytester.path / "specs").mkdir(exist_ok=True)
         shutil.copy(root / "specs" / f"{name}.toml", pytester.path / "specs")

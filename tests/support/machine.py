@@ -1,4 +1,4 @@
-"""A user's machine: home, caches and project of its own, where `envspec` runs as a process, off the real network."""
+"""A user's machine: home, caches and project of its own, where `envspec` runs off the real network."""
 
 from __future__ import annotations
 
@@ -12,10 +12,15 @@ from pathlib import Path
 
 from envspec.lock.model import Lock
 from envspec.lock.read import load
+from support import in_process
 
 ROOT = Path(__file__).resolve().parents[2]
 # A process started under nohup ignores SIGHUP, and hands that on; the program's own answer is what is tested.
 _PROGRAM = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL); from envspec.__main__ import main; main()"
+
+
+_interpreters: dict[str, bytes] = {}
+"""uv's own records of the Pythons that it asked, by their paths in its cache. Asking takes longer than many a lock."""
 
 
 @dataclass(frozen=True)
@@ -104,14 +109,36 @@ class Machine:
         return process
 
     def close(self) -> None:
-        """End what a failed test left running."""
+        """End what a failed test left running, and remember what uv learnt about this Python."""
         for process in self._started:
             with process:
                 if process.poll() is None:
                     os.killpg(process.pid, signal.SIGKILL)
+        if not _interpreters:
+            cache = self.home / ".cache" / "uv"
+            found = [path for path in cache.glob("interpreter-*/*/*.msgpack") if path.is_file()]
+            _interpreters.update({str(path.relative_to(cache)): path.read_bytes() for path in found})
 
-    def envspec(self, *arguments: str, env: Mapping[str, str] | None = None, seconds: float = 90) -> Ran:
-        """Run `envspec` to its end."""
+    def _introduce(self) -> None:
+        """Tell this machine's uv what another one learnt, unless there is a cache, or something in its place."""
+        uv = self.home / ".cache" / "uv"
+        if (self.home / ".cache").exists():
+            return
+        for name, content in _interpreters.items():
+            path = uv / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+
+    def envspec(
+        self, *arguments: str, env: Mapping[str, str] | None = None, seconds: float = 90, spawn: bool = False
+    ) -> Ran:
+        """Run `envspec` to its end: in this process, or in one of its own where that is what the test is about."""
+        whole = self.environment(env)
+        self._introduce()
+        if not spawn and in_process.can_run(whole):
+            ended = in_process.run(arguments, cwd=self.folder, env=whole, seconds=seconds)
+            assert "Traceback" not in ended.err, ended.err
+            return Ran(*ended)
         with self.start(*arguments, env=env) as process:
             try:
                 out, err = process.communicate(timeout=seconds)

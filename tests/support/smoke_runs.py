@@ -4,14 +4,19 @@ Environments are kept under ~/.cache, by the lock's fingerprint."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+
+from envspec.smoke.pytest_plugin import Ran
+from envspec.smoke.pytest_plugin import smoke as ask
+from support.once import once
 
 ROOT = Path(__file__).resolve().parents[2]
 SPEC = str(ROOT / "specs" / "cpu-py311.toml")
@@ -34,6 +39,21 @@ def smoke(
     assert "Traceback" not in ran.stderr, ran.stderr
     skip_without_torch(ran.stdout)
     return ran
+
+
+def whole_run(factory: pytest.TempPathFactory) -> Callable[[Sequence[str]], Ran]:
+    """`envspec smoke` as `prove` asks for it, each command line once a test run: every check takes minutes."""
+
+    def asked(argv: Sequence[str]) -> Ran:
+        name = hashlib.sha256("\0".join(argv).encode()).hexdigest()[:16]
+
+        def make(folder: Path) -> None:
+            (folder / "ran.json").write_text(json.dumps(ask(argv)))
+
+        status, out, err = json.loads((once(factory, name, make) / "ran.json").read_text())
+        return status, out, err
+
+    return asked
 
 
 def skip_without_torch(out: str) -> None:

@@ -1,0 +1,55 @@
+"""`.ci/touched`: which nightly tests a change runs at once. No nightly test may be left out of its table."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def loaded() -> ModuleType:
+    path = str(ROOT / ".ci" / "touched")
+    spec = importlib.util.spec_from_loader("touched", importlib.machinery.SourceFileLoader("touched", path))
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+touched = loaded()
+NIGHTLY = sorted(
+    str(path.relative_to(ROOT))
+    for path in (ROOT / "tests").rglob("test_*.py")
+    if re.search(r"mark\.nightly\b", path.read_text(encoding="utf-8")) and path != Path(__file__)
+)
+
+
+def test_every_file_with_nightly_tests_has_its_rule() -> None:
+    assert sorted({file for _, files in touched.RULES for file in files}) == NIGHTLY
+
+
+def test_each_rule_means_files_that_are_there(project_files: tuple[Path, ...]) -> None:
+    paths = [path.as_posix() for path in project_files]
+    for pattern, _ in touched.RULES:
+        for alternative in re.split(r"\|(?![^(]*\))", pattern):
+            assert any(re.match(alternative, path) for path in paths), alternative
+
+
+@pytest.mark.parametrize(
+    ("paths", "files"),
+    [
+        ([], []),
+        (["README.md", "docs/gpu.md", "tests/lock/test_graph.py"], []),
+        (["envspec/recipes/nix.py"], ["tests/e2e/test_nix_flakes.py", "tests/recipes/test_hostile.py"]),
+        (["tests/e2e/test_image.py"], ["tests/e2e/test_image.py"]),
+        (["envspec/smoke/check.py"], ["tests/e2e/test_broken_training.py", "tests/smoke/test_check_workloads.py"]),
+    ],
+)
+def test_what_a_change_concerns(paths: list[str], files: list[str]) -> None:
+    assert touched.concerned(paths) == files
