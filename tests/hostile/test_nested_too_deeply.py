@@ -85,7 +85,7 @@ def test_other_tools_files(name: str, tmp_path: Path) -> None:
 
 
 def test_an_index_page() -> None:
-    from envspec.resolve.simple_page import parse_page
+    from envspec.net.simple_page import parse_page
 
     with pytest.raises(EnvspecError, match="isn't an index page"):
         parse_page(b'{"files": ' + b"[" * 100_000, "https://x.example.org/")

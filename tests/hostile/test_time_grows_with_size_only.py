@@ -30,12 +30,12 @@ from envspec.lock import inputs, licences
 from envspec.lock.environment import marker_environment
 from envspec.lock.graph import asked, parsed
 from envspec.lock.read import loads
+from envspec.net.simple_page import parse_page
 from envspec.redact import redact
 from envspec.requirement import canonical_name, parse_marker, parse_requirement, plain_requirement, plain_specifier
 from envspec.resolve.conda_variants import _LOWEST
 from envspec.resolve.metadata import parse_metadata
 from envspec.resolve.registry import _CHALLENGE
-from envspec.resolve.simple_page import parse_page
 from envspec.resolve.uv_errors import failure
 from envspec.spec import messages, values
 from envspec.spec.parse import parse_spec
