@@ -1,34 +1,305 @@
-"""Writing one file so that whoever reads it finds the old text or the new one, whole."""
+"""Writing files so that whoever reads one finds the old text or the new one, whole, and nothing is left for ever.
+
+New files are written into a staging folder `.envspec-<16 hex digits>` and synced; when all of them are there, each is
+renamed into its place. A writer that is killed in between leaves some files new and some old, so callers order their
+changes: first what the others are made from. It also leaves its staging folder, which the next writer there sweeps. It
+is in use while the file `held` in it is locked. Only what envspec itself puts into one is removed, and nothing of it is
+ever read. No link is followed (`envspec.open_folder`).
+"""
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Iterator
+import os
+import re
+import signal
+import time
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import groupby
 from pathlib import Path
+from types import FrameType
+from typing import BinaryIO
+
+from envspec.errors import NotPlain
+from envspec.open_folder import Location, OpenFolder, located
+
+_STAGING = re.compile(r"\.envspec-[0-9a-f]{16}")
+_STAGED = re.compile(r"\d{1,6}")
+_HELD = "held"
+_SECONDS = 24 * 3600
+"""So old is a staging folder that is swept where the filesystem knows no locks."""
+_TO_SYNC = os.O_RDWR if os.name == "nt" else os.O_RDONLY
+_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
-@contextmanager
-def staged(path: Path) -> Iterator[Path]:
-    """A place beside `path` to write to, which becomes `path` when the block ends well, and else goes.
+class Unfinished(OSError):
+    """Some of several files were changed before this happened, and the others weren't."""
 
-    Makes the folders above it. Raises OSError.
+
+def replace_files(folder: OpenFolder, changes: Mapping[str, bytes | None], *, executable: Collection[str] = ()) -> None:
+    """Give the files at these paths (relative, with `/`) their bytes, or remove them where that's None, in this order.
+
+    Folders are made as they're needed; those that lose their last file go. Nothing is changed before all new files are
+    on the disk, and then no Ctrl-C comes in between. Two callers at once are the caller's to keep apart.
+
+    Raises NotPlain for a link or the like in a file's place; OSError with the old files whole, Unfinished without.
     """
-    place = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    sweep(folder)
+    made: list[str] = []
     try:
-        yield place
-        place.replace(path)
+        for path, content in changes.items():
+            if content is not None:
+                _make(folder, _split(path)[0], made)
+        there = {path for path in changes if _is_there(folder, path)}
+        wanted = {path: content for path, content in changes.items() if content is not None or path in there}
+        with _staging(folder) as staging:
+            staged = _stage(folder, staging, wanted, executable)
+            with _undisturbed():
+                _apply(folder, staging, staged, wanted)
     except BaseException:
-        with suppress(OSError):
-            place.unlink(missing_ok=True)
+        for path in reversed(made):
+            _remove_empty(folder, path)
         raise
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a text in UTF-8 with plain line ends, and the folders above it. Nothing is left behind when that fails.
+@contextmanager
+def staged(folder: Location, name: str) -> Iterator[BinaryIO]:
+    """A file to write to, which becomes `name` in `folder` when the block ends well, and else goes.
 
-    Raises OSError.
+    Makes the folders above it. Raises NotPlain, OSError.
     """
-    with staged(path) as place:
-        place.write_text(text, encoding="utf-8", newline="\n")
+    with folder.open(make=True) as place:
+        sweep(place)
+        place.refuse_odd(name)
+        with _staging(place) as staging:
+            with _named(place, name):
+                created = staging.create("0")
+            with created as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            staging.move("0", place, name)
+            place.sync()
+
+
+def write_text(folder: Location, name: str, text: str) -> None:
+    """Write a text in UTF-8, and the folders above it. Nothing is left behind when that fails. Raises as `staged`."""
+    with staged(folder, name) as file:
+        file.write(text.encode())
+
+
+def write_file(path: Path, text: str) -> None:
+    """The same for a path that the user named, or that envspec has for itself (`envspec.open_folder.located`)."""
+    write_text(located(path.parent), path.name, text)
+
+
+def try_out(folder: OpenFolder) -> None:
+    """Raise what a write into this folder would raise."""
+    with _staging(folder):
+        pass
+
+
+def sweep(folder: OpenFolder) -> None:
+    """Remove the staging folders of writers that were killed here. What can't be removed stays for the next one."""
+    with suppress(OSError):
+        for name in folder.names():
+            if _STAGING.fullmatch(name) and folder.is_folder(name):
+                with suppress(OSError, NotPlain):
+                    _sweep(folder, name)
+
+
+def _sweep(folder: OpenFolder, name: str) -> None:
+    with folder.enter(name) as staging:
+        if staging.refuse_odd(_HELD) is None:
+            # made or given up at this moment, or not ours
+            folder.rmdir(name)
+        elif (descriptor := _hold(staging, os.O_RDWR)) is not None:
+            try:
+                _discard(folder, name, staging)
+            finally:
+                os.close(descriptor)
+
+
+def _hold(staging: OpenFolder, flags: int) -> int | None:
+    """The descriptor of the staging folder's lock; None where another process has it."""
+    descriptor = staging.open_file(_HELD, flags)
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    except (ImportError, OSError):
+        # no locks here: a file that nobody has touched for so long is nobody's
+        if not flags & os.O_CREAT and time.time() - os.fstat(descriptor).st_mtime < _SECONDS:
+            os.close(descriptor)
+            return None
+    return descriptor
+
+
+@contextmanager
+def _staging(folder: OpenFolder) -> Iterator[OpenFolder]:
+    """A staging folder of our own, which goes with the block."""
+    name, staging, descriptor = _make_staging(folder)
+    try:
+        with staging:
+            try:
+                yield staging
+            finally:
+                with suppress(OSError):
+                    _discard(folder, name, staging)
+    finally:
+        os.close(descriptor)
+
+
+def _make_staging(folder: OpenFolder) -> tuple[str, OpenFolder, int]:
+    """Its name, the folder and the descriptor of its lock. A sweeper that comes before the lock takes it away again."""
+    while True:
+        name = f".envspec-{os.urandom(8).hex()}"
+        with _named(folder):
+            folder.mkdir(name)
+            try:
+                staging = folder.enter(name)
+            except FileNotFoundError:
+                continue
+            try:
+                descriptor = _hold(staging, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+                if descriptor is not None:
+                    if os.fstat(descriptor).st_nlink:
+                        return name, staging, descriptor
+                    os.close(descriptor)
+            except FileNotFoundError:
+                pass
+            except BaseException:
+                with suppress(OSError):
+                    folder.rmdir(name)
+                staging.close()
+                raise
+            staging.close()
+
+
+def _discard(folder: OpenFolder, name: str, staging: OpenFolder) -> None:
+    """The lock's file goes last: a staging folder without one holds nothing of ours."""
+    for file in staging.names():
+        if _STAGED.fullmatch(file):
+            staging.unlink(file)
+    staging.unlink(_HELD)
+    folder.rmdir(name)
+
+
+def _stage(
+    folder: OpenFolder, staging: OpenFolder, changes: Mapping[str, bytes | None], executable: Collection[str]
+) -> dict[str, str]:
+    """Write the new files; gives the staged name of each."""
+    names: dict[str, str] = {}
+    for path, content in changes.items():
+        if content is not None:
+            names[path] = str(len(names))
+            with _named(folder, path), staging.create(names[path], executable=path in executable) as file:
+                file.write(content)
+    # All are written before the first is synced, so that the system may write them out together.
+    for path, name in names.items():
+        with _named(folder, path):
+            descriptor = staging.open_file(name, _TO_SYNC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+    return names
+
+
+def _apply(
+    folder: OpenFolder, staging: OpenFolder, staged: Mapping[str, str], changes: Mapping[str, bytes | None]
+) -> None:
+    begun = False
+    emptied: list[str] = []
+    try:
+        for above, paths in groupby(changes, lambda path: _split(path)[0]):
+            with folder.descend(above) as place:
+                for path in paths:
+                    name = _split(path)[1]
+                    if changes[path] is None:
+                        place.unlink(name)
+                        emptied.append(above)
+                    else:
+                        staging.move(staged[path], place, name)
+                    begun = True
+                place.sync()
+    except OSError as error:
+        if begun:
+            raise Unfinished(error.errno, error.strerror, error.filename) from None
+        raise
+    for above in dict.fromkeys(emptied):
+        _remove_empty(folder, above)
+
+
+def _make(folder: OpenFolder, path: str, made: list[str]) -> None:
+    """Make the folders of a path, and note those that weren't there."""
+    names = path.split("/") if path else []
+    for count in range(1, len(names) + 1):
+        one = "/".join(names[:count])
+        above, name = _split(one)
+        with folder.descend(above) as place:
+            if place.look(name) is None:
+                place.mkdir(name)
+                made.append(one)
+            place.enter(name).close()
+
+
+def _is_there(folder: OpenFolder, path: str) -> bool:
+    """Raises NotPlain, IsADirectoryError for what is no plain file."""
+    above, name = _split(path)
+    try:
+        with folder.descend(above) as place:
+            return place.refuse_odd(name) is not None
+    except FileNotFoundError:
+        return False
+
+
+def _remove_empty(folder: OpenFolder, path: str) -> None:
+    """What the user put into a folder keeps it."""
+    above, name = _split(path)
+    if name:
+        with suppress(OSError), folder.descend(above) as place:
+            place.rmdir(name)
+
+
+def _split(path: str) -> tuple[str, str]:
+    above, _, name = path.rpartition("/")
+    return above, name
+
+
+@contextmanager
+def _named(folder: OpenFolder, path: str = "") -> Iterator[None]:
+    """Errors of what is written first name what it's written for: the other name tells nobody anything."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(folder.path / path)) from None
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Hold back Ctrl-C and its like until the block has ended: a few renames, and then it comes."""
+    import threading
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+
+    def remember(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+
+    numbers = [number for name in _SIGNALS if (number := getattr(signal, name, None)) is not None]
+    before = {number: signal.signal(number, remember) for number in numbers if callable(signal.getsignal(number))}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if came:
+        raise KeyboardInterrupt("what was begun is written")

@@ -10,7 +10,8 @@ EnvspecError
 ├── InputError        2   what the user gave is wrong
 │   ├── SpecError         a spec, with the place and the value
 │   │   └── SpecErrors        several of them at once
-│   └── LockError         a lock that is damaged, edited by hand or of a newer schema
+│   ├── LockError         a lock that is damaged, edited by hand or of a newer schema
+│   └── NotPlain          a link, a pipe or a device where a plain file or a folder belongs
 ├── OutsideError      3   something outside envspec failed
 │   ├── IndexFailure      an index (network, bad answer, wrong hash)
 │   ├── ToolError         a program is missing or broke
@@ -116,6 +117,10 @@ class SpecErrors(SpecError):
 
 class LockError(InputError):
     """A lock can't be used: damaged, edited by hand, or of a newer schema."""
+
+
+class NotPlain(InputError):
+    """A link, a named pipe, a socket or a device stands where a plain file or a folder belongs. `place` names it."""
 
 
 class OutsideError(EnvspecError):

@@ -11,7 +11,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "envspec"
 
-LEAVES = ("atomic", "errors", "redact", "requirement", "storage", "texts")
+LEAVES = ("atomic", "errors", "open_folder", "redact", "requirement", "storage", "texts")
 """Top-level modules that every part may import, and that import only each other."""
 
 MAY_IMPORT: dict[str, tuple[str, ...]] = {

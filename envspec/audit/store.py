@@ -67,7 +67,7 @@ def save(path: Path, source: str, stored: Stored) -> None:
         ],
     }
     try:
-        atomic.write_text(path, json.dumps(document, indent=1, ensure_ascii=False))
+        atomic.write_file(path, json.dumps(document, indent=1, ensure_ascii=False))
     except OSError as error:
         raise StorageError(
             f"the answers can't be kept for --offline: {error.strerror}",

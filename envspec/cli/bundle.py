@@ -14,6 +14,7 @@ import click
 from envspec.cli import options
 from envspec.cli.file_urls import file_urls
 from envspec.cli.main import say
+from envspec.cli.outputs import written
 
 if TYPE_CHECKING:
     from envspec.install.collect import Paths
@@ -60,7 +61,8 @@ def command(path: str, target: str | None, output: Path, locks_dir: Path | None,
         )
     try:
         found = _collect(spec, chosen.pins, quiet=as_json)
-        size = write_bundle(output, chosen, _carried(spec, lock, chosen), found)
+        with written(output, "-o", [path]) as file:
+            size = write_bundle(file, chosen, _carried(spec, lock, chosen), found)
     except KeyboardInterrupt:
         say("interrupted: run the same command again, and it goes on from here")
         return 130

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from envspec import atomic
 from envspec.cli import options
+from envspec.cli.export_files import no_longer_carried, write_files
 from envspec.cli.export_formats import FORMATS, Format
 from envspec.cli.file_urls import file_urls
 from envspec.cli.main import say
@@ -17,9 +17,7 @@ from envspec.cli.progress import counting
 from envspec.errors import InputError
 from envspec.lock.model import Lock, LockedTarget
 from envspec.recipes import folder as recipes
-from envspec.recipes.plan import CARRIED_FOLDER, SUMS
 from envspec.spec.model import Spec
-from envspec.storage import storage_error
 
 EPILOG = """\b
 Examples:
@@ -87,41 +85,9 @@ def command(
                 say(f"note: it needs {len(made) - 1} more files: give them a folder with -o DIR")
             return
         texts.update({f"{lock.name}/{name}" if tree or len(paths) > 1 else name: made[name] for name in made})
-    gone = _no_longer_carried(Path(output), texts)
-    for relative, text in texts.items():
-        if not _has(Path(output, relative), text):
-            write_atomically(Path(output, relative), text)
-    for file in gone:
-        file.unlink(missing_ok=True)
+    gone = no_longer_carried(Path(output), texts, paths)
+    write_files(Path(output), texts, gone, paths)
     _tell(output, texts)
-
-
-def _has(path: Path, text: str) -> bool:
-    """Whether a file holds this text already: then its time stays, by which other tools know it."""
-    try:
-        return path.read_bytes() == text.encode()
-    except OSError:
-        return False
-
-
-def _no_longer_carried(output: Path, texts: Mapping[str, str]) -> list[Path]:
-    """The files of earlier exports that recipes don't share any more, by the list that an export leaves there."""
-    gone = []
-    for name in texts:
-        if name.endswith(f"/{CARRIED_FOLDER}/{SUMS}"):
-            folder = name.removesuffix(SUMS)
-            try:
-                lines = Path(output, name).read_text(encoding="utf-8").splitlines()
-            except (OSError, ValueError):
-                continue
-            listed = (line.partition("  ")[2] for line in lines)
-            gone += [Path(output, folder, path) for path in listed if _is_below(path) and folder + path not in texts]
-    return gone
-
-
-def _is_below(path: str) -> bool:
-    """Whether a path of such a list stays in its folder: the list could have been tampered with."""
-    return bool(path) and not path.startswith("/") and ".." not in path.split("/")
 
 
 def _tell(output: str, texts: Mapping[str, str]) -> None:
@@ -193,11 +159,3 @@ def _render(spec: Spec, lock: Lock, targets: Sequence[LockedTarget], formats: Se
         with counting("asking the indexes") as on_page:
             urls = file_urls(pins, spec, os.environ, on_page)
     return {f"{t.name}/{wanted.file(t)}": wanted.render(lock, t, urls) for t in targets for wanted in formats}
-
-
-def write_atomically(path: Path, text: str, option: str = "-o") -> None:
-    """Write a file, whose place `option` gave, whole or not at all. Raises StorageError."""
-    try:
-        atomic.write_text(path, text)
-    except OSError as error:
-        raise storage_error(error, path, option=option) from None

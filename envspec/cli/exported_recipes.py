@@ -26,12 +26,15 @@ def differing(spec: Spec, lock: Lock, recipes: Path) -> tuple[tuple[Reason, ...]
     """
     text = dumps(lock)
     plans = [make_plan(spec, lock, target, text) for target in lock if target.inputs.platform in PLATFORMS]
-    paths = [path.relative_to(recipes).as_posix() for path in recipes.rglob("*") if path.is_file()]
+    # a link counts as a file that differs: an export would refuse to write through it
+    paths = [path.relative_to(recipes).as_posix() for path in recipes.rglob("*") if path.is_symlink() or path.is_file()]
     found = recipe_reasons(plans, paths, lambda path: _text(recipes / path))
     return found, _command(spec.path, plans, paths, recipes) if found else ""
 
 
 def _text(path: Path) -> str | None:
+    if path.is_symlink():
+        return None
     try:
         return path.read_bytes().decode(errors="replace")
     except OSError:

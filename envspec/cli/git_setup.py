@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from envspec.cli.main import say
-from envspec.cli.options import shown
+from envspec.cli.outputs import shown
 
 EPILOG = """\b
 Examples:

@@ -154,8 +154,8 @@ def run(argv: list[str]) -> int:
     except EnvspecError as error:
         tell(error)
         return error.exit_code
-    except (click.exceptions.Abort, KeyboardInterrupt):
-        say("interrupted: nothing was changed")
+    except (click.exceptions.Abort, KeyboardInterrupt) as error:
+        say(f"interrupted: {error}" if error.args else "interrupted: nothing was changed")
         return 130
     except click.ClickException as error:
         _tell_misuse(error)

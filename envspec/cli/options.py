@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from envspec.cli.outputs import location, shown
 from envspec.errors import InputError, SpecError
 from envspec.texts import nearest, printable
 
@@ -86,15 +87,7 @@ def recipes_of(spec: Spec, given: Path | None) -> Path:
 def folder_of(spec: Spec, given: Path | None) -> LockFolder:
     from envspec.lock.store import LockFolder
 
-    return LockFolder(shown(locks_of(Path(spec.path), given)), spec.name)
-
-
-def shown(path: Path) -> Path:
-    """A path as messages show it: relative to here where it is below here."""
-    try:
-        return path.absolute().relative_to(Path.cwd())
-    except ValueError:
-        return path
+    return LockFolder(location(shown(locks_of(Path(spec.path), given)), [spec.path]), spec.name)
 
 
 def read_lock(path: str, given: Path | None) -> tuple[Spec, Lock]:

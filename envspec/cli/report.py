@@ -10,6 +10,7 @@ import click
 
 from envspec.cli import options
 from envspec.cli.main import say
+from envspec.cli.outputs import write_text
 from envspec.errors import InputError, LockError, OutsideError, Place
 from envspec.texts import printable
 
@@ -93,7 +94,7 @@ def command(
         review=review,
         uncompared=uncompared,
     )
-    _write(output, html(page))
+    _write(output, html(page), path)
     return 0
 
 
@@ -150,15 +151,9 @@ def _audit(
     return None
 
 
-def _write(output: Path, text: str) -> None:
-    from envspec.atomic import write_text
-    from envspec.storage import storage_error
-
+def _write(output: Path, text: str, spec: str) -> None:
     if str(output) == "-":
         click.echo(text, nl=False)
         return
-    try:
-        write_text(output, text)
-    except OSError as error:
-        raise storage_error(error, output, option="-o") from None
+    write_text(output, text, specs=[spec])
     say(f"wrote {printable(str(output))} ({len(text.encode()) // 1000} kB)")

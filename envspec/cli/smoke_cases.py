@@ -10,8 +10,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from envspec.cli import options
-from envspec.errors import InputError, Place, ToolError
+from envspec.errors import InputError, ToolError
 from envspec.lock.model import Lock, LockedTarget
+from envspec.lock.write import dumps
 from envspec.smoke.case import ACROSS, CHECK, Case, make_case
 from envspec.smoke.references import References
 from envspec.smoke.serve import Serving, serve
@@ -100,7 +101,8 @@ def find_cases(
         unknown -= set(named)
         if targets and not named:
             continue
-        text = _lock_text(folder.path)
+        # the very text of the file: what a lock is read from, it's written as
+        text = dumps(lock)
         for target in options.locked_targets(lock, named):
             reason = None if targets else serve(spec, target, machine)
             if reason:
@@ -123,13 +125,6 @@ def find_cases(
         raise InputError(f"none of these specs has a target {', '.join(sorted(map(printable, unknown)))}")
     _refuse_twins(cases)
     return tuple(cases), tuple(skipped)
-
-
-def _lock_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"can't be read: {error.strerror}", place=Place(str(path))) from None
 
 
 def _programs(across: bool) -> dict[str, str]:

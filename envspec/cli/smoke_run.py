@@ -6,7 +6,6 @@ import hashlib
 import os
 import secrets
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,9 +15,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from envspec.atomic import try_out
 from envspec.cli import options, smoke_cases, smoke_show
-from envspec.cli.export import write_atomically
 from envspec.cli.main import say, tell
+from envspec.cli.outputs import location, write_text
 from envspec.errors import InputError, StorageError, ToolError
 from envspec.smoke.case import Case, Folders, Options
 from envspec.smoke.result import Results, Run
@@ -125,11 +125,10 @@ class Asked:
     def _refuse_unwritable(self) -> None:
         """Before hours of a cluster, not after them. Raises StorageError."""
         for option, path in self._documents().items():
-            folder = path.absolute().parent
             try:
-                folder.mkdir(parents=True, exist_ok=True)
-                with tempfile.TemporaryFile(dir=folder):
-                    pass
+                with location(path.parent, self.paths).open(make=True) as folder:
+                    folder.refuse_odd(path.name)
+                    try_out(folder)
             except OSError as error:
                 raise storage_error(error, path, option=option) from None
 
@@ -284,7 +283,7 @@ class Asked:
         """Write down where a job's results go, for `--attach JOB`."""
 
         def remember(job: str) -> None:
-            write_atomically(folders.cache / "jobs" / job, f"{folders.results}\n")
+            write_text(folders.cache / "jobs" / job, f"{folders.results}\n")
 
         return remember
 
@@ -349,7 +348,7 @@ class Asked:
         for option, path in self._documents().items():
             # hours of a cluster aren't thrown away because one page can't be written
             try:
-                write_atomically(path, _document(option, whole), option)
+                write_text(path, _document(option, whole), option, self.paths)
                 say(f"wrote {path}")
             except StorageError as error:
                 tell(error)

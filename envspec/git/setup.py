@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from envspec import atomic
 from envspec.errors import Place, StorageError
 from envspec.git.program import git
+from envspec.open_folder import Location, open_folder
 
 _DRIVER = "envspec"
 _START = "# envspec git-setup: start (`envspec git-setup --undo` takes this out)"
@@ -47,7 +48,8 @@ def user(folder: Path, env: Mapping[str, str]) -> Scope:
     """All repositories of this user. Raises ToolError."""
     named = git(["config", "--global", "--type=path", "--get", "core.attributesFile"], folder, allowed=(0, 1))
     home = Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME", "~")).expanduser() / ".config")
-    return Scope("--global", folder, Path(named) if named else home / "git" / "attributes", LOCKS)
+    # a user's own file may be a link into a folder that is kept elsewhere
+    return Scope("--global", folder, (Path(named) if named else home / "git" / "attributes").resolve(), LOCKS)
 
 
 def install(scope: Scope, program: Sequence[str]) -> None:
@@ -110,7 +112,8 @@ def _block(text: str) -> tuple[int, int] | None:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_bytes().decode(errors="surrogateescape")
+        with open_folder(path.parent) as folder:
+            return (folder.read(path.name) or b"").decode(errors="surrogateescape")
     except FileNotFoundError:
         return ""
     except OSError as error:
@@ -121,11 +124,10 @@ def _rewrite(path: Path, text: str) -> None:
     """Write, or remove what would be empty."""
     try:
         if text:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            staged = path.with_name(f"{path.name}.envspec-{os.getpid()}")
-            staged.write_bytes(text.encode(errors="surrogateescape"))
-            staged.replace(path.resolve())
+            with atomic.staged(Location(path.parent), path.name) as file:
+                file.write(text.encode(errors="surrogateescape"))
         else:
-            path.unlink(missing_ok=True)
+            with open_folder(path.parent) as folder:
+                folder.unlink(path.name)
     except OSError as error:
         raise StorageError(f"can't be written: {error.strerror}", place=Place(str(path))) from None

@@ -11,12 +11,11 @@ import tarfile
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
-from envspec import atomic
 from envspec.install.collect import Paths
 from envspec.lock.conda_files import artifact_of, channel_of, conda_pins, in_link_order
 from envspec.lock.model import LockedTarget, Pin
-from envspec.storage import storage_error
 
 INSTALLER = "install.sh"
 SUMS = "SHA256SUMS"
@@ -25,20 +24,15 @@ WHEELS = "wheels"
 CONDA = "conda"
 
 
-def write_bundle(path: Path, target: LockedTarget, carried: Mapping[str, str], found: Paths) -> int:
-    """Write the tar whole or not at all, and give its size in bytes.
+def write_bundle(file: BinaryIO, target: LockedTarget, carried: Mapping[str, str], found: Paths) -> int:
+    """Write the tar into an open file, and give its size in bytes.
 
-    `carried` are texts by their path in the bundle, `found` the artifacts. Raises StorageError.
+    `carried` are texts by their path in the bundle, `found` the artifacts. Raises OSError.
     """
-    try:
-        with atomic.staged(path) as place:
-            with tarfile.open(place, "w", format=tarfile.GNU_FORMAT) as tar:
-                for name, content in sorted(_members(target, carried, found)):
-                    _add(tar, name, content)
-            size = place.stat().st_size
-    except OSError as error:
-        raise storage_error(error, path, option="-o") from None
-    return size
+    with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as tar:
+        for name, content in sorted(_members(target, carried, found)):
+            _add(tar, name, content)
+    return file.tell()
 
 
 def place_of(pin: Pin) -> str:

@@ -193,7 +193,7 @@ def complete_records(prefix: Path, requested: Collection[str] = ()) -> None:
         urls = {name: split_credentials(str(record[name]))[0] for name in ("url", "channel") if record.get(name)}
         completed = {**record, **known, **urls, "requested_specs": asked.get(str(record.get("name")), [])}
         if completed != record:
-            write_file(path, json.dumps(completed, indent=2))
+            write_file(prefix, path.relative_to(prefix), json.dumps(completed, indent=2))
 
 
 def _record(pin: Pin, base: str) -> RepoDataRecord:

@@ -75,7 +75,7 @@ class Installation:
         """
         refuse_unfit(self.host, self.lock, self.target)
         with storage(self.prefix), ExitStack() as stack:
-            held = stack.enter_context(exclusive(self.prefix, on_wait))
+            held = stack.enter_context(exclusive(self.prefix, on_wait)).descriptor
             state = claim(self.prefix, self.lock.name)
             refuse_ways_out(self.prefix, self.target.inputs.python)
             sweep(self.prefix, [Path(path) for path in activation.PATHS])
@@ -133,10 +133,11 @@ class Installation:
 
     def _scripts(self) -> dict[Path, str]:
         texts = activation.scripts(self.prefix, self.lock.name, conda=bool(self._of("conda")))
-        return {self.prefix / path: text for path, text in texts.items()}
+        return {Path(path): text for path, text in texts.items()}
 
     def _has_scripts(self) -> bool:
-        return all(path.is_file() and path.read_bytes() == text.encode() for path, text in self._scripts().items())
+        found = ((self.prefix / path, text.encode()) for path, text in self._scripts().items())
+        return all(path.is_file() and path.read_bytes() == text for path, text in found)
 
     def _begin(self, state: State | None, found: Collection[Change]) -> State:
         """Write down that the environment isn't whole, and forget the files of the pip packages that will change."""
@@ -212,12 +213,12 @@ class Installation:
 
     def _write_scripts_and_lock(self) -> None:
         for path, text in self._scripts().items():
-            write_file(path, text)
+            write_file(self.prefix, path, text)
         self._write_lock()
 
     def _write_lock(self) -> None:
-        write_file(self.prefix / LOCK_PATH, dumps(self.lock))
-        write_file(self.prefix / TARGET_PATH, f"{self.target.name}\n")
+        write_file(self.prefix, LOCK_PATH, dumps(self.lock))
+        write_file(self.prefix, TARGET_PATH, f"{self.target.name}\n")
 
     def _verify(self, known: Mapping[str, str]) -> None:
         self.progress.phase("checking")

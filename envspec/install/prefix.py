@@ -7,11 +7,9 @@ as envspec's own.
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import json
 import os
-import secrets
 import shutil
 import stat
 from collections.abc import Collection, Iterator, Mapping
@@ -20,12 +18,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from envspec import atomic
 from envspec.errors import InputError, Place
 from envspec.install.inside import Inside
 from envspec.install.model import identity
 from envspec.lock.exclusive import LOCK_FILE
 from envspec.lock.model import LockedTarget
 from envspec.lock.store import LOCK_NAME
+from envspec.open_folder import Location
 from envspec.storage import storage_error
 
 FOLDER = Path("etc") / "envspec"
@@ -127,27 +127,21 @@ def _read_state(prefix: Path) -> State | None:
 
 
 def write_state(prefix: Path, state: State) -> None:
-    """Write the state so that a crash leaves the old one or the new one. Raises OSError."""
-    write_file(prefix / _STATE_PATH, json.dumps({"format": _FORMAT, **asdict(state)}, indent=1, sort_keys=True) + "\n")
+    """Write the state so that a crash leaves the old one or the new one. Raises NotPlain, OSError."""
+    text = json.dumps({"format": _FORMAT, **asdict(state)}, indent=1, sort_keys=True) + "\n"
+    write_file(prefix, _STATE_PATH, text)
 
 
-def write_file(path: Path, text: str) -> None:
-    """Write a file whole or not at all, unless it has this very text. Raises OSError."""
-    with suppress(OSError):
-        if path.read_bytes() == text.encode():
+def write_file(prefix: Path, path: Path, text: str) -> None:
+    """Write a file of a prefix (`path` is relative to it) whole or not at all, unless it has this very text.
+
+    Raises NotPlain, OSError.
+    """
+    place = Location(prefix, path.parent.as_posix())
+    with suppress(OSError), place.open() as folder:
+        if folder.read(path.name) == text.encode():
             return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    staged = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with staged.open("x", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        staged.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            staged.unlink(missing_ok=True)
-        raise
+    atomic.write_text(place, path.name, text)
 
 
 def remove_debris(debris: Collection[Path]) -> None:
@@ -161,11 +155,11 @@ def remove_debris(debris: Collection[Path]) -> None:
 
 
 def sweep(prefix: Path, written: Collection[Path]) -> None:
-    """Remove what `write_file` had begun in runs that were killed, beside the files `written` (relative) and envspec's
-    own notes. Only for whoever holds the prefix. Raises OSError."""
-    for path in {prefix / each for each in (*written, LOCK_PATH, TARGET_PATH, _STATE_PATH)}:
-        for staged in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 8}"):
-            staged.unlink(missing_ok=True)
+    """Remove what `write_file` had begun in runs that were killed, beside the files `written` (relative), envspec's own
+    notes and the records of conda packages. Raises NotPlain, OSError."""
+    for path in {FOLDER, Path("conda-meta"), *(each.parent for each in written)}:
+        with suppress(FileNotFoundError), Location(prefix, path.as_posix()).open() as folder:
+            atomic.sweep(folder)
 
 
 def close_uvs_lock(prefix: Path) -> None:

@@ -5,62 +5,76 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+
+from envspec.open_folder import Location, OpenFolder
 
 LOCK_FILE = ".envspec-lock"
 
 
-@contextmanager
-def exclusive(folder: Path, on_wait: Callable[[], None]) -> Iterator[int]:
-    """Hold `folder` until the block ends. `on_wait` is called before waiting for another process that holds it.
+@dataclass(frozen=True)
+class Held:
+    """A folder that is held: `descriptor` holds it, also in a program that inherits it, as long as that runs, even when
+    this process is killed."""
 
-    Gives the descriptor that holds it: a program that inherits it holds the folder as long as it runs, even when this
-    process is killed.
+    folder: OpenFolder
+    descriptor: int
+
+
+@contextmanager
+def exclusive(place: Location | Path, on_wait: Callable[[], None]) -> Iterator[Held]:
+    """Hold a folder until the block ends. `on_wait` is called before waiting for another process that holds it.
 
     The folder is made if need be, and goes again if it's empty at the end. It is itself what's locked (flock), so
     nothing is left behind even by a killed process. Network filesystems can't lock a folder; there a file in it stands
     for it, which goes with the block. Where not even that can be locked, two writers aren't kept apart.
 
-    Raises OSError.
+    Raises NotPlain for a link in the way of it, OSError.
     """
-    descriptor = _acquire(folder, on_wait)
+    location = place if isinstance(place, Location) else Location(place)
+    held = _acquire(location, on_wait)
     try:
-        yield descriptor
+        yield held
     finally:
         with suppress(OSError):
-            (folder / LOCK_FILE).unlink(missing_ok=True)
-            folder.rmdir()
-        os.close(descriptor)
+            held.folder.unlink(LOCK_FILE)
+            location.remove_empty()
+        if held.descriptor != held.folder.descriptor:
+            os.close(held.descriptor)
+        held.folder.close()
 
 
-def _acquire(folder: Path, on_wait: Callable[[], None]) -> int:
+def _acquire(location: Location, on_wait: Callable[[], None]) -> Held:
     while True:
-        folder.mkdir(parents=True, exist_ok=True)
-        for path, flags in ((folder, os.O_RDONLY), (folder / LOCK_FILE, os.O_RDWR | os.O_CREAT)):
-            try:
-                descriptor = os.open(path, flags | os.O_CLOEXEC, 0o666)
-            except FileNotFoundError:
-                break
-            locked = _flock(descriptor, on_wait)
-            # Whoever we waited for may have taken away what we then locked: lock what is there now.
-            if (locked or path != folder) and _is_at(descriptor, path):
-                return descriptor
-            os.close(descriptor)
-            if locked:
-                break
-
-
-def _is_at(descriptor: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
-        return False
+        folder = location.open(make=True)
+        try:
+            if _flock(folder.descriptor, on_wait):
+                # Whoever we waited for may have taken away what we then locked: lock what is there now.
+                with location.open(make=True) as now:
+                    if os.path.samestat(os.fstat(folder.descriptor), os.fstat(now.descriptor)):
+                        return Held(folder, folder.descriptor)
+            else:
+                descriptor = folder.open_file(LOCK_FILE, os.O_RDWR | os.O_CREAT)
+                _flock(descriptor, on_wait)
+                found = folder.look(LOCK_FILE)
+                if found is not None and os.path.samestat(os.fstat(descriptor), found):
+                    return Held(folder, descriptor)
+                os.close(descriptor)
+        except FileNotFoundError:
+            pass
+        except BaseException:
+            folder.close()
+            raise
+        folder.close()
 
 
 def _flock(descriptor: int, on_wait: Callable[[], None]) -> bool:
-    """Lock an open file or folder, waiting for it. False where the filesystem can't lock it."""
-    import fcntl
-
+    """Lock an open file or folder, waiting for it. False where the system can't lock it."""
+    try:
+        import fcntl
+    except ImportError:
+        return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

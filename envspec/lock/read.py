@@ -114,6 +114,11 @@ def load_text(path: Path) -> str:
         raise LockError("this is a folder, not a lock", place=place, hint="name the spec or its envspec.lock") from None
     except OSError as error:
         raise StorageError(f"the lock can't be read: {error.strerror}", place=place) from None
+    return text_of(content, path)
+
+
+def text_of(content: bytes, path: Path) -> str:
+    """The text of a lock file's bytes; `path` is only for messages. Raises LockError."""
     try:
         return content.decode()
     except UnicodeDecodeError as error:

@@ -1,18 +1,24 @@
-"""A spec's lock on disk: `locks/<name>/`, with `envspec.lock` and the files rendered from it."""
+"""A spec's lock on disk: `locks/<name>/`, with `envspec.lock` and the files rendered from it.
+
+The lock is the truth and the rendered files are functions of it. The lock is replaced first, then they, and what isn't
+needed goes last: a writer that is killed leaves at most older rendered files, which `envspec check` names and the next
+writer renders anew. Nothing that lies in the folder is an instruction.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from envspec.errors import InputError, InternalError, LockError
+from envspec import atomic
+from envspec.errors import InputError, InternalError, LockError, NotPlain, Place, StorageError
 from envspec.lock.exclusive import exclusive
 from envspec.lock.model import Lock
-from envspec.lock.read import FOLDER_NAME, load, load_text, loads
+from envspec.lock.read import FOLDER_NAME, loads, text_of
 from envspec.lock.render import RENDERED_NAMES, is_rendered, rendered_files
-from envspec.lock.transaction import pending, recover, replace_files
 from envspec.lock.write import dumps
+from envspec.open_folder import Location, OpenFolder
 from envspec.storage import storage_error
 
 LOCK_NAME = "envspec.lock"
@@ -21,97 +27,118 @@ LOCK_NAME = "envspec.lock"
 class LockFolder:
     """The folder of one spec's lock. Reading takes no lock and writes nothing, so a read-only checkout will do."""
 
-    def __init__(self, locks_dir: Path, name: str) -> None:
+    def __init__(self, locks_dir: Location | Path, name: str) -> None:
         """Raises InputError for a name that could lead out of `locks_dir`."""
         if not FOLDER_NAME.fullmatch(name):
             raise InputError(f"{name!r} can't name a lock", hint="use a-z, 0-9, `.`, `_` and `-`")
         self.name = name
-        self.folder = locks_dir / name
+        self._location = (locks_dir if isinstance(locks_dir, Location) else Location(locks_dir)).joined(name)
+        self.folder = self._location.path
         self.path = self.folder / LOCK_NAME
-        self._held = False
+        self._held: OpenFolder | None = None
 
     def read(self) -> Lock | None:
-        """The lock, or None when there is none yet. Raises LockError when it can't be used, StorageError."""
-        with _storage(self.folder):
-            if not self.path.exists() and LOCK_NAME not in pending(self.folder)[0]:
-                return None
-        return self.load()
+        """The lock, or None when there is none yet. Raises LockError when it can't be used, NotPlain, StorageError."""
+        with self._opened() as folder:
+            content = _lock_in(folder) if folder else None
+        return None if content is None else loads(text_of(content, self.path), str(self.path))
 
     def load(self) -> Lock:
-        """The lock. Raises LockError when there is none or it can't be used, StorageError."""
-        with _storage(self.folder):
-            staged, _ = pending(self.folder)
-        if LOCK_NAME in staged:
-            # A writer that ends its commit meanwhile takes the staged file away when the real one is in place.
-            with suppress(LockError):
-                return loads(load_text(staged[LOCK_NAME]), str(self.path))
-        return load(self.path)
+        """The lock. Raises LockError when there is none or it can't be used, NotPlain, StorageError."""
+        lock = self.read()
+        if lock is None:
+            raise LockError("there is no lock here", place=Place(str(self.path)), hint="run `envspec lock`")
+        return lock
 
     def rendered(self, lock: Lock) -> dict[str, str]:
         """The rendered files on disk: what stands at the paths that belong to `lock`, and what envspec once rendered
         for other targets. Text by path, relative to the folder; bytes that aren't UTF-8 come as U+FFFD.
 
-        Raises StorageError.
+        Raises NotPlain for a link or the like where a file of `lock` belongs, StorageError.
         """
-        expected = rendered_files(lock)
-        found: dict[str, str] = {}
-        with _storage(self.folder):
-            staged, removed = pending(self.folder)
-            for path in sorted({*expected, *staged, *self._candidates()} - removed - {LOCK_NAME}):
-                # A writer that ends its commit meanwhile takes the staged file away when the real one is in place.
-                content = _content(staged[path]) if path in staged else None
-                content = _content(self.folder / path) if content is None else content
-                text = None if content is None else content.decode(errors="replace")
-                if text is not None and (path in expected or is_rendered(text)):
-                    found[path] = text
-        return found
+        with self._opened() as folder:
+            if folder is None:
+                return {}
+            found = {path: _content(folder, path) for path in rendered_files(lock)}
+            found |= {path: content for path, content in _once_rendered(folder) if path not in found}
+        there = {path: content for path, content in found.items() if content is not None}
+        return {path: there[path].decode(errors="replace") for path in sorted(there)}
 
     def write(self, lock: Lock, on_wait: Callable[[], None] = lambda: None) -> bool:
-        """Write the lock and its rendered files, all or none. Gives whether anything had to change.
+        """Write the lock and its rendered files. Gives whether anything had to change.
 
         Rendered files of targets that are gone are removed; what the user keeps in the folder stays. Waits for another
         process that writes here, after a call of `on_wait`, unless the caller is inside `exclusive` already.
 
-        Raises StorageError with the old files whole, InternalError for a lock that couldn't be read back.
+        Raises NotPlain, StorageError (which says whether anything was changed), and InternalError for a lock that
+        couldn't be read back.
         """
-        wanted = {**rendered_files(lock), LOCK_NAME: _checked(lock, self.name, self.path)}
-        with self.exclusive(on_wait), _storage(self.folder):
-            changed = {
-                path: text.encode() for path, text in wanted.items() if _content(self.folder / path) != text.encode()
+        wanted = {LOCK_NAME: _checked(lock, self.name, self.path), **rendered_files(lock)}
+        with self.exclusive(on_wait), self._opened() as folder:
+            assert folder is not None
+            changes: dict[str, bytes | None] = {
+                path: text.encode() for path, text in wanted.items() if _content(folder, path) != text.encode()
             }
-            gone = sorted(path for path in self.rendered(lock) if path not in wanted)
-            if changed or gone:
-                replace_files(self.folder, changed, gone)
-            return bool(changed or gone)
+            changes |= {path: None for path in self.rendered(lock) if path not in wanted}
+            if changes:
+                atomic.replace_files(folder, changes)
+            return bool(changes)
 
     @contextmanager
     def exclusive(self, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
         """Keep other writers out of this folder for a block, such as a whole run of `envspec lock`.
 
-        Heals what a killed writer left. Raises StorageError.
+        Sweeps what a killed writer left. Raises NotPlain, StorageError.
         """
         if self._held:
             yield
             return
         with ExitStack() as stack:
             with _storage(self.folder):
-                stack.enter_context(exclusive(self.folder, on_wait))
-                recover(self.folder)
-            self._held = True
+                held = stack.enter_context(exclusive(self._location, on_wait))
+                atomic.sweep(held.folder)
+            self._held = held.folder
             try:
                 yield
             finally:
-                self._held = False
+                self._held = None
 
-    def _candidates(self) -> Iterator[str]:
-        """Paths at which envspec may once have rendered a file."""
-        try:
-            folders = [entry.name for entry in self.folder.iterdir() if entry.is_dir()]
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        for folder in folders:
-            if FOLDER_NAME.fullmatch(folder):
-                yield from (f"{folder}/{name}" for name in RENDERED_NAMES)
+    @contextmanager
+    def _opened(self) -> Iterator[OpenFolder | None]:
+        """The folder, None where there is none; the one that is held, while it's held."""
+        with _storage(self.folder):
+            try:
+                folder = self._held.descend("") if self._held else self._location.open()
+            except (FileNotFoundError, NotADirectoryError):
+                yield None
+                return
+            with folder:
+                yield folder
+
+
+def _once_rendered(folder: OpenFolder) -> Iterator[tuple[str, bytes]]:
+    """Files of any target, of this lock or not, that envspec made. What is no plain file isn't its own."""
+    for name in folder.names():
+        if not (FOLDER_NAME.fullmatch(name) and folder.is_folder(name)):
+            continue
+        with folder.enter(name) as target:
+            for file in RENDERED_NAMES:
+                try:
+                    content = target.read(file)
+                except (NotPlain, IsADirectoryError):
+                    continue
+                if content is not None and is_rendered(content.decode(errors="replace")):
+                    yield f"{name}/{file}", content
+
+
+def _lock_in(folder: OpenFolder) -> bytes | None:
+    place = Place(str(folder.path / LOCK_NAME))
+    try:
+        return folder.read(LOCK_NAME)
+    except IsADirectoryError:
+        raise NotPlain("this is a folder, not a lock", place=place, hint="move it away") from None
+    except OSError as error:
+        raise StorageError(f"the lock can't be read: {error.strerror}", place=place) from None
 
 
 def _checked(lock: Lock, name: str, path: Path) -> str:
@@ -126,10 +153,10 @@ def _checked(lock: Lock, name: str, path: Path) -> str:
     return text
 
 
-def _content(path: Path) -> bytes | None:
+def _content(folder: OpenFolder, path: str) -> bytes | None:
     try:
-        return path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
+        return folder.read_at(path)
+    except NotADirectoryError:
         return None
 
 
@@ -138,6 +165,9 @@ def _storage(folder: Path) -> Iterator[None]:
     """Turn the system's errors into StorageError."""
     try:
         yield
+    except atomic.Unfinished as error:
+        again = "run again: it goes on from the new lock"
+        raise storage_error(error, folder, option="--locks-dir", again=again) from None
     except OSError as error:
         raise storage_error(
             error,

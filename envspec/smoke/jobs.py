@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from envspec.errors import EnvspecError, InputError, StorageError
+from envspec.open_folder import located
 from envspec.smoke.case import REPORT, Case, Folders, Options
 from envspec.smoke.command import Command, Files, Step
 from envspec.smoke.perform import LOG, judged, prepare
@@ -157,7 +158,7 @@ def _submitted(job: Job, plan: Plan) -> SubmittedJob:
 
 def _make(folder: Path) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        located(folder).open(make=True).close()
     except OSError as error:
         raise StorageError(f"{folder} can't be made: {error.strerror}") from None
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from envspec.errors import EnvspecError, InputError, StorageError
 from envspec.lock.exclusive import exclusive
+from envspec.open_folder import located
 from envspec.smoke.case import REPORT, Case, Folders, Options
 from envspec.smoke.command import Command, Step
 from envspec.smoke.process import Ended, do, last_lines, silent
@@ -68,10 +69,11 @@ def _one(runner: Runner, case: Case, options: Options, folders: Folders, told: C
 
 
 def _forget(*files: Path) -> None:
-    """Remove what an earlier run in this folder left. Raises StorageError."""
+    """Remove what an earlier run in this folder left. Raises NotPlain, StorageError."""
     for path in files:
         try:
-            path.unlink(missing_ok=True)
+            with suppress(FileNotFoundError), located(path.parent).open() as folder:
+                folder.unlink(path.name)
         except OSError as error:
             raise StorageError(f"{path} can't be removed: {error.strerror}") from None
 

@@ -11,8 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from envspec.atomic import write_text
+from envspec.atomic import replace_files
 from envspec.errors import Place, StorageError, ToolError
+from envspec.open_folder import located
 from envspec.smoke.command import Command, Files, Step
 
 _TERM_SECONDS = 10.0
@@ -52,16 +53,17 @@ def do(step: Step, log: Path, watch: Watch = silent) -> Ended:
 
 
 def write(files: Files) -> None:
-    """Write the files that aren't there with this very text. Raises StorageError."""
-    for name, text in files.texts:
-        path = files.folder / name
-        try:
-            if not (path.is_file() and path.read_bytes() == text.encode()):
-                write_text(path, text)
-            if name.endswith(".sh"):
-                path.chmod(0o755)
-        except OSError as error:
-            raise StorageError(f"can't be written: {error.strerror}", place=Place(str(path))) from None
+    """Write the files that aren't there with this very text. Raises NotPlain, StorageError."""
+    try:
+        with located(files.folder).open(make=True) as folder:
+            texts = {name: text.encode() for name, text in files.texts if folder.read_at(name) != text.encode()}
+            replace_files(folder, texts, executable=[name for name in texts if name.endswith(".sh")])
+    except OSError as error:
+        raise _unwritable(error, files.folder) from None
+
+
+def _unwritable(error: OSError, path: Path) -> StorageError:
+    return StorageError(f"can't be written: {error.strerror}", place=Place(str(error.filename or path)))
 
 
 def ask(argv: Sequence[str], seconds: float = 60.0) -> Ended:
@@ -81,10 +83,10 @@ def ask(argv: Sequence[str], seconds: float = 60.0) -> Ended:
 
 def _run(command: Command, log: Path, watch: Watch) -> Ended:
     try:
-        log.parent.mkdir(parents=True, exist_ok=True)
-        file = log.open("ab")
+        with located(log.parent).open(make=True) as folder:
+            file = folder.append(log.name)
     except OSError as error:
-        raise StorageError(f"can't be written: {error.strerror}", place=Place(str(log))) from None
+        raise _unwritable(error, log) from None
     with file:
         file.write(f"$ {command.shell}\n".encode(errors="replace"))
         file.flush()

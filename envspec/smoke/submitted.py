@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from envspec.atomic import write_text
+from envspec.atomic import write_file
 from envspec.errors import InputError, Place, StorageError
 
 STATE = "state.json"
@@ -66,7 +66,7 @@ def write_submitted(results: Path, submitted: Submitted) -> None:
     """Raises StorageError."""
     path = results / STATE
     try:
-        write_text(path, json.dumps({"format": FORMAT, **asdict(submitted)}, indent=1) + "\n")
+        write_file(path, json.dumps({"format": FORMAT, **asdict(submitted)}, indent=1) + "\n")
     except OSError as error:
         raise StorageError(f"can't be written: {error.strerror}", place=Place(str(path))) from None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import pytest
 from cli_project import SPEC, Envspec, Project
+
+from envspec.open_folder import OpenFolder
 
 pytest_plugins = ["cli_fixtures"]
 
@@ -151,14 +154,14 @@ def test_locks_elsewhere(project: Project, envspec: Envspec, tmp_path: Path) -> 
 
 def test_unreadable_lock(project: Project, envspec: Envspec, monkeypatch: pytest.MonkeyPatch) -> None:
     project.spec(name="other")
-    read = Path.read_bytes
+    read = OpenFolder.read
 
-    def broken(path: Path) -> bytes:
-        if path.name == "envspec.lock":
-            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
-        return read(path)
+    def broken(folder: OpenFolder, name: str) -> bytes | None:
+        if name == "envspec.lock" and folder.path.name == "demo":
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(folder.path / name))
+        return read(folder, name)
 
-    monkeypatch.setattr(Path, "read_bytes", broken)
+    monkeypatch.setattr(OpenFolder, "read", broken)
     told = envspec("check")
     assert told.code == 3
     assert told.out.startswith("specs/other.toml: stale\n")
@@ -169,8 +172,8 @@ def test_a_lock_that_is_a_folder(project: Project, envspec: Envspec) -> None:
     project.lock_path.unlink()
     project.lock_path.mkdir()
     told = envspec("check")
-    assert told.code == 1
-    assert "this is a folder, not a lock  [lock-damaged]" in told.out
+    assert told.code == 2
+    assert told.err.startswith("error: locks/demo/envspec.lock: this is a folder, not a lock\nhint: ")
 
 
 def test_texts_do_not_steer_the_terminal(project: Project, envspec: Envspec) -> None:
@@ -228,7 +231,7 @@ def test_conda_packages_need_no_rattler_where_nothing_is_solved(
 ) -> None:
     root = Path(__file__).resolve().parents[2]
     for name in ("specs", "locks"):
-        (tmp_path / name).symlink_to(root / name)
+        shutil.copytree(root / name, tmp_path / name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "rattler", None)
     told = envspec(*arguments)

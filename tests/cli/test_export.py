@@ -16,8 +16,8 @@ from packaging.pylock import Pylock
 from support.index import Index, html_error, status
 from support.packages import Dist, wheel
 
-from envspec.cli.export import write_atomically
 from envspec.cli.export_formats import FORMATS
+from envspec.cli.outputs import write_text
 from envspec.errors import StorageError
 from envspec.lock.model import Artifact, GitSource, Lock, Pin
 
@@ -311,14 +311,14 @@ def test_the_output_is_a_file(project: Project, envspec: Envspec, tmp_path: Path
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "pylock.toml"
     path.write_text("old")
-    write_atomically(path, "new\n")
+    write_text(path, "new\n")
     assert path.read_bytes() == b"new\n"
 
-    def full(self: Path, target: Path) -> Path:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self))
+    def full(source: str, target: str, **folders: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), source)
 
-    monkeypatch.setattr(Path, "replace", full)
+    monkeypatch.setattr(os, "replace", full)
     with pytest.raises(StorageError, match="No space left on device"):
-        write_atomically(path, "newer\n")
+        write_text(path, "newer\n")
     assert [entry.name for entry in tmp_path.iterdir()] == ["pylock.toml"]
     assert path.read_bytes() == b"new\n"

@@ -87,13 +87,14 @@ def test_what_a_killed_run_had_begun_to_write_is_swept(machine: Machine, index: 
     write_lock(machine, [pip_pin(app)])
     prefix = machine.folder / "env"
     assert machine.envspec("install", SPEC, "--prefix", str(prefix)).status == 0
-    left = [prefix / "etc/envspec/.install.json.0123abcd", prefix / "bin/.activate.fish.89abcdef"]
+    left = [prefix / place / ".envspec-0123456789abcdef" for place in ("etc/envspec", "bin")]
     kept = [
-        prefix / "etc/envspec/.install.json.mine",
+        prefix / "etc/envspec/.envspec-mine/held",
         prefix / "etc/envspec/install.json",
-        prefix / "bin/.other.0123abcd",
+        prefix / "bin/.envspec-0123456789ABCDEF/held",
     ]
-    for path in (*left, *kept[:1], *kept[2:]):
+    for path in (*(folder / name for folder in left for name in ("held", "0")), kept[0], kept[2]):
+        path.parent.mkdir(exist_ok=True)
         path.write_text("half")
     assert "nothing to do" in machine.envspec("install", SPEC, "--prefix", str(prefix)).out
     assert [path.exists() for path in left] == [False, False]

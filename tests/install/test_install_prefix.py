@@ -100,11 +100,11 @@ def test_the_digest_is_of_what_is_installed() -> None:
 
 
 def test_an_unchanged_file_isnt_written(tmp_path: Path) -> None:
-    write_file(tmp_path / "deep" / "file", "x\n")
+    write_file(tmp_path, Path("deep/file"), "x\n")
     before = (tmp_path / "deep" / "file").stat().st_mtime_ns
-    write_file(tmp_path / "deep" / "file", "x\n")
+    write_file(tmp_path, Path("deep/file"), "x\n")
     assert (tmp_path / "deep" / "file").stat().st_mtime_ns == before
-    write_file(tmp_path / "deep" / "file", "y\n")
+    write_file(tmp_path, Path("deep/file"), "y\n")
     assert os.listdir(tmp_path / "deep") == ["file"] and (tmp_path / "deep" / "file").read_text() == "y\n"
 
 

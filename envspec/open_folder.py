@@ -1,0 +1,383 @@
+"""A folder held open, below which files are read, written and removed by name, and no link is ever followed.
+
+What lies below such a folder may come from a repository that anyone wrote, so it leads nowhere: each component of a
+path is opened from the one above it (`dir_fd`) and refused when it's a link, and only plain files are read or replaced.
+Where a name is exchanged for a link between a look and the change, nothing changes elsewhere.
+
+Windows has no such descriptors. There each change is made by path, and every component is looked at just before: what
+is exchanged in between is followed (SECURITY.md says so).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from envspec.errors import NotPlain, Place
+from envspec.texts import printable
+
+_BY_DESCRIPTOR = os.name == "posix"
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
+_REPARSE_POINT = 0x400
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+@dataclass(frozen=True)
+class Location:
+    """A folder that may not be there yet: `root` is the user's own word and may lead through links; `below` are the
+    names under it, with `/`, none of which may be one."""
+
+    root: Path
+    below: str = ""
+
+    @property
+    def path(self) -> Path:
+        """The folder as messages name it."""
+        return self.root / self.below
+
+    def joined(self, more: str) -> Location:
+        return Location(self.root, f"{self.below}/{more}" if self.below else more)
+
+    def open(self, *, make: bool = False) -> OpenFolder:
+        """Hold it open; with `make`, what is missing is made.
+
+        Raises NotPlain for a link below the root, FileNotFoundError, OSError.
+        """
+        if make:
+            self.root.mkdir(parents=True, exist_ok=True)
+        with open_folder(self.root) as root:
+            return root.descend(self.below, make=make)
+
+    def remove_empty(self) -> None:
+        """Remove the folder if it's empty; nothing happens where it isn't. Raises OSError for other reasons too."""
+        if not self.below:
+            self.root.rmdir()
+            return
+        above, _, name = self.below.rpartition("/")
+        with Location(self.root, above).open() as folder:
+            folder.rmdir(name)
+
+
+def located(path: Path, projects: Iterable[Path] = ()) -> Location:
+    """A folder that the user named, or that envspec has for itself.
+
+    Below the current folder, and below these projects, anything may have come with a repository: no link there leads
+    envspec on. Elsewhere the path is the user's own word, links and all.
+    """
+    whole = Path(os.path.abspath(path))
+    roots = {Path(os.path.abspath(root)) for root in (*projects, _here()) if root is not None} - {Path(whole.anchor)}
+    holding = sorted((root for root in roots if whole.is_relative_to(root)), key=lambda root: len(root.parts))
+    if not holding:
+        return Location(path)
+    return Location(_shown(holding[0]), "/".join(whole.relative_to(holding[0]).parts))
+
+
+def _here() -> Path | None:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return None
+
+
+def _shown(root: Path) -> Path:
+    """As messages show it: relative to here where it is below here."""
+    here = _here()
+    return root.relative_to(here) if here is not None and root.is_relative_to(here) else root
+
+
+def open_folder(path: Path, *, by_descriptor: bool = _BY_DESCRIPTOR) -> OpenFolder:
+    """Hold a folder open whose path is the user's own word. Raises FileNotFoundError, OSError."""
+    if by_descriptor:
+        return OpenFolder(path, os.open(path, _FOLDER | getattr(os, "O_CLOEXEC", 0)))
+    if not path.is_dir():
+        code = errno.ENOTDIR if path.exists() else errno.ENOENT
+        raise OSError(code, os.strerror(code), str(path))
+    return _PathFolder(path, path.resolve())
+
+
+class OpenFolder:
+    """A folder that is held open until the `with` block ends. Its methods take the name of one thing in it.
+
+    They raise NotPlain where a link, a pipe, a device or a socket stands in the way, and OSError, which names the whole
+    path.
+    """
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self.descriptor = descriptor
+
+    def __enter__(self) -> OpenFolder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+
+    # folders below
+
+    def enter(self, name: str, *, make: bool = False) -> OpenFolder:
+        """The folder `name`, held open too. Raises FileNotFoundError where there is none and none is to be made."""
+        with self._naming(name):
+            try:
+                return self._entered(name)
+            except FileNotFoundError:
+                if not make:
+                    raise
+            with suppress(FileExistsError):
+                self._mkdir(name)
+            return self._entered(name)
+
+    def descend(self, path: str, *, make: bool = False) -> OpenFolder:
+        """The folder at a path of names with `/`; the folder itself, once more, for none."""
+        here = self._again()
+        for name in path.split("/") if path else ():
+            with here:
+                here = here.enter(name, make=make)
+        return here
+
+    def mkdir(self, name: str) -> None:
+        with self._naming(name):
+            self._mkdir(name)
+
+    def rmdir(self, name: str) -> None:
+        with self._naming(name):
+            self._rmdir(name)
+
+    def names(self) -> list[str]:
+        with self._naming():
+            return sorted(self._names())
+
+    # files in it
+
+    def look(self, name: str) -> os.stat_result | None:
+        """What stands there, itself and not what it leads to; None for nothing."""
+        with self._naming(name):
+            try:
+                return self._stat(name)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
+    def is_folder(self, name: str) -> bool:
+        found = self.look(name)
+        return found is not None and not _is_link(found) and stat.S_ISDIR(found.st_mode)
+
+    def refuse_odd(self, name: str) -> os.stat_result | None:
+        """What stands there: a plain file or nothing. Raises NotPlain for anything else, IsADirectoryError."""
+        found = self.look(name)
+        if found is None or (stat.S_ISREG(found.st_mode) and not _is_link(found)):
+            return found
+        if stat.S_ISDIR(found.st_mode) and not _is_link(found):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(self.path / name))
+        raise self._not_plain(name, found)
+
+    def read(self, name: str) -> bytes | None:
+        """The bytes of a plain file; None where there is none. Waits for nobody, such as the writer of a pipe."""
+        try:
+            if self.refuse_odd(name) is None:
+                return None
+            file = os.fdopen(self.open_file(name, os.O_RDONLY | _NO_WAIT), "rb")
+        except FileNotFoundError:
+            return None
+        with file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                # exchanged since the first look
+                raise self._not_plain(name, found)
+            return file.read()
+
+    def read_at(self, path: str) -> bytes | None:
+        """The same for a path of names with `/`. Raises NotADirectoryError where a file stands in for a folder."""
+        above, _, name = path.rpartition("/")
+        try:
+            with self.descend(above) as folder:
+                return folder.read(name)
+        except FileNotFoundError:
+            return None
+
+    def open_file(self, name: str, flags: int) -> int:
+        """A descriptor of a file, by os.open's flags; links aren't followed."""
+        with self._naming(name):
+            try:
+                return self._open(name, flags | _NO_FOLLOW)
+            except OSError:
+                found = self.look(name)
+                if found is not None and _is_link(found):
+                    raise self._not_plain(name, found) from None
+                raise
+
+    def create(self, name: str, *, executable: bool = False) -> BinaryIO:
+        """A new file, to be written. Raises FileExistsError."""
+        with self._naming(name):
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_FOLLOW
+            return os.fdopen(self._open(name, flags, 0o777 if executable else 0o666), "w+b")
+
+    def append(self, name: str) -> BinaryIO:
+        """A plain file to be written on at its end, made where there is none."""
+        self.refuse_odd(name)
+        return os.fdopen(self.open_file(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | _NO_WAIT), "ab")
+
+    def move(self, name: str, folder: OpenFolder, new: str) -> None:
+        """Give a file another folder and name, in place of the file that has it."""
+        with folder._naming(new):
+            self._move(name, folder, new)
+
+    def unlink(self, name: str) -> None:
+        """Remove a file; nothing happens where there is none. Of a link, the link goes."""
+        with self._naming(name), suppress(FileNotFoundError):
+            self._unlink(name)
+
+    def sync(self) -> None:
+        """Make names that were given or taken here durable. Not every system can, and then there is nothing better."""
+        with suppress(OSError):
+            os.fsync(self.descriptor)
+
+    # how it's done
+
+    def _entered(self, name: str) -> OpenFolder:
+        path = self.path / name
+        try:
+            return OpenFolder(path, self._open(_component(name), _FOLDER | _NO_FOLLOW))
+        except OSError as error:
+            found = self.look(name)
+            if found is not None and not stat.S_ISDIR(found.st_mode) and not stat.S_ISREG(found.st_mode):
+                raise self._not_plain(name, found) from None
+            raise error
+
+    def _again(self) -> OpenFolder:
+        return OpenFolder(self.path, os.dup(self.descriptor))
+
+    def _open(self, name: str, flags: int, mode: int = 0o666) -> int:
+        return os.open(_component(name), flags, mode, dir_fd=self.descriptor)
+
+    def _stat(self, name: str) -> os.stat_result:
+        return os.stat(_component(name), dir_fd=self.descriptor, follow_symlinks=False)
+
+    def _mkdir(self, name: str) -> None:
+        os.mkdir(_component(name), dir_fd=self.descriptor)
+
+    def _rmdir(self, name: str) -> None:
+        os.rmdir(_component(name), dir_fd=self.descriptor)
+
+    def _unlink(self, name: str) -> None:
+        os.unlink(_component(name), dir_fd=self.descriptor)
+
+    def _move(self, name: str, folder: OpenFolder, new: str) -> None:
+        os.replace(_component(name), _component(new), src_dir_fd=self.descriptor, dst_dir_fd=folder.descriptor)
+
+    def _names(self) -> list[str]:
+        return os.listdir(self.descriptor)
+
+    def _not_plain(self, name: str, found: os.stat_result) -> NotPlain:
+        return NotPlain(
+            f"this is {_kind(found)}; envspec reads and writes plain files and folders only",
+            place=Place(printable(str(self.path / name))),
+            hint="find out who put it there, then remove it"
+            + (", or name the folder that it leads to" if _is_link(found) else ""),
+        )
+
+    @contextmanager
+    def _naming(self, name: str = "") -> Iterator[None]:
+        """The system's errors name what was given to it, which is only a name here: let them name the path."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno is None:
+                raise
+            raise OSError(error.errno, error.strerror, str(self.path / name)) from None
+
+
+class _PathFolder(OpenFolder):
+    """The same by resolved paths, for systems without `dir_fd`. Every component is looked at before each change."""
+
+    def __init__(self, path: Path, real: Path, below: tuple[str, ...] = ()) -> None:
+        self.path = path
+        self._real = real
+        self._below = below
+        self.descriptor = -1
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def sync(self) -> None:
+        """A folder can't be opened, and so not be synced."""
+
+    def _at(self, name: str) -> Path:
+        return self._here() / _component(name)
+
+    def _here(self) -> Path:
+        here = self._real
+        for part in self._below:
+            here = here / part
+            found = os.lstat(here)
+            if _is_link(found) or not stat.S_ISDIR(found.st_mode):
+                raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(here))
+        return here
+
+    def _entered(self, name: str) -> OpenFolder:
+        found = os.lstat(self._at(name))
+        if _is_link(found) or not (stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)):
+            raise self._not_plain(name, found)
+        if not stat.S_ISDIR(found.st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        return _PathFolder(self.path / name, self._real, (*self._below, name))
+
+    def _again(self) -> OpenFolder:
+        return _PathFolder(self.path, self._real, self._below)
+
+    def _open(self, name: str, flags: int, mode: int = 0o666) -> int:
+        path = self._at(name)
+        with suppress(FileNotFoundError):
+            if _is_link(os.lstat(path)):
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        return os.open(path, flags, mode)
+
+    def _stat(self, name: str) -> os.stat_result:
+        return os.lstat(self._at(name))
+
+    def _mkdir(self, name: str) -> None:
+        os.mkdir(self._at(name))
+
+    def _rmdir(self, name: str) -> None:
+        os.rmdir(self._at(name))
+
+    def _unlink(self, name: str) -> None:
+        os.unlink(self._at(name))
+
+    def _move(self, name: str, folder: OpenFolder, new: str) -> None:
+        assert isinstance(folder, _PathFolder)
+        os.replace(self._at(name), folder._at(new))
+
+    def _names(self) -> list[str]:
+        return os.listdir(self._here())
+
+
+def _component(name: str) -> str:
+    """A name of one thing in a folder. What leads elsewhere is no bad input: nobody may get this far with it."""
+    if name in ("", ".", "..") or any(mark in name for mark in ("/", "\0", *(("\\", ":") if os.name == "nt" else ()))):
+        raise ValueError(f"{name!r} is no name in a folder")
+    return name
+
+
+def _is_link(found: os.stat_result) -> bool:
+    """A symbolic link; on Windows any reparse point, which junctions and mounted folders are too."""
+    return stat.S_ISLNK(found.st_mode) or bool(getattr(found, "st_file_attributes", 0) & _REPARSE_POINT)
+
+
+def _kind(found: os.stat_result) -> str:
+    return "a symbolic link" if _is_link(found) else _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
