@@ -90,12 +90,11 @@ def command(
     from envspec.audit.packages import packages
     from envspec.audit.report import Database, Report
     from envspec.audit.rules import findings, not_asked, oldest
-    from envspec.lock.read import load_text
-    from envspec.lock.write import digest
+    from envspec.lock.write import digest, dumps
 
     if as_json and form == "sarif":
         raise InputError("--json and --format sarif are two forms of one output", hint="give one of them")
-    spec, lock = options.read_lock(path, locks_dir)
+    spec, lock = options.look_at_lock(path, locks_dir)
     options.warn_if_stale(spec, lock)
     chosen = options.locked_targets(lock, targets)
     lock_path = options.folder_of(spec, locks_dir).path
@@ -115,7 +114,7 @@ def command(
     )
     try:
         if form == "sarif" and not as_json:
-            _print_sarif(report, lock_path, load_text(lock_path))
+            _print_sarif(report, lock_path, dumps(lock))
         elif form == "json" or as_json:
             options.print_json("audit", _as_json(report, digest(lock), fail_on))
         else:

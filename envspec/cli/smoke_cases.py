@@ -10,8 +10,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from envspec.cli import options
-from envspec.errors import InputError, Place, ToolError
-from envspec.lock.model import Lock, LockedTarget
+from envspec.errors import InputError, ToolError
+from envspec.lock.judge import SoundLock
+from envspec.lock.model import LockedTarget
+from envspec.lock.write import dumps
 from envspec.smoke.case import ACROSS, CHECK, Case, make_case
 from envspec.smoke.references import References
 from envspec.smoke.serve import Serving, serve
@@ -54,15 +56,15 @@ def _has_python(version: str) -> bool:
         return False
 
 
-Recipe = Callable[[Spec, Lock, LockedTarget, str], Mapping[str, str]]
+Recipe = Callable[[Spec, SoundLock, LockedTarget, str], Mapping[str, str]]
 """The files of a recipe folder, by path."""
 
 
-def no_recipe(spec: Spec, lock: Lock, target: LockedTarget, lock_text: str) -> Mapping[str, str]:
+def no_recipe(spec: Spec, lock: SoundLock, target: LockedTarget, lock_text: str) -> Mapping[str, str]:
     return {}
 
 
-def recipe_of(spec: Spec, lock: Lock, target: LockedTarget, lock_text: str, *, format: str) -> Mapping[str, str]:
+def recipe_of(spec: Spec, lock: SoundLock, target: LockedTarget, lock_text: str, *, format: str) -> Mapping[str, str]:
     """A recipe folder of one format, as `envspec export` writes it. Raises InputError where there can be none."""
     from envspec.recipes.folder import carried, render
     from envspec.recipes.make import make_plan
@@ -100,7 +102,7 @@ def find_cases(
         unknown -= set(named)
         if targets and not named:
             continue
-        text = _lock_text(folder.path)
+        text = dumps(lock)
         for target in options.locked_targets(lock, named):
             reason = None if targets else serve(spec, target, machine)
             if reason:
@@ -123,13 +125,6 @@ def find_cases(
         raise InputError(f"none of these specs has a target {', '.join(sorted(map(printable, unknown)))}")
     _refuse_twins(cases)
     return tuple(cases), tuple(skipped)
-
-
-def _lock_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"can't be read: {error.strerror}", place=Place(str(path))) from None
 
 
 def _programs(across: bool) -> dict[str, str]:

@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 
 from envspec.errors import SpecError
-from envspec.lock.model import SpecInputs, TargetInputs
+from envspec.lock.model import Lock, SpecInputs, TargetInputs
 from envspec.requirement import TEXTS, parse_requirement
 from envspec.requirement import canonical_name as canonical_name
 from envspec.spec.model import Located, Spec, Target
@@ -72,6 +72,7 @@ def normalise_match_spec(text: str) -> str:
     return joined[:start] + name + joined[start + len(name) :]
 
 
+@lru_cache(maxsize=16384)
 def conda_name(match_spec: str) -> str:
     """The package's name in a match spec or in a record's `depends`."""
     return re.split(r"[\s=<>!~\[]", match_spec.rpartition("::")[2].lstrip(), maxsplit=1)[0].lower()
@@ -108,6 +109,21 @@ def target_inputs(spec: Spec, target: Target) -> TargetInputs:
         requirements=tuple(sorted({_normalised(located) for located in spec.pip_dependencies(target)})),
         conda_requirements=tuple(sorted({normalise_match_spec(d.text) for d in spec.conda_dependencies(target)})),
     )
+
+
+def has_equal_inputs(spec: Spec, lock: Lock) -> bool:
+    """Whether a lock was made from the very inputs that the spec has now. Raises SpecError as `target_inputs` does."""
+    return (
+        lock.name == spec.name
+        and lock.inputs == spec_inputs(spec)
+        and {locked.name: locked.inputs for locked in lock} == {t.name: target_inputs(spec, t) for t in spec.targets}
+    )
+
+
+def implied_match_specs(python: str, *, with_pip: bool) -> tuple[str, ...]:
+    """What conda's solver is asked for besides the spec's match specs: its Python, and pip where there is a pip half,
+    as every conda tool expects."""
+    return (f"python {python}.*", *("pip",) * with_pip)
 
 
 def _normalised(located: Located) -> str:
