@@ -10,11 +10,12 @@ import json
 import re
 from functools import lru_cache
 
-from envspec.errors import SpecError
+from envspec.errors import Place, SpecError
 from envspec.lock.model import Lock, SpecInputs, TargetInputs
 from envspec.requirement import TEXTS, parse_requirement
 from envspec.requirement import canonical_name as canonical_name
 from envspec.spec.model import Located, Spec, Target
+from envspec.texts import UNSEEN, printable
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
@@ -99,6 +100,10 @@ def target_inputs(spec: Spec, target: Target) -> TargetInputs:
 
     Raises SpecError, with its place, for a requirement that isn't PEP 508.
     """
+    for gpu in target.gpus:
+        _refuse_unseen(gpu, target.places.get("gpus", target.place))
+    for match_spec in spec.conda_dependencies(target):
+        _refuse_unseen(match_spec.text, match_spec.place)
     return TargetInputs(
         platform=target.platform,
         python=spec.python,
@@ -126,7 +131,15 @@ def implied_match_specs(python: str, *, with_pip: bool) -> tuple[str, ...]:
     return (f"python {python}.*", *("pip",) * with_pip)
 
 
+def _refuse_unseen(text: str, place: Place) -> None:
+    """Refuse what no lock can hold, for nobody would see it there."""
+    unseen = UNSEEN.search(text)
+    if unseen:
+        raise SpecError(f'"{printable(text)}" holds {unseen[0]!a}, which doesn\'t show', place=place)
+
+
 def _normalised(located: Located) -> str:
+    _refuse_unseen(located.text, located.place)
     try:
         return normalise_requirement(located.text)
     except ValueError as error:

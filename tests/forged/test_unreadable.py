@@ -87,3 +87,13 @@ def test_a_lock_in_other_scripts_is_read(root: Path) -> None:
         load(root / "locks" / "cpu-py311" / "envspec.lock"), "numpy", lambda p: replace(p, licence="許諾 \u05e8\u05b4")
     )
     assert isinstance(loads(dumps(lock), "envspec.lock"), Lock)
+
+
+@pytest.mark.parametrize("table", ["[pip]\ndependencies = [{}]", "[conda]\nchannels = ['c']\ndependencies = [{}]"])
+def test_a_spec_that_no_lock_could_hold(table: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The marker's text doesn't show, and would stand in the lock."""
+    asked = "\"a; platform_release != '\u202e'\"" if "pip" in table else '"a 1.\u200b*"'
+    path = tmp_path / "demo.toml"
+    path.write_text(f'[env]\npython = "3.12"\n{table.format(asked)}\n[targets.t]\nplatform = "linux-64"\n', "utf-8")
+    assert run(["lock", str(path), "--offline"]) == 2
+    assert "which doesn't show" in capfd.readouterr().err
