@@ -11,6 +11,7 @@ EnvspecError
 │   ├── SpecError         a spec, with the place and the value
 │   │   └── SpecErrors        several of them at once
 │   ├── LockError         a lock that is damaged, edited by hand or of a newer schema
+│   │   └── UnsoundLock       one whose pins can't be right for its spec (`envspec.lock.judge`)
 │   └── NotPlain          a link, a pipe or a device where a plain file or a folder belongs
 ├── OutsideError      3   something outside envspec failed
 │   ├── IndexFailure      an index (network, bad answer, wrong hash)

@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+
+# A fixed list, for Unicode tables differ between Python versions.
+UNSEEN = re.compile(
+    "[\x00-\x1f\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
+)
+"""Characters that steer a terminal, end a line in some script, are invisible, or turn the direction of text: no value
+of a lock has one.
+"""
+
+
+def seen(text: str) -> str:
+    """A text from an index as a lock can hold it: without what doesn't show, on one line."""
+    return " ".join(UNSEEN.sub(" ", text).split()) if UNSEEN.search(text) else text
 
 
 def printable(text: str) -> str:

@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from envspec.errors import Infeasible, InfeasibleTargets, InputError, InternalError, Place, SpecError, WrongBuild
-from envspec.gpu import conda_builds, gpus, torch_builds
+from envspec.gpu import conda_builds, torch_builds
 from envspec.gpu.corrections import Correction, corrections, corrections_broken_by, corrections_for
 from envspec.gpu.finding import Finding
+from envspec.gpu.minimum import architectures, driver_floor
 from envspec.gpu.missing_requirements import MissingRequirement, missing_requirements
 from envspec.gpu.rules import feasible, judge, judge_pins
-from envspec.gpu.rules.driver import lowest
 from envspec.gpu.rules.wanted import torch_of
 from envspec.lock import extras
 from envspec.lock.graph import parsed
-from envspec.lock.inputs import canonical_name, requirement_name, spec_inputs, target_inputs
-from envspec.lock.model import Lock, LockedTarget, Pin, TargetInputs
-from envspec.lock.verify import violations
+from envspec.lock.inputs import canonical_name, has_equal_inputs, requirement_name, spec_inputs, target_inputs
+from envspec.lock.judge import WRONG_BUILDS, Flaw, judge_target
+from envspec.lock.judge import judge as judge_lock
+from envspec.lock.model import Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.redact import redact
 from envspec.resolve import torch_holes
 from envspec.resolve.conda_request import CondaRequest, conda_request_for
-from envspec.resolve.cuda_check import wrong_builds
 from envspec.resolve.provided import provided_by
 from envspec.resolve.request import Preferences, Request, request_for
 from envspec.spec.messages import nearest
@@ -81,13 +81,17 @@ def relock(
     and what the resolver raises.
     """
     upgrade = upgrade or Upgrade()
+    flaws = flaws_of(spec, old) if old else ()
     targets = _chosen(spec, old, only)
+    failing = {name for flaw in flaws for name in flaw.targets} - {target.name for target in targets}
+    targets = (*targets, *(target for target in spec.targets if target.name in failing))
+    _tell_flaws(flaws, notice)
     _refuse_unknown_corrections(spec)
     for target in targets:
         _refuse_addresses(spec, target)
     _judged(((target, judge(spec, target)) for target in targets), notice)
-    keep = {} if upgrade.everything else _kept(old, upgrade.packages)
-    keep_conda = {} if upgrade.everything else _kept_conda(old, upgrade.packages)
+    keep = {} if upgrade.everything else _kept(old, upgrade.packages, flaws)
+    keep_conda = {} if upgrade.everything else _kept_conda(old, upgrade.packages, flaws)
     shared = spec_inputs(spec)
     inputs = {target.name: target_inputs(spec, target) for target in targets}
     applied: dict[str, tuple[Correction, ...]] = {
@@ -100,7 +104,7 @@ def relock(
         conda,
         {
             target.name: conda_request_for(
-                shared, inputs[target.name], architectures_of(target), narrowed[target.name].conda
+                shared, inputs[target.name], architectures(target.gpus), narrowed[target.name].conda
             )
             for target in targets
             if inputs[target.name].conda_requirements
@@ -131,7 +135,7 @@ def relock(
     _judged(((target, _judge_pins(spec, target, pins[target.name])) for target in targets), notice)
     holes = torch_holes.findings(requests, pins, keep, refreshed=refreshed)
     _judged(((target, holes.get(target.name, ())) for target in targets), notice)
-    locked = [_locked(target, inputs[target.name], pins[target.name]) for target in targets]
+    locked = [_locked(target, shared, inputs[target.name], pins[target.name]) for target in targets]
     _judged(
         (
             (target, tuple(extras.findings(one, _places(spec, target))))
@@ -146,13 +150,14 @@ def relock(
     return Lock(name=spec.name, inputs=shared, targets=tuple(sorted(locked, key=lambda target: target.name)))
 
 
-def architectures_of(target: Target) -> tuple[str, ...]:
-    """The compute capabilities of a target's GPUs as "sm_90", oldest first; GPUs that no table knows are left out."""
-    return tuple("sm_" + capability.replace(".", "") for capability in _capabilities_of(target))
+def flaws_of(spec: Spec, old: Lock) -> tuple[Flaw, ...]:
+    """What can't be right in a lock. What the spec asks for otherwise since then makes it stale, not wrong."""
+    return judge_lock(old, spec if has_equal_inputs(spec, old) else None)
 
 
-def _capabilities_of(target: Target) -> list[str]:
-    return sorted({gpu.capability for name in target.gpus for gpu in gpus.find(name)}, key=gpus.order)
+def _tell_flaws(flaws: Sequence[Flaw], notice: Notice) -> None:
+    for flaw in flaws:
+        notice(Finding("warning", flaw.code, f"the lock can't be right: {flaw.message}; this is solved anew"))
 
 
 def _chosen(spec: Spec, old: Lock | None, only: Collection[str]) -> tuple[Target, ...]:
@@ -318,26 +323,31 @@ def _versions(pins: Sequence[Pin], kind: str) -> dict[str, str]:
     return {pin.name: pin.version for pin in pins if pin.kind == kind}
 
 
-def _kept_conda(old: Lock | None, moving: frozenset[str]) -> dict[str, Preferences]:
-    free = {canonical_name(name) for name in moving}
+def _free(target: LockedTarget, moving: frozenset[str], flaws: Sequence[Flaw]) -> frozenset[str]:
+    """The packages of a target that don't stay: those that shall move, and those that can't be right."""
+    wrong = {flaw.package for flaw in flaws if flaw.package and target.name in flaw.targets}
+    return frozenset(canonical_name(name) for name in {*moving, *wrong})
+
+
+def _kept_conda(old: Lock | None, moving: frozenset[str], flaws: Sequence[Flaw]) -> dict[str, Preferences]:
     return {
         target.name: Preferences(
             {
                 pin.name: f"{pin.version} {pin.build or ''}".rstrip()
                 for pin in target.pins
-                if pin.kind == "conda" and free.isdisjoint({canonical_name(pin.name), *pin.provides})
+                if pin.kind == "conda"
+                and _free(target, moving, flaws).isdisjoint({canonical_name(pin.name), *pin.provides})
             }
         )
         for target in old or ()
     }
 
 
-def _kept(old: Lock | None, moving: frozenset[str]) -> dict[str, Preferences]:
-    free = frozenset(canonical_name(name) for name in moving)
+def _kept(old: Lock | None, moving: frozenset[str], flaws: Sequence[Flaw]) -> dict[str, Preferences]:
     return {
         target.name: Preferences(
             {pin.name: pin.version for pin in target.pins if pin.kind == "pip" and not pin.git}, _commits(target)
-        ).without(free)
+        ).without(_free(target, moving, flaws))
         for target in old or ()
     }
 
@@ -348,26 +358,28 @@ def _commits(target: LockedTarget) -> dict[str, str]:
     return {text: commits[name] for text in target.inputs.requirements if (name := requirement_name(text)) in commits}
 
 
-def _locked(target: Target, inputs: TargetInputs, pins: Sequence[Pin]) -> LockedTarget:
-    """A target with its pins, judged: the right CUDA, and every requirement satisfied."""
-    wrong = wrong_builds(pins, target.cuda) if target.cuda else ()
-    if wrong:
-        raise WrongBuild(
-            f"{target.name} asks for CUDA {target.cuda}, but {'; '.join(wrong)}",
-            hint=f"`envspec builds torch --cuda {target.cuda}` lists the builds that fit; nothing was written",
-            place=target.places.get("cuda", target.place),
-        )
+def _locked(target: Target, shared: SpecInputs, inputs: TargetInputs, pins: Sequence[Pin]) -> LockedTarget:
+    """A target with its pins, judged as every reader of the lock will judge it."""
     locked = LockedTarget(
         name=target.name,
         inputs=inputs,
         pins=tuple(sorted(pins, key=lambda pin: (pin.kind, pin.name))),
-        architectures=architectures_of(target),
-        driver_floor=lowest(target.cuda, target.platform, _capabilities_of(target)) if target.cuda else None,
+        architectures=architectures(inputs.gpus),
+        driver_floor=driver_floor(inputs.cuda, inputs.platform, inputs.gpus),
     )
-    problems = violations(locked)
-    if problems:
+    flaws = judge_target(locked, shared)
+    wrong = [flaw.sentence for flaw in flaws if flaw.code in WRONG_BUILDS]
+    if wrong:
+        asked = f"CUDA {target.cuda}" if target.cuda else "no CUDA"
+        listed = f" --cuda {target.cuda}" if target.cuda else ""
+        raise WrongBuild(
+            f"{target.name} asks for {asked}, but {'; '.join(wrong)}",
+            hint=f"`envspec builds torch{listed}` lists the builds that fit; nothing was written",
+            place=target.places.get("cuda", target.place),
+        )
+    if flaws:
         raise InternalError(
-            f"{target.name}: the resolution contradicts itself: {'; '.join(problems[:5])}",
+            f"{target.name}: the resolution contradicts itself: {'; '.join(flaw.sentence for flaw in flaws[:5])}",
             hint="nothing was written; please report this with the spec",
         )
     return locked

@@ -22,8 +22,19 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "settings": (),
     # of the facts only those about the PyTorch indexes, which the index proxy serves
     "net": ("gpu.wheels", "gpu.released", "lock.inputs", "settings"),
-    # of the lock only its vocabulary: what a pin is, names, marker environments, tags
-    "resolve": ("spec", "gpu", "lock.model", "lock.inputs", "lock.environment", "lock.tags", "settings", "net"),
+    # of the lock only its vocabulary: what a pin and a build are, names, marker environments, tags
+    "resolve": (
+        "spec",
+        "gpu",
+        "lock.model",
+        "lock.inputs",
+        "lock.environment",
+        "lock.tags",
+        "lock.conda_build",
+        "lock.conda_names",
+        "settings",
+        "net",
+    ),
     "workflow": ("spec", "gpu", "lock", "resolve"),
     "install": ("spec", "lock", "settings", "net", "resolve"),
     "doctor": ("spec", "gpu"),
@@ -128,6 +139,41 @@ def test_imports_go_one_way(module: str) -> None:
 def test_programs_are_imported_by_nobody(program: str) -> None:
     assert program in MODULES
     assert not [name for name, path in MODULES.items() if program in imports_of(path.read_text(encoding="utf-8"))]
+
+
+READS_LOCKS = {
+    "cli.options": "judges them: whoever installs, exports or runs gets its lock there",
+    "cli.check": "judges, and says so",
+    "cli.lock": "judges, and solves anew what fails",
+    "cli.doctor_lock": "judges, and calls no target feasible that fails",
+    "cli.diff": "judges, and tells it in the review",
+    "cli.report": "for the old side of its changes, which are shown",
+    "cli.git_merge": "judges what it merged",
+    "cli.git_textconv": "for git's own diff, which is shown",
+    "cli.completion": "for names on a shell's command line",
+    "diff.foreign.read": "for `diff`, which judges",
+    "lock.store": "is how they are read",
+}
+"""Who may get a lock that nobody has judged yet, and why. Everything else takes a SoundLock."""
+
+
+def reads_locks(source: str) -> bool:
+    """Whether a module reads locks by itself, from a text, a file or their folder."""
+    nodes = tuple(ast.walk(ast.parse(source)))
+    calls = (node.func for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute))
+    return any(
+        isinstance(node, ast.ImportFrom)
+        and node.module == "envspec.lock.read"
+        and any(alias.name in ("load", "loads") for alias in node.names)
+        for node in nodes
+    ) or any(call.attr in ("read", "load") and "folder" in ast.unparse(call.value) for call in calls)
+
+
+def test_no_lock_gets_past_the_judge() -> None:
+    sources = {name: path.read_text(encoding="utf-8") for name, path in MODULES.items()}
+    assert {name for name, source in sources.items() if reads_locks(source)} <= READS_LOCKS.keys()
+    making = {name for name, source in sources.items() if "SoundLock(" in source}
+    assert making == {"lock.judge"}, "only the judge says that a lock is sound"
 
 
 def test_every_part_has_its_place() -> None:

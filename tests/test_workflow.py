@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from envspec.errors import AnswerNo, EnvspecError, InputError, InternalError
 from envspec.gpu.finding import Finding
+from envspec.gpu.minimum import architectures
+from envspec.lock.inputs import requirement_name
 from envspec.lock.model import Artifact, GitSource, Lock, Pin
 from envspec.resolve.request import Preferences, Request
 from envspec.spec.model import Spec
 from envspec.spec.parse import load_spec
-from envspec.workflow import Upgrade, architectures_of, relock
+from envspec.workflow import Upgrade, relock
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -36,7 +39,13 @@ class Told:
         self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]
     ) -> Mapping[str, tuple[Pin, ...]]:
         self.requests, self.keep = requests, keep
-        return {name: self.by_target.get(name, self.pins) for name in requests}
+        return {name: _marked(self.by_target.get(name, self.pins), request) for name, request in requests.items()}
+
+
+def _marked(pins: tuple[Pin, ...], request: Request) -> tuple[Pin, ...]:
+    """With what a resolver sees in the request: which packages it asks for, and the index that it gives them."""
+    asked, sources = {requirement_name(text) for text in request.requirements}, dict(request.sources)
+    return tuple(replace(p, direct=p.name in asked, index=sources.get(p.name, p.index)) for p in pins)
 
 
 @pytest.fixture
@@ -188,5 +197,30 @@ def test_architectures_in_order(folder: Path) -> None:
     (target,) = spec(
         folder, "numpy", targets="t", lines="cuda = '12.8'\ngpus = ['B200', 'sm_75', 'A100', 'ampere']"
     ).targets
-    assert architectures_of(target)[:2] == ("sm_75", "sm_80")
-    assert architectures_of(target)[-1] == "sm_100"
+    assert architectures(target.gpus)[:2] == ("sm_75", "sm_80")
+    assert architectures(target.gpus)[-1] == "sm_100"
+
+
+def test_what_cannot_be_right_is_solved_anew(folder: Path) -> None:
+    old = locked(folder, ("numpy", "1.0"), ("beta", "1.0"))
+    first, second = old.targets
+    evil = tuple(replace(p, index="evil") if p.name == "numpy" else p for p in second.pins)
+    forged = replace(old, targets=(first, replace(second, pins=evil)))
+    told, said = Told(pin("numpy", "1.0"), pin("beta", "1.0")), list[Finding]()
+    made = relock(spec(folder, "numpy", "beta"), forged, told, only=["a"], notice=said.append)
+    assert {name: dict(keep.versions) for name, keep in told.keep.items()} == {
+        "a": {"numpy": "1.0", "beta": "1.0"},
+        "b": {"beta": "1.0"},
+    }
+    assert set(told.requests) == {"a", "b"}, "a target that fails isn't left as it is, whatever was asked for"
+    assert made == old
+    assert [(finding.code, finding.message) for finding in said] == [
+        ("wrong-index", "the lock can't be right: b: numpy is from evil, and comes from pypi; this is solved anew")
+    ]
+
+
+def test_what_the_spec_asks_for_otherwise_is_not_wrong(folder: Path) -> None:
+    old = locked(folder, ("numpy", "1.0"))
+    said: list[Finding] = []
+    relock(spec(folder, "numpy>=2"), old, Told(pin("numpy", "2.0")), notice=said.append)
+    assert said == []

@@ -94,7 +94,7 @@ def command(
 
     if as_json and form == "sarif":
         raise InputError("--json and --format sarif are two forms of one output", hint="give one of them")
-    spec, lock = options.read_lock(path, locks_dir)
+    spec, lock = options.look_at_lock(path, locks_dir)
     options.warn_if_stale(spec, lock)
     chosen = options.locked_targets(lock, targets)
     lock_path = options.folder_of(spec, locks_dir).path

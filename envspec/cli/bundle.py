@@ -18,7 +18,8 @@ from envspec.cli.outputs import written
 
 if TYPE_CHECKING:
     from envspec.install.collect import Paths
-    from envspec.lock.model import Lock, LockedTarget, Pin
+    from envspec.lock.judge import SoundLock
+    from envspec.lock.model import LockedTarget, Pin
     from envspec.spec.model import Spec
 
 EPILOG = """\b
@@ -108,7 +109,7 @@ def _collect(spec: Spec, pins: Sequence[Pin], *, quiet: bool) -> Paths:
         )
 
 
-def _carried(spec: Spec, lock: Lock, target: LockedTarget) -> dict[str, str]:
+def _carried(spec: Spec, lock: SoundLock, target: LockedTarget) -> dict[str, str]:
     """The carried files, as in an image, and the list of conda packages."""
     from envspec.install.bundle import explicit_list
     from envspec.lock.write import dumps

@@ -13,12 +13,14 @@ from envspec.cli.lock_images import stale_images
 from envspec.cli.lock_summary import describe
 from envspec.cli.main import say, silence_stdout, tell
 from envspec.errors import AnswerNo, EnvspecError, LockError, SpecErrors
+from envspec.lock.inputs import has_equal_inputs
+from envspec.lock.judge import UnsoundLock, judge, sound
 from envspec.lock.render import rendered_files
 from envspec.texts import printable
 
 if TYPE_CHECKING:
     from envspec.lock.freshness import Reason
-    from envspec.lock.model import Lock
+    from envspec.lock.judge import Flaw, SoundLock
     from envspec.lock.store import LockFolder
     from envspec.spec.model import Spec
 
@@ -36,11 +38,12 @@ Exit codes: 0 all fresh, 1 a lock is stale or drifted, 2 a spec is wrong.
 class Finding:
     """What is found of one spec.
 
-    status   "fresh"; "stale": the spec asks for what the lock doesn't answer, or there is no usable lock; "drifted":
-             only the files rendered from the lock, or recipes, differ from it; "error": it couldn't be told
+    status   "fresh"; "unsound": what the lock pins can't be right; "stale": the spec asks for what the lock doesn't
+             answer, or there is no usable lock; "drifted": only the files rendered from the lock, or recipes, differ
+             from it; "error": it couldn't be told
     summary  what a fresh lock holds
     hint     what to do, for the person
-    compared the lock, unless it can't be used
+    compared the lock, if it is sound and of this spec
     recipes  the folder of the spec's recipes, which may not be there
     """
 
@@ -48,10 +51,10 @@ class Finding:
     lock: str | None
     status: str
     summary: str = ""
-    reasons: tuple[Reason, ...] = ()
+    reasons: tuple[Reason | Flaw, ...] = ()
     hint: str | None = None
     error: EnvspecError | None = None
-    compared: Lock | None = None
+    compared: SoundLock | None = None
     recipes: Path = Path("recipes")
 
     @property
@@ -73,8 +76,9 @@ class Finding:
 def command(paths: tuple[str, ...], locks_dir: Path | None, as_json: bool) -> int:
     """Say whether locks still fit their specs, and why not.
 
-    Compares what each target was locked from with what its spec asks for now, and the files beside the lock with the
-    lock itself; the same for recipes that `envspec export` wrote into recipes/<name>. Needs no network, writes nothing.
+    Compares what each target was locked from with what its spec asks for now, judges what is pinned by the spec, and
+    compares the files beside the lock with the lock itself; the same for recipes that `envspec export` wrote into
+    recipes/<name>. Needs no network, writes nothing.
     """
     findings = [_check(path, locks_dir) for path in options.all_specs(paths)]
     code = max(finding.exit_code for finding in findings)
@@ -123,22 +127,34 @@ def _compare(spec: Spec, folder: LockFolder, relock: str) -> Finding:
     expected, found = rendered_files(lock), folder.rendered(lock)
     stale: tuple[Reason, ...] = ()
     drifted: tuple[Reason, ...] = ()
-    if not (options.has_equal_inputs(spec, lock) and expected == found):
+    flaws: tuple[Flaw, ...] = ()
+    equal, accepted = has_equal_inputs(spec, lock), None
+    if equal:
+        try:
+            accepted = sound(lock, spec, lock_path)
+        except UnsoundLock as error:
+            flaws = error.flaws
+    else:
+        # what the spec asks for otherwise is told below; this is what was wrong before
+        flaws = judge(lock)
+    if not (equal and expected == found):
         # Loading the reasons takes longer than telling that there are none.
         from envspec.lock.freshness import reasons, rendered_reasons
 
         stale, drifted = reasons(spec, lock), rendered_reasons(expected, found)
     stale = (*stale, *stale_images(spec, lock))
-    if stale or drifted:
+    if flaws or stale or drifted:
         return Finding(
             spec.path,
             lock_path,
-            "stale" if stale else "drifted",
-            reasons=(*stale, *drifted),
-            hint=relock,
-            compared=lock,
+            "unsound" if flaws else "stale" if stale else "drifted",
+            reasons=(*flaws, *stale, *drifted),
+            hint=f"{relock} solves anew what fails; if nobody of you changed the lock, find out who did"
+            if flaws
+            else relock,
+            compared=accepted,
         )
-    return Finding(spec.path, lock_path, "fresh", summary=describe(lock), compared=lock)
+    return Finding(spec.path, lock_path, "fresh", summary=describe(lock), compared=accepted)
 
 
 def _with_recipes(found: Finding, spec: Spec, elsewhere: str) -> Finding:
@@ -178,12 +194,16 @@ def _as_json(finding: Finding) -> dict[str, Any]:
             {
                 "code": reason.code,
                 "message": reason.message,
-                "details": {field.name: getattr(reason, field.name) for field in fields(reason)},
+                "details": {f.name: getattr(reason, f.name) for f in fields(reason) if f.name not in _TOLD},
             }
             for reason in finding.reasons
         ],
         "errors": [] if finding.error is None else [_error(one) for one in _each(finding.error)],
     }
+
+
+_TOLD = ("code", "sentence")
+"""Fields of a flaw that stand above the details already."""
 
 
 def _each(error: EnvspecError) -> tuple[EnvspecError, ...]:

@@ -84,6 +84,9 @@ def command(
     forks where some conflict; against other files, with what their tool installs unasked. To choose, use --extra,
     --group and the like; "old:NAME" and "new:NAME" are for one of the files.
     """
+    from dataclasses import replace
+
+    from envspec.diff.judged import flaws_of
     from envspec.diff.review import review
 
     _refuse_without(audit, context)
@@ -96,7 +99,7 @@ def command(
         raise InputError("--from compares a spec with git; two files need none", hint="leave out --from, or NEW")
     else:
         old, new = _two_files(path, other, wish)
-    found, complete = review(old, new), True
+    found, complete = replace(review(old, new), flaws=flaws_of(new, spec)), True
     if audit:
         from datetime import timedelta
 

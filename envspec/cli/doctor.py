@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -42,6 +43,7 @@ _GLIBC = re.compile(r"2\.(0|[1-9][0-9]?)")
 )
 @click.option("--driver", metavar="VERSION", help="Judge for machines with this NVIDIA driver.")
 @click.option("--glibc", metavar="VERSION", help="Judge for machines with this glibc.")
+@options.locks_dir
 @options.as_json
 def command(
     path: str | None,
@@ -49,17 +51,19 @@ def command(
     gpus: tuple[str, ...],
     driver: str | None,
     glibc: str | None,
+    locks_dir: Path | None,
     as_json: bool,
 ) -> int:
     """Say whether this machine, or a spec, can work, and what to do about what can't.
 
     Without SPEC, this machine is examined. With SPEC, its targets are judged on this machine's GPUs, driver and glibc;
-    with --gpu, --driver or --glibc on those, and this machine doesn't matter.
+    with --gpu, --driver or --glibc on those, and this machine doesn't matter. A lock that can't be right is told, and
+    makes its targets infeasible.
     """
     if path is None:
         _refuse_without_spec(targets, gpus, driver, glibc)
         return _machine(as_json)
-    return _spec(path, targets, _described(gpus, driver, glibc), as_json)
+    return _spec(path, targets, _described(gpus, driver, glibc), locks_dir, as_json)
 
 
 def _refuse_without_spec(targets: tuple[str, ...], gpus: tuple[str, ...], *versions: str | None) -> None:
@@ -87,7 +91,10 @@ def _machine(as_json: bool) -> int:
     return AnswerNo.exit_code if failed else 0
 
 
-def _spec(path: str, targets: tuple[str, ...], described: Hardware | None, as_json: bool) -> int:
+def _spec(
+    path: str, targets: tuple[str, ...], described: Hardware | None, locks_dir: Path | None, as_json: bool
+) -> int:
+    from envspec.cli.doctor_lock import with_lock
     from envspec.doctor.feasibility import assess, overall
 
     spec = options.read_spec(path)
@@ -101,9 +108,13 @@ def _spec(path: str, targets: tuple[str, ...], described: Hardware | None, as_js
         machine = gather_hardware()
         results = examine(machine, HARDWARE if any(target.cuda for target in spec.targets) else CPU)
         described = hardware_of(machine)
-    verdicts = assess(spec, described, targets)
-    failed = any(result.state == "error" for result in results) or any(v.status == "infeasible" for v in verdicts)
-    general = overall(spec, described)
+    verdicts, of_lock = with_lock(spec, assess(spec, described, targets), locks_dir)
+    general = (*overall(spec, described), *of_lock)
+    failed = (
+        any(result.state == "error" for result in results)
+        or any(verdict.status == "infeasible" for verdict in verdicts)
+        or any(finding.severity == "error" for finding in general)
+    )
     if as_json:
         _print_json(failed, checks=results, hardware=described, spec=path, findings=general, verdicts=verdicts)
     else:

@@ -15,7 +15,8 @@ from envspec.cli.file_urls import file_urls
 from envspec.cli.main import say
 from envspec.cli.progress import counting
 from envspec.errors import InputError
-from envspec.lock.model import Lock, LockedTarget
+from envspec.lock.judge import SoundLock
+from envspec.lock.model import LockedTarget
 from envspec.recipes import folder as recipes
 from envspec.spec.model import Spec
 
@@ -99,7 +100,7 @@ def _tell(output: str, texts: Mapping[str, str]) -> None:
         say(f"wrote {Path(output, name)}")
 
 
-def _files(spec: Spec, lock: Lock, targets: Sequence[LockedTarget], names: Sequence[str]) -> dict[str, str]:
+def _files(spec: Spec, lock: SoundLock, targets: Sequence[LockedTarget], names: Sequence[str]) -> dict[str, str]:
     """Texts by path, relative to the output folder: all of them before the first is written."""
     everything = ALL in names
     own = {name: FORMATS[name] for name in FORMATS if name in names}
@@ -151,7 +152,7 @@ def _refuse_without_conda(targets: Sequence[LockedTarget], formats: Mapping[str,
         )
 
 
-def _render(spec: Spec, lock: Lock, targets: Sequence[LockedTarget], formats: Sequence[Format]) -> dict[str, str]:
+def _render(spec: Spec, lock: SoundLock, targets: Sequence[LockedTarget], formats: Sequence[Format]) -> dict[str, str]:
     """Texts by path, relative to the output folder: all of them before the first is written."""
     pins = [pin for target in targets for pin in target.pins if any(wanted.wants_url(pin) for wanted in formats)]
     urls: Mapping[tuple[str, str], str] = {}

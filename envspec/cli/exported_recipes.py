@@ -14,12 +14,12 @@ from envspec.recipes.make import PLATFORMS, make_plan
 
 if TYPE_CHECKING:
     from envspec.lock.freshness import Reason
-    from envspec.lock.model import Lock
+    from envspec.lock.judge import SoundLock
     from envspec.recipes.plan import Plan
     from envspec.spec.model import Spec
 
 
-def differing(spec: Spec, lock: Lock, recipes: Path) -> tuple[tuple[Reason, ...], str]:
+def differing(spec: Spec, lock: SoundLock, recipes: Path) -> tuple[tuple[Reason, ...], str]:
     """How the folder differs from what a spec and its lock give, and the command that writes again what is there.
 
     Nothing, and no command, where it doesn't. Raises InputError for a spec of which no recipe can be made.

@@ -100,7 +100,7 @@ def command(
                     quiet=as_json,
                 )
             if done["status"] == "written":
-                _tell_recipes(spec, folder.load(), locks_dir)
+                _tell_recipes(spec, folder, locks_dir)
         except EnvspecError as error:
             if len(parsed) == 1:
                 raise
@@ -114,15 +114,19 @@ def command(
     return 0
 
 
-def _tell_recipes(spec: Spec, lock: Lock, locks_dir: Path | None) -> None:
+def _tell_recipes(spec: Spec, folder: LockFolder, locks_dir: Path | None) -> None:
     """Say so where recipes stand beside the locks that the new lock has outdated."""
     recipes = options.recipes_of(spec, locks_dir)
     if not recipes.is_dir():
         return
     from envspec.cli.exported_recipes import differing
+    from envspec.lock.judge import UnsoundLock, sound
 
     try:
-        found, again = differing(spec, lock, recipes)
+        found, again = differing(spec, sound(folder.load(), spec, str(folder.path)), recipes)
+    except UnsoundLock:
+        # with --target, the other targets may not answer the spec yet
+        return
     except InputError as error:
         say(f"warning: {recipes} can't be exported again: {error.message}", style="yellow")
         say(f"hint: {error.hint or 'see `envspec check`'}")
@@ -162,10 +166,12 @@ def _lock(
 ) -> dict[str, object]:
     from envspec.cli.lock_images import ImageDigests, stale_images
     from envspec.cli.lock_summary import changes, describe
+    from envspec.workflow import flaws_of
 
     old = folder.read()
     forced = upgrade.everything or upgrade.packages or refresh or targets
-    resolved = old if old is not None and not forced and not reasons(spec, old) else None
+    fresh = old is not None and not forced and not reasons(spec, old) and not flaws_of(spec, old)
+    resolved = old if fresh else None
     if resolved is not None and not renew and not stale_images(spec, resolved):
         if rendered_reasons(rendered_files(resolved), folder.rendered(resolved)):
             folder.write(resolved)

@@ -15,6 +15,7 @@ from envspec.texts import nearest, printable
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from envspec.lock.judge import SoundLock
     from envspec.lock.model import Lock, LockedTarget
     from envspec.lock.store import LockFolder
     from envspec.spec.model import Spec
@@ -90,13 +91,47 @@ def folder_of(spec: Spec, given: Path | None) -> LockFolder:
     return LockFolder(location(shown(locks_of(Path(spec.path), given)), [spec.path]), spec.name)
 
 
-def read_lock(path: str, given: Path | None) -> tuple[Spec, Lock]:
-    """A spec and its lock, which must exist. Raises SpecError, LockError."""
+def read_lock(path: str, given: Path | None) -> tuple[Spec, SoundLock]:
+    """A spec and its lock, which must exist and be right for it: what installs, exports or runs begins here.
+
+    Raises SpecError, LockError, UnsoundLock.
+    """
+    from envspec.lock.judge import UnsoundLock, sound
+
+    spec, lock, where = _locked(path, given)
+    try:
+        return spec, sound(lock, spec, where)
+    except UnsoundLock:
+        warn_if_stale(spec, lock)
+        raise
+
+
+def look_at_lock(path: str, given: Path | None) -> tuple[Spec, Lock]:
+    """The same for what only shows a lock: one that can't be right is shown too, and told.
+
+    Raises SpecError, LockError.
+    """
+    from envspec.cli.main import say
+    from envspec.lock.inputs import has_equal_inputs
+    from envspec.lock.judge import judge
+
+    spec, lock, where = _locked(path, given)
+    equal = has_equal_inputs(spec, lock)
+    flaws = judge(lock, spec if equal else None)
+    if flaws:
+        more = f" (and {len(flaws) - 1} more)" if len(flaws) > 1 else ""
+        say(f"warning: {where} can't be right: {printable(flaws[0].message)}{more}", style="yellow")
+        say(f"hint: `envspec check {spec.path}` says all that is wrong with it")
+    return spec, lock
+
+
+def _locked(path: str, given: Path | None) -> tuple[Spec, Lock, str]:
     spec = read_spec(path)
-    lock = folder_of(spec, given).read()
+    folder = folder_of(spec, given)
+    lock = folder.read()
     if lock is None:
         raise InputError(f"{spec.path} isn't locked yet", hint=f"envspec lock {spec.path}")
-    return spec, lock
+    return spec, lock, str(folder.path)
 
 
 def locked_targets(lock: Lock, names: Iterable[str]) -> tuple[LockedTarget, ...]:
@@ -122,21 +157,11 @@ def one_target(lock: Lock, name: str | None) -> LockedTarget:
     return targets[0]
 
 
-def has_equal_inputs(spec: Spec, lock: Lock) -> bool:
-    """Whether the lock was made from the very inputs that the spec has now: then there is no reason to look for."""
-    from envspec.lock.inputs import spec_inputs, target_inputs
-
-    return (
-        lock.name == spec.name
-        and lock.inputs == spec_inputs(spec)
-        and {locked.name: locked.inputs for locked in lock} == {t.name: target_inputs(spec, t) for t in spec.targets}
-    )
-
-
 def warn_if_stale(spec: Spec, lock: Lock) -> None:
     """Say so when the lock, from which the answer comes, doesn't answer the spec any more."""
     from envspec.cli.lock_images import stale_images
     from envspec.cli.main import say
+    from envspec.lock.inputs import has_equal_inputs
 
     found = stale_images(spec, lock)
     if not has_equal_inputs(spec, lock):

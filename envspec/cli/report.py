@@ -79,7 +79,7 @@ def command(
 
     if audit_file and database:
         raise InputError("--audit and --database both say what is vulnerable", hint="give one of them")
-    spec, lock = options.read_lock(path, locks_dir)
+    spec, lock = options.look_at_lock(path, locks_dir)
     options.warn_if_stale(spec, lock)
     chosen = options.locked_targets(lock, targets)
     file = options.folder_of(spec, locks_dir).path
@@ -102,6 +102,7 @@ def _review(lock: Lock, chosen: Sequence[LockedTarget], file: Path, revision: st
     """What changed since the revision; or why nothing could be compared, which is no error where nobody asked."""
     from dataclasses import replace
 
+    from envspec.diff.judged import flaws_of
     from envspec.diff.model import nothing
     from envspec.diff.review import review
     from envspec.diff.revision import text_at
@@ -123,7 +124,8 @@ def _review(lock: Lock, chosen: Sequence[LockedTarget], file: Path, revision: st
         old = replace(old, targets=tuple(target for target in old if target.name in names))
         lock = replace(lock, targets=tuple(chosen))
     title = at if text is not None else f"{at} (no lock yet)"
-    return review(Side(title, old), Side(file.as_posix(), lock)), ""
+    new = Side(file.as_posix(), lock)
+    return replace(review(Side(title, old), new), flaws=flaws_of(new, None)), ""
 
 
 def _audit(

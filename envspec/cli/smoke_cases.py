@@ -11,7 +11,8 @@ from pathlib import Path
 
 from envspec.cli import options
 from envspec.errors import InputError, ToolError
-from envspec.lock.model import Lock, LockedTarget
+from envspec.lock.judge import SoundLock
+from envspec.lock.model import LockedTarget
 from envspec.lock.write import dumps
 from envspec.smoke.case import ACROSS, CHECK, Case, make_case
 from envspec.smoke.references import References
@@ -55,15 +56,15 @@ def _has_python(version: str) -> bool:
         return False
 
 
-Recipe = Callable[[Spec, Lock, LockedTarget, str], Mapping[str, str]]
+Recipe = Callable[[Spec, SoundLock, LockedTarget, str], Mapping[str, str]]
 """The files of a recipe folder, by path."""
 
 
-def no_recipe(spec: Spec, lock: Lock, target: LockedTarget, lock_text: str) -> Mapping[str, str]:
+def no_recipe(spec: Spec, lock: SoundLock, target: LockedTarget, lock_text: str) -> Mapping[str, str]:
     return {}
 
 
-def recipe_of(spec: Spec, lock: Lock, target: LockedTarget, lock_text: str, *, format: str) -> Mapping[str, str]:
+def recipe_of(spec: Spec, lock: SoundLock, target: LockedTarget, lock_text: str, *, format: str) -> Mapping[str, str]:
     """A recipe folder of one format, as `envspec export` writes it. Raises InputError where there can be none."""
     from envspec.recipes.folder import carried, render
     from envspec.recipes.make import make_plan

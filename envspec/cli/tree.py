@@ -77,7 +77,7 @@ def command(
     """
     if inverse and package is None:
         raise InputError("--inverse needs --package", hint=f"envspec tree {path} --inverse --package PKG")
-    spec, lock = options.read_lock(path, locks_dir)
+    spec, lock = options.look_at_lock(path, locks_dir)
     options.warn_if_stale(spec, lock)
     chosen = options.locked_targets(lock, targets)
     groups = grouped(chosen, lambda target: _branches(target, package, depth, inverse=inverse))

@@ -89,7 +89,7 @@ def command(
     Every requirement on the way is shown as its package wrote it. Markers and extras are judged for each target.
     Targets with the same answer stand together.
     """
-    spec, lock = options.read_lock(path, locks_dir)
+    spec, lock = options.look_at_lock(path, locks_dir)
     options.warn_if_stale(spec, lock)
     chosen = options.locked_targets(lock, targets)
     groups = grouped(chosen, lambda target: _answer(target, package, limit))

@@ -20,6 +20,7 @@ def as_json(review: Review) -> dict[str, Any]:
         "risk": review.risk if review else None,
         "chosen": list(review.chosen),
         "audit": _audit(review.looked_up) if review.looked_up else None,
+        "flaws": [_fact(fact) for fact in review.flaws],
         "spec": [_fact(fact) for fact in review.settings],
         "gpu": [_fact(fact) for fact in review.gpu],
         "targets": {

@@ -105,6 +105,9 @@ def _sections(review: Review) -> Iterator[_Section]:
     told = tuple(f"- {inert(line)}\n" for line in review.looked_up.lines()) if review.looked_up else ()
     if told:
         yield _Section(plural(len(told), "line on what was looked up"), "**Audit**\n\n", told, "\n")
+    if review.flaws:
+        what = f"{plural(len(review.flaws), 'line')} on what can't be right"
+        yield _Section(what, f"**{words.FLAWS}**\n\n", tuple(map(_bullet, review.flaws)), "\n")
     if review.gpu:
         what = f"{plural(len(review.gpu), 'line')} on GPUs"
         yield _Section(what, "**GPU**\n\n", tuple(map(_bullet, review.gpu)), "\n")

@@ -99,6 +99,7 @@ class Review:
     quiet        packages of new targets that the other targets had already, in the same version: no rows of their own
     chosen       of universal files, where they were looked at, and with which extras and groups: whole sentences
     looked_up    where vulnerabilities and the like were looked up (`envspec.diff.advisories`), None where nobody asked
+    flaws        what can't be right in the new lock (`envspec.lock.judge`)
     """
 
     name: str
@@ -114,13 +115,16 @@ class Review:
     renamed: tuple[tuple[str, str], ...] = ()
     looked_up: LookedUp | None = None
     chosen: tuple[str, ...] = ()
+    flaws: tuple[Fact, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.settings or self.gpu or self.came or self.went or self.rows)
+        return bool(self.flaws or self.settings or self.gpu or self.came or self.went or self.rows)
 
     @property
     def risk(self) -> Risk:
-        return highest((*(fact.risk for fact in (*self.settings, *self.gpu)), *(row.risk for row in self.rows)))
+        return highest(
+            (*(fact.risk for fact in (*self.flaws, *self.settings, *self.gpu)), *(row.risk for row in self.rows))
+        )
 
     def count(self, risk: Risk) -> int:
         return sum(row.risk == risk for row in self.rows)

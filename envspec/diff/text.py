@@ -34,6 +34,7 @@ class _Printer:
         for row, fact in review.shouted:
             yield ""
             yield from self._wrapped(f"!! {row.name}: {words.fact(fact)}", style="high", hanging=3)
+        yield from self._facts(words.FLAWS, review.flaws)
         yield from self._facts("GPU", review.gpu)
         yield from self._facts("Spec", review.settings)
         targets = list(words.targets_came_or_went(review))

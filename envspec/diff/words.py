@@ -16,6 +16,10 @@ SHOWN = 4
 """So many names of a list are shown; the JSON output has all of them."""
 
 
+FLAWS = "What can't be right in this lock"
+"""The title over the flaws of a new lock."""
+
+
 def bytes_text(size: int) -> str:
     """ "12 kB", "1.3 MB", "2.94 GB"."""
     for limit, unit, digits in ((10**9, "GB", 2), (10**6, "MB", 1), (10**3, "kB", 0)):

@@ -12,8 +12,8 @@ from typing import TypeVar
 
 from envspec.lock.graph import Graph
 from envspec.lock.inputs import conda_name, requirement_name
+from envspec.lock.judge import judge
 from envspec.lock.model import Lock, LockedImage, LockedTarget, Pin, SpecInputs, TargetInputs
-from envspec.lock.verify import violations
 
 Key = TypeVar("Key", str, tuple[str, str])
 Value = TypeVar("Value")
@@ -43,7 +43,7 @@ def merge(base: Lock | None, ours: Lock, theirs: Lock) -> Merged:
 
     Conflicts are: one package, target or input changed on both sides in different ways, or changed here and removed
     there; a target solved for new inputs on one side, and changed for the old ones on the other; conda packages changed
-    on both sides, which only conda's solver can judge; and a result in which a requirement no longer holds.
+    on both sides, which only conda's solver can judge; and a result that can't be right (`envspec.lock.judge`).
     """
     return _Merger(base or Lock(ours.name, SpecInputs(), ()), ours, theirs).merged()
 
@@ -73,6 +73,10 @@ class _Merger:
         lock = Lock(name, inputs, tuple(target for target in targets if target is not None), self.images())
         if not lock.targets and not self.conflicts:
             self.clash(None, "no target is left when both sides' removals are taken together")
+        if not self.conflicts:
+            # what a branch brought along counts too: a lock that can't be right isn't merged, it is locked again
+            for flaw in judge(lock):
+                self.clash(", ".join(flaw.targets), flaw.sentence)
         return Merged(None, tuple(self.conflicts)) if self.conflicts else Merged(lock)
 
     def clash(self, target: str | None, message: str) -> None:
@@ -171,9 +175,7 @@ class _Merger:
         )
         if any(conflict.target == name for conflict in self.conflicts):
             return merged
-        merged = _without_orphans(merged, ours, theirs)
-        self.check(merged, ours, theirs)
-        return merged
+        return _without_orphans(merged, ours, theirs)
 
     def requirements(
         self,
@@ -231,15 +233,6 @@ class _Merger:
             if value is not None:
                 merged[key] = value
         return merged
-
-    def check(self, merged: LockedTarget, ours: LockedTarget, theirs: LockedTarget) -> None:
-        """Nothing may be wrong with the whole that isn't wrong with either side."""
-        if merged in (ours, theirs):
-            return
-        known = {*violations(ours), *violations(theirs)}
-        for violation in violations(merged):
-            if violation not in known:
-                self.clash(merged.name, violation)
 
 
 def _context(target: LockedTarget, shared: SpecInputs) -> tuple[object, ...]:

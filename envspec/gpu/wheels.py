@@ -25,6 +25,19 @@ from typing import Any
 _FOLDER = Path(__file__).parent / "data" / "wheels"
 
 
+FAMILY = ("torch", "torchvision", "torchaudio")
+"""The names that come from a PyTorch index. nvidia-* wheels always come from PyPI."""
+
+
+def family(platform: str, cuda: str | None) -> tuple[str, ...]:
+    """The names that come from a PyTorch index in a target: triton too where PyPI doesn't have it.
+
+    PyPI has every x86-64 release of it that torch 2.0 and later pin (compared 2026-11), so there all targets share
+    PyPI's; its aarch64 wheels begin with 3.5.0 (torch 2.9), older ones are on the PyTorch index alone.
+    """
+    return (*FAMILY, "triton") if platform == "linux-aarch64" and cuda is not None else FAMILY
+
+
 @dataclass(frozen=True)
 class WheelFile:
     """One wheel of a PyTorch index.

@@ -35,7 +35,8 @@ from envspec.install.prefix import (
     write_state,
 )
 from envspec.lock.exclusive import exclusive
-from envspec.lock.model import Lock, LockedTarget, Pin
+from envspec.lock.judge import SoundLock
+from envspec.lock.model import LockedTarget, Pin
 from envspec.lock.write import dumps
 from envspec.resolve.setup import scratch_folder, uvs_default_index
 from envspec.resolve.uv import find_uv
@@ -51,7 +52,7 @@ class Installation:
     """One target, one prefix (absolute: `envspec.install.prefix.checked_prefix`), and how to reach the world."""
 
     spec: Spec
-    lock: Lock
+    lock: SoundLock
     target: LockedTarget
     prefix: Path
     env: Mapping[str, str]

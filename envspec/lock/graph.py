@@ -14,7 +14,7 @@ from envspec.errors import InternalError
 from envspec.lock.environment import marker_environment
 from envspec.lock.inputs import canonical_name, conda_name
 from envspec.lock.model import LockedTarget, Pin
-from envspec.requirement import TEXTS, parse_marker, parse_requirement
+from envspec.requirement import TEXTS, parse_marker, parse_requirement, plain_requirement
 
 if TYPE_CHECKING:
     from packaging.markers import Marker
@@ -302,6 +302,20 @@ def _marker(text: str) -> Marker:
         return parse_marker(text)
     except InvalidMarker:
         raise InternalError(f'"{text}" got into a lock, and is not a marker') from None
+
+
+@lru_cache(maxsize=16384)
+def is_requirement(text: str) -> bool:
+    """Whether a text is what `parsed` and `asked` read: most are plain, and cost little."""
+    head, semicolon, marker = text.partition(";")
+    try:
+        if plain_requirement(head) is None:
+            parsed(text)
+        elif semicolon:
+            _marker(marker.strip())
+    except (InternalError, RecursionError):
+        return False
+    return True
 
 
 def _asked_extras(edge: Edge) -> frozenset[str]:

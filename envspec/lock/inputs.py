@@ -10,11 +10,12 @@ import json
 import re
 from functools import lru_cache
 
-from envspec.errors import SpecError
-from envspec.lock.model import SpecInputs, TargetInputs
+from envspec.errors import Place, SpecError
+from envspec.lock.model import Lock, SpecInputs, TargetInputs
 from envspec.requirement import TEXTS, parse_requirement
 from envspec.requirement import canonical_name as canonical_name
 from envspec.spec.model import Located, Spec, Target
+from envspec.texts import UNSEEN, printable
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
@@ -72,6 +73,7 @@ def normalise_match_spec(text: str) -> str:
     return joined[:start] + name + joined[start + len(name) :]
 
 
+@lru_cache(maxsize=16384)
 def conda_name(match_spec: str) -> str:
     """The package's name in a match spec or in a record's `depends`."""
     return re.split(r"[\s=<>!~\[]", match_spec.rpartition("::")[2].lstrip(), maxsplit=1)[0].lower()
@@ -98,6 +100,10 @@ def target_inputs(spec: Spec, target: Target) -> TargetInputs:
 
     Raises SpecError, with its place, for a requirement that isn't PEP 508.
     """
+    for gpu in target.gpus:
+        _refuse_unseen(gpu, target.places.get("gpus", target.place))
+    for match_spec in spec.conda_dependencies(target):
+        _refuse_unseen(match_spec.text, match_spec.place)
     return TargetInputs(
         platform=target.platform,
         python=spec.python,
@@ -110,7 +116,30 @@ def target_inputs(spec: Spec, target: Target) -> TargetInputs:
     )
 
 
+def has_equal_inputs(spec: Spec, lock: Lock) -> bool:
+    """Whether a lock was made from the very inputs that the spec has now. Raises SpecError as `target_inputs` does."""
+    return (
+        lock.name == spec.name
+        and lock.inputs == spec_inputs(spec)
+        and {locked.name: locked.inputs for locked in lock} == {t.name: target_inputs(spec, t) for t in spec.targets}
+    )
+
+
+def implied_match_specs(python: str, *, with_pip: bool) -> tuple[str, ...]:
+    """What conda's solver is asked for besides the spec's match specs: its Python, and pip where there is a pip half,
+    as every conda tool expects."""
+    return (f"python {python}.*", *("pip",) * with_pip)
+
+
+def _refuse_unseen(text: str, place: Place) -> None:
+    """Refuse what no lock can hold, for nobody would see it there."""
+    unseen = UNSEEN.search(text)
+    if unseen:
+        raise SpecError(f'"{printable(text)}" holds {unseen[0]!a}, which doesn\'t show', place=place)
+
+
 def _normalised(located: Located) -> str:
+    _refuse_unseen(located.text, located.place)
     try:
         return normalise_requirement(located.text)
     except ValueError as error:

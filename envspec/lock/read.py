@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from envspec.errors import LockError, Place, StorageError
+from envspec.lock.graph import is_requirement
 from envspec.lock.model import (
     LOCK_VERSION,
     Artifact,
@@ -20,7 +21,9 @@ from envspec.lock.model import (
     SpecInputs,
     TargetInputs,
 )
+from envspec.lock.toml_text import string, unseen
 from envspec.lock.write import HEADER, dumps
+from envspec.texts import UNSEEN, printable
 
 FOLDER_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 """What a spec and a target may be called: both become folders, and nothing of this leaves the one it's in."""
@@ -227,6 +230,7 @@ class _Reader:
             data = tomli.loads(self.text)
         except (tomli.TOMLDecodeError, RecursionError, ValueError) as error:
             raise LockError(f"the lock is not TOML: {error}", place=Place(self.path), hint=_RELOCK) from None
+        self.refuse_unseen(data)
         for key in data:
             if key not in ("lock-version", "digest", "env", "images", "targets", "conda", "pip"):
                 raise LockError(f'unknown table "{key}"', place=Place(self.path), hint=_RELOCK)
@@ -258,6 +262,14 @@ class _Reader:
             targets=tuple(self.target(name, tables[name], env, tuple(pins[name].values())) for name in sorted(tables)),
             images=self.images(data.get("images", {})),
         )
+
+    def refuse_unseen(self, data: Any) -> None:
+        """Refuse what a person who reads the lock, or a terminal that shows it, wouldn't see as it is."""
+        for path, value in unseen(data):
+            line = self.text.count("\n", 0, max(self.text.find(string(value)), 0)) + 1
+            character = next(iter(UNSEEN.findall(value)))
+            problem = f"{path} holds {character!a}, which doesn't show: {printable(value[:80])}"
+            raise LockError(problem, place=Place(self.path, line), hint=_RELOCK)
 
     def images(self, table: Any) -> tuple[LockedImage, ...]:
         where = ("[images]", 0)
@@ -363,10 +375,12 @@ class _Reader:
         }
 
     def dependency(self, item: Any, where: tuple[str, int]) -> tuple[str, list[str] | None]:
-        if type(item) is str:
-            return item, None
-        self.check(item, _EDGE, ("requires", "targets"), where)
-        return item["requires"], item["targets"]
+        if type(item) is not str:
+            self.check(item, _EDGE, ("requires", "targets"), where)
+        text, targets = (item, None) if type(item) is str else (item["requires"], item["targets"])
+        if where[0] == "[[pip]]" and not is_requirement(text):
+            self.fail(f"{printable(text)[:80]!r} in dependencies is no requirement", where, "dependencies")
+        return text, targets
 
     def artifact(self, item: Any, where: tuple[str, int]) -> tuple[Artifact, list[str] | None]:
         self.check(item, _ARTIFACT, ("file", "sha256"), where)

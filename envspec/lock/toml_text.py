@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
-# What must not stand raw in a file that people review: what TOML forbids, line ends of any script, and characters
-# that are invisible or turn the direction of text. A fixed list, for Unicode tables differ between Python versions.
-_ESCAPED = re.compile(
-    '[\x00-\x1f"\\\\\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f'
-    "\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
-)
+from envspec.texts import UNSEEN, printable
+
+# What must not stand raw in a file that people review, and what TOML forbids in a basic string.
+_ESCAPED = re.compile(rf'["\\]|{UNSEEN.pattern}')
 _SHORT = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -38,3 +36,19 @@ def _escape(match: re.Match[str]) -> str:
     char = match[0]
     code = ord(char)
     return _SHORT.get(char) or (f"\\u{code:04X}" if code <= 0xFFFF else f"\\U{code:08X}")
+
+
+def unseen(value: object, path: str = "") -> Iterator[tuple[str, str]]:
+    """The texts of parsed TOML, keys among them, that hold a character of UNSEEN, each with the path of its key: names
+    of packages stand in it where an array has tables."""
+    if isinstance(value, str):
+        if UNSEEN.search(value):
+            yield path, value
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from unseen(name, f"a key in {path or 'the lock'}")
+            yield from unseen(item, f"{path}.{name}" if path else name)
+    elif isinstance(value, list):
+        for item in value:
+            named = item.get("name") if isinstance(item, Mapping) else None
+            yield from unseen(item, f"{path}.{printable(named)}" if isinstance(named, str) else path)

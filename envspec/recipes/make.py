@@ -11,6 +11,7 @@ from pathlib import Path
 from envspec.errors import InputError, Place
 from envspec.lock import conda_explicit
 from envspec.lock.inputs import fingerprint
+from envspec.lock.judge import SoundLock
 from envspec.lock.model import Lock, LockedTarget
 from envspec.lock.requirements import requirements_txt
 from envspec.recipes import images
@@ -39,7 +40,7 @@ _TAKEN = frozenset(
 )  # fmt: skip
 
 
-def make_plan(spec: Spec, lock: Lock, target: LockedTarget, lock_text: str) -> Plan:
+def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, lock_text: str) -> Plan:
     """What the recipes of `target` print. `lock_text` is the text of the lock's own file.
 
     Raises InputError for what no recipe can be made of: a platform that isn't Linux, a base image without apt, a

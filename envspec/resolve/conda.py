@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from envspec.errors import Unsatisfiable, WrongBuild
+from envspec.lock.conda_build import Build, foreign_builds
 from envspec.lock.inputs import conda_name
 from envspec.lock.model import Pin
 from envspec.resolve.conda_channels import ChannelAddress
@@ -20,16 +21,7 @@ from envspec.resolve.conda_errors import conda_failure
 from envspec.resolve.conda_records import best_of_each, build_of, pins_of_records
 from envspec.resolve.conda_request import CondaRequest, group_conda, virtual_packages
 from envspec.resolve.conda_sharing import shared_versions
-from envspec.resolve.conda_variants import (
-    Build,
-    base_constraints,
-    constraint,
-    excused,
-    existing,
-    foreign_builds,
-    to_look_up,
-    wrong_variants,
-)
+from envspec.resolve.conda_variants import base_constraints, constraint, excused, existing, to_look_up, wrong_variants
 from envspec.resolve.pip import Progress, Silent
 from envspec.resolve.request import Preferences
 

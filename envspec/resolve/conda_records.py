@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from envspec.errors import IndexFailure
+from envspec.lock.conda_build import Build
+from envspec.lock.conda_names import pypi_names
 from envspec.lock.model import Artifact, Pin
-from envspec.resolve.conda_names import pypi_names
-from envspec.resolve.conda_variants import Build
+from envspec.texts import UNSEEN, printable, seen
 
 if TYPE_CHECKING:
     from rattler import RepoDataRecord
@@ -55,6 +56,12 @@ def _pin(build: Build, record: RepoDataRecord, channels: Mapping[str, str], dire
             f"the channel gives no sha256 of {record.file_name}",
             hint="a lock needs it: ask who runs the channel to index it again",
         )
+    for depend in build.depends:
+        if UNSEEN.search(depend):
+            raise IndexFailure(
+                f"{record.file_name} depends on {printable(depend)!r}, which no lock can hold",
+                hint="tell who runs the channel",
+            )
     return Pin(
         kind="conda",
         name=build.name,
@@ -69,7 +76,7 @@ def _pin(build: Build, record: RepoDataRecord, channels: Mapping[str, str], dire
         ),
         dependencies=tuple(sorted(set(build.depends))),
         direct=direct,
-        licence=record.license,
+        licence=seen(record.license) or None if record.license else None,
         provides=pypi_names(build.name, build.depends, _purls(record)),
     )
 

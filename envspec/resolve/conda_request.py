@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from envspec.gpu import toolkits
-from envspec.lock.inputs import conda_name
+from envspec.lock.inputs import conda_name, implied_match_specs
 from envspec.lock.model import SpecInputs, TargetInputs
 
 
@@ -45,7 +45,7 @@ class CondaRequest:
     @property
     def solved_specs(self) -> tuple[str, ...]:
         """What the solver is asked for: the spec's match specs, its Python, and pip where that's needed."""
-        return (*self.specs, f"python {self.python}.*", *("pip",) * self.with_pip)
+        return (*self.specs, *implied_match_specs(self.python, with_pip=self.with_pip))
 
     @property
     def names(self) -> tuple[str, ...]:

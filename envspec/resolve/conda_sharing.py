@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from envspec.lock.conda_build import Build
 from envspec.lock.inputs import conda_name
 from envspec.resolve.conda_request import CondaRequest
-from envspec.resolve.conda_variants import Build
 
 Admits = Callable[[str, Build], bool]
 """Whether a match spec (one of a record's `depends`) admits a build."""

@@ -9,67 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 
+from envspec.lock.conda_build import Build, numbers
 from envspec.lock.inputs import conda_name
-
-_MARKED_CUDA = re.compile(r"cuda(?:(\d\d)(\d)(?!\d))?")
-_MARKED_CPU = re.compile(r"(?:^|_)cpu(?:_|\d|$)")
-_CUDA_PACKAGES = ("__cuda", "cuda-version", "cudatoolkit")
-"""Who depends on one of these is built for CUDA (conda-forge's CUDA documentation)."""
-_LOWEST = re.compile(r"(?:^|,|=| )>?=? ?(\d+\.\d+)")
-
-
-@dataclass(frozen=True)
-class Build:
-    """One build of a package, as its record describes it."""
-
-    name: str
-    version: str
-    string: str
-    number: int
-    subdir: str
-    depends: tuple[str, ...]
-
-    @cached_property
-    def for_cuda(self) -> bool:
-        return bool(_MARKED_CUDA.search(self.string)) or any(
-            depend.startswith(_CUDA_PACKAGES) and conda_name(depend) in _CUDA_PACKAGES for depend in self.depends
-        )
-
-    @cached_property
-    def for_cpu(self) -> bool:
-        """The build's own name says that it is the CPU build."""
-        return not self.for_cuda and bool(_MARKED_CPU.search(self.string))
-
-    @cached_property
-    def cuda(self) -> str | None:
-        """The lowest CUDA ("12.6") it runs with, None where nothing says it."""
-        marked = _MARKED_CUDA.search(self.string)
-        if marked and marked[1]:
-            return f"{marked[1]}.{marked[2]}"
-        for depend in self.depends:
-            # `__cuda >=11.8` bounds the driver alone: newer majors answer it too
-            if conda_name(depend) in ("cuda-version", "cudatoolkit") and (
-                found := _LOWEST.search(" ".join(depend.split()))
-            ):
-                return found[1]
-        return None
-
-    def admits(self, cuda: str) -> bool:
-        """Whether it runs with this CUDA: its own major, and its own minor or a higher one."""
-        return self.for_cuda and (
-            self.cuda is None or (_major(self.cuda) == _major(cuda) and _numbers(self.cuda) <= _numbers(cuda))
-        )
-
-    def runs_on_python(self, python: str) -> bool:
-        """False for a build made for another Python."""
-        abi = [depend.split()[1] for depend in self.depends if depend.startswith("python_abi ")]
-        return all(version.startswith(f"{python}.") for version in abi)
-
-    def __str__(self) -> str:
-        return f"{self.name} {self.version} {self.string}"
 
 
 def base_constraints(cuda: str | None, asked: Iterable[str]) -> tuple[str, ...]:
@@ -136,11 +78,6 @@ def excused(solution: Sequence[Build], chosen: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def foreign_builds(solution: Iterable[Build], cuda: str) -> list[Build]:
-    """Builds of a solution that are for another CUDA major than the asked one."""
-    return [build for build in solution if build.cuda and build.for_cuda and _major(build.cuda) != _major(cuda)]
-
-
 def constraint(name: str, builds: Iterable[Build], cuda: str | None) -> str:
     """A match spec that admits a package's builds for the right device alone."""
     own = [build for build in builds if build.name == name]
@@ -169,24 +106,16 @@ def existing(name: str, builds: Iterable[Build], cuda: str, python: str, wanted:
         return None
     asked = [version for version in known if version in wanted] or list(known)
     nearest = sorted(asked, key=lambda v: (min(_distance(c, cuda) for c in known[v]), _reversed(v)))[:4]
-    listed = "; ".join(f"{v} for CUDA {', '.join(sorted(known[v], key=_numbers))}" for v in nearest)
+    listed = "; ".join(f"{v} for CUDA {', '.join(sorted(known[v], key=numbers))}" for v in nearest)
     text = f"CUDA builds of {name} for Python {python} that exist: {listed}"
     others = sorted((v for v in fits if v not in nearest), key=_reversed)
     return text + (f"; with CUDA {cuda} runs {name} {others[0]}" if others else "")
 
 
 def _distance(cuda: str, asked: str) -> int:
-    (a, b), (c, d) = _numbers(cuda)[:2], _numbers(asked)[:2]
+    (a, b), (c, d) = numbers(cuda)[:2], numbers(asked)[:2]
     return abs((a - c) * 20 + b - d)
 
 
 def _reversed(version: str) -> tuple[int, ...]:
-    return tuple(-number for number in _numbers(version))
-
-
-def _major(version: str) -> str:
-    return version.partition(".")[0]
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version))
+    return tuple(-number for number in numbers(version))

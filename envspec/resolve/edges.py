@@ -14,6 +14,7 @@ from envspec.lock.inputs import canonical_name
 from envspec.requirement import TEXTS, parse_requirement
 from envspec.resolve.metadata import Metadata
 from envspec.resolve.request import Request
+from envspec.texts import UNSEEN, printable
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -38,7 +39,7 @@ def holding(request: Request, packages: Mapping[str, Metadata]) -> dict[str, tup
         for line in packages[name].requires_dist:
             requirement = parsed_requirement(line)
             if _holds(requirement, environment, active):
-                edges[name].add(str(requirement))
+                edges[name].add(_written(requirement))
                 waiting += _ask(requirement, environment, active, extras)
     return {name: tuple(sorted(lines)) for name, lines in edges.items()}
 
@@ -59,6 +60,16 @@ def _holds(requirement: Requirement, environment: Mapping[str, str], active: Ite
     if requirement.marker is None:
         return True
     return any(requirement.marker.evaluate({**environment, "extra": extra}) for extra in active)
+
+
+def _written(requirement: Requirement) -> str:
+    text = str(requirement)
+    if UNSEEN.search(text):
+        raise IndexFailure(
+            f"a package asks for {printable(text)!r}, which no lock can hold",
+            hint="name another release of that package in the spec",
+        )
+    return text
 
 
 _LEGACY = (

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from envspec.errors import InternalError
 from envspec.gpu.missing_requirements import left_out
+from envspec.gpu.wheels import FAMILY
 from envspec.lock.inputs import canonical_name, requirement_name
 from envspec.lock.model import GitSource, Pin
 from envspec.lock.tags import ranked_tags
 from envspec.net.index_proxy.server import IndexProxy
-from envspec.net.index_proxy.torch_family import FAMILY
 from envspec.redact import redact
 from envspec.resolve.edges import holding
 from envspec.resolve.metadata import Metadata
@@ -20,6 +20,7 @@ from envspec.resolve.reading import Description, Reading
 from envspec.resolve.request import Request
 from envspec.resolve.torch_index import TorchIndex, needs_own_triton
 from envspec.resolve.uv import Found, FoundFile
+from envspec.texts import seen
 
 
 def begin(found: Sequence[Found], request: Request, reading: Reading) -> None:
@@ -112,7 +113,7 @@ def _pin(package: Found, description: Description, edges: tuple[str, ...], direc
         artifact=artifact,
         dependencies=edges,
         direct=direct,
-        licence=metadata.licence,
+        licence=seen(metadata.licence) or None if metadata.licence else None,
         git=GitSource(redact(package.git[0]), *package.git[1:]) if package.git else None,
         url=redact(package.archive.url) if package.archive else None,
         extras=frozenset(_extras(metadata)),

@@ -20,12 +20,12 @@ from typing import Protocol
 
 from envspec.errors import IndexFailure, Unsatisfiable
 from envspec.gpu.finding import Finding
+from envspec.gpu.wheels import FAMILY
 from envspec.lock.inputs import canonical_name, requirement_name
 from envspec.lock.model import Pin
 from envspec.net.index_proxy.pages import Pages, Upstream
 from envspec.net.index_proxy.releases import Release
 from envspec.net.index_proxy.server import IndexProxy, open_proxy
-from envspec.net.index_proxy.torch_family import FAMILY
 from envspec.net.simple_page import LivePages
 from envspec.resolve import torch_holes, torch_index
 from envspec.resolve.answer import (

@@ -11,9 +11,9 @@ from datetime import datetime, timezone
 
 from envspec.gpu import released, torch_builds
 from envspec.gpu.finding import Finding
+from envspec.gpu.wheels import FAMILY
 from envspec.lock.inputs import canonical_name, requirement_name
 from envspec.lock.model import Pin
-from envspec.net.index_proxy.torch_family import FAMILY
 from envspec.requirement import parse_requirement
 from envspec.resolve.request import Preferences, Request
 from envspec.resolve.torch_index import TorchIndex, asked_of, choose, default_builds, index_builds

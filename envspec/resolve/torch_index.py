@@ -85,11 +85,8 @@ def held_text(request: Request) -> str:
 
 
 def needs_own_triton(request: Request) -> bool:
-    """Whether triton too must come from the PyTorch index. PyPI has every x86-64 release of it that torch 2.0 and
-    later pin (compared 2026-11), so there all targets share PyPI's; its aarch64 wheels begin with 3.5.0 (torch 2.9),
-    older ones are on the PyTorch index alone.
-    """
-    return request.platform == "linux-aarch64" and request.cuda is not None
+    """Whether triton too must come from the PyTorch index."""
+    return "triton" in wheels.family(request.platform, request.cuda)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from envspec.lock.inputs import fingerprint
+from envspec.lock.judge import SoundLock
 from envspec.lock.model import Lock, LockedTarget
 from envspec.recipes.target_json import target_json
 from envspec.smoke.command import Files
@@ -111,7 +112,7 @@ class Folders:
 
 def make_case(
     spec: Spec,
-    lock: Lock,
+    lock: SoundLock,
     target: LockedTarget,
     lock_text: str,
     *,

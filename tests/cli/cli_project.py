@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 import pytest
 from support.packages import Dist
+from support.sound import sound_target
 
 from envspec.lock.inputs import spec_inputs, target_inputs
-from envspec.lock.model import Artifact, Lock, LockedTarget, Pin
+from envspec.lock.model import Artifact, Lock, Pin
 from envspec.lock.store import LockFolder
 from envspec.spec.model import Spec
 from envspec.spec.parse import load_spec
@@ -55,7 +56,7 @@ gpus = ["H100"]
 TORCH = {
     "cpu": ("2.9.1+cpu", "pytorch/cpu"),
     "cu126-volta": ("2.9.1+cu126", "pytorch/cu126"),
-    "cu128-hopper": ("2.9.1", "pypi"),
+    "cu128-hopper": ("2.9.1+cu128", "pytorch/cu128"),
 }
 
 
@@ -87,7 +88,7 @@ def demo_pins(target: str) -> tuple[Pin, ...]:
 
 def lock_of(spec: Spec, pins: Callable[[str], Iterable[Pin]]) -> Lock:
     targets = sorted(spec.targets, key=lambda target: target.name)
-    locked = (LockedTarget(t.name, target_inputs(spec, t), tuple(pins(t.name))) for t in targets)
+    locked = (sound_target(t.name, target_inputs(spec, t), pins(t.name)) for t in targets)
     return Lock(spec.name, spec_inputs(spec), tuple(locked))
 
 
@@ -129,7 +130,15 @@ def without(pins: Iterable[Pin], *names: str) -> tuple[Pin, ...]:
 
 
 def changed(pins: Iterable[Pin], name: str, **fields: object) -> tuple[Pin, ...]:
-    return tuple(replace(p, **fields) if p.name == name else p for p in pins)  # type: ignore[arg-type]
+    """With other fields of one package; another version has another file."""
+    return tuple(_renamed(replace(p, **fields), p) if p.name == name else p for p in pins)  # type: ignore[arg-type]
+
+
+def _renamed(new: Pin, old: Pin) -> Pin:
+    if new.artifact is None or new.artifact != old.artifact or new.version == old.version:
+        return new
+    file = new.artifact.file.replace(f"-{old.version}-", f"-{new.version}-")
+    return replace(new, artifact=replace(new.artifact, file=file))
 
 
 def served(dist: Dist, *dependencies: str, index: str = "pypi") -> Pin:

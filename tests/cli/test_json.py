@@ -123,8 +123,20 @@ def every_reason(base: type[Reason] = Reason) -> set[type[Reason]]:
     return found or {base}
 
 
+FLAWS = PAGE.partition("| code | what can't be right |")[2].partition("\n## ")[0]
+
+
+def test_the_page_lists_every_code_of_a_flaw(root: Path) -> None:
+    rules = [*(root / "envspec" / "lock" / "rules").glob("*.py"), root / "envspec" / "lock" / "judge.py"]
+    given = {
+        code for path in rules for code in re.findall(r'(?:case\.flaw|Flaw)\(\s*"([a-z-]+)"', path.read_text("utf-8"))
+    }
+    rows = re.findall(r"^\| (`[^|]*) \|", FLAWS, re.MULTILINE)
+    assert {code for row in rows for code in re.findall(r"`([^`]*)`", row)} == given
+
+
 def test_the_page_lists_every_cause_with_its_details() -> None:
-    rows = re.findall(r"^\| (`[a-z]+-[^|]*) \| ([^|]*) ?\|$", PAGE, re.MULTILINE)
+    rows = re.findall(r"^\| (`[a-z]+-[^|]*) \| ([^|]*) ?\|$", PAGE.replace(FLAWS, ""), re.MULTILINE)
     listed = {
         code: set(re.findall(r"`([^`]*)`", details))
         for codes, details in rows

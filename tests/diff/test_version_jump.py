@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envspec.diff import conda_order
 from envspec.diff.jump import jump
+from envspec.lock import conda_order
 
 
 @pytest.mark.parametrize(

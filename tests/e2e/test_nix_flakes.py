@@ -22,6 +22,7 @@ import pytest
 from support.nix import STAND_IN, Files, Nix
 from support.packages import Dist, sdist, source_files, wheel
 
+from envspec.lock.judge import SoundLock
 from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.lock.read import load
 from envspec.lock.write import dumps
@@ -220,7 +221,7 @@ def small(tmp_path: Path, files: Files) -> Path:
         "linux-64", PYTHON, "2.28", requirements=tuple(sorted(asked.text for asked in spec.pip.dependencies))
     )
     lock = Lock("small", SpecInputs(allow_source=("compiled",)), (LockedTarget("cpu", inputs, pins),))
-    plan = make_plan(spec, lock, lock.targets[0], dumps(lock))
+    plan = make_plan(spec, SoundLock(lock), lock.targets[0], dumps(lock))
     plan = replace(plan, files={**plan.files, "check.py": "import sys, ready; print(sys.prefix, *sys.argv[1:])\n"})
     folder = tmp_path / "flake"
     texts = {**recipe.render(plan), **{f"envspec/{name}": text for name, text in plan.files.items()}}

@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from support import in_process
+from support.sound import sound_target
 
+from envspec.gpu.torch_builds import variant_of
 from envspec.lock.inputs import spec_inputs, target_inputs
-from envspec.lock.model import Artifact, Lock, LockedTarget, Pin
+from envspec.lock.model import Artifact, Lock, Pin
 from envspec.lock.store import LockFolder
 from envspec.spec.parse import parse_spec
 
@@ -115,21 +117,22 @@ class State:
 
     def lock(self) -> Lock:
         spec = parse_spec(self.spec_text(), SPEC)
-        asked = {r.split("=")[0].split("<")[0].split(">")[0] for r in self.requirements}
-        asked |= {r.split()[0] for r in self.conda_requirements}
         targets = [
-            LockedTarget(
+            sound_target(
                 target.name,
                 target_inputs(spec, target),
-                tuple(
-                    replace(pin, direct=pin.name in asked)
-                    for pin in sorted(self.pins[target.name].values(), key=lambda pin: (pin.kind, pin.name))
-                ),
-                driver_floor="525.60.13" if target.cuda else None,
+                (_for_cuda(pin, target.cuda) for pin in self.pins[target.name].values()),
             )
             for target in sorted(spec.targets, key=lambda target: target.name)
         ]
         return Lock("demo", spec_inputs(spec), tuple(targets))
+
+
+def _for_cuda(pin: Pin, cuda: str | None) -> Pin:
+    """torch as the PyTorch index of the target's CUDA has it."""
+    variant = variant_of(cuda)
+    local = f"{pin.version.partition('+')[0]}+{variant}"
+    return replace(pin, version=local, index=f"pytorch/{variant}") if pin.name == "torch" else pin
 
 
 CPU = 'platform = "linux-64"'
@@ -151,7 +154,7 @@ BASE = State(
     targets={"cpu": CPU, "cu128": CU128},
     pins={
         "cpu": {**_COMMON, "torch": pin("torch", "2.9.0+cpu", "fsspec", "tqdm", index="pytorch/cpu")},
-        "cu128": {**_COMMON, "torch": pin("torch", "2.9.0", "fsspec", "tqdm")},
+        "cu128": {**_COMMON, "torch": pin("torch", "2.9.0+cu128", "fsspec", "tqdm", index="pytorch/cu128")},
     },
 )
 

@@ -152,13 +152,13 @@ CONFLICTS: dict[str, tuple[State, Change, Change, str]] = {
         BASE,
         bump("lib", "3.0"),
         bump("app", "1.1", "lib>=2,<3", "fsspec"),
-        "cpu: app needs lib>=2,<3, and lib is 3.0",
+        "cpu, cu128: app needs lib>=2,<3, and lib is 3.0",
     ),
     "a dependency that the other side removed": (
         BASE.ask("tqdm"),
         lambda state: state.unask("tqdm").drop("tqdm").bump(pin("torch", "2.9.0", "fsspec")),
         add("rich", "15.0", "tqdm"),
-        "cpu: rich needs tqdm, and nothing in cpu provides it",
+        "cpu, cu128: rich needs tqdm, and nothing provides it",
     ),
     "a target removed here, changed there": (
         BASE,

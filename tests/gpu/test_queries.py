@@ -9,7 +9,7 @@ import pytest
 
 from envspec.gpu import conda_builds, corrections, gpus, libraries, toolkits, torch_builds
 from envspec.gpu.cubin import can_translate, covers
-from envspec.gpu.rules.driver import lowest
+from envspec.gpu.minimum import driver_floor
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,8 @@ def test_driver_floor(cuda: str, platform: str, floor: str | None) -> None:
     ],
 )
 def test_the_lowest_driver_knows_one_of_the_gpus(cuda: str, capabilities: list[str], floor: str | None) -> None:
-    assert lowest(cuda, "linux-64", capabilities) == floor
+    gpus = [f"sm_{capability.replace('.', '')}" for capability in capabilities]
+    assert driver_floor(cuda, "linux-64", gpus) == floor
 
 
 @pytest.mark.parametrize(

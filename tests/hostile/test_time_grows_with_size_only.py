@@ -27,13 +27,16 @@ from envspec.diff.foreign.formats import format_of
 from envspec.diff.foreign.read import oldest_python
 from envspec.diff.foreign.universal import Environment, holds
 from envspec.lock import inputs, licences
+from envspec.lock.conda_build import _LOWEST
 from envspec.lock.environment import marker_environment
 from envspec.lock.graph import asked, parsed
+from envspec.lock.match_spec import admits
+from envspec.lock.model import GitSource, Pin
 from envspec.lock.read import loads
+from envspec.lock.rules.requirements import names_source
 from envspec.net.simple_page import parse_page
 from envspec.redact import redact
 from envspec.requirement import canonical_name, parse_marker, parse_requirement, plain_requirement, plain_specifier
-from envspec.resolve.conda_variants import _LOWEST
 from envspec.resolve.metadata import parse_metadata
 from envspec.resolve.registry import _CHALLENGE
 from envspec.resolve.uv_errors import failure
@@ -43,6 +46,7 @@ from envspec.texts import printable
 
 Parser = Callable[[str], object]
 
+GIT = Pin("pip", "a", "1", "git", None, git=GitSource("https://git.example.org/a", "0" * 40))
 LINUX = Environment("x", "linux-64", "3.12")
 
 
@@ -117,6 +121,9 @@ LINES: dict[str, Parser] = {
     "lock: without_credentials": inputs.without_credentials,
     "lock: asked": asked.__wrapped__,
     "lock: parsed": parsed.__wrapped__,
+    "lock: a match spec": lambda text: admits.__wrapped__(f"a {text}", "1.0", "0"),
+    "lock: a conda version": lambda text: admits.__wrapped__("a >=1", text, "0"),
+    "lock: a git address": lambda text: names_source(f"git+https://{text}", GIT),
     "lock: a licence": _licence,
     "redact": redact,
     "spec: redact": messages.redact,

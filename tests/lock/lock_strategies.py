@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from envspec.lock.model import Artifact, GitSource, Lock, LockedImage, LockedTarget, Pin, SpecInputs, TargetInputs
+from envspec.texts import UNSEEN
 
 TARGET_NAMES = ("cpu", "cu12.6-a", "cu128-b", "x_y")
 PACKAGE_NAMES = ("alpha", "beta", "gamma-delta", "e")
@@ -13,9 +14,15 @@ IMAGE_NAMES = ("debian:bookworm-slim", "astral/uv:0.13.8", "localhost:5000/a", "
 VERSIONS = ("1", "1.0.dev3", "2!1.0+cu126", "10.0", "9.0")
 
 hexadecimal = st.integers(0, 2**256 - 1)
-# Text with everything that may need escaping, but the half characters that no file can hold.
-texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.sampled_from(
-    ['"', "\\", "\r\n", "\u2028", "\u202e", "\x00", "\x7f", "[[pip]]\n", "'''", "\ufeff", "<<<<<<< a", "\U0001f600"]
+# Text with everything that may need escaping, but what doesn't show: no lock has that.
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12).map(lambda text: UNSEEN.sub("", text)) | (
+    st.sampled_from(['"', "\\", "[[pip]]", "'''", "<<<<<<< a", "\U0001f600", "\u05d0"])
+)
+edges = st.builds(
+    "{}{}{}".format,
+    st.sampled_from(PACKAGE_NAMES),
+    st.sampled_from(("", "[x]", ">=1", "!=2.*,<3", " @ https://example.org/a.whl ")),
+    st.sampled_from(("", '; extra == "x"', "; os_name == '\\\"'", '; sys_platform == "\u05d0"')),
 )
 optional_texts = st.none() | texts
 optional_builds = st.none() | st.from_regex(r"[A-Za-z0-9_.+]{1,12}", fullmatch=True)
@@ -35,7 +42,10 @@ _folders = st.none() | st.just("src")
 _urls = st.none() | st.just("https://example.org/x.whl")
 _versions = st.sampled_from(VERSIONS)
 _indexes = st.sampled_from(INDEXES)
-_requirements = st.lists(_some_texts, min_size=1, max_size=2)
+_requirements = {
+    "conda": st.lists(_some_texts, min_size=1, max_size=2),
+    "pip": st.lists(sorted_texts(edges), min_size=1, max_size=2),
+}
 
 
 @st.composite
@@ -63,7 +73,7 @@ def packages(draw: st.DrawFn, kind: str, name: str, targets: list[str]) -> list[
     url = draw(_urls) if kind == "pip" else None
     provides = draw(_some_texts) if kind == "conda" else ()
     choice = st.sampled_from(draw(_choices[kind]))
-    requirement = st.sampled_from(draw(_requirements))
+    requirement = st.sampled_from(draw(_requirements[kind]))
     return [
         (
             target,

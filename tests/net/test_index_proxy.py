@@ -20,8 +20,9 @@ from uv import find_uv_bin
 
 from envspec.errors import IndexFailure
 from envspec.gpu import wheels
+from envspec.gpu.wheels import FAMILY
 from envspec.net.index_proxy.server import IndexProxy, open_proxy
-from envspec.net.index_proxy.torch_family import FAMILY, belongs, facts_page
+from envspec.net.index_proxy.torch_family import belongs, facts_page
 from envspec.net.simple_page import Page
 
 STRANGERS = ("idna", "packaging", "numpy", "nvidia-cublas-cu12", "certifi", "torch-evil", "triton", "")

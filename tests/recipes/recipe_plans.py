@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+from envspec.lock.judge import SoundLock
 from envspec.lock.read import load
 from envspec.recipes.make import make_plan
 from envspec.recipes.plan import Plan
@@ -21,4 +22,4 @@ def shipped(spec: str, target: str) -> Plan:
     lock = load(path)
     locked = lock.target(target)
     assert locked is not None
-    return make_plan(parsed, lock, locked, path.read_text("utf-8"))
+    return make_plan(parsed, SoundLock(lock), locked, path.read_text("utf-8"))

@@ -29,6 +29,7 @@ from hypothesis import strategies as st
 from support.examples import examples
 from test_apptainer import parse as apptainer_stages
 
+from envspec.lock.judge import SoundLock
 from envspec.cli.export_formats import FORMATS as LOCK_FORMATS
 from envspec.errors import EnvspecError, InputError, SpecError
 from envspec.lock.inputs import spec_inputs, target_inputs
@@ -191,7 +192,7 @@ class Project:
     def plans(self) -> Iterator[Plan]:
         text = dumps(self.lock)
         for target in self.lock:
-            yield make_plan(self.spec, self.lock, target, text)
+            yield make_plan(self.spec, SoundLock(self.lock), target, text)
 
 
 def project(names: Names, words: Words) -> Project:

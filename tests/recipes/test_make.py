@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from recipe_plans import ROOT, shipped
 
+from envspec.lock.judge import SoundLock
 from envspec.errors import InputError
 from envspec.gpu.toolkits import known
 from envspec.lock.model import Artifact, Lock, LockedImage, Pin
@@ -32,7 +33,7 @@ def parsed(name: str) -> tuple[Spec, Lock]:
 
 def plan_with(name: str, change: Callable[[Spec, Lock], tuple[Spec, Lock]]) -> Plan:
     spec, lock = change(*parsed(name))
-    return make_plan(spec, lock, lock.targets[0], "")
+    return make_plan(spec, SoundLock(lock), lock.targets[0], "")
 
 
 def with_image(**fields: Any) -> Callable[[Spec, Lock], tuple[Spec, Lock]]:
@@ -118,7 +119,7 @@ def test_every_pip_package_is_installed_once_from_its_own_index() -> None:
     for name in ("mm-v2.9", "hpc-v2.7", "deit-v2.6"):
         spec, lock = parsed(name)
         for target in lock:
-            plan = make_plan(spec, lock, target, "")
+            plan = make_plan(spec, SoundLock(lock), target, "")
             pins = {pin.name: pin for pin in target.pins if pin.kind == "pip"}
             assert sorted(package for step in plan.pip for package in step.packages) == sorted(pins)
             for step in plan.pip:
@@ -213,7 +214,7 @@ def test_a_compiler_for_every_cuda() -> None:
     target = lock.targets[0]
     for toolkit in known():
         changed = replace(target, inputs=replace(target.inputs, cuda=toolkit.version))
-        plan = make_plan(spec, lock, changed, "")
+        plan = make_plan(spec, SoundLock(lock), changed, "")
         assert plan.compiling is not None
         assert plan.compiling.image.name.startswith(f"nvidia/cuda:{toolkit.version}.")
         assert plan.compiling.env["CUDA_HOME"] == "/usr/local/cuda" and plan.compiling.env["FORCE_CUDA"] == "1"
@@ -294,4 +295,4 @@ def test_git_needs_git_where_it_is_built() -> None:
 def test_make_plan_reads_nothing_but_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     spec, lock = parsed("cpu-py311")
-    assert make_plan(spec, lock, lock.targets[0], "x") == make_plan(spec, lock, lock.targets[0], "x")
+    assert make_plan(spec, SoundLock(lock), lock.targets[0], "x") == make_plan(spec, SoundLock(lock), lock.targets[0], "x")

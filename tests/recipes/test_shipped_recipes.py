@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from envspec.lock.judge import SoundLock
 from envspec.lock.read import load
 from envspec.lock.write import dumps
 from envspec.recipes.folder import admitted, carried
@@ -22,7 +23,7 @@ def test_they_are_what_export_writes(name: str) -> None:
     spec, lock = load_spec(ROOT / "specs" / f"{name}.toml"), load(ROOT / "locks" / name / "envspec.lock")
     expected: dict[str, str] = {}
     for target in lock:
-        plan = make_plan(spec, lock, target, dumps(lock))
+        plan = make_plan(spec, SoundLock(lock), target, dumps(lock))
         rendered = admitted(plan)
         files = carried(plan, rendered) | {path: text for texts in rendered.values() for path, text in texts.items()}
         expected |= {f"{target.name}/{path}": text for path, text in files.items()}

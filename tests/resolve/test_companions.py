@@ -12,8 +12,9 @@ from support.packages import wheel
 from support.torch_packages import stand_ins
 
 from envspec.gpu.missing_requirements import left_out, missing_requirements
-from envspec.lock.model import LockedTarget
-from envspec.lock.verify import violations
+from envspec.lock.model import LockedTarget, SpecInputs
+from envspec.lock.rules.case import Case
+from envspec.lock.rules.requirements import unasked, unmet
 
 LINUX = "platform = 'linux-64'"
 CUDA = "platform = 'linux-64'\ncuda = '{}'\ngpus = ['A100']"
@@ -25,7 +26,9 @@ def targets(**lines: str) -> str:
 
 
 def versions(target: LockedTarget | None) -> dict[str, str]:
-    assert target is not None and violations(target) == ()
+    assert target is not None
+    case = Case(target, SpecInputs())
+    assert [*unmet(case), *unasked(case)] == []
     family = ("torch", "torchaudio", "torchvision")
     return {pin.name: pin.version for pin in target.pins if pin.name in family and pin.kind == "pip"}
 

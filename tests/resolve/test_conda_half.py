@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,6 @@ from envspec.workflow import Upgrade, relock
 
 pytest.importorskip("rattler")
 
-ARTIFACT = Artifact("x-1-0.conda", "0" * 64, 1, "0" * 32)
 SPEC = """
 [env]
 python = "3.12"
@@ -34,7 +34,8 @@ platform = "linux-64"
 
 
 def conda_pin(name: str, version: str, build: str = "0", *provides: str) -> Pin:
-    return Pin("conda", name, version, "conda-forge/linux-64", ARTIFACT, build=build, provides=provides)
+    artifact = Artifact(f"{name}-{version}-{build}.conda", "0" * 64, 1, "0" * 32)
+    return Pin("conda", name, version, "conda-forge/linux-64", artifact, build=build, provides=provides)
 
 
 class CondaStandIn:
@@ -49,7 +50,10 @@ class CondaStandIn:
         self, requests: Mapping[str, CondaRequest], keep: Mapping[str, Preferences]
     ) -> Mapping[str, tuple[Pin, ...]]:
         self.asked, self.kept = dict(requests), keep
-        return dict.fromkeys(requests, self.pins)
+        return {
+            target: tuple(replace(pin, direct=pin.name in request.names) for pin in self.pins)
+            for target, request in requests.items()
+        }
 
 
 class PipStandIn:
@@ -94,11 +98,12 @@ def test_what_conda_installs_is_told_to_pip(tmp_path: Path) -> None:
 
 def test_old_pins_are_kept_with_their_builds_unless_they_may_move(tmp_path: Path) -> None:
     pins = (conda_pin("tool", "1", "h_0"), conda_pin("pytorch", "2.7.1", "cpu_0", "torch"))
-    old = lock(tmp_path, CondaStandIn(*pins), PipStandIn())
+    asks = '["tool", "pytorch"]'
+    old = lock(tmp_path, CondaStandIn(*pins), PipStandIn(), asks=asks)
 
     def kept(upgrade: Upgrade) -> set[str]:
         conda = CondaStandIn(*pins)
-        lock(tmp_path, conda, PipStandIn(), old, upgrade)
+        lock(tmp_path, conda, PipStandIn(), old, upgrade, asks=asks)
         return {f"{name} {text}" for keep in conda.kept.values() for name, text in keep.versions.items()}
 
     assert kept(Upgrade()) == {"tool 1 h_0", "pytorch 2.7.1 cpu_0"}

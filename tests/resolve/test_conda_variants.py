@@ -4,16 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from envspec.resolve.conda_variants import (
-    Build,
-    base_constraints,
-    constraint,
-    excused,
-    existing,
-    foreign_builds,
-    to_look_up,
-    wrong_variants,
-)
+from envspec.lock.conda_build import Build, foreign_builds
+from envspec.resolve.conda_variants import base_constraints, constraint, excused, existing, to_look_up, wrong_variants
 
 
 def build(name: str, version: str, string: str, *depends: str, number: int = 0, subdir: str = "linux-64") -> Build:

@@ -7,12 +7,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from envspec.lock.inputs import spec_inputs, target_inputs
-from envspec.lock.model import Artifact, Lock, LockedTarget, Pin
+from envspec.lock.inputs import requirement_name, spec_inputs, target_inputs
+from envspec.lock.model import Artifact, Lock, Pin
 from envspec.lock.store import LockFolder
 from envspec.spec.parse import load_spec
 from support.machine import Machine
 from support.packages import Dist
+from support.sound import sound_target
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 SUBDIR = {("Linux", "x86_64"): "linux-64", ("Linux", "aarch64"): "linux-aarch64", ("Darwin", "arm64"): "osx-arm64"}[
@@ -47,20 +48,21 @@ def write_lock(
     for target, pins in by_target.items():
         lines += [f"[targets.{target}]", f"platform = '{platform}'", f"glibc = '{glibc}'"]
         for kind in ("pip", "conda"):
-            asked = [_requirement(pin) for pin in pins if pin.kind == kind and pin.direct]
+            asked = [
+                _requirement(pin) for pin in pins if pin.kind == kind and (pin.direct or not _is_needed(pin, pins))
+            ]
             lines += [f"[targets.{target}.{kind}]", f"dependencies = {asked!r}"] if asked else []
     spec = load_spec(machine.folder / machine.spec("\n".join(lines) + "\n", name), capability=lambda gpu: None)
-    locked = [
-        LockedTarget(
-            target.name,
-            target_inputs(spec, target),
-            tuple(sorted(by_target[target.name], key=lambda pin: (pin.kind, pin.name))),
-        )
-        for target in spec.targets
-    ]
+    locked = [sound_target(target.name, target_inputs(spec, target), by_target[target.name]) for target in spec.targets]
     lock = Lock(name, spec_inputs(spec), tuple(sorted(locked, key=lambda target: target.name)))
     LockFolder(machine.locks, name).write(lock)
     return lock
+
+
+def _is_needed(pin: Pin, pins: Sequence[Pin]) -> bool:
+    """Whether another package brings it in; what nobody does, the spec asks for."""
+    names = {requirement_name(text) for one in pins for text in one.dependencies if one is not pin}
+    return requirement_name(pin.name) in names
 
 
 def _requirement(pin: Pin) -> str:

@@ -22,6 +22,7 @@ from threading import Thread
 
 import pytest
 
+from envspec.lock.judge import SoundLock
 from envspec.recipes.apptainer import FILE
 from support.debian import debian_tree, kept
 from support.hub import Hub, serving
@@ -124,5 +125,7 @@ def shipped_recipe(spec: str, target: str) -> dict[str, str]:
     lock = load(path)
     locked = lock.target(target)
     assert locked is not None
-    plan = make_plan(load_spec(root / "specs" / f"{spec}.toml"), lock, locked, path.read_text(encoding="utf-8"))
+    plan = make_plan(
+        load_spec(root / "specs" / f"{spec}.toml"), SoundLock(lock), locked, path.read_text(encoding="utf-8")
+    )
     return carried(plan, ["apptainer"]) | render(plan, "apptainer")

@@ -8,7 +8,7 @@ forward compatibility        older data-centre branches, with NVIDIA's cuda-comp
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from envspec.gpu import gpus, toolkits
 from envspec.gpu.rules.case import Case, Problem
@@ -32,18 +32,6 @@ def floor(case: Case, cuda: str) -> str | None:
     if lowest is None or branch > numbers(lowest)[0]:
         return f"R{branch}" if branch else lowest
     return lowest
-
-
-def lowest(cuda: str, platform: str, capabilities: Sequence[str]) -> str | None:
-    """The oldest driver with which any of these GPUs runs this CUDA: below it nothing of a target can start.
-
-    CUDA's floor of minor-version compatibility, or the branch ("570") that first knew one of the GPUs where that is
-    newer. None for an unknown CUDA or platform.
-    """
-    compatible = toolkits.driver_floor(cuda, platform)
-    known = gpus.capabilities()
-    branch = min((known[c].first_driver or 0 for c in capabilities if c in known), default=0)
-    return str(branch) if compatible and branch > numbers(compatible)[0] else compatible
 
 
 def _against_gpus(case: Case, driver: str) -> Iterator[Problem]:

@@ -24,10 +24,11 @@ from urllib.parse import unquote, urlsplit
 
 from envspec.errors import EnvspecError
 from envspec.gpu import wheels
+from envspec.gpu.wheels import FAMILY
 from envspec.net.index_proxy.address import WHEEL, FileAddress, parse
 from envspec.net.index_proxy.pages import Describe, Pages, Upstream, proxied_row
 from envspec.net.index_proxy.provided import Provided, stub_metadata, stub_page
-from envspec.net.index_proxy.torch_family import FAMILY, belongs, facts_page
+from envspec.net.index_proxy.torch_family import belongs, facts_page
 from envspec.net.simple_page import LivePages
 from envspec.redact import redact
 

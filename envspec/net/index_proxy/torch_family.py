@@ -14,10 +14,6 @@ from urllib.parse import quote
 from envspec.gpu import released, wheels
 from envspec.net.simple_page import Page
 
-FAMILY = ("torch", "torchvision", "torchaudio")
-"""The names that come from the PyTorch index, and triton where PyPI doesn't have it. nvidia-* wheels always
-come from PyPI."""
-
 
 def facts_page(variant: str, project: str, accept: Callable[[wheels.WheelFile], bool]) -> Page:
     """The files of a project in the shipped facts of a variant, as PEP 691 rows with links relative to the page."""

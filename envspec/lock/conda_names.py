@@ -53,7 +53,7 @@ def _in_table(name: str) -> str | None:
 @cache
 def _lines() -> list[str]:
     """The table's lines, sorted by conda's name; the header's begin with #, which sorts before every name."""
-    return resources.files("envspec.resolve").joinpath("data/conda_pypi.txt").read_text(encoding="utf-8").splitlines()
+    return resources.files("envspec.lock").joinpath("data/conda_pypi.txt").read_text(encoding="utf-8").splitlines()
 
 
 def _name_on(line: str) -> str:
@@ -75,5 +75,5 @@ def table_text(mapping: Mapping[str, str | None], source: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-if __name__ == "__main__":  # python -m envspec.resolve.conda_names SOURCE < compressed_mapping.json
+if __name__ == "__main__":  # python -m envspec.lock.conda_names SOURCE < compressed_mapping.json
     sys.stdout.write(table_text(json.load(sys.stdin), sys.argv[1]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envspec.resolve.conda_names import pypi_names, table_text
+from envspec.lock.conda_names import pypi_names, table_text
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _PARTS = re.compile(r"[0-9]+|[a-z]+")
 
@@ -16,6 +17,7 @@ def epoch_of(version: str) -> int:
     return int(epoch) if mark and epoch.isdigit() else 0
 
 
+@lru_cache(maxsize=8192)
 def components(version: str) -> tuple[tuple[Component, ...], tuple[Component, ...]]:
     """The release and the local part (behind `+`) as comparable components."""
     rest = version.lower().rpartition("!")[2]
@@ -33,6 +35,29 @@ def compare(old: str, new: str) -> int:
         if left != right:
             return -1 if left < right else 1
     return 0
+
+
+def starts_with(version: str, prefix: str) -> bool:
+    """Whether a version is one of `prefix.*`: `1.2` has `1.2.3` and `1.2a`, and not `1.20`."""
+    if epoch_of(version) != epoch_of(prefix):
+        return False
+    wanted, wanted_local = components(prefix)
+    found, local = components(version)
+    if wanted_local:
+        return compare(version.partition("+")[0], prefix.partition("+")[0]) == 0 and _begins(local, wanted_local)
+    return _begins(found, wanted)
+
+
+def _begins(found: tuple[Component, ...], wanted: tuple[Component, ...]) -> bool:
+    padded = (*found, *[((_NUMBER, 0),)] * (len(wanted) - len(found)))
+    *whole, last = wanted
+    part = padded[len(whole)][: len(last)]
+    if padded[: len(whole)] != tuple(whole) or part[:-1] != last[:-1]:
+        return False
+    (rank, value), (_, end) = part[-1] if len(part) == len(last) else (-1, ""), last[-1]
+    if isinstance(end, str) and isinstance(value, str) and rank >= 0:
+        return value.startswith(end)
+    return part == last
 
 
 def _split(text: str) -> tuple[Component, ...]:

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
-from envspec.lock.model import Pin
-from envspec.resolve.cuda_check import torch_cuda, wrong_builds
+from envspec.lock.model import LockedTarget, Pin, SpecInputs, TargetInputs
+from envspec.lock.rules.case import Case
+from envspec.lock.rules.cuda import torch_cuda, wrong_builds
+
+
+def wrong(pins: Iterable[Pin], cuda: str | None) -> list[str]:
+    inputs = TargetInputs("linux-64", "3.12", "2.28", cuda)
+    return [
+        flaw.sentence.partition(", and the target asks")[0]
+        for flaw in wrong_builds(Case(LockedTarget("t", inputs, tuple(pins)), SpecInputs()))
+    ]
 
 
 def pin(name: str, version: str, *dependencies: str, index: str = "pypi") -> Pin:
@@ -29,13 +40,17 @@ CU130 = (
 
 @pytest.mark.parametrize(("pins", "cuda"), [(CU126, "12.6"), (DEFAULT, "12.8"), (CU130, "13.0"), ((), "12.8")])
 def test_right(pins: tuple[Pin, ...], cuda: str) -> None:
-    assert wrong_builds(pins, cuda) == ()
+    assert wrong(pins, cuda) == []
 
 
 @pytest.mark.parametrize(
     ("pins", "cuda", "problems"),
     [
-        (CU126, "12.8", ["torch 2.9.1+cu126 from pytorch/cu126 is built for CUDA 12.6"]),
+        (
+            CU126,
+            "12.8",
+            ["torch 2.9.1+cu126 from pytorch/cu126 is built for CUDA 12.6"],
+        ),
         (DEFAULT, "12.6", ["torch 2.9.1 from pypi is built for CUDA 12.8"]),
         (
             (pin("torch", "2.9.1+cpu", index="pytorch/cpu"),),
@@ -43,9 +58,21 @@ def test_right(pins: tuple[Pin, ...], cuda: str) -> None:
             ["torch 2.9.1+cpu from pytorch/cpu is a CPU build"],
         ),
         ((pin("torch", "2.9.1", "filelock"),), "12.8", ["torch 2.9.1 from pypi is a CPU build"]),
-        ((*DEFAULT, pin("cupy-cuda13x", "14.0")), "12.8", ["cupy-cuda13x 14.0 is for CUDA 13"]),
-        ((*DEFAULT, pin("cupy-cuda11x", "13.0")), "12.8", ["cupy-cuda11x 13.0 is for CUDA 11"]),
-        ((*DEFAULT, pin("nvidia-dali-cuda110", "1.5")), "12.8", ["nvidia-dali-cuda110 1.5 is for CUDA 11"]),
+        (
+            (*DEFAULT, pin("cupy-cuda13x", "14.0")),
+            "12.8",
+            ["cupy-cuda13x 14.0 is for CUDA 13"],
+        ),
+        (
+            (*DEFAULT, pin("cupy-cuda11x", "13.0")),
+            "12.8",
+            ["cupy-cuda11x 13.0 is for CUDA 11"],
+        ),
+        (
+            (*DEFAULT, pin("nvidia-dali-cuda110", "1.5")),
+            "12.8",
+            ["nvidia-dali-cuda110 1.5 is for CUDA 11"],
+        ),
         ((*DEFAULT, pin("flash-attn", "2.8+cu118torch2.1")), "12.8", []),
         (
             (*DEFAULT, pin("torchvision", "0.24.1+cpu", index="pytorch/cpu")),
@@ -57,17 +84,25 @@ def test_right(pins: tuple[Pin, ...], cuda: str) -> None:
             "12.8",
             ["torchvision 0.24.1+cu130 is for CUDA 13"],
         ),
-        ((*DEFAULT, pin("nvidia-cuda-nvrtc", "13.0.88")), "12.8", ["nvidia-cuda-nvrtc 13.0.88 is for CUDA 13"]),
-        ((pin("nvidia-cublas-cu11", "11.11.3.6"),), "12.8", ["nvidia-cublas-cu11 11.11.3.6 is for CUDA 11"]),
+        (
+            (*DEFAULT, pin("nvidia-cuda-nvrtc", "13.0.88")),
+            "12.8",
+            ["nvidia-cuda-nvrtc 13.0.88 is for CUDA 13"],
+        ),
+        (
+            (pin("nvidia-cublas-cu11", "11.11.3.6"),),
+            "12.8",
+            ["nvidia-cublas-cu11 11.11.3.6 is for CUDA 11"],
+        ),
     ],
 )
 def test_wrong(pins: tuple[Pin, ...], cuda: str, problems: list[str]) -> None:
-    assert list(wrong_builds(pins, cuda)) == problems
+    assert wrong(pins, cuda) == problems
 
 
 def test_names_that_only_look_like_cuda_are_left_alone() -> None:
     names = ("curl-cu", "cuda-python", "nvidia-ml-py", "accumulate", "mycu12", "cu12")
-    assert wrong_builds([pin(name, "1.0") for name in names], "13.0") == ()
+    assert wrong([pin(name, "1.0") for name in names], "13.0") == []
 
 
 def test_torch_cuda_of_a_build_for_something_else() -> None:

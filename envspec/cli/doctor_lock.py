@@ -1,0 +1,40 @@
+"""What a spec's lock, where there is one, says against its targets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from envspec.cli import options
+from envspec.doctor.feasibility import Verdict
+from envspec.errors import LockError
+from envspec.gpu.finding import Finding
+from envspec.lock.inputs import has_equal_inputs
+from envspec.lock.judge import Flaw, judge
+from envspec.spec.model import Spec
+
+
+def with_lock(
+    spec: Spec, verdicts: Sequence[Verdict], locks_dir: Path | None
+) -> tuple[tuple[Verdict, ...], tuple[Finding, ...]]:
+    """The verdicts with what can't be right in their lock, and what is to be said of the lock as a whole."""
+    remedy = f"envspec lock {spec.path}{options.elsewhere(locks_dir)}"
+    folder = options.folder_of(spec, locks_dir)
+    try:
+        lock = folder.read()
+    except LockError as error:
+        return tuple(verdicts), (Finding("error", "lock-damaged", str(error), remedy=error.hint or remedy),)
+    if lock is None:
+        return tuple(verdicts), ()
+    flaws = judge(lock, spec if has_equal_inputs(spec, lock) else None)
+    return tuple(_with_flaws(verdict, flaws, remedy) for verdict in verdicts), ()
+
+
+def _with_flaws(verdict: Verdict, flaws: Sequence[Flaw], remedy: str) -> Verdict:
+    own = [flaw for flaw in flaws if verdict.target in flaw.targets]
+    if not own or verdict.status == "elsewhere":
+        return verdict
+    told = ((flaw.code, f"its lock can't be right: {flaw.sentence}") for flaw in own)
+    found = tuple(Finding("error", code, message, remedy=remedy) for code, message in told)
+    return replace(verdict, status="infeasible", torch=(), findings=(*verdict.findings, *found))

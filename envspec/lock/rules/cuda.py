@@ -1,0 +1,119 @@
+"""Every CUDA package of a CUDA target belongs to the asked CUDA, and torch is no CPU build; nor is it a CUDA build in a
+CPU target.
+
+Reads names, versions and dependencies alone, so that it holds for releases no table knows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from envspec.gpu.torch_builds import cuda_of, pypi_variant
+from envspec.gpu.wheels import FAMILY
+from envspec.lock.conda_build import Build, foreign_builds
+from envspec.lock.conda_files import channel_of
+from envspec.lock.inputs import conda_name, requirement_name
+from envspec.lock.model import Pin
+from envspec.lock.rules.case import Case, Flaw
+
+# nvidia-cublas-cu12, cupy-cuda12x, nvidia-dali-cuda120, torch's +cu126
+_SUFFIX = re.compile(r"-cu(?:da)?(\d{2})\d?x?(?:$|-)")
+_LOCAL = re.compile(r"\+cu(\d{2})(\d)(?:$|\.)")
+
+# From CUDA 13 on NVIDIA's wheels carry no suffix; these have the toolkit's own version (PyPI, read 2026-11).
+_TOOLKIT_VERSIONED = (
+    "cuda-toolkit",
+    "nvidia-cuda-runtime",
+    "nvidia-cuda-nvrtc",
+    "nvidia-cuda-cupti",
+    "nvidia-nvtx",
+    "nvidia-nvjitlink",
+)
+
+_CONDA_TORCH = ("pytorch", "libtorch")
+
+
+def wrong_builds(case: Case) -> Iterator[Flaw]:
+    """The guard against a silent fall back to the CPU."""
+    yield from _wheels(case, case.pins("pip"), case.target.inputs.cuda)
+    yield from _conda(case, case.target.inputs.cuda)
+
+
+def _wheels(case: Case, pins: Sequence[Pin], cuda: str | None) -> Iterator[Flaw]:
+    major = cuda.partition(".")[0] if cuda else None
+    for pin in pins if cuda else ():
+        found = _cuda_major(pin)
+        if found is not None and found != major:
+            said = f"{pin.name} {pin.version} is for CUDA {found}, and the target asks for CUDA {cuda}"
+            yield case.flaw("wrong-cuda", pin.name, said)
+    for pin in pins:
+        if pin.name == "torch":
+            yield from _torch(case, pin, torch_cuda(pin, pins), cuda)
+        elif cuda and pin.name in FAMILY and pin.version.endswith("+cpu"):
+            yield case.flaw("cpu-build", pin.name, f"{pin.name} {pin.version} from {pin.index} is a CPU build")
+
+
+def _torch(case: Case, torch: Pin, built: str | None, cuda: str | None) -> Iterator[Flaw]:
+    """`built` is what the pin itself says; of PyPI's own wheel the tables know it too, whatever its edges say."""
+    name = f"torch {torch.version} from {torch.index}"
+    known = pypi_variant(torch.version, case.target.inputs.platform) if torch.index == "pypi" else None
+    if built == cuda and known is not None:
+        built = cuda_of(known)
+    if built == cuda:
+        return
+    if built is None:
+        yield case.flaw("cpu-build", "torch", f"{name} is a CPU build")
+    else:
+        asked = f"CUDA {cuda}" if cuda else "none"
+        yield case.flaw("wrong-cuda", "torch", f"{name} is built for CUDA {built}, and the target asks for {asked}")
+
+
+def _conda(case: Case, cuda: str | None) -> Iterator[Flaw]:
+    pins = case.pins("conda")
+    if cuda is None:
+        named = any(conda_name(text).startswith("cuda") for text in case.target.inputs.conda_requirements)
+        for pin in pins if not named else ():
+            if pin.name in ("cuda-version", "cudatoolkit"):
+                yield case.flaw(
+                    "wrong-cuda", pin.name, f"{pin.name} {pin.version} is CUDA, and the target asks for none"
+                )
+        return
+    builds = {pin.name: build_of(pin) for pin in pins}
+    for build in foreign_builds(builds.values(), cuda):
+        said = f"{build} is for CUDA {build.cuda}, and the target asks for CUDA {cuda}"
+        yield case.flaw("wrong-cuda", build.name, said)
+    for name in _CONDA_TORCH:
+        if name in builds and builds[name].for_cpu:
+            yield case.flaw("cpu-build", name, f"{builds[name]} is a CPU build")
+
+
+def build_of(pin: Pin) -> Build:
+    """A conda pin as a build; its build number doesn't stand in a lock."""
+    return Build(pin.name, pin.version, pin.build or "", 0, channel_of(pin)[1], pin.dependencies)
+
+
+def torch_cuda(torch: Pin, pins: Iterable[Pin]) -> str | None:
+    """The CUDA version a torch pin was built for, None for a CPU build: its local version says it, else the
+    CUDA runtime it pins."""
+    local = _LOCAL.search(torch.version)
+    if local:
+        return f"{local[1]}.{local[2]}"
+    if "+" in torch.version:
+        return None
+    by_name = {pin.name: pin for pin in pins}
+    for dependency in torch.dependencies:
+        name = requirement_name(dependency)
+        if name in by_name and (name == "cuda-toolkit" or name.startswith("nvidia-cuda-runtime")):
+            return ".".join(by_name[name].version.split(".")[:2])
+    return None
+
+
+def _cuda_major(pin: Pin) -> str | None:
+    suffix = _SUFFIX.search(pin.name)
+    if suffix:
+        return suffix[1]
+    if pin.name in _TOOLKIT_VERSIONED:
+        return pin.version.partition(".")[0]
+    local = _LOCAL.search(pin.version)
+    return local[1] if local else None

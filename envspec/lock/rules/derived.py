@@ -1,0 +1,64 @@
+"""What a lock says of its own pins and targets is what follows from them and from the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envspec.lock.conda_files import channel_of
+from envspec.lock.inputs import conda_name, requirement_name
+from envspec.lock.model import Pin
+from envspec.lock.rules.case import Case, Flaw
+
+_TABLED = "conda-forge"
+"""The channel whose packages the table of PyPI names is of. Elsewhere a record says for itself what it provides."""
+
+
+def wrong_marks(case: Case) -> Iterator[Flaw]:
+    """`direct` stands on what the spec names, `provides` on conda packages alone, as the table has it."""
+    inputs = case.target.inputs
+    named = {
+        "pip": {requirement_name(text) for text in inputs.requirements},
+        "conda": {conda_name(text) for text in inputs.conda_requirements},
+    }
+    for pin in case.target.pins:
+        if pin.direct != (pin.name in named[pin.kind]):
+            said = "is marked as asked for by the spec, which doesn't name it" if pin.direct else "is asked for by name"
+            yield case.flaw("wrong-direct", pin.name, f"{pin.name} {said}")
+        right = _provides(pin)
+        if pin.provides != right:
+            said = f"{pin.name} provides {', '.join(right) or 'nothing'}, not {', '.join(pin.provides) or 'nothing'}"
+            yield case.flaw("wrong-provides", pin.name, said)
+        if pin.kind == "pip" and pin.build is not None:
+            yield case.flaw("wrong-build", pin.name, f"{pin.name} is pip's, and has the build {pin.build}")
+        if pin.kind == "conda" and (pin.git or pin.url):
+            yield case.flaw("unasked-source", pin.name, f"{pin.name} is conda's, and has a source of its own")
+
+
+def _provides(pin: Pin) -> tuple[str, ...]:
+    if pin.kind == "pip":
+        return ()
+    if channel_of(pin)[0] != _TABLED:
+        return pin.provides
+    from envspec.lock.conda_names import pypi_names
+
+    return pypi_names(pin.name, pin.dependencies)
+
+
+def wrong_target_facts(case: Case) -> Iterator[Flaw]:
+    """The architectures are those of the GPUs, the driver floor that of the CUDA and the GPUs."""
+    target, inputs = case.target, case.target.inputs
+    if not (inputs.cuda or inputs.gpus or target.architectures or target.driver_floor):
+        return
+    from envspec.gpu.minimum import architectures, driver_floor
+
+    right = architectures(inputs.gpus)
+    if target.architectures != right:
+        said = f"the GPUs are {_shown(right)}, not {_shown(target.architectures)}"
+        yield case.flaw("wrong-architectures", None, said)
+    floor = driver_floor(inputs.cuda, inputs.platform, inputs.gpus)
+    if target.driver_floor != floor:
+        yield case.flaw("wrong-driver-floor", None, f"the driver floor is {floor}, not {target.driver_floor}")
+
+
+def _shown(architectures: tuple[str, ...]) -> str:
+    return ", ".join(architectures) or "of no known architecture"

@@ -1,0 +1,100 @@
+"""A file's name says what is pinned, and for which machines; the torch family's hashes are those that ship."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from envspec.errors import InputError
+from envspec.lock.inputs import canonical_name
+from envspec.lock.model import Artifact, Pin
+from envspec.lock.rules.case import Case, Flaw
+from envspec.lock.rules.requirements import version_of
+from envspec.lock.tags import wheel_tags
+
+if TYPE_CHECKING:
+    from packaging.tags import Tag
+    from packaging.version import Version
+
+_CONDA_ENDS = (".conda", ".tar.bz2")
+
+
+def wrong_files(case: Case) -> Iterator[Flaw]:
+    """Every package but git's has a file, of its name and version, that the target runs."""
+    for pin in case.target.pins:
+        if pin.artifact is None:
+            if not pin.git:
+                yield case.flaw("no-file", pin.name, f"{pin.name} {pin.version} has no file")
+        elif pin.git:
+            yield case.flaw("wrong-file", pin.name, f"{pin.name} is from git, and has the file {pin.artifact.file}")
+        elif pin.kind == "conda":
+            yield from _of_conda(case, pin, pin.artifact)
+        else:
+            yield from _of_pip(case, pin, pin.artifact)
+
+
+def _of_conda(case: Case, pin: Pin, artifact: Artifact) -> Iterator[Flaw]:
+    stem = next((artifact.file.removesuffix(end) for end in _CONDA_ENDS if artifact.file.endswith(end)), None)
+    if stem != f"{pin.name}-{pin.version}-{pin.build}":
+        said = f"{artifact.file} is not {pin.name} {pin.version} {pin.build or 'without a build'}"
+        yield case.flaw("wrong-file", pin.name, said)
+
+
+def _of_pip(case: Case, pin: Pin, artifact: Artifact) -> Iterator[Flaw]:
+    inputs, file = case.target.inputs, artifact.file
+    if pin.url is not None and unquote(urlsplit(pin.url).path).rpartition("/")[2] != file:
+        yield case.flaw("wrong-file", pin.name, f"{file} is not the file of {pin.url}")
+    try:
+        name, version, tags = _file_name(file)
+        same = name == canonical_name(pin.name) and version == version_of(pin.version)
+        allowed = wheel_tags(inputs.platform, inputs.python, inputs.glibc)
+    except ValueError:
+        # what `packaging` raises for names and versions, and Python for numbers of thousands of digits
+        yield case.flaw("wrong-file", pin.name, f"{file} is no wheel's and no sdist's name")
+        return
+    except InputError as error:
+        yield case.flaw("wrong-platform", None, error.message)
+        return
+    if not same:
+        yield case.flaw("wrong-file", pin.name, f"{file} is not {pin.name} {pin.version}")
+    if tags is not None and allowed.isdisjoint(tags):
+        glibc = f", glibc {inputs.glibc}" if inputs.glibc else ""
+        machine = f"{inputs.platform}, Python {inputs.python}{glibc}"
+        yield case.flaw("wrong-platform", pin.name, f"{file} doesn't run on {machine}")
+
+
+@lru_cache(maxsize=4096)
+def _file_name(file: str) -> tuple[str, Version, frozenset[Tag] | None]:
+    """Name, version and, for a wheel, tags, as the file's name says them."""
+    from packaging.utils import parse_sdist_filename, parse_wheel_filename
+
+    if file.endswith(".whl"):
+        name, version, _, tags = parse_wheel_filename(file)
+        return name, version, tags
+    name, version = parse_sdist_filename(file)
+    return name, version, None
+
+
+def wrong_hashes(case: Case) -> Iterator[Flaw]:
+    """A release of a PyTorch index that ships with envspec has the file and the hash of that index."""
+    from envspec.gpu import wheels
+
+    inputs = case.target.inputs
+    for pin in case.pins("pip"):
+        variant = pin.index.removeprefix("pytorch/")
+        if variant == pin.index or variant not in wheels.variants() or pin.artifact is None:
+            continue
+        known = [wheel for wheel in wheels.load(variant).files(pin.name) if wheel.version == pin.version]
+        same = next((wheel for wheel in known if wheel.file == pin.artifact.file), None)
+        if same is not None:
+            if (same.sha256, same.size or pin.artifact.size) != (pin.artifact.sha256, pin.artifact.size):
+                said = f"{same.file} of {pin.index} has sha256 {same.sha256}, not {pin.artifact.sha256}"
+                yield case.flaw("wrong-hash", pin.name, said)
+            continue
+        allowed = wheel_tags(inputs.platform, inputs.python, inputs.glibc)
+        fits = sorted(wheel.file for wheel in known if not allowed.isdisjoint(_file_name(wheel.file)[2] or ()))
+        if fits:
+            said = f"{pin.index} has {' and '.join(fits)} of {pin.name} {pin.version}, not {pin.artifact.file}"
+            yield case.flaw("wrong-file", pin.name, said)

@@ -1,0 +1,154 @@
+"""Every requirement is met, and every package is there because a requirement leads to it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from envspec.lock.graph import Node, parsed
+from envspec.lock.inputs import conda_name, implied_match_specs, without_credentials
+from envspec.lock.match_spec import admits
+from envspec.lock.model import GitSource, Pin
+from envspec.lock.rules.case import Case, Flaw, asker
+from envspec.requirement import admits as plainly_admits
+from envspec.requirement import plain_requirement
+
+if TYPE_CHECKING:
+    from packaging.version import Version
+
+_RELEASE = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})*")
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
+
+def unmet(case: Case) -> Iterator[Flaw]:
+    """Requirements of the spec and of the pins that hold in the target (markers; extras as asked for on the way) and
+    that no pin answers, or one that doesn't satisfy them."""
+    for missing in case.graph.missing:
+        yield case.flaw(
+            "requirement-missing", None, f"{asker(missing.source)} needs {missing.requirement}, and nothing provides it"
+        )
+    for edge in case.edges:
+        pin = case.graph.pins[edge.target]
+        met = _conda_satisfies if edge.kind == "conda" else _satisfies
+        if not met(pin, edge.requirement):
+            yield case.flaw(
+                "requirement-unmet", pin.name, f"{asker(edge.source)} needs {edge.requirement}, and {_what(pin)}"
+            )
+    for requirement in _implied(case):
+        own = case.graph.pins.get(Node("conda", conda_name(requirement)))
+        if own is not None and not _conda_satisfies(own, requirement):
+            yield case.flaw("requirement-unmet", own.name, f"the spec needs {requirement}, and {_what(own)}")
+
+
+def unasked(case: Case) -> Iterator[Flaw]:
+    """Pins that no requirement leads to. What Python and pip need on conda's side is asked for by the target itself."""
+    reached = set(case.graph.outgoing)
+    waiting = [Node("conda", conda_name(requirement)) for requirement in _implied(case)]
+    while waiting:
+        node = waiting.pop()
+        if node not in reached and node in case.graph.pins:
+            reached.add(node)
+            waiting += [Node("conda", conda_name(text)) for text in case.graph.pins[node].dependencies]
+    for node in case.graph.pins:
+        if node not in reached:
+            yield case.flaw("nothing-asks", node.name, f"{node.name} is pinned, and nothing asks for it")
+
+
+def twice(case: Case) -> Iterator[Flaw]:
+    """What conda installs counts for pip, which then doesn't install it again."""
+    provided = {name: pin for pin in case.pins("conda") for name in pin.provides}
+    for pin in case.pins("pip"):
+        if pin.name in provided:
+            said = f"{pin.name} is pinned for pip, and conda's {provided[pin.name].name} installs it already"
+            yield case.flaw("installed-twice", pin.name, said)
+
+
+def _implied(case: Case) -> tuple[str, ...]:
+    inputs = case.target.inputs
+    if not inputs.conda_requirements:
+        return ()
+    return implied_match_specs(inputs.python, with_pip=bool(inputs.requirements))
+
+
+def _what(pin: Pin) -> str:
+    if pin.git:
+        return f"{pin.name} is {pin.git.address}"
+    if pin.url:
+        return f"{pin.name} is {pin.url}"
+    return f"{pin.name} is {pin.version}"
+
+
+def _conda_satisfies(pin: Pin, requirement: str) -> bool:
+    return admits(requirement, pin.version, pin.build or "")
+
+
+def _satisfies(pin: Pin, text: str) -> bool:
+    # most requirements are plain, and reading one with `packaging` costs ten times as much
+    plain = plain_requirement(text.partition(";")[0]) if _RELEASE.fullmatch(pin.version) else None
+    if plain is not None:
+        return plainly_admits(plain.clauses, tuple(map(int, pin.version.split("."))))
+    requirement = parsed(text)
+    if requirement.url:
+        return names_source(requirement.url, pin)
+    try:
+        # A pinned pre-release was asked for or allowed: that was the resolver's to decide.
+        return not requirement.specifier or requirement.specifier.contains(version_of(pin.version), prereleases=True)
+    except ValueError:
+        # conda's versions needn't be PEP 440's, and then there is nothing to compare.
+        return pin.kind == "conda"
+
+
+@lru_cache(maxsize=4096)
+def version_of(text: str) -> Version:
+    """A PEP 440 version. Raises ValueError, for a number that is too long for Python too."""
+    from packaging.version import Version
+
+    return Version(text)
+
+
+def names_source(url: str, pin: Pin) -> bool:
+    """Whether a requirement's URL names what is pinned: the same repository (and folder, and commit, where it says
+    one), or the same file (and hash, where it says one)."""
+    if pin.git:
+        return _names_commit(url, pin.git)
+    if pin.url is None or pin.artifact is None:
+        return False
+    address, _, fragment = without_credentials(url).partition("#")
+    stated = re.search(r"(?:^|&)sha256=([0-9A-Fa-f]+)", fragment)
+    return address == without_credentials(pin.url).partition("#")[0] and (
+        stated is None or stated[1].lower() == pin.artifact.sha256
+    )
+
+
+def _names_commit(url: str, git: GitSource) -> bool:
+    if not url.startswith("git+"):
+        return False
+    address, _, fragment = url.removeprefix("git+").partition("#")
+    folder = re.search(r"(?:^|&)subdirectory=([^&]*)", fragment)
+    revision = _revision(address)
+    return (
+        _repository(address) == _repository(git.url)
+        and (folder[1].strip("/") if folder else None) == (git.subdirectory.strip("/") if git.subdirectory else None)
+        and (revision is None or not _COMMIT.fullmatch(revision) or revision == git.commit)
+    )
+
+
+def _revision(address: str) -> str | None:
+    _, mark, revision = address.partition("://")[2].partition("/")[2].rpartition("@")
+    return revision if mark else None
+
+
+def _repository(address: str) -> tuple[str, str, str]:
+    """A repository: the same for https and ssh, which both prove whom they talk to, with or without `.git`, whatever
+    the revision."""
+    scheme, _, rest = without_credentials(address).partition("://")
+    host, _, path = re.sub(r"^[^/@]*@", "", rest).partition("/")
+    path = re.sub(r"@[^@]*$", "", path).rstrip("/").removesuffix(".git")
+    host = host.lower()
+    return (
+        "proved" if scheme.lower() in ("https", "ssh") else scheme.lower(),
+        host,
+        path.lower() if host == "github.com" else path,
+    )

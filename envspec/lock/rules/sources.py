@@ -1,0 +1,80 @@
+"""Where packages come from: the index that the spec gives them; source only where it is allowed, git and URLs only
+where a requirement names them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envspec.gpu.torch_builds import variant_of
+from envspec.gpu.wheels import family
+from envspec.lock.conda_files import channel_of
+from envspec.lock.graph import Node, parsed
+from envspec.lock.inputs import channel_name
+from envspec.lock.model import Pin
+from envspec.lock.rules.case import Case, Flaw
+from envspec.lock.rules.requirements import names_source
+
+
+def unnamed_sources(case: Case) -> Iterator[Flaw]:
+    """A package from git or a URL is there because the spec, or a package that is itself from git or a URL, names that
+    repository or file: no index's package may name one (uv refuses it as well)."""
+    named: dict[Node, list[str]] = {}
+    for edge in case.edges:
+        if edge.kind == "pip" and "@" in edge.requirement and (url := parsed(edge.requirement).url):
+            if edge.source is None or _names_itself(case.graph.pins[edge.source]):
+                named.setdefault(edge.target, []).append(url)
+            else:
+                said = f"{edge.source.name} from {case.graph.pins[edge.source].index} needs {edge.requirement}"
+                yield case.flaw("unasked-source", edge.target.name, f"{said}, and only the spec may name a source")
+    for pin in case.pins("pip"):
+        source = f"git+{pin.git.address}" if pin.git else pin.url
+        if source is None:
+            continue
+        if not any(names_source(url, pin) for url in named.get(Node("pip", pin.name), ())):
+            yield case.flaw("unasked-source", pin.name, f"{pin.name} is from {source}, which no requirement names")
+
+
+def built_sources(case: Case) -> Iterator[Flaw]:
+    """Building a package runs its code: only those that allow-source names are source."""
+    for pin in case.pins("pip"):
+        if pin.is_wheel or pin.name in case.shared.allow_source:
+            continue
+        if pin.git or pin.artifact:
+            what = pin.artifact.file if pin.artifact else "a git checkout"
+            yield case.flaw("source-not-allowed", pin.name, f"{pin.name} is {what}, and allow-source doesn't name it")
+
+
+def wrong_indexes(case: Case) -> Iterator[Flaw]:
+    """A package of `sources` comes from that index alone, the torch family from PyPI or the PyTorch index of the
+    target's CUDA, every other one from PyPI; conda's from the spec's channels."""
+    for pin in case.pins("pip"):
+        right = _indexes(case, pin)
+        if pin.index not in right:
+            said = f"{pin.name} is from {pin.index}, and comes from {' or '.join(right)}"
+            yield case.flaw("wrong-index", pin.name, said)
+    channels = [channel_name(channel) for channel in case.shared.channels]
+    for pin in case.pins("conda"):
+        channel, subdir = channel_of(pin)
+        if channel not in channels:
+            said = f"{pin.name} is from the channel {channel or pin.index}, which the spec doesn't name"
+            yield case.flaw("wrong-index", pin.name, said)
+        elif subdir not in ("noarch", case.target.inputs.platform):
+            said = f"{pin.name} is from {pin.index}, and the target is {case.target.inputs.platform}"
+            yield case.flaw("wrong-platform", pin.name, said)
+
+
+def _indexes(case: Case, pin: Pin) -> tuple[str, ...]:
+    if pin.git:
+        return ("git",)
+    if pin.url:
+        return ("url",)
+    if pin.name in case.shared.sources:
+        return (case.shared.sources[pin.name],)
+    inputs = case.target.inputs
+    if pin.name in family(inputs.platform, inputs.cuda):
+        return ("pypi", f"pytorch/{variant_of(inputs.cuda)}")
+    return ("pypi",)
+
+
+def _names_itself(pin: Pin) -> bool:
+    return pin.git is not None or pin.url is not None

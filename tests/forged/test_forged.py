@@ -1,0 +1,100 @@
+"""What every command says of a lock that somebody tampered with, and that none of the shipped ones is taken for one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from forgeries import FORGERIES, Forgery
+
+from envspec.cli.main import run
+from envspec.cli.options import read_spec
+from envspec.lock.judge import judge
+from envspec.lock.read import load
+from envspec.lock.store import LockFolder
+
+SHIPPED = ("cpu-py311", "deit-v2.6", "dev", "hpc-v2.7", "llm-v2.9", "mm-v2.1", "mm-v2.9", "team-v2.9")
+
+Said = Callable[..., tuple[int, str]]
+
+
+def test_there_is_no_shipped_lock_that_is_not_judged(root: Path) -> None:
+    assert tuple(sorted(path.parent.name for path in (root / "locks").glob("*/envspec.lock"))) == SHIPPED
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_no_false_alarm(name: str, root: Path) -> None:
+    lock = load(root / "locks" / name / "envspec.lock")
+    spec = read_spec(str(root / "specs" / f"{name}.toml"))
+    assert judge(lock, spec) == ()
+    assert judge(lock) == ()
+    start = time.process_time()
+    judge(lock, spec)
+    assert time.process_time() - start < 0.3, "0.1 s on a machine of its own"
+
+
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str]) -> Said:
+    """A command's exit code, and all that it said."""
+
+    def call(*arguments: object) -> tuple[int, str]:
+        code = run([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return code, out + err
+
+    return call
+
+
+def forged(case: Forgery, root: Path, folder: Path) -> tuple[str, str]:
+    """The forgery as files of a project; gives its spec's path, and a target that it is in."""
+    text = (root / "specs" / f"{case.spec}.toml").read_text("utf-8")
+    path = folder / "specs" / f"{case.spec}.toml"
+    path.parent.mkdir()
+    path.write_text(text.replace("[pip]\n", f"[pip]{case.added}\n", 1) if case.added else text, "utf-8")
+    honest = case.honest(load(root / "locks" / case.spec / "envspec.lock"))
+    assert judge(honest, read_spec(str(path))) == ()
+    lock = case.forge(honest)
+    LockFolder(folder / "locks", case.spec).write(lock)
+    flaws = judge(lock, read_spec(str(path)))
+    return f"specs/{case.spec}.toml", next(flaw.targets[0] for flaw in flaws if flaw.code == case.code)
+
+
+def test_names_are_unlike() -> None:
+    assert len({case.name for case in FORGERIES}) == len(FORGERIES) >= 40
+
+
+@pytest.mark.parametrize("case", FORGERIES, ids=[case.name for case in FORGERIES])
+def test_forged(case: Forgery, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said) -> None:
+    spec, target = forged(case, root, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    before = (tmp_path / "locks" / case.spec / "envspec.lock").read_bytes()
+
+    code, text = said("check", spec)
+    assert code == 1 and "fresh" not in text, text
+    assert case.stale or f"[{case.code}]" in text, text
+
+    out = tmp_path / "out"
+    refusals = [
+        ("install", spec, "--target", target, "--prefix", out, "--offline"),
+        ("export", spec, "--target", target, "--format", "requirements", "-o", out),
+        ("export", spec, "--target", target, "--format", "dockerfile", "-o", out),
+        ("bundle", spec, "--target", target, "-o", out),
+        ("smoke", spec, "--target", target, "--runner", "local", "--output", out),
+    ]
+    for refusal in refusals:
+        code, text = said(*refusal)
+        assert code == 2 and f"[{case.code}]" in text and "can't be right for its spec" in text, (refusal[0], text)
+        assert not out.exists(), refusal
+
+    if not case.stale:
+        code, text = said("doctor", spec, "--target", target, "--driver", "580.65.06")
+        assert code == 1 and f"[{case.code}]" in text and "infeasible" in text, text
+
+    monkeypatch.setenv("ENVSPEC_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache" / "uv"))
+    code, text = said("lock", spec, "--offline")
+    assert code != 0 and "is fresh" not in text, "nothing of the network is at hand, and the pins must not be kept"
+    assert case.stale or "this is solved anew" in text
+    assert (tmp_path / "locks" / case.spec / "envspec.lock").read_bytes() == before
