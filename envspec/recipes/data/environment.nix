@@ -149,7 +149,8 @@ let
   # libraries   packages of nixpkgs whose libraries the wheels find, beside those of manylinux
   # buildTools  nixpkgs' Python packages that source packages are built with: pythonPackages -> list
   # carried     a folder that the environment keeps as share/envspec
-  build = { target, only ? null, wheels ? { }, libraries ? [ ], buildTools ? defaultTools, carried ? null, name ? "${checked.env.name}-${target}" }:
+  # slice       a file that it keeps there as target.json
+  build = { target, only ? null, wheels ? { }, libraries ? [ ], buildTools ? defaultTools, carried ? null, slice ? null, name ? "${checked.env.name}-${target}" }:
     let
       locked = targetOf target;
       python = interpreter target;
@@ -245,6 +246,7 @@ let
         # Times are all the same in the store, so compiled files are never checked against them.
         "$out/bin/python" -m compileall -q -j 0 --invalidation-mode unchecked-hash "$out/${python.sitePackages}" >/dev/null || true
         ${if carried == null then "" else ''mkdir -p "$out/share" && cp -r ${carried} "$out/share/envspec"''}
+        ${if slice == null then "" else ''chmod u+w "$out/share/envspec" && cp ${slice} "$out/share/envspec/target.json"''}
       '';
 
   defaultTools = python: [ python.setuptools python.wheel python.hatchling python.flit-core python.poetry-core ];
