@@ -21,17 +21,20 @@
           (name:
             let reader = read pkgs indexes locks.${name}; in
             map
-              (target: {
-                inherit target reader;
-                name = "${name}-${target}";
-                carried =
-                  let recipe = ./recipes + "/${name}/${target}/envspec"; in
-                  if pathExists recipe then recipe else ./locks + "/${name}";
-              })
+              (target:
+                let
+                  recipes = ./recipes + "/${name}";
+                  slice = recipes + "/${target}/target.json";
+                in
+                {
+                  inherit target reader;
+                  name = "${name}-${target}";
+                  carried = if pathExists slice then { carried = recipes + "/envspec"; inherit slice; } else { carried = ./locks + "/${name}"; };
+                })
               reader.targets)
           names;
       environments = wanted: listToAttrs (map
-        ({ name, target, reader, carried }: { inherit name; value = reader.environment { inherit target carried; }; })
+        ({ name, target, reader, carried }: { inherit name; value = reader.environment ({ inherit target; } // carried); })
         wanted);
 
       # What develops and runs envspec is one of its own locks.

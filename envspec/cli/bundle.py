@@ -44,8 +44,8 @@ Examples:
 def command(path: str, target: str | None, output: Path, locks_dir: Path | None, as_json: bool) -> int:
     """Put all files of a target into one tar, for a machine without internet.
 
-    Every file is checked by its hash. The tar holds the lock, the wheels (and conda packages), the smoke check, and
-    `install.sh`, which makes the environment of it without envspec and without network.
+    Every file is checked by its hash. The tar holds the target's slice of the lock, the wheels (and conda packages),
+    the smoke check, and `install.sh`, which makes the environment of it without envspec and without network.
     """
     from envspec.install.bundle import write_bundle
     from envspec.install.collect import refuse_git
@@ -110,14 +110,16 @@ def _collect(spec: Spec, pins: Sequence[Pin], *, quiet: bool) -> Paths:
 
 
 def _carried(spec: Spec, lock: SoundLock, target: LockedTarget) -> dict[str, str]:
-    """The carried files, as in an image, and the list of conda packages."""
-    from envspec.install.bundle import explicit_list
-    from envspec.lock.write import dumps
+    """The carried files, as in an image, and the lists of pip's and conda's packages."""
+    from envspec.install.bundle import REQUIREMENTS, explicit_list
+    from envspec.lock.requirements import requirements_txt
     from envspec.recipes.make import make_plan
     from envspec.recipes.plan import CARRIED_FOLDER
 
-    plan = make_plan(spec, lock, target, dumps(lock))
-    return {f"{CARRIED_FOLDER}/{name}": text for name, text in plan.files.items()} | explicit_list(target)
+    plan = make_plan(spec, lock, target)
+    carried = {f"{CARRIED_FOLDER}/{name}": text for name, text in plan.carried.items()}
+    pip = {REQUIREMENTS: requirements_txt(lock, target)} if plan.pip else {}
+    return carried | pip | explicit_list(target)
 
 
 @contextmanager

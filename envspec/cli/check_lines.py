@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import posixpath
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
@@ -24,6 +26,9 @@ _SEVERAL = {
 }
 """What holds for several files, by the code of the reasons that say it of one."""
 
+_FOLDER = re.compile(r"(?:\.\./)*[^/]*")
+"""The folder of a path that several may share: a target's, or one that is elsewhere in the repository."""
+
 _NAMED = 3
 """Files that a line names before it leaves out the rest: `--json` has them all."""
 
@@ -38,8 +43,8 @@ def lines(reasons: Iterable[Reason | Flaw], locks: Path, recipes: Path) -> list[
     groups: dict[tuple[str, ...], list[Any]] = {}
     for reason in reasons:
         path = getattr(reason, "path", None)
-        target = (str(path).partition("/")[0],) if reason.code in _SEVERAL else (reason.message,)
-        groups.setdefault((reason.code, *target), []).append(reason)
+        folder = _folder(str(path)) if reason.code in _SEVERAL else reason.message
+        groups.setdefault((reason.code, folder), []).append(reason)
     told = [f"{_message(group, locks, recipes)}  [{group[0].code}]" for group in islice(groups.values(), MOST)]
     return told if len(groups) <= MOST else [*told, f"and {len(groups) - MOST:,} more: --json has them all"]
 
@@ -50,8 +55,17 @@ def _message(group: list[Any], locks: Path, recipes: Path) -> str:
         return str(first.message)
     folder = recipes if first.code.startswith("recipe-") else locks
     if len(group) == 1:
-        return str(replace(first, path=(folder / first.path).as_posix()).message)
-    target = first.path.partition("/")[0]
-    names = [reason.path.removeprefix(f"{target}/") for reason in group]
+        return str(replace(first, path=_shown(folder, first.path)).message)
+    common = _folder(first.path)
+    names = [reason.path.removeprefix(f"{common}/") for reason in group]
     named = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
-    return f"{(folder / target).as_posix()}/: {len(group)} files {_SEVERAL[first.code]}: {named}"
+    return f"{_shown(folder, common)}/: {len(group)} files {_SEVERAL[first.code]}: {named}"
+
+
+def _folder(path: str) -> str:
+    found = _FOLDER.match(path)
+    return found[0] if found else ""
+
+
+def _shown(folder: Path, path: str) -> str:
+    return posixpath.normpath((folder / path).as_posix())

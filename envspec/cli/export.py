@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from envspec.cli import options
-from envspec.cli.export_files import no_longer_carried, write_files
+from envspec.cli.export_files import write_files
 from envspec.cli.export_formats import FORMATS, Format
 from envspec.cli.file_urls import file_urls
 from envspec.cli.main import say
@@ -19,6 +20,9 @@ from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedTarget
 from envspec.recipes import folder as recipes
 from envspec.spec.model import Spec
+
+if TYPE_CHECKING:
+    from envspec.recipes.plan import SpecPlan
 
 EPILOG = """\b
 Examples:
@@ -51,9 +55,9 @@ already, or, like the SBOM, take long."""
     "-o",
     metavar="DIR|-",
     default="-",
-    help="Write DIR/<target>/<file>; `-` is stdout, for one target in one format.",
+    help="The folder of the spec's recipes; a lock's own format is DIR/<target>/<file>. `-` is stdout, for one file.",
 )
-@click.option("--tree", is_flag=True, help="Write DIR/<spec>/<target>/<file>, as for several specs.")
+@click.option("--tree", is_flag=True, help="Write DIR/<spec>/…, as for several specs.")
 @options.locks_dir
 def command(
     paths: tuple[str, ...],
@@ -67,62 +71,95 @@ def command(
 
     Taken from the lock and its spec alone, so nothing is resolved anew. pylock, conda-lock and conda-explicit give
     every file a URL and ask your own indexes for it; a file whose hash there isn't the lock's is refused. conda-env
-    does so for pip packages that aren't on PyPI. The files that recipes share go into <target>/envspec/.
+    does so for pip packages that aren't on PyPI.
+
+    DIR is one build context: what the targets share lies in it once, and a folder of each target holds its own. Files
+    of earlier exports that no recipe has any more are removed. Development containers go to .devcontainer/ of the
+    repository where DIR is its recipes/<spec>, else of DIR.
     """
     paths = tuple(dict.fromkeys(paths))
     if output == "-":
         _refuse_several_specs(paths)
     texts: dict[str, str] = {}
+    gone: list[str] = []
+    of: dict[str, str] = {}
     for path in paths:
         spec, lock = options.read_lock(path, locks_dir)
         options.warn_if_stale(spec, lock)
         chosen = options.locked_targets(lock, targets)
+        folder = lock.name if tree or len(paths) > 1 else "."
         if output == "-":
-            _refuse_several(path, chosen, formats)
-        made = _files(spec, lock, chosen, formats)
+            _refuse_several(chosen, formats)
+        made, plan = _files(spec, lock, chosen, formats, _place(spec, Path(output, folder), locks_dir))
         if output == "-":
             click.echo(next(iter(made.values())), nl=False)
             if len(made) > 1:
-                say(f"note: it needs {len(made) - 1} more files: give them a folder with -o DIR")
+                more = "1 more file" if len(made) == 2 else f"{len(made) - 1} more files"
+                say(f"note: it needs {more}: give them a folder with -o DIR")
             return
-        texts.update({f"{lock.name}/{name}" if tree or len(paths) > 1 else name: made[name] for name in made})
-    gone = no_longer_carried(Path(output), texts, paths)
+        named = {os.path.normpath(f"{folder}/{name}"): text for name, text in made.items()}
+        _refuse_twins(path, (os.path.normpath(f"{output}/{name}") for name in named), of)
+        texts |= named
+        if plan:
+            gone += (os.path.normpath(f"{folder}/{name}") for name in _gone(plan, Path(output, folder), chosen, made))
     write_files(Path(output), texts, gone, paths)
+    for name in gone:
+        say(f"removed {os.path.normpath(f'{output}/{name}')}")
     _tell(output, texts)
+
+
+def _place(spec: Spec, folder: Path, locks_dir: Path | None) -> str:
+    """Where a folder is, seen from the one that editors open: the repository of a spec's own folder, else itself."""
+    own = options.recipes_of(spec, locks_dir)
+    return recipes.place_of(spec.name) if os.path.abspath(own) == os.path.abspath(folder) else "."
+
+
+def _gone(plan: SpecPlan, folder: Path, targets: Sequence[LockedTarget], made: Mapping[str, str]) -> list[str]:
+    """The files of earlier exports that no recipe in the folder has any more, by path below it."""
+    from envspec.cli.exported_recipes import gone
+
+    return gone(plan, folder, {target.name for target in targets}, made)
 
 
 def _tell(output: str, texts: Mapping[str, str]) -> None:
     """Name the files; the many that recipes share only as folders."""
-    shown = dict.fromkeys(
-        f"{name.partition('/envspec/')[0]}/envspec" if "/envspec/" in name else name for name in texts
-    )
-    for name in shown:
-        say(f"wrote {Path(output, name)}")
+    for name in dict.fromkeys(map(_shown, texts)):
+        say(f"wrote {os.path.normpath(Path(output, name))}")
 
 
-def _files(spec: Spec, lock: SoundLock, targets: Sequence[LockedTarget], names: Sequence[str]) -> dict[str, str]:
-    """Texts by path, relative to the output folder: all of them before the first is written."""
+def _shown(name: str) -> str:
+    for folder in recipes.SHARED:
+        above, found, _ = f"/{name}".partition(f"/{folder}/")
+        if found:
+            return f"{above}/{folder}".lstrip("/")
+    return name
+
+
+def _files(
+    spec: Spec, lock: SoundLock, targets: Sequence[LockedTarget], names: Sequence[str], place: str
+) -> tuple[dict[str, str], SpecPlan | None]:
+    """Texts by path, relative to the spec's folder: all of them before the first is written. And the plan of the
+    recipes, if there are any."""
     everything = ALL in names
     own = {name: FORMATS[name] for name in FORMATS if name in names}
     wanted = [name for name in recipes.FORMATS if name in names or everything]
     _refuse_without_conda(targets, own)
     made = _render(spec, lock, targets, tuple(own.values()))
     if not wanted:
-        return made
-    from envspec.lock.write import dumps
-    from envspec.recipes.make import PLATFORMS, make_plan
+        return made, None
+    from envspec.recipes.make import PLATFORMS, make_plan, make_spec_plan
 
-    lock_text = dumps(lock)
+    plan = make_spec_plan(spec, lock, place)
+    asked = {name for name in names if name in recipes.FORMATS}
     for target in targets:
         if everything and target.inputs.platform not in PLATFORMS:
             continue
-        plan = make_plan(spec, lock, target, lock_text)
-        rendered = recipes.admitted(plan, wanted) if everything else {n: recipes.render(plan, n) for n in wanted}
-        rendered |= {name: recipes.render(plan, name) for name in names if name in recipes.FORMATS}
-        files = {path: text for one in rendered.values() for path, text in one.items()}
-        files |= recipes.carried(plan, rendered)
-        made |= {f"{target.name}/{path}": text for path, text in files.items()}
-    return made
+        of = make_plan(spec, lock, target, place)
+        for name in (name for name in wanted if name in recipes.OF_A_TARGET):
+            made |= recipes.render(of, name) if name in asked else recipes.admitted(of, [name]).get(name, {})
+    for name in (name for name in wanted if name in recipes.OF_A_SPEC):
+        made |= recipes.render_spec(plan, name) if name in asked else recipes.admitted_spec(plan, [name]).get(name, {})
+    return made, plan
 
 
 def _refuse_several_specs(paths: Sequence[str]) -> None:
@@ -130,8 +167,17 @@ def _refuse_several_specs(paths: Sequence[str]) -> None:
         raise InputError(f"{len(paths)} specs don't go into one file", hint="give them a folder with -o DIR")
 
 
-def _refuse_several(path: str, targets: Sequence[LockedTarget], formats: Sequence[str]) -> None:
-    if len(targets) > 1:
+def _refuse_twins(path: str, names: Iterable[str], of: dict[str, str]) -> None:
+    """Two specs can't have one file. `of` says whose the files are so far."""
+    for name in names:
+        if of.setdefault(name, path) != path:
+            raise InputError(
+                f"{of[name]} and {path} would both be {name}", hint="give one of the specs, or its target, another name"
+            )
+
+
+def _refuse_several(targets: Sequence[LockedTarget], formats: Sequence[str]) -> None:
+    if len(targets) > 1 and not set(formats) <= set(recipes.OF_A_SPEC):
         names = ", ".join(target.name for target in targets)
         raise InputError(
             f"{len(targets)} targets don't go into one file: {names}",

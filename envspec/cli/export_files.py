@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from posixpath import normpath
 
 from envspec import atomic
 from envspec.cli.main import say
 from envspec.cli.outputs import location
-from envspec.errors import NotPlain
 from envspec.lock.exclusive import exclusive
-from envspec.open_folder import Location, OpenFolder
+from envspec.open_folder import Location
 from envspec.recipes.plan import CARRIED_FOLDER, SUMS
 from envspec.storage import storage_error
-
-_LISTED = re.compile(r"([0-9a-f]{64})  ((?:[A-Za-z0-9][A-Za-z0-9._-]*/){0,3}[A-Za-z0-9][A-Za-z0-9._-]*)")
-"""A line of SHA256SUMS: the names that envspec gives to carried files, and none that leads anywhere else."""
 
 
 def write_files(output: Path, texts: Mapping[str, str], gone: Iterable[str], specs: Iterable[str]) -> None:
@@ -49,28 +43,6 @@ def _base(place: Location, paths: Iterable[str]) -> tuple[Location, str]:
     return Location(place.root), f"{place.below}/"
 
 
-def no_longer_carried(output: Path, texts: Mapping[str, str], specs: Iterable[str]) -> list[str]:
-    """The files of earlier exports that recipes don't share any more, by the list that an export leaves there.
-
-    The list could be anyone's, so it can name nothing but what envspec wrote: the file must have the hash it says.
-    Raises NotPlain, StorageError.
-    """
-    with _storage(output), suppress(FileNotFoundError), location(output, specs).open() as folder:
-        return list(_no_longer_carried(folder, texts))
-    return []
-
-
-def _no_longer_carried(folder: OpenFolder, texts: Mapping[str, str]) -> Iterator[str]:
-    for name in texts:
-        if not name.endswith(f"/{CARRIED_FOLDER}/{SUMS}"):
-            continue
-        for line in (folder.read_at(name) or b"").decode(errors="replace").splitlines():
-            listed = _LISTED.fullmatch(line)
-            path = name.removesuffix(SUMS) + listed[2] if listed else name
-            if listed and path not in texts and _digest(folder, path) == listed[1]:
-                yield path
-
-
 @contextmanager
 def _storage(output: Path) -> Iterator[None]:
     try:
@@ -79,12 +51,3 @@ def _storage(output: Path) -> Iterator[None]:
         some = isinstance(error, atomic.Unfinished)
         again = "run again: some files are written, and the others not yet" if some else "run again"
         raise storage_error(error, output, option="-o", again=again) from None
-
-
-def _digest(folder: OpenFolder, path: str) -> str | None:
-    try:
-        content = folder.read_at(path)
-    except (NotPlain, OSError):
-        # no file of ours
-        return None
-    return None if content is None else hashlib.sha256(content).hexdigest()

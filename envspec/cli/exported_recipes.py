@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Collection, Container, Iterator
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from envspec.lock.write import dumps
-from envspec.recipes.folder import FORMATS, admitted, exported
+from envspec.recipes.folder import FORMATS, SHARED, Standing, place_of, standing
 from envspec.recipes.freshness import recipe_reasons
-from envspec.recipes.make import PLATFORMS, make_plan
+from envspec.recipes.leftovers import CONTAINERS, OWN, leftovers, read_sums, removable
+from envspec.recipes.make import make_spec_plan
+from envspec.recipes.plan import CARRIED_FOLDER, SUMS
 
 if TYPE_CHECKING:
     from envspec.lock.freshness import Reason
     from envspec.lock.judge import SoundLock
-    from envspec.recipes.plan import Plan
+    from envspec.recipes.plan import SpecPlan
     from envspec.spec.model import Spec
 
 
@@ -24,12 +25,44 @@ def differing(spec: Spec, lock: SoundLock, recipes: Path) -> tuple[tuple[Reason,
 
     Nothing, and no command, where it doesn't. Raises InputError for a spec of which no recipe can be made.
     """
-    text = dumps(lock)
-    plans = [make_plan(spec, lock, target, text) for target in lock if target.inputs.platform in PLATFORMS]
-    # a link counts as a file that differs: an export would refuse to write through it
-    paths = [path.relative_to(recipes).as_posix() for path in recipes.rglob("*") if path.is_symlink() or path.is_file()]
-    found = recipe_reasons(plans, paths, lambda path: _text(recipes / path))
-    return found, _command(spec.path, plans, paths, recipes) if found else ""
+    plan = make_spec_plan(spec, lock, place_of(spec.name))
+    paths = list(_paths(recipes, plan))
+    there = standing(plan, paths)
+    found = recipe_reasons(plan, there, paths, lambda path: _text(recipes / path))
+    return found, _command(spec.path, there, recipes) if found else ""
+
+
+def gone(plan: SpecPlan, recipes: Path, targets: Container[str], written: Collection[str]) -> list[str]:
+    """The files of earlier exports that no recipe in the folder has any more when these paths of these targets are
+    written, by path below the folder. What targets share stays as long as others there may need it as it is.
+    """
+    paths = list(_paths(recipes, plan))
+    there = standing(plan, [*paths, *written])
+    left = leftovers(plan, there.files, paths, lambda path: _text(recipes / path))
+    whole = all(target in targets for target, formats in there.targets.items() if formats)
+    sums = read_sums(_text(recipes / CARRIED_FOLDER / SUMS) or "")
+    return list(removable(left, sums, lambda path: _text(recipes / path), shared=whole))
+
+
+def _paths(recipes: Path, plan: SpecPlan) -> Iterator[str]:
+    """The files of a folder that recipes could have, by path below it. A link counts as a file: an export would refuse
+    to write through it."""
+    for place in sorted(recipes.iterdir()) if recipes.is_dir() else []:
+        if _is_entry(place):
+            yield place.name
+        elif place.name in SHARED:
+            yield from (path.relative_to(recipes).as_posix() for path in place.rglob("*") if _is_entry(path))
+        elif place.is_dir():
+            yield from (f"{place.name}/{path.name}" for path in place.iterdir() if path.name in OWN and _is_entry(path))
+    up = "../" * len(PurePosixPath(plan.targets[0].place).parts)
+    containers = recipes / f"{up}{CONTAINERS}"
+    for place in sorted(containers.iterdir()) if containers.is_dir() and not containers.is_symlink() else []:
+        if place.name.startswith(f"{plan.spec}-") and place.is_dir() and not place.is_symlink():
+            yield from (f"{up}{CONTAINERS}/{place.name}/{path.name}" for path in place.iterdir() if _is_entry(path))
+
+
+def _is_entry(path: Path) -> bool:
+    return path.is_symlink() or path.is_file()
 
 
 def _text(path: Path) -> str | None:
@@ -41,23 +74,13 @@ def _text(path: Path) -> str | None:
         return None
 
 
-def _command(spec: str, plans: Sequence[Plan], paths: Iterable[str], recipes: Path) -> str:
+def _command(spec: str, there: Standing, recipes: Path) -> str:
     """`envspec export …` of those targets and formats that are there, and no more."""
-    there: dict[str, set[str]] = {}
-    for path in paths:
-        target, _, rest = path.partition("/")
-        there.setdefault(target, set()).add(rest)
-    found: dict[str, tuple[str, ...]] = {}
-    whole = True
-    for plan in plans:
-        rendered = admitted(plan)
-        found[plan.target] = exported(rendered, there.get(plan.target, ()))
-        whole = whole and len(found[plan.target]) in (0, len(rendered))
-    names = {name for formats in found.values() for name in formats}
-    formats = ["all"] if whole else [name for name in FORMATS if name in names]
-    targets = [target for target, of_target in found.items() if of_target]
+    names = {name for formats in there.targets.values() for name in formats} | set(there.spec)
+    formats = ["all"] if there.whole else [name for name in FORMATS if name in names]
+    targets = [target for target, of_target in there.targets.items() if of_target]
     words = ["envspec", "export", spec]
-    if len(targets) < len(found):
+    if len(targets) < len(there.targets):
         words += [word for target in targets for word in ("--target", target)]
     words += [word for name in formats for word in ("--format", name)]
     return shlex.join([*words, "-o", str(recipes)])

@@ -13,8 +13,7 @@ from envspec.cli import options
 from envspec.errors import InputError, ToolError
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedTarget
-from envspec.lock.write import dumps
-from envspec.smoke.case import ACROSS, CHECK, Case, make_case
+from envspec.smoke.case import ACROSS, Case, make_case
 from envspec.smoke.references import References
 from envspec.smoke.serve import Serving, serve
 from envspec.spec.model import Spec
@@ -56,21 +55,20 @@ def _has_python(version: str) -> bool:
         return False
 
 
-Recipe = Callable[[Spec, SoundLock, LockedTarget, str], Mapping[str, str]]
+Recipe = Callable[[Spec, SoundLock, LockedTarget], Mapping[str, str]]
 """The files of a recipe folder, by path."""
 
 
-def no_recipe(spec: Spec, lock: SoundLock, target: LockedTarget, lock_text: str) -> Mapping[str, str]:
+def no_recipe(spec: Spec, lock: SoundLock, target: LockedTarget) -> Mapping[str, str]:
     return {}
 
 
-def recipe_of(spec: Spec, lock: SoundLock, target: LockedTarget, lock_text: str, *, format: str) -> Mapping[str, str]:
+def recipe_of(spec: Spec, lock: SoundLock, target: LockedTarget, *, format: str) -> Mapping[str, str]:
     """A recipe folder of one format, as `envspec export` writes it. Raises InputError where there can be none."""
-    from envspec.recipes.folder import carried, render
+    from envspec.recipes.folder import render
     from envspec.recipes.make import make_plan
 
-    plan = make_plan(spec, lock, target, lock_text)
-    return {**carried(plan, [format]), **render(plan, format)}
+    return render(make_plan(spec, lock, target), format)
 
 
 def find_cases(
@@ -102,8 +100,6 @@ def find_cases(
         unknown -= set(named)
         if targets and not named:
             continue
-        # the very text of the file: what a lock is read from, it's written as
-        text = dumps(lock)
         for target in options.locked_targets(lock, named):
             reason = None if targets else serve(spec, target, machine)
             if reason:
@@ -114,11 +110,10 @@ def find_cases(
                     spec,
                     lock,
                     target,
-                    text,
                     locks_dir=str(folder.folder.parent),
                     programs=programs,
                     references=references.of(target.name),
-                    recipe=recipe(spec, lock, target, text),
+                    recipe=recipe(spec, lock, target),
                     wants_gpu=gpus(target),
                 )
             )
@@ -130,10 +125,12 @@ def find_cases(
 
 def _programs(across: bool) -> dict[str, str]:
     import envspec.smoke as package
+    from envspec.recipes.carried import check_files
 
-    folder = Path(package.__file__ or "").parent
-    names = (CHECK, ACROSS) if across else (CHECK,)
-    return {name: (folder / name).read_text(encoding="utf-8") for name in names}
+    found = dict(check_files())
+    if across:
+        found[ACROSS] = (Path(package.__file__ or "").parent / ACROSS).read_text(encoding="utf-8")
+    return found
 
 
 def _refuse_twins(cases: Sequence[Case]) -> None:

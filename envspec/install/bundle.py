@@ -1,4 +1,5 @@
-"""All files of a target in one tar, for machines without internet: the lock, the wheels, and how to install them.
+"""All files of a target in one tar, for machines without internet: its slice of the lock, the wheels, and how to
+install them.
 
 The tar is uncompressed, since wheels are compressed already, and the same inputs give the same bytes: sorted names, no
 times, no owners.
@@ -20,6 +21,8 @@ from envspec.lock.model import LockedTarget, Pin
 INSTALLER = "install.sh"
 SUMS = "SHA256SUMS"
 """The hashes of all packages' files, as the lock has them: what `sha256sum -c` reads."""
+REQUIREMENTS = "requirements.txt"
+"""The pip packages, as `install.sh` has them installed."""
 WHEELS = "wheels"
 CONDA = "conda"
 

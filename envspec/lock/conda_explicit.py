@@ -37,6 +37,11 @@ def committed_explicit(lock: Lock, target: LockedTarget) -> str:
     return _text(header, target, hostless_urls(lock, target), [])
 
 
+def explicit_files(lock: Lock, target: LockedTarget) -> str:
+    """The same without a head: two targets with the same conda packages have the same text."""
+    return _text([], target, hostless_urls(lock, target), [])
+
+
 def explicit(lock: Lock, target: LockedTarget, urls: FileUrls) -> str:
     """The text with the URLs of the user's own channels, and the pip packages in the comments that conda-lock reads.
 

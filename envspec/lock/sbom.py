@@ -1,11 +1,11 @@
 """A software bill of materials of one target: CycloneDX 1.6 in JSON, by the reference library.
 
-The same lock gives the same bytes: the serial number is made from the lock's own digest, and there is no time.
+The same lock gives the same bytes: the serial number is made from the digest of the target's slice of the lock, and
+there is no time.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from uuid import NAMESPACE_URL, uuid5
@@ -14,7 +14,7 @@ from envspec.errors import ToolError
 from envspec.lock.graph import Graph, Node
 from envspec.lock.inputs import fingerprint
 from envspec.lock.model import Lock, LockedTarget, Pin
-from envspec.lock.write import dumps
+from envspec.lock.slice import slice_digest, slice_of
 
 if TYPE_CHECKING:
     from cyclonedx.model import HashType, Property
@@ -38,21 +38,21 @@ def sbom(lock: Lock, target: LockedTarget) -> str:
             hint="install envspec with its extra: pip install 'envspec[sbom]'",
         ) from None
     graph = Graph.of(target)
+    digest = slice_digest(slice_of(lock, target))
     components = {node: _component(pin) for node, pin in graph.pins.items()}
     root = Component(
         type=ComponentType.APPLICATION,
         name=lock.name,
         bom_ref=f"{lock.name}/{target.name}",
-        properties=_properties(lock, target),
+        properties=_properties(lock, target, digest),
     )
-    digest = hashlib.sha256(dumps(lock).encode()).hexdigest()
     needs = {root.bom_ref: {components[node].bom_ref for node in _roots(graph)}} | {
         component.bom_ref: {components[edge.target].bom_ref for edge in graph.outgoing.get(node, ())}
         for node, component in components.items()
     }
     bom = Bom(
         components=components.values(),
-        serial_number=uuid5(NAMESPACE_URL, f"urn:envspec:{digest}:{target.name}"),
+        serial_number=uuid5(NAMESPACE_URL, f"urn:envspec:{digest}"),
         # not by `register_dependency`, which looks through all that is registered each time
         dependencies=[Dependency(ref, map(Dependency, others)) for ref, others in needs.items()],
     )
@@ -129,7 +129,7 @@ def _pin_properties(pin: Pin) -> list[Property]:
     return _named(values)
 
 
-def _properties(lock: Lock, target: LockedTarget) -> list[Property]:
+def _properties(lock: Lock, target: LockedTarget, digest: str) -> list[Property]:
     inputs = target.inputs
     return _named(
         {
@@ -140,6 +140,7 @@ def _properties(lock: Lock, target: LockedTarget) -> list[Property]:
             "architectures": " ".join(target.architectures) or None,
             "driver-floor": target.driver_floor,
             "fingerprint": fingerprint(lock.inputs, inputs),
+            "lock-digest": digest,
         }
     )
 

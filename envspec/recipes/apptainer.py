@@ -1,5 +1,6 @@
 """Apptainer and SingularityCE definitions: one that fetches, and one that installs a bundle without a network.
 
+Their `%files` are below the folder in which `apptainer build` is run, not the definition's own: it's the spec's folder.
 How a definition is read (pkg/build/types/parser/deffile.go of both projects): a line whose first word begins with `%`
 begins a section, a line that begins with `Bootstrap:` a stage, wherever they stand; Apptainer from 1.2 on replaces
 `{{ name }}` everywhere. So no value of a spec may put any of these into a line.
@@ -7,6 +8,7 @@ begins a section, a line that begins with `Bootstrap:` a stage, wherever they st
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator
 
@@ -17,6 +19,7 @@ from envspec.recipes.plan import (
     CARRIED_FOLDER,
     ENVIRONMENT,
     PYTHON,
+    SLICE,
     SUMS,
     WORKSPACE,
     ImageReference,
@@ -31,6 +34,8 @@ BUNDLE = "bundle.tar"
 BASE = "base.sif"
 BUILD = "build-wheels"
 
+_FROM = "/opt/requirements"
+"""Where the requirements lie while the environment is made."""
 _INIT = "tini"
 """What an OCI image needs for process 1; under Apptainer the host's own init reaps."""
 _SETTINGS = "/mnt"
@@ -52,15 +57,21 @@ _EXPORTS = (
 
 def render(plan: Plan) -> dict[str, str]:
     """`apptainer.def`, and `apptainer-offline.def` for a base image and a bundle that lie beside it."""
-    return {FILE: _definition(_online(plan)), OFFLINE_FILE: _definition(_offline(plan))}
+    made = {FILE: _online(plan), OFFLINE_FILE: _offline(plan)}
+    return {f"{plan.target}/{name}": _definition(lines) for name, lines in made.items()}
+
+
+def _above(plan: Plan) -> str:
+    return f"In the folder above this one, recipes/{plan.spec}:"
 
 
 def _online(plan: Plan) -> Iterator[str]:
     nv = " --nv" if plan.is_cuda else ""
     usage = [
-        f"apptainer build --notest {plan.title}.sif {FILE}     (singularity: the same)",
-        f"apptainer test{nv} {plan.title}.sif     the smoke check{', on a machine with the GPU' if nv else ''}",
-        f'apptainer run{nv} --bind "$PWD:{WORKSPACE}" {plan.title}.sif python train.py',
+        _above(plan),
+        f"  apptainer build --notest {plan.title}.sif {plan.target}/{FILE}     (singularity: the same)",
+        f"  apptainer test{nv} {plan.title}.sif     the smoke check{', on a machine with the GPU' if nv else ''}",
+        f'  apptainer run{nv} --bind "$PWD:{WORKSPACE}" {plan.title}.sif python train.py',
         "",
         f"What is your own comes from a folder, by --bind FOLDER:{_SETTINGS}, and stays out of the image:",
         "  uv.toml         other indexes, mirrors and logins",
@@ -79,7 +90,7 @@ def _online(plan: Plan) -> Iterator[str]:
         yield from _stage(plan.compiling.image, "compile")
         yield from _section("files from uv", ["/uv /usr/local/bin/uv"])
         yield from _micromamba_files(plan)
-        yield from _section("files", [f"{CARRIED_FOLDER} {CARRIED}"])
+        yield from _section("files", [f"{CARRIED_FOLDER} {CARRIED}", *_requirements(plan)])
         yield from _section("post", _compile(plan))
     yield from _stage(plan.base, "final")
     if plan.compiling:
@@ -90,7 +101,7 @@ def _online(plan: Plan) -> Iterator[str]:
     for service in plan.services:
         if service.image:
             yield from _section(f"files from {service.name}", [f"{there} {here}" for there, here in service.copies])
-    yield from _section("files", [f"{CARRIED_FOLDER} {CARRIED}"])
+    yield from _section("files", [*_carried(plan), *([] if plan.compiling else _requirements(plan))])
     yield from _section("post", _post(plan))
     yield from _at_run_time(plan)
 
@@ -99,12 +110,13 @@ def _offline(plan: Plan) -> Iterator[str]:
     needs = [name for name in plan.apt if name not in (_INIT, "ca-certificates")]
     needs += [path for service in plan.services if service.image for _, path in service.copies]
     python = "micromamba" if plan.explicit else f"Python {plan.python} with its module venv"
+    beside = f"{plan.target}/"
     usage = [
         "For machines without internet. Beside this file lie:",
         f"  {BASE}        an image with {python}{''.join(f', {name}' for name in needs)}",
-        f"  {BUNDLE}      envspec bundle SPEC --target {plan.target} -o {BUNDLE}",
+        f"  {BUNDLE}      envspec bundle SPEC --target {plan.target} -o {beside}{BUNDLE}",
     ]
-    files = [f"{BUNDLE} /opt/{BUNDLE}", f"{CARRIED_FOLDER} {CARRIED}"]
+    files = [f"{beside}{BUNDLE} /opt/{BUNDLE}", *_carried(plan)]
     compiling = []
     if plan.compiling:
         tools = [name for name in plan.compiling.apt if name != "ca-certificates"]
@@ -114,14 +126,14 @@ def _offline(plan: Plan) -> Iterator[str]:
             f"                  pip download --only-binary :all: -d {BUILD} setuptools wheel …",
             f"{BASE} also needs {', '.join(tools)}.",
         ]
-        files.append(f"{BUILD} /opt/{BUILD}")
+        files.append(f"{beside}{BUILD} /opt/{BUILD}")
         compiling = [f"export {name}={_word(value)}" for name, value in plan.compiling.env.items()]
         # Found with the bundle's own files; those of the lock are taken by their hashes all the same.
         compiling.append(f"cp /opt/{BUILD}/*.whl /opt/bundle/wheels")
-    usage.append(f"apptainer build --notest {plan.title}.sif {OFFLINE_FILE}")
+    usage += [_above(plan), f"  apptainer build --notest {plan.title}.sif {beside}{OFFLINE_FILE}"]
     yield from hash_heading(plan, usage)
     yield ""
-    yield from ("Bootstrap: localimage", f"From: {BASE}", "")
+    yield from ("Bootstrap: localimage", f"From: {beside}{BASE}", "")
     yield from _section("files", files)
     yield from _section(
         "post",
@@ -140,6 +152,24 @@ def _offline(plan: Plan) -> Iterator[str]:
         ],
     )
     yield from _at_run_time(plan)
+
+
+def _carried(plan: Plan) -> list[str]:
+    return [f"{CARRIED_FOLDER} {CARRIED}", f"{plan.slice} {CARRIED}/{SLICE}"]
+
+
+def _installed_from(plan: Plan) -> Iterator[str]:
+    if plan.explicit:
+        yield plan.explicit
+    yield from (step.file for step in plan.pip)
+
+
+def _requirements(plan: Plan) -> list[str]:
+    return [f"{file} {_at(file)}" for file in _installed_from(plan)]
+
+
+def _at(file: str) -> str:
+    return f"{_FROM}/{file.rpartition('/')[2]}"
 
 
 def _tools(plan: Plan) -> Iterator[tuple[ImageReference, str]]:
@@ -208,6 +238,8 @@ def _apt(names: Iterable[str], more: Iterable[str] = ()) -> Iterator[str]:
 def _environment(plan: Plan) -> Iterator[str]:
     """The whole environment, each file by its hash."""
     yield f"(cd {CARRIED} && sha256sum --check --quiet {SUMS})"
+    sums = " ".join(f"'{_digest(plan, file)}  {_at(file)}'" for file in _installed_from(plan))
+    yield f"printf '%s\\n' {sums} | sha256sum --check --quiet"
     yield f"mkdir -p {PYTHON}"
     yield f"if [ -s {_UV_SETTINGS} ]; then export UV_CONFIG_FILE={_UV_SETTINGS}; fi"
     if plan.explicit:
@@ -215,7 +247,7 @@ def _environment(plan: Plan) -> Iterator[str]:
         yield f"    echo '{_CHANNEL_HOST} is missing: build with --bind FOLDER:{_SETTINGS}' >&2"
         yield "    exit 1"
         yield "fi"
-        yield f'sed "s|{_HOST_VARIABLE}|$(cat {_CHANNEL_HOST})|" {CARRIED}/{plan.explicit} >/tmp/explicit.txt'
+        yield f'sed "s|{_HOST_VARIABLE}|$(cat {_CHANNEL_HOST})|" {_at(plan.explicit)} >/tmp/explicit.txt'
         yield "export MAMBA_ROOT_PREFIX=/tmp/micromamba"
         yield f"if [ -s {_NETRC} ]; then export NETRC={_NETRC}; fi"
         yield f"if [ -s {_CONDARC} ]; then set -- --rc-file {_CONDARC}; else set -- --no-rc; fi"
@@ -234,6 +266,11 @@ def _environment(plan: Plan) -> Iterator[str]:
                 yield from _install(step)
         yield "unset PYTHONPATH"
     yield _bytecode()
+    yield f"rm -rf {_FROM}"
+
+
+def _digest(plan: Plan, file: str) -> str:
+    return hashlib.sha256(plan.files[file].encode()).hexdigest()
 
 
 def _bytecode() -> str:
@@ -253,7 +290,7 @@ def _install(step: PipStep) -> Iterator[str]:
         yield f"set -- --torch-backend={_word(step.torch_backend)}"
         yield f'if [ -s {_PYTORCH_INDEX} ]; then set -- --default-index "$(cat {_PYTORCH_INDEX})"; fi'
         options.append('"$@"')
-    yield f"uv pip install --python {ENVIRONMENT} {' '.join(options)} --requirements {CARRIED}/{step.file}"
+    yield f"uv pip install --python {ENVIRONMENT} {' '.join(options)} --requirements {_at(step.file)}"
 
 
 def _finish() -> Iterator[str]:
@@ -307,7 +344,7 @@ def _help(plan: Plan) -> Iterator[str]:
     yield ""
     yield "run looks at the driver first and activates conda's packages; exec does neither."
     yield "APPTAINERENV_NAME=VALUE sets a variable otherwise than the image."
-    yield f"The lock lies in {CARRIED}. ENVSPEC_SKIP_PREFLIGHT=1 skips the look at the driver."
+    yield f"The target's slice of the lock is {CARRIED}/{SLICE}. ENVSPEC_SKIP_PREFLIGHT=1 skips the look at the driver."
 
 
 def _stage(image: ImageReference, name: str) -> Iterator[str]:

@@ -1,25 +1,34 @@
-"""devcontainer.json: the recipe's image as a development container, with the GPU where there is one."""
+"""devcontainer.json: the recipe's image as a development container, with the GPU where there is one.
+
+Editors look for it at the root of what they open, below `.devcontainer/`: one folder a target.
+"""
 
 from __future__ import annotations
 
 import json
+import posixpath
 from typing import Any
 
 from envspec.recipes.dockerfile import CHANNEL_HOST
+from envspec.recipes.dockerfile import FILE as DOCKERFILE
 from envspec.recipes.heading import heading
 from envspec.recipes.plan import CARRIED, ENVIRONMENT, Plan
 
-FILE = ".devcontainer/devcontainer.json"
+FOLDER = ".devcontainer"
+FILE = "devcontainer.json"
 
-_GIVEN = {"jupyter": "JUPYTER_TOKEN", "ssh": "AUTHORIZED_KEYS", "code-server": "HASHED_PASSWORD"}
+GIVEN = {"jupyter": "JUPYTER_TOKEN", "ssh": "AUTHORIZED_KEYS", "code-server": "HASHED_PASSWORD"}
 """Service -> the variable of the user's own machine that says who may get in."""
 
 
 def render(plan: Plan) -> dict[str, str]:
-    """`.devcontainer/devcontainer.json`, JSON with comments as the format has it."""
+    """`devcontainer.json`, JSON with comments as the format has it: in `.devcontainer/<spec>-<target>/` of the folder
+    that editors open, from which `plan.place` leads to the spec's folder."""
+    own = posixpath.join(FOLDER, plan.title)
+    context = posixpath.relpath(plan.place, own)
     build: dict[str, Any] = {
-        "dockerfile": "../Dockerfile",
-        "context": "..",
+        "dockerfile": f"{context}/{plan.target}/{DOCKERFILE}",
+        "context": context,
         "options": [f"--platform={plan.oci_platform}"],
     }
     if plan.explicit:
@@ -45,10 +54,11 @@ def render(plan: Plan) -> dict[str, str]:
     if plan.services:
         document["forwardPorts"] = [service.port for service in plan.services]
         document["portsAttributes"] = {str(service.port): {"label": service.name} for service in plan.services}
-        given = [_GIVEN[service.name] for service in plan.services]
+        given = [GIVEN[service.name] for service in plan.services]
         document["remoteEnv"] = {name: f"${{localEnv:{name}}}" for name in given}
     comment = "".join(f"// {line}".rstrip() + "\n" for line in heading(plan))
-    return {FILE: comment + json.dumps(document, indent=2) + "\n"}
+    path = posixpath.relpath(posixpath.join(own, FILE), plan.place)
+    return {path: comment + json.dumps(document, indent=2) + "\n"}
 
 
 def _start(plan: Plan) -> str:

@@ -1,10 +1,12 @@
-"""Dockerfile and .dockerignore, for BuildKit, buildah and podman. The build context is the recipe's own folder.
+"""Dockerfile and .dockerignore, for BuildKit, buildah and podman. The build context is the spec's folder.
 
-Layers only add to each other: Debian's packages and the user; Python; the CUDA stack, which is large and rarely moves;
-then everything else with the carried files. So a version that moves outside the CUDA stack makes one layer new.
+Layers only add to each other: Debian's packages and the user; Python; CUDA's libraries, which are large and rarely
+move; torch; everything else; the carried files. So a version that moves makes its own layer new and those above it, and
+targets with the same requirements have the same layers.
 
-Each RUN that reads a carried file names its digest and checks it. That proves what is installed from, and it makes the
-text of the RUN change with the file, by which builders that don't look into bind mounts know what to build again.
+Each RUN that reads a file of the context names its digest and checks it. That proves what is installed from, and it
+makes the text of the RUN change with the file, by which builders that don't look into bind mounts know what to build
+again. What is carried is copied, where all builders look, so that a change of the smoke check changes no Dockerfile.
 """
 
 from __future__ import annotations
@@ -13,7 +15,19 @@ import hashlib
 from collections.abc import Iterable, Iterator
 
 from envspec.recipes.heading import MARK, hash_heading
-from envspec.recipes.plan import CARRIED, CARRIED_FOLDER, ENVIRONMENT, PYTHON, SUMS, UID, WORKSPACE, PipStep, Plan
+from envspec.recipes.plan import (
+    CARRIED,
+    CARRIED_FOLDER,
+    ENVIRONMENT,
+    PYTHON,
+    REQUIREMENTS,
+    SLICE,
+    SUMS,
+    UID,
+    WORKSPACE,
+    PipStep,
+    Plan,
+)
 from envspec.recipes.quote import dockerfile, shell
 
 FILE = "Dockerfile"
@@ -21,7 +35,7 @@ IGNORE = ".dockerignore"
 
 _RECIPE = "/run/recipe"
 _UV = "/run/uv"
-BYTECODE = "bytecode.py"
+_BYTECODE = f"{CARRIED_FOLDER}/bytecode.py"
 MIRROR = "PYTORCH_INDEX"
 """The build argument with the URL of a mirror of the PyTorch index, as uv's own setting can't name one."""
 _UV_CACHE = "/var/cache/uv"
@@ -30,6 +44,8 @@ _COMPILED = "/opt/compiled"
 CHANNEL_HOST = "CONDA_CHANNEL_HOST"
 """The build argument without which conda packages can't be had."""
 
+_LOW = ("nvidia", "torch")
+"""The groups below what is compiled, which is compiled with them."""
 _GROUP = "envspec"
 """The user's group, where the base has none of this number. Not the user's name: Debian has groups of many names."""
 _SECRET = "--mount=type=secret,id=uv,target=/etc/uv/uv.toml"
@@ -43,11 +59,12 @@ _CONDA_SECRETS = (
 
 
 def render(plan: Plan) -> dict[str, str]:
-    """The Dockerfile and what keeps the rest of the folder out of its context."""
+    """The target's Dockerfile, and what keeps the rest of the spec's folder out of every target's context."""
     parts = [_head(plan), _arguments(plan), *_stages(plan), _final(plan)]
+    kept = "".join(f"!{path}\n" for path in (CARRIED_FOLDER, REQUIREMENTS, f"*/{SLICE}"))
     return {
-        FILE: "\n\n".join(part for part in parts if part) + "\n",
-        IGNORE: f"# {MARK}\n*\n!{CARRIED_FOLDER}\n",
+        f"{plan.target}/{FILE}": "\n\n".join(part for part in parts if part) + "\n",
+        IGNORE: f"# {MARK}\n*\n{kept}",
     }
 
 
@@ -56,7 +73,8 @@ def _head(plan: Plan) -> str:
     if plan.explicit:
         options.append(f"--build-arg {CHANNEL_HOST}=host.of.your.channels")
     usage = [
-        f"  docker buildx build {' '.join(options)} -t {plan.image} .",
+        f"In the folder above this one, recipes/{plan.spec}:",
+        f"  docker buildx build {' '.join(options)} -f {plan.target}/{FILE} -t {plan.image} .",
         f"  docker run --rm -it{' --gpus all' if plan.is_cuda else ''} {plan.image}",
         "",
         "Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.",
@@ -109,13 +127,13 @@ def _conda_stage(plan: Plan) -> str:
             _run(
                 [
                     _bind(plan.explicit),
-                    _bind(BYTECODE),
+                    _bind(_BYTECODE),
                     "--mount=type=cache,target=/opt/conda/pkgs,sharing=locked",
                     *_CONDA_SECRETS,
                 ],
                 [
                     f': "${{{CHANNEL_HOST}:?give the host of your channels with --build-arg {CHANNEL_HOST}=}}"',
-                    *_checked(plan, [plan.explicit, BYTECODE]),
+                    *_checked(plan, [plan.explicit, _BYTECODE]),
                     f"if [ -s {_NETRC} ]; then export NETRC={_NETRC}; fi",
                     f'sed "s|[$]{{CONDA_CHANNEL_HOST}}|$CONDA_CHANNEL_HOST|" {_at(plan.explicit)} > /tmp/explicit.txt',
                     "MAMBA_ALWAYS_COPY=true micromamba create --yes --quiet --root-prefix /opt/conda"
@@ -137,7 +155,7 @@ def _compile_stage(plan: Plan) -> str:
     assert compiling is not None
     image = "${BASE_IMAGE}" if compiling.image == plan.base else "${COMPILER_IMAGE}"
     sources = [step for step in plan.pip if step.source]
-    wheels = [*(step for step in plan.pip if step.gpu), *compiling.wheels]
+    wheels = [*(step for step in plan.pip if step.group in _LOW), *compiling.wheels]
     lines = [
         f"# Compiles what the lock has as source only: {', '.join(compiling.packages)}.",
         f"FROM {image} AS compile",
@@ -154,7 +172,7 @@ def _compile_stage(plan: Plan) -> str:
         mounts = [_uv_mount(), _uv_cache(), _SECRET, *(_bind(step.file) for step in wheels)]
         lines.append(_run(mounts, [*_checked(plan, [step.file for step in wheels]), _uv_env(), *commands]))
     lines += [f"ENV {name}={dockerfile(value)}" for name, value in compiling.env.items()]
-    files = [*(step.file for step in sources), BYTECODE]
+    files = [*(step.file for step in sources), _BYTECODE]
     lines.append(
         _run(
             [_uv_mount(), _SECRET, *map(_bind, files)],
@@ -184,8 +202,6 @@ def build_settings(plan: Plan) -> Iterator[str]:
 
 
 def _final(plan: Plan) -> str:
-    gpu = [step for step in plan.pip if step.gpu]
-    rest = [step for step in plan.pip if not step.gpu and not step.source]
     lines = ["FROM ${BASE_IMAGE}", "USER 0", f"ARG SOURCE_DATE_EPOCH={plan.epoch}"]
     lines.append(_run(_apt_mounts("final"), [*_apt(plan.apt), *_user(plan)]))
     lines += [
@@ -197,14 +213,18 @@ def _final(plan: Plan) -> str:
         lines.append(f"COPY --from=conda {ENVIRONMENT} {ENVIRONMENT}")
     else:
         lines.append(_run([_uv_mount(), _uv_cache(), _SECRET], [_uv_env(), *_python(plan)]))
-    lines += _index_arguments(plan.pip)
-    if gpu:
-        files = [*(step.file for step in gpu), BYTECODE]
-        mounts = [_uv_mount(), _uv_cache(), _SECRET, *map(_bind, files)]
-        lines.append(_run(mounts, [*_checked(plan, files), _uv_env(), *_installs(gpu), *_bytecode()]))
-    if plan.compiling:
-        lines.append(f"COPY --from=compile {_COMPILED} {ENVIRONMENT}")
-    lines.append(_run(_rest_mounts(rest), _rest(plan, rest)))
+    said: set[str] = set()
+    for group in (*_LOW, "source", "rest"):
+        if group == "source" and plan.compiling:
+            lines.append(f"COPY --from=compile {_COMPILED} {ENVIRONMENT}")
+        elif steps := [step for step in plan.pip if step.group == group]:
+            # Not before: a layer that another target has, too, sees the same arguments there.
+            arguments = [line for line in _index_arguments(steps) if line not in said]
+            said.update(arguments)
+            lines += [*arguments, _layer(plan, steps)]
+    # One mode for all, as a checkout's depends on its owner's umask.
+    lines.append(f"COPY --chmod=0755 {CARRIED_FOLDER} {plan.slice} {CARRIED}/")
+    lines.append(_run([], [f"env --chdir={CARRIED} sha256sum --check --quiet {SUMS}"]))
     lines += _settings(plan)
     return "\n".join(lines)
 
@@ -264,27 +284,10 @@ def _python(plan: Plan) -> list[str]:
     ]
 
 
-def _rest_mounts(rest: list[PipStep]) -> list[str]:
-    mounts = [f"--mount=type=bind,source={CARRIED_FOLDER},target={_RECIPE}"]
-    if rest:
-        mounts += [_uv_mount(), _uv_cache(), _SECRET]
-    return mounts
-
-
-def _rest(plan: Plan, rest: list[PipStep]) -> list[str]:
-    commands = [*_checked(plan, [SUMS]), f"env --chdir={_RECIPE} sha256sum --check --quiet {SUMS}"]
-    if rest:
-        commands.append(_uv_env())
-        commands += _installs(rest)
-    commands += _bytecode()
-    commands += [
-        f"mkdir {CARRIED}",
-        f"cp -R {_RECIPE}/. {CARRIED}",
-        f"find {CARRIED} -type d -exec chmod 755 {{}} +",
-        f"find {CARRIED} -type f -exec chmod 644 {{}} +",
-        f"find {CARRIED} -name '*.sh' -exec chmod 755 {{}} +",
-    ]
-    return commands
+def _layer(plan: Plan, steps: list[PipStep]) -> str:
+    files = [*(step.file for step in steps), _BYTECODE]
+    mounts = [_uv_mount(), _uv_cache(), _SECRET, *map(_bind, files)]
+    return _run(mounts, [*_checked(plan, files), _uv_env(), *_installs(steps), *_bytecode()])
 
 
 def _installs(steps: Iterable[PipStep]) -> list[str]:
@@ -327,7 +330,7 @@ def _uv_env() -> str:
 
 def _bytecode(folder: str = f"{ENVIRONMENT}/lib") -> list[str]:
     # Without site and without writing: what Python loads by itself it would compile by itself, with a time.
-    return [f"{ENVIRONMENT}/bin/python -ISB {_at(BYTECODE)} {folder}"]
+    return [f"{ENVIRONMENT}/bin/python -ISB {_at(_BYTECODE)} {folder}"]
 
 
 def _settings(plan: Plan) -> Iterator[str]:
@@ -379,11 +382,11 @@ def _checked(plan: Plan, files: Iterable[str]) -> list[str]:
 
 
 def _at(file: str) -> str:
-    return f"{_RECIPE}/{file}"
+    return f"{_RECIPE}/{file.rpartition('/')[2]}"
 
 
 def _bind(file: str) -> str:
-    return f"--mount=type=bind,source={CARRIED_FOLDER}/{file},target={_at(file)}"
+    return f"--mount=type=bind,source={file},target={_at(file)}"
 
 
 def _uv_mount() -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from envspec.lock.freshness import Reason
-from envspec.recipes.folder import admitted, carried, exported
-from envspec.recipes.plan import CARRIED_FOLDER, Plan
+from envspec.recipes.folder import Standing
+from envspec.recipes.leftovers import Read, leftovers
+from envspec.recipes.plan import SpecPlan
 
 
 @dataclass(frozen=True)
@@ -40,48 +41,21 @@ class RecipeExtra(Reason):
         return f"{self.path} belongs to no recipe of the lock"
 
 
-def recipe_reasons(
-    plans: Iterable[Plan], paths: Iterable[str], read: Callable[[str], str | None]
-) -> tuple[Reason, ...]:
-    """How a spec's folder of recipes differs from what its plans give.
+def recipe_reasons(plan: SpecPlan, standing: Standing, paths: Iterable[str], read: Read) -> tuple[Reason, ...]:
+    """How a spec's folder of recipes differs from what its plan gives.
 
-    Takes the paths of all files in that folder, `<target>/…`, and what reads one of them. Which formats were exported
-    for a target is told by their first files; the rest of the folder is the user's own, but for `envspec/`.
+    Takes what stands in it, the paths of its files, and what reads one of them. What envspec didn't write is the user's
+    own, but for the folders that targets share.
     """
-    by_target: dict[str, set[str]] = {}
-    for path in paths:
-        target, _, rest = path.partition("/")
-        if rest:
-            by_target.setdefault(target, set()).add(rest)
-    out: list[Reason] = []
-    names: set[str] = set()
-    for plan in plans:
-        there = by_target.pop(plan.target, None)
-        if there is None:
-            continue
-        rendered = admitted(plan)
-        names.update(path for files in rendered.values() for path in files)
-        formats = exported(rendered, there)
-        expected = {path: text for name in formats for path, text in rendered[name].items()}
-        expected |= carried(plan, formats)
-        out += _of_target(plan.target, expected, there, read)
-    for target, there in by_target.items():
-        out += [RecipeExtra(f"{target}/{path}") for path in sorted(there) if path in names or _is_carried(path)]
-    return tuple(out)
+    there = set(paths)
+    out: list[Reason] = [RecipeExtra(path) for path in leftovers(plan, standing.files, there, read)]
+    for path, text in standing.files.items():
+        if path not in there:
+            out.append(RecipeMissing(path))
+        elif read(path) != text:
+            out.append(RecipeDiffers(path))
+    return tuple(sorted(out, key=_path))
 
 
-def _of_target(
-    target: str, expected: Mapping[str, str], there: set[str], read: Callable[[str], str | None]
-) -> Iterable[Reason]:
-    for path in sorted({*expected, *(path for path in there if _is_carried(path))}):
-        full = f"{target}/{path}"
-        if path not in expected:
-            yield RecipeExtra(full)
-        elif path not in there:
-            yield RecipeMissing(full)
-        elif read(full) != expected[path]:
-            yield RecipeDiffers(full)
-
-
-def _is_carried(path: str) -> bool:
-    return path.startswith(f"{CARRIED_FOLDER}/")
+def _path(reason: Reason) -> str:
+    return str(getattr(reason, "path", ""))

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
-from envspec.recipes.plan import Plan
+from envspec.recipes.plan import Plan, SpecPlan
 
 MARK = "Exported by envspec. Not for editing: change the spec, then run `envspec export`."
 """Stands in the first lines of every recipe: such a file is envspec's to replace."""
+_OWNER = re.compile(r"(?:#!.*\n)?(?://|--|#) " + re.escape(MARK) + r"\n(?://|--|#) ([a-z0-9._-]+), targets? ([a-z0-9._-]+)")
 
 
-def heading(plan: Plan, usage: Iterable[str] = ()) -> list[str]:
+def heading(plan: Plan | SpecPlan, usage: Iterable[str] = ()) -> list[str]:
     """The lines without comment signs. All of it is safe in any comment: names and versions, no text of the user's."""
-    cuda = f", CUDA {plan.cuda}" if plan.cuda else ""
     told = list(usage)
-    return [
-        MARK,
-        f"{plan.spec}, target {plan.target}: Python {plan.python} on {plan.platform}{cuda}.",
-        *(["", *told] if told else []),
-    ]
+    return [MARK, _what(plan), *(["", *told] if told else [])]
 
 
-def hash_heading(plan: Plan, usage: Iterable[str] = ()) -> list[str]:
+def _what(plan: Plan | SpecPlan) -> str:
+    if isinstance(plan, SpecPlan):
+        return f"{plan.spec}, target{'s'[: len(plan.targets) - 1]} {', '.join(plan.names)}."
+    cuda = f", CUDA {plan.cuda}" if plan.cuda else ""
+    return f"{plan.spec}, target {plan.target}: Python {plan.python} on {plan.platform}{cuda}."
+
+
+def owner(text: str) -> tuple[str, str] | None:
+    """The spec and the (first) target that a recipe was exported for, by its head. None for what has no such head."""
+    found = _OWNER.match(text)
+    return (found[1], found[2].rstrip(".")) if found else None
+
+
+def hash_heading(plan: Plan | SpecPlan, usage: Iterable[str] = ()) -> list[str]:
     """The heading as `#` comments."""
     return [f"# {line}".rstrip() for line in heading(plan, usage)]

@@ -14,10 +14,10 @@ _NAME_LENGTH = 52
 
 
 def render(plan: Plan) -> dict[str, str]:
-    """`job.yaml`."""
+    """`<target>/job.yaml`."""
     name = job_name(plan.title)
     usage = [
-        f"kubectl apply -f {FILE}",
+        f"kubectl apply -f {plan.target}/{FILE}",
         "Before that: push the image to a registry of yours and put its name at `image`.",
         "`args` is a program and its arguments; the smoke check stands there.",
     ]
@@ -80,7 +80,7 @@ def render(plan: Plan) -> dict[str, str]:
         "        - name: workspace # what is written here goes with the pod: name a volume of yours instead",
         "          emptyDir: {}",
     ]
-    return {FILE: "\n".join(lines) + "\n"}
+    return {f"{plan.target}/{FILE}": "\n".join(lines) + "\n"}
 
 
 def job_name(title: str) -> str:

@@ -1,9 +1,13 @@
-"""An Lmod modulefile: `module load` of an environment that `envspec install` made."""
+"""An Lmod modulefile: `module load` of an environment that `envspec install` made. One for all targets of a spec: which
+one it is, its own name says, under which Lmod found it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from envspec.recipes.heading import heading
-from envspec.recipes.plan import Plan
+from envspec.recipes.plan import Plan, SpecPlan
 from envspec.recipes.quote import lua
 
 FILE = "modulefile.lua"
@@ -11,38 +15,73 @@ _ALSO_OUTSIDE = ("ENVSPEC_SPEC", "ENVSPEC_TARGET", "PYTHONNOUSERSITE", "PYTORCH_
 """The variables of an image that an environment wants without one. The spec's own are about paths of the image."""
 
 
-def render(plan: Plan) -> dict[str, str]:
-    """`modulefile.lua`. Copy it as `<name>/<version>.lua` into a folder of MODULEPATH."""
+def render(plan: SpecPlan) -> dict[str, str]:
+    """`modulefile.lua`. Link it as `<name>/<target>.lua` into a folder of MODULEPATH."""
+    target = plan.names[0]
     usage = [
-        f"Install the environment:  envspec install SPEC --target {plan.target} --prefix $ENVSPEC_ENVS/{plan.title}",
-        f"Install this file:        cp {FILE} MODULEPATH/{plan.spec}/{plan.target}.lua",
-        "ENVSPEC_ENVS is the folder of the environments; without it, envs in the home folder.",
+        f"Install an environment:  envspec install SPEC --target {target} --prefix $ENVSPEC_ENVS/{plan.spec}-{target}",
+        f"Link this file:          ln -s $PWD/{FILE} MODULEPATH/{plan.spec}/{target}.lua",
+        "The link's name says which target it loads. ENVSPEC_ENVS is the folder of the environments; without it, envs in",
+        "the home folder.",
     ]
-    if plan.explicit:
+    if any(of.explicit for of in plan.targets):
         usage += [
             "Loading runs no activation script of conda's packages. A program that needs what one sets:",
             "  . $CONDA_PREFIX/bin/activate",
         ]
-    cuda = f", CUDA {plan.cuda}" if plan.cuda else ""
-    summary = plan.description or plan.title
     lines = [
         *(f"-- {line}".rstrip() for line in heading(plan, usage)),
-        f"whatis({lua(f'Name: {plan.title}')})",
-        f"whatis({lua(f'Description: {summary}')})",
-        f"help({lua(f'{summary}. Python {plan.python}{cuda}.')})",
+        "local targets = {",
+        *(line for of in plan.targets for line in _table(of)),
+        "}",
         "",
-        'local envs = os.getenv("ENVSPEC_ENVS") or pathJoin(os.getenv("HOME"), "envs")',
-        f"local prefix = pathJoin(envs, {lua(plan.title)})",
-        'if mode() == "load" and not isFile(pathJoin(prefix, "bin", "python")) then',
-        '    LmodError("there is no environment in " .. prefix .. ": install it, or set ENVSPEC_ENVS to its folder")',
+        "local target = myModuleVersion()",
+        "local found = targets[target]",
+        f"local title = {lua(plan.spec)} .. \"-\" .. target",
+        'whatis("Name: " .. title)',
+        f"whatis({lua(f'Description: {plan.description or plan.spec}')})",
+        "if found then",
+        f"    help({lua(f'{plan.description or plan.spec}. ')} .. found.about)",
         "end",
         "",
-        "-- two environments at once would mix their packages",
-        'family("envspec")',
-        'prepend_path("PATH", pathJoin(prefix, "bin"))',
-        f'setenv("{"CONDA_PREFIX" if plan.explicit else "VIRTUAL_ENV"}", prefix)',
-        'unsetenv("PYTHONHOME")',
-        'unsetenv("PYTHONPATH")',
-        *(f"setenv({lua(name)}, {lua(value)})" for name, value in plan.env if name in _ALSO_OUTSIDE),
+        'local envs = os.getenv("ENVSPEC_ENVS") or pathJoin(os.getenv("HOME"), "envs")',
+        "local prefix = pathJoin(envs, title)",
+        'if mode() == "load" then',
+        "    if not found then",
+        f'        LmodError("there is no target " .. target .. {lua(f" of {plan.spec}: {_known(plan)}")})',
+        "    end",
+        '    if not isFile(pathJoin(prefix, "bin", "python")) then',
+        '        LmodError("there is no environment in " .. prefix .. ": install it, or set ENVSPEC_ENVS to its folder")',
+        "    end",
+        "end",
+        "",
+        "if found then",
+        "    -- two environments at once would mix their packages",
+        '    family("envspec")',
+        '    prepend_path("PATH", pathJoin(prefix, "bin"))',
+        "    setenv(found.active, prefix)",
+        '    unsetenv("PYTHONHOME")',
+        '    unsetenv("PYTHONPATH")',
+        "    for _, variable in ipairs(found.variables) do",
+        "        setenv(variable[1], variable[2])",
+        "    end",
+        "end",
     ]
     return {FILE: "\n".join(lines) + "\n"}
+
+
+def _known(plan: SpecPlan) -> str:
+    return f"name the file after one of {', '.join(plan.names)}"
+
+
+def _table(plan: Plan) -> Iterator[str]:
+    cuda = f", CUDA {plan.cuda}" if plan.cuda else ""
+    yield f"    [{lua(plan.target)}] = {{"
+    yield f"        about = {lua(f'Python {plan.python}{cuda}.')},"
+    yield f"        active = {lua('CONDA_PREFIX' if plan.explicit else 'VIRTUAL_ENV')},"
+    yield "        variables = {"
+    yield from (
+        f"            {{ {lua(name)}, {lua(value)} }}," for name, value in plan.env if name in _ALSO_OUTSIDE
+    )
+    yield "        },"
+    yield "    },"

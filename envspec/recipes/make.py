@@ -1,32 +1,30 @@
-"""The Plan of one target, computed once from its spec and lock. Pure: the files that every image carries are package
-data, read when this module is first used."""
+"""The Plan of a target and of a whole spec, computed once from spec and lock. Pure: the files that every image carries
+are package data, read when they are first asked for."""
 
 from __future__ import annotations
 
-import hashlib
 import re
-from functools import cache
-from pathlib import Path
 
 from envspec.errors import InputError, Place
 from envspec.lock import conda_explicit
 from envspec.lock.inputs import fingerprint
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import Lock, LockedTarget
-from envspec.lock.requirements import requirements_txt
+from envspec.lock.write import dumps
 from envspec.recipes import images
+from envspec.recipes.carried import carried_files
 from envspec.recipes.environment import compile_environment, environment, torch_version
 from envspec.recipes.images import reference
-from envspec.recipes.pip_steps import build_steps, pip_steps
-from envspec.recipes.plan import SUMS, Compiling, PipStep, Plan, Service
+from envspec.recipes.pip_steps import build_steps, pip_steps, requirements_file
+from envspec.recipes.plan import CARRIED_FOLDER, SLICE, Compiling, PipStep, Plan, Service, SpecPlan
 from envspec.recipes.services import services
-from envspec.recipes.target_json import target_json
+from envspec.recipes.target_json import dumps as target_json
+from envspec.recipes.target_json import target_document
 from envspec.spec.model import Spec
 
 _ALWAYS = ("ca-certificates", "tini")
 _FOR_TORCH = ("g++",)
 """torch.compile compiles when a program runs: Inductor's CPU kernels are C++, Triton's launchers C."""
-_DIGEST = re.compile(r'^digest = "(sha256:[0-9a-f]{64})"$', re.MULTILINE)
 PLATFORMS = ("linux-64", "linux-aarch64")
 """What images are made for."""
 
@@ -40,8 +38,18 @@ _TAKEN = frozenset(
 )  # fmt: skip
 
 
-def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, lock_text: str) -> Plan:
-    """What the recipes of `target` print. `lock_text` is the text of the lock's own file.
+def make_spec_plan(spec: Spec, lock: SoundLock, place: str = ".") -> SpecPlan:
+    """What the recipes of a spec print: of every target of its lock that they are made for. `place` as in `Plan`.
+
+    Raises InputError as `make_plan`, and where all targets are for other platforms than Linux.
+    """
+    admitted = [target for target in lock if target.inputs.platform in PLATFORMS]
+    plans = tuple(make_plan(spec, lock, target, place) for target in admitted or lock.targets)
+    return SpecPlan(spec.name, spec.description, plans, dumps(lock))
+
+
+def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".") -> Plan:
+    """What the recipes of `target` print. `place` is the spec's folder, seen from the one that editors open.
 
     Raises InputError for what no recipe can be made of: a platform that isn't Linux, a base image without apt, a
     service whose package isn't locked, an index that the spec doesn't name.
@@ -60,20 +68,18 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, lock_text: str)
     wanted = services(spec, lock, target)
     steps = pip_steps(spec, lock, target)
     seen = build_steps(spec, lock, target) if images.sources(target) else ()
-    digest = _lock_digest(lock_text)
+    scripts = tuple(service.script for service in wanted)
+    document = target_document(spec, lock, target)
     files = {
-        "envspec.lock": lock_text,
-        "target.json": target_json(spec, lock, target, digest),
-        **_static(tuple(service.script for service in wanted)),
+        f"{target.name}/{SLICE}": target_json(document),
+        **{f"{CARRIED_FOLDER}/{path}": text for path, text in carried_files(scripts).items()},
         **{step.file: text for step, text in (*steps, *seen)},
     }
-    if steps:
-        files["requirements.txt"] = requirements_txt(lock, target)
-    has_conda = any(pin.kind == "conda" for pin in target.pins)
-    explicit = conda_explicit.file_name(inputs.platform) if has_conda else None
-    if explicit:
-        files[explicit] = conda_explicit.committed_explicit(lock, target)
-    files[SUMS] = _sums(files)
+    explicit = None
+    if any(pin.kind == "conda" for pin in target.pins):
+        text = conda_explicit.explicit_files(lock, target)
+        explicit = requirements_file("conda", text)
+        files[explicit] = text
     return Plan(
         spec=spec.name,
         target=target.name,
@@ -85,19 +91,17 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, lock_text: str)
         architectures=target.architectures,
         driver_floor=target.driver_floor,
         glibc=inputs.glibc,
-        lock_digest=digest,
+        lock_digest=document["lock_digest"],
         fingerprint=fingerprint(lock.inputs, inputs),
         torch=torch_version(target),
         base=reference(lock, images.base_of(spec)),
         uv=reference(lock, images.UV),
-        micromamba=reference(lock, images.MICROMAMBA) if has_conda else None,
+        micromamba=reference(lock, images.MICROMAMBA) if explicit else None,
         user=spec.image.user,
         env=environment(spec, target),
         apt=_apt(spec, target, wanted),
         services=wanted,
         compiling=_compiling(spec, lock, target, tuple(step for step, _ in seen)),
-        has_pip=bool(steps),
-        gpu_packages=tuple(sorted({name for step, _ in steps if step.gpu for name in step.packages})),
         torch_backend=next((step.torch_backend for step, _ in steps if step.torch_backend), None),
         indexes=tuple(sorted({step.index for step, _ in steps if step.index})),
         pip=tuple(step for step, _ in steps),
@@ -105,6 +109,7 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, lock_text: str)
         workload=spec.smoke.workload,
         steps=spec.smoke.steps,
         files=dict(sorted(files.items())),
+        place=place,
     )
 
 
@@ -135,27 +140,3 @@ def _build_constraints(target: LockedTarget) -> tuple[str, ...]:
     up to 69."""
     found = re.match(r"(\d+)\.(\d+)", torch_version(target) or "")
     return ("setuptools<70",) if found and (int(found[1]), int(found[2])) < (2, 2) else ()
-
-
-def _lock_digest(text: str) -> str:
-    """The digest that stands in a lock's head; for a text without one, the digest of the text."""
-    found = _DIGEST.search(text[:1000])
-    return found[1] if found else f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
-
-
-def _sums(files: dict[str, str]) -> str:
-    return "".join(f"{hashlib.sha256(text.encode()).hexdigest()}  {path}\n" for path, text in sorted(files.items()))
-
-
-@cache
-def _static(scripts: tuple[str, ...]) -> dict[str, str]:
-    """The carried files that are the same for every spec: read from the package, written verbatim."""
-    here = Path(__file__).parent
-    names = ["bytecode.py", "preflight.py", "entrypoint.sh", "healthcheck.sh", *scripts]
-    if scripts:
-        names.append("services/common.sh")
-    found = {name: (here / "data" / name).read_text(encoding="utf-8") for name in names}
-    check = here.parent / "smoke" / "check.py"
-    if check.is_file():
-        found["check.py"] = check.read_text(encoding="utf-8")
-    return found

@@ -1,13 +1,15 @@
-"""A flake that stands on its own: the target's environment out of the carried lock, by Nix."""
+"""A flake of a spec: an environment a target, out of the lock beside it, by Nix."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
 from envspec.errors import InputError
+from envspec.recipes.carried import CHECK
 from envspec.recipes.heading import hash_heading
-from envspec.recipes.plan import CARRIED, ENVIRONMENT, PYTHON, WORKSPACE, Plan
+from envspec.recipes.plan import CARRIED, CARRIED_FOLDER, ENVIRONMENT, LOCK, PYTHON, SLICE, WORKSPACE, Plan, SpecPlan
 from envspec.recipes.quote import nix, shell
 
 FILE = "flake.nix"
@@ -18,61 +20,99 @@ NIXPKGS = "github:NixOS/nixpkgs/nixos-25.11"
 """The release of nixpkgs that a flake without flake.lock uses, by its branch: the last one that has Python 3.10."""
 
 _DRIVER = "/run/opengl-driver/lib"
+_LIBCUDA = f"if [ -e {_DRIVER}/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH={_DRIVER}; fi"
+"""Triton links what it compiles with the driver, for which it asks /sbin/ldconfig. NixOS has none."""
 _OF_CONTAINERS = "NVIDIA_"
 """What these variables say, only container engines read."""
 _OF_IMAGES = (CARRIED, ENVIRONMENT, PYTHON, WORKSPACE)
 """Folders that a container image has and the user's machine has not."""
 
 
-def render(plan: Plan) -> dict[str, str]:
-    """`flake.nix`, and the `environment.nix` that it imports.
+def admits(plan: Plan) -> bool:
+    """Whether Nix makes an environment of a target: one is made from wheels."""
+    return bool(plan.pip) and plan.explicit is None
 
-    Raises InputError for a target with conda packages: a Nix environment is made from wheels.
+
+def render(plan: SpecPlan) -> dict[str, str]:
+    """`flake.nix`, the `environment.nix` that it imports, and the lock that it reads.
+
+    Raises InputError where every target has conda packages: a Nix environment is made from wheels.
     """
-    if not plan.has_pip or plan.explicit:
+    plans = [of for of in plan.targets if admits(of)]
+    if not plans:
         raise InputError(
-            f"{plan.spec}, target {plan.target} has conda packages, and a Nix environment is made from wheels",
+            f"{plan.spec}, target {', '.join(plan.names)} has conda packages, and a Nix environment is made from wheels",
             hint="use another --format: dockerfile, apptainer or conda-explicit; or `envspec install`",
         )
     lines = [
-        *hash_heading(plan, _usage(plan)),
+        *hash_heading(plan, _usage(plan, plans)),
         "{",
-        f"  description = {nix(plan.description or plan.title)};",
+        f"  description = {nix(plan.description or plan.spec)};",
         "",
         f"  inputs.nixpkgs.url = {nix(NIXPKGS)};",
         "",
         "  outputs =",
         "    { self, nixpkgs }:",
         "    let",
-        f"      system = {nix(f'{plan.machine}-linux')};",
-        f"      target = {nix(plan.target)};",
-        "      pkgs = nixpkgs.legacyPackages.${system};",
-        "      lock = builtins.fromTOML (builtins.readFile ./envspec/envspec.lock);",
-        "      environmentFrom = { pkgs, indexes ? { }, libraries ? [ ] }:",
-        "        (import ./environment.nix { inherit pkgs lock indexes; }).environment {",
+        "      # What a shell of each target sets.",
+        *_targets(plans),
+        "",
+        f"      lock = builtins.fromTOML (builtins.readFile ./{LOCK});",
+        "      indexes = if builtins.pathExists ./indexes.nix then import ./indexes.nix else { };",
+        "      environmentFrom = { pkgs, target, indexes ? { }, libraries ? [ ] }:",
+        f"        (import ./{ENVIRONMENT_FILE} {{ inherit pkgs lock indexes; }}).environment {{",
         "          inherit target libraries;",
-        "          carried = ./envspec;",
+        f"          carried = ./{CARRIED_FOLDER};",
+        f'          slice = ./. + "/${{target}}/{SLICE}";',
         "        };",
-        "      environment = environmentFrom {",
-        "        inherit pkgs;",
-        "        indexes = if builtins.pathExists ./indexes.nix then import ./indexes.nix else { };",
-        "      };",
+        "",
+        "      # For each system: a name and a value for each target, and `default` where there is one target.",
+        "      each = give: builtins.mapAttrs",
+        "        (system: targets:",
+        "          let",
+        "            pkgs = nixpkgs.legacyPackages.${system};",
+        "            environment = target: environmentFrom { inherit pkgs target indexes; };",
+        "            all = builtins.attrValues (builtins.mapAttrs",
+        "              (target: hook: give { inherit pkgs target hook; environment = environment target; })",
+        "              targets);",
+        "            only = if builtins.length all == 1 then map (one: one // { name = one.short; }) all else [ ];",
+        "          in",
+        "          builtins.listToAttrs (all ++ only))",
+        "        variables;",
         "    in",
         "    {",
-        "      packages.${system}.default = environment;",
+        '      packages = each ({ target, environment, ... }: { name = target; short = "default"; value = environment; });',
         "",
-        "      devShells.${system}.default = pkgs.mkShell {",
-        "        packages = [ environment ];",
-        f"        shellHook = {nix(_exports(plan) + _driver(plan))};",
-        "      };",
-        *_check(plan),
+        "      devShells = each ({ pkgs, target, hook, environment }: {",
+        "        name = target;",
+        '        short = "default";',
+        "        value = pkgs.mkShell {",
+        "          packages = [ environment ];",
+        "          shellHook = hook;",
+        "        };",
+        "      });",
+        "",
+        "      apps = each ({ pkgs, target, environment, ... }: {",
+        '        name = "${target}-check";',
+        '        short = "check";',
+        "        value = {",
+        '          type = "app";',
+        '          program = "${pkgs.writeShellScript "check" \'\'',
+        "            # torch.compile compiles while it runs",
+        "            PATH=${pkgs.stdenv.cc}/bin:$PATH",
+        *([f"            {_LIBCUDA}"] if any(of.is_cuda for of in plans) else []),
+        "            carried=${environment}/share/envspec",
+        f'            exec ${{environment}}/bin/python "$carried/{CHECK}" --config "$carried/{SLICE}" "$@"',
+        "          \'\'}\";",
+        "        };",
+        "      });",
         "",
         "      # for other flakes: an environment with their own nixpkgs, indexes and libraries",
         "      lib.environment = environmentFrom;",
         "    };",
         "}",
     ]
-    return {FILE: "\n".join(lines) + "\n", ENVIRONMENT_FILE: environment_nix()}
+    return {FILE: "\n".join(lines) + "\n", ENVIRONMENT_FILE: environment_nix(), LOCK: plan.lock_text}
 
 
 @cache
@@ -81,52 +121,46 @@ def environment_nix() -> str:
     return (Path(__file__).parent / "data" / ENVIRONMENT_FILE).read_text(encoding="utf-8")
 
 
-def _usage(plan: Plan) -> list[str]:
+def _usage(plan: SpecPlan, plans: list[Plan]) -> list[str]:
+    target = next((of.target for of in plans if "." not in of.target), plans[0].target)
     told = [
-        "nix build path:.       the environment, as ./result",
-        "nix develop path:.     a shell with it",
+        f"nix build path:.#{target}       an environment, as ./result",
+        f"nix develop path:.#{target}     a shell with it",
+        f"nix run path:.#{target}-check   the smoke check",
     ]
-    if "check.py" in plan.files:
-        told.append("nix run path:.#check   the smoke check")
-    if plan.indexes:
+    if any("." in of.target for of in plans):
+        told.append("A name with a dot is quoted twice: nix build 'path:.#\"a.b\"'")
+    without = [of.target for of in plan.targets if of not in plans]
+    if without:
+        told.append(f"Not here, as they have conda packages: {', '.join(without)}")
+    indexes = sorted({index for of in plans for index in of.indexes})
+    if indexes:
         told += [
             "",
             "indexes.nix beside this file says where the other indexes have their files:",
-            f"  {{ {' '.join(f'{index} = …;' for index in plan.indexes)} }}",
+            f"  {{ {' '.join(f'{index} = …;' for index in indexes)} }}",
         ]
     return told
 
 
-def _exports(plan: Plan) -> str:
+def _targets(plans: Iterable[Plan]) -> Iterator[str]:
+    """The table of targets by system."""
+    by_system: dict[str, list[Plan]] = {}
+    for plan in plans:
+        by_system.setdefault(plan.system, []).append(plan)
+    yield "      variables = {"
+    for system, of_system in sorted(by_system.items()):
+        yield f"        {nix(system)} = {{"
+        yield from (f"          {nix(plan.target)} = {nix(_hook(plan))};" for plan in of_system)
+        yield "        };"
+    yield "      };"
+
+
+def _hook(plan: Plan) -> str:
     kept = [
         (name, value)
         for name, value in plan.env
         if not name.startswith(_OF_CONTAINERS) and not any(folder in value for folder in _OF_IMAGES)
     ]
-    return "".join(f"export {name}={shell(value)}\n" for name, value in kept)
-
-
-def _driver(plan: Plan) -> str:
-    """Triton links what it compiles with the driver, for which it asks /sbin/ldconfig. NixOS has none."""
-    if not plan.is_cuda:
-        return ""
-    return f"if [ -e {_DRIVER}/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH={_DRIVER}; fi\n"
-
-
-def _check(plan: Plan) -> list[str]:
-    if "check.py" not in plan.files:
-        return []
-    return [
-        "",
-        "      apps.${system}.check = {",
-        '        type = "app";',
-        '        program = "${pkgs.writeShellScript "check" \'\'',
-        "          # torch.compile compiles while it runs",
-        "          PATH=${pkgs.stdenv.cc}/bin:$PATH",
-        *(f"          {line}" for line in _driver(plan).splitlines()),
-        "          cd ${./envspec}",
-        "          exec ${environment}/bin/python check.py \\",
-        '            --lock envspec.lock --config target.json --target ${target} "$@"',
-        "        ''}\";",
-        "      };",
-    ]
+    exports = "".join(f"export {name}={shell(value)}\n" for name, value in kept)
+    return exports + (f"{_LIBCUDA}\n" if plan.is_cuda else "")

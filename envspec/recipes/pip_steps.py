@@ -1,26 +1,36 @@
-"""The pip half of a lock as runs of uv: one an index, so that each package comes from where the lock says."""
+"""The pip half of a lock as runs of uv: one a layer and index, so that each package comes from where the lock says."""
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 
 from envspec.errors import InputError, Place
 from envspec.lock.graph import Graph
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.lock.requirements import requirements_txt
-from envspec.recipes.plan import PipStep
+from envspec.recipes.plan import GROUPS, REQUIREMENTS, PipStep
 from envspec.spec.model import Spec
 
-FOLDER = "requirements"
 _PYTORCH = "pytorch/"
-_GPU = re.compile(r"(torch|torchvision|torchaudio|triton|pytorch-triton|nvidia-(?!ml-py).*|cuda-.*)(-cu\d+)?")
+_NVIDIA = re.compile(r"nvidia-(?!ml-py).*|cuda-.*")
+_TORCH = re.compile(r"(torch|torchvision|torchaudio|triton|pytorch-triton)(-cu\d+)?")
+_DIGITS = 8
+"""Of a file's SHA-256, in its name."""
 
 
-def is_gpu_stack(name: str) -> bool:
-    """Whether a package belongs to the CUDA stack, by its normalised name."""
-    return _GPU.fullmatch(name) is not None
+def stack_of(name: str) -> str | None:
+    """The layer of the CUDA stack that a package belongs to, by its normalised name: "nvidia" or "torch"; else None."""
+    if _NVIDIA.fullmatch(name):
+        return "nvidia"
+    return "torch" if _TORCH.fullmatch(name) else None
+
+
+def requirements_file(group: str, text: str) -> str:
+    """Where a text that is installed from lies: the same text at the same place, whichever target it is for."""
+    return f"{REQUIREMENTS}/{group}-{hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]}.txt"
 
 
 _BUILD_TOOLS = (
@@ -36,7 +46,7 @@ def pip_steps(spec: Spec, lock: Lock, target: LockedTarget) -> tuple[tuple[PipSt
 
     Raises InputError for an index that the spec doesn't name any more.
     """
-    return _steps(spec, lock, target, ((_rank(pin), pin) for pin in target.pins if pin.kind == "pip"))
+    return _steps(spec, lock, target, ((_group(pin), pin) for pin in target.pins if pin.kind == "pip"))
 
 
 def build_steps(spec: Spec, lock: Lock, target: LockedTarget) -> tuple[tuple[PipStep, str], ...]:
@@ -45,33 +55,31 @@ def build_steps(spec: Spec, lock: Lock, target: LockedTarget) -> tuple[tuple[Pip
     pins = {pin.name: pin for pin in target.pins if pin.kind == "pip"}
     roots = ["torch", *_BUILD_TOOLS, *(pin.name for pin in pins.values() if not pin.is_wheel)]
     reached = {node.name for node in Graph.of(target, roots).outgoing if node.kind == "pip"}
-    seen = (pin for name, pin in pins.items() if name in reached and _rank(pin) == 2)
-    return _steps(spec, lock, target, ((3, pin) for pin in seen))
+    seen = (pin for name, pin in pins.items() if name in reached and _group(pin) == "rest")
+    return _steps(spec, lock, target, (("build", pin) for pin in seen))
 
 
 def _steps(
-    spec: Spec, lock: Lock, target: LockedTarget, ranked: Iterable[tuple[int, Pin]]
+    spec: Spec, lock: Lock, target: LockedTarget, grouped: Iterable[tuple[str, Pin]]
 ) -> tuple[tuple[PipStep, str], ...]:
-    groups: dict[tuple[int, str], list[Pin]] = {}
-    for rank, pin in ranked:
-        groups.setdefault((rank, "pypi" if pin.index == "url" else pin.index), []).append(pin)
+    groups: dict[tuple[str, str], list[Pin]] = {}
+    for group, pin in grouped:
+        groups.setdefault((group, "pypi" if pin.index == "url" else pin.index), []).append(pin)
     return tuple(_step(spec, lock, target, *key, groups[key]) for key in sorted(groups, key=_place))
 
 
-def _rank(pin: Pin) -> int:
-    """0 the CUDA stack, 1 what is compiled, 2 the rest; 3 is what builds see of the rest."""
-    if not pin.is_wheel:
-        return 1
-    return 0 if is_gpu_stack(pin.name) else 2
+def _group(pin: Pin) -> str:
+    return (stack_of(pin.name) or "rest") if pin.is_wheel else "source"
 
 
-def _place(key: tuple[int, str]) -> tuple[int, bool, str]:
-    rank, index = key
-    return rank, index != "pypi", index
+def _place(key: tuple[str, str]) -> tuple[int, bool, str]:
+    group, index = key
+    return GROUPS.index(group), index != "pypi", index
 
 
-def _step(spec: Spec, lock: Lock, target: LockedTarget, rank: int, index: str, pins: list[Pin]) -> tuple[PipStep, str]:
-    name = "-".join(_words(rank, index))
+def _step(
+    spec: Spec, lock: Lock, target: LockedTarget, group: str, index: str, pins: list[Pin]
+) -> tuple[PipStep, str]:
     backend = index.removeprefix(_PYTORCH) if index.startswith(_PYTORCH) else None
     own = index if backend is None and index not in ("pypi", "git") else None
     if own and own not in spec.pip.indexes:
@@ -80,25 +88,19 @@ def _step(spec: Spec, lock: Lock, target: LockedTarget, rank: int, index: str, p
             hint=f'add it to the spec, [pip] indexes = {{ {own} = "https://…" }}, or lock again',
             place=Place(spec.path),
         )
+    text = _without_header(requirements_txt(lock, replace(target, pins=tuple(pins))))
     step = PipStep(
-        f"{FOLDER}/{name}.txt",
+        requirements_file(group, text),
         tuple(sorted(pin.name for pin in pins)),
+        group,
         backend,
         own,
         spec.pip.indexes[own] if own else None,
         hashed=index != "git",
-        source=rank == 1,
-        gpu=rank == 0,
     )
-    return step, _without_header(requirements_txt(lock, replace(target, pins=tuple(pins))))
-
-
-def _words(rank: int, index: str) -> Iterator[str]:
-    yield ("gpu", "source", "rest", "build")[rank]
-    if index != "pypi":
-        yield index.removeprefix(_PYTORCH)
+    return step, text
 
 
 def _without_header(text: str) -> str:
-    """Only the packages: what the file's head says of the whole lock would make its layer new with every version."""
+    """Only the packages: what the file's head says of the lock and the target would part what is the same."""
     return "\n".join(line for line in text.splitlines() if line and not line.startswith("#")) + "\n"

@@ -1,4 +1,8 @@
-"""What the recipes of one target print, as frozen values: `envspec.recipes.make` computes it, renderers print it."""
+"""What the recipes of a spec and of its targets print, as frozen values: `envspec.recipes.make` computes it, renderers
+print it.
+
+All recipes of a spec lie in one folder, which is the build context of each: paths are below that folder.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,15 @@ PYTHON = "/opt/python"
 CARRIED = "/opt/envspec"
 """Where an image keeps the carried files."""
 CARRIED_FOLDER = "envspec"
-"""The folder of a recipe that holds the carried files."""
+"""The folder of the carried files: the same for every target of the spec."""
 SUMS = "SHA256SUMS"
 """The carried file that has the digests of all the others, as `sha256sum -c` reads it."""
+REQUIREMENTS = "requirements"
+"""The folder of what is installed from: each text once, under its group and the first digits of its SHA-256."""
+SLICE = "target.json"
+"""The file of a target's own: its slice of the lock, and what the preflight and the smoke check need besides."""
+LOCK = "envspec.lock"
+"""The whole lock, which stays in the repository: Nix reads it."""
 WORKSPACE = "/workspace"
 UID = 1000
 
@@ -50,26 +60,34 @@ class Service:
     copies: tuple[tuple[str, str], ...] = ()
 
 
+GROUPS = ("nvidia", "torch", "source", "rest", "build")
+"""In the order of installing: CUDA's libraries, which are large and rarely move; torch and what moves with it; what is
+compiled; everything else. `build` is what builds see of everything else."""
+
+
 @dataclass(frozen=True)
 class PipStep:
-    """One run of uv: packages of one index, installed from one carried requirements file.
+    """One run of uv: packages of one index, installed from one requirements file.
 
-    file           of the carried files
+    file           below the spec's folder
+    group          the layer that it belongs to, of `GROUPS`
     torch_backend  what uv calls the PyTorch index that they are from (`cu126`), or None
     index, url     another index than PyPI: the lock's name for it, and where the spec says that it is; else None
     hashed         every file is checked (`--require-hashes`); only what is from git can't be
-    source         they are compiled here, in the stage that `Compiling` says
-    gpu            the CUDA stack: a layer of its own, because it is large and rarely moves
     """
 
     file: str
     packages: tuple[str, ...]
+    group: str = "rest"
     torch_backend: str | None = None
     index: str | None = None
     url: str | None = None
     hashed: bool = True
-    source: bool = False
-    gpu: bool = False
+
+    @property
+    def source(self) -> bool:
+        """They are compiled here, in the stage that `Compiling` says."""
+        return self.group == "source"
 
 
 @dataclass(frozen=True)
@@ -98,13 +116,15 @@ class Plan:
 
     env             what the environment's processes see, in order, without PATH; the spec's own come last
     apt             Debian packages of the final image: the spec's, the services' and the init's, sorted
-    files           the carried files: path below `CARRIED_FOLDER` -> text
-    gpu_packages    names of the CUDA stack (torch, nvidia-*, triton): an own layer, for it is large and rarely moves
+    lock_digest     of the target's slice of the lock
+    files           what the images of the target are made from: path -> text. Below `CARRIED_FOLDER` and
+                    `REQUIREMENTS` other targets have the same files
     torch_backend   what uv calls the PyTorch index that the lock takes packages from (`cu126`), or None
     indexes         other indexes than PyPI that pip packages come from, by the names that the lock has
-    pip       the runs of uv that install the pip half, in order: the CUDA stack, what is compiled, the rest
-    explicit        the carried explicit file of the conda half, or None
+    pip             the runs of uv that install the pip half, in the order of `GROUPS`
+    explicit        the explicit file of the conda half, or None
     glibc           the floor that the lock was solved for
+    place           the spec's folder, seen from the folder that editors open
     epoch           SOURCE_DATE_EPOCH, in seconds
     """
 
@@ -129,8 +149,6 @@ class Plan:
     apt: tuple[str, ...]
     services: tuple[Service, ...]
     compiling: Compiling | None
-    has_pip: bool
-    gpu_packages: tuple[str, ...]
     torch_backend: str | None
     indexes: tuple[str, ...]
     pip: tuple[PipStep, ...]
@@ -138,6 +156,7 @@ class Plan:
     workload: str
     steps: int
     files: Mapping[str, str]
+    place: str = "."
     epoch: int = 315532800
 
     @property
@@ -145,9 +164,21 @@ class Plan:
         return self.cuda is not None
 
     @property
-    def machine(self) -> str:
-        """The platform's machine, as `uname -m` says it."""
-        return {"linux-64": "x86_64", "linux-aarch64": "aarch64"}[self.platform]
+    def system(self) -> str:
+        """The platform as Nix names it."""
+        return {"linux-64": "x86_64-linux", "linux-aarch64": "aarch64-linux"}[self.platform]
+
+    @property
+    def slice(self) -> str:
+        """The path of the target's own `target.json`."""
+        return f"{self.target}/{SLICE}"
+
+    @property
+    def carried(self) -> Mapping[str, str]:
+        """What an image keeps in `CARRIED`, by path below it."""
+        folder = f"{CARRIED_FOLDER}/"
+        shared = {path.removeprefix(folder): text for path, text in self.files.items() if path.startswith(folder)}
+        return {**shared, SLICE: self.files[self.slice]}
 
     @property
     def oci_platform(self) -> str:
@@ -163,3 +194,25 @@ class Plan:
     def image(self) -> str:
         """The OCI image's name: the title, in the characters that names of images have."""
         return re.sub(r"[^a-z0-9]+", lambda run: "." if run[0] == "." else "-", self.title).strip("-.") or "envspec"
+
+
+@dataclass(frozen=True)
+class SpecPlan:
+    """All targets of a spec that recipes can be made for, in the lock's order.
+
+    lock_text  the text of the lock's own file
+    """
+
+    spec: str
+    description: str
+    targets: tuple[Plan, ...]
+    lock_text: str
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether any of them has CUDA."""
+        return any(plan.is_cuda for plan in self.targets)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(plan.target for plan in self.targets)

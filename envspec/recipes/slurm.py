@@ -1,4 +1,5 @@
-"""Slurm jobs: the SIF under Apptainer, and the image under pyxis/enroot.
+"""Slurm jobs: the SIF under Apptainer, and the image under pyxis/enroot. One of each for all targets of a spec: which
+one it is, a variable says.
 
 torchrun meets on the first node, at the address by which Slurm reaches it and with ranks by Slurm's number of each
 node: no name needs to resolve.
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from envspec.recipes.heading import hash_heading
-from envspec.recipes.plan import CARRIED, WORKSPACE, Plan
+from envspec.recipes.plan import CARRIED, WORKSPACE, Plan, SpecPlan
 
 APPTAINER_JOB = "job.sbatch"
 PYXIS_JOB = "job-pyxis.sbatch"
@@ -24,17 +25,18 @@ MEETING_POINT = (
 """Lines of bash in a job that set `first`, `address` (empty where Slurm tells none) and `port`."""
 
 
-def render(plan: Plan) -> dict[str, str]:
+def render(plan: SpecPlan) -> dict[str, str]:
     """`job.sbatch` and `job-pyxis.sbatch`."""
     return {APPTAINER_JOB: _apptainer(plan), PYXIS_JOB: _pyxis(plan)}
 
 
-def _apptainer(plan: Plan) -> str:
+def _apptainer(plan: SpecPlan) -> str:
     usage = [
         "Options of the command line win over those here, and what follows the script is the training program:",
-        f"  sbatch --nodes=4{_more_gpus(plan)} {APPTAINER_JOB} train.py --epochs 3",
+        *_submit(plan, APPTAINER_JOB),
         "Without a program it runs the smoke check, once on each node.",
-        f"The image: ENVSPEC_SIF, else {plan.title}.sif where the job is submitted: see apptainer.def.",
+        f"The image: ENVSPEC_SIF, else {plan.spec}-$ENVSPEC_TARGET.sif where the job is submitted: see the target's",
+        "apptainer.def.",
         f"The container sees that folder, also as {WORKSPACE}, and no home. APPTAINER_BIND=FOLDER gives it more, and",
         "APPTAINERENV_NAME=VALUE sets a variable otherwise than the image.",
     ]
@@ -42,9 +44,10 @@ def _apptainer(plan: Plan) -> str:
         plan,
         usage,
         setup=[
-            f"image=${{ENVSPEC_SIF:-$here/{plan.title}.sif}}",
+            *_target(plan, "ENVSPEC_SIF"),
+            f"image=${{ENVSPEC_SIF:-$here/{plan.spec}-$target.sif}}",
             "if [[ ! -e $image ]]; then",
-            '    echo "there is no $image: set ENVSPEC_SIF, or build it from apptainer.def" >&2',
+            '    echo "there is no $image: set ENVSPEC_SIF, or build it from the apptainer.def of a target" >&2',
             "    exit 2",
             "fi",
             "# Apptainer hands the caller's environment on.",
@@ -57,19 +60,20 @@ def _apptainer(plan: Plan) -> str:
     )
 
 
-def _pyxis(plan: Plan) -> str:
+def _pyxis(plan: SpecPlan) -> str:
     usage = [
         "For clusters with NVIDIA's pyxis plugin. Options of the command line win over those here:",
-        f"  sbatch --nodes=4{_more_gpus(plan)} {PYXIS_JOB} train.py --epochs 3",
+        *_submit(plan, PYXIS_JOB),
         "Without a program it runs the smoke check, once on each node.",
-        "The image: ENVSPEC_IMAGE, which may be a name that pyxis pulls, else a squashfs file made by",
-        f"  enroot import -o {plan.title}.sqsh dockerd://{plan.image}",
+        "The image: ENVSPEC_IMAGE, which may be a name that pyxis pulls, else a squashfs file made where the job is",
+        "submitted, by",
+        *(f"  enroot import -o {of.title}.sqsh dockerd://{of.image}" for of in plan.targets),
         "The image sets PYTORCH_VERSION, by which enroot knows to set MASTER_ADDR, RANK and the like.",
     ]
     return _job(
         plan,
         usage,
-        setup=[f"image=${{ENVSPEC_IMAGE:-$here/{plan.title}.sqsh}}"],
+        setup=[*_target(plan, "ENVSPEC_IMAGE"), f"image=${{ENVSPEC_IMAGE:-$here/{plan.spec}-$target.sqsh}}"],
         inside=[
             '--container-image="$image" --no-container-mount-home --no-container-entrypoint \\',
             f'    --container-mounts="$here:$here,$here:{WORKSPACE}" --container-workdir="$here" "$@"',
@@ -77,12 +81,39 @@ def _pyxis(plan: Plan) -> str:
     )
 
 
-def _job(plan: Plan, usage: Iterable[str], *, setup: Iterable[str], inside: Iterable[str]) -> str:
+def _submit(plan: SpecPlan, job: str) -> list[str]:
+    """How it is submitted, in the words of the spec's own targets."""
+    sample = next((of for of in plan.targets if of.is_cuda), plan.targets[0])
+    which = f"ENVSPEC_TARGET={sample.target} " if len(plan.targets) > 1 else ""
+    gpus = " --gpus-per-node=8" if sample.is_cuda else ""
+    told = [f"  {which}sbatch --nodes=4{gpus} {job} train.py --epochs 3"]
+    without = [of for of in plan.targets if not of.is_cuda]
+    if plan.is_cuda and without:
+        told.append(f"  ENVSPEC_TARGET={without[0].target} sbatch --gpus-per-node=0 {job} train.py")
+    return told
+
+
+def _target(plan: SpecPlan, instead: str) -> list[str]:
+    """Lines that set `target`: the only one, or the one that a variable names. `instead` names the image itself."""
+    if len(plan.targets) == 1:
+        return [f"target={plan.targets[0].target}"]
+    names = ", ".join(plan.names)
+    return [
+        "target=${ENVSPEC_TARGET:-}",
+        f"if [[ -z $target${{{instead}:-}} ]]; then",
+        f'    echo "which target? set ENVSPEC_TARGET to one of {names}, or {instead}" >&2',
+        "    exit 2",
+        "fi",
+    ]
+
+
+def _job(plan: SpecPlan, usage: Iterable[str], *, setup: Iterable[str], inside: Iterable[str]) -> str:
     """`setup` sets `image`; `inside` is the rest of the srun command that runs a program in it."""
-    options = [f"--job-name={plan.title}", "--nodes=1", "--ntasks-per-node=1"]
+    options = [f"--job-name={plan.spec}", "--nodes=1", "--ntasks-per-node=1"]
     options += ["--gpus-per-node=1", "--cpus-per-task=8"] if plan.is_cuda else ["--cpus-per-task=1"]
     options += ["--time=01:00:00", "--output=%x-%j.out"]
-    ranks = "${SLURM_GPUS_ON_NODE:-1}" if plan.is_cuda else "${ENVSPEC_RANKS_PER_NODE:-1}"
+    gpus = ["ranks=${ENVSPEC_RANKS_PER_NODE:-${SLURM_GPUS_ON_NODE:-1}}", "((ranks)) || ranks=1 # a job without GPUs"]
+    ranks = gpus if plan.is_cuda else ["ranks=${ENVSPEC_RANKS_PER_NODE:-1}"]
     entrypoint = f"sh {CARRIED}/entrypoint.sh"
     lines = [
         "#!/bin/bash",
@@ -106,13 +137,9 @@ def _job(plan: Plan, usage: Iterable[str], *, setup: Iterable[str], inside: Iter
         "fi",
         "",
         *MEETING_POINT,
-        f"ranks={ranks}",
+        *ranks,
         f'inside sh -c \'exec {entrypoint} torchrun --node-rank="$SLURM_NODEID" "$@"\' torchrun \\',
         '    --nnodes="$SLURM_JOB_NUM_NODES" --nproc-per-node="$ranks" \\',
         '    --master-addr="${address:-$first}" --master-port="$port" "$@"',
     ]
     return "\n".join(lines) + "\n"
-
-
-def _more_gpus(plan: Plan) -> str:
-    return " --gpus-per-node=8" if plan.is_cuda else ""

@@ -1,4 +1,4 @@
-"""target.json: what the preflight and the smoke check need to know of a target, without reading its lock."""
+"""target.json: a target's slice of the lock, and what the preflight and the smoke check need to know besides."""
 
 from __future__ import annotations
 
@@ -9,23 +9,25 @@ from envspec.gpu import conda_builds, torch_builds
 from envspec.gpu.gpus import find
 from envspec.lock.inputs import fingerprint
 from envspec.lock.model import Lock, LockedTarget
+from envspec.lock.slice import slice_digest, slice_of
 from envspec.spec.model import Spec
 
-SCHEMA = 1
+SCHEMA = 2
 
 
-def target_json(spec: Spec, lock: Lock, target: LockedTarget, lock_digest: str) -> str:
-    """The text of a target's `target.json`."""
+def target_document(spec: Spec, lock: Lock, target: LockedTarget) -> dict[str, Any]:
+    """What `target.json` says. `lock` is the target's slice of the lock, and `lock_digest` that slice's digest."""
     inputs = target.inputs
+    own = slice_of(lock, target)
     references = {
         name: {"value": one.value, "low": one.low, "high": one.high, "unit": one.unit}
         for name, one in spec.smoke.references.items()
     }
-    document = {
+    return {
         "schema": SCHEMA,
         "spec": spec.name,
         "target": target.name,
-        "lock_digest": lock_digest,
+        "lock_digest": slice_digest(own),
         "fingerprint": fingerprint(lock.inputs, inputs),
         "platform": inputs.platform,
         "python": inputs.python,
@@ -40,8 +42,23 @@ def target_json(spec: Spec, lock: Lock, target: LockedTarget, lock_digest: str) 
         "steps": spec.smoke.steps,
         "references": references,
         "cards": _cards(inputs.gpus),
+        "lock": own,
     }
-    return json.dumps(document, indent=2) + "\n"
+
+
+def dumps(document: dict[str, Any]) -> str:
+    """The text of a `target.json`: as JSON has it, with a package of the slice a line."""
+    head = {name: value for name, value in document.items() if name != "lock"}
+    text = json.dumps(head, indent=2).removesuffix("\n}")
+    parts = [f"    {json.dumps(name)}: {_value(value)}" for name, value in document["lock"].items()]
+    return f'{text},\n  "lock": {{\n' + ",\n".join(parts) + "\n  }\n}\n"
+
+
+def _value(value: Any) -> str:
+    """A table of the slice. Packages have a line each, so that a new version is a line."""
+    if not isinstance(value, list):
+        return json.dumps(value)
+    return "[\n" + ",\n".join(f"      {json.dumps(package)}" for package in value) + "\n    ]"
 
 
 def _cards(names: tuple[str, ...]) -> dict[str, dict[str, Any]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from envspec.recipes.apptainer import FILE as DEFINITION
 from envspec.smoke.case import Case, Folders
 from envspec.smoke.command import Command, Files, Step
 from envspec.smoke.runner import Places
@@ -16,7 +17,6 @@ from envspec.smoke.runner import Places
 CARRIED = "/mnt/envspec"
 RESULTS = "/mnt/results"
 PYTHON = "/opt/env/bin/python"
-DEFINITION = "apptainer.def"
 _HANDING_ON = (
     # --env would end a value at its first comma
     "for name in CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER"
@@ -47,7 +47,7 @@ class Apptainer:
         staged = image.with_name(f"{image.name}.part")
         there = ("test", "-f", str(image))
         # --notest: the checks follow, with GPUs and a report, which %test has not
-        build = (self.program, "build", "--notest", "--force", str(staged), DEFINITION)
+        build = (self.program, "build", "--notest", "--force", str(staged), f"{case.target}/{DEFINITION}")
         return (
             Files(folder, tuple(sorted(case.recipe.items())), f"the recipe of {case.title}"),
             Command(("mkdir", "-p", str(image.parent)), "the folder of images"),

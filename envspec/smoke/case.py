@@ -8,18 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from envspec.lock.inputs import fingerprint
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import Lock, LockedTarget
-from envspec.recipes.target_json import target_json
+from envspec.recipes.plan import SLICE
+from envspec.recipes.target_json import dumps, target_document
 from envspec.smoke.command import Files
 from envspec.spec.model import Reference, Spec
 
-CHECK = "check.py"
-LOCK = "envspec.lock"
-CONFIG = "target.json"
+CONFIG = SLICE
 ACROSS = "across.py"
 REPORT = "check.json"
 """What `check.py` writes in the folder of its run."""
@@ -114,7 +112,6 @@ def make_case(
     spec: Spec,
     lock: SoundLock,
     target: LockedTarget,
-    lock_text: str,
     *,
     locks_dir: str,
     programs: Mapping[str, str],
@@ -122,15 +119,11 @@ def make_case(
     recipe: Mapping[str, str] = _NO_FILES,
     wants_gpu: bool = False,
 ) -> Case:
-    """`programs` are the stand-alone programs by name (`check.py`); `references` come over the spec's own."""
-    digest = f"sha256:{hashlib.sha256(lock_text.encode()).hexdigest()}"
-    head = lock_text.find('\ndigest = "sha256:')
-    if 0 <= head < 1000:
-        digest = lock_text[head:].split('"')[1]
-    config: dict[str, Any] = json.loads(target_json(spec, lock, target, digest))
+    """`programs` are the stand-alone programs by path (`CHECK`); `references` come over the spec's own."""
+    config = target_document(spec, lock, target)
     for name, one in references.items():
         config["references"][name] = {"value": one.value, "low": one.low, "high": one.high, "unit": one.unit}
-    carried = {**programs, LOCK: lock_text, CONFIG: json.dumps(config, indent=2) + "\n"}
+    carried = {**programs, CONFIG: dumps(config)}
     return Case(
         spec=spec.name,
         target=target.name,

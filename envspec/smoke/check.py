@@ -1,6 +1,6 @@
 """Ask an environment whether it works: one file that needs torch and the standard library, and no envspec.
 
-    python check.py --lock envspec.lock --target NAME [--config target.json] [--workload NAME] [--steps N]
+    python check.py --config target.json [--workload NAME] [--steps N]
         [--device auto|cuda|cpu] [--quick] [--seed 0] [--json FILE|-] [--junit FILE] [--only GROUP]...
         [--timeout SECONDS] [--scratch DIR]
 
@@ -10,8 +10,8 @@ references and decide nothing. What can't be checked here is skipped with its re
 pass.
 
 Runs with Python 3.8 and newer, torch 2.0 and newer, on Linux. Progress is told on stderr.
-Exit status: 0 a check passed and none failed, 1 a check failed or all were skipped, 2 wrong usage or a lock that can't
-be read, 130 interrupted.
+Exit status: 0 a check passed and none failed, 1 a check failed or all were skipped, 2 wrong usage or a
+target.json that can't be read, 130 interrupted.
 """
 
 # ruff: noqa: B905, RUF012, UP006, UP033, UP035, UP045 -- Python 3.8 has no newer way
@@ -163,15 +163,13 @@ class Ended(NamedTuple):
 class Context:
     """What a check knows.
 
-    lock     all of envspec.lock; `target` is its part on the target, `config` what target.json says ({} without)
+    config   what target.json says; `lock` is the target's slice of envspec.lock in it, `target` its table of the target
     scratch  a folder of this check's own, empty at its start and gone afterwards
     gpus     how many GPUs torch sees and the checks may use; 0 on a CPU
     timeout  seconds that the check has
     program  the file that new processes start
     """
 
-    lock: dict[str, Any]
-    target_name: str
     config: dict[str, Any]
     device: str
     workload: str
@@ -182,6 +180,15 @@ class Context:
     scratch: Path
     program: str
     gpus: int = 0
+
+    @property
+    def target_name(self) -> str:
+        return str(self.config["target"])
+
+    @property
+    def lock(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.config["lock"]
+        return found
 
     @property
     def target(self) -> dict[str, Any]:
@@ -297,154 +304,6 @@ class Unreadable(Exception):
     """An input that can't be used: exit status 2."""
 
 
-def read_toml(text: str) -> dict[str, Any]:
-    """A lock's text as TOML gives it. Raises Unreadable."""
-    if sys.version_info >= (3, 11):
-        import tomllib
-
-        try:
-            return tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise Unreadable(str(error)) from None
-    return Toml(text).document()
-
-
-class Toml:
-    """The part of TOML that envspec writes: tables, arrays of tables, strings, whole numbers, booleans, arrays and
-    inline tables. For Pythons without tomllib."""
-
-    BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
-    SPACE = re.compile(r"[ \t]*")
-    BARE = re.compile(r"[A-Za-z0-9_-]+")
-    BASIC = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
-    LITERAL = re.compile(r"'([^'\n]*)'")
-    PLAIN = re.compile(r"true\b|false\b|[+-]?\d+(?![\d.eE:-])")
-    ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)")
-    SHORT = types.MappingProxyType({"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", '"': '"', "\\": "\\"})
-
-    def __init__(self, text: str) -> None:
-        self.text, self.at = text, 0
-
-    def document(self) -> dict[str, Any]:
-        root: dict[str, Any] = {}
-        table = root
-        while True:
-            self.skip(self.BLANK)
-            if self.at == len(self.text):
-                return root
-            if self.take("[["):
-                path = self.keys("]]")
-                table = {}
-                self.inside(root, path[:-1]).setdefault(path[-1], []).append(table)
-            elif self.take("["):
-                table = self.inside(root, self.keys("]"))
-            else:
-                self.pair(table)
-                self.skip(self.SPACE)
-                if not self.at_line_end():
-                    raise self.wrong("an end of line")
-
-    def at_line_end(self) -> bool:
-        return self.at == len(self.text) or self.text[self.at] in "\r\n#"
-
-    def inside(self, table: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
-        for key in path:
-            found = table.setdefault(key, {})
-            table = found[-1] if isinstance(found, list) else found
-            if not isinstance(table, dict):
-                raise self.wrong("a table")
-        return table
-
-    def keys(self, end: str) -> list[str]:
-        """A dotted key, up to and with what ends it."""
-        path = []
-        while True:
-            self.skip(self.SPACE)
-            path.append(self.key())
-            self.skip(self.SPACE)
-            if self.take(end):
-                return path
-            if not self.take("."):
-                raise self.wrong(f"'.' or '{end}'")
-
-    def key(self) -> str:
-        bare = self.BARE.match(self.text, self.at)
-        if bare:
-            self.at = bare.end()
-            return bare.group()
-        return self.string()
-
-    def pair(self, table: dict[str, Any]) -> None:
-        path = self.keys("=")
-        table = self.inside(table, path[:-1])
-        if path[-1] in table:
-            raise self.wrong("a key that isn't there yet")
-        self.skip(self.SPACE)
-        table[path[-1]] = self.value()
-
-    def value(self) -> Any:
-        if self.take("["):
-            return self.array()
-        if self.take("{"):
-            return self.inline()
-        plain = self.PLAIN.match(self.text, self.at)
-        if plain:
-            self.at = plain.end()
-            word = plain.group()
-            return word == "true" if word in ("true", "false") else int(word)
-        return self.string()
-
-    def array(self) -> list[Any]:
-        values: list[Any] = []
-        while True:
-            self.skip(self.BLANK)
-            if self.take("]"):
-                return values
-            values.append(self.value())
-            self.skip(self.BLANK)
-            if not self.take(",") and not self.text.startswith("]", self.at):
-                raise self.wrong("',' or ']'")
-
-    def inline(self) -> dict[str, Any]:
-        table: dict[str, Any] = {}
-        self.skip(self.SPACE)
-        while not self.take("}"):
-            self.pair(table)
-            self.skip(self.SPACE)
-            if not self.take(",") and not self.text.startswith("}", self.at):
-                raise self.wrong("',' or '}'")
-            self.skip(self.SPACE)
-        return table
-
-    def string(self) -> str:
-        literal = self.LITERAL.match(self.text, self.at)
-        found = literal or self.BASIC.match(self.text, self.at)
-        if not found:
-            raise self.wrong("a string")
-        self.at = found.end()
-        return found.group(1) if literal else self.ESCAPE.sub(self.unescaped, found.group(1))
-
-    def unescaped(self, escape: re.Match[str]) -> str:
-        word = escape.group(1)
-        if word[0] in "uU" and len(word) > 1:
-            return chr(int(word[1:], 16))
-        if word not in self.SHORT:
-            raise self.wrong("an escape that TOML knows")
-        return self.SHORT[word]
-
-    def take(self, word: str) -> bool:
-        found = self.text.startswith(word, self.at)
-        self.at += len(word) if found else 0
-        return found
-
-    def skip(self, what: re.Pattern[str]) -> None:
-        found = what.match(self.text, self.at)
-        self.at = found.end() if found else self.at
-
-    def wrong(self, expected: str) -> Unreadable:
-        return Unreadable("line %d: expected %s" % (self.text.count("\n", 0, self.at) + 1, expected))
-
-
 class Pin(NamedTuple):
     """A package of the target."""
 
@@ -456,20 +315,19 @@ class Pin(NamedTuple):
     provides: Tuple[str, ...]
 
 
-def pins(lock: dict[str, Any], target: str) -> list[Pin]:
-    """What the lock holds for a target."""
+def pins(lock: dict[str, Any]) -> list[Pin]:
+    """The packages of a target's slice of the lock."""
     found = []
     for kind in ("conda", "pip"):
         for package in lock.get(kind, []):
-            if target in package.get("targets", (target,)):
-                provides = tuple(package.get("provides", ()))
-                version, build = package.get("version", ""), package.get("build")
-                found.append(Pin(kind, package["name"], version, build, package.get("index"), provides))
+            provides = tuple(package.get("provides", ()))
+            version, build = package.get("version", ""), package.get("build")
+            found.append(Pin(kind, package["name"], version, build, package.get("index"), provides))
     return found
 
 
-def locked_torch(lock: dict[str, Any], target: str) -> Pin | None:
-    for pin in pins(lock, target):
+def locked_torch(lock: dict[str, Any]) -> Pin | None:
+    for pin in pins(lock):
         if (pin.kind, pin.name) in (("pip", "torch"), ("conda", "pytorch")):
             return pin
     return None
@@ -755,7 +613,7 @@ def some(texts: Sequence[str], limit: int = 5) -> str:
 @check("static.distributions", torch=False)
 def static_distributions(ctx: Context) -> Outcome:
     """What is installed is what is locked, name by name and version by version."""
-    locked = pins(ctx.lock, ctx.target_name)
+    locked = pins(ctx.lock)
     there, records = installed(own_paths()), conda_records(sys.prefix)
     folders = {
         os.path.join(sys.prefix, os.path.dirname(name))
@@ -950,7 +808,7 @@ def static_import(ctx: Context) -> Outcome:
 @check("static.torch")
 def static_torch(ctx: Context) -> Outcome:
     """The torch that is imported is the locked one, of the target's CUDA and from the environment."""
-    torch, pin, wrong = ctx.torch, locked_torch(ctx.lock, ctx.target_name), []
+    torch, pin, wrong = ctx.torch, locked_torch(ctx.lock), []
     version, cuda, wanted = str(torch.__version__), torch.version.cuda, ctx.target.get("cuda")
     if pin is None:
         raise Skip("the target locks no torch")
@@ -3237,9 +3095,9 @@ class Progress:
 
 def arguments(words: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="check.py", description="Ask an environment whether it works.")
-    parser.add_argument("--lock", required=True, metavar="FILE", help="envspec.lock")
-    parser.add_argument("--target", required=True, metavar="NAME", help="the target of the lock")
-    parser.add_argument("--config", metavar="FILE", help="target.json: workload, steps, references, facts of cards")
+    parser.add_argument(
+        "--config", required=True, metavar="FILE", help="target.json: the target's packages, workload, references"
+    )
     parser.add_argument("--workload", choices=WORKLOAD_NAMES, help="what is trained (target.json, else basic)")
     parser.add_argument(
         "--steps", type=whole(1), metavar="N", help="steps of a training (target.json, else %d)" % STEPS
@@ -3264,34 +3122,20 @@ def whole(least: int) -> Callable[[str], int]:
     return number
 
 
-def load_lock(path: str, target: str) -> dict[str, Any]:
-    """The lock, which has the target. Raises Unreadable."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-        lock = read_toml(text)
-    except (OSError, UnicodeDecodeError, Unreadable) as error:
-        raise Unreadable("{} can't be read: {}".format(path, getattr(error, "strerror", None) or error)) from None
-    if lock.get("lock-version") != 1 or not isinstance(lock.get("env"), dict):
-        raise Unreadable(f"{path} is no lock that this check knows (lock-version 1)")
-    targets = lock.get("targets")
-    if not isinstance(targets, dict) or target not in targets:
-        known = ", ".join(targets) if isinstance(targets, dict) else "none"
-        raise Unreadable(f"{path} has no target {target}; it has: {known}")
-    return lock
-
-
-def load_config(path: str | None, target: str) -> dict[str, Any]:
+def load_config(path: str) -> dict[str, Any]:
     """target.json. Raises Unreadable."""
-    if path is None:
-        return {}
     try:
         config = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise Unreadable("{} can't be read: {}".format(path, getattr(error, "strerror", None) or error)) from None
-    if not isinstance(config, dict) or config.get("schema") != 1:
-        raise Unreadable(f"{path} is no target.json that this check knows (schema 1)")
-    if config.get("target") != target:
-        raise Unreadable("{} is of the target {}, not {}".format(path, config.get("target"), target))
+    if not isinstance(config, dict) or config.get("schema") != 2:
+        raise Unreadable(f"{path} is no target.json that this check knows (schema 2)")
+    lock, target = config.get("lock"), config.get("target")
+    if not isinstance(lock, dict) or lock.get("lock-version") != 1 or target not in (lock.get("targets") or {}):
+        raise Unreadable(f"{path} has no slice of a lock that this check knows (lock-version 1)")
+    canonical = json.dumps(lock, sort_keys=True, separators=(",", ":"))
+    if config.get("lock_digest") != "sha256:" + hashlib.sha256(canonical.encode()).hexdigest():
+        raise Unreadable(f"{path} was changed: its slice of the lock has another digest than it says")
     if config.get("workload") not in (None, *WORKLOAD_NAMES):
         raise Unreadable("{} has no workload that this check knows: {}".format(path, config["workload"]))
     return config
@@ -3299,13 +3143,11 @@ def load_config(path: str | None, target: str) -> dict[str, Any]:
 
 def context_of(asked: argparse.Namespace, program: str) -> Context:
     """The Context of the command line. Raises Unreadable."""
-    lock, config = load_lock(asked.lock, asked.target), load_config(asked.config, asked.target)
+    config = load_config(asked.config)
     steps = asked.steps or config.get("steps") or STEPS
     if asked.quick and not asked.steps:
         steps = min(steps, QUICK_STEPS)
     return Context(
-        lock=lock,
-        target_name=asked.target,
         config=config,
         device=asked.device,
         workload=asked.workload or config.get("workload") or "basic",
@@ -3421,7 +3263,7 @@ class Session:
             "kind": "envspec-check",
             "spec": ctx.lock["env"].get("name", ""),
             "target": ctx.target_name,
-            "lock_digest": ctx.lock.get("digest", ""),
+            "lock_digest": ctx.config["lock_digest"],
             "fingerprint": ctx.target.get("fingerprint", ""),
             "workload": ctx.workload,
             "steps": ctx.steps,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from envspec.recipes.dockerfile import FILE as DOCKERFILE
 from envspec.smoke.case import Case, Folders
 from envspec.smoke.command import Command, Files, Step
 from envspec.smoke.process import Ended, ask
@@ -46,7 +47,7 @@ class Docker:
         return (
             Files(folder, tuple(sorted(case.recipe.items())), f"the recipe of {case.title}"),
             Command(
-                (*build, "--tag", tag, str(folder)),
+                (*build, "--file", str(folder / case.target / DOCKERFILE), "--tag", tag, str(folder)),
                 f"the image of {case.title}",
                 (self.engine, "image", "inspect", tag),
             ),

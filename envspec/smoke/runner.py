@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Protocol
 
-from envspec.smoke.case import CHECK, CONFIG, LOCK, REPORT, Case, Options
+from envspec.recipes.carried import CHECK
+from envspec.smoke.case import CONFIG, REPORT, Case, Options
 from envspec.smoke.command import Command, Step
 
 
@@ -44,10 +45,6 @@ def check(runner: Runner, case: Case, options: Options, carried: str, results: s
     inside = runner.places(carried, results)
     arguments = (
         str(inside.carried / CHECK),
-        "--lock",
-        str(inside.carried / LOCK),
-        "--target",
-        case.target,
         "--config",
         str(inside.carried / CONFIG),
         *options.arguments(),

@@ -17,8 +17,17 @@ def name(value: str) -> str | None:
     return f"it becomes a folder's name; use {better!r}" if better else "it becomes a folder's name"
 
 
+RESERVED = (
+    "compose.yaml", "environment.nix", "envspec", "envspec.lock", "flake.lock", "flake.nix", "indexes.nix",
+    "job-pyxis.sbatch", "job.sbatch", "modulefile.lua", "requirements",
+)  # fmt: skip
+"""Names that no target can have: its folder would stand where its spec's lock or recipes have something else."""
+
+
 def target_name(value: str) -> str | None:
-    return "the lock itself has this name; choose another" if value == "envspec.lock" else name(value)
+    if value == "envspec.lock":
+        return "the lock itself has this name; choose another"
+    return "files of every recipe have this name; choose another" if value in RESERVED else name(value)
 
 
 def python(value: str) -> str | None:

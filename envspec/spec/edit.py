@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from envspec.atomic import write_text
+from envspec.atomic import write_file
 from envspec.errors import Place, StorageError
 from envspec.spec.document import read_bytes
 
@@ -24,7 +24,7 @@ def allow_source(path: str, names: Iterable[str]) -> None:
         if name not in listed:
             listed.append(name)
     try:
-        write_text(Path(path), tomlkit.dumps(document))
+        write_file(Path(path), tomlkit.dumps(document))
     except OSError as error:
         raise StorageError(
             f"it can't be written: {error.strerror}", hint="add the line yourself, or free the file", place=Place(path)

@@ -22,6 +22,7 @@ WORKLOADS = ("basic", "multimodal", "llm", "deit", "dynamic")
 
 # Starts with a letter or digit, has no "..", and no dot at its end, so that it's always a safe name of one folder.
 _NAME = r"[a-z0-9][a-z0-9_-]*(?:\.[a-z0-9_-]+)*"
+_RESERVED = "|".join(advice.RESERVED).replace(".", r"\.")
 _NAME_SAYS = "a name of lower-case letters, digits, '.', '_' and '-', starting with a letter or digit, up to 100 long"
 _VERSION = r"(?:0|[1-9][0-9]?)\.(?:0|[1-9][0-9]?)"
 # PEP 508's names.
@@ -110,8 +111,8 @@ TARGET_NAME = Text(
     doc="The target's name, also the folder of its lock.",
     example="cu128-hopper",
     says=_NAME_SAYS,
-    # A folder of this name would take the lock's place.
-    pattern=rf"(?!envspec\.lock$){_NAME}",
+    # A folder of such a name would take the place of the lock, or of what recipes share.
+    pattern=rf"(?!(?:{_RESERVED})$){_NAME}",
     max_length=100,
     advice=advice.target_name,
 )

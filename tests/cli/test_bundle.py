@@ -53,8 +53,8 @@ def test_a_bundle_installs_without_envspec_and_without_network(machine: Machine,
         "install.sh",
         f"wheels/{APP.file}",
         f"wheels/{LIB.file}",
-        "envspec/envspec.lock",
-        "envspec/requirements.txt",
+        "envspec/target.json",
+        "requirements.txt",
     } <= {*names(tar)}
     folder = unpacked(tar, tmp_path / "a place with spaces")
     prefix = tmp_path / "made here"

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from cli_project import SPEC, Envspec, Project
+from cli_project import SPEC, Envspec, Project, demo_pins
 
+from envspec.lock.model import Artifact
 from envspec.recipes import folder
+from envspec.spec.advice import RESERVED
 
 pytest_plugins = ["cli_fixtures"]
 
@@ -32,11 +37,29 @@ def codes(envspec: Envspec) -> dict[str, str]:
 
 
 def test_all_is_every_recipe(exported: Path) -> None:
-    found = names(exported / "cpu")
-    assert {"Dockerfile", ".dockerignore", "apptainer.def", "job.sbatch", "modulefile.lua", "job.yaml"} <= found
-    assert {"envspec/envspec.lock", "envspec/target.json", "envspec/preflight.py", "envspec/SHA256SUMS"} <= found
-    assert "requirements.txt" not in found and "envspec/requirements.txt" in found
-    assert {path.name for path in exported.iterdir()} == {"cpu", "cu126-volta", "cu128-hopper"}
+    own = {"Dockerfile", "apptainer.def", "apptainer-offline.def", "job.yaml", "target.json"}
+    targets = ("cpu", "cu126-volta", "cu128-hopper")
+    assert {name: names(exported / name) for name in targets} == dict.fromkeys(targets, own)
+    assert {path.name for path in exported.iterdir()} == {
+        *targets, "compose.yaml", ".dockerignore", "envspec", "envspec.lock", "requirements", "flake.nix",
+        "environment.nix", "job.sbatch", "job-pyxis.sbatch", "modulefile.lua",
+    }  # fmt: skip
+    assert names(exported / "envspec") == {
+        "SHA256SUMS", "bytecode.py", "check/check.py", "entrypoint.sh", "healthcheck.sh", "preflight.py"
+    }  # fmt: skip
+
+
+def test_development_containers_lie_where_editors_look(exported: Path, project: Project, envspec: Envspec) -> None:
+    titles = ["demo-cpu", "demo-cu126-volta", "demo-cu128-hopper"]
+    assert sorted(path.name for path in (project.folder / ".devcontainer").iterdir()) == titles
+    told = envspec("export", "specs/demo.toml", "--target", "cpu", "--format", "devcontainer", "-o", "out")
+    assert told.err == "wrote out/.devcontainer/demo-cpu/devcontainer.json\n"
+    for root, context in ((project.folder, "recipes/demo"), (project.folder / "out", ".")):
+        place = root / ".devcontainer" / "demo-cpu"
+        text = (place / "devcontainer.json").read_text()
+        build = json.loads("".join(line for line in text.splitlines() if not line.startswith("//")))["build"]
+        assert (place / build["context"]).resolve() == (root / context).resolve()
+        assert (place / build["dockerfile"]).resolve() == (root / context / "cpu" / "Dockerfile").resolve()
 
 
 def test_twice_gives_the_same_bytes(exported: Path, envspec: Envspec) -> None:
@@ -48,7 +71,7 @@ def test_twice_gives_the_same_bytes(exported: Path, envspec: Envspec) -> None:
 def test_several_specs_get_a_folder_each(project: Project, envspec: Envspec) -> None:
     told = envspec("export", "specs/demo.toml", "--format", "dockerfile", "--tree", "-o", "out")
     assert told.code == 0, told.err
-    assert names(project.folder / "out" / "demo" / "cpu") >= {"Dockerfile", "envspec/target.json"}
+    assert names(project.folder / "out" / "demo") >= {"cpu/Dockerfile", "cpu/target.json", "envspec/SHA256SUMS"}
     told = envspec("export", "specs/demo.toml", "./specs/demo.toml", "--format", "dockerfile", "-o", "-")
     assert told.code == 2 and "2 specs don't go into one file" in told.err
 
@@ -67,7 +90,13 @@ def test_stdout_takes_one_format(project: Project, envspec: Envspec, arguments: 
 
 def test_a_format_that_needs_no_image_carries_nothing(project: Project, envspec: Envspec) -> None:
     assert envspec("export", "specs/demo.toml", "--target", "cpu", "--format", "slurm", "-o", "out").code == 0
-    assert names(project.folder / "out") == {"cpu/job.sbatch", "cpu/job-pyxis.sbatch"}
+    assert names(project.folder / "out") == {"job.sbatch", "job-pyxis.sbatch"}
+
+
+def test_what_all_targets_share_fits_on_stdout(project: Project, envspec: Envspec) -> None:
+    told = envspec("export", "specs/demo.toml", "--format", "slurm")
+    assert told.code == 0 and told.out.startswith("#!/bin/bash\n") and "1 more file:" in told.err
+    assert envspec("export", "specs/demo.toml", "--format", "kubernetes").code == 2
 
 
 def test_a_service_without_its_package_is_refused_whole(project: Project, envspec: Envspec) -> None:
@@ -88,34 +117,40 @@ def test_without_recipes_check_says_nothing_of_them(project: Project, envspec: E
 
 
 def test_an_edited_file_differs(exported: Path, envspec: Envspec) -> None:
-    for name in ("Dockerfile", "envspec/entrypoint.sh"):
-        with (exported / "cpu" / name).open("a") as file:
+    for name in ("cpu/Dockerfile", "envspec/entrypoint.sh", "../../.devcontainer/demo-cpu/devcontainer.json"):
+        with (exported / name).open("a") as file:
             file.write("\n")
     told = envspec("check")
     assert told.code == 1 and "specs/demo.toml: drifted" in told.out
     assert "hint: envspec export specs/demo.toml --format all -o recipes/demo" in told.err
-    assert codes(envspec) == dict.fromkeys(("cpu/Dockerfile", "cpu/envspec/entrypoint.sh"), "recipe-differs")
+    assert "\n  .devcontainer/demo-cpu/devcontainer.json is not what" in told.out
+    changed = ("cpu/Dockerfile", "envspec/entrypoint.sh", "../../.devcontainer/demo-cpu/devcontainer.json")
+    assert codes(envspec) == dict.fromkeys(changed, "recipe-differs")
 
 
 def test_many_files_of_a_target_are_one_line_with_a_path_that_opens(
     exported: Path, project: Project, envspec: Envspec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (project.folder / "locks" / "demo" / "cpu" / "requirements.txt").write_text("")
-    (exported / "cpu" / "envspec" / "target.json").unlink()
+    (exported / "cpu" / "target.json").unlink()
     (exported / "cu126-volta" / "Dockerfile").write_text("")
-    for name in ("Dockerfile", "apptainer.def", "envspec/entrypoint.sh", "job.sbatch"):
+    for name in ("Dockerfile", "apptainer.def", "apptainer-offline.def", "job.yaml"):
         (exported / "cu128-hopper" / name).write_text("")
+    for name in ("compose.yaml", "job.sbatch"):
+        (exported / name).write_text("")
     told = envspec("check")
     assert told.out.splitlines()[1:] == [
         "  locks/demo/cpu/requirements.txt is not what the lock says  [rendered-edited]",
-        "  recipes/demo/cpu/envspec/target.json isn't there beside the others of its recipe  [recipe-missing]",
+        "  recipes/demo/compose.yaml is not what the spec and its lock give  [recipe-differs]",
+        "  recipes/demo/cpu/target.json isn't there beside the others of its recipe  [recipe-missing]",
         "  recipes/demo/cu126-volta/Dockerfile is not what the spec and its lock give  [recipe-differs]",
         "  recipes/demo/cu128-hopper/: 4 files are not what the spec and its lock give: "
-        "Dockerfile, apptainer.def, envspec/entrypoint.sh, …  [recipe-differs]",
+        "Dockerfile, apptainer-offline.def, apptainer.def, …  [recipe-differs]",
+        "  recipes/demo/job.sbatch is not what the spec and its lock give  [recipe-differs]",
     ]
-    assert len(codes(envspec)) == 7
+    assert len(codes(envspec)) == 9
     monkeypatch.chdir(project.folder / "specs")
-    assert f"  {project.folder}/recipes/demo/cpu/envspec/target.json isn't" in envspec("check", "demo.toml").out
+    assert f"  {project.folder}/recipes/demo/cpu/target.json isn't" in envspec("check", "demo.toml").out
 
 
 def test_the_hint_names_what_was_exported(project: Project, envspec: Envspec) -> None:
@@ -131,29 +166,79 @@ def test_the_hint_names_what_was_exported(project: Project, envspec: Envspec) ->
 
 
 def test_a_missing_file_and_one_too_many(exported: Path, envspec: Envspec) -> None:
-    (exported / "cpu" / "envspec" / "target.json").unlink()
-    (exported / "cpu" / "envspec" / "more.sh").touch()
-    assert codes(envspec) == {"cpu/envspec/target.json": "recipe-missing", "cpu/envspec/more.sh": "recipe-extra"}
+    (exported / "cpu" / "target.json").unlink()
+    (exported / "envspec" / "more.sh").touch()
+    (exported / "requirements" / "more.txt").touch()
+    extra = dict.fromkeys(("envspec/more.sh", "requirements/more.txt"), "recipe-extra")
+    assert codes(envspec) == {"cpu/target.json": "recipe-missing", **extra}
 
 
 def test_the_users_own_files_are_left_alone(exported: Path, envspec: Envspec) -> None:
     (exported / "cpu" / "README.md").write_text("mine")
     (exported / "notes").mkdir()
-    (exported / "notes" / "todo").write_text("mine")
+    (exported / "notes" / "Dockerfile").write_text("FROM mine")
+    (exported / "notes" / "target.json").write_text("{}")
     (exported / "top").write_text("mine")
+    (exported / "indexes.nix").write_text("{ }")
+    container = exported.parents[1] / ".devcontainer"
+    for name in ("devcontainer.json", "demo-mine/devcontainer.json"):
+        (container / name).parent.mkdir(exist_ok=True)
+        (container / name).write_text("{}")
+    own = names(exported) | names(container)
     assert envspec("check").code == 0
+    assert envspec("export", "specs/demo.toml", "--format", "all", "-o", "recipes/demo").code == 0
+    assert names(exported) | names(container) == own
 
 
 def test_a_format_that_was_not_exported_is_not_missed(exported: Path, envspec: Envspec) -> None:
-    for name in ("job.sbatch", "job-pyxis.sbatch", "apptainer.def", "apptainer-offline.def"):
-        (exported / "cpu" / name).unlink()
+    for name in ("job.sbatch", "job-pyxis.sbatch", "cpu/apptainer.def", "cpu/apptainer-offline.def", "compose.yaml"):
+        (exported / name).unlink()
     assert envspec("check").code == 0
 
 
 def test_a_target_that_is_gone_leaves_too_much(exported: Path, envspec: Envspec) -> None:
     (exported / "cpu").rename(exported / "old")
     found = codes(envspec)
-    assert set(found.values()) == {"recipe-extra"} and "old/Dockerfile" in found
+    assert "old/Dockerfile" in found and found["old/target.json"] == "recipe-extra"
+
+
+def test_what_is_of_a_target_that_is_gone_goes(exported: Path, project: Project, envspec: Envspec) -> None:
+    before = names(exported / "requirements")
+    own = exported / "cu126-volta" / "notes.md"
+    own.touch()
+    project.spec(re.sub(r"(?s)\[targets\.cu126-volta\].*?(?=\n\[)", "", SPEC))
+    project.lock()
+    container = "../../.devcontainer/demo-cu126-volta/devcontainer.json"
+    gone = {name for name, code in codes(envspec).items() if code == "recipe-extra"}
+    assert {"cu126-volta/Dockerfile", "cu126-volta/target.json", container} <= gone
+    told = envspec("export", "specs/demo.toml", "--format", "all", "-o", "recipes/demo")
+    assert told.code == 0 and "removed recipes/demo/cu126-volta/Dockerfile\n" in told.err
+    assert "removed .devcontainer/demo-cu126-volta/devcontainer.json\n" in told.err
+    assert names(exported / "cu126-volta") == {"notes.md"} and envspec("check").code == 0
+    assert not (project.folder / ".devcontainer" / "demo-cu126-volta").exists()
+    assert names(exported / "requirements") < before
+
+
+def test_what_the_last_lock_was_installed_from_goes_with_the_last_target_that_names_it(
+    exported: Path, project: Project, envspec: Envspec
+) -> None:
+    """A Dockerfile that wasn't exported anew still builds."""
+    before = names(exported / "requirements")
+    project.lock(lambda target: tuple(replace(pin, artifact=Artifact("x.whl", "0" * 64)) for pin in demo_pins(target)))
+    assert envspec("export", "specs/demo.toml", "-t", "cpu", "-f", "dockerfile", "-o", "recipes/demo").code == 0
+    assert before < names(exported / "requirements")
+    assert envspec("export", "specs/demo.toml", "-f", "all", "-o", "recipes/demo").code == 0
+    assert not before & names(exported / "requirements")
+
+
+def test_a_link_in_a_recipes_folder_leads_nowhere(exported: Path, project: Project, envspec: Envspec) -> None:
+    elsewhere = project.folder / "elsewhere"
+    (exported / "cpu").rename(elsewhere)
+    (exported / "old").symlink_to(elsewhere)
+    before = names(elsewhere)
+    assert "old/Dockerfile" not in codes(envspec)
+    assert envspec("export", "specs/demo.toml", "--format", "all", "-o", "recipes/demo").code == 0
+    assert names(elsewhere) == before
 
 
 def test_a_spec_whose_image_changed_drifts(exported: Path, project: Project, envspec: Envspec) -> None:
@@ -170,26 +255,42 @@ def test_a_stale_lock_comes_first(exported: Path, project: Project, envspec: Env
 def test_what_is_not_carried_any_more_goes(exported: Path, project: Project, envspec: Envspec) -> None:
     project.spec(SPEC + '\n[image]\nservices = ["ssh"]\n')
     assert envspec("export", "specs/demo.toml", "--format", "all", "-o", "recipes/demo").code == 0
-    script = exported / "cpu" / "envspec" / "services" / "ssh.sh"
-    assert script.is_file()
-    own = exported / "cpu" / "envspec" / "own"
+    script = exported / "envspec" / "services" / "ssh.sh"
+    edited = script.with_name("common.sh")
+    assert script.is_file() and edited.is_file()
+    edited.write_text("mine")
+    own = exported / "envspec" / "own"
     own.touch()
     project.spec(SPEC)
     assert envspec("export", "specs/demo.toml", "--format", "all", "-o", "recipes/demo").code == 0
-    assert not script.exists() and own.exists()
+    assert not script.exists() and own.exists() and edited.read_text() == "mine"
 
 
 def test_a_list_that_points_elsewhere_removes_nothing(exported: Path, project: Project, envspec: Envspec) -> None:
     precious = project.folder / "precious"
     precious.touch()
-    with (exported / "cpu" / "envspec" / "SHA256SUMS").open("a") as sums:
-        sums.write(f"{'0' * 64}  ../../../../precious\n{'0' * 64}  {precious}\n")
+    digest = hashlib.sha256(b"").hexdigest()
+    with (exported / "envspec" / "SHA256SUMS").open("a") as sums:
+        sums.write(f"{digest}  ../../../precious\n{digest}  {precious}\n")
     assert envspec("export", "specs/demo.toml", "--format", "all", "-o", "recipes/demo").code == 0
     assert precious.exists()
 
 
-def test_every_format_has_its_module() -> None:
-    from importlib import import_module
+def test_two_specs_cannot_have_one_development_container(project: Project, envspec: Envspec) -> None:
+    """`.devcontainer/a-b-c` could be target c of a-b, or b-c of a."""
+    text = re.sub(r"(?s)\[targets\.cu126-volta\].*", "", SPEC)
+    for name, target in (("a", "b-c"), ("a-b", "c")):
+        project.spec(text.replace("[targets.cpu]", f"[targets.{target}]"), name)
+        project.lock(lambda target: demo_pins("cpu"), name)
+    told = envspec("export", "specs/a.toml", "specs/a-b.toml", "--format", "devcontainer", "-o", "recipes")
+    assert told.code == 2 and "would both be .devcontainer/a-b-c/devcontainer.json" in told.err
 
-    for name in folder.FORMATS:
-        assert callable(import_module(f"envspec.recipes.{name}").render)
+
+def test_every_format_has_its_renderer() -> None:
+    rendered = [*folder.of_a_target(), *folder.of_a_spec()]
+    assert sorted(rendered) == sorted(folder.FORMATS) == sorted((*folder.OF_A_TARGET, *folder.OF_A_SPEC))
+
+
+def test_no_target_has_the_name_of_what_recipes_share(exported: Path) -> None:
+    shared = {path.name for path in exported.iterdir()} - {"cpu", "cu126-volta", "cu128-hopper", ".dockerignore"}
+    assert shared <= {*RESERVED}

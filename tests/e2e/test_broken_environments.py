@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.smoke_env import CHECK, LOCK, copied, site_packages
+from support.smoke_env import CHECK, CONFIG, changed_config, copied, site_packages
 
 pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.e2e]
 
@@ -46,12 +46,12 @@ def checked(
     before: Sequence[str] = (),
     words: Sequence[str] = (),
     variables: Mapping[str, str] | None = None,
-    lock: Path = LOCK,
+    config: Path = CONFIG,
 ) -> dict[str, dict[str, Any]]:
     """The checks that failed, by name. `before` are words before the program's."""
     report = folder / "check.json"
     only = [word for group in groups for word in ("--only", group)]
-    program = [str(env / "bin/python"), str(CHECK), "--lock", str(lock), "--target", "cpu", "--quick"]
+    program = [str(env / "bin/python"), str(CHECK), "--config", str(config), "--quick"]
     clean = {name: value for name, value in os.environ.items() if not name.startswith(KEPT_OUT)}
     done = subprocess.run(
         [*before, *program, "--json", str(report), *only, *words],
@@ -73,9 +73,8 @@ def test_the_whole_environment_passes(smoke_env: Path, tmp_path: Path) -> None:
 
 
 def test_another_torch_than_the_locked(smoke_env: Path, tmp_path: Path) -> None:
-    lock = tmp_path / "envspec.lock"
-    lock.write_text(LOCK.read_text().replace('"2.13.0+cpu"', '"2.12.0+cpu"'))
-    failed = checked(smoke_env, tmp_path, ["static"], lock=lock)
+    config = changed_config(tmp_path / "target.json", '"2.13.0+cpu"', '"2.12.0+cpu"')
+    failed = checked(smoke_env, tmp_path, ["static"], config=config)
     assert set(failed) == {"static.distributions", "static.torch"}
     assert failed["static.torch"]["reason"] == "torch is 2.13.0+cpu, locked is 2.12.0+cpu"
     assert failed["static.torch"]["remedy"] == "make the environment anew from its lock"

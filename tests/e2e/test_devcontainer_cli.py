@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support.debian import kept
 
-RECIPES = Path(__file__).resolve().parents[2] / "recipes"
+ROOT = Path(__file__).resolve().parents[2]
 CLI = "@devcontainers/cli@0.89.0"
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.network]
@@ -36,15 +36,18 @@ def devcontainer() -> Path:
     return program
 
 
-@pytest.mark.parametrize(("recipe", "gpu"), [("mm-v2.9/cu128-hopper", "optional"), ("team-v2.9/cpu", None)])
-def test_the_reference_reads_what_was_exported(devcontainer: Path, recipe: str, gpu: str | None) -> None:
+@pytest.mark.parametrize(
+    ("spec", "target", "gpu"), [("mm-v2.9", "cu128-hopper", "optional"), ("team-v2.9", "cpu", None)]
+)
+def test_the_reference_reads_what_was_exported(devcontainer: Path, spec: str, target: str, gpu: str | None) -> None:
+    config = ROOT / ".devcontainer" / f"{spec}-{target}" / "devcontainer.json"
     command = [str(devcontainer), "read-configuration", "--docker-path", "/bin/true"]
-    ran = subprocess.run(
-        [*command, "--workspace-folder", str(RECIPES / recipe)], capture_output=True, text=True, check=False
-    )
+    command += ["--workspace-folder", str(ROOT), "--config", str(config)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     found = json.loads(ran.stdout)["configuration"]
-    build = {"dockerfile": "../Dockerfile", "context": "..", "options": ["--platform=linux/amd64"]}
+    context = f"../../recipes/{spec}"
+    build = {"dockerfile": f"{context}/{target}/Dockerfile", "context": context, "options": ["--platform=linux/amd64"]}
     assert found["build"] == build and found["remoteUser"] == "dev"
     assert found["postStartCommand"].startswith("/opt/envspec/entrypoint.sh true")
     assert found.get("hostRequirements", {}).get("gpu") == gpu

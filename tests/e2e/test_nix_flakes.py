@@ -13,7 +13,6 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -25,9 +24,9 @@ from support.packages import Dist, sdist, source_files, wheel
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.lock.read import load
-from envspec.lock.write import dumps
-from envspec.recipes import nix as recipe
-from envspec.recipes.make import make_plan
+from envspec.recipes.carried import CHECK
+from envspec.recipes.folder import render_spec
+from envspec.recipes.make import make_spec_plan
 from envspec.spec.parse import parse_spec
 
 pytestmark = [
@@ -62,6 +61,7 @@ def checkout(tmp_path: Path, root: Path, project_files: tuple[Path, ...]) -> Pat
         if (
             file.parts[0] in ("envspec", "flake.nix", "pyproject.toml", "README.md", "LICENSE")
             or file.name == "envspec.lock"
+            or file.parts[:2] == ("recipes", "cpu-py311")
         ):
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(root / file, folder / file)
@@ -221,10 +221,10 @@ def small(tmp_path: Path, files: Files) -> Path:
         "linux-64", PYTHON, "2.28", requirements=tuple(sorted(asked.text for asked in spec.pip.dependencies))
     )
     lock = Lock("small", SpecInputs(allow_source=("compiled",)), (LockedTarget("cpu", inputs, pins),))
-    plan = make_plan(spec, SoundLock(lock), lock.targets[0], dumps(lock))
-    plan = replace(plan, files={**plan.files, "check.py": "import sys, ready; print(sys.prefix, *sys.argv[1:])\n"})
+    plan = make_spec_plan(spec, SoundLock(lock))
+    check = "import sys, ready; print(sys.prefix, *sys.argv[1:])\n"
     folder = tmp_path / "flake"
-    texts = {**recipe.render(plan), **{f"envspec/{name}": text for name, text in plan.files.items()}}
+    texts = {**render_spec(plan, "nix"), f"envspec/{CHECK}": check}
     for name, text in texts.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
@@ -247,7 +247,8 @@ def host(files: Files) -> dict[str, object]:
 
 def test_builds_every_kind_of_source(machine: Nix, small: Path, files: Files) -> None:
     machine.nixpkgs(host(files))
-    result = machine.build("", cwd=small)
+    result = machine.build("cpu", cwd=small)
+    assert machine.build("", cwd=small) == result, "the only target is the default"
     listed = (
         "import importlib.metadata as m; print(*sorted(f'{d.name} {d.version}' for d in m.distributions()), sep='\\n')"
     )
@@ -268,7 +269,11 @@ def test_builds_every_kind_of_source(machine: Nix, small: Path, files: Files) ->
         "/some/where/direct-6.0-py3-none-any.whl",
         "/team/teamed-3.0+local.1-py3-none-any.whl",
     ]
-    assert (result / "share/envspec/envspec.lock").read_bytes() == (small / "envspec/envspec.lock").read_bytes()
+    carried = result / "share" / "envspec"
+    assert (carried / "target.json").read_bytes() == (small / "cpu" / "target.json").read_bytes()
+    assert {path.relative_to(carried).as_posix() for path in carried.rglob("*") if path.is_file()} == {
+        "SHA256SUMS", "bytecode.py", "check/check.py", "entrypoint.sh", "healthcheck.sh", "preflight.py", "target.json"
+    }  # fmt: skip
     # Nothing of how it was made stays: no download, no source, no note of the time
     closure = machine.run("path-info", "--recursive", result).stdout.split()
     assert closure == [str(result)]
@@ -279,11 +284,23 @@ def test_builds_every_kind_of_source(machine: Nix, small: Path, files: Files) ->
 
 def test_the_check_runs_in_the_environment(machine: Nix, small: Path, files: Files) -> None:
     machine.nixpkgs(host(files))
-    ran = machine.flake("run", f"path:{small}#check", "--", "--quick", "two words", cwd=small)
+    ran = machine.flake("run", f"path:{small}#cpu-check", "--", "--quick", "two words", cwd=small)
     assert ran.returncode == 0, ran.stderr
     prefix, told = ran.stdout.rstrip("\n").split(" ", 1)
     assert Path(prefix).name.endswith("-envspec-small-cpu")
-    assert told == "--lock envspec.lock --config target.json --target cpu --quick two words"
+    assert told == f"--config {prefix}/share/envspec/target.json --quick two words"
+
+
+def test_what_moves_elsewhere_in_the_folder_builds_nothing_anew(machine: Nix, small: Path, files: Files) -> None:
+    machine.nixpkgs(host(files))
+    built = machine.evaluate("packages.x86_64-linux.cpu.drvPath", cwd=small)
+    (small / "other").mkdir()
+    (small / "other" / "target.json").write_text("{}")
+    lock = small / "envspec.lock"
+    lock.write_text(lock.read_text("utf-8").replace("# Locked", "# Moved elsewhere, and locked"), encoding="utf-8")
+    assert machine.evaluate("packages.x86_64-linux.cpu.drvPath", cwd=small) == built
+    (small / "cpu" / "target.json").write_text("{}")
+    assert machine.evaluate("packages.x86_64-linux.cpu.drvPath", cwd=small) != built
 
 
 def test_another_hash_is_refused(machine: Nix, small: Path, files: Files) -> None:
@@ -297,10 +314,10 @@ def test_another_hash_is_refused(machine: Nix, small: Path, files: Files) -> Non
 def test_another_flake_takes_it_with_its_own_indexes(machine: Nix, small: Path, files: Files) -> None:
     machine.nixpkgs(host(files))
     (small / "indexes.nix").unlink()
-    ran = machine.flake("eval", f"path:{small}#packages.x86_64-linux.default.drvPath", cwd=small)
+    ran = machine.flake("eval", f"path:{small}#packages.x86_64-linux.cpu.drvPath", cwd=small)
     assert "small, target cpu has files from local, odd, team: say where" in ran.stderr
     function = (
-        'give: (give { pkgs = (builtins.getFlake "path:%s/nixpkgs").legacyPackages.x86_64-linux; '
+        'give: (give { pkgs = (builtins.getFlake "path:%s/nixpkgs").legacyPackages.x86_64-linux; target = "cpu"; '
         'indexes = { team = "https://a.invalid"; local = "https://b.invalid"; odd = "https://c.invalid"; }; }).drvPath'
     )
     ran = machine.flake(
@@ -369,9 +386,12 @@ def patching(tmp_path: Path) -> Iterator[Nix]:
 @pytest.mark.network
 @pytest.mark.skipif(PYTHON != "3.11", reason="the lock is for Python 3.11")
 def test_cpu_py311_is_built_and_trains(patching: Nix, checkout: Path, files: Files, locks: dict[str, Lock]) -> None:
-    files.content = downloaded_for(patching, "cpu-py311-cpu", locks["cpu-py311"].targets[0], checkout)
+    recipes = checkout / "recipes" / "cpu-py311"
+    files.content = downloaded_for(patching, "cpu", locks["cpu-py311"].targets[0], recipes)
     patching.nixpkgs(host(files))
-    result = patching.build("cpu-py311-cpu", cwd=checkout)
+    built = patching.evaluate("packages.x86_64-linux.cpu.drvPath", cwd=recipes)
+    assert patching.evaluate("packages.x86_64-linux.cpu-py311-cpu.drvPath", cwd=checkout) == built, "the same by both"
+    result = patching.build("cpu", cwd=recipes)
     ran = subprocess.run([result / "bin/python", "-I", "-c", TRAIN], capture_output=True, text=True, check=False)
     assert (ran.stdout.strip(), ran.stderr) == ("2.13.0+cpu", "")
     library = result / "lib/python3.11/site-packages/torch/lib/libtorch_cpu.so"
@@ -379,6 +399,8 @@ def test_cpu_py311_is_built_and_trains(patching: Nix, checkout: Path, files: Fil
     rpath = subprocess.run(told, check=True, capture_output=True, text=True).stdout.strip().split(":")
     assert rpath[0] == "$ORIGIN"
     assert rpath[-2:] == ["/usr/lib", "/run/opengl-driver/lib"]
+    checked = patching.flake("run", f"path:{recipes}#cpu-check", "--", "--quick", "--only", "static", cwd=recipes)
+    assert checked.returncode == 0 and " 0 failed" in checked.stderr, checked.stdout + checked.stderr
 
 
 @pytest.mark.nightly

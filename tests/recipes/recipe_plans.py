@@ -2,24 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from envspec.lock.judge import SoundLock
+from envspec.lock.model import Lock
 from envspec.lock.read import load
-from envspec.recipes.make import make_plan
-from envspec.recipes.plan import Plan
+from envspec.recipes.make import make_plan, make_spec_plan
+from envspec.recipes.plan import Plan, SpecPlan
+from envspec.spec.model import Spec
 from envspec.spec.parse import load_spec
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @cache
-def shipped(spec: str, target: str) -> Plan:
+def parsed(name: str) -> tuple[Spec, Lock]:
+    """A shipped spec and its lock."""
+    spec = load_spec(ROOT / "specs" / f"{name}.toml", capability=lambda gpu: None)
+    return spec, load(ROOT / "locks" / name / "envspec.lock")
+
+
+@cache
+def shipped(name: str, target: str) -> Plan:
     """The plan of a shipped spec's target."""
-    parsed = load_spec(ROOT / "specs" / f"{spec}.toml", capability=lambda gpu: None)
-    path = ROOT / "locks" / spec / "envspec.lock"
-    lock = load(path)
+    spec, lock = parsed(name)
     locked = lock.target(target)
     assert locked is not None
-    return make_plan(parsed, SoundLock(lock), locked, path.read_text("utf-8"))
+    return make_plan(spec, SoundLock(lock), locked)
+
+
+@cache
+def shipped_spec(name: str) -> SpecPlan:
+    """The plan of a whole shipped spec, as its recipes lie in the repository."""
+    spec, lock = parsed(name)
+    return make_spec_plan(spec, SoundLock(lock), f"recipes/{name}")
+
+
+def alone(plan: Plan, lock_text: str = "") -> SpecPlan:
+    """The plan of a spec that has this target and no other."""
+    return SpecPlan(plan.spec, plan.description, (plan,), lock_text)
+
+
+def of_target(name: str, target: str) -> SpecPlan:
+    """The plan of a shipped spec as if it had one target."""
+    return replace(alone(shipped(name, target)), lock_text=shipped_spec(name).lock_text)
+
+
+def text_in(files: Mapping[str, str], name: str) -> str:
+    """The text of the one file with this name, in whichever folder."""
+    (found,) = (text for path, text in files.items() if path.rpartition("/")[2] == name)
+    return found

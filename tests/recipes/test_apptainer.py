@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from recipe_plans import shipped
+from recipe_plans import shipped, text_in
 
 from envspec.recipes.apptainer import FILE, OFFLINE_FILE, render
 from envspec.recipes.plan import ImageReference, Plan
@@ -83,7 +83,7 @@ def sections(plan: Plan) -> Iterator[dict[str, str]]:
     ],
 )
 def test_stages(spec: str, target: str, stages: list[str]) -> None:
-    parsed = parse(render(shipped(spec, target))[FILE])
+    parsed = parse(text_in(render(shipped(spec, target)), FILE))
     assert [stage.header["stage"] for stage in parsed] == stages
     assert all(stage.header["bootstrap"] == "docker" for stage in parsed)
 
@@ -108,26 +108,41 @@ def test_the_active_environment_is_the_images(spec: str, target: str, own: str) 
         assert names == {"VIRTUAL_ENV": "", "CONDA_PREFIX": "", own: "/opt/env"}
 
 
+def test_its_files_are_those_of_the_spec_s_folder() -> None:
+    """Apptainer looks for them where it is run. What is installed from stays out of the image."""
+    plan = shipped("mm-v2.9", "cpu")
+    for stage in parse(text_in(render(plan), FILE)):
+        for line in stage.sections.get("files", "").split("\n"):
+            source = line.partition(" /opt/")[0].strip()
+            assert source in ("", "envspec", *plan.files)
+    compiled, final = parse(text_in(render(plan), FILE))[-2:]
+    assert "cpu/target.json /opt/envspec/target.json\n" in final.sections["files"]
+    assert "requirements" not in final.sections["files"] and "rm -rf /opt/requirements\n" in compiled.sections["post"]
+    for step in plan.pip:
+        name = step.file.rpartition("/")[2]
+        assert f"  /opt/requirements/{name}'" in compiled.sections["post"]
+
+
 def test_the_offline_definition_stands_on_a_bundle_and_asks_no_network() -> None:
-    (stage,) = parse(render(shipped("cpu-py311", "cpu"))[OFFLINE_FILE])
-    assert stage.header == {"bootstrap": "localimage", "from": "base.sif"}
-    assert "bundle.tar /opt/bundle.tar" in stage.sections["files"]
+    (stage,) = parse(text_in(render(shipped("cpu-py311", "cpu")), OFFLINE_FILE))
+    assert stage.header == {"bootstrap": "localimage", "from": "cpu/base.sif"}
+    assert "cpu/bundle.tar /opt/bundle.tar" in stage.sections["files"]
     assert not re.search(r"apt-get|uv |http", stage.sections["post"])
     assert "/opt/env/bin/python -I /opt/envspec/bytecode.py /opt/env/lib\n" in stage.sections["post"]
     assert "build-wheels" not in stage.sections["files"]
 
 
 def test_the_offline_definition_says_what_its_base_must_have() -> None:
-    head = render(shipped("team-v2.9", "cpu"))[OFFLINE_FILE].partition("Bootstrap")[0]
+    head = text_in(render(shipped("team-v2.9", "cpu")), OFFLINE_FILE).partition("Bootstrap")[0]
     (line,) = (line for line in head.splitlines() if "  base.sif " in line)
     assert {"openssh-server", "/usr/lib/code-server"} <= set(line.split(", "))
 
 
 def test_what_is_compiled_offline_finds_its_tools() -> None:
-    text = render(shipped("mm-v2.9", "cu128-hopper"))[OFFLINE_FILE]
+    text = text_in(render(shipped("mm-v2.9", "cu128-hopper")), OFFLINE_FILE)
     assert "base.sif also needs build-essential, CUDA's compiler in /usr/local/cuda." in text
     (stage,) = parse(text)
-    assert "build-wheels /opt/build-wheels" in stage.sections["files"]
+    assert "cu128-hopper/build-wheels /opt/build-wheels" in stage.sections["files"]
     before, _, after = stage.sections["post"].partition("sh /opt/bundle/install.sh /opt/env")
     for line in ("export CUDA_HOME=/usr/local/cuda", "export TORCH_CUDA_ARCH_LIST=9.0", "cp /opt/build-wheels/*.whl"):
         assert line in before
@@ -137,7 +152,7 @@ def test_what_is_compiled_offline_finds_its_tools() -> None:
 def test_digests_pin_the_images() -> None:
     digest = "sha256:" + "a" * 64
     plan = replace(shipped("cpu-py311", "cpu"), base=ImageReference("debian:bookworm-slim", digest))
-    assert parse(render(plan)[FILE])[-1].header["from"] == f"debian:bookworm-slim@{digest}"
+    assert parse(text_in(render(plan), FILE))[-1].header["from"] == f"debian:bookworm-slim@{digest}"
 
 
 @pytest.mark.parametrize("target", ["cpu", "cu128-hopper", "cu126-volta"])

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from recipe_plans import shipped
+from recipe_plans import shipped, shipped_spec, text_in
 
 from envspec.recipes import dockerfile
 from envspec.recipes.devcontainer import FILE, render
@@ -18,7 +18,7 @@ from envspec.recipes.plan import Plan
 
 
 def document(plan: Plan) -> dict[str, Any]:
-    text = render(plan)[FILE]
+    text = text_in(render(plan), FILE)
     loaded: dict[str, Any] = json.loads("\n".join(line for line in text.splitlines() if not line.startswith("//")))
     return loaded
 
@@ -28,16 +28,26 @@ def test_the_gpu_is_optional() -> None:
     assert "hostRequirements" not in document(shipped("mm-v2.9", "cpu"))
 
 
-def test_it_builds_the_dockerfile_beside_it_and_works_as_the_specs_user() -> None:
+def test_it_builds_the_dockerfile_in_the_specs_folder_and_works_as_the_specs_user() -> None:
     found = document(shipped("mm-v2.9", "cpu"))
-    assert found["build"] == {"dockerfile": "../Dockerfile", "context": "..", "options": ["--platform=linux/amd64"]}
+    options = ["--platform=linux/amd64"]
+    assert found["build"] == {"dockerfile": "../../cpu/Dockerfile", "context": "../..", "options": options}
     assert found["remoteUser"] == "dev"
+
+
+def test_in_a_repository_it_lies_at_the_root() -> None:
+    (plan,) = (plan for plan in shipped_spec("mm-v2.9").targets if plan.target == "cpu")
+    (path,) = render(plan)
+    assert path == "../../.devcontainer/mm-v2.9-cpu/devcontainer.json"
+    build = document(plan)["build"]
+    assert build["context"] == "../../recipes/mm-v2.9"
+    assert build["dockerfile"] == "../../recipes/mm-v2.9/cpu/Dockerfile"
 
 
 def test_it_gives_every_argument_that_the_dockerfile_asks_for() -> None:
     plan = shipped("hpc-v2.7", "cu128-gh200")
     build = document(plan)["build"]
-    asked = re.findall(r"^ARG (\w+)$", dockerfile.render(plan)["Dockerfile"], re.MULTILINE)
+    asked = re.findall(r"^ARG (\w+)$", text_in(dockerfile.render(plan), "Dockerfile"), re.MULTILINE)
     assert build["args"] == {name: f"${{localEnv:{name}}}" for name in asked} and asked
     assert build["options"] == ["--platform=linux/arm64"]
     assert "args" not in document(shipped("mm-v2.9", "cpu"))["build"]

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from recipe_plans import shipped
+from recipe_plans import shipped, text_in
 
 from envspec.recipes.dockerfile import labels, render
 from envspec.recipes.plan import Compiling, ImageReference, PipStep, Plan
@@ -34,7 +34,7 @@ RUN = re.compile(r"^RUN (?:--mount=\S+ )*", re.MULTILINE)
 
 
 def text_of(plan: Plan) -> str:
-    return render(plan)["Dockerfile"]
+    return text_in(render(plan), "Dockerfile")
 
 
 def instructions(text: str) -> list[str]:
@@ -51,7 +51,7 @@ def final_stage(text: str) -> list[str]:
 @pytest.mark.parametrize(("spec", "target"), TARGETS)
 def test_golden(spec: str, target: str) -> None:
     path = GOLDEN / f"{spec}-{target}.Dockerfile"
-    text = re.sub(r"[0-9a-f]{64}|(?<=image.version=\")[0-9a-f]{12}", "…", text_of(shipped(spec, target)))
+    text = re.sub(r"[0-9a-f]{64}|(?<=image.version=\")[0-9a-f]{12}|(?<=-)[0-9a-f]{8}(?=\.txt)", "…", text_of(shipped(spec, target)))
     if os.environ.get("ENVSPEC_UPDATE_GOLDEN"):
         path.write_text(text, encoding="utf-8")
     assert text == path.read_text(encoding="utf-8")
@@ -78,16 +78,45 @@ def test_a_linter_has_nothing_to_say(spec: str, target: str, tmp_path: Path) -> 
     assert (ran.returncode, ran.stdout) == (0, "")
 
 
-def test_a_package_outside_the_cuda_stack_makes_one_layer_new() -> None:
-    """The text up to the last RUN, by which builders know their layers, doesn't change with it."""
+def layer_of(plan: Plan, group: str) -> int:
+    """Where the instruction stands that installs a group."""
+    lines = final_stage(text_of(plan))
+    (found,) = (n for n, line in enumerate(lines) if f"target=/run/recipe/{group}-" in line)
+    return found
+
+
+def test_layers_lie_on_top_of_each_other_by_how_rarely_they_move() -> None:
     plan = shipped("mm-v2.9", "cu126-volta")
-    files = {**plan.files, "requirements/rest.txt": "x", "SHA256SUMS": "x", "envspec.lock": "x", "target.json": "{}"}
-    bumped = replace(plan, files=files, lock_digest="sha256:" + "1" * 64, fingerprint="sha256:" + "2" * 64)
+    lines = final_stage(text_of(plan))
+    order = [layer_of(plan, group) for group in ("nvidia", "torch", "rest")]
+    (carried,) = (n for n, line in enumerate(lines) if line.startswith("COPY --chmod"))
+    assert [*order, carried] == sorted([*order, carried])
+
+
+@pytest.mark.parametrize("group", ["torch", "rest"])
+def test_a_package_that_moves_leaves_the_layers_below(group: str) -> None:
+    """Builders know a layer by the text of its instruction and of those before it."""
+    plan = shipped("mm-v2.9", "cu126-volta")
+    moved = tuple(replace(s, file=f"requirements/{group}-00000000.txt") if s.group == group else s for s in plan.pip)
+    files = {**plan.files, **{step.file: "x" for step in moved if step.group == group}}
+    bumped = replace(plan, pip=moved, files=files, lock_digest="sha256:" + "1" * 64)
     before, after = (final_stage(text_of(p)) for p in (plan, bumped))
-    layers = [
-        n for n, (old, new) in enumerate(zip(before, after, strict=True)) if old != new and old[:4] in ("RUN ", "COPY")
-    ]
-    assert layers == [max(n for n, line in enumerate(before) if line.startswith("RUN "))]
+    differing = [n for n, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
+    assert [n for n in differing if before[n][:4] in ("RUN ", "COPY")] == [layer_of(plan, group)]
+
+
+def test_the_check_is_in_no_dockerfile() -> None:
+    """A change of it leaves them as they are: it's copied, and SHA256SUMS says what it is."""
+    plan = shipped("mm-v2.9", "cu126-volta")
+    files = {path: text if path.endswith("bytecode.py") else f"{text}x" for path, text in plan.files.items()}
+    changed = {path: files[path] if path.startswith("envspec/") else text for path, text in plan.files.items()}
+    assert text_of(replace(plan, files=changed)) == text_of(plan)
+
+
+def test_targets_with_equal_requirements_have_equal_layers() -> None:
+    hopper, ampere = (final_stage(text_of(shipped("mm-v2.9", f"cu128-{gpu}"))) for gpu in ("hopper", "ampere"))
+    until = next(n for n, line in enumerate(hopper) if line.startswith("COPY --chmod"))
+    assert hopper[:until] == ampere[:until]
 
 
 @pytest.mark.parametrize(("spec", "target"), TARGETS)
@@ -115,12 +144,12 @@ def test_every_install_checks_hashes_and_takes_nothing_else() -> None:
         for line in instructions(text_of(shipped(spec, target))):
             for command in re.findall(r"uv pip install[^&]*", line):
                 assert "--no-deps" in command and "--require-hashes" in command
-                assert "--only-binary :all:" in command or "source.txt" in command
+                assert "--only-binary :all:" in command or "source-" in command
 
 
 def test_only_git_goes_without_hashes() -> None:
     plan = shipped("mm-v2.1", "cu118")
-    git = PipStep("requirements/source-git.txt", ("flash",), source=True, hashed=False)
+    git = PipStep("requirements/source-git.txt", ("flash",), "source", hashed=False)
     changed = replace(plan, pip=(*plan.pip, git), files={**plan.files, git.file: "flash @ git+https://example.org/x\n"})
     for command in re.findall(r"uv pip install[^&]*", "&".join(instructions(text_of(changed)))):
         assert ("--require-hashes" not in command) is ("source-git.txt" in command)
@@ -129,10 +158,11 @@ def test_only_git_goes_without_hashes() -> None:
 def test_every_file_that_is_read_is_checked() -> None:
     for spec, target in TARGETS:
         for line in instructions(text_of(shipped(spec, target))):
-            for name in re.findall(r"source=envspec/(\S+?),", line):
+            for name in re.findall(r"source=(?:envspec|requirements)/(\S+?),", line):
                 assert f"$(sha256sum < /run/recipe/{name})" in line
-            if "source=envspec," in line:
-                assert "$(sha256sum < /run/recipe/SHA256SUMS)" in line and "--check --quiet SHA256SUMS" in line
+        copied, checked = final_stage(text_of(shipped(spec, target)))[-9:], "sha256sum --check --quiet SHA256SUMS"
+        (at,) = (n for n, line in enumerate(copied) if line.startswith("COPY --chmod=0755 envspec "))
+        assert f" {target}/target.json /opt/envspec/" in copied[at] and copied[at + 1].endswith(checked)
 
 
 def test_the_compiler_stays_out_of_the_image() -> None:
@@ -140,7 +170,7 @@ def test_the_compiler_stays_out_of_the_image() -> None:
     assert 'ARG COMPILER_IMAGE="nvidia/cuda:11.8.0-devel-ubuntu22.04' in text
     final = "\n".join(final_stage(text))
     assert "build-essential" not in final and "CUDA_HOME" not in final
-    assert "COPY --from=compile /opt/compiled /opt/env" in final and "source.txt" not in final
+    assert "COPY --from=compile /opt/compiled /opt/env" in final and "source-" not in final
     assert "COMPILER_IMAGE" not in text_of(shipped("team-v2.9", "cu128-ada"))
 
 
@@ -160,8 +190,8 @@ def compiling_of_mm_v21() -> Compiling:
 def test_builds_see_torch_and_what_it_needs() -> None:
     """uv builds in an environment of its own, where nothing of the lock is. Proved with uv in test_source_builds.py."""
     seen, built = compile_stage(shipped("mm-v2.1", "cu118"))[-5], compile_stage(shipped("mm-v2.1", "cu118"))[-1]
-    for name in ("gpu.txt", "gpu-cu118.txt", "build.txt"):
-        assert f"--require-hashes --only-binary :all: --requirements /run/recipe/requirements/{name}" in seen
+    for name in ("torch", "build"):
+        assert f"--require-hashes --only-binary :all: --requirements /run/recipe/{name}-" in seen
     assert 'export PATH="/opt/env/bin:$PATH" PYTHONPATH=/opt/env/lib/python3.10/site-packages' in built
     assert "--prefix /opt/compiled --no-deps --require-hashes --only-binary :all: --no-binary deepspeed" in built
     # what was built for another torch or GPU has the same name
@@ -171,7 +201,7 @@ def test_builds_see_torch_and_what_it_needs() -> None:
 
 def test_conda_s_environment_is_what_builds_see() -> None:
     plan = shipped("hpc-v2.7", "cu126-ampere")
-    source = PipStep("requirements/source.txt", ("flash",), source=True)
+    source = PipStep("requirements/source.txt", ("flash",), "source")
     files = {**plan.files, source.file: "flash==1\n"}
     compiling = replace(compiling_of_mm_v21(), wheels=())
     lines = compile_stage(replace(plan, pip=(*plan.pip, source), files=files, compiling=compiling))
@@ -225,8 +255,9 @@ def test_own_indexes_are_asked_alone() -> None:
     assert 'rest-own.txt --default-index "$INDEX_OWN_INDEX"' in text
 
 
-def test_the_context_is_the_carried_folder() -> None:
-    assert render(shipped("cpu-py311", "cpu"))[".dockerignore"].splitlines()[1:] == ["*", "!envspec"]
+def test_the_context_is_what_images_are_made_from() -> None:
+    kept = ["*", "!envspec", "!requirements", "!*/target.json"]
+    assert render(shipped("cpu-py311", "cpu"))[".dockerignore"].splitlines()[1:] == kept
 
 
 def test_services_are_exposed() -> None:

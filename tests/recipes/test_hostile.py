@@ -15,9 +15,9 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ import tomli
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from recipe_plans import text_in
 from support.examples import examples
 from test_apptainer import parse as apptainer_stages
 
@@ -36,10 +37,9 @@ from envspec.lock.inputs import spec_inputs, target_inputs
 from envspec.lock.model import Artifact, GitSource, Lock, LockedImage, LockedTarget, Pin
 from envspec.lock.read import loads
 from envspec.lock.toml_text import key, string
-from envspec.lock.write import dumps
 from envspec.recipes import folder
-from envspec.recipes.make import make_plan
-from envspec.recipes.plan import CARRIED_FOLDER, Plan
+from envspec.recipes.make import make_spec_plan
+from envspec.recipes.plan import CARRIED_FOLDER, REQUIREMENTS, Plan, SpecPlan
 from envspec.spec.model import Spec
 from envspec.spec.parse import parse_spec
 
@@ -189,10 +189,8 @@ class Project:
     lock: Lock
     words: Words
 
-    def plans(self) -> Iterator[Plan]:
-        text = dumps(self.lock)
-        for target in self.lock:
-            yield make_plan(self.spec, SoundLock(self.lock), target, text)
+    def plan(self) -> SpecPlan:
+        return make_spec_plan(self.spec, SoundLock(self.lock))
 
 
 def project(names: Names, words: Words) -> Project:
@@ -205,10 +203,11 @@ def must_be_clear(error: EnvspecError) -> None:
     assert error.message and not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", error.message), error
 
 
-# Readers. Each takes a file and its plan, and gives what is compared with the harmless twin's; the values it finds it
-# compares with the plan's at once.
+# Readers. Each takes a file and its plan, of the target or of the spec, and gives what is compared with the harmless
+# twin's; the values it finds it compares with the plan's at once.
 
 Reader = Callable[[str, Plan], object]
+SpecReader = Callable[[str, SpecPlan], object]
 
 
 def _hashless(text: str) -> str:
@@ -301,7 +300,8 @@ local function record(name)
     return "x"
   end
 end
-local box = {os = {getenv = function() return "h" end}, mode = function() return "load" end}
+local box = {os = {getenv = function() return "h" end}, mode = function() return "load" end, ipairs = ipairs}
+box.myModuleVersion = function() return os.getenv("TARGET") end
 box.isFile = function() return true end
 box.pathJoin = function(...) return table.concat({...}, "/") end
 for _, name in ipairs({"whatis", "help", "setenv", "unsetenv", "prepend_path", "family", "LmodError"}) do
@@ -316,19 +316,24 @@ def _lua() -> str | None:
     return shutil.which("lua5.4") or shutil.which("lua")
 
 
-def read_lmod(text: str, plan: Plan) -> object:
+def read_lmod(text: str, plan: SpecPlan) -> object:
+    return [_loaded(text, of) for of in plan.targets]
+
+
+def _loaded(text: str, plan: Plan) -> object:
+    """What the modulefile does under the name of a target."""
     from envspec.recipes.lmod import _ALSO_OUTSIDE
 
     lua = _lua()
     if lua is None:
         pytest.skip("no lua")
-    ran = subprocess.run([lua, "-e", LUA], input=text.encode(), capture_output=True)
+    ran = subprocess.run([lua, "-e", LUA], input=text.encode(), capture_output=True, env={"TARGET": plan.target})
     assert ran.returncode == 0, ran.stderr
     calls = [line.split(" ") for line in ran.stdout.decode().splitlines()]
     told = [(name, *(bytes.fromhex(value).decode() for value in values)) for name, *values in calls]
     values = {call[1]: call[2] for call in told if call[0] == "setenv"}
     assert all(values.get(name) == value for name, value in plan.env if name in _ALSO_OUTSIDE)
-    assert ("whatis", f"Description: {plan.description or plan.title}") in told
+    assert ("whatis", f"Description: {plan.description or plan.spec}") in told
     return [(name, len(values)) for name, *values in told]
 
 
@@ -348,39 +353,42 @@ def read_devcontainer(text: str, plan: Plan) -> object:
     return found
 
 
-def read_sbatch(text: str, plan: Plan) -> object:
+def read_compose(text: str, plan: SpecPlan) -> object:
+    (found,) = yaml.load_all(text, YAML)
+    assert [*found["services"]] == [*plan.names]
+    return found
+
+
+def read_sbatch(text: str, plan: SpecPlan) -> object:
     _shell_parses(text)
     options = [line.removeprefix("#SBATCH ") for line in text.split("\n") if line.startswith("#SBATCH")]
-    assert shlex.split(options[0]) == [f"--job-name={plan.title}"]
+    assert shlex.split(options[0]) == [f"--job-name={plan.spec}"]
     return text
 
 
-def read_flake(text: str, plan: Plan) -> object:
+def read_flake(text: str, plan: SpecPlan) -> object:
     """Read by Nix itself below, many at once, as starting it takes long."""
     return None
 
 
-def read_plain(text: str, plan: Plan) -> object:
+def read_plain(text: str, plan: Plan | SpecPlan) -> object:
     return text
 
 
 def read_target_json(text: str, plan: Plan) -> object:
     found = json.loads(text)
     assert (found["spec"], found["target"], found["workload"]) == (plan.spec, plan.target, plan.workload)
+    assert (found["lock_digest"], found["lock"]["env"]["name"]) == (plan.lock_digest, plan.spec)
     return _shape(found)
 
 
-def read_sums(text: str, plan: Plan) -> object:
-    return _hashless(text)
-
-
-def read_lock(text: str, plan: Plan) -> object:
+def read_lock(text: str, plan: SpecPlan) -> object:
     found = loads(text, "envspec.lock")
     assert found.name == plan.spec and tomli.loads(text)["env"]["name"] == plan.spec
     return _shape(tomli.loads(text))
 
 
-def read_requirements(text: str, plan: Plan) -> object:
+def read_requirements(text: str, plan: SpecPlan | None = None) -> object:
     """By the lines that pip sees: comments, requirements, and options of the requirement before."""
     joined = re.sub(r"\\\n", " ", text)
     assert joined.splitlines() == joined.split("\n")[:-1], "a line end that pip and people see differently"
@@ -395,53 +403,63 @@ def _shape(value: Any) -> Any:
     return [_shape(inner) for inner in value] if isinstance(value, list) else type(value)
 
 
-READERS: tuple[tuple[str, Reader], ...] = (
+OWN: tuple[tuple[str, Reader], ...] = (
     (r"Dockerfile", read_dockerfile),
-    (r"\.dockerignore", read_plain),
     (r"apptainer(-offline)?\.def", read_apptainer),
+    (r"devcontainer\.json", read_devcontainer),
+    (r"job\.yaml", read_kubernetes),
+    (r"target\.json", read_target_json),
+)
+"""What a target's folders have."""
+READERS: tuple[tuple[str, SpecReader], ...] = (
+    (r"\.dockerignore", read_plain),
+    (r"compose\.yaml", read_compose),
     (r"flake\.nix", read_flake),
     (r"environment\.nix", read_plain),
-    (r"\.devcontainer/devcontainer\.json", read_devcontainer),
+    (r"envspec\.lock", read_lock),
     (r"job(-pyxis)?\.sbatch", read_sbatch),
     (r"modulefile\.lua", read_lmod),
-    (r"job\.yaml", read_kubernetes),
-    (rf"{CARRIED_FOLDER}/target\.json", read_target_json),
-    (rf"{CARRIED_FOLDER}/envspec\.lock", read_lock),
-    (rf"{CARRIED_FOLDER}/SHA256SUMS", read_sums),
-    (rf"{CARRIED_FOLDER}/(requirements\.txt|requirements/[a-z0-9._-]+\.txt)", read_requirements),
-    (rf"{CARRIED_FOLDER}/conda-linux-64\.lock", read_plain),
+    (rf"{REQUIREMENTS}/[a-z]+-[0-9a-f]{{8}}\.txt", read_requirements),
     # verbatim from the package: the same for every spec
-    (rf"{CARRIED_FOLDER}/([a-z]+\.(py|sh)|services/[a-z-]+\.sh)", read_plain),
+    (rf"{CARRIED_FOLDER}/(SHA256SUMS|[a-z]+\.(py|sh)|(services|check)/[a-z-]+\.(sh|py))", read_plain),
 )
+"""What the spec's folder has besides."""
 
 
-def reader_of(path: str) -> Reader:
+def read(path: str, text: str, plan: SpecPlan) -> object:
+    """What the reader of a file makes of it."""
+    for of in plan.targets:
+        for folder_of_it in (of.target, f".devcontainer/{of.title}"):
+            if path.startswith(f"{folder_of_it}/"):
+                (own,) = (reader for name, reader in OWN if re.fullmatch(name, path.removeprefix(f"{folder_of_it}/")))
+                return own(text, of)
     found = [reader for pattern, reader in READERS if re.fullmatch(pattern, path)]
     assert len(found) == 1, f"no reader for {path}: add one to READERS"
-    return found[0]
+    return found[0](text, plan)
 
 
-def files_of(plan: Plan) -> dict[str, str]:
+def files_of(plan: SpecPlan) -> dict[str, str]:
     """Every file of every format that the plan admits. What is refused is refused in clear words."""
+    renders = [partial(folder.render, of, name) for of in plan.targets for name in folder.OF_A_TARGET]
+    renders += [partial(folder.render_spec, plan, name) for name in folder.OF_A_SPEC]
     found: dict[str, str] = {}
-    for name in folder.FORMATS:
+    for render in renders:
         try:
-            found |= folder.render(plan, name)
+            found |= render()
         except InputError as error:
             must_be_clear(error)
-    return found | folder.carried(plan, folder.FORMATS)
+    return found
 
 
-def is_inert(plan: Plan, twin: Plan) -> None:
+def is_inert(plan: SpecPlan, twin: SpecPlan) -> None:
     """Whether each file of a plan reads back as its own values, and as the harmless twin's otherwise."""
     files, plain = files_of(plan), files_of(twin)
     # only what stands on several lines, or ends a C string, may be refused
-    texts = (plan.description, *(value for _, value in plan.env))
+    texts = (plan.description, *(value for of in plan.targets for _, value in of.env))
     refusable = any("\0" in text or text.splitlines() not in ([], [text]) for text in texts)
     assert files.keys() <= plain.keys() if refusable else files.keys() == plain.keys()
     for path, text in files.items():
-        read = reader_of(path)
-        assert read(text, plan) == read(plain[path], twin), path
+        assert read(path, text, plan) == read(path, plain[path], twin), path
 
 
 def locked_formats_are_inert(made: Project, twin: Project) -> None:
@@ -453,7 +471,7 @@ def locked_formats_are_inert(made: Project, twin: Project) -> None:
                 continue
             one, other = form.render(made.lock, target, urls), form.render(twin.lock, plain, urls)
             if form.file(target).endswith(".txt"):
-                assert read_requirements(one, None) == read_requirements(other, None), name  # type: ignore[arg-type]
+                assert read_requirements(one) == read_requirements(other), name
             elif form.file(target).endswith(".lock"):
                 assert [line for line in one.split("\n") if not line.startswith("#")] == [
                     line for line in other.split("\n") if not line.startswith("#")
@@ -509,12 +527,11 @@ def whole(names: Names, words: Words) -> None:
     assert made.spec.description == words.description.strip() or made.spec.description == words.description
     assert dict(made.spec.image.env) == {names.variable: "plain", **dict(words.env)}
     try:
-        plans = list(made.plans())
+        plan = made.plan()
     except InputError as error:
         must_be_clear(error)
         return
-    for plan, plain in zip(plans, twin.plans(), strict=True):
-        is_inert(plan, plain)
+    is_inert(plan, twin.plan())
 
 
 @QUICKLY
@@ -550,36 +567,43 @@ def test_odd_names_are_names(names: Names) -> None:
 
 
 @cache
-def harmless_plans() -> tuple[Plan, ...]:
-    return tuple(project(Names(), Words()).plans())
+def harmless_plan() -> SpecPlan:
+    return project(Names(), Words()).plan()
 
 
-def changed_plan(number: int, description: str, value: str) -> None:
+def with_words(plan: SpecPlan, description: str, value: str | None = None) -> SpecPlan:
+    """A plan with a description, and with a value of the spec's variable, if one is given."""
+
+    def changed(of: Plan) -> Plan:
+        env = tuple((name, value if name == "HF_HOME" and value is not None else old) for name, old in of.env)
+        return replace(of, description=description, env=env)
+
+    return replace(plan, description=description, targets=tuple(map(changed, plan.targets)))
+
+
+def changed_plan(description: str, value: str) -> None:
     """Texts that no spec lets through: the second wall."""
-    plan = harmless_plans()[number]
-    env = tuple((name, value if name == "HF_HOME" else old) for name, old in plan.env)
-    twin = replace(plan, description="plain" if description.split() else "")
-    is_inert(replace(plan, description=description, env=env), twin)
+    plan = harmless_plan()
+    is_inert(with_words(plan, description, value), with_words(plan, "plain" if description.split() else ""))
 
 
 @QUICKLY
-@given(st.integers(0, 1), hostile, hostile)
-def test_what_a_spec_refuses_stays_text_too(number: int, description: str, value: str) -> None:
-    changed_plan(number, description, value)
+@given(hostile, hostile)
+def test_what_a_spec_refuses_stays_text_too(description: str, value: str) -> None:
+    changed_plan(description, value)
 
 
 @pytest.mark.nightly
 @pytest.mark.slow
 @SLOWLY
-@given(st.integers(0, 1), hostile, hostile)
-def test_what_a_spec_refuses_stays_text_too_thousands(number: int, description: str, value: str) -> None:
-    changed_plan(number, description, value)
+@given(hostile, hostile)
+def test_what_a_spec_refuses_stays_text_too_thousands(description: str, value: str) -> None:
+    changed_plan(description, value)
 
 
 @pytest.mark.parametrize("piece", PIECES, ids=lambda piece: ascii(piece[:12]))
 def test_each_piece_by_itself(piece: str) -> None:
-    for number in range(len(harmless_plans())):
-        changed_plan(number, piece, piece)
+    changed_plan(piece, piece)
 
 
 @pytest.mark.parametrize("field", FIELDS)
@@ -611,6 +635,7 @@ files: map (file:
     inherit (flake) description;
     inputs = builtins.toJSON flake.inputs;
     outputs = builtins.attrNames out;
+    targets = builtins.attrNames out.devShells.x86_64-linux;
     hook = out.devShells.x86_64-linux.default.shellHook;
     shell = builtins.attrNames out.devShells.x86_64-linux.default;
   }) files
@@ -618,13 +643,11 @@ files: map (file:
 
 
 def flakes_are_inert(tmp: Path, words: list[tuple[str, str]]) -> None:
-    plans: list[Plan] = []
+    plans: list[SpecPlan] = []
     for description, value in words:
-        plan = harmless_plans()[-1]
-        env = tuple((name, value if name == "HF_HOME" else old) for name, old in plan.env)
-        plan = replace(plan, description=description, env=env)
+        plan = with_words(harmless_plan(), description, value)
         try:
-            text = folder.render(plan, "nix")["flake.nix"]
+            text = folder.render_spec(plan, "nix")["flake.nix"]
         except InputError as error:
             must_be_clear(error)
             continue
@@ -639,14 +662,13 @@ def flakes_are_inert(tmp: Path, words: list[tuple[str, str]]) -> None:
     assert ran.returncode == 0, ran.stderr.decode()
     found = json.loads(ran.stdout)
     for one, plan in zip(found, plans, strict=True):
-        assert one["description"] == (plan.description or plan.title)
-        known = dict(plan.env)
+        assert one["description"] == (plan.description or plan.spec)
+        known = dict(plan.targets[-1].env)
         kept = {name: value for name, value in known.items() if f"export {name}=" in one["hook"]}
         assert _exported(one["hook"], kept) == {name: known[name] for name in kept}
         # nothing but what a harmless one has
-        assert [one[name] for name in ("names", "inputs", "outputs", "shell")] == [
-            found[0][name] for name in ("names", "inputs", "outputs", "shell")
-        ]
+        kinds = ("names", "inputs", "outputs", "targets", "shell")
+        assert [one[name] for name in kinds] == [found[0][name] for name in kinds]
 
 
 nix_missing = pytest.mark.skipif(shutil.which("nix-instantiate") is None, reason="no nix-instantiate")
@@ -668,9 +690,8 @@ def test_nix_reads_thousands(tmp_path_factory: pytest.TempPathFactory, words: li
 
 def test_every_registered_format_was_read() -> None:
     """The plans above admit each format at least once, so none escapes its reader."""
-    seen = set()
-    for plan in harmless_plans():
-        seen |= set(folder.admitted(plan))
+    plan = harmless_plan()
+    seen = {name for of in plan.targets for name in folder.admitted(of)} | set(folder.admitted_spec(plan))
     assert seen == set(folder.FORMATS)
 
 
@@ -680,14 +701,15 @@ def test_a_real_builder_reads_every_piece(tmp_path: Path) -> None:
     """The ENV and LABEL lines that the Dockerfile has, in one that needs no base image."""
     values: dict[str, str] = {}
     for number, text in enumerate((*PIECES, *(f"a{piece}{other}b" for piece in PIECES for other in ("\\", '"', "$")))):
-        plan = harmless_plans()[0]
+        plan = harmless_plan().targets[0]
         try:
             folder.render(replace(plan, env=(("A", text),)), "dockerfile")
         except InputError:
             continue
         values[f"V{number}"] = text
     env = tuple(values.items())
-    lines = folder.render(replace(harmless_plans()[0], env=env), "dockerfile")["Dockerfile"].split("\nENV ")[-1]
+    rendered = folder.render(replace(harmless_plan().targets[0], env=env), "dockerfile")
+    lines = text_in(rendered, "Dockerfile").split("\nENV ")[-1]
     kept = f"FROM scratch\nENV {lines.partition(chr(10) + 'LABEL ')[0]}\n"
     (tmp_path / "Dockerfile").write_bytes(kept.encode())
     places = ["--root", str(tmp_path / "store"), "--runroot", str(tmp_path / "run"), "--storage-driver", "vfs"]

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from recipe_plans import shipped
+from recipe_plans import of_target, shipped, text_in
 
 from envspec.recipes import dockerfile, slurm
 from envspec.recipes.kubernetes import FILE, job_name, render
@@ -21,7 +21,7 @@ REPOSITORY = re.compile(r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*")
 
 
 def job(plan: Plan) -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.safe_load(render(plan)[FILE])
+    loaded: dict[str, Any] = yaml.safe_load(text_in(render(plan), FILE))
     return loaded
 
 
@@ -38,7 +38,7 @@ def test_arm_machines_for_arm() -> None:
 
 
 def test_a_cpu_target_wants_no_gpu() -> None:
-    text = render(shipped("cpu-py311", "cpu"))[FILE]
+    text = text_in(render(shipped("cpu-py311", "cpu")), FILE)
     assert "nvidia" not in text and yaml.safe_load(text)["kind"] == "Job"
 
 
@@ -68,5 +68,5 @@ def test_the_image_is_the_one_that_the_dockerfile_names() -> None:
     plan = shipped("mm-v2.9", "cu128-hopper")
     (container,) = job(plan)["spec"]["template"]["spec"]["containers"]
     assert container["image"] == "mm-v2.9-cu128-hopper"
-    assert f" -t {container['image']} ." in dockerfile.render(plan)[dockerfile.FILE]
-    assert f"dockerd://{container['image']}\n" in slurm.render(plan)[slurm.PYXIS_JOB]
+    assert f" -t {container['image']} ." in text_in(dockerfile.render(plan), dockerfile.FILE)
+    assert f"dockerd://{container['image']}\n" in slurm.render(of_target("mm-v2.9", "cu128-hopper"))[slurm.PYXIS_JOB]

@@ -10,30 +10,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recipe_plans import ROOT, shipped
+from recipe_plans import ROOT, parsed, shipped, shipped_spec
 
 from envspec.lock.judge import SoundLock
 from envspec.errors import InputError
 from envspec.gpu.toolkits import known
 from envspec.lock.model import Artifact, Lock, LockedImage, Pin
-from envspec.lock.read import load
+from envspec.lock.slice import slice_digest, slice_of
 from envspec.recipes.environment import architecture_list, require_cuda
 from envspec.recipes.images import CODE_SERVER, MICROMAMBA, UV, wanted_images
 from envspec.recipes.make import make_plan
-from envspec.recipes.pip_steps import is_gpu_stack
+from envspec.recipes.pip_steps import stack_of
 from envspec.recipes.plan import Plan
 from envspec.spec.model import Image, Spec
-from envspec.spec.parse import load_spec
-
-
-def parsed(name: str) -> tuple[Spec, Lock]:
-    spec = load_spec(ROOT / "specs" / f"{name}.toml", capability=lambda gpu: None)
-    return spec, load(ROOT / "locks" / name / "envspec.lock")
 
 
 def plan_with(name: str, change: Callable[[Spec, Lock], tuple[Spec, Lock]]) -> Plan:
     spec, lock = change(*parsed(name))
-    return make_plan(spec, SoundLock(lock), lock.targets[0], "")
+    return make_plan(spec, SoundLock(lock), lock.targets[0])
 
 
 def with_image(**fields: Any) -> Callable[[Spec, Lock], tuple[Spec, Lock]]:
@@ -93,7 +87,8 @@ def test_an_index_that_the_spec_lost_is_refused() -> None:
 
 
 def test_the_carried_files_are_summed() -> None:
-    files = dict(shipped("mm-v2.9", "cu126-volta").files)
+    files = dict(shipped("mm-v2.9", "cu126-volta").carried)
+    del files["target.json"]
     lines = (line.split("  ") for line in files.pop("SHA256SUMS").splitlines())
     listed = {path: digest for digest, path in lines}
     assert listed == {path: hashlib.sha256(text.encode()).hexdigest() for path, text in files.items()}
@@ -101,7 +96,7 @@ def test_the_carried_files_are_summed() -> None:
 
 def test_only_the_services_asked_for_are_carried() -> None:
     def scripts(plan: Plan) -> list[str]:
-        return [path for path in plan.files if path.startswith("services/")]
+        return [path for path in plan.carried if path.startswith("services/")]
 
     assert scripts(shipped("cpu-py311", "cpu")) == []
     assert scripts(shipped("mm-v2.9", "cpu")) == ["services/common.sh", "services/jupyter.sh"]
@@ -110,7 +105,7 @@ def test_only_the_services_asked_for_are_carried() -> None:
 
 def test_carried_code_is_the_packages_own() -> None:
     data = ROOT / "envspec" / "recipes" / "data"
-    for path, text in shipped("team-v2.9", "cpu").files.items():
+    for path, text in shipped("team-v2.9", "cpu").carried.items():
         if (data / path).is_file():
             assert text == (data / path).read_text(encoding="utf-8")
 
@@ -119,7 +114,7 @@ def test_every_pip_package_is_installed_once_from_its_own_index() -> None:
     for name in ("mm-v2.9", "hpc-v2.7", "deit-v2.6"):
         spec, lock = parsed(name)
         for target in lock:
-            plan = make_plan(spec, SoundLock(lock), target, "")
+            plan = make_plan(spec, SoundLock(lock), target)
             pins = {pin.name: pin for pin in target.pins if pin.kind == "pip"}
             assert sorted(package for step in plan.pip for package in step.packages) == sorted(pins)
             for step in plan.pip:
@@ -129,20 +124,19 @@ def test_every_pip_package_is_installed_once_from_its_own_index() -> None:
                     assert f"{package}=={pin.version} " in text and pin.artifact and pin.artifact.sha256 in text
                     assert pin.index == (f"pytorch/{step.torch_backend}" if step.torch_backend else "pypi")
                     assert step.source is not pin.is_wheel
-                    assert step.gpu is (is_gpu_stack(package) and pin.is_wheel)
+                    assert step.group == ((stack_of(package) or "rest") if pin.is_wheel else "source")
 
 
 @pytest.mark.parametrize(
-    ("name", "gpu"),
+    ("name", "layer"),
     [
-        ("torch", True), ("torchvision", True), ("triton", True), ("pytorch-triton", True),
-        ("nvidia-cublas-cu12", True),
-        ("nvidia-nccl-cu13", True), ("cuda-bindings", True), ("nvidia-ml-py", False), ("torchmetrics", False),
-        ("torch-geometric", False), ("numpy", False),
+        ("torch", "torch"), ("torchvision", "torch"), ("triton", "torch"), ("pytorch-triton", "torch"),
+        ("nvidia-cublas-cu12", "nvidia"), ("nvidia-nccl-cu13", "nvidia"), ("cuda-bindings", "nvidia"),
+        ("nvidia-ml-py", None), ("torchmetrics", None), ("torch-geometric", None), ("numpy", None),
     ],
 )  # fmt: skip
-def test_the_cuda_stack(name: str, gpu: bool) -> None:
-    assert is_gpu_stack(name) is gpu
+def test_the_cuda_stack(name: str, layer: str | None) -> None:
+    assert stack_of(name) == layer
 
 
 def test_the_files_of_layers_say_nothing_of_the_whole_lock() -> None:
@@ -181,17 +175,40 @@ def test_what_drivers_are_required_of_a_cuda_without_a_floor() -> None:
 
 
 def test_target_json() -> None:
-    made = json.loads(shipped("mm-v2.9", "cu128-blackwell").files["target.json"])
-    assert made["schema"] == 1 and made["architectures"] == ["sm_100", "sm_120"]
+    made = json.loads(shipped("mm-v2.9", "cu128-blackwell").carried["target.json"])
+    assert made["schema"] == 2 and made["architectures"] == ["sm_100", "sm_120"]
     assert made["cards"]["B200"]["capability"] == "10.0" and made["cards"]["B200"]["bandwidth_gb_s"] == 8000
     assert "10.0" in made["code"]["sm"] and made["driver_floor"] == "570"
-    assert json.loads(shipped("cpu-py311", "cpu").files["target.json"])["code"] is None
+    assert json.loads(shipped("cpu-py311", "cpu").carried["target.json"])["code"] is None
 
 
-def test_the_lock_digest_is_the_locks_own() -> None:
-    plan = shipped("cpu-py311", "cpu")
-    text = (ROOT / "locks" / "cpu-py311" / "envspec.lock").read_text(encoding="utf-8")
-    assert f'digest = "{plan.lock_digest}"' in text and plan.files["envspec.lock"] == text
+def test_an_image_carries_its_slice_of_the_lock_a_package_a_line() -> None:
+    spec, lock = parsed("mm-v2.9")
+    for target in lock:
+        plan = shipped("mm-v2.9", target.name)
+        text = plan.carried["target.json"]
+        made = json.loads(text)
+        assert made["lock"] == slice_of(lock, target)
+        assert made["lock_digest"] == plan.lock_digest == slice_digest(made["lock"])
+        assert sum(line.startswith('      {"name": ') for line in text.splitlines()) == len(target.pins)
+
+
+def test_what_moves_in_another_target_changes_none_of_an_images_files() -> None:
+    spec, lock = parsed("mm-v2.9")
+    first, second, *others = lock.targets
+    pins = tuple(replace(pin, version="9.9") if pin.kind == "pip" else pin for pin in second.pins)
+    moved = replace(lock, targets=(first, replace(second, pins=pins), *others))
+    assert make_plan(spec, SoundLock(moved), first) == make_plan(spec, SoundLock(lock), first)
+    assert make_plan(spec, SoundLock(moved), moved.targets[1]) != make_plan(spec, SoundLock(lock), second)
+
+
+def test_the_same_text_lies_at_the_same_place_for_every_target() -> None:
+    for name in ("mm-v2.9", "hpc-v2.7"):
+        places: dict[str, str] = {}
+        for plan in shipped_spec(name).targets:
+            for path, text in plan.files.items():
+                assert places.setdefault(path, text) == text
+        assert len(set(places.values())) == len(places)
 
 
 def test_images_are_those_that_are_used() -> None:
@@ -269,7 +286,7 @@ def test_builds_see_what_torch_and_the_sources_depend_on_and_build_tools() -> No
     assert all(f"{name}==" in text for name in seen) and text.count("--hash=sha256:") == len(seen)
     newer = shipped("mm-v2.9", "cpu").compiling
     assert newer is not None and newer.constraints == () and "setuptools" in newer.wheels[0].packages
-    assert "requirements/build.txt" not in shipped("cpu-py311", "cpu").files
+    assert not any(path.startswith("requirements/build") for path in shipped("cpu-py311", "cpu").files)
 
 
 def test_the_specs_packages_are_there_to_compile_with() -> None:
@@ -295,4 +312,4 @@ def test_git_needs_git_where_it_is_built() -> None:
 def test_make_plan_reads_nothing_but_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     spec, lock = parsed("cpu-py311")
-    assert make_plan(spec, SoundLock(lock), lock.targets[0], "x") == make_plan(spec, SoundLock(lock), lock.targets[0], "x")
+    assert make_plan(spec, SoundLock(lock), lock.targets[0]) == make_plan(spec, SoundLock(lock), lock.targets[0])

@@ -1,36 +1,58 @@
-"""The committed recipes: those of every shipped spec and target, as `envspec export` writes them now."""
+"""The committed recipes: those of every shipped spec and target, as `envspec export` writes them now, each text once."""
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
 
 from envspec.lock.judge import SoundLock
 from envspec.lock.read import load
-from envspec.lock.write import dumps
-from envspec.recipes.folder import admitted, carried
-from envspec.recipes.make import make_plan
+from envspec.recipes.folder import admitted, admitted_spec
+from envspec.recipes.leftovers import CONTAINERS
+from envspec.recipes.make import make_spec_plan
 from envspec.spec.parse import load_spec
 
 ROOT = Path(__file__).resolve().parents[2]
 SPECS = sorted(path.stem for path in (ROOT / "specs").glob("*.toml") if path.stem != "dev")
 """`dev` is what envspec is developed with, on the developer's own machine: no image is made of it."""
+LINES = 60_000
+"""Of all recipes: a reviewer and a checkout have to bear them."""
+
+
+def committed(folder: Path) -> dict[str, str]:
+    return {p.relative_to(folder).as_posix(): p.read_text("utf-8") for p in folder.rglob("*") if p.is_file()}
 
 
 @pytest.mark.parametrize("name", SPECS)
 def test_they_are_what_export_writes(name: str) -> None:
     spec, lock = load_spec(ROOT / "specs" / f"{name}.toml"), load(ROOT / "locks" / name / "envspec.lock")
-    expected: dict[str, str] = {}
-    for target in lock:
-        plan = make_plan(spec, SoundLock(lock), target, dumps(lock))
-        rendered = admitted(plan)
-        files = carried(plan, rendered) | {path: text for texts in rendered.values() for path, text in texts.items()}
-        expected |= {f"{target.name}/{path}": text for path, text in files.items()}
-    folder = ROOT / "recipes" / name
-    found = {
-        path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in folder.rglob("*") if path.is_file()
-    }
+    plan = make_spec_plan(spec, SoundLock(lock), f"recipes/{name}")
+    rendered = [*(files for of in plan.targets for files in admitted(of).values()), *admitted_spec(plan).values()]
+    expected = {path: text for files in rendered for path, text in files.items()}
+    found = committed(ROOT / "recipes" / name)
+    for target in plan.targets:
+        folder = ROOT / CONTAINERS / target.title
+        found |= {f"../../{CONTAINERS}/{target.title}/{path}": text for path, text in committed(folder).items()}
     assert [*found] != [] and sorted(found) == sorted(expected)
     differing = [path for path, text in expected.items() if found[path] != text]
     assert differing == [], f"envspec export specs/{name}.toml --format all -o recipes/{name}"
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_no_file_is_stored_twice(name: str) -> None:
+    seen: dict[str, str] = {}
+    for path, text in sorted(committed(ROOT / "recipes" / name).items()):
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        assert seen.setdefault(digest, path) == path, f"{path} is the same file as {seen[digest]}"
+
+
+def test_they_are_not_too_many_lines() -> None:
+    lines = sum(text.count("\n") for text in committed(ROOT / "recipes").values())
+    assert lines <= LINES
+
+
+def test_every_development_container_is_of_a_spec() -> None:
+    titles = {f"{path.parent.parent.name}-{path.parent.name}" for path in (ROOT / "recipes").glob("*/*/Dockerfile")}
+    assert {path.name for path in (ROOT / CONTAINERS).iterdir()} == titles

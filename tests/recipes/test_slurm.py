@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from recipe_plans import shipped
+from recipe_plans import of_target, shipped_spec
 
 from envspec.recipes.slurm import APPTAINER_JOB, PYXIS_JOB, render
 
@@ -42,7 +42,7 @@ def run(tmp_path: Path, script: str, *arguments: str, **env: str) -> subprocess.
 
 @pytest.mark.parametrize("job", [APPTAINER_JOB, PYXIS_JOB])
 def test_training_meets_on_the_first_node(tmp_path: Path, job: str) -> None:
-    script = render(shipped("mm-v2.9", "cu128-hopper"))[job]
+    script = render(of_target("mm-v2.9", "cu128-hopper"))[job]
     (tmp_path / "mm-v2.9-cu128-hopper.sif").touch()
     ran = run(tmp_path, script, "train.py", "--name", "a b", SLURM_GPUS_ON_NODE="4")
     assert ran.returncode == 0, ran.stderr
@@ -62,14 +62,14 @@ def test_training_meets_on_the_first_node(tmp_path: Path, job: str) -> None:
 
 def test_a_node_whose_address_is_not_told_is_met_by_name(tmp_path: Path) -> None:
     (tmp_path / "cpu-py311-cpu.sif").touch()
-    script = render(shipped("cpu-py311", "cpu"))[APPTAINER_JOB]
+    script = render(of_target("cpu-py311", "cpu"))[APPTAINER_JOB]
     ran = run(tmp_path, script, "train.py", NO_NODE="yes")
     assert ran.returncode == 0 and "<--master-addr=node-07>" in ran.stdout, ran.stderr
 
 
 @pytest.mark.parametrize("job", [APPTAINER_JOB, PYXIS_JOB])
 def test_each_node_runs_one_task_with_all_its_cpus(tmp_path: Path, job: str) -> None:
-    script = render(shipped("mm-v2.9", "cu128-hopper"))[job]
+    script = render(of_target("mm-v2.9", "cu128-hopper"))[job]
     (tmp_path / "mm-v2.9-cu128-hopper.sif").touch()
     ran = run(tmp_path, script, SLURM_CPUS_PER_TASK="8")
     assert ran.stdout.startswith("<--ntasks=2> <--ntasks-per-node=1> <--kill-on-bad-exit=1> <--cpus-per-task=8> <")
@@ -77,30 +77,49 @@ def test_each_node_runs_one_task_with_all_its_cpus(tmp_path: Path, job: str) -> 
 
 
 def test_apptainer_sees_the_gpu_and_no_home(tmp_path: Path) -> None:
-    ran = run(tmp_path, render(shipped("mm-v2.9", "cu128-hopper"))[APPTAINER_JOB], ENVSPEC_SIF=__file__)
+    ran = run(tmp_path, render(of_target("mm-v2.9", "cu128-hopper"))[APPTAINER_JOB], ENVSPEC_SIF=__file__)
     assert f"<apptainer> <exec> <--nv> <--no-home> <--bind> <{tmp_path}> <--bind> <{tmp_path}:/workspace>" in ran.stdout
     assert ran.stdout.endswith(f"<{__file__}> <sh> <{'/opt/envspec'}/entrypoint.sh> <smoke> ")
 
 
 def test_pyxis_gets_the_image_and_the_folder(tmp_path: Path) -> None:
-    ran = run(tmp_path, render(shipped("mm-v2.9", "cu128-hopper"))[PYXIS_JOB], ENVSPEC_IMAGE="team/mm:1")
+    ran = run(tmp_path, render(of_target("mm-v2.9", "cu128-hopper"))[PYXIS_JOB], ENVSPEC_IMAGE="team/mm:1")
     assert "<--container-image=team/mm:1> <--no-container-mount-home>" in ran.stdout
     assert f"<--container-mounts={tmp_path}:{tmp_path},{tmp_path}:/workspace>" in ran.stdout
 
 
 def test_a_missing_image_is_said_before_a_node_is_used(tmp_path: Path) -> None:
-    ran = run(tmp_path, render(shipped("mm-v2.9", "cu128-hopper"))[APPTAINER_JOB])
+    ran = run(tmp_path, render(of_target("mm-v2.9", "cu128-hopper"))[APPTAINER_JOB])
     assert ran.returncode == 2 and "set ENVSPEC_SIF" in ran.stderr and not ran.stdout
 
 
+def test_one_job_for_all_targets_is_told_which(tmp_path: Path) -> None:
+    jobs = render(shipped_spec("mm-v2.9"))
+    for job, suffix in ((APPTAINER_JOB, "sif"), (PYXIS_JOB, "sqsh")):
+        asked = run(tmp_path, jobs[job])
+        assert asked.returncode == 2 and "set ENVSPEC_TARGET to one of cpu, cu126-volta, " in asked.stderr
+        image = tmp_path / f"mm-v2.9-cu126-volta.{suffix}"
+        image.touch()
+        ran = run(tmp_path, jobs[job], ENVSPEC_TARGET="cu126-volta")
+        assert ran.returncode == 0 and str(image) in ran.stdout, ran.stderr
+
+
+def test_a_job_without_gpus_has_one_rank(tmp_path: Path) -> None:
+    (tmp_path / "mm-v2.9-cpu.sif").touch()
+    job = render(shipped_spec("mm-v2.9"))[APPTAINER_JOB]
+    for gpus, ranks in (("0", 1), ("2", 2)):
+        ran = run(tmp_path, job, "train.py", ENVSPEC_TARGET="cpu", SLURM_GPUS_ON_NODE=gpus)
+        assert f"<--nproc-per-node={ranks}>" in ran.stdout, ran.stderr
+
+
 def test_a_cpu_target_asks_for_no_gpu() -> None:
-    for text in render(shipped("cpu-py311", "cpu")).values():
+    for text in render(of_target("cpu-py311", "cpu")).values():
         assert "gpu" not in text.lower() and "--nv" not in text
 
 
 def test_options_stand_before_the_first_command() -> None:
     # sbatch stops reading #SBATCH lines at the first command
-    for text in render(shipped("mm-v2.9", "cu128-hopper")).values():
+    for text in render(of_target("mm-v2.9", "cu128-hopper")).values():
         head = text.partition("set -euo pipefail")[0]
         assert head.count("#SBATCH") == text.count("#SBATCH") == 7
         assert all(line.startswith("#") for line in head.splitlines())

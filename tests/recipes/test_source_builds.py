@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from recipe_plans import shipped
+from recipe_plans import shipped, text_in
 from support.packages import sdist, source_files, wheel
 from uv import find_uv_bin
 
@@ -25,7 +25,7 @@ EXTENSION = sdist("extension", "1.0", static=False, files={"backend.py": f"impor
 
 
 def with_extension() -> Plan:
-    step = PipStep("source.txt", ("extension",), source=True)
+    step = PipStep("source.txt", ("extension",), "source")
     compiling = shipped("mm-v2.1", "cu118").compiling
     assert compiling is not None
     compiling = replace(compiling, wheels=())
@@ -34,7 +34,7 @@ def with_extension() -> Plan:
 
 
 def dockerfile_commands() -> str:
-    joined = re.sub(r" \\\n\s*", " ", dockerfile.render(with_extension())["Dockerfile"])
+    joined = re.sub(r" \\\n\s*", " ", text_in(dockerfile.render(with_extension()), "Dockerfile"))
     (run,) = (line for line in joined.splitlines() if "--no-binary extension" in line)
     commands = run.split(" && ")
     start = next(n for n, command in enumerate(commands) if "UV_NO_CACHE" in command)
@@ -42,7 +42,7 @@ def dockerfile_commands() -> str:
 
 
 def apptainer_commands() -> str:
-    text = apptainer.render(with_extension())[apptainer.FILE]
+    text = text_in(apptainer.render(with_extension()), apptainer.FILE)
     (block,) = re.findall(r"(export UV_NO_CACHE=1 UV_LINK.*)\n\s*unset PYTHONPATH", text, re.DOTALL)
     return f"set -eu\n{block}"
 
@@ -83,7 +83,7 @@ def test_a_build_sees_the_locks_torch(
     assert "PYTHONPATH=/opt/env/" in script and "--require-hashes" in script
     if not sees:
         script = re.sub(r"PYTHONPATH=\S+", "", script)
-    script = re.sub(r"/opt/envspec/|/run/recipe/|/tmp/(?=build-)", f"{tmp_path}/", script)
+    script = re.sub(r"/opt/requirements/|/run/recipe/|/tmp/(?=build-)", f"{tmp_path}/", script)
     script = re.sub(r"/opt/(env|compiled)\b", str(environment), script)
     settings = {
         "UV_OFFLINE": "1", "UV_NO_INDEX": "1", "UV_FIND_LINKS": str(tmp_path / "house"), "UV_NO_CONFIG": "1",

@@ -6,20 +6,25 @@ from pathlib import Path
 
 from envspec.smoke.case import Case, Folders
 
-CARRIED = {"check.py": "print('check')\n", "envspec.lock": "# a lock\n", "target.json": "{}\n"}
-RECIPE = {
-    "Dockerfile": "FROM scratch\n",
-    "apptainer.def": "Bootstrap: docker\n",
-    "envspec/check.py": "print('check')\n",
-}
+CARRIED = {"check/check.py": "print('check')\n", "target.json": "{}\n"}
+
+
+def recipe(target: str) -> dict[str, str]:
+    return {
+        f"{target}/Dockerfile": "FROM scratch\n",
+        f"{target}/apptainer.def": "Bootstrap: docker\n",
+        "envspec/check/check.py": "print('check')\n",
+    }
+
 
 PLAIN = Folders(Path("/cache/smoke"), Path("/results"))
 HOSTILE = Folders(Path("/ca che/$(id)"), Path("/re,sul\"ts/'; rm -rf $HOME #"))
 
 
 def case(target: str = "cpu", *, cuda: str | None = None, path: str = "specs/demo.toml") -> Case:
+    made = recipe(target)
     return Case(
-        "demo", target, path, "locks", "linux-64", cuda, "0123456789abcdef", CARRIED, RECIPE, wants_gpu=cuda is not None
+        "demo", target, path, "locks", "linux-64", cuda, "0123456789abcdef", CARRIED, made, wants_gpu=cuda is not None
     )
 
 

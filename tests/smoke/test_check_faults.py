@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-LOCK = ROOT / "locks/cpu-py311/envspec.lock"
+CONFIG = ROOT / "recipes/cpu-py311/cpu/target.json"
 
 PROGRAM = """
 import ctypes, os, pathlib, resource, signal, subprocess, sys, time
@@ -71,7 +71,7 @@ def command(path: Path, *words: str) -> list[str]:
     report = path.with_name("report.json")
     scratch = path.with_name("scratch")
     scratch.mkdir()
-    fixed = ("--lock", str(LOCK), "--target", "cpu", "--json", str(report), "--scratch", str(scratch))
+    fixed = ("--config", str(CONFIG), "--json", str(report), "--scratch", str(scratch))
     return [sys.executable, str(path), *fixed, *words]
 
 
@@ -248,7 +248,7 @@ def test_a_run_that_is_killed_leaves_no_process(tmp_path: Path) -> None:
 
 def test_json_on_stdout_and_junit(tmp_path: Path) -> None:
     path = program(tmp_path, "")
-    words = ["--lock", str(LOCK), "--target", "cpu", "--json", "-", "--junit", str(tmp_path / "j.xml"), "--seed", "5"]
+    words = ["--config", str(CONFIG), "--json", "-", "--junit", str(tmp_path / "j.xml"), "--seed", "5"]
     done = subprocess.run([sys.executable, str(path), *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert json.loads(done.stdout)["seed"] == 5
@@ -257,7 +257,7 @@ def test_json_on_stdout_and_junit(tmp_path: Path) -> None:
 
 def test_a_report_that_can_not_be_written_is_said(tmp_path: Path) -> None:
     path = program(tmp_path, "")
-    words = ["--lock", str(LOCK), "--target", "cpu", "--json", str(tmp_path / "none" / "x.json")]
+    words = ["--config", str(CONFIG), "--json", str(tmp_path / "none" / "x.json")]
     done = subprocess.run([sys.executable, str(path), *words], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "the report can't be written" in done.stderr and "Traceback" not in done.stderr

@@ -1,4 +1,4 @@
-"""check.py reads locks, without tomllib too."""
+"""check.py reads a target's slice of its lock."""
 
 from __future__ import annotations
 
@@ -7,59 +7,31 @@ import sys
 from pathlib import Path
 
 import pytest
-import tomli
-from hypothesis import given
-from hypothesis import strategies as st
 
-from envspec.lock.toml_text import inline_strings, key, string
+from envspec.lock.read import load
 from envspec.smoke import check
 
 ROOT = Path(__file__).resolve().parents[2]
-LOCKS = sorted((ROOT / "locks").glob("*/envspec.lock"))
+CONFIG = ROOT / "recipes" / "cpu-py311" / "cpu" / "target.json"
 
 
-@pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.parent.name)
-def test_the_small_reader_reads_every_lock_as_tomllib_does(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert check.Toml(text).document() == tomli.loads(text)
+def test_the_packages_of_a_slice() -> None:
+    lock = {
+        "conda": [{"name": "python", "version": "3.11", "build": "h1", "provides": ["pip"]}],
+        "pip": [{"name": "torch", "version": "2.0"}],
+    }
+    assert [(pin.kind, pin.name) for pin in check.pins(lock)] == [("conda", "python"), ("pip", "torch")]
+    assert check.pins(lock)[0].provides == ("pip",)
 
 
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]))), st.text(st.characters(exclude_categories=["Cs"])))
-def test_the_small_reader_reads_what_the_lock_writer_writes(texts: list[str], name: str) -> None:
-    written = (
-        f"[targets.{key(name or 'x')}]\nall = {inline_strings(texts)}\none = {string(name)}\nyes = true\nsize = 12\n"
-    )
-    assert check.Toml(written).document() == tomli.loads(written)
-
-
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("a = 1\nb =\n", 2),
-        ("a = 1\na = 2\n", 2),
-        ('a = "x\n', 1),
-        ("a = [1 2]\n", 1),
-        ("[a\n", 1),
-        ("a = 1 b = 2\n", 1),
-        ('a = "\\q"\n', 1),
-        ("a = 1979-05-27\n", 1),
-        ("a = 1.5\n", 1),
-        ("a = {b = 1\n", 1),
-    ],
-)
-def test_what_it_does_not_know_is_refused_with_its_line(text: str, line: int) -> None:
-    with pytest.raises(check.Unreadable, match=f"line {line}: expected"):
-        check.Toml(text).document()
-
-
-def test_a_package_belongs_to_the_targets_that_it_names() -> None:
-    lock = check.read_toml(
-        '[[conda]]\nname = "python"\nversion = "3.11"\nbuild = "h1"\nprovides = ["pip"]\ntargets = ["a"]\n'
-        '[[pip]]\nname = "torch"\nversion = "2.0"\n'
-    )
-    assert [(pin.kind, pin.name) for pin in check.pins(lock, "a")] == [("conda", "python"), ("pip", "torch")]
-    assert [pin.name for pin in check.pins(lock, "b")] == ["torch"]
-    assert check.pins(lock, "a")[0].provides == ("pip",)
+@pytest.mark.parametrize("path", sorted((ROOT / "recipes").glob("*/*/target.json")), ids=lambda path: path.parent.name)
+def test_every_exported_target_is_read(path: Path) -> None:
+    config = check.load_config(str(path))
+    target = load(ROOT / "locks" / path.parents[1].name / "envspec.lock").target(path.parent.name)
+    assert target is not None
+    assert [(pin.kind, pin.name, pin.version, pin.build) for pin in check.pins(config["lock"])] == [
+        (pin.kind, pin.name, pin.version, pin.build) for pin in target.pins
+    ]
 
 
 @pytest.mark.parametrize(
@@ -81,21 +53,23 @@ def test_versions_are_compared_as_versions(one: str, other: str, same: bool) -> 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--target", "gone"], "has no target gone; it has: cpu"),
-        (["--config", "{other}"], "is of the target other, not cpu"),
+        (["--config", "{old}"], "is no target.json that this check knows (schema 2)"),
+        (["--config", "{other}"], "has no slice of a lock that this check knows"),
+        (["--config", "{edited}"], "was changed: its slice of the lock has another digest than it says"),
         (["--config", "{cut}"], "can't be read"),
-        (["--lock", "{missing}"], "can't be read: No such file or directory"),
-        (["--lock", "{cut}"], "can't be read"),
+        (["--config", "{missing}"], "can't be read: No such file or directory"),
         (["--steps", "0"], "'0' is no whole number from 1"),
         (["--only", "nothing"], "invalid choice: 'nothing'"),
     ],
 )
 def test_wrong_usage_is_status_2(tmp_path: Path, words: list[str], said: str) -> None:
-    (tmp_path / "other").write_text('{"schema": 1, "target": "other"}')
-    (tmp_path / "cut").write_text('{"schema": 1, "tar')
-    files = {name: str(tmp_path / name) for name in ("other", "cut", "missing")}
-    lock = ["--lock", str(ROOT / "locks/cpu-py311/envspec.lock"), "--target", "cpu"]
-    command = [sys.executable, str(ROOT / "envspec/smoke/check.py"), *lock, *(word.format(**files) for word in words)]
+    (tmp_path / "old").write_text('{"schema": 1, "target": "cpu"}')
+    (tmp_path / "other").write_text(CONFIG.read_text().replace('"target": "cpu"', '"target": "other"'))
+    (tmp_path / "edited").write_text(CONFIG.read_text().replace('"2.13.0+cpu"', '"2.12.0+cpu"'))
+    (tmp_path / "cut").write_text('{"schema": 2, "tar')
+    files = {name: str(tmp_path / name) for name in ("old", "other", "edited", "cut", "missing")}
+    config = ["--config", str(CONFIG)]
+    command = [sys.executable, str(ROOT / "envspec/smoke/check.py"), *config, *(word.format(**files) for word in words)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert said in done.stderr

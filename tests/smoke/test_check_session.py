@@ -15,10 +15,7 @@ import pytest
 from envspec.smoke import check
 
 A100 = {"name": "NVIDIA A100", "capability": "8.0", "memory_bytes": 80 << 30}
-LOCK = {
-    "env": {"name": "demo"},
-    "targets": {"cu128": {"cuda": "12.8", "architectures": ["sm_80"]}, "cpu": {}},
-}
+TARGETS: dict[str, dict[str, Any]] = {"cu128": {"cuda": "12.8", "architectures": ["sm_80"]}, "cpu": {}}
 DEVICE = ("device.driver", "device.visible", "device.capability", "device.memory")
 
 
@@ -42,7 +39,9 @@ class StandInRunner:
 
 
 def context(device: str, target: str) -> check.Context:
-    return check.Context(LOCK, target, {}, device, "llm", 5, True, 0, 60.0, Path(), "check.py")
+    lock = {"env": {"name": "demo"}, "targets": {target: TARGETS[target]}}
+    config = {"target": target, "lock": lock, "lock_digest": "sha256:0"}
+    return check.Context(config, device, "llm", 5, True, 0, 60.0, Path(), "check.py")
 
 
 def session(

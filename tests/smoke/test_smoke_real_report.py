@@ -26,8 +26,8 @@ FOLDER = Path(envspec.smoke.__file__).parent
 def real(root: Path, tmp_path: Path, *words: str) -> tuple[Report, dict[str, Any], int]:
     """The report of `check.py` under this Python, read and raw, and the exit code."""
     written = tmp_path / "check.json"
-    lock = root / "locks" / "cpu-py311" / "envspec.lock"
-    argv = [sys.executable, str(FOLDER / "check.py"), "--lock", str(lock), "--target", "cpu", "--quick"]
+    config = root / "recipes" / "cpu-py311" / "cpu" / "target.json"
+    argv = [sys.executable, str(FOLDER / "check.py"), "--config", str(config), "--quick"]
     ran = subprocess.run(
         [*argv, "--json", str(written), *words], capture_output=True, text=True, cwd=tmp_path, check=False
     )

@@ -9,7 +9,7 @@ PROGRAM = """
 import argparse, json, os, platform, shutil, signal, socket, sys, time
 
 parser = argparse.ArgumentParser()
-for name in ("lock", "target", "config", "workload", "device", "json"):
+for name in ("config", "workload", "device", "json"):
     parser.add_argument("--" + name)
 parser.add_argument("--steps", type=int)
 parser.add_argument("--timeout", type=int)
@@ -18,7 +18,7 @@ parser.add_argument("--only", action="append")
 asked = parser.parse_args()
 config = json.load(open(asked.config))
 mode = os.environ.get("SMOKE_FAKE", "pass")
-print("fake check of", asked.target, "on", socket.gethostname(), "in mode", mode, flush=True)
+print("fake check of", config["target"], "on", socket.gethostname(), "in mode", mode, flush=True)
 if mode == "sleep":
     open(os.path.join(os.path.dirname(asked.json), "started"), "w").write(str(os.getpid()))
     time.sleep(600)

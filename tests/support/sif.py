@@ -38,7 +38,7 @@ def skip_without_tools() -> None:
 
 
 def built_sif(recipe: Mapping[str, str], scratch: Path) -> Path:
-    """The SIF of an exported recipe (path -> text), from the cache or built now, which takes minutes."""
+    """The SIF of an exported recipe (path -> text) of one target, from the cache or built now, which takes minutes."""
     digest = hashlib.sha256("".join(f"{name}\0{text}\0" for name, text in sorted(recipe.items())).encode()).hexdigest()
     folder = kept() / "sif"
     folder.mkdir(exist_ok=True)
@@ -72,8 +72,9 @@ def _build(recipe: Mapping[str, str], hub: Hub, scratch: Path, sif: Path) -> Non
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    definition = folder / "here.def"
-    text = re.sub(r"^From: (astral/uv|debian):\S+$", rf"From: {hub.host}/\1", recipe[FILE], flags=re.MULTILINE)
+    (exported,) = (name for name in recipe if name.endswith(f"/{FILE}"))
+    definition = folder / exported
+    text = re.sub(r"^From: (astral/uv|debian):\S+$", rf"From: {hub.host}/\1", recipe[exported], flags=re.MULTILINE)
     definition.write_text(text, encoding="utf-8")
     settings = scratch / "settings"
     settings.mkdir()
@@ -88,7 +89,7 @@ def _build(recipe: Mapping[str, str], hub: Hub, scratch: Path, sif: Path) -> Non
         (settings / "pytorch-index").write_text(f"http://127.0.0.1:{server.server_address[1]}\n")
         command = ["apptainer", "build", "--no-https", "--notest", "--force", "--bind", f"{settings}:/mnt"]
         done = subprocess.run(
-            [*command, str(sif), str(definition)], cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL
+            [*command, str(sif), exported], cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL
         )
         server.shutdown()
     assert done.returncode == 0, done.stderr[-3000:]
@@ -116,16 +117,12 @@ def _torch_wheels() -> list[Path]:
 def shipped_recipe(spec: str, target: str) -> dict[str, str]:
     """What `envspec export --format apptainer` writes for a shipped spec's target, by path."""
     from envspec.lock.read import load
-    from envspec.recipes.folder import carried, render
+    from envspec.recipes.folder import render
     from envspec.recipes.make import make_plan
     from envspec.spec.parse import load_spec
 
     root = Path(__file__).resolve().parents[2]
-    path = root / "locks" / spec / "envspec.lock"
-    lock = load(path)
+    lock = load(root / "locks" / spec / "envspec.lock")
     locked = lock.target(target)
     assert locked is not None
-    plan = make_plan(
-        load_spec(root / "specs" / f"{spec}.toml"), SoundLock(lock), locked, path.read_text(encoding="utf-8")
-    )
-    return carried(plan, ["apptainer"]) | render(plan, "apptainer")
+    return render(make_plan(load_spec(root / "specs" / f"{spec}.toml"), SoundLock(lock), locked), "apptainer")

@@ -20,8 +20,12 @@ from typing import Any
 
 import pytest
 
+from envspec.lock.slice import slice_digest
+
 ROOT = Path(__file__).resolve().parents[2]
 LOCK = ROOT / "locks" / "cpu-py311" / "envspec.lock"
+CONFIG = ROOT / "recipes" / "cpu-py311" / "cpu" / "target.json"
+"""What the check of that lock's target reads."""
 CHECK = ROOT / "envspec" / "smoke" / "check.py"
 SECONDS = 600.0
 """A bound against hanging, wide enough for a machine that does much else."""
@@ -71,6 +75,15 @@ def site_packages(prefix: Path) -> Path:
     return next((prefix / "lib").glob("python3.*")) / "site-packages"
 
 
+def changed_config(path: Path, old: str, new: str) -> Path:
+    """That target.json with another slice of the lock, written to a path."""
+    document = json.loads(CONFIG.read_text(encoding="utf-8"))
+    document["lock"] = json.loads(json.dumps(document["lock"]).replace(old, new))
+    document["lock_digest"] = slice_digest(document["lock"])
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
+
+
 @dataclass(frozen=True)
 class Checked:
     """What check.py ended with."""
@@ -91,7 +104,7 @@ class Checked:
 def run_check(prefix: Path, folder: Path, *words: str, env: Mapping[str, str] | None = None) -> Checked:
     """Run check.py by an environment's Python; its report and scratch go below the folder."""
     report = folder / "report.json"
-    command = [prefix / "bin" / "python", CHECK, "--lock", LOCK, "--target", "cpu", "--json", report]
+    command = [prefix / "bin" / "python", CHECK, "--config", CONFIG, "--json", report]
     done = subprocess.run(
         [str(word) for word in (*command, "--scratch", folder, *words)],
         capture_output=True,

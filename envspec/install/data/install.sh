@@ -92,14 +92,14 @@ else
     fi
 fi
 
-if [ -f "$here/envspec/requirements.txt" ]; then
+if [ -f "$here/requirements.txt" ]; then
     uv=$(first uv)
     if [ -n "$uv" ]; then
         "$uv" pip install --no-config --offline --python "$prefix/bin/python" --no-index --find-links "$here/wheels" \
-            --no-deps --require-hashes --requirements "$here/envspec/requirements.txt"
+            --no-deps --require-hashes --requirements "$here/requirements.txt"
     else
         "$prefix/bin/python" -m pip install --isolated --disable-pip-version-check --no-cache-dir --no-index \
-            --find-links "$here/wheels" --no-deps --require-hashes --requirement "$here/envspec/requirements.txt"
+            --find-links "$here/wheels" --no-deps --require-hashes --requirement "$here/requirements.txt"
     fi
 fi
 mine=

@@ -149,7 +149,8 @@ let
   # libraries   packages of nixpkgs whose libraries the wheels find, beside those of manylinux
   # buildTools  nixpkgs' Python packages that source packages are built with: pythonPackages -> list
   # carried     a folder that the environment keeps as share/envspec
-  build = { target, only ? null, wheels ? { }, libraries ? [ ], buildTools ? defaultTools, carried ? null, name ? "${checked.env.name}-${target}" }:
+  # slice       a file that it keeps there as target.json
+  build = { target, only ? null, wheels ? { }, libraries ? [ ], buildTools ? defaultTools, carried ? null, slice ? null, name ? "${checked.env.name}-${target}" }:
     let
       locked = targetOf target;
       python = interpreter target;
@@ -214,11 +215,17 @@ let
             rpath=$(patchelf --print-rpath "$file" 2>/dev/null) || continue
             case ":$rpath:" in
               *":$runtimePath:"*) ;;
-              *) patchelf --force-rpath --set-rpath "''${rpath:+$rpath:}$runtimePath" "$file" || echo "left as it is: $file" >&2 ;;
+              *) patch "$file" --force-rpath --set-rpath "''${rpath:+$rpath:}$runtimePath" ;;
             esac
             linker=$(patchelf --print-interpreter "$file" 2>/dev/null) || continue
-            [ "$linker" = "$dynamicLinker" ] || patchelf --set-interpreter "$dynamicLinker" "$file" || echo "left as it is: $file" >&2
+            [ "$linker" = "$dynamicLinker" ] || patch "$file" --set-interpreter "$dynamicLinker"
           done
+        }
+        : >patched
+        patch() {
+          local file=$1
+          shift
+          if patchelf "$@" "$file"; then printf '%s\0' "$file" >>"$TMPDIR/patched"; else echo "left as it is: $file" >&2; fi
         }
 
         # Building a package runs its code, with what the lock has and nixpkgs' build tools.
@@ -238,6 +245,7 @@ let
         ${concatStringsSep "" (map fromSource sources)}
         ${concatStringsSep "" (map more (attrNames wheels))}
         ${if sources == [ ] && wheels == { } then "" else "patch_all"}
+        "$out/bin/python" -I -c ${shell restate} "$out/${python.sitePackages}" patched
         # uv notes when it saw a wheel: nothing that stays
         find "$out" -path '*.dist-info/uv_cache.json' -delete
         find "$out" -path '*.dist-info/RECORD' -exec sed -i '/\.dist-info\/uv_cache\.json,/d' {} +
@@ -245,8 +253,26 @@ let
         # Times are all the same in the store, so compiled files are never checked against them.
         "$out/bin/python" -m compileall -q -j 0 --invalidation-mode unchecked-hash "$out/${python.sitePackages}" >/dev/null || true
         ${if carried == null then "" else ''mkdir -p "$out/share" && cp -r ${carried} "$out/share/envspec"''}
+        ${if slice == null then "" else ''chmod u+w "$out/share/envspec" && cp ${slice} "$out/share/envspec/target.json"''}
       '';
 
+  # The files that were patched are no longer what their packages' RECORD says, by which the check tells damaged ones.
+  restate = ''
+    import base64, csv, hashlib, os, pathlib, sys
+    site = pathlib.Path(sys.argv[1])
+    patched = set(pathlib.Path(sys.argv[2]).read_text().split("\0"))
+    for record in sorted(site.glob("*.dist-info/RECORD")):
+        with record.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.reader(file))
+        own = [row for row in rows if os.path.normpath(site / row[0]) in patched]
+        for row in own:
+            data = (site / row[0]).read_bytes()
+            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+            row[1:] = ["sha256=" + digest, str(len(data))]
+        if own:
+            with record.open("w", newline="", encoding="utf-8") as file:
+                csv.writer(file, lineterminator="\n").writerows(rows)
+  '';
   defaultTools = python: [ python.setuptools python.wheel python.hatchling python.flit-core python.poetry-core ];
   shell = text: "'${replaceStrings [ "'" ] [ "'\\''" ] text}'";
 in

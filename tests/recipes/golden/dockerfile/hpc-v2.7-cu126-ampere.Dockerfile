@@ -1,7 +1,8 @@
 # Exported by envspec. Not for editing: change the spec, then run `envspec export`.
 # hpc-v2.7, target cu126-ampere: Python 3.12 on linux-64, CUDA 12.6.
 #
-#   docker buildx build --build-arg SOURCE_DATE_EPOCH=315532800 --platform linux/amd64 --build-arg CONDA_CHANNEL_HOST=host.of.your.channels -t hpc-v2.7-cu126-ampere .
+# In the folder above this one, recipes/hpc-v2.7:
+#   docker buildx build --build-arg SOURCE_DATE_EPOCH=315532800 --platform linux/amd64 --build-arg CONDA_CHANNEL_HOST=host.of.your.channels -f cu126-ampere/Dockerfile -t hpc-v2.7-cu126-ampere .
 #   docker run --rm -it --gpus all hpc-v2.7-cu126-ampere
 #
 # Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.
@@ -20,7 +21,7 @@ USER 0
 # The host of your channels: a lock names none.
 ARG CONDA_CHANNEL_HOST
 ARG SOURCE_DATE_EPOCH=315532800
-RUN --mount=type=bind,source=envspec/conda-linux-64.lock,target=/run/recipe/conda-linux-64.lock \
+RUN --mount=type=bind,source=requirements/conda-….txt,target=/run/recipe/conda-….txt \
     --mount=type=bind,source=envspec/bytecode.py,target=/run/recipe/bytecode.py \
     --mount=type=cache,target=/opt/conda/pkgs,sharing=locked \
     --mount=type=secret,id=condarc,target=/etc/conda/condarc \
@@ -28,10 +29,10 @@ RUN --mount=type=bind,source=envspec/conda-linux-64.lock,target=/run/recipe/cond
     --mount=type=secret,id=netrc,target=/run/secrets/netrc \
     set -eu \
     && : "${CONDA_CHANNEL_HOST:?give the host of your channels with --build-arg CONDA_CHANNEL_HOST=}" \
-    && [ "$(sha256sum < /run/recipe/conda-linux-64.lock)" = '…  -' ] \
+    && [ "$(sha256sum < /run/recipe/conda-….txt)" = '…  -' ] \
     && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
     && if [ -s /run/secrets/netrc ]; then export NETRC=/run/secrets/netrc; fi \
-    && sed "s|[$]{CONDA_CHANNEL_HOST}|$CONDA_CHANNEL_HOST|" /run/recipe/conda-linux-64.lock > /tmp/explicit.txt \
+    && sed "s|[$]{CONDA_CHANNEL_HOST}|$CONDA_CHANNEL_HOST|" /run/recipe/conda-….txt > /tmp/explicit.txt \
     && MAMBA_ALWAYS_COPY=true micromamba create --yes --quiet --root-prefix /opt/conda --prefix /opt/env --file /tmp/explicit.txt \
     && find /opt/env -name '*.pyc' -delete \
     && /opt/env/bin/python -ISB /run/recipe/bytecode.py /opt/env/lib \
@@ -57,21 +58,20 @@ RUN --mount=type=cache,id=envspec-final-archives,target=/var/cache/apt,sharing=l
     && echo "PATH=/opt/env/bin:\$PATH" > /etc/profile.d/envspec.sh \
     && rm -f /etc/passwd- /etc/group- /etc/shadow- /etc/gshadow- /etc/subuid- /etc/subgid-
 COPY --from=conda /opt/env /opt/env
-RUN --mount=type=bind,source=envspec,target=/run/recipe \
-    --mount=type=bind,from=uv,source=/uv,target=/run/uv/uv \
+RUN --mount=type=bind,from=uv,source=/uv,target=/run/uv/uv \
     --mount=type=cache,target=/var/cache/uv \
     --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
+    --mount=type=bind,source=requirements/rest-….txt,target=/run/recipe/rest-….txt \
+    --mount=type=bind,source=envspec/bytecode.py,target=/run/recipe/bytecode.py \
     set -eu \
-    && [ "$(sha256sum < /run/recipe/SHA256SUMS)" = '…  -' ] \
-    && env --chdir=/run/recipe sha256sum --check --quiet SHA256SUMS \
+    && [ "$(sha256sum < /run/recipe/rest-….txt)" = '…  -' ] \
+    && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
     && export UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy \
-    && /run/uv/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/requirements/rest.txt \
-    && /opt/env/bin/python -ISB /run/recipe/bytecode.py /opt/env/lib \
-    && mkdir /opt/envspec \
-    && cp -R /run/recipe/. /opt/envspec \
-    && find /opt/envspec -type d -exec chmod 755 {} + \
-    && find /opt/envspec -type f -exec chmod 644 {} + \
-    && find /opt/envspec -name '*.sh' -exec chmod 755 {} +
+    && /run/uv/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/rest-….txt \
+    && /opt/env/bin/python -ISB /run/recipe/bytecode.py /opt/env/lib
+COPY --chmod=0755 envspec cu126-ampere/target.json /opt/envspec/
+RUN set -eu \
+    && env --chdir=/opt/envspec sha256sum --check --quiet SHA256SUMS
 ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" \
     CONDA_PREFIX="/opt/env" \
     ENVSPEC_SPEC="hpc-v2.7" \

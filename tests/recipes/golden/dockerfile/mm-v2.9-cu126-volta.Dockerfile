@@ -1,7 +1,8 @@
 # Exported by envspec. Not for editing: change the spec, then run `envspec export`.
 # mm-v2.9, target cu126-volta: Python 3.12 on linux-64, CUDA 12.6.
 #
-#   docker buildx build --build-arg SOURCE_DATE_EPOCH=315532800 --platform linux/amd64 -t mm-v2.9-cu126-volta .
+# In the folder above this one, recipes/mm-v2.9:
+#   docker buildx build --build-arg SOURCE_DATE_EPOCH=315532800 --platform linux/amd64 -f cu126-volta/Dockerfile -t mm-v2.9-cu126-volta .
 #   docker run --rm -it --gpus all mm-v2.9-cu126-volta
 #
 # Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.
@@ -32,32 +33,35 @@ ARG PYTORCH_INDEX=""
 RUN --mount=type=bind,from=uv,source=/uv,target=/run/uv/uv \
     --mount=type=cache,target=/var/cache/uv \
     --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    --mount=type=bind,source=envspec/requirements/gpu.txt,target=/run/recipe/requirements/gpu.txt \
-    --mount=type=bind,source=envspec/requirements/gpu-cu126.txt,target=/run/recipe/requirements/gpu-cu126.txt \
-    --mount=type=bind,source=envspec/requirements/build.txt,target=/run/recipe/requirements/build.txt \
+    --mount=type=bind,source=requirements/nvidia-….txt,target=/run/recipe/nvidia-….txt \
+    --mount=type=bind,source=requirements/torch-….txt,target=/run/recipe/torch-….txt \
+    --mount=type=bind,source=requirements/torch-….txt,target=/run/recipe/torch-….txt \
+    --mount=type=bind,source=requirements/build-….txt,target=/run/recipe/build-….txt \
     set -eu \
-    && [ "$(sha256sum < /run/recipe/requirements/gpu.txt)" = '…  -' ] \
-    && [ "$(sha256sum < /run/recipe/requirements/gpu-cu126.txt)" = '…  -' ] \
-    && [ "$(sha256sum < /run/recipe/requirements/build.txt)" = '…  -' ] \
+    && [ "$(sha256sum < /run/recipe/nvidia-….txt)" = '…  -' ] \
+    && [ "$(sha256sum < /run/recipe/torch-….txt)" = '…  -' ] \
+    && [ "$(sha256sum < /run/recipe/torch-….txt)" = '…  -' ] \
+    && [ "$(sha256sum < /run/recipe/build-….txt)" = '…  -' ] \
     && export UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy \
     && export UV_PYTHON_INSTALL_DIR=/opt/python UV_PYTHON_PREFERENCE=system \
     && /run/uv/uv venv --quiet --python 3.12 /opt/env \
-    && /run/uv/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/requirements/gpu.txt \
-    && { if [ -n "$PYTORCH_INDEX" ]; then set -- --default-index "$PYTORCH_INDEX"; else set -- --torch-backend cu126; fi; } && /run/uv/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/requirements/gpu-cu126.txt "$@" \
-    && /run/uv/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/requirements/build.txt
+    && /run/uv/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/nvidia-….txt \
+    && /run/uv/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/torch-….txt \
+    && { if [ -n "$PYTORCH_INDEX" ]; then set -- --default-index "$PYTORCH_INDEX"; else set -- --torch-backend cu126; fi; } && /run/uv/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/torch-….txt "$@" \
+    && /run/uv/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/build-….txt
 ENV CUDA_HOME="/usr/local/cuda"
 ENV FORCE_CUDA="1"
 ENV TORCH_CUDA_ARCH_LIST="7.0"
 RUN --mount=type=bind,from=uv,source=/uv,target=/run/uv/uv \
     --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    --mount=type=bind,source=envspec/requirements/source.txt,target=/run/recipe/requirements/source.txt \
+    --mount=type=bind,source=requirements/source-….txt,target=/run/recipe/source-….txt \
     --mount=type=bind,source=envspec/bytecode.py,target=/run/recipe/bytecode.py \
     set -eu \
-    && [ "$(sha256sum < /run/recipe/requirements/source.txt)" = '…  -' ] \
+    && [ "$(sha256sum < /run/recipe/source-….txt)" = '…  -' ] \
     && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
     && export UV_NO_CACHE=1 UV_LINK_MODE=copy \
     && export PATH="/opt/env/bin:$PATH" PYTHONPATH=/opt/env/lib/python3.12/site-packages \
-    && /run/uv/uv pip install --quiet --python /opt/env --prefix /opt/compiled --no-deps --require-hashes --only-binary :all: --no-binary deepspeed --requirements /run/recipe/requirements/source.txt \
+    && /run/uv/uv pip install --quiet --python /opt/env --prefix /opt/compiled --no-deps --require-hashes --only-binary :all: --no-binary deepspeed --requirements /run/recipe/source-….txt \
     && /opt/env/bin/python -ISB /run/recipe/bytecode.py /opt/compiled/lib
 
 FROM ${BASE_IMAGE}
@@ -85,37 +89,47 @@ RUN --mount=type=bind,from=uv,source=/uv,target=/run/uv/uv \
     && export UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy \
     && export UV_PYTHON_INSTALL_DIR=/opt/python UV_PYTHON_PREFERENCE=system \
     && /run/uv/uv venv --quiet --python 3.12 /opt/env
+RUN --mount=type=bind,from=uv,source=/uv,target=/run/uv/uv \
+    --mount=type=cache,target=/var/cache/uv \
+    --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
+    --mount=type=bind,source=requirements/nvidia-….txt,target=/run/recipe/nvidia-….txt \
+    --mount=type=bind,source=envspec/bytecode.py,target=/run/recipe/bytecode.py \
+    set -eu \
+    && [ "$(sha256sum < /run/recipe/nvidia-….txt)" = '…  -' ] \
+    && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
+    && export UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy \
+    && /run/uv/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/nvidia-….txt \
+    && /opt/env/bin/python -ISB /run/recipe/bytecode.py /opt/env/lib
 ARG PYTORCH_INDEX=""
 RUN --mount=type=bind,from=uv,source=/uv,target=/run/uv/uv \
     --mount=type=cache,target=/var/cache/uv \
     --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    --mount=type=bind,source=envspec/requirements/gpu.txt,target=/run/recipe/requirements/gpu.txt \
-    --mount=type=bind,source=envspec/requirements/gpu-cu126.txt,target=/run/recipe/requirements/gpu-cu126.txt \
+    --mount=type=bind,source=requirements/torch-….txt,target=/run/recipe/torch-….txt \
+    --mount=type=bind,source=requirements/torch-….txt,target=/run/recipe/torch-….txt \
     --mount=type=bind,source=envspec/bytecode.py,target=/run/recipe/bytecode.py \
     set -eu \
-    && [ "$(sha256sum < /run/recipe/requirements/gpu.txt)" = '…  -' ] \
-    && [ "$(sha256sum < /run/recipe/requirements/gpu-cu126.txt)" = '…  -' ] \
+    && [ "$(sha256sum < /run/recipe/torch-….txt)" = '…  -' ] \
+    && [ "$(sha256sum < /run/recipe/torch-….txt)" = '…  -' ] \
     && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
     && export UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy \
-    && /run/uv/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/requirements/gpu.txt \
-    && { if [ -n "$PYTORCH_INDEX" ]; then set -- --default-index "$PYTORCH_INDEX"; else set -- --torch-backend cu126; fi; } && /run/uv/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/requirements/gpu-cu126.txt "$@" \
+    && /run/uv/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/torch-….txt \
+    && { if [ -n "$PYTORCH_INDEX" ]; then set -- --default-index "$PYTORCH_INDEX"; else set -- --torch-backend cu126; fi; } && /run/uv/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/torch-….txt "$@" \
     && /opt/env/bin/python -ISB /run/recipe/bytecode.py /opt/env/lib
 COPY --from=compile /opt/compiled /opt/env
-RUN --mount=type=bind,source=envspec,target=/run/recipe \
-    --mount=type=bind,from=uv,source=/uv,target=/run/uv/uv \
+RUN --mount=type=bind,from=uv,source=/uv,target=/run/uv/uv \
     --mount=type=cache,target=/var/cache/uv \
     --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
+    --mount=type=bind,source=requirements/rest-….txt,target=/run/recipe/rest-….txt \
+    --mount=type=bind,source=envspec/bytecode.py,target=/run/recipe/bytecode.py \
     set -eu \
-    && [ "$(sha256sum < /run/recipe/SHA256SUMS)" = '…  -' ] \
-    && env --chdir=/run/recipe sha256sum --check --quiet SHA256SUMS \
+    && [ "$(sha256sum < /run/recipe/rest-….txt)" = '…  -' ] \
+    && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
     && export UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy \
-    && /run/uv/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/requirements/rest.txt \
-    && /opt/env/bin/python -ISB /run/recipe/bytecode.py /opt/env/lib \
-    && mkdir /opt/envspec \
-    && cp -R /run/recipe/. /opt/envspec \
-    && find /opt/envspec -type d -exec chmod 755 {} + \
-    && find /opt/envspec -type f -exec chmod 644 {} + \
-    && find /opt/envspec -name '*.sh' -exec chmod 755 {} +
+    && /run/uv/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/rest-….txt \
+    && /opt/env/bin/python -ISB /run/recipe/bytecode.py /opt/env/lib
+COPY --chmod=0755 envspec cu126-volta/target.json /opt/envspec/
+RUN set -eu \
+    && env --chdir=/opt/envspec sha256sum --check --quiet SHA256SUMS
 ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" \
     VIRTUAL_ENV="/opt/env" \
     ENVSPEC_SPEC="mm-v2.9" \

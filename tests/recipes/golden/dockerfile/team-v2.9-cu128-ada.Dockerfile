@@ -1,7 +1,8 @@
 # Exported by envspec. Not for editing: change the spec, then run `envspec export`.
 # team-v2.9, target cu128-ada: Python 3.10 on linux-64, CUDA 12.8.
 #
-#   docker buildx build --build-arg SOURCE_DATE_EPOCH=315532800 --platform linux/amd64 -t team-v2.9-cu128-ada .
+# In the folder above this one, recipes/team-v2.9:
+#   docker buildx build --build-arg SOURCE_DATE_EPOCH=315532800 --platform linux/amd64 -f cu128-ada/Dockerfile -t team-v2.9-cu128-ada .
 #   docker run --rm -it --gpus all team-v2.9-cu128-ada
 #
 # Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.
@@ -44,29 +45,39 @@ RUN --mount=type=bind,from=uv,source=/uv,target=/run/uv/uv \
 RUN --mount=type=bind,from=uv,source=/uv,target=/run/uv/uv \
     --mount=type=cache,target=/var/cache/uv \
     --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    --mount=type=bind,source=envspec/requirements/gpu.txt,target=/run/recipe/requirements/gpu.txt \
+    --mount=type=bind,source=requirements/nvidia-….txt,target=/run/recipe/nvidia-….txt \
     --mount=type=bind,source=envspec/bytecode.py,target=/run/recipe/bytecode.py \
     set -eu \
-    && [ "$(sha256sum < /run/recipe/requirements/gpu.txt)" = '…  -' ] \
+    && [ "$(sha256sum < /run/recipe/nvidia-….txt)" = '…  -' ] \
     && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
     && export UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy \
-    && /run/uv/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/requirements/gpu.txt \
+    && /run/uv/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/nvidia-….txt \
     && /opt/env/bin/python -ISB /run/recipe/bytecode.py /opt/env/lib
-RUN --mount=type=bind,source=envspec,target=/run/recipe \
-    --mount=type=bind,from=uv,source=/uv,target=/run/uv/uv \
+RUN --mount=type=bind,from=uv,source=/uv,target=/run/uv/uv \
     --mount=type=cache,target=/var/cache/uv \
     --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
+    --mount=type=bind,source=requirements/torch-….txt,target=/run/recipe/torch-….txt \
+    --mount=type=bind,source=envspec/bytecode.py,target=/run/recipe/bytecode.py \
     set -eu \
-    && [ "$(sha256sum < /run/recipe/SHA256SUMS)" = '…  -' ] \
-    && env --chdir=/run/recipe sha256sum --check --quiet SHA256SUMS \
+    && [ "$(sha256sum < /run/recipe/torch-….txt)" = '…  -' ] \
+    && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
     && export UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy \
-    && /run/uv/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/requirements/rest.txt \
-    && /opt/env/bin/python -ISB /run/recipe/bytecode.py /opt/env/lib \
-    && mkdir /opt/envspec \
-    && cp -R /run/recipe/. /opt/envspec \
-    && find /opt/envspec -type d -exec chmod 755 {} + \
-    && find /opt/envspec -type f -exec chmod 644 {} + \
-    && find /opt/envspec -name '*.sh' -exec chmod 755 {} +
+    && /run/uv/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/torch-….txt \
+    && /opt/env/bin/python -ISB /run/recipe/bytecode.py /opt/env/lib
+RUN --mount=type=bind,from=uv,source=/uv,target=/run/uv/uv \
+    --mount=type=cache,target=/var/cache/uv \
+    --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
+    --mount=type=bind,source=requirements/rest-….txt,target=/run/recipe/rest-….txt \
+    --mount=type=bind,source=envspec/bytecode.py,target=/run/recipe/bytecode.py \
+    set -eu \
+    && [ "$(sha256sum < /run/recipe/rest-….txt)" = '…  -' ] \
+    && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
+    && export UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy \
+    && /run/uv/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/rest-….txt \
+    && /opt/env/bin/python -ISB /run/recipe/bytecode.py /opt/env/lib
+COPY --chmod=0755 envspec cu128-ada/target.json /opt/envspec/
+RUN set -eu \
+    && env --chdir=/opt/envspec sha256sum --check --quiet SHA256SUMS
 ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" \
     VIRTUAL_ENV="/opt/env" \
     ENVSPEC_SPEC="team-v2.9" \

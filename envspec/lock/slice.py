@@ -1,0 +1,85 @@
+"""What a lock says of one target: the slice that an image or an environment carries, and its digest.
+
+A slice is the document that `envspec.lock.write` makes of that target alone, as values: other targets, and the images
+that recipes stand on, are no part of it. So what moves elsewhere in the lock leaves the slice as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from envspec.lock.inputs import fingerprint
+from envspec.lock.model import LOCK_VERSION, Artifact, Lock, LockedTarget, Pin
+
+
+def slice_of(lock: Lock, target: LockedTarget) -> dict[str, Any]:
+    """The slice, in values that JSON has: the keys and their order are those of `envspec.lock`."""
+    inputs, own = lock.inputs, target.inputs
+    env = {
+        "name": lock.name,
+        "exclude-newer": inputs.exclude_newer,
+        "allow-source": list(inputs.allow_source),
+        "without-corrections": list(inputs.without_corrections),
+        "channels": list(inputs.channels),
+        "requirements": sorted(own.requirements),
+        "conda-requirements": sorted(own.conda_requirements),
+        "sources": dict(sorted(inputs.sources.items())),
+    }
+    of_target = {
+        "platform": own.platform,
+        "python": own.python,
+        "glibc": own.glibc,
+        "cuda": own.cuda,
+        "gpus": list(own.gpus),
+        "architectures": list(target.architectures),
+        "driver": own.driver,
+        "driver-floor": target.driver_floor,
+        "fingerprint": fingerprint(inputs, own),
+    }
+    document: dict[str, Any] = {
+        "lock-version": LOCK_VERSION,
+        "env": _given(env),
+        "targets": {target.name: _given(of_target)},
+    }
+    for kind in ("conda", "pip"):
+        pins = sorted((pin for pin in target.pins if pin.kind == kind), key=lambda pin: pin.name)
+        if pins:
+            document[kind] = [_package(pin) for pin in pins]
+    return document
+
+
+def slice_digest(document: dict[str, Any]) -> str:
+    """`sha256:` and the digest of a slice's values, whatever the layout of the file that holds them."""
+    canonical = json.dumps(document, sort_keys=True, separators=(",", ":"))
+    return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
+
+
+def _package(pin: Pin) -> dict[str, Any]:
+    git = pin.git and {"url": pin.git.url, "commit": pin.git.commit, "subdirectory": pin.git.subdirectory}
+    return _given(
+        {
+            "name": pin.name,
+            "version": pin.version,
+            "build": pin.build,
+            "index": pin.index,
+            "url": pin.url,
+            "git": git and _given(git),
+            "licence": pin.licence,
+            "direct": pin.direct,
+            "provides": list(pin.provides),
+            "dependencies": sorted(set(pin.dependencies)),
+            "artifacts": [_artifact(pin.artifact)] if pin.artifact else [],
+        }
+    )
+
+
+def _artifact(artifact: Artifact) -> dict[str, Any]:
+    found = {"file": artifact.file, "sha256": artifact.sha256, "md5": artifact.md5, "size": artifact.size}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _given(values: dict[str, Any]) -> dict[str, Any]:
+    """Without what the lock's file leaves out: what isn't known, what is empty, what is false."""
+    return {name: value for name, value in values.items() if value not in (None, [], {}, False)}

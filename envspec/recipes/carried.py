@@ -1,0 +1,42 @@
+"""The carried files: what every image and environment keeps of envspec, the same for every target of a spec.
+
+They are package data, written verbatim: the smoke check, the preflight, what starts things, the spec's services.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+
+from envspec.recipes.plan import SUMS
+
+CHECK_FOLDER = "check"
+"""The folder of the smoke check among the carried files."""
+CHECK = f"{CHECK_FOLDER}/check.py"
+"""What Python runs of it."""
+
+_PACKAGE = Path(__file__).parent
+_ALWAYS = ("bytecode.py", "preflight.py", "entrypoint.sh", "healthcheck.sh")
+_OF_SERVICES = "services/common.sh"
+
+
+@cache
+def check_files() -> Mapping[str, str]:
+    """The files of the smoke check, by path among the carried files."""
+    return MappingProxyType({CHECK: (_PACKAGE.parent / "smoke" / "check.py").read_text(encoding="utf-8")})
+
+
+@cache
+def carried_files(scripts: tuple[str, ...]) -> Mapping[str, str]:
+    """All carried files by path, with those of the services whose scripts are given, and the digests of them all."""
+    names = [*_ALWAYS, *scripts, *([_OF_SERVICES] if scripts else [])]
+    found = {name: (_PACKAGE / "data" / name).read_text(encoding="utf-8") for name in names}
+    found.update(check_files())
+    return MappingProxyType({**found, SUMS: _sums(found)})
+
+
+def _sums(files: Mapping[str, str]) -> str:
+    return "".join(f"{hashlib.sha256(text.encode()).hexdigest()}  {path}\n" for path, text in sorted(files.items()))

@@ -1,0 +1,77 @@
+"""compose.yaml: a service a target, for `docker compose`, podman's and `docker buildx bake`, which reads it too.
+
+Every service has one and the same profile, so that a bare `up` starts none: each is named, or all are asked for. Ports
+are published to this machine alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from envspec.lock.yaml_text import inline_strings, string
+from envspec.recipes.devcontainer import GIVEN
+from envspec.recipes.dockerfile import CHANNEL_HOST, FILE as DOCKERFILE
+from envspec.recipes.heading import hash_heading
+from envspec.recipes.plan import WORKSPACE, Plan, SpecPlan
+
+FILE = "compose.yaml"
+PROFILE = "all"
+_VOLUME = "workspace"
+
+
+def render(plan: SpecPlan) -> dict[str, str]:
+    """`compose.yaml`."""
+    target = plan.names[0]
+    usage = [
+        "In this folder:",
+        f"  docker buildx bake {target}          (docker compose build {target}: the same)",
+        f"  docker compose run --rm {target} python train.py",
+        f"  docker compose --profile {PROFILE} build",
+        f"ENVSPEC_WORKSPACE=FOLDER is seen as {WORKSPACE}; without it, a volume.",
+    ]
+    lines = [
+        *hash_heading(plan, usage),
+        f"name: {string(_project(plan.spec))}",
+        "services:",
+        *(line for of in plan.targets for line in _service(of)),
+        "volumes:",
+        f"  {_VOLUME}: {{}}",
+    ]
+    return {FILE: "\n".join(lines) + "\n"}
+
+
+def _project(name: str) -> str:
+    """A project's name, in the characters that those have."""
+    return re.sub(r"[^a-z0-9_-]", "-", name)
+
+
+def _service(plan: Plan) -> Iterator[str]:
+    yield f"  {string(plan.target)}:"
+    yield f"    profiles: {inline_strings([PROFILE])}"
+    yield f"    image: {string(plan.image)}"
+    yield f"    platform: {string(plan.oci_platform)}"
+    yield "    build:"
+    yield "      context: ."
+    yield f"      dockerfile: {string(f'{plan.target}/{DOCKERFILE}')}"
+    yield f"      platforms: {inline_strings([plan.oci_platform])}"
+    yield "      args:"
+    yield f"        SOURCE_DATE_EPOCH: {string(str(plan.epoch))}"
+    if plan.explicit:
+        yield f"        {CHANNEL_HOST}: {string(f'${{{CHANNEL_HOST}:-}}')}"
+    yield "    shm_size: 8gb # DataLoader workers and NCCL share memory here"
+    yield "    volumes:"
+    yield f"      - {string(f'${{ENVSPEC_WORKSPACE:-{_VOLUME}}}:{WORKSPACE}')}"
+    if plan.services:
+        yield "    ports:"
+        yield from (f"      - {string(f'127.0.0.1:{one.port}:{one.port}')}" for one in plan.services)
+        yield "    environment: # of yours, where it is set: who may get in"
+        yield from (f"      - {GIVEN[one.name]}" for one in plan.services)
+    if plan.is_cuda:
+        yield "    deploy:"
+        yield "      resources:"
+        yield "        reservations:"
+        yield "          devices:"
+        yield "            - driver: nvidia"
+        yield "              count: all"
+        yield '              capabilities: ["gpu"]'

@@ -1,0 +1,80 @@
+# Exported by envspec. Not for editing: change the spec, then run `envspec export`.
+# mm-v2.9, targets cpu, cu126-volta, cu128-ampere, cu128-blackwell, cu128-hopper, cu130-hopper.
+#
+# nix build path:.#cpu       an environment, as ./result
+# nix develop path:.#cpu     a shell with it
+# nix run path:.#cpu-check   the smoke check
+{
+  description = "Multimodal training (text, image, video) on PyTorch 2.9: one set of versions from Volta to Blackwell, and for CPUs";
+
+  inputs.nixpkgs.url = "github:NixOS/nixpkgs/nixos-25.11";
+
+  outputs =
+    { self, nixpkgs }:
+    let
+      # What a shell of each target sets.
+      variables = {
+        "x86_64-linux" = {
+          "cpu" = "export ENVSPEC_SPEC=mm-v2.9\nexport ENVSPEC_TARGET=cpu\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=2.9.1\n";
+          "cu126-volta" = "export ENVSPEC_SPEC=mm-v2.9\nexport ENVSPEC_TARGET=cu126-volta\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=2.9.1\nexport TORCH_CUDA_ARCH_LIST=7.0\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
+          "cu128-ampere" = "export ENVSPEC_SPEC=mm-v2.9\nexport ENVSPEC_TARGET=cu128-ampere\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=2.9.1\nexport TORCH_CUDA_ARCH_LIST=8.0\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
+          "cu128-blackwell" = "export ENVSPEC_SPEC=mm-v2.9\nexport ENVSPEC_TARGET=cu128-blackwell\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=2.9.1\nexport TORCH_CUDA_ARCH_LIST='10.0;12.0'\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
+          "cu128-hopper" = "export ENVSPEC_SPEC=mm-v2.9\nexport ENVSPEC_TARGET=cu128-hopper\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=2.9.1\nexport TORCH_CUDA_ARCH_LIST=9.0\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
+          "cu130-hopper" = "export ENVSPEC_SPEC=mm-v2.9\nexport ENVSPEC_TARGET=cu130-hopper\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=2.9.1\nexport TORCH_CUDA_ARCH_LIST=9.0\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
+        };
+      };
+
+      lock = builtins.fromTOML (builtins.readFile ./envspec.lock);
+      indexes = if builtins.pathExists ./indexes.nix then import ./indexes.nix else { };
+      environmentFrom = { pkgs, target, indexes ? { }, libraries ? [ ] }:
+        (import ./environment.nix { inherit pkgs lock indexes; }).environment {
+          inherit target libraries;
+          carried = ./envspec;
+          slice = ./. + "/${target}/target.json";
+        };
+
+      # For each system: a name and a value for each target, and `default` where there is one target.
+      each = give: builtins.mapAttrs
+        (system: targets:
+          let
+            pkgs = nixpkgs.legacyPackages.${system};
+            environment = target: environmentFrom { inherit pkgs target indexes; };
+            all = builtins.attrValues (builtins.mapAttrs
+              (target: hook: give { inherit pkgs target hook; environment = environment target; })
+              targets);
+            only = if builtins.length all == 1 then map (one: one // { name = one.short; }) all else [ ];
+          in
+          builtins.listToAttrs (all ++ only))
+        variables;
+    in
+    {
+      packages = each ({ target, environment, ... }: { name = target; short = "default"; value = environment; });
+
+      devShells = each ({ pkgs, target, hook, environment }: {
+        name = target;
+        short = "default";
+        value = pkgs.mkShell {
+          packages = [ environment ];
+          shellHook = hook;
+        };
+      });
+
+      apps = each ({ pkgs, target, environment, ... }: {
+        name = "${target}-check";
+        short = "check";
+        value = {
+          type = "app";
+          program = "${pkgs.writeShellScript "check" ''
+            # torch.compile compiles while it runs
+            PATH=${pkgs.stdenv.cc}/bin:$PATH
+            if [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi
+            carried=${environment}/share/envspec
+            exec ${environment}/bin/python "$carried/check/check.py" --config "$carried/target.json" "$@"
+          ''}";
+        };
+      });
+
+      # for other flakes: an environment with their own nixpkgs, indexes and libraries
+      lib.environment = environmentFrom;
+    };
+}

@@ -1,0 +1,42 @@
+"""A target's slice of the lock: what the lock's own format says of that target alone, and nothing of another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import tomli
+
+from envspec.lock.read import load
+from envspec.lock.slice import slice_digest, slice_of
+from envspec.lock.write import dumps
+
+LOCKS = sorted((Path(__file__).resolve().parents[2] / "locks").glob("*/envspec.lock"))
+
+
+@pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.parent.name)
+def test_it_is_what_the_lock_would_say_with_that_target_alone(path: Path) -> None:
+    lock = load(path)
+    for target in lock:
+        written = tomli.loads(dumps(replace(lock, targets=(target,), images=())))
+        del written["digest"]
+        assert slice_of(lock, target) == written
+        assert list(slice_of(lock, target)) == list(written)
+
+
+def test_what_moves_in_another_target_leaves_it() -> None:
+    lock = load(next(path for path in LOCKS if path.parent.name == "mm-v2.9"))
+    first, second, *others = lock.targets
+    moved = replace(second, pins=tuple(replace(pin, version="0") for pin in second.pins), driver_floor="1")
+    other = replace(lock, targets=(first, moved, *others), images=())
+    assert slice_of(other, first) == slice_of(lock, first)
+    assert slice_of(other, moved) != slice_of(lock, second)
+
+
+def test_the_digest_is_of_the_values() -> None:
+    lock = load(LOCKS[0])
+    document = slice_of(lock, lock.targets[0])
+    again = dict(reversed(list(document.items())))
+    assert slice_digest(again) == slice_digest(document)
+    assert slice_digest({**document, "lock-version": 2}) != slice_digest(document)
