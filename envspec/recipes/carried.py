@@ -13,10 +13,8 @@ from types import MappingProxyType
 
 from envspec.recipes.plan import SUMS
 
-CHECK_FOLDER = "check"
-"""The folder of the smoke check among the carried files."""
-CHECK = f"{CHECK_FOLDER}/check.py"
-"""What Python runs of it."""
+CHECK = "check"
+"""The folder of the smoke check among the carried files, which `python -I` runs."""
 
 _PACKAGE = Path(__file__).parent
 _ALWAYS = ("bytecode.py", "preflight.py", "entrypoint.sh", "healthcheck.sh")
@@ -26,7 +24,13 @@ _OF_SERVICES = "services/common.sh"
 @cache
 def check_files() -> Mapping[str, str]:
     """The files of the smoke check, by path among the carried files."""
-    return MappingProxyType({CHECK: (_PACKAGE.parent / "smoke" / "check.py").read_text(encoding="utf-8")})
+    program = _PACKAGE.parent / "carried" / CHECK
+    return MappingProxyType(
+        {
+            f"{CHECK}/{path.relative_to(program).as_posix()}": path.read_text(encoding="utf-8")
+            for path in sorted(program.rglob("*.py"))
+        }
+    )
 
 
 @cache

@@ -102,7 +102,7 @@ def render(plan: SpecPlan) -> dict[str, str]:
         "            PATH=${pkgs.stdenv.cc}/bin:$PATH",
         *([f"            {_LIBCUDA}"] if any(of.is_cuda for of in plans) else []),
         "            carried=${environment}/share/envspec",
-        f'            exec ${{environment}}/bin/python "$carried/{CHECK}" --config "$carried/{SLICE}" "$@"',
+        f'            exec ${{environment}}/bin/python -I "$carried/{CHECK}" --config "$carried/{SLICE}" "$@"',
         "          \'\'}\";",
         "        };",
         "      });",

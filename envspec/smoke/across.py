@@ -1,6 +1,6 @@
 """Several nodes at once: collectives and DDP between them. Stand-alone (torch, the standard library, Python 3.8).
 
-Run by torchrun, one process a rank; rank 0 writes a report as `check.py` does.
+Run by torchrun, one process a rank; rank 0 writes a report as the check does.
 
     torchrun --nnodes N --nproc-per-node G --node-rank I --master-addr ADDRESS --master-port PORT across.py \\
         --config target.json --device auto|cuda|cpu --json check.json

@@ -15,7 +15,7 @@ def as_json(results: Results) -> dict[str, Any]:
 
 
 def report_json(report: Report) -> dict[str, Any]:
-    """A report as `check.py` writes it (`check.schema.json`). `envspec.smoke.read.report_of` reads it back."""
+    """A report as the check writes it (`check.schema.json`). `envspec.smoke.read.report_of` reads it back."""
     return {
         "schema": SCHEMA,
         "kind": KIND,

@@ -20,14 +20,14 @@ from envspec.spec.model import Reference, Spec
 CONFIG = SLICE
 ACROSS = "across.py"
 REPORT = "check.json"
-"""What `check.py` writes in the folder of its run."""
+"""What the check writes in the folder of its run."""
 
 _NO_FILES: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
 class Options:
-    """How the checks are to run. None leaves it to the spec (`workload`, `steps`) or to `check.py` (`timeout`)."""
+    """How the checks are to run. None leaves it to the spec (`workload`, `steps`) or to the check (`timeout`)."""
 
     device: str = "auto"
     workload: str | None = None
@@ -37,7 +37,7 @@ class Options:
     timeout: int | None = None
 
     def arguments(self) -> tuple[str, ...]:
-        """`check.py`'s arguments that say the same."""
+        """the check's arguments that say the same."""
         words = ["--device", self.device]
         words += ["--workload", self.workload] if self.workload else []
         words += ["--steps", str(self.steps)] if self.steps else []

@@ -39,7 +39,7 @@ GRACE = 90.0
 """So long may a task be over, or unknown to Slurm, with no result yet, in seconds: NFS shows a new file up to a minute
 late (acdirmax in nfs(5))."""
 _PROMISE = (0, 1, 130)
-"""The exit statuses with which `check.py` says that it wrote a report."""
+"""The exit statuses with which the check says that it wrote a report."""
 _TOO_LARGE = "Requested node configuration is not available"
 """sbatch's words for what no node has."""
 

@@ -1,7 +1,7 @@
-"""Text to report: reads what `check.py` wrote, in whatever state it came back from another machine.
+"""Text to report: reads what the check wrote, in whatever state it came back from another machine.
 
 Strict in what it uses, since a report decides whether an environment is trusted: a missing key, a value of another kind
-or a check that stands twice is refused. Keys that this envspec doesn't know are ignored, as a newer `check.py` within
+or a check that stands twice is refused. Keys that this envspec doesn't know are ignored, as a newer check within
 the schema may write more.
 """
 
@@ -19,7 +19,7 @@ from envspec.smoke.result import Check, Figure, Gpu, Machine, Report, Torch
 from envspec.spec.model import Reference
 
 SCHEMA = 1
-"""The newest schema of `check.py`'s JSON that can be read."""
+"""The newest schema of the check's JSON that can be read."""
 
 KIND = "envspec-check"
 

@@ -1,6 +1,6 @@
 """What comes out of smoke runs: the report of one run's checks, the run, all runs together, and what they amount to.
 
-A report is `check.py`'s JSON as values; `envspec.smoke.read` reads it, `envspec.smoke.as_json` writes it. What it says
+A report is the check's JSON as values; `envspec.smoke.read` reads it, `envspec.smoke.as_json` writes it. What it says
 about itself (its summary, its figures' verdicts) isn't taken over but worked out again from its checks: a skip never
 counts as a pass, and a figure never decides.
 """
@@ -111,7 +111,7 @@ class Torch:
 
 @dataclass(frozen=True)
 class Report:
-    """What `check.py` found in one environment. `curves` has the loss of each step by name; None is no number.
+    """What the check found in one environment. `curves` has the loss of each step by name; None is no number.
 
     `complete` is False for a run that was cut short, which proves nothing. `cuda` is the target's CUDA, None for CPUs.
     """

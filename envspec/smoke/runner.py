@@ -44,6 +44,7 @@ def check(runner: Runner, case: Case, options: Options, carried: str, results: s
     """Run the checks of a case; their report is `check.json` in `results`."""
     inside = runner.places(carried, results)
     arguments = (
+        "-I",
         str(inside.carried / CHECK),
         "--config",
         str(inside.carried / CONFIG),

@@ -1,4 +1,4 @@
-"""`envspec smoke` from its arguments to its exit code, with real environments and a stand-in for `check.py`."""
+"""`envspec smoke` from its arguments to its exit code, with real environments and a stand-in for the check."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ APP = wheel("app", "1.0")
 START = (
     "import sys; from envspec.cli import main, smoke_cases;"
     "from support.fake_check import PROGRAM;"
-    "smoke_cases._programs = lambda across: {'check/check.py': PROGRAM};"
+    "smoke_cases._programs = lambda across: {'check/__main__.py': PROGRAM};"
     "main.main()"
 )
-"""`envspec` with the stand-in instead of `check.py`."""
+"""`envspec` with the stand-in instead of the check."""
 
 Smoke = Callable[..., Ran]
 
@@ -70,7 +70,7 @@ def test_a_run_that_passes(smoke: Smoke, machine: Machine, root: Path) -> None:
     left = {
         str(path.relative_to(machine.folder / "out")) for path in (machine.folder / "out").rglob("*") if path.is_file()
     }
-    carried = {f"carried/demo-here/{name}" for name in ("check/check.py", "target.json")}
+    carried = {f"carried/demo-here/{name}" for name in ("check/__main__.py", "target.json")}
     assert left == {*carried, "runs/demo-here/check.json", "runs/demo-here/log.txt"}
 
 
@@ -163,7 +163,7 @@ def test_a_python_that_isnt_here_is_named(smoke: Smoke, machine: Machine) -> Non
 
 def test_a_dry_run_does_nothing(smoke: Smoke, machine: Machine) -> None:
     ran = smoke(SPEC, "--dry-run", "-o", "out")
-    assert "envspec install specs/demo.toml" in ran.out and "check.py --config" in ran.out
+    assert "envspec install specs/demo.toml" in ran.out and "check --config" in ran.out
     assert not (machine.folder / "out").exists() and not (machine.cache / "smoke").exists()
 
 
@@ -223,7 +223,7 @@ def test_an_interrupted_run_ends_its_check(smoke: Smoke, machine: Machine) -> No
 def test_the_targets_slice_of_the_lock_is_carried(smoke: Smoke, machine: Machine) -> None:
     smoke(SPEC, "-o", "out")
     carried = machine.folder / "out" / "carried" / "demo-here"
-    assert (carried / "check" / "check.py").read_text() == PROGRAM
+    assert (carried / "check" / "__main__.py").read_text() == PROGRAM
     document = json.loads((carried / "target.json").read_text())
     lock = load(machine.lock_path())
     assert document["python"] == PYTHON and document["lock"] == slice_of(lock, lock.targets[0])

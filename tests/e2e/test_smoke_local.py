@@ -1,4 +1,4 @@
-"""`cpu-py311`, made from its lock, under the local runner: every check of the real `check.py`.
+"""`cpu-py311`, made from its lock, under the local runner: every one of the real checks.
 
 The run is the one that test_shipped.py asks for too.
 """

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from envspec.smoke.case import Case, Folders
 
-CARRIED = {"check/check.py": "print('check')\n", "target.json": "{}\n"}
+CARRIED = {"check/__main__.py": "print('check')\n", "target.json": "{}\n"}
 
 
 def recipe(target: str) -> dict[str, str]:
     return {
         f"{target}/Dockerfile": "FROM scratch\n",
         f"{target}/apptainer.def": "Bootstrap: docker\n",
-        "envspec/check/check.py": "print('check')\n",
+        "envspec/check/__main__.py": "print('check')\n",
     }
 
 

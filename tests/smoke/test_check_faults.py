@@ -18,30 +18,31 @@ CONFIG = ROOT / "recipes/cpu-py311/cpu/target.json"
 PROGRAM = """
 import ctypes, os, pathlib, resource, signal, subprocess, sys, time
 sys.path.insert(0, {root!r})
-from envspec.smoke import check
+from envspec_check import interface, runner
+from envspec_check.command import main
 
 TABLE = {{}}
 
 def put(function):
-    return check.check("operators." + function.__name__, torch=False, table=TABLE)(function)
+    return interface.check("operators." + function.__name__, torch=False, table=TABLE)(function)
 
 @put
 def before(ctx):
-    return check.passed(figures=[("operators.one", float("nan"), "s")], curves={{"c": [1.0, float("inf")]}})
+    return interface.passed(figures=[("operators.one", float("nan"), "s")], curves={{"c": [1.0, float("inf")]}})
 
 {body}
 
 @put
 def after(ctx):
-    return check.passed()
+    return interface.passed()
 
-@check.internal("shout")
+@interface.internal("shout")
 def shout(ctx, word):
     print(word.upper(), ctx.seed)
     return 7
 
 if __name__ == "__main__":
-    sys.exit(check.main(table=TABLE, program=__file__))
+    sys.exit(main(table=TABLE, program=__file__))
 """
 
 BODIES = {
@@ -53,9 +54,9 @@ BODIES = {
     "status": "sys.exit(3)",
     "error": "raise RuntimeError('the first line\\nthe second')",
     "memory": "resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))\n    bytearray(1 << 31)",
-    "fault": "raise check.Fault('broken', 'mend it', details={'a': float('nan')})",
-    "skip": "raise check.Skip('not here')",
-    "again": "ended = ctx.run_again('shout', 'hey')\n    return check.failed('%d %s' % ended)",
+    "fault": "raise interface.Fault('broken', 'mend it', details={'a': float('nan')})",
+    "skip": "raise interface.Skip('not here')",
+    "again": "ended = ctx.run_again('shout', 'hey')\n    return interface.failed('%d %s' % ended)",
     "again_hang": "ctx.run_again('host', timeout=0.01)",
 }
 
@@ -63,7 +64,7 @@ BODIES = {
 def program(folder: Path, body: str) -> Path:
     path = folder / "program.py"
     text = f"@put\ndef bad(ctx):\n    {body}" if body else ""
-    path.write_text(PROGRAM.format(root=str(ROOT), body=text))
+    path.write_text(PROGRAM.format(root=str(ROOT / "envspec/carried/check"), body=text))
     return path
 
 
@@ -114,9 +115,9 @@ def test_a_bad_process_is_one_failed_check(
 
 
 STUCK = """
-check.PATIENCE = 1.0
-real, check.os.killpg, check.os.kill = check.os.killpg, lambda *_: None, lambda *_: None
-check.Host.close, close = lambda host: (setattr(check.os, "killpg", real), close(host)), check.Host.close
+runner.PATIENCE = 1.0
+real, os.killpg, os.kill = os.killpg, lambda *_: None, lambda *_: None
+runner.Host.close, close = lambda host: (setattr(os, "killpg", real), close(host)), runner.Host.close
 
 @put
 def bad(ctx):
@@ -146,7 +147,7 @@ def test_a_process_that_can_not_be_killed_is_one_failed_check_by_a_stand_in_for_
 def test_a_host_that_gives_no_process_is_replaced(tmp_path: Path) -> None:
     once = tmp_path / "once"
     slow = f"""
-check.PATIENCE = 1.0
+runner.PATIENCE = 1.0
 fork = os.fork
 
 def slow_fork():
@@ -155,7 +156,7 @@ def slow_fork():
     pathlib.Path({str(once)!r}).touch()
     time.sleep(600)
 
-check.os.fork = slow_fork
+os.fork = slow_fork
 """
     path = program(tmp_path, "")
     path.write_text(path.read_text().replace("TABLE = {}", "TABLE = {}\n" + slow))
@@ -167,7 +168,7 @@ check.os.fork = slow_fork
 
 
 def test_a_run_of_skips_alone_is_no_yes(tmp_path: Path) -> None:
-    path = program(tmp_path, "raise check.Skip('not here')")
+    path = program(tmp_path, "raise interface.Skip('not here')")
     kept = path.read_text().replace("table=TABLE, program", "table={'operators.bad': TABLE['operators.bad']}, program")
     path.write_text(kept)
     done = subprocess.run(command(path), capture_output=True, text=True, check=False)
@@ -192,7 +193,7 @@ LEAVES = """
         time.sleep(600)
     pathlib.Path({pids!r}).write_text(str(child))
     time.sleep({seconds})
-    return check.passed()
+    return interface.passed()
 """
 
 

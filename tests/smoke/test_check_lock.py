@@ -1,4 +1,4 @@
-"""check.py reads a target's slice of its lock."""
+"""The check reads a target's slice of its lock."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from envspec_check.command import load_config
+from envspec_check.lock import pins, same_version
 
 from envspec.lock.read import load
-from envspec.smoke import check
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = ROOT / "recipes" / "cpu-py311" / "cpu" / "target.json"
@@ -20,16 +21,16 @@ def test_the_packages_of_a_slice() -> None:
         "conda": [{"name": "python", "version": "3.11", "build": "h1", "provides": ["pip"]}],
         "pip": [{"name": "torch", "version": "2.0"}],
     }
-    assert [(pin.kind, pin.name) for pin in check.pins(lock)] == [("conda", "python"), ("pip", "torch")]
-    assert check.pins(lock)[0].provides == ("pip",)
+    assert [(pin.kind, pin.name) for pin in pins(lock)] == [("conda", "python"), ("pip", "torch")]
+    assert pins(lock)[0].provides == ("pip",)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "recipes").glob("*/*/target.json")), ids=lambda path: path.parent.name)
 def test_every_exported_target_is_read(path: Path) -> None:
-    config = check.load_config(str(path))
+    config = load_config(str(path))
     target = load(ROOT / "locks" / path.parents[1].name / "envspec.lock").target(path.parent.name)
     assert target is not None
-    assert [(pin.kind, pin.name, pin.version, pin.build) for pin in check.pins(config["lock"])] == [
+    assert [(pin.kind, pin.name, pin.version, pin.build) for pin in pins(config["lock"])] == [
         (pin.kind, pin.name, pin.version, pin.build) for pin in target.pins
     ]
 
@@ -47,7 +48,7 @@ def test_every_exported_target_is_read(path: Path) -> None:
     ],
 )
 def test_versions_are_compared_as_versions(one: str, other: str, same: bool) -> None:
-    assert check.same_version(one, other) is same
+    assert same_version(one, other) is same
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,8 @@ def test_wrong_usage_is_status_2(tmp_path: Path, words: list[str], said: str) ->
     (tmp_path / "cut").write_text('{"schema": 2, "tar')
     files = {name: str(tmp_path / name) for name in ("old", "other", "edited", "cut", "missing")}
     config = ["--config", str(CONFIG)]
-    command = [sys.executable, str(ROOT / "envspec/smoke/check.py"), *config, *(word.format(**files) for word in words)]
+    check = ["-I", str(ROOT / "envspec/carried/check")]
+    command = [sys.executable, *check, *config, *(word.format(**files) for word in words)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert said in done.stderr
@@ -79,10 +81,8 @@ def test_wrong_usage_is_status_2(tmp_path: Path, words: list[str], said: str) ->
 
 def test_importing_it_imports_neither_torch_nor_envspec() -> None:
     load = (
-        "import importlib.util, sys\n"
-        f"spec = importlib.util.spec_from_file_location('check', {str(ROOT / 'envspec/smoke/check.py')!r})\n"
-        "sys.modules['check'] = module = importlib.util.module_from_spec(spec)\n"
-        "spec.loader.exec_module(module)\n"
+        f"import sys; sys.path.insert(0, {str(ROOT / 'envspec/carried/check')!r})\n"
+        "import envspec_check.checks, envspec_check.workloads, envspec_check.command\n"
         "print(sorted({name.partition('.')[0] for name in sys.modules} & {'torch', 'numpy', 'envspec'}))\n"
     )
     done = subprocess.run([sys.executable, "-I", "-c", load], capture_output=True, text=True, check=True)

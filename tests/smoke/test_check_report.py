@@ -1,4 +1,4 @@
-"""What check.py writes: its summary agrees with envspec's reader, its JUnit XML is XML whatever a check said."""
+"""What the check writes: its summary agrees with envspec's reader, its JUnit XML is XML whatever a check said."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ import signal
 from typing import Any
 from xml.etree import ElementTree as ET
 
+import envspec_check.checks
+import envspec_check.workloads  # noqa: F401
 import pytest
+from envspec_check.checks.compile import lacking_to_compile
+from envspec_check.interface import CHECKS, GROUPS
+from envspec_check.process import LAST_CHARACTERS, finite, last_words, outcome_of
+from envspec_check.report import figure, junit, summary
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envspec.smoke import check
 from envspec.smoke.read import report_of
 
 STATUSES = st.sampled_from(("pass", "fail", "skip"))
@@ -36,7 +41,7 @@ def document(checks: list[dict[str, Any]], device: str = "cpu", cuda: str | None
         "schema": 1, "kind": "envspec-check", "spec": "s", "target": "t", "lock_digest": "", "fingerprint": "",
         "workload": "basic", "steps": 1, "device": device, "cuda": cuda, "quick": False, "seed": 0,
         "started": "2026-11-21T12:00:00Z", "seconds": 1.5, "machine": machine, "torch": None, "checks": checks,
-        "figures": [], "curves": {}, "complete": True, "summary": check.summary(checks),
+        "figures": [], "curves": {}, "complete": True, "summary": summary(checks),
     }  # fmt: skip
 
 
@@ -53,7 +58,7 @@ def test_the_summary_is_the_one_that_envspec_makes(
     blind = cuda is not None and device == "cpu"
     made = document(results, device, cuda) | {
         "complete": complete,
-        "summary": check.summary(results, complete, blind),
+        "summary": summary(results, complete, blind),
     }
     read = report_of(made, "x")
     assert made["summary"] == {
@@ -64,12 +69,12 @@ def test_the_summary_is_the_one_that_envspec_makes(
 
 def test_a_run_without_a_gpu_says_so() -> None:
     kinds = [("pass", False), ("pass", False), ("skip", True), ("skip", True), ("skip", False)]
-    made = check.summary([result(str(i), *kind) for i, kind in enumerate(kinds)])
+    made = summary([result(str(i), *kind) for i, kind in enumerate(kinds)])
     assert made["headline"] == "no GPU check ran: 2 passed, 0 failed, 3 skipped (2 of them need a GPU)"
     assert made["verdict"] == "pass"
-    blind = check.summary([result("training.fp32", "pass")], blind=True)
+    blind = summary([result("training.fp32", "pass")], blind=True)
     assert blind["headline"] == "no GPU check ran: 1 passed, 0 failed, 0 skipped"
-    assert check.summary([result("a", "skip")])["verdict"] == "skip"
+    assert summary([result("a", "skip")])["verdict"] == "skip"
 
 
 @given(st.text(), st.one_of(st.none(), st.text()))
@@ -81,7 +86,7 @@ def test_junit_is_xml(text: str, output: str | None) -> None:
         result("b", "skip", text=text),
         result("c", "pass"),
     ]
-    root = ET.fromstring(check.junit(document(checks)).encode())
+    root = ET.fromstring(junit(document(checks)).encode())
     suite = root.find("testsuite")
     assert suite is not None
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("3", "1", "1")
@@ -106,17 +111,17 @@ def test_a_figure_against_its_reference(
 ) -> None:
     reference = {"value": 100, "low": low, "high": high, "unit": "s"}
     for name in ("training.x", "x"):
-        made = check.figure("training.x", value, "s", {name: reference})
+        made = figure("training.x", value, "s", {name: reference})
         assert (made["verdict"], made["reference"]) == (verdict, reference)
 
 
 def test_a_reference_in_another_unit_is_none() -> None:
-    made = check.figure("training.x", 1.0, "ms", {"x": {"value": 1, "unit": "s"}})
+    made = figure("training.x", 1.0, "ms", {"x": {"value": 1, "unit": "s"}})
     assert (made["reference"], made["verdict"]) == (None, None)
 
 
 def test_what_json_can_not_hold_becomes_null() -> None:
-    found = check.finite({"a": math.nan, 1: (math.inf, 2.5), "b": {"c": object}, "d": True})
+    found = finite({"a": math.nan, 1: (math.inf, 2.5), "b": {"c": object}, "d": True})
     assert found == {"a": None, "1": [None, 2.5], "b": {"c": str(object)}, "d": True}
 
 
@@ -132,20 +137,20 @@ def test_what_json_can_not_hold_becomes_null() -> None:
     ],
 )
 def test_how_a_process_ended_is_what_it_found(status: int | None, answer: Any, reason: str) -> None:
-    found = check.outcome_of(status, answer, 9)
+    found = outcome_of(status, answer, 9)
     assert found.status == "fail" and found.reason and re.match(reason, found.reason)
     assert found.remedy
 
 
 def test_last_words_are_the_last() -> None:
-    assert check.last_words("\n".join(map(str, range(100)))) == "\n".join(map(str, range(60, 100)))
-    assert check.last_words(" \n") is None
-    assert len(check.last_words("x" * 10**6) or "") == check.LAST_CHARACTERS
+    assert last_words("\n".join(map(str, range(100)))) == "\n".join(map(str, range(60, 100)))
+    assert last_words(" \n") is None
+    assert len(last_words("x" * 10**6) or "") == LAST_CHARACTERS
 
 
 def test_the_table_names_its_groups() -> None:
-    assert {one.group for one in check.CHECKS.values()} == set(check.GROUPS)
-    assert all(name == one.name and one.needs in (None, "gpu", "driver") for name, one in check.CHECKS.items())
+    assert {one.group for one in CHECKS.values()} == set(GROUPS)
+    assert all(name == one.name and one.needs in (None, "gpu", "driver") for name, one in CHECKS.items())
 
 
 @pytest.mark.parametrize(
@@ -157,10 +162,10 @@ def test_the_table_names_its_groups() -> None:
     ],
 )
 def test_what_torch_compile_lacks_is_named(text: str, words: str) -> None:
-    found = check.lacking_to_compile(text)
+    found = lacking_to_compile(text)
     assert found is not None and found.status == "fail" and words in (found.reason or "") and found.remedy
 
 
 def test_other_errors_of_torch_compile_are_not_explained_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
-    assert check.lacking_to_compile("RuntimeError: no kernel image is available") is None
+    assert lacking_to_compile("RuntimeError: no kernel image is available") is None

@@ -10,9 +10,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import envspec_check.checks
+import envspec_check.workloads  # noqa: F401
 import pytest
-
-from envspec.smoke import check
+from envspec_check.checks.collectives import collectives_ddp
+from envspec_check.checks.compile import lacking_to_compile
+from envspec_check.checks.device import device_visible
+from envspec_check.checks.training import on_the_cpu
+from envspec_check.interface import CHECKS, Check, Context, Fault, Outcome, Skip, failed, passed
+from envspec_check.report import Progress
+from envspec_check.session import Session
+from envspec_check.trainer import native_precision
 
 A100 = {"name": "NVIDIA A100", "capability": "8.0", "memory_bytes": 80 << 30}
 TARGETS: dict[str, dict[str, Any]] = {"cu128": {"cuda": "12.8", "architectures": ["sm_80"]}, "cpu": {}}
@@ -28,29 +36,29 @@ class StandInRunner:
     probe_fails: bool = False
     ran: list[tuple[str, str, int]] = field(default_factory=list)
 
-    def import_torch(self) -> tuple[check.Outcome, str | None] | None:
-        return (check.failed("torch can't be imported: no"), "words") if self.lacking else None
+    def import_torch(self) -> tuple[Outcome, str | None] | None:
+        return (failed("torch can't be imported: no"), "words") if self.lacking else None
 
-    def run(self, one: check.Check, device: str, gpus: int) -> tuple[check.Outcome, str | None, int | None]:
+    def run(self, one: Check, device: str, gpus: int) -> tuple[Outcome, str | None, int | None]:
         self.ran.append((one.name, device, gpus))
         if one.name == "probe" and self.probe_fails:
-            return check.failed("it crashed (SIGSEGV)"), None, None
-        return check.passed(details={"torch": {}, "gpus": [A100] * self.gpus}), None, 0
+            return failed("it crashed (SIGSEGV)"), None, None
+        return passed(details={"torch": {}, "gpus": [A100] * self.gpus}), None, 0
 
 
-def context(device: str, target: str) -> check.Context:
+def context(device: str, target: str) -> Context:
     lock = {"env": {"name": "demo"}, "targets": {target: TARGETS[target]}}
     config = {"target": target, "lock": lock, "lock_digest": "sha256:0"}
-    return check.Context(config, device, "llm", 5, True, 0, 60.0, Path(), "check.py")
+    return Context(config, device, "llm", 5, True, 0, 60.0, Path(), "check")
 
 
 def session(
     runner: StandInRunner, device: str, groups: tuple[str, ...], target: str = "cu128", driver: str | None = None
 ) -> tuple[dict[str, tuple[str, str | None]], dict[str, Any]]:
     """The outcome of each check with its reason, and the report."""
-    made = check.Session(context(device, target), check.CHECKS, groups, runner)  # type: ignore[arg-type]
+    made = Session(context(device, target), CHECKS, groups, runner)  # type: ignore[arg-type]
     made.machine["driver"] = driver
-    made.run(check.Progress([], io.StringIO()))
+    made.run(Progress([], io.StringIO()))
     report = made.report()
     return {one["name"]: (one["status"], one["reason"]) for one in report["checks"]}, report
 
@@ -72,12 +80,12 @@ def test_a_look_for_gpus_that_failed_is_told(capsys: pytest.CaptureFixture[str])
 
 
 def test_no_gpu_is_visible_though_cuda_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check, "nvml", lambda: None)
-    monkeypatch.setattr(check.Context, "torch", None)
-    with pytest.raises(check.Fault, match="cuda was asked for and torch sees no GPU"):
-        check.device_visible(context("cuda", "cu128"))
-    with pytest.raises(check.Skip, match="no GPU is given"):
-        check.device_visible(context("cpu", "cu128"))
+    monkeypatch.setattr("envspec_check.checks.device.nvml", lambda: None)
+    monkeypatch.setattr(Context, "torch", None)
+    with pytest.raises(Fault, match="cuda was asked for and torch sees no GPU"):
+        device_visible(context("cuda", "cu128"))
+    with pytest.raises(Skip, match="no GPU is given"):
+        device_visible(context("cpu", "cu128"))
 
 
 @pytest.mark.parametrize("group", ["training", "operators", "determinism", "figures", "static"])
@@ -113,7 +121,7 @@ def test_who_asks_for_the_cpu_gets_no_gpu() -> None:
     found, _ = session(runner, "cpu", (), driver="550.54.15")
     assert {(device, gpus) for _, device, gpus in runner.ran} == {("cpu", 0)}
     skipped = {name for name, (status, _) in found.items() if status == "skip"}
-    assert skipped == {one.name for one in check.CHECKS.values() if one.needs}
+    assert skipped == {one.name for one in CHECKS.values() if one.needs}
     assert all("it was asked for the CPU" in (found[name][1] or "") for name in skipped)
 
 
@@ -121,7 +129,7 @@ def test_who_asks_for_the_cpu_gets_no_gpu() -> None:
 def test_checks_on_gpus_are_told_how_many(device: str) -> None:
     runner = StandInRunner(4)
     session(runner, device, (), driver="550.54.15")
-    with_torch = {(on, gpus) for name, on, gpus in runner.ran if name in check.CHECKS and check.CHECKS[name].torch}
+    with_torch = {(on, gpus) for name, on, gpus in runner.ran if name in CHECKS and CHECKS[name].torch}
     assert with_torch == {("cuda", 4)}
 
 
@@ -158,31 +166,33 @@ def test_a_driver_is_judged_where_torch_can_not_be_imported() -> None:
 def test_a_workload_trains_in_what_the_device_can(
     monkeypatch: pytest.MonkeyPatch, workload: str, without: tuple[str, ...], chosen: str
 ) -> None:
-    monkeypatch.setattr(check, "lacks", lambda device, precision: "it hasn't" if precision in without else None)
-    assert check.native_precision(workload, "cuda") == chosen
+    monkeypatch.setattr(
+        "envspec_check.trainer.lacks", lambda device, precision: "it hasn't" if precision in without else None
+    )
+    assert native_precision(workload, "cuda") == chosen
 
 
 def test_ranks_on_the_cpu_are_told_where_the_report_is_of_a_gpu() -> None:
     gpu = replace(context("cuda", "cu128"), gpus=1)
-    assert check.on_the_cpu(gpu, "gloo") == "on the CPU, by Gloo: there is one GPU"
-    assert check.on_the_cpu(replace(gpu, gpus=2), "nccl") is None
-    assert check.on_the_cpu(context("cpu", "cu128"), "gloo") is None
+    assert on_the_cpu(gpu, "gloo") == "on the CPU, by Gloo: there is one GPU"
+    assert on_the_cpu(replace(gpu, gpus=2), "nccl") is None
+    assert on_the_cpu(context("cpu", "cu128"), "gloo") is None
 
 
 def test_one_gpu_trains_by_nccl_alone_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     """The ranks are stand-ins, the worlds that are asked for are not."""
     asked = []
 
-    def stand_in(ctx: check.Context, world: int, backend: str, work: object) -> list[dict[str, Any]]:
+    def stand_in(ctx: Context, world: int, backend: str, work: object) -> list[dict[str, Any]]:
         asked.append((backend, world))
         return [{"first": 2.0, "last": 1.0 if backend == "gloo" else 3.0, "weights": "w"}] * world
 
-    monkeypatch.setattr(check, "ranks", stand_in)
-    found = check.collectives_ddp(replace(context("cuda", "cu128"), gpus=1))
+    monkeypatch.setattr("envspec_check.checks.collectives.ranks", stand_in)
+    found = collectives_ddp(replace(context("cuda", "cu128"), gpus=1))
     assert asked == [("gloo", 2), ("nccl", 1)]
     assert (found.status, found.reason) == ("fail", "the loss didn't fall")
     asked.clear()
-    assert check.collectives_ddp(context("cpu", "cu128")).status == "pass"
+    assert collectives_ddp(context("cpu", "cu128")).status == "pass"
     assert asked == [("gloo", 2)]
 
 
@@ -192,6 +202,6 @@ def test_a_gpu_too_old_for_triton_is_named() -> None:
         "which is used as the backend. Triton only supports devices of CUDA Capability >= 7.0, but your device is of "
         "CUDA capability 6.0"
     )
-    found = check.lacking_to_compile(text)
+    found = lacking_to_compile(text)
     assert found is not None and found.status == "skip" and found.remedy
     assert found.reason == "torch.compile can't work on a GPU as old as Tesla P100-PCIE-16GB (6.0): Triton needs 7.0"

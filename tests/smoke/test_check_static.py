@@ -1,4 +1,4 @@
-"""What check.py's static checks are made of."""
+"""What the static checks are made of."""
 
 from __future__ import annotations
 
@@ -8,8 +8,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-
-from envspec.smoke import check
+from envspec_check.capability import covers
+from envspec_check.checks.files import damage, recorded_files
+from envspec_check.checks.installed import compare_conda, compare_distributions
+from envspec_check.checks.isolation import first_on_path, leaks
+from envspec_check.cuda_libraries import is_cuda_library
+from envspec_check.environment import Installed, installed
+from envspec_check.lock import Pin
+from envspec_check.machine import arch_flags, card_of, spelled_cudnn
 
 
 @pytest.mark.parametrize(
@@ -31,17 +37,15 @@ from envspec.smoke import check
     ],
 )
 def test_which_code_runs_where(flags: str, architecture: str, runs: bool) -> None:
-    assert check.covers(flags.split(), architecture) is runs
+    assert covers(flags.split(), architecture) is runs
 
 
-def pin(
-    name: str, version: str, kind: str = "pip", build: str | None = None, provides: tuple[str, ...] = ()
-) -> check.Pin:
-    return check.Pin(kind, name, version, build, None, provides)
+def pin(name: str, version: str, kind: str = "pip", build: str | None = None, provides: tuple[str, ...] = ()) -> Pin:
+    return Pin(kind, name, version, build, None, provides)
 
 
-def there(name: str | None, version: str, installer: str = "uv", folder: str = "") -> check.Installed:
-    return check.Installed(name, version, folder or f"/env/{name}.dist-info", installer, None)
+def there(name: str | None, version: str, installer: str = "uv", folder: str = "") -> Installed:
+    return Installed(name, version, folder or f"/env/{name}.dist-info", installer, None)
 
 
 @pytest.mark.parametrize(
@@ -60,15 +64,15 @@ def there(name: str | None, version: str, installer: str = "uv", folder: str = "
         ([there("torch", "2.9.1"), there(None, "")], ["None.dist-info has no metadata"]),
     ],
 )  # fmt: skip
-def test_distributions_against_the_lock(found: list[check.Installed], wrong: list[str]) -> None:
+def test_distributions_against_the_lock(found: list[Installed], wrong: list[str]) -> None:
     locked = [pin("torch", "2.9.1"), pin("brotli-python", "1.0", "conda", provides=("Brotli",))]
-    assert check.compare_distributions(locked, found, ["/env/old.egg-info"]) == wrong
+    assert compare_distributions(locked, found, ["/env/old.egg-info"]) == wrong
 
 
 def test_conda_against_the_lock() -> None:
     locked = [pin("python", "3.11.2", "conda", "h1"), pin("gone", "1", "conda"), pin("torch", "2")]
     records = [{"name": "python", "version": "3.11.2", "build": "h2"}, {"name": "extra", "version": "1"}]
-    assert check.compare_conda(locked, records) == [
+    assert compare_conda(locked, records) == [
         "conda's extra 1 isn't locked",
         "conda's gone 1 is missing",
         "conda's python is 3.11.2 h2, locked is 3.11.2 h1",
@@ -93,11 +97,11 @@ def package(tmp_path: Path) -> Path:
 
 
 def damage_of(folder: Path, budget: int = 1 << 20) -> list[str]:
-    return check.damage(check.recorded_files(check.installed([str(folder)])), budget)[0]
+    return damage(recorded_files(installed([str(folder)])), budget)[0]
 
 
 def test_a_whole_package_is_whole(package: Path) -> None:
-    assert [(one.name, one.version) for one in check.installed([str(package)])] == [("de-mo", "1.0")]
+    assert [(one.name, one.version) for one in installed([str(package)])] == [("de-mo", "1.0")]
     assert damage_of(package) == []
 
 
@@ -126,12 +130,12 @@ def test_libraries_first_on_the_path(tmp_path: Path) -> None:
     roots = [str(tmp_path / "env")]
 
     def first(*folders: Path) -> list[str]:
-        return check.first_on_path({"LD_LIBRARY_PATH": ":".join(map(str, folders))}, roots)
+        return first_on_path({"LD_LIBRARY_PATH": ":".join(map(str, folders))}, roots)
 
     assert first(empty, other) == [f"{other}/libcudnn.so.9", f"{other}/libcudnn_ops.so.9"]
     assert first(own, other) == [f"{other}/libcudnn_ops.so.9"]
     assert first(own, empty, tmp_path / "missing") == []
-    assert check.first_on_path({"LD_PRELOAD": "/x/libnccl.so.2 /y/libm.so"}, roots) == ["/x/libnccl.so.2"]
+    assert first_on_path({"LD_PRELOAD": "/x/libnccl.so.2 /y/libm.so"}, roots) == ["/x/libnccl.so.2"]
 
 
 @pytest.mark.parametrize(
@@ -147,7 +151,7 @@ def test_libraries_first_on_the_path(tmp_path: Path) -> None:
     ],
 )
 def test_which_libraries_are_cudas(name: str, is_one: bool) -> None:
-    assert check.is_cuda_library(f"/x/{name}") is is_one
+    assert is_cuda_library(f"/x/{name}") is is_one
 
 
 def test_leaks_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +168,7 @@ def test_leaks_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         Path(path).mkdir(parents=True)
     monkeypatch.setenv("PYTHONPATH", asked)
     paths = [env, standard, base, user, asked, pth, str(tmp_path / "missing.zip")]
-    assert check.leaks(paths, [str(tmp_path / "env")], [str(tmp_path / "base")], user) == [
+    assert leaks(paths, [str(tmp_path / "env")], [str(tmp_path / "base")], user) == [
         (base, "the base Python's packages"),
         (user, "the user site"),
         (asked, "PYTHONPATH"),
@@ -174,7 +178,7 @@ def test_leaks_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize(("number", "text"), [(8902, "8.9.2"), (91002, "9.10.2"), (90100, "9.1.0"), (None, None)])
 def test_the_versions_of_cudnn(number: int | None, text: str | None) -> None:
-    assert check.spelled_cudnn(number) == text
+    assert spelled_cudnn(number) == text
 
 
 def test_the_card_of_a_gpu() -> None:
@@ -183,16 +187,16 @@ def test_the_card_of_a_gpu() -> None:
         "H100 PCIe": {"capability": "9.0", "bandwidth_gb_s": 2000},
         "A100": {"capability": "8.0", "bandwidth_gb_s": 1555},
     }
-    assert check.card_of(cards, "NVIDIA H100 80GB HBM3", "9.0") == cards["H100"]
-    assert check.card_of(cards, "NVIDIA H100 PCIe", "9.0") == cards["H100 PCIe"]
-    assert check.card_of(cards, "NVIDIA A100-SXM4-80GB", "8.0") == cards["A100"]
-    assert check.card_of(cards, "NVIDIA H200", "9.0") is None
+    assert card_of(cards, "NVIDIA H100 80GB HBM3", "9.0") == cards["H100"]
+    assert card_of(cards, "NVIDIA H100 PCIe", "9.0") == cards["H100 PCIe"]
+    assert card_of(cards, "NVIDIA A100-SXM4-80GB", "8.0") == cards["A100"]
+    assert card_of(cards, "NVIDIA H200", "9.0") is None
 
 
 def test_architecture_flags_of_a_torch_without_cuda() -> None:
-    assert check.arch_flags(SimpleNamespace(_C=SimpleNamespace())) == []
-    assert check.arch_flags(SimpleNamespace(_C=SimpleNamespace(_cuda_getArchFlags=lambda: None))) == []
-    assert check.arch_flags(SimpleNamespace(_C=SimpleNamespace(_cuda_getArchFlags=lambda: "sm_80 sm_90"))) == [
+    assert arch_flags(SimpleNamespace(_C=SimpleNamespace())) == []
+    assert arch_flags(SimpleNamespace(_C=SimpleNamespace(_cuda_getArchFlags=lambda: None))) == []
+    assert arch_flags(SimpleNamespace(_C=SimpleNamespace(_cuda_getArchFlags=lambda: "sm_80 sm_90"))) == [
         "sm_80",
         "sm_90",
     ]

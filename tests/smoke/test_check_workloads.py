@@ -1,31 +1,36 @@
-"""The workloads of check.py: its arithmetic here, each of its trainings in a real environment."""
+"""The workloads of the check: its arithmetic here, each of its trainings in a real environment."""
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
 
+import envspec_check.checks
+import envspec_check.workloads  # noqa: F401
 import pytest
+from envspec_check.checks.determinism import Run, first_difference
+from envspec_check.checks.training import SHARED, apart, even_ranks, judge_losses
+from envspec_check.interface import QUICK_STEPS, WORKLOAD_NAMES, WORKLOADS
+from envspec_check.trainer import PARTS, digest, percentile
+from envspec_check.workloads.base import fall, layer_of, number_of, stated_fall, warm_up_and_cosine
 from support.smoke_env import run_check
-
-from envspec.smoke import check
 
 
 def test_a_fall_is_a_share_of_the_first_losses() -> None:
-    assert check.fall([4.0, 3.0, 2.0, 1.0]) == 0.75
-    assert check.fall([1.0, 2.0]) == -1.0
-    assert check.fall([4.0] * 5 + [0.0] * 40 + [1.0] * 5) == 0.75
-    assert check.fall([2.0]) == 0.0
-    assert check.fall([0.0, 1.0]) == 0.0
+    assert fall([4.0, 3.0, 2.0, 1.0]) == 0.75
+    assert fall([1.0, 2.0]) == -1.0
+    assert fall([4.0] * 5 + [0.0] * 40 + [1.0] * 5) == 0.75
+    assert fall([2.0]) == 0.0
+    assert fall([0.0, 1.0]) == 0.0
 
 
 @pytest.mark.parametrize(("steps", "least"), [(25, 0.25), (50, 0.5), (500, 0.5)])
 def test_short_trainings_have_to_fall_by_less(steps: int, least: float) -> None:
-    assert check.stated_fall(0.5, 50, steps) == least
+    assert stated_fall(0.5, 50, steps) == least
 
 
 def test_losses_that_fall_are_right() -> None:
-    assert check.judge_losses([4.0, 3.0, 2.0, 1.0], "fp32", 0.5, 4, 4) is None
+    assert judge_losses([4.0, 3.0, 2.0, 1.0], "fp32", 0.5, 4, 4) is None
 
 
 @pytest.mark.parametrize(
@@ -39,18 +44,18 @@ def test_losses_that_fall_are_right() -> None:
     ],
 )
 def test_losses_that_are_wrong(losses: list[float], reason: str) -> None:
-    found = check.judge_losses(losses, "bf16", 0.5, 4, 4)
+    found = judge_losses(losses, "bf16", 0.5, 4, 4)
     assert found and found.status == "fail" and found.reason == reason
 
 
 def test_percentiles() -> None:
     values = [float(value) for value in range(100, 0, -1)]
-    assert [check.percentile(values, share) for share in (0.5, 0.9, 0.99, 1.0)] == [50.0, 90.0, 99.0, 100.0]
-    assert check.percentile([7.0], 0.5) == 7.0
+    assert [percentile(values, share) for share in (0.5, 0.9, 0.99, 1.0)] == [50.0, 90.0, 99.0, 100.0]
+    assert percentile([7.0], 0.5) == 7.0
 
 
 def test_the_learning_rate_warms_up_and_falls() -> None:
-    rates = [check.warm_up_and_cosine(step, 50) for step in range(50)]
+    rates = [warm_up_and_cosine(step, 50) for step in range(50)]
     assert rates[:6] == [0.2, 0.4, 0.6, 0.8, 1.0, 1.0]
     assert rates[5:] == sorted(rates[5:], reverse=True)
     assert rates[-1] > 0.1
@@ -69,37 +74,37 @@ def test_the_learning_rate_warms_up_and_falls() -> None:
     ],
 )
 def test_layers_of_a_vision_transformer(name: str, layer: int) -> None:
-    assert check.layer_of(name, 3) == layer
+    assert layer_of(name, 3) == layer
 
 
 def test_seeds_of_unlike_words_differ() -> None:
-    assert check.number_of(0, "text", 1) == check.number_of(0, "text", 1)
-    assert len({check.number_of(*words) for words in [(0, 1), (1, 0), ("0", 1), (0, 1, 0), ("01",)]}) == 5
+    assert number_of(0, "text", 1) == number_of(0, "text", 1)
+    assert len({number_of(*words) for words in [(0, 1), (1, 0), ("0", 1), (0, 1, 0), ("01",)]}) == 5
 
 
 def test_a_digest_sees_every_bit() -> None:
     value = {"a": [1, 2.0, (True, None)], "b": "text"}
-    assert check.digest(value) == check.digest(dict(reversed(value.items())))
+    assert digest(value) == digest(dict(reversed(value.items())))
     others = [{"a": [1, 2.0, (True, None)]}, {**value, "a": [1, 2, (True, None)]}, {**value, "b": math.nextafter(1, 2)}]
-    assert len({check.digest(one) for one in (value, *others)}) == 4
-    assert check.digest(0.0) != check.digest(-0.0)
-    assert check.digest(["ab"]) != check.digest(["a", "b"])
+    assert len({digest(one) for one in (value, *others)}) == 4
+    assert digest(0.0) != digest(-0.0)
+    assert digest(["ab"]) != digest(["a", "b"])
 
 
 def test_how_far_losses_are_apart() -> None:
-    assert check.apart([1.0, 2.0], [1.0, 2.0]) == 0.0
-    assert check.apart([1.0, 2.0], [1.0, 1.0]) == 0.5
-    assert check.apart([1.0], [1.0, 2.0]) == math.inf
-    assert check.apart([math.nan], [math.nan]) == math.inf
+    assert apart([1.0, 2.0], [1.0, 2.0]) == 0.0
+    assert apart([1.0, 2.0], [1.0, 1.0]) == 0.5
+    assert apart([1.0], [1.0, 2.0]) == math.inf
+    assert apart([math.nan], [math.nan]) == math.inf
 
 
 @pytest.mark.parametrize(("gpus", "ranks"), [(2, 2), (3, 2), (4, 4), (7, 4), (8, 8)])
 def test_ranks_share_batches_evenly(gpus: int, ranks: int) -> None:
-    assert check.even_ranks(gpus) == ranks
+    assert even_ranks(gpus) == ranks
 
 
-PARTS = dict.fromkeys(check.PARTS, "same")
-RUN = check.Run("fp32", [(2.0).hex(), (1.0).hex()], PARTS, {})
+PARTS = dict.fromkeys(PARTS, "same")
+RUN = Run("fp32", [(2.0).hex(), (1.0).hex()], PARTS, {})
 
 
 @pytest.mark.parametrize(
@@ -115,14 +120,14 @@ RUN = check.Run("fp32", [(2.0).hex(), (1.0).hex()], PARTS, {})
         ),
     ],
 )
-def test_how_two_runs_differ(other: check.Run, told: str | None) -> None:
-    assert check.first_difference(RUN, other) == told
+def test_how_two_runs_differ(other: Run, told: str | None) -> None:
+    assert first_difference(RUN, other) == told
 
 
 def test_every_workload_is_there() -> None:
-    assert tuple(check.WORKLOADS) == check.WORKLOAD_NAMES
-    assert set(check.SHARED) <= set(check.WORKLOAD_NAMES)
-    for name, made in check.WORKLOADS.items():
+    assert tuple(WORKLOADS) == WORKLOAD_NAMES
+    assert set(SHARED) <= set(WORKLOAD_NAMES)
+    for name, made in WORKLOADS.items():
         assert made.name == name
         assert 0 < made.falls < 1
         assert made.batch.bit_count() == made.on_gpu.bit_count() == 1  # ranks and parts share it evenly
@@ -133,7 +138,7 @@ def test_every_workload_is_there() -> None:
 @pytest.mark.e2e
 @pytest.mark.parametrize(
     "workload",
-    [pytest.param(name, marks=() if name == "basic" else pytest.mark.nightly) for name in check.WORKLOAD_NAMES],
+    [pytest.param(name, marks=() if name == "basic" else pytest.mark.nightly) for name in WORKLOAD_NAMES],
 )
 def test_a_workload_trains_repeats_and_resumes(smoke_env: Path, tmp_path: Path, workload: str) -> None:
     done = run_check(
@@ -142,7 +147,7 @@ def test_a_workload_trains_repeats_and_resumes(smoke_env: Path, tmp_path: Path, 
     )
     assert done.failed == []
     assert done.status == 0
-    shared = workload in check.SHARED
+    shared = workload in SHARED
     statuses = {one["name"]: one["status"] for one in done.report["checks"]}
     assert statuses == {
         "training.fp32": "pass",
@@ -154,7 +159,7 @@ def test_a_workload_trains_repeats_and_resumes(smoke_env: Path, tmp_path: Path, 
     }
     for precision in ("fp32", "bf16", "fp16"):
         losses = done.report["curves"][f"training.{precision}"]
-        assert len(losses) == check.QUICK_STEPS
+        assert len(losses) == QUICK_STEPS
         assert losses[-1] < losses[0]
     curves = [tuple(done.report["curves"][f"training.{precision}"]) for precision in ("fp32", "bf16", "fp16")]
     assert len(set(curves)) == 3  # each precision is really another
@@ -163,4 +168,4 @@ def test_a_workload_trains_repeats_and_resumes(smoke_env: Path, tmp_path: Path, 
     assert 0 < figures["training.step_ms.p50"] <= figures["training.step_ms.p90"] <= figures["training.step_ms.p99"]
     assert 2**20 < figures["training.peak_memory"] < 4 * 2**30
     resumed = done.check("determinism.resume")["details"]
-    assert (resumed["half"], resumed["steps"]) == (check.QUICK_STEPS // 2, check.QUICK_STEPS)
+    assert (resumed["half"], resumed["steps"]) == (QUICK_STEPS // 2, QUICK_STEPS)

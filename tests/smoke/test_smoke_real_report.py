@@ -1,4 +1,4 @@
-"""What the real `check.py` writes, against its schema and its reader."""
+"""What the real check writes, against its schema and its reader."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ FOLDER = Path(envspec.smoke.__file__).parent
 
 
 def real(root: Path, tmp_path: Path, *words: str) -> tuple[Report, dict[str, Any], int]:
-    """The report of `check.py` under this Python, read and raw, and the exit code."""
+    """The report of the check under this Python, read and raw, and the exit code."""
     written = tmp_path / "check.json"
     config = root / "recipes" / "cpu-py311" / "cpu" / "target.json"
-    argv = [sys.executable, str(FOLDER / "check.py"), "--config", str(config), "--quick"]
+    check = str(root / "envspec/carried/check")
+    argv = [sys.executable, "-I", check, "--config", str(config), "--quick"]
     ran = subprocess.run(
         [*argv, "--json", str(written), *words], capture_output=True, text=True, cwd=tmp_path, check=False
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -13,9 +14,11 @@ import pytest
 import envspec
 from envspec.errors import ToolError
 from envspec.install.interpreter import find_interpreter
+from envspec.recipes.carried import check_files
 
 PACKAGE = Path(envspec.__file__).parent
-PROGRAMS = ("smoke/check.py", "smoke/across.py", "recipes/data/preflight.py", "recipes/data/bytecode.py")
+PROGRAMS = ("smoke/across.py", "recipes/data/preflight.py", "recipes/data/bytecode.py")
+CHECK = tuple(f"carried/{path}" for path in check_files())
 BUILTIN = {"dict", "frozenset", "list", "set", "tuple", "type"}
 PLAIN = BUILTIN | {"bool", "bytes", "float", "int", "object", "str"}
 
@@ -55,10 +58,10 @@ def too_new(source: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", [*PROGRAMS, *CHECK])
 def test_nothing_is_evaluated_that_python_3_8_can_not(program: str) -> None:
     source = (PACKAGE / program).read_text(encoding="utf-8")
-    assert "from __future__ import annotations" in source
+    assert "from __future__ import annotations" in source or program.endswith("__init__.py")
     assert too_new(source) == []
 
 
@@ -91,3 +94,23 @@ def test_it_starts_under_an_old_python(program: str, version: str) -> None:
         [str(python), "-I", "-c", loads, str(PACKAGE / program)], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("version", ["3.8", "3.9", "3.13"])
+def test_the_check_starts_from_any_folder_under_any_python(tmp_path: Path, version: str) -> None:
+    try:
+        python = find_interpreter(version, os.environ)
+    except ToolError as error:
+        pytest.skip(str(error))
+    for path, text in check_files().items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text, encoding="utf-8")
+    config = ["--config", str(PACKAGE.parent / "recipes/cpu-py311/cpu/target.json")]
+    done = subprocess.run(
+        [str(python), "-I", "check", *config, "--only", "static", "--json", "-", "--scratch", str(tmp_path)],
+        capture_output=True, text=True, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    report = json.loads(done.stdout)
+    isolation = next(one for one in report["checks"] if one["name"] == "static.isolation")
+    assert str(tmp_path / "check") not in [path for path, _ in isolation["details"]["leaks"]]
+    assert report["complete"] and report["machine"]["python"].startswith(version)

@@ -1,4 +1,4 @@
-"""A stand-in for `check.py`, for tests of what is around it: a second instead of minutes, and told how to end.
+"""A stand-in for the check, for tests of what is around it: a second instead of minutes, and told how to end.
 
 `PROGRAM` is its text. What it does is the first word of the variable SMOKE_FAKE: pass (also without it), fail, blind
 (its GPU check is skipped), crash, silent (no report), cut (half a report), wrong (exit status against the report),

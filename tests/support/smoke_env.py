@@ -1,4 +1,4 @@
-"""A real environment for check.py: what the shipped lock `cpu-py311` says, installed once and kept for later runs.
+"""A real environment for the check: what the shipped lock `cpu-py311` says, installed once and kept for later runs.
 
 It lies in the user's cache folder by the lock's fingerprint; processes that ask for it at the same time wait for the
 one that makes it. Nobody changes it: who needs a broken one breaks a `copied` one.
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LOCK = ROOT / "locks" / "cpu-py311" / "envspec.lock"
 CONFIG = ROOT / "recipes" / "cpu-py311" / "cpu" / "target.json"
 """What the check of that lock's target reads."""
-CHECK = ROOT / "envspec" / "smoke" / "check.py"
+CHECK = ROOT / "envspec" / "carried" / "check"
 SECONDS = 600.0
 """A bound against hanging, wide enough for a machine that does much else."""
 
@@ -86,7 +86,7 @@ def changed_config(path: Path, old: str, new: str) -> Path:
 
 @dataclass(frozen=True)
 class Checked:
-    """What check.py ended with."""
+    """What the check ended with."""
 
     status: int
     report: dict[str, Any]
@@ -102,9 +102,9 @@ class Checked:
 
 
 def run_check(prefix: Path, folder: Path, *words: str, env: Mapping[str, str] | None = None) -> Checked:
-    """Run check.py by an environment's Python; its report and scratch go below the folder."""
+    """Run the check by an environment's Python; its report and scratch go below the folder."""
     report = folder / "report.json"
-    command = [prefix / "bin" / "python", CHECK, "--config", CONFIG, "--json", report]
+    command = [prefix / "bin" / "python", "-I", CHECK, "--config", CONFIG, "--json", report]
     done = subprocess.run(
         [str(word) for word in (*command, "--scratch", folder, *words)],
         capture_output=True,

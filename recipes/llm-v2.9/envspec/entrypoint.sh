@@ -164,7 +164,7 @@ fi
 case $1 in
 smoke)
     shift
-    exec "$python" "$here/check/check.py" --config "$here/target.json" "$@"
+    exec "$python" -I "$here/check" --config "$here/target.json" "$@"
     ;;
 jupyter | ssh | code-server)
     # With arguments it is the program of that name.

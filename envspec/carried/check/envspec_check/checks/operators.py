@@ -1,0 +1,101 @@
+"""operators: what a GPU or CPU computes, beside float64 on the CPU."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, Callable
+
+from envspec_check.interface import Context, Outcome, Skip, check, failed, passed
+from envspec_check.lock import numbers
+from envspec_check.trainer import lacks
+
+TOLERANCES = {"fp32": 2e-5, "bf16": 2e-2, "fp16": 4e-3}
+"""How far a result may be from that of float64 on the same inputs: the largest difference as a share of the largest
+value. Some tens of roundings in fp32, a few in the short types (2^-8 and 2^-11 a rounding) which sum in fp32."""
+
+BF16_SUMS = 8e-2
+"""The same for bf16 on CPUs in torch 2.0, which sums in bf16 too where the CPU has no instructions for it."""
+
+
+def dtype_of(torch: Any, name: str) -> Any:
+    return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[name]
+
+
+def exact_fp32(torch: Any) -> None:
+    """No TF32: its products have 10 bits."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+
+
+def matmul_case(torch: Any, make: Callable[..., Any], quick: bool) -> tuple[Callable[..., Any], list[Any]]:
+    size = 192 if quick else 384
+    return (lambda a, b: a @ b), [make(size, size // 2), make(size // 2, size)]
+
+
+def convolution_case(torch: Any, make: Callable[..., Any], quick: bool) -> tuple[Callable[..., Any], list[Any]]:
+    function = functools.partial(torch.nn.functional.conv2d, stride=2, padding=1)
+    return function, [make(4, 8, 33, 29 if quick else 61), make(16, 8, 3, 3), make(16)]
+
+
+def attention_case(torch: Any, make: Callable[..., Any], quick: bool) -> tuple[Callable[..., Any], list[Any]]:
+    shape = (2, 4, 64 if quick else 128, 32)
+    function = functools.partial(torch.nn.functional.scaled_dot_product_attention, is_causal=True)
+    return function, [make(*shape), make(*shape), make(*shape)]
+
+
+OPERATORS = {"matmul": matmul_case, "convolution": convolution_case, "attention": attention_case}
+
+
+def farthest(torch: Any, one: Any, exact: Any) -> float:
+    """The largest difference as a share of the largest value; infinite where a value is no number."""
+    one = one.detach().to("cpu", torch.float64)
+    if one.shape != exact.shape or not bool(torch.isfinite(one).all()):
+        return math.inf
+    return float((one - exact).abs().max() / exact.abs().max())
+
+
+def operator(ctx: Context, name: str, precision: str) -> Outcome:
+    """An operator's result and gradients, against float64 on the CPU."""
+    torch, dtype = ctx.torch, dtype_of(ctx.torch, precision)
+    exact_fp32(torch)
+    lacking = lacks("cuda", precision) if ctx.device == "cuda" else None
+    if lacking:
+        raise Skip(lacking)
+    made = torch.Generator().manual_seed(ctx.seed)
+    function, inputs = OPERATORS[name](
+        torch, lambda *shape: torch.randn(*shape, generator=made, dtype=torch.float64), ctx.quick
+    )
+    short = [one.to(ctx.device, dtype).requires_grad_() for one in inputs]
+    # The reference starts from the rounded inputs: what is measured is the operator, not the rounding of its inputs.
+    exact = [one.detach().to("cpu", torch.float64).requires_grad_() for one in short]
+    try:
+        result = function(*short)
+        weights = torch.randn(result.shape, generator=made, dtype=torch.float64).to(dtype)
+        result.backward(weights.to(ctx.device))
+    except RuntimeError as error:
+        if ctx.device == "cpu" and "not implemented for" in str(error):
+            raise Skip(f"torch {torch.__version__} has no {name} in {precision} on CPUs") from None
+        raise
+    reference = function(*exact)
+    reference.backward(weights.to(torch.float64))
+    errors = {"result": farthest(torch, result, reference.detach())}
+    for index, (one, other) in enumerate(zip(short, exact)):
+        errors["gradient %d" % index] = farthest(torch, one.grad, other.grad)
+    limit = TOLERANCES[precision]
+    if precision == "bf16" and ctx.device == "cpu" and numbers(str(torch.__version__)) < (2, 1):
+        limit = BF16_SUMS
+    # A gradient is a longer chain of roundings than a result.
+    wrong = [key for key, value in errors.items() if not value <= limit * (1 if key == "result" else 2)]
+    details = {"errors": errors, "tolerance": limit}
+    if wrong:
+        worst = max(wrong, key=lambda key: errors[key])
+        reason = "%s of %s in %s is off by %.2g of its largest value; %.2g is allowed"
+        remedy = "this build computes wrongly on this machine: try another torch version, and report it"
+        return failed(reason % (worst, name, precision, errors[worst], limit), remedy, details=details)
+    return passed(details=details)
+
+
+for _name in OPERATORS:
+    for _precision in TOLERANCES:
+        check(f"operators.{_name}.{_precision}")(functools.partial(operator, name=_name, precision=_precision))

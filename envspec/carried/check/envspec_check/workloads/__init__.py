@@ -1,0 +1,7 @@
+"""The workloads, put into WORKLOADS by their import: in the order in which `--help` names them."""
+
+from envspec_check.workloads import basic as basic  # noqa: I001 -- the order
+from envspec_check.workloads import multimodal as multimodal
+from envspec_check.workloads import llm as llm
+from envspec_check.workloads import deit as deit
+from envspec_check.workloads import dynamic as dynamic

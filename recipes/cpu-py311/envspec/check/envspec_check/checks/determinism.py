@@ -1,0 +1,139 @@
+"""determinism: twice the same bits, and the same again after a resume."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Dict, List, NamedTuple
+
+from envspec_check.interface import Context, Fault, Outcome, check, failed, internal, passed
+from envspec_check.process import Leaving, ending, write_whole
+from envspec_check.trainer import PARTS, Trainer, Training, digest, native_precision
+
+EXACT_STEPS = 24
+
+
+class Run(NamedTuple):
+    """What a training ended with: equal only if it went the same way bit by bit.
+
+    `parts` are digests by the names of PARTS, `half` those at half way or, of a resumed run, of what it loaded.
+    """
+
+    precision: str
+    losses: List[str]
+    parts: Dict[str, str]
+    half: Dict[str, str]
+
+    @classmethod
+    def read(cls, path: Path) -> Run:
+        return cls(**json.loads(path.read_text(encoding="utf-8")))
+
+
+def digests(trainer: Trainer) -> dict[str, str]:
+    return {name: digest(part) for name, part in trainer.state().items()}
+
+
+def run_exactly(ctx: Context, name: str, save: bool = False, load: bool = False) -> None:
+    """Train with deterministic algorithms, and leave a Run under the name in the scratch folder.
+
+    Saves a checkpoint at half way, or goes on from that.
+    """
+    precision, steps = native_precision(ctx.workload, ctx.device), exact_steps(ctx)
+    trainer = Trainer(Training(ctx.workload, steps, ctx.seed, ctx.device, precision, exact=True))
+    checkpoint, half = ctx.scratch / "half.pt", {}
+    if load:
+        trainer.load(checkpoint)
+        half = digests(trainer)
+
+    def pause() -> None:
+        trainer.save(checkpoint)
+        half.update(digests(trainer))
+
+    trainer.run(steps, {half_way(steps): pause} if save else {})
+    run = Run(precision, [loss.hex() for loss in trainer.losses], digests(trainer), half)
+    write_whole(str(ctx.scratch / name), json.dumps(run._asdict()))
+
+
+def exact_steps(ctx: Context) -> int:
+    """What differs once differs soon: four trainings needn't be as long as one whose loss is to fall."""
+    return min(ctx.steps, EXACT_STEPS)
+
+
+def half_way(steps: int) -> int:
+    return max(1, steps // 2)
+
+
+def in_fork(ctx: Context, name: str, save: bool = False, load: bool = False) -> Run:
+    """`run_exactly` in a process forked from this one, which must not have used torch. Raises Fault when it fails."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid == 0:
+        with Leaving():
+            run_exactly(ctx, name, save=save, load=load)
+    _, status = os.waitpid(pid, 0)
+    if status:
+        raise Fault("the training %s" % ending(status), "see the training checks; its last words say where it ended")
+    return Run.read(ctx.scratch / name)
+
+
+@internal("resume")
+def resume(ctx: Context, name: str) -> int:
+    run_exactly(ctx, name, load=True)
+    return 0
+
+
+def first_difference(one: Run, other: Run) -> str | None:
+    """How two runs that should be equal differ, or None."""
+    if one.precision != other.precision:
+        return "one is in %s, the other in %s" % (one.precision, other.precision)
+    for step, (a, b) in enumerate(zip(one.losses, other.losses), 1):
+        if a != b:
+            numbers = float.fromhex(a), float.fromhex(b)
+            return "their losses differ from step %d on (%.9g, %.9g)" % (step, *numbers)
+    if len(one.losses) != len(other.losses):
+        return "one ended after %d steps, the other after %d" % (len(one.losses), len(other.losses))
+    differing = [name for name in PARTS if one.parts[name] != other.parts[name]]
+    return "they end with equal losses, but the state differs in: %s" % ", ".join(differing) if differing else None
+
+
+@check("determinism.repeat")
+def determinism_repeat(ctx: Context) -> Outcome:
+    """The same training in two processes ends bitwise equal: losses, weights, optimizer."""
+    one, other = in_fork(ctx, "one.json"), in_fork(ctx, "other.json")
+    details = {"precision": one.precision, "steps": len(one.losses), "weights": one.parts["model"]}
+    found = first_difference(one, other)
+    if found:
+        remedy = "look for an operator without a deterministic algorithm, and for what else uses the machine's memory"
+        return failed("two runs of one training with one seed aren't equal: %s" % found, remedy, details=details)
+    return passed(details=details)
+
+
+@check("determinism.resume")
+def determinism_resume(ctx: Context) -> Outcome:
+    """A checkpoint of half way, gone on from in a new process, ends bitwise as the run that was never interrupted.
+    Where time is short that process is a fork, which needn't import torch; else an interpreter of its own."""
+    whole = in_fork(ctx, "whole.json", save=True)
+    if ctx.quick:
+        resumed = in_fork(ctx, "resumed.json", load=True)
+    else:
+        ended = ctx.run_again("resume", "resumed.json", timeout=ctx.timeout * 0.8)
+        if ended.code:
+            print(ended.output)
+            return failed("the training that goes on from a checkpoint ended with status %d" % ended.code)
+        resumed = Run.read(ctx.scratch / "resumed.json")
+    size = (ctx.scratch / "half.pt").stat().st_size
+    steps = exact_steps(ctx)
+    details = {"precision": whole.precision, "half": half_way(steps), "steps": steps, "checkpoint_bytes": size}
+    lost = [name for name in PARTS if whole.half[name] != resumed.half[name]]
+    if lost:
+        reason = "a checkpoint doesn't give back what was saved: %s differs after it's loaded" % ", ".join(lost)
+        return failed(reason, "see what replaces or patches torch.save, torch.load or state_dict", details=details)
+    found = first_difference(whole, resumed)
+    if found:
+        reason = "a run that goes on from its checkpoint ends unlike the one that wasn't interrupted: %s" % found
+        remedy = "see determinism.repeat; if that passes, something keeps state outside of the checkpoint"
+        return failed(reason, remedy, details=details)
+    return passed(details=details)

@@ -1,0 +1,180 @@
+"""One check after the other, each in its process, and the end of whatever they leave."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+from envspec_check.interface import TIMEOUT, Check, Context, Outcome, failed
+from envspec_check.process import LAST_CHARACTERS, ending, last_words, outcome_of
+
+TOKEN = "ENVSPEC_CHECK_TOKEN"
+"""In the environment of all processes of a run, so that those which left their session are found too."""
+
+PATIENCE = 30.0
+"""Seconds in which a host answers, or its end is waited for. What waits in the kernel for a GPU, a disk or a network
+file system ends by no signal."""
+
+
+class Gone(Exception):
+    """The host is gone or doesn't answer."""
+
+
+class Host:
+    """A process that forks one for each check."""
+
+    def __init__(self, context: Path, with_torch: bool, program: str, log: Path) -> None:
+        command = [sys.executable, program, "--internal", "host", str(context), "torch" if with_torch else "plain"]
+        with open(str(log), "wb") as errors:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
+            )
+        self.buffer = b""
+
+    def start(self, timeout: float) -> None:
+        """Wait until it can fork. Raises Gone when it can't."""
+        if not self.read(timeout).get("ready"):
+            raise Gone(f"hadn't started after {timeout:g} s")
+
+    def read(self, timeout: float) -> dict[str, Any]:
+        """The next reply; an empty one when there is none in time. Raises Gone."""
+        assert self.process.stdout
+        deadline = time.monotonic() + timeout
+        while b"\n" not in self.buffer:
+            ready, _, _ = select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                return {}
+            read = os.read(self.process.stdout.fileno(), 65536)
+            if not read:
+                status = self.process.wait()
+                raise Gone(ending(-status if status < 0 else status << 8))
+            self.buffer += read
+        line, _, self.buffer = self.buffer.partition(b"\n")
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    def send(self, **job: Any) -> None:
+        assert self.process.stdin
+        try:
+            self.process.stdin.write(json.dumps(job).encode() + b"\n")
+            self.process.stdin.flush()
+        except OSError:
+            raise Gone(ending(self.process.wait())) from None
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(PATIENCE)
+        for stream in (self.process.stdin, self.process.stdout):
+            with contextlib.suppress(OSError):
+                if stream:
+                    stream.close()
+
+
+class Runner:
+    """Runs checks one after the other, each in its process, and ends whatever they leave."""
+
+    def __init__(self, ctx: Context, folder: Path) -> None:
+        self.ctx, self.folder = ctx, folder
+        self.token = uuid.uuid4().hex
+        os.environ[TOKEN] = self.token
+        self.hosts: dict[bool, Host] = {}
+        self.running: int | None = None
+        self.log = folder / "host.log"
+        self.context = folder / "context.json"
+        self.context.write_text(json.dumps(ctx.as_json()), encoding="utf-8")
+
+    def run(self, one: Check, device: str, gpus: int) -> tuple[Outcome, str | None, int | None]:
+        """What a check found, its last words if it failed, and the most memory that it held, in bytes."""
+        scratch, output = self.folder / one.name, self.folder / (one.name + ".log")
+        scratch.mkdir()
+        status, memory, answer, stuck = None, None, None, False
+        limit = self.ctx.timeout
+        try:
+            at_work = self.host(one.torch)
+            at_work.send(name=one.name, scratch=str(scratch), output=str(output), device=device, gpus=gpus)
+            self.running = at_work.read(PATIENCE).get("pid")
+            if self.running is None:
+                raise Gone(f"gave no process for {PATIENCE:g} s")
+            ended = at_work.read(limit)
+            if ended:
+                status, memory = ended["status"], ended["memory"]
+            else:
+                self.end_running()
+                ended = at_work.read(PATIENCE)
+                memory, stuck = ended.get("memory"), not ended
+            if stuck:  # the host waits for that process, so the next check gets another
+                self.hosts.pop(one.torch).close()
+        except Gone as gone:
+            words = self.log.read_text(encoding="utf-8", errors="replace")
+            self.hosts.pop(one.torch).close()
+            return failed(f"the process that checks are forked from {gone}", "its last words may say why"), words, None
+        finally:
+            self.end_running()
+        with contextlib.suppress(OSError, ValueError):
+            answer = json.loads((scratch / "answer.json").read_text(encoding="utf-8"))
+        outcome = outcome_of(status, answer, limit, stuck)
+        words = output.read_bytes()[-4 * LAST_CHARACTERS :].decode("utf-8", "replace") if output.exists() else ""
+        shutil.rmtree(str(scratch), ignore_errors=True)
+        return outcome, last_words(words) if outcome.status == "fail" else None, memory
+
+    def host(self, with_torch: bool) -> Host:
+        """The host of a kind, started where there is none. Raises Gone when it can't be."""
+        if with_torch not in self.hosts:
+            self.hosts[with_torch] = Host(self.context, with_torch, self.ctx.program, self.log)
+            self.hosts[with_torch].start(max(self.ctx.timeout, TIMEOUT))
+        return self.hosts[with_torch]
+
+    def import_torch(self) -> tuple[Outcome, str | None] | None:
+        """Start the host that imports torch. What is wrong, with its last words, when it can't."""
+        try:
+            self.host(True)
+        except Gone as gone:
+            self.hosts.pop(True).close()
+            self.sweep()
+            words = last_words(self.log.read_text(encoding="utf-8", errors="replace"))
+            named = re.findall(r"^[\w.]+(?:Error|Exception)\b.*", words or "", re.MULTILINE)
+            why = named[-1] if named else f"the process that imports it {gone}"
+            remedy = "see whether static.files and static.library_path tell why; else install torch again"
+            return failed(f"torch can't be imported: {why}", remedy), words
+        return None
+
+    def end_running(self) -> None:
+        """End the check that runs, its session, and what left that."""
+        if self.running is not None:
+            for end in (os.killpg, os.kill):
+                with contextlib.suppress(OSError):
+                    end(self.running, signal.SIGKILL)
+            self.running = None
+            self.sweep()
+
+    def sweep(self) -> None:
+        """End all processes of this run but the hosts."""
+        kept = {os.getpid(), *(one.process.pid for one in self.hosts.values())}
+        mark = (f"{TOKEN}={self.token}").encode()
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            if int(name) not in kept:
+                with contextlib.suppress(OSError):
+                    with open(f"/proc/{name}/environ", "rb") as file:
+                        ours = mark in file.read()
+                    if ours:
+                        os.kill(int(name), signal.SIGKILL)
+
+    def close(self) -> None:
+        self.end_running()
+        for one in self.hosts.values():
+            one.close()
+        self.hosts.clear()
+        self.sweep()

@@ -1,0 +1,246 @@
+"""The trainer: one for all workloads."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import hashlib
+import math
+import os
+import random
+import resource
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
+
+from envspec_check.interface import WORKLOADS
+from envspec_check.workloads.base import Batch, number_of, the_torch, warm_up_and_cosine
+
+
+@dataclass(frozen=True)
+class Training:
+    """Which training: equal ones, on one machine, are to end bitwise equal."""
+
+    workload: str
+    steps: int
+    seed: int
+    device: str  # "cpu" or "cuda"
+    precision: str  # "fp32", "bf16" or "fp16"
+    exact: bool = False  # deterministic algorithms only
+
+
+PARTS = ("model", "optimizer", "scheduler", "scaler", "rng", "position", "losses")
+"""What a checkpoint holds."""
+
+
+def fp16_scaler(device: str) -> Any:
+    """A scaler of gradients for fp16, of whichever class this torch has. None where it has none for the device."""
+    torch = the_torch()
+    # Small and soon growing: short runs lose no step to the search for the scale, and its state changes within them.
+    options = {"init_scale": 2.0**10, "growth_interval": 8}
+    if hasattr(torch.amp, "GradScaler"):  # from torch 2.3
+        return torch.amp.GradScaler(device, **options)
+    return torch.cuda.amp.GradScaler(**options) if device == "cuda" else None
+
+
+@functools.lru_cache(maxsize=None)
+def lacks(device: str, precision: str) -> Optional[str]:
+    """Why this torch can't train in a precision on a device, or None."""
+    torch = the_torch()
+    if precision == "fp32":
+        return None
+    if device == "cuda":
+        return "the GPU has no bf16" if precision == "bf16" and not torch.cuda.is_bf16_supported() else None
+    if precision == "bf16":
+        return None
+    if fp16_scaler(device) is None:
+        return "torch %s has no gradient scaler for a CPU" % torch.__version__
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # an autocast to a dtype that it doesn't know only warns, and does nothing
+            with torch.autocast("cpu", dtype=torch.float16):
+                layer = torch.nn.Linear(8, 8)
+                layer(torch.ones(2, 8)).float().sum().backward()
+                found = torch.nn.Conv2d(1, 1, 2)(torch.ones(1, 1, 4, 4))
+    except (RuntimeError, UserWarning) as error:
+        return "torch %s can't do fp16 on a CPU: %s" % (torch.__version__, str(error).splitlines()[0])
+    return None if found.dtype == torch.float16 else "torch %s has no fp16 autocast on a CPU" % torch.__version__
+
+
+def native_precision(workload: str, device: str) -> str:
+    """What a workload is commonly trained in; where that can't be done here bf16, else fp32."""
+    preferred = WORKLOADS[workload].native, "bf16", "fp32"
+    return next(precision for precision in preferred if lacks(device, precision) is None)
+
+
+def be_exact() -> None:
+    """From now on only algorithms that give the same bits for the same input. Before the first use of a GPU."""
+    torch = the_torch()
+    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+    torch.use_deterministic_algorithms(True)
+    torch.backends.cudnn.benchmark = False
+    # Not every version's fused attention has a deterministic backward pass, and not each of those without says so.
+    for kind in ("flash", "mem_efficient", "cudnn"):
+        getattr(torch.backends.cuda, "enable_%s_sdp" % kind, lambda on: None)(False)
+
+
+class Trainer:
+    """One training, from its start or from a checkpoint, alone or as one rank of several that share each batch."""
+
+    def __init__(self, training: Training, rank: int = 0, ranks: int = 1) -> None:
+        torch = the_torch()
+        self.training, self.rank, self.ranks = training, rank, ranks
+        self.workload = WORKLOADS[training.workload]()
+        # Such small models gain nothing from threads, and lose a lot where others use the CPUs too.
+        torch.set_num_threads(1)
+        if training.exact:
+            be_exact()
+        random.seed(training.seed)
+        torch.manual_seed(training.seed)  # of all devices
+        cuda = training.device == "cuda"
+        self.device = torch.device("cuda", torch.cuda.current_device()) if cuda else torch.device("cpu")
+        self.count = self.workload.batch * (self.workload.on_gpu if cuda else 1)
+        self.model = self.workload.model(training.seed).to(self.device)
+        self.called = self.model  # what a step calls: the model itself, or what DDP or DataParallel make of it
+        self.optimizer = self.workload.optimizer(self.model)
+        self.scheduler = torch.optim.lr_scheduler.LambdaLR(
+            self.optimizer, functools.partial(warm_up_and_cosine, steps=training.steps)
+        )
+        self.scaler = fp16_scaler(training.device) if training.precision == "fp16" else None
+        self.position = 0
+        self.losses: List[float] = []
+        self.seconds: List[float] = []
+        if ranks > 1:
+            torch.manual_seed(number_of(training.seed, "rank", rank))  # ranks drop out differently
+
+    def run(self, until: int, pauses: dict[int, Callable[[], None]] | None = None) -> None:
+        """Train up to a position; stops at once when a loss isn't finite. `pauses` are called at their positions."""
+        training, cuda = self.training, self.training.device == "cuda"
+        batches = self.workload.batches(training.seed, self.position, until, self.count, cuda)
+        began = time.perf_counter()
+        for batch in batches:
+            mine = {name: rows[self.rank :: self.ranks] for name, rows in batch.items()}
+            there = {name: rows.to(self.device, non_blocking=True) for name, rows in mine.items()}
+            self.losses.append(self.step(there))
+            self.position += 1
+            ended = time.perf_counter()
+            self.seconds.append(ended - began)
+            if not math.isfinite(self.losses[-1]):
+                break
+            if pauses and self.position in pauses:
+                pauses[self.position]()
+            began = time.perf_counter()
+
+    def step(self, batch: Batch) -> float:
+        torch, parts = the_torch(), self.workload.accumulate
+        self.optimizer.zero_grad(set_to_none=True)
+        losses = []
+        for part in range(parts):
+            last = part == parts - 1
+            # DDP sums the ranks' gradients once a step, not once a part.
+            quiet = contextlib.nullcontext() if last or self.called is self.model else no_sync(self.called)
+            with quiet:
+                with self.autocast():
+                    loss = self.workload.loss(self.called, {name: rows[part::parts] for name, rows in batch.items()})
+                losses.append(loss.detach())
+                loss = loss / parts
+                (self.scaler.scale(loss) if self.scaler else loss).backward()
+        if self.scaler:
+            self.scaler.unscale_(self.optimizer)
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        if self.scaler:
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+        else:
+            self.optimizer.step()
+        self.scheduler.step()
+        return float(torch.stack(losses).mean())  # waits for the device, so that the step's time is its own
+
+    def autocast(self) -> Any:
+        torch, precision = the_torch(), self.training.precision
+        if precision == "fp32":
+            return contextlib.nullcontext()
+        return torch.autocast(self.training.device, dtype={"bf16": torch.bfloat16, "fp16": torch.float16}[precision])
+
+    def state(self) -> Dict[str, Any]:
+        """All that the rest of the training depends on; its keys are PARTS."""
+        torch, cuda = the_torch(), self.training.device == "cuda"
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "scheduler": self.scheduler.state_dict(),
+            "scaler": self.scaler.state_dict() if self.scaler else {},
+            "rng": {
+                "python": random.getstate(),
+                "cpu": torch.get_rng_state(),
+                "cuda": torch.cuda.get_rng_state() if cuda else None,
+            },
+            "position": self.position,
+            "losses": list(self.losses),
+        }
+
+    def save(self, path: Path) -> None:
+        the_torch().save(self.state(), str(path))
+
+    def load(self, path: Path) -> None:
+        """Go on from where a checkpoint was made."""
+        torch = the_torch()
+        state = torch.load(str(path), map_location="cpu", weights_only=True)
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.scheduler.load_state_dict(state["scheduler"])
+        if self.scaler:
+            self.scaler.load_state_dict(state["scaler"])
+        self.position, self.losses = state["position"], list(state["losses"])
+        random.setstate(state["rng"]["python"])
+        torch.set_rng_state(state["rng"]["cpu"])
+        if state["rng"]["cuda"] is not None:
+            torch.cuda.set_rng_state(state["rng"]["cuda"])
+
+
+def no_sync(model: Any) -> Any:
+    return model.no_sync() if hasattr(model, "no_sync") else contextlib.nullcontext()
+
+
+def digest(value: Any) -> str:
+    """A digest of tensors and plain values, nested at will: equal if, and only if, they are equal bit by bit."""
+    found = hashlib.sha256()
+    for piece in pieces(value):
+        found.update(b"%d:" % len(piece))
+        found.update(piece)
+    return found.hexdigest()
+
+
+def pieces(value: Any) -> Iterator[bytes]:
+    """What a digest is made of. A mapping's keys are taken in order: that of a saved one may be another."""
+    if hasattr(value, "untyped_storage") or hasattr(value, "data_ptr"):
+        held = value.detach().cpu().contiguous()
+        yield ("%s %s" % (held.dtype, tuple(held.shape))).encode()
+        # Neither numpy, which may be missing, nor a Python number for each byte, which takes seconds.
+        yield ctypes.string_at(held.data_ptr(), held.numel() * held.element_size()) if held.numel() else b""
+    elif isinstance(value, dict):
+        yield b"{%d" % len(value)
+        for key in sorted(value, key=repr):
+            yield repr(key).encode()
+            yield from pieces(value[key])
+    elif isinstance(value, (list, tuple)):
+        yield b"[%d" % len(value)
+        for item in value:
+            yield from pieces(item)
+    else:
+        yield repr(value).encode()  # a float's repr tells it from every other
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The smallest of the values that at least this share of them doesn't exceed."""
+    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
+
+
+def peak_memory(device: str) -> int:
+    """The most memory that was held so far, in bytes: on the GPU by tensors, else by this process."""
+    if device == "cuda":
+        return int(the_torch().cuda.max_memory_allocated())
+    return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * 1024

@@ -1,0 +1,14 @@
+"""The checks, put into the table by their import: a group's in the order in which they stand here."""
+
+from envspec_check.checks import installed as installed  # noqa: I001 -- the table's order
+from envspec_check.checks import files as files
+from envspec_check.checks import isolation as isolation
+from envspec_check.checks import libraries as libraries
+from envspec_check.checks import device as device
+from envspec_check.checks import operators as operators
+from envspec_check.checks import training as training
+from envspec_check.checks import determinism as determinism
+from envspec_check.checks import compile as compile
+from envspec_check.checks import dataloader as dataloader
+from envspec_check.checks import collectives as collectives
+from envspec_check.checks import figures as figures

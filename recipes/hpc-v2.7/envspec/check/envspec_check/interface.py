@@ -1,0 +1,263 @@
+"""What a check is: a function from a Context to an Outcome, put into the table by `@check`.
+
+    @check("training.fp32")                       # group.name; a group's checks run in the file's order
+    def training_fp32(ctx: Context) -> Outcome:
+        torch = ctx.torch                         # as Any, imported on first use; never `import torch` at the top
+        ...
+        return failed("the loss is NaN after step 3", "use bf16 ...", details={...}, curves={"training.fp32": losses})
+        return passed(details={...}, figures=[("training.samples_per_s", 123.4, "samples/s")], curves={...})
+        return skipped("why")
+
+    @check("training.fp16", needs="gpu")          # skipped by the harness where ctx.device is "cpu"; fails where CUDA
+                                                  # was asked for and torch sees no GPU
+    @check("device.driver", needs="driver")       # skipped where there is no NVIDIA driver, the target has no CUDA or
+                                                  # the CPU was asked for
+    @check("static.files", torch=False)           # in a process that hasn't imported torch
+
+Anywhere below a check, `raise Fault(reason, remedy, details=...)` fails it and `raise Skip(reason)` skips it. Any
+other exception, a signal, a time-out or a silent exit is a failure, with the process's last words.
+
+A check runs in a process of its own, forked from one that imported torch and did nothing else (neither CUDA nor
+OpenMP are started in it), as the leader of its own session; all processes that it starts die with it. What it prints
+is kept as its last words. Numbers needn't be finite: NaN becomes null in the JSON.
+
+A new process that knows the same Context, for what must start afresh:
+
+    @internal("resume")
+    def resume(ctx: Context, *args: str) -> int:  # exit status; talk by files in ctx.scratch
+
+    ended = ctx.run_again("resume", "half.pt", env={"PYTHONHASHSEED": "0"})      # Ended(code, output)
+    [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", *ctx.again("resume", "half.pt")[1:]]
+
+A workload is put into WORKLOADS by `@workload("llm")`. Classes that a DataLoader pickles stand at module level: newer
+Pythons start its workers without a fork.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+GROUPS = (
+    "static",
+    "device",
+    "operators",
+    "training",
+    "determinism",
+    "compile",
+    "dataloader",
+    "collectives",
+    "figures",
+)
+
+WORKLOAD_NAMES = ("basic", "multimodal", "llm", "deit", "dynamic")
+
+STEPS, QUICK_STEPS = 50, 20
+
+TIMEOUT = 180.0
+"""Seconds that one check may take, unless --timeout says otherwise."""
+
+MIB = 1 << 20
+
+
+class Fault(Exception):
+    """Fails the check that it comes out of."""
+
+    def __init__(self, reason: str, remedy: str | None = None, **more: Any) -> None:
+        super().__init__(reason)
+        self.outcome = failed(reason, remedy, **more)
+
+
+class Skip(Exception):
+    """Skips the check that it comes out of."""
+
+    def __init__(self, reason: str, **more: Any) -> None:
+        super().__init__(reason)
+        self.outcome = skipped(reason, **more)
+
+
+class Outcome(NamedTuple):
+    """What a check found. `figures` are (name, value, unit); `curves` have the loss of each step."""
+
+    status: str
+    reason: Optional[str] = None
+    remedy: Optional[str] = None
+    details: Dict[str, Any] = {}
+    figures: Sequence[Tuple[str, float, str]] = ()
+    curves: Dict[str, List[float]] = {}
+
+
+def passed(**more: Any) -> Outcome:
+    return Outcome("pass", **more)
+
+
+def failed(reason: str, remedy: str | None = None, **more: Any) -> Outcome:
+    return Outcome("fail", reason, remedy, **more)
+
+
+def skipped(reason: str, **more: Any) -> Outcome:
+    return Outcome("skip", reason, **more)
+
+
+class Ended(NamedTuple):
+    """How a process ended: its exit status, negative for a signal, and what it said."""
+
+    code: int
+    output: str
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a check knows.
+
+    config   what target.json says; `lock` is the target's slice of envspec.lock in it, `target` its table of the target
+    scratch  a folder of this check's own, empty at its start and gone afterwards
+    gpus     how many GPUs torch sees and the checks may use; 0 on a CPU
+    timeout  seconds that the check has
+    program  the folder or file that new processes start
+    """
+
+    config: dict[str, Any]
+    device: str
+    workload: str
+    steps: int
+    quick: bool
+    seed: int
+    timeout: float
+    scratch: Path
+    program: str
+    gpus: int = 0
+
+    @property
+    def target_name(self) -> str:
+        return str(self.config["target"])
+
+    @property
+    def lock(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.config["lock"]
+        return found
+
+    @property
+    def target(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.lock["targets"][self.target_name]
+        return found
+
+    @property
+    def torch(self) -> Any:
+        return importlib.import_module("torch")
+
+    @property
+    def torch_device(self) -> Any:
+        return self.torch.device(self.device)
+
+    def synchronize(self) -> None:
+        """Wait until the GPU has done what it was given."""
+        if self.device == "cuda":
+            self.torch.cuda.synchronize()
+
+    def again(self, name: str, *args: str) -> list[str]:
+        """The command line that runs an internal command with the same Context."""
+        path = self.scratch / (f"context-{uuid.uuid4().hex[:8]}.json")
+        path.write_text(json.dumps(self.as_json()), encoding="utf-8")
+        return [sys.executable, self.program, "--internal", name, str(path), *args]
+
+    def run_again(
+        self, name: str, *args: str, env: dict[str, str] | None = None, timeout: float | None = None
+    ) -> Ended:
+        """Run an internal command in a new process and wait for it. `env` comes over this process's environment.
+
+        Raises Fault when it takes longer than `timeout` seconds.
+        """
+        command = self.again(name, *args)
+        try:
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(env or {})},
+                cwd=str(self.scratch),
+                timeout=timeout,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            print((error.stdout or b"").decode("utf-8", "replace"))
+            raise Fault(f"a new process ({name}) hadn't ended after {timeout or 0:g} s") from None
+        return Ended(done.returncode, done.stdout.decode("utf-8", "replace"))
+
+    def as_json(self) -> dict[str, Any]:
+        return {**self.__dict__, "scratch": str(self.scratch)}
+
+    @classmethod
+    def load(cls, path: str) -> Context:
+        values = json.loads(Path(path).read_text(encoding="utf-8"))
+        return cls(**{**values, "scratch": Path(values["scratch"])})
+
+
+class Check(NamedTuple):
+    """A line of the table. `needs`: "gpu", "driver" or None."""
+
+    name: str
+    run: Callable[[Context], Outcome]
+    needs: Optional[str]
+    torch: bool
+
+    @property
+    def group(self) -> str:
+        return self.name.partition(".")[0]
+
+
+CHECKS: Dict[str, Check] = {}
+
+INTERNAL: Dict[str, Callable[..., int]] = {}
+
+WORKLOADS: Dict[str, Any] = {}
+
+
+def check(
+    name: str, needs: str | None = None, torch: bool = True, table: dict[str, Check] = CHECKS
+) -> Callable[[Callable[[Context], Outcome]], Callable[[Context], Outcome]]:
+    """Put a check into the table."""
+
+    def put(function: Callable[[Context], Outcome]) -> Callable[[Context], Outcome]:
+        table[name] = Check(name, function, needs, torch)
+        return function
+
+    return put
+
+
+def internal(name: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Make a function something that `Context.run_again` can start."""
+
+    def put(function: Callable[..., int]) -> Callable[..., int]:
+        INTERNAL[name] = function
+        return function
+
+    return put
+
+
+def workload(name: str) -> Callable[[Any], Any]:
+    """Put a workload into WORKLOADS."""
+
+    def put(made: Any) -> Any:
+        WORKLOADS[name] = made
+        return made
+
+    return put
+
+
+class Unreadable(Exception):
+    """An input that can't be used: exit status 2."""
+
+
+def some(texts: Sequence[str], limit: int = 5) -> str:
+    """The first few of many, on one line."""
+    more = len(texts) - limit
+    return "; ".join(texts[:limit]) + ("; and %d more" % more if more > 0 else "")

@@ -1,0 +1,100 @@
+"""static.files: the packages' files are whole."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from typing import Any, Iterable, Iterator, NamedTuple, Optional, Sequence
+
+from envspec_check.environment import Installed, conda_records, installed, own_paths
+from envspec_check.interface import MIB, Context, Outcome, check, failed, passed, skipped, some
+
+HASHED_ALL = 512 * MIB
+
+HASHED_QUICK = 64 * MIB
+
+HASHED_ONE = 4 * MIB
+"""The size of every file is compared. Hashes are compared for files up to HASHED_ONE, the smallest first, until
+HASHED_ALL bytes are read: all code that is text. Large libraries are cut short rather than altered, and reading
+gigabytes of them from a cluster's storage would take longer than all other checks together."""
+
+
+class Recorded(NamedTuple):
+    """A file as its installer recorded it. `size` and `sha256` are None where it didn't say."""
+
+    path: str
+    owner: str
+    size: Optional[int]
+    sha256: Optional[str]
+
+
+def recorded_files(there: Sequence[Installed]) -> Iterator[Recorded]:
+    """The files of distributions, by their RECORD. Hashes are hexadecimal."""
+    import base64
+    import csv
+
+    for one in there:
+        text = one.distribution.read_text("RECORD")
+        root = os.path.dirname(one.folder)
+        for row in csv.reader((text or "").splitlines()):
+            if len(row) != 3 or not row[1].startswith("sha256="):
+                continue  # files that RECORD doesn't vouch for: itself, compiled Python
+            digest = base64.urlsafe_b64decode(row[1][7:] + "=" * (-len(row[1][7:]) % 4)).hex()
+            size = int(row[2]) if row[2].isdigit() else None
+            path = os.path.normpath(os.path.join(root, row[0]))
+            yield Recorded(path, f"{one.name} {one.version}", size, digest)
+
+
+def recorded_conda_files(records: Sequence[dict[str, Any]], prefix: str) -> Iterator[Recorded]:
+    """The files of conda packages. Those that hold the prefix's own path were changed when they were installed."""
+    for record in records:
+        for entry in (record.get("paths_data") or {}).get("paths", ()):
+            if entry.get("path_type") == "hardlink" and not entry.get("prefix_placeholder"):
+                owner = "conda's {} {}".format(record.get("name"), record.get("version"))
+                path = os.path.join(prefix, entry["_path"])
+                yield Recorded(path, owner, entry.get("size_in_bytes"), entry.get("sha256"))
+
+
+def damage(files: Iterable[Recorded], budget: int) -> tuple[list[str], dict[str, int]]:
+    """What is wrong with files, and how much was looked at. `budget` is how many bytes may be read for hashes."""
+    wrong, sized, small = [], 0, []
+    for one in files:
+        try:
+            size = os.stat(one.path).st_size
+        except OSError:
+            wrong.append(f"{one.path} of {one.owner} is missing")
+            continue
+        sized += 1
+        if one.size is not None and size != one.size:
+            how = "cut short" if size < one.size else "longer than it was"
+            wrong.append("%s of %s is %s: %d bytes of %d" % (one.path, one.owner, how, size, one.size))
+        elif one.sha256 and size <= HASHED_ONE:
+            small.append((size, one))
+    hashed = 0
+    for size, one in sorted(small):
+        budget -= size
+        if budget < 0:
+            break
+        hashed += 1
+        with open(one.path, "rb") as file:
+            if hashlib.sha256(file.read()).hexdigest() != one.sha256:
+                wrong.append(f"{one.path} of {one.owner} isn't the file that was installed")
+    return sorted(wrong), {"files": sized, "hashed": hashed}
+
+
+@check("static.files", torch=False)
+def static_files(ctx: Context) -> Outcome:
+    """No file of a package is missing, cut short or altered."""
+    there, records = installed(own_paths()), conda_records(sys.prefix)
+    # What conda installed has its sizes and hashes in conda-meta; a RECORD there is the package builder's.
+    by_pip = [one for one in there if one.installer != "conda"]
+    files = [*recorded_files(by_pip), *recorded_conda_files(records, sys.prefix)]
+    wrong, counts = damage(files, HASHED_QUICK if ctx.quick else HASHED_ALL)
+    details = {**counts, "wrong": wrong[:100]}
+    if wrong:
+        remedy = "install the package again; where many are damaged, look at the disk's space and quota"
+        return failed(some(wrong, 3), remedy, details=details)
+    if not files:
+        return skipped("no package here recorded its files", details=details)
+    return passed(details=details)

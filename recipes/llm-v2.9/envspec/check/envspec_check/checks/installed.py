@@ -1,0 +1,79 @@
+"""static.distributions: what is installed is what is locked."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, Iterable, Sequence
+
+from envspec_check.environment import Installed, conda_records, installed, own_paths
+from envspec_check.interface import Context, Outcome, check, failed, passed, some
+from envspec_check.lock import Pin, canonical, pins, same_version
+
+TOOLS = ("pip", "setuptools", "uv", "wheel")
+"""What makes environments and may be in them without being locked."""
+
+
+def compare_distributions(locked: Sequence[Pin], there: Sequence[Installed], by_conda: Iterable[str] = ()) -> list[str]:
+    """What differs between the pip half of a lock and the distributions that are there. `by_conda`: folders of
+    distributions that conda packages brought."""
+    wanted = {pin.name: pin.version for pin in locked if pin.kind == "pip"}
+    provided = {canonical(name) for pin in locked if pin.kind == "conda" for name in pin.provides}
+    conda_folders = set(by_conda)
+    wrong: list[str] = []
+    seen: dict[str, str] = {}
+    for one in there:
+        if one.name is None:
+            wrong.append(f"{os.path.basename(one.folder)} has no metadata")
+            continue
+        if one.name in seen:
+            wrong.append(f"{one.name} is there twice: {seen[one.name]} and {one.version}")
+        seen[one.name] = one.version
+        if one.name in wanted:
+            if wanted[one.name] and not same_version(wanted[one.name], one.version):
+                wrong.append(f"{one.name} is {one.version}, locked is {wanted[one.name]}")
+        elif one.name not in (*provided, *TOOLS) and one.installer != "conda" and one.folder not in conda_folders:
+            wrong.append(f"{one.name} {one.version} isn't locked")
+    wrong += [f"{name} {version} is missing" for name, version in wanted.items() if name not in seen]
+    return sorted(wrong)
+
+
+def compare_conda(locked: Sequence[Pin], records: Sequence[dict[str, Any]]) -> list[str]:
+    """What differs between the conda half of a lock and conda-meta."""
+    wanted = {pin.name: pin for pin in locked if pin.kind == "conda"}
+    wrong, seen = [], set()
+    for record in records:
+        name, version, build = record.get("name", ""), record.get("version", ""), record.get("build")
+        seen.add(name)
+        pin = wanted.get(name)
+        if record.get("damaged"):
+            wrong.append(f"conda-meta's record of {name} is damaged")
+        elif pin is None:
+            wrong.append(f"conda's {name} {version} isn't locked")
+        elif pin.version != version or (pin.build and build != pin.build):
+            wrong.append(
+                "conda's {} is {} {}, locked is {} {}".format(name, version, build, pin.version, pin.build or "")
+            )
+    wrong += [f"conda's {pin.name} {pin.version} is missing" for pin in wanted.values() if pin.name not in seen]
+    return sorted(wrong)
+
+
+@check("static.distributions", torch=False)
+def static_distributions(ctx: Context) -> Outcome:
+    """What is installed is what is locked, name by name and version by version."""
+    locked = pins(ctx.lock)
+    there, records = installed(own_paths()), conda_records(sys.prefix)
+    folders = {
+        os.path.join(sys.prefix, os.path.dirname(name))
+        for record in records
+        for name in record.get("files", ())
+        if name.endswith((".dist-info/METADATA", ".egg-info/PKG-INFO"))
+    }
+    wrong = compare_distributions(locked, there, folders)
+    has_conda = records or any(pin.kind == "conda" for pin in locked)
+    wrong += compare_conda(locked, records) if has_conda else []
+    details = {"distributions": len(there), "conda": len(records), "locked": len(locked), "differences": wrong[:100]}
+    if wrong:
+        remedy = "make the environment anew from its lock: envspec install, or pip install --require-hashes"
+        return failed(f"the environment isn't what is locked: {some(wrong)}", remedy, details=details)
+    return passed(details=details)

@@ -1,0 +1,139 @@
+"""A run of the whole table."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+import time
+from typing import Any, Dict, Optional, Sequence, Tuple
+
+from envspec_check.checks.device import NO_GPU, NO_GPU_REMEDY
+from envspec_check.interface import GROUPS, Check, Context, Outcome, failed, skipped
+from envspec_check.machine import machine_facts, probe
+from envspec_check.report import Progress, figure, summary
+from envspec_check.runner import Runner
+
+
+class Session:
+    """A run of the whole table, and what is known of it so far."""
+
+    def __init__(self, ctx: Context, table: dict[str, Check], groups: Sequence[str], runner: Runner) -> None:
+        self.ctx, self.runner = ctx, runner
+        order = {group: index for index, group in enumerate(GROUPS)}
+        chosen = [one for one in table.values() if one.group in (groups or GROUPS)]
+        self.table = sorted(chosen, key=lambda one: order[one.group])
+        self.machine = machine_facts()
+        self.torch: Optional[Dict[str, Any]] = None
+        self.device = "cuda" if ctx.device == "cuda" else "cpu"
+        self.why_cpu = "it was asked for the CPU" if ctx.device == "cpu" else "no GPU can be used here"
+        self.no_torch: Optional[str] = None
+        self.no_look = ""
+        self.lacking: Optional[Tuple[Outcome, Optional[str]]] = None
+        self.tried = False
+        self.checks: list[dict[str, Any]] = []
+        self.figures: list[dict[str, Any]] = []
+        self.curves: dict[str, Any] = {}
+        self.began = time.monotonic()
+        self.started = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def run(self, progress: Progress) -> None:
+        for one in self.table:
+            progress.begins(one.name)
+            began = time.monotonic()
+            if (one.torch or one.needs) and not self.tried:
+                self.lacking = self.look()
+            words: Optional[str] = None
+            memory: Optional[int] = None
+            skip = self.reason_to_skip(one)
+            if one.torch and self.lacking:
+                (outcome, words), self.lacking = self.lacking, None
+            elif skip:
+                outcome = skipped(skip)
+            elif one.needs == "gpu" and not self.machine["gpus"]:
+                outcome = failed(NO_GPU + self.no_look, NO_GPU_REMEDY)
+            else:
+                gpus = len(self.machine["gpus"]) if self.device == "cuda" else 0
+                outcome, words, memory = self.runner.run(one, self.device, gpus)
+            progress.ended(self.add(one, outcome, words, memory, time.monotonic() - began))
+
+    def look(self) -> tuple[Outcome, str | None] | None:
+        """Import torch, and see which GPUs it sees, and so on which device the checks run; before the first check that
+        needs any of it. What is wrong when it can't be imported: the first check that imports it fails with that."""
+        self.tried = True
+        lacking = self.runner.import_torch()
+        if lacking:
+            self.no_torch = "torch can't be imported"
+            return lacking
+        outcome, words, _ = self.runner.run(Check("probe", probe, None, True), self.device, 0)
+        if outcome.status != "pass":
+            self.no_look = f"; the look for GPUs failed: {outcome.reason}"
+            self.why_cpu += self.no_look
+            sys.stderr.write((words or "") + "\n")
+            return None
+        self.torch, self.machine["gpus"] = outcome.details["torch"], outcome.details["gpus"]
+        if self.ctx.device == "auto" and self.machine["gpus"]:
+            self.device = "cuda"
+        elif self.ctx.device == "auto" and not self.ctx.target.get("cuda"):
+            self.why_cpu = "the target is for CPUs"
+        return None
+
+    def reason_to_skip(self, one: Check) -> str | None:
+        if one.torch and self.no_torch:
+            return self.no_torch
+        if one.needs == "gpu" and self.device == "cpu":
+            return f"needs a GPU: {self.why_cpu}"
+        if one.needs == "driver" and not self.ctx.target.get("cuda"):
+            return "needs NVIDIA's driver: the target is for CPUs"
+        if one.needs == "driver" and self.ctx.device == "cpu":
+            return f"needs NVIDIA's driver: {self.why_cpu}"
+        if one.needs == "driver" and not self.machine["driver"] and self.device == "cpu":
+            return "needs NVIDIA's driver: there is none here"
+        return None
+
+    def add(
+        self, one: Check, outcome: Outcome, words: str | None, memory: int | None, seconds: float
+    ) -> dict[str, Any]:
+        result = {
+            "name": one.name,
+            "group": one.group,
+            # for a CPU target nothing is missing where there is no GPU; a driver's version is no GPU's work
+            "needs_gpu": one.needs == "gpu" and (bool(self.ctx.target.get("cuda")) or self.device == "cuda"),
+            "status": outcome.status,
+            "reason": outcome.reason,
+            "remedy": outcome.remedy,
+            "seconds": round(seconds, 3),
+            "details": outcome.details,
+            "output": words,
+            "peak_memory_bytes": memory,
+        }
+        self.checks.append(result)
+        references = self.ctx.config.get("references") or {}
+        self.figures += [figure(name, value, unit, references) for name, value, unit in outcome.figures]
+        self.curves.update(outcome.curves)
+        return result
+
+    def report(self, complete: bool = True) -> dict[str, Any]:
+        ctx = self.ctx
+        return {
+            "schema": 1,
+            "kind": "envspec-check",
+            "spec": ctx.lock["env"].get("name", ""),
+            "target": ctx.target_name,
+            "lock_digest": ctx.config["lock_digest"],
+            "fingerprint": ctx.target.get("fingerprint", ""),
+            "workload": ctx.workload,
+            "steps": ctx.steps,
+            "device": self.device,
+            "cuda": ctx.target.get("cuda"),
+            "quick": ctx.quick,
+            "seed": ctx.seed,
+            "started": self.started,
+            "seconds": round(time.monotonic() - self.began, 3),
+            "machine": self.machine,
+            "torch": self.torch,
+            "checks": self.checks,
+            "figures": self.figures,
+            "curves": self.curves,
+            "complete": complete,
+            "summary": summary(self.checks, complete, bool(ctx.target.get("cuda")) and self.device != "cuda"),
+        }

@@ -1,0 +1,125 @@
+"""The report: verdicts, its summary, JUnit, and the table on stderr."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from typing import Any, Iterable, Sequence
+from xml.sax.saxutils import quoteattr
+
+from envspec_check.process import finite
+
+
+def verdict_of(value: float | None, reference: dict[str, Any] | None) -> str | None:
+    """ "low", "high" or "ok": `low` and `high` of a reference are shares of its value. None: nothing to compare."""
+    if reference is None or value is None or not math.isfinite(value):
+        return None
+    low, high, middle = reference.get("low"), reference.get("high"), reference["value"]
+    if low is not None and value < middle + low * abs(middle):
+        return "low"
+    if high is not None and value > middle + high * abs(middle):
+        return "high"
+    return "ok"
+
+
+def figure(name: str, value: float | None, unit: str, references: dict[str, Any]) -> dict[str, Any]:
+    """A figure with its reference: by its whole name, or by what follows its group."""
+    found = references.get(name) or references.get(name.partition(".")[2])
+    if found and found.get("unit") and found["unit"] != unit:
+        found = None
+    reference = {key: found.get(key) for key in ("value", "low", "high", "unit")} if found else None
+    return {
+        "name": name,
+        "value": finite(value),
+        "unit": unit,
+        "reference": reference,
+        "verdict": verdict_of(value, reference),
+    }
+
+
+def summary(checks: Sequence[dict[str, Any]], complete: bool = True, blind: bool = False) -> dict[str, Any]:
+    """The counts of a report, its verdict, and one line that says it. A run that was cut short proves nothing. `blind`:
+    the target is for GPUs, and the checks ran on the CPU."""
+    count = {status: sum(one["status"] == status for one in checks) for status in ("pass", "fail", "skip")}
+    total = sum(one["needs_gpu"] for one in checks)
+    without = sum(one["needs_gpu"] and one["status"] == "skip" for one in checks)
+    headline = "%(pass)d passed, %(fail)d failed, %(skip)d skipped" % count
+    if not checks:
+        headline = "no check ran"
+    elif blind or 0 < total == without:
+        need = "need" if without > 1 else "needs"
+        headline = "no GPU check ran: " + headline + (" (%d of them %s a GPU)" % (without, need) if without else "")
+    return {
+        "passed": count["pass"],
+        "failed": count["fail"],
+        "skipped": count["skip"],
+        "gpu_skipped": without,
+        "gpu_total": total,
+        "verdict": "fail" if count["fail"] else "pass" if count["pass"] and complete else "skip",
+        "headline": headline if complete else "interrupted: " + headline,
+    }
+
+
+def xml_text(text: str) -> str:
+    """A text without what XML can't hold, quoted."""
+    text = re.sub("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "", text)
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def junit(report: dict[str, Any]) -> str:
+    """The report as JUnit XML: a testsuite with a testcase for each check."""
+
+    def attribute(text: object) -> str:
+        return quoteattr(re.sub("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "", str(text)))
+
+    counts, name = report["summary"], "{}.{}".format(report["spec"], report["target"])
+    head = 'tests="%d" failures="%d" errors="0" skipped="%d" time="%.3f"'
+    head = head % (len(report["checks"]), counts["failed"], counts["skipped"], report["seconds"])
+    lines = ['<?xml version="1.0" encoding="utf-8"?>', f'<testsuites name="envspec check" {head}>']
+    lines.append('<testsuite name={} {} timestamp="{}">'.format(attribute(name), head, report["started"].rstrip("Z")))
+    for one in report["checks"]:
+        where = 'classname={} name={} time="{:.3f}"'.format(attribute(name), attribute(one["name"]), one["seconds"])
+        inner = []
+        if one["status"] == "fail":
+            told = "\n".join(filter(None, [one["reason"], one["remedy"] and "remedy: {}".format(one["remedy"])]))
+            message = attribute(one["reason"].partition("\n")[0])
+            inner.append(
+                "<failure message={} type={}>{}</failure>".format(message, attribute(one["group"]), xml_text(told))
+            )
+        elif one["status"] == "skip":
+            inner.append("<skipped message={}/>".format(attribute(one["reason"])))
+        if one["output"]:
+            inner.append("<system-out>{}</system-out>".format(xml_text(one["output"])))
+        lines.append("<testcase {}>{}</testcase>".format(where, "".join(inner)))
+    lines += ["<system-out>{}</system-out>".format(xml_text(counts["headline"])), "</testsuite>", "</testsuites>"]
+    return "\n".join(lines) + "\n"
+
+
+class Progress:
+    """The table on stderr: a line for each check as it ends; on a terminal also the one that runs."""
+
+    def __init__(self, names: Iterable[str], stream: Any) -> None:
+        self.stream, self.live = stream, stream.isatty()
+        self.width = max(map(len, names), default=0)
+        colours = {"pass": "32", "fail": "31;1", "skip": "33"} if self.live and not os.environ.get("NO_COLOR") else {}
+        self.colours = colours
+
+    def begins(self, name: str) -> None:
+        if self.live:
+            self.stream.write(f"\r      {name}")
+            self.stream.flush()
+
+    def ended(self, one: dict[str, Any]) -> None:
+        word = one["status"]
+        if word in self.colours:
+            word = f"\033[{self.colours[word]}m{word}\033[0m"
+        told = [one["reason"]] if one["reason"] else []
+        told += ["remedy: {}".format(one["remedy"])] if one["remedy"] and one["status"] == "fail" else []
+        if one["output"]:
+            told += ["| " + line for line in one["output"].splitlines()[-8:]]
+        lead = "\r\033[K" if self.live else ""
+        self.stream.write("%s%s  %-*s %7.2f s\n" % (lead, word, self.width, one["name"], one["seconds"]))
+        for line in "\n".join(told).splitlines():
+            self.stream.write(f"      {line}\n")
+        self.stream.flush()

@@ -1,0 +1,172 @@
+"""The machine, its driver and GPUs, and the torch that is there."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import math
+import os
+import platform
+import re
+from typing import Any
+
+from envspec_check.interface import Context, Outcome, passed
+
+
+def usable_cpus() -> int:
+    """The CPUs that this process may use, by affinity and by its control group's quota."""
+    count = len(os.sched_getaffinity(0))
+    quota = read_text("/sys/fs/cgroup/cpu.max").split()
+    if len(quota) == 2 and quota[0] != "max":
+        count = min(count, max(1, math.ceil(int(quota[0]) / int(quota[1]))))
+    return count
+
+
+def memory_bytes() -> int:
+    """The memory that this process may use, by the machine and by its control group's limit."""
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        limit = read_text(path).strip()
+        if limit.isdigit():
+            total = min(total, int(limit))
+    return total
+
+
+def shm_bytes() -> int | None:
+    """The size of /dev/shm; None where there is none."""
+    try:
+        found = os.statvfs("/dev/shm")
+    except OSError:
+        return None
+    return found.f_blocks * found.f_frsize
+
+
+def read_text(path: str) -> str:
+    """A file's text, empty where it can't be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+class Nvml:
+    """NVIDIA's management library, by ctypes. Its calls are C's and give 0 when they worked."""
+
+    def __init__(self) -> None:
+        """Raises OSError where it can't be used."""
+        self.library = ctypes.CDLL("libnvidia-ml.so.1")
+        if self.library.nvmlInit_v2() != 0:
+            raise OSError("NVML can't be started")
+
+    def driver(self) -> str | None:
+        text = ctypes.create_string_buffer(96)
+        return text.value.decode() if self.library.nvmlSystemGetDriverVersion(text, 96) == 0 else None
+
+    def devices(self) -> list[ctypes.c_void_p]:
+        count, found = ctypes.c_uint(0), []
+        self.library.nvmlDeviceGetCount_v2(ctypes.byref(count))
+        for number in range(count.value):
+            handle = ctypes.c_void_p()
+            if self.library.nvmlDeviceGetHandleByIndex_v2(number, ctypes.byref(handle)) == 0:
+                found.append(handle)
+        return found
+
+    def device_at(self, pci: str) -> ctypes.c_void_p | None:
+        """The device with a PCI address such as 0000:3b:00.0, which CUDA_VISIBLE_DEVICES doesn't renumber."""
+        handle = ctypes.c_void_p()
+        done = self.library.nvmlDeviceGetHandleByPciBusId_v2(pci.encode(), ctypes.byref(handle))
+        return handle if done == 0 else None
+
+    def utilisation(self, device: ctypes.c_void_p) -> int | None:
+        """The share of the last moments in which the GPU worked, in percent. None where it can't tell, as with MIG."""
+        rates = (ctypes.c_uint * 2)()
+        return int(rates[0]) if self.library.nvmlDeviceGetUtilizationRates(device, rates) == 0 else None
+
+
+def nvml() -> Nvml | None:
+    try:
+        return Nvml()
+    except (OSError, AttributeError):
+        return None
+
+
+def driver_version() -> str | None:
+    """NVIDIA's driver: by NVML, else by what the kernel module says of itself."""
+    library = nvml()
+    found = library.driver() if library else None
+    if found:
+        return found
+    said = re.search(r"Kernel Module.*?\s(\d+(?:\.\d+){1,2})\s", read_text("/proc/driver/nvidia/version"))
+    return said.group(1) if said else None
+
+
+def machine_facts() -> dict[str, Any]:
+    return {
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "glibc": platform.libc_ver()[1] or None,
+        "cpus": usable_cpus(),
+        "memory_bytes": memory_bytes(),
+        "shm_bytes": shm_bytes(),
+        "driver": driver_version(),
+        "gpus": [],
+    }
+
+
+def probe(ctx: Context) -> Outcome:
+    """The facts of torch and of the GPUs that it sees. No check: it runs before the first that imports torch."""
+    torch = ctx.torch
+    about: dict[str, Any] = {
+        "version": str(torch.__version__),
+        "cuda": torch.version.cuda,
+        "cudnn": None,
+        "nccl": None,
+        "architectures": arch_flags(torch),
+    }
+    gpus = []
+    if torch.version.cuda:
+        with contextlib.suppress(RuntimeError, AttributeError, OSError):
+            about["cudnn"] = spelled_cudnn(torch.backends.cudnn.version())
+        with contextlib.suppress(RuntimeError, AttributeError, OSError):
+            about["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
+        for index in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
+            facts = torch.cuda.get_device_properties(index)
+            capability = "%d.%d" % (facts.major, facts.minor)
+            gpus.append({"name": facts.name, "capability": capability, "memory_bytes": int(facts.total_memory)})
+    return passed(details={"torch": about, "gpus": gpus})
+
+
+def spelled_cudnn(number: int | None) -> str | None:
+    """cuDNN's number as a version: 8902 is 8.9.2, 91002 is 9.10.2."""
+    if not number:
+        return None
+    major, rest = divmod(number, 10000 if number >= 90000 else 1000)
+    return "%d.%d.%d" % (major, rest // 100, rest % 100)
+
+
+def arch_flags(torch: Any) -> list[str]:
+    """What torch's own code is compiled for: sm_90, compute_90."""
+    asked = getattr(torch._C, "_cuda_getArchFlags", None)
+    return ((asked() if asked else None) or "").split()
+
+
+SHM_REMEDY = (
+    "give the container more: docker run --shm-size=8g (or --ipc=host), Kubernetes: an emptyDir of medium Memory"
+)
+
+
+def card_of(cards: dict[str, Any], name: str, capability: str) -> dict[str, Any] | None:
+    """The facts of a GPU, by its name as the driver has it: the card with the most words in it, of its capability."""
+    words = set(re.split(r"[^a-z0-9]+", name.lower()))
+    best: tuple[int, dict[str, Any] | None] = 0, None
+    for key, card in cards.items():
+        own = {word for word in re.split(r"[^a-z0-9]+", key.lower()) if word}
+        if card.get("capability") == capability and own <= words and len(own) > best[0]:
+            best = len(own), card
+    return best[1]
+
+
+def from_ampere(ctx: Context) -> bool:
+    """Whether the GPU computes in bf16 and TF32 itself: from Ampere on. Newer torch emulates bf16 on older ones."""
+    return ctx.device == "cuda" and ctx.torch.cuda.get_device_capability() >= (8, 0)
