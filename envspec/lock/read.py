@@ -34,15 +34,9 @@ _CONFLICT = re.compile(r"^(?:<{7} |={7}\r?$|>{7} )", re.MULTILINE)
 _RELOCK = "restore it from git, or delete it and run `envspec lock`"
 
 _ENV = {
-    "name": str,
-    "exclude-newer": str,
-    "allow-source": list,
-    "without-corrections": list,
-    "channels": list,
-    "requirements": list,
-    "conda-requirements": list,
-    "sources": dict,
-}
+    "name": str, "exclude-newer": str, "allow-source": list, "without-corrections": list, "channels": list,
+    "requirements": list, "conda-requirements": list, "sources": dict,
+}  # fmt: skip
 _TARGET = {
     "platform": str,
     "python": str,

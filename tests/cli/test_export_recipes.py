@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from cli_project import SPEC, Envspec, Project, demo_pins
 
-from envspec.lock.model import Artifact
+from envspec.lock.model import Pin
 from envspec.recipes import folder
 from envspec.recipes.carried import check_files
 from envspec.spec.advice import RESERVED
@@ -224,8 +224,13 @@ def test_what_the_last_lock_was_installed_from_goes_with_the_last_target_that_na
     exported: Path, project: Project, envspec: Envspec
 ) -> None:
     """A Dockerfile that wasn't exported anew still builds."""
-    before = names(exported / "requirements")
-    project.lock(lambda target: tuple(replace(pin, artifact=Artifact("x.whl", "0" * 64)) for pin in demo_pins(target)))
+    # torch has the hash that the facts know
+    before = {name for name in names(exported / "requirements") if not name.startswith("torch-")}
+
+    def rebuilt(pin: Pin) -> Pin:
+        return replace(pin, artifact=replace(pin.artifact, sha256="0" * 64)) if pin.artifact else pin
+
+    project.lock(lambda target: tuple(rebuilt(pin) for pin in demo_pins(target)))
     assert envspec("export", "specs/demo.toml", "-t", "cpu", "-f", "dockerfile", "-o", "recipes/demo").code == 0
     assert before < names(exported / "requirements")
     assert envspec("export", "specs/demo.toml", "-f", "all", "-o", "recipes/demo").code == 0

@@ -9,18 +9,30 @@ from pathlib import Path
 
 import envspec.doctor
 import envspec.gpu.rules
+import envspec.lock.extras
+import envspec.resolve.torch_holes
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "gpu.md").read_text(encoding="utf-8")
 FOLDERS = [Path(package.__path__[0]) for package in (envspec.doctor, envspec.gpu.rules)]
+MODULES = [Path(module.__file__) for module in (envspec.lock.extras, envspec.resolve.torch_holes)]
 CALLS = ("Finding", "Problem", "_silent")
 
 
 def codes() -> Iterator[str]:
     """The code of every finding that the sources make: the text after the severity, or the first of `_silent`."""
-    for path in (path for folder in FOLDERS for path in folder.glob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for path in (*MODULES, *(path for folder in FOLDERS for path in folder.glob("*.py"))):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        constants = {
+            target.id: node.value
+            for node in tree.body
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
+        for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CALLS:
                 code = node.args[0 if node.func.id == "_silent" else 1]
+                code = constants.get(code.id, code) if isinstance(code, ast.Name) else code
                 found = [part.value for part in ast.walk(code) if isinstance(part, ast.Constant)]
                 yield from (text for text in found if isinstance(text, str) and re.fullmatch("[a-z-]+", text))
 

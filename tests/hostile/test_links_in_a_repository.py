@@ -95,11 +95,13 @@ EXPORT_LINKS = [
     "recipes",
     "recipes/demo",
     "recipes/demo/cpu",
-    "recipes/demo/cpu/.devcontainer",
-    "recipes/demo/cpu/.devcontainer/devcontainer.json",
+    ".devcontainer",
+    ".devcontainer/demo-cpu",
+    ".devcontainer/demo-cpu/devcontainer.json",
     "recipes/demo/cpu/Dockerfile",
-    "recipes/demo/cpu/envspec",
-    "recipes/demo/cpu/envspec/SHA256SUMS",
+    "recipes/demo/envspec",
+    "recipes/demo/requirements",
+    "recipes/demo/envspec/SHA256SUMS",
 ]
 
 
@@ -117,13 +119,13 @@ def test_a_link_where_export_writes(repository: Hostile, path: str, before: str)
 
 def test_a_list_that_deletes_through_a_link(repository: Hostile) -> None:
     assert repository.run(*EXPORT).status == 0
-    carried = repository.folder / "recipes/demo/cpu/envspec"
+    carried = repository.folder / "recipes/demo/envspec"
     (carried / "link").symlink_to(repository.victim)
     digest = hashlib.sha256((repository.victim / "precious.txt").read_bytes()).hexdigest()
     for line in (
         f"{'0' * 64}  link/precious.txt",
         f"{digest}  link/precious.txt",
-        f"{digest}  ../../../../../../victim/precious.txt",
+        f"{digest}  ../../../../../victim/precious.txt",
         f"{digest}  {repository.victim}/precious.txt",
         f"{digest}  ./link/precious.txt",
     ):
@@ -135,7 +137,7 @@ def test_a_list_that_deletes_through_a_link(repository: Hostile) -> None:
 
 def test_a_list_that_names_the_users_own_files(repository: Hostile) -> None:
     assert repository.run(*EXPORT).status == 0
-    carried = repository.folder / "recipes/demo/cpu/envspec"
+    carried = repository.folder / "recipes/demo/envspec"
     own = {name: carried / name for name in ("notes.txt", "written.sh")}
     for path in own.values():
         path.write_text("mine\n")

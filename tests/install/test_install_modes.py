@@ -41,6 +41,7 @@ def test_umask_000_lets_nobody_else_write(
 ) -> None:
     """An environment, the caches, a bundle; also where archives bring such modes of their own."""
     machine.configure("")
+    (machine.home / ".cache").mkdir(exist_ok=True)
     for path in [machine.base, *machine.base.rglob("*")]:
         # what the test made is as a careful user's
         path.chmod(0o755 if path.is_dir() else 0o644)
@@ -53,9 +54,9 @@ def test_umask_000_lets_nobody_else_write(
     machine.lock_path().parent.chmod(0o755)
     before = set(world_writable(machine.base))
     prefix = machine.folder / "env"
-    ran = machine.envspec("install", SPEC, "--prefix", str(prefix))
+    ran = machine.envspec("install", SPEC, "--prefix", str(prefix), spawn=True)
     assert ran.status == 0, ran.err
-    ran = machine.envspec("bundle", SPEC, "-o", str(machine.folder / "demo.tar"))
+    ran = machine.envspec("bundle", SPEC, "-o", str(machine.folder / "demo.tar"), spawn=True)
     assert ran.status == 0, ran.err
     assert (prefix / "etc/envspec/install.json").is_file() and (machine.folder / "demo.tar").is_file()
     opened = {path for path in world_writable(machine.base) if path not in before}

@@ -421,7 +421,7 @@ READERS: tuple[tuple[str, SpecReader], ...] = (
     (r"modulefile\.lua", read_lmod),
     (rf"{REQUIREMENTS}/[a-z]+-[0-9a-f]{{8}}\.txt", read_requirements),
     # verbatim from the package: the same for every spec
-    (rf"{CARRIED_FOLDER}/(SHA256SUMS|[a-z]+\.(py|sh)|(services|check)/[a-z-]+\.(sh|py))", read_plain),
+    (rf"{CARRIED_FOLDER}/(SHA256SUMS|[a-z]+\.(py|sh)|services/[a-z-]+\.sh|check/[a-z_/]+\.py)", read_plain),
 )
 """What the spec's folder has besides."""
 
