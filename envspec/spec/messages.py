@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from datetime import date, time
 from typing import Any
 
+from envspec.redact import redact
+
 _LONGEST = 60
 
 
@@ -19,17 +21,6 @@ class RawFloat(float):
         return self
 
     text: str
-
-
-def redact(text: str) -> str:
-    """Takes what is between '://' and the last '@' out of `text`: a password may stand there, even one with '/'.
-
-    The token after `/t/` in a conda channel's URL goes, too.
-    """
-    start, end = text.find("://"), text.rfind("@")
-    if 0 <= start < end:
-        text = f"{text[:start]}://***{text[end:]}"
-    return re.sub(r"/t/[^/\s]+", "/t/***", text)
 
 
 def show(value: object) -> str:
