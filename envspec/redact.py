@@ -11,12 +11,8 @@ or a lock says is ever registered: it could have words of ours masked.
 
 from __future__ import annotations
 
-import base64
-import json
 import re
 from collections.abc import Iterator, Mapping
-from html import escape
-from urllib.parse import quote, quote_plus, unquote
 
 MASK = "****"
 SHORTEST = 6
@@ -47,13 +43,13 @@ _known: dict[str, None] = {}
 _pattern: re.Pattern[str] | None = None
 
 
-def redact(text: str) -> str:
-    """A text without secrets: user parts of URLs are gone, other secrets are `MASK`. The account of an SSH URL stays,
-    which is an address there. Takes time in proportion to the text."""
+def redact(text: str, *, login: str = "") -> str:
+    """A text without secrets: user parts of URLs are gone (`login` stands there instead), other secrets are `MASK`. The
+    account of an SSH URL stays, which is an address there. Takes time in proportion to the text."""
     if _pattern is not None:
         text = _pattern.sub(MASK, text)
     if "://" in text:
-        text = _RUN.sub(_without_login, text)
+        text = _RUN.sub(lambda match: _without_login(match, login), text)
     if "/t/" in text:
         text = _TOKEN_OF_A_HOST.sub(rf"\1{MASK}", _TOKEN_ANYWHERE.sub(rf"\1{MASK}", text))
     if "=" in text or ":" in text:
@@ -95,6 +91,8 @@ def register(secret: str, user: str = "") -> None:
 
 def register_url(url: str) -> None:
     """Have what is secret in a URL of the user's own settings masked: its password, or the token in its place."""
+    from urllib.parse import unquote
+
     for scheme, rest in _RUN.findall(url):
         login = rest[: len(rest) - len(_bare("", rest))].removesuffix("@")
         # behind what may be a port, a setting's `@` still ends a login more often than it begins a tag
@@ -139,8 +137,9 @@ def forget() -> None:
     _pattern = None
 
 
-def _without_login(match: re.Match[str]) -> str:
+def _without_login(match: re.Match[str], login: str) -> str:
     scheme, rest = match[1] or "", _bare(match[1] or "", match[2])
+    rest = f"{login}{rest}" if len(rest) < len(match[2]) and "ssh" not in scheme else rest
     if scheme != "file":
         rest = _TOKEN_FIRST.sub(rf"\1{MASK}", rest)
     return f"{scheme}://{rest}"
@@ -168,6 +167,11 @@ def _masked(match: re.Match[str]) -> str:
 
 def _forms(secret: str, user: str) -> Iterator[str]:
     """The ways in which programs write a secret."""
+    import base64
+    import json
+    from html import escape
+    from urllib.parse import quote, quote_plus
+
     yield secret
     for encoded in (quote(secret, safe=""), quote(secret), quote_plus(secret), quote(secret, safe="!$&'()*+,;=:@")):
         yield encoded

@@ -7,11 +7,9 @@ sequence from elsewhere is never taken for one of ours.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
-import traceback
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any
 
@@ -61,6 +59,8 @@ def out_file(text: str) -> None:
 
 def out_json(value: Any) -> None:
     """A JSON document on stdout. Texts in it have no secret, and characters that steer a terminal are escaped."""
+    import json
+
     text = json.dumps(_redacted(value), indent=2, ensure_ascii=False)
     click.echo(text if text.isascii() else _NOT_SHOWN.sub(_json_escape, text))
 
@@ -89,6 +89,8 @@ def drawing() -> Console:
 
 def say_traceback() -> None:
     """The traceback of the exception that is being handled, for whoever reports a fault."""
+    import traceback
+
     if sys.stderr is not None:
         with suppress(OSError):
             click.echo(_safe(traceback.format_exc()), err=True, nl=False)
@@ -106,7 +108,7 @@ def _wants_colour(stream: IO[str]) -> bool:
 
 
 def _styled(text: str, codes: str) -> str:
-    return f"{_MARK}{codes}m{text}{_MARK}0m"
+    return f"{''.join(f'{_MARK}{code}m' for code in codes.split(';'))}{text}{_MARK}0m"
 
 
 def _safe(text: str) -> str:
@@ -132,4 +134,6 @@ _NOT_SHOWN = re.compile(
 
 
 def _json_escape(match: re.Match[str]) -> str:
+    import json
+
     return json.dumps(match[0])[1:-1]

@@ -28,7 +28,8 @@ def show(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        value = redact(value)
+        # that there was a login is often what is wrong
+        value = redact(value, login="***@")
         return repr(value if len(value) <= _LONGEST else value[: _LONGEST - 1] + "…")
     if isinstance(value, int) and value.bit_length() > 64:
         return "a number beyond 64 bits"
