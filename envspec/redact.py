@@ -35,11 +35,14 @@ _TOKEN_OF_A_HOST = re.compile(
 )
 """A host without a scheme."""
 _TOKEN_FIRST = re.compile(r"^([^/?#]*/t/)[^/?#\s'\")]+")
+_HIDDEN = "/t/-/"
 _ENDS_A_QUOTE = "'`)],.:;"
 _SECRET_VARIABLE = re.compile(r"(?:PASSWORD|PASSWD|TOKEN|SECRET|API_?KEY|ACCESS_?KEY)$", re.IGNORECASE)
 _LONG_ENOUGH_FOR_A_VARIABLE = 8
 
 _known: dict[str, None] = {}
+_tokens: dict[str, str] = {}
+"""Host → the token in the path of a setting's URL."""
 _pattern: re.Pattern[str] | None = None
 
 
@@ -104,6 +107,7 @@ def register_url(url: str) -> None:
             register(secret, unquote(user))
         for token in re.findall(r"/t/([^/?#]+)", rest):
             register(token)
+            _tokens[_authority(_bare(scheme, rest))] = token
         for _, value in _QUERY.findall(rest):
             register(value)
             register(unquote(value))
@@ -130,10 +134,23 @@ def register_all(value: object) -> None:
             register_all(inner)
 
 
+def hide_token(host: str, path: str) -> str:
+    """A path on a host without the token that a setting has for it, for another program's cache; see `show_token`."""
+    token = _tokens.get(host)
+    return f"/{path}".replace(f"/t/{token}/", _HIDDEN, 1)[1:] if token else path
+
+
+def show_token(host: str, path: str) -> str:
+    """The path that `hide_token` was given, with the token that a setting has now."""
+    token = _tokens.get(host)
+    return f"/{path}".replace(_HIDDEN, f"/t/{token}/", 1)[1:] if token else path
+
+
 def forget() -> None:
     """Mask by place alone again."""
     global _pattern
     _known.clear()
+    _tokens.clear()
     _pattern = None
 
 

@@ -10,6 +10,7 @@ from envspec.errors import IndexFailure
 from envspec.lock.conda_build import Build
 from envspec.lock.conda_names import pypi_names
 from envspec.lock.model import Artifact, Pin
+from envspec.redact import without_credentials
 from envspec.texts import UNSEEN, printable, seen
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def _pin(build: Build, record: RepoDataRecord, channels: Mapping[str, str], dire
         name=build.name,
         version=build.version,
         build=build.string,
-        index=f"{channels[record.channel.rstrip('/')]}/{build.subdir}",
+        index=f"{channels[without_credentials(record.channel).rstrip('/')]}/{build.subdir}",
         artifact=Artifact(
             file=record.file_name,
             sha256=record.sha256.hex(),
