@@ -62,7 +62,7 @@ def out_json(value: Any) -> None:
     import json
 
     text = json.dumps(_redacted(value), indent=2, ensure_ascii=False)
-    click.echo(text if text.isascii() else _NOT_SHOWN.sub(_json_escape, text))
+    click.echo(text if text.isascii() else _NOT_PLAIN.sub(_json_escape, text))
 
 
 def styled(text: str, style: str) -> str:
@@ -126,14 +126,13 @@ def _redacted(value: Any) -> Any:
     return value
 
 
-_NOT_SHOWN = re.compile(
-    # what JSON itself leaves as it is: DEL and C1, bidi and zero-width characters, line separators, surrogates
-    "[\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufe00-\ufe0f"
-    "\ufeff\uffa0\ufff0-\uffff\U000e0000-\U000e0fff]"
-)
+_NOT_PLAIN = re.compile(r"[^\x00-\x7e]")
 
 
 def _json_escape(match: re.Match[str]) -> str:
+    """What turns a line around or steers an old terminal; JSON itself escapes no more than the first 32."""
     import json
+    from unicodedata import category
 
-    return json.dumps(match[0])[1:-1]
+    found = match[0]
+    return found if found.isprintable() or category(found) == "Zs" else json.dumps(found)[1:-1]

@@ -42,8 +42,8 @@ def best_of_each(records: Iterable[RepoDataRecord], python: str) -> list[RepoDat
 def pins_of_records(
     records: Mapping[Build, RepoDataRecord], channels: Mapping[str, str], direct: Iterable[str]
 ) -> tuple[Pin, ...]:
-    """The pins of a solution. `channels` has the lock's name of every channel by its URL, `direct` the packages that
-    the spec asks for by name.
+    """The pins of a solution. `channels` has the lock's name of every channel by its bare URL, `direct` the packages
+    that the spec asks for by name.
 
     Raises IndexFailure for a record without a hash.
     """

@@ -87,7 +87,7 @@ class Plant:
 
     def _is_private(self, path: Path) -> bool:
         """A cache that only its user may look into, and uv's own where it has pages with what an index hands out."""
-        if self.pages and "uv" in path.parent.parts:
+        if self.pages and any(part == "uv" or part.startswith("uv-") for part in path.parent.parts):
             return True
         folder = next((above for above in path.parents if above.name.endswith("-private")), None)
         return folder is not None and folder.stat().st_mode & 0o777 == 0o700
