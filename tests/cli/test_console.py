@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from collections.abc import Callable, Iterator
 from unicodedata import category
 
@@ -26,11 +27,15 @@ def nothing_known() -> Iterator[None]:
 
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[[], str]:
-    """What was written where both streams say that they are a terminal."""
+    """What was written where both streams say that they are a terminal. Called first, it makes them so."""
     monkeypatch.delenv("NO_COLOR", raising=False)
-    for stream in (capsys._capture.out, capsys._capture.err):  # type: ignore[union-attr]
-        monkeypatch.setattr(stream.tmpfile, "isatty", lambda: True)
-    return lambda: "".join(capsys.readouterr())
+
+    def told() -> str:
+        for stream in (sys.stdout, sys.stderr):
+            monkeypatch.setattr(stream, "isatty", lambda: True)
+        return "".join(capsys.readouterr())
+
+    return told
 
 
 def is_harmless(text: str) -> bool:
@@ -38,6 +43,7 @@ def is_harmless(text: str) -> bool:
 
 
 def test_what_steers_a_terminal_is_shown_instead(shown: Callable[[], str]) -> None:
+    shown()
     console.out(f"a{STEERS}b\tc\nd")
     console.say(f"error: a{STEERS}b")
     console.out_file(f"a{STEERS}b\n")
@@ -52,6 +58,7 @@ def test_a_file_that_is_piped_on_is_what_it_is(capsys: pytest.CaptureFixture[str
 
 
 def test_only_our_own_colours_are_colours(shown: Callable[[], str]) -> None:
+    shown()
     console.out(console.styled("fine \x1b[31mred", "green;bold") + " \x1b[5m \ufdd00123456789abcdef31m")
     assert shown() == "\x1b[32m\x1b[1mfine \\x1b[31mred\x1b[0m \\x1b[5m \\ufdd00123456789abcdef31m\n"
 
@@ -63,6 +70,7 @@ def test_no_colour_where_it_goes_to_a_file(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_what_rich_draws_is_harmless_too(shown: Callable[[], str]) -> None:
+    shown()
     secrets.register("hunter2-Zq")
     drawing = console.drawing()
     drawing.print(f"fetching http://u:p/w@host/x hunter2-Zq {STEERS}", markup=False, highlight=False)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -72,7 +73,7 @@ def proxy(plant: Plant) -> None:
 
 INDEXED = "indexes = { mine = '%s' }\nsources = { alpha = 'mine', beta = 'mine' }"
 
-PLANTS = {
+PLANTS: dict[str, tuple[Callable[[Plant], None], str, dict[str, Any]]] = {
     "URL, plain": (default_index, PLAIN, {"credentials": (USER, PLAIN)}),
     "URL, with @": (default_index, AT, {"credentials": (USER, AT)}),
     "URL, percent-encoded": (default_index, CODED, {"credentials": (USER, CODED)}),

@@ -114,7 +114,8 @@ def planted(folder: Path, secret: str, **guard: object) -> Iterator[Plant]:
     channel = Channel(folder / "channel").add(
         data_package("tool", "1.0"), borrowed_python("linux-64"), python_module("pip", "26.0")
     )
-    with Guarded(channel=channel.folder, **guard) as index:  # type: ignore[arg-type]
+    index = Guarded(channel=channel.folder, **guard)  # type: ignore[arg-type]
+    with index:
         index.add(wheel("alpha", "1.0", "beta"), wheel("beta", "1.0"), uploaded="2026-01-01T00:00:00Z")
         index.know("alpha", "1.0")
         index.know("beta", "1.0")
