@@ -1,18 +1,205 @@
-"""Credentials out of texts: nothing that envspec prints, logs or writes may hold a password from a URL."""
+"""What a secret is, and how it stays out of texts: the one redactor.
+
+Two things tell a secret. Its place: the user part of a URL, a query such as `?token=`, conda's `/t/TOKEN/`, an
+`Authorization` header. And its value: a password that was read from a setting, netrc, the keyring or a registry's login
+is registered there and then, and masked wherever it stands, plain, percent-encoded, quoted or in base64. That is for
+texts in which no rule could see it.
+
+What is registered holds for the run of the program: `envspec.cli.main.run` begins with `forget`. Nothing that an index
+or a lock says is ever registered: it could have words of ours masked.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
 
-# up to the last @ before a slash, whatever stands there: a password may hold @, ? or a quote that nobody escaped
-_USERINFO = re.compile(r"(?<=://)[^/\s\"<>]*@")
+MASK = "****"
+SHORTEST = 6
+"""Characters. What is shorter is only masked by its place: it would be found in the middle of words."""
+
+_RUN = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30})?://((?:(?!://)[^\s\"<>])*)")
+"""A URL's scheme and the rest of it, as far as it may reach in a text."""
+_HOST = re.compile(r"(?:\[[0-9A-Fa-f:.%]*\]|[^:\[\]]*)(?::[0-9]*)?")
+"""A host and its port. `u:p` is none, so there a password goes on behind the slash."""
+_SECRET_NAME = (
+    r"(?:[\w.~%+-]{0,40}(?:token|passw|pwd|secret|signature|credential|api[_-]?key|access[_-]?key|auth(?!or))"
+    r"[\w.~%+-]{0,40}|sig|key|policy|jwt|hmac|hdnea|hdnts|key-pair-id)"
+)
+_QUERY = re.compile(rf"([?&;]{_SECRET_NAME}=)([^&#\s\"<>]+)", re.IGNORECASE)
+_HEADER = re.compile(r"(authorization['\"]?\s{0,3}[:=]\s{0,3}['\"]?(?:basic|bearer|token)\s)[^\s\"']+", re.IGNORECASE)
+_CONDA_TOKEN = r"[A-Za-z]{2}-[0-9a-fA-F-]{20,}|[0-9a-fA-F]{20,}"
+_TOKEN_ANYWHERE = re.compile(rf"(/t/)(?:{_CONDA_TOKEN})(?=[/?#\s'\")]|$)")
+_TOKEN_OF_A_HOST = re.compile(
+    r"(?<![\w./:-])((?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z0-9-]{1,63}(?::\d{1,5})?/t/)[^/?#\s'\")]+"
+)
+"""A host without a scheme."""
+_TOKEN_FIRST = re.compile(r"^([^/?#]*/t/)[^/?#\s'\")]+")
+_HIDDEN = "/t/-/"
+_ENDS_A_QUOTE = "'`)],.:;"
+_SECRET_VARIABLE = re.compile(r"(?:PASSWORD|PASSWD|TOKEN|SECRET|API_?KEY|ACCESS_?KEY)$", re.IGNORECASE)
+_LONG_ENOUGH_FOR_A_VARIABLE = 8
+
+_known: dict[str, None] = {}
+_tokens: dict[str, str] = {}
+"""Host → the token in the path of a setting's URL."""
+_pattern: re.Pattern[str] | None = None
 
 
-def redact(text: str, secrets: Iterable[str] = ()) -> str:
-    """Take the user part out of every URL in `text`, and every given secret wherever it stands."""
-    text = _USERINFO.sub("", text)
-    for secret in secrets:
-        if secret:
-            text = text.replace(secret, "****")
+def redact(text: str, *, login: str = "") -> str:
+    """A text without secrets: user parts of URLs are gone (`login` stands there instead), other secrets are `MASK`. The
+    account of an SSH URL stays, which is an address there. Takes time in proportion to the text."""
+    if _pattern is not None:
+        text = _pattern.sub(MASK, text)
+    if "://" in text:
+        text = _RUN.sub(lambda match: _without_login(match, login), text)
+    if "/t/" in text:
+        text = _TOKEN_OF_A_HOST.sub(rf"\1{MASK}", _TOKEN_ANYWHERE.sub(rf"\1{MASK}", text))
+    if "=" in text or ":" in text:
+        text = _HEADER.sub(rf"\1{MASK}", _QUERY.sub(_masked, text))
     return text
+
+
+def without_credentials(url: str) -> str:
+    """One URL that still leads to the same place for whoever has a login of their own: without user and password,
+    without `/t/TOKEN` and without queries that are secret."""
+    scheme, found, rest = url.partition("://")
+    if not found:
+        return url
+    rest = _bare(scheme, rest)
+    rest = _TOKEN_FIRST.sub(lambda match: match[1].removesuffix("/t/"), rest)
+    rest = re.sub(rf"/t/(?:{_CONDA_TOKEN})(?=[/?#]|$)", "", rest)
+    before, fragment_mark, fragment = rest.partition("#")
+    path, mark, query = before.partition("?")
+    kept = "&".join(part for part in query.split("&") if not _QUERY.match(f"&{part}"))
+    return f"{scheme}://{path}{mark if kept or not query else ''}{kept}{fragment_mark}{fragment}"
+
+
+def has_credentials(url: str) -> bool:
+    """Whether a URL holds something that only its reader should know."""
+    return without_credentials(url) != url
+
+
+def register(secret: str, user: str = "") -> None:
+    """Have a secret masked in every text from now on. `user` is whose password it is: the two go over the wire as one
+    text in base64."""
+    global _pattern
+    if len(secret) < SHORTEST or not secret.strip("*"):
+        return
+    new = [form for form in _forms(secret, user) if len(form) >= SHORTEST and form not in _known]
+    if new:
+        _known.update(dict.fromkeys(new))
+        _pattern = re.compile("|".join(map(re.escape, sorted(_known, key=len, reverse=True))))
+
+
+def register_url(url: str) -> None:
+    """Have what is secret in a URL of the user's own settings masked: its password, or the token in its place."""
+    from urllib.parse import unquote
+
+    for scheme, rest in _RUN.findall(url):
+        login = rest[: len(rest) - len(_bare("", rest))].removesuffix("@")
+        # behind what may be a port, a setting's `@` still ends a login more often than it begins a tag
+        if not login and ":" in re.split(r"[/?#]", rest, maxsplit=1)[0] and not scheme.startswith(("git+", "file")):
+            login = rest.rpartition("@")[0]
+        user, colon, password = login.partition(":")
+        # a token may stand where the user does
+        for secret in {password, unquote(password)} if colon and password else {user} if len(user) >= 12 else ():
+            register(secret, unquote(user))
+        for token in re.findall(r"/t/([^/?#]+)", rest):
+            register(token)
+            _tokens[_authority(_bare(scheme, rest))] = token
+        for _, value in _QUERY.findall(rest):
+            register(value)
+            register(unquote(value))
+
+
+def register_environment(env: Mapping[str, str]) -> None:
+    """Have the secrets in environment variables masked: in URLs, and whole where the variable is named after one."""
+    for name, value in env.items():
+        if "://" in value:
+            register_url(value)
+        elif _SECRET_VARIABLE.search(name) and len(value) >= _LONG_ENOUGH_FOR_A_VARIABLE:
+            register(value, env.get(re.sub(r"PASSWORD$", "USERNAME", name), ""))
+
+
+def register_all(value: object) -> None:
+    """Have the secrets in all URLs of a configuration file's values masked."""
+    if isinstance(value, str):
+        register_url(value)
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            register_all(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            register_all(inner)
+
+
+def hide_token(host: str, path: str) -> str:
+    """A path on a host without the token that a setting has for it, for another program's cache; see `show_token`."""
+    token = _tokens.get(host)
+    return f"/{path}".replace(f"/t/{token}/", _HIDDEN, 1)[1:] if token else path
+
+
+def show_token(host: str, path: str) -> str:
+    """The path that `hide_token` was given, with the token that a setting has now."""
+    token = _tokens.get(host)
+    return f"/{path}".replace(_HIDDEN, f"/t/{token}/", 1)[1:] if token else path
+
+
+def forget() -> None:
+    """Mask by place alone again."""
+    global _pattern
+    _known.clear()
+    _tokens.clear()
+    _pattern = None
+
+
+def _without_login(match: re.Match[str], login: str) -> str:
+    scheme, rest = match[1] or "", _bare(match[1] or "", match[2])
+    rest = f"{login}{rest}" if len(rest) < len(match[2]) and "ssh" not in scheme else rest
+    if scheme != "file":
+        rest = _TOKEN_FIRST.sub(rf"\1{MASK}", rest)
+    return f"{scheme}://{rest}"
+
+
+def _bare(scheme: str, rest: str) -> str:
+    """What follows `://`, without the login."""
+    at = _authority(rest).rfind("@")
+    login, rest = (rest[:at], rest[at + 1 :]) if at >= 0 else ("", rest)
+    ssh = "ssh" in scheme
+    if not (ssh and login) and not _HOST.fullmatch(_authority(rest)):
+        more, _, end = rest.rpartition("@")
+        login, rest = (login or more, end) if more else (login, rest)
+    user = login.partition(":")[0]
+    return f"{user}@{rest}" if ssh and user else rest
+
+
+def _authority(rest: str) -> str:
+    return re.split(r"[/?#]", rest, maxsplit=1)[0]
+
+
+def _masked(match: re.Match[str]) -> str:
+    return match[1] + MASK + match[2][len(match[2].rstrip(_ENDS_A_QUOTE)) :]
+
+
+def _forms(secret: str, user: str) -> Iterator[str]:
+    """The ways in which programs write a secret."""
+    import base64
+    import json
+    from html import escape
+    from urllib.parse import quote, quote_plus
+
+    yield secret
+    for encoded in (quote(secret, safe=""), quote(secret), quote_plus(secret), quote(secret, safe="!$&'()*+,;=:@")):
+        yield encoded
+        yield re.sub("%..", lambda match: match[0].lower(), encoded)
+    yield json.dumps(secret)[1:-1]
+    yield json.dumps(secret, ensure_ascii=False)[1:-1]
+    yield repr(secret)[1:-1]
+    yield escape(secret)
+    yield secret.encode("unicode_escape").decode("ascii")
+    for text in (secret, f"{user}:{secret}"):
+        plain = text.encode("utf-8", "surrogateescape")
+        for code in (base64.b64encode(plain), base64.urlsafe_b64encode(plain)):
+            yield code.decode("ascii")
+            yield code.decode("ascii").rstrip("=")

@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import tomli
 
 from envspec.errors import InputError, Place
-from envspec.redact import redact
+from envspec.redact import redact, register, register_all, register_url
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,11 @@ class Credentials:
     username: str
     password: str
 
+    def masked(self) -> Credentials:
+        """Themselves, the password masked from here on in whatever text leaves."""
+        register(self.password, self.username)
+        return self
+
 
 def split_credentials(url: str) -> tuple[str, Credentials | None]:
     """A URL without its user part, and that part decoded."""
@@ -71,11 +76,13 @@ def index_credentials(name: str, env: Mapping[str, str]) -> Credentials | None:
     """Credentials of a spec's named index as uv takes them: UV_INDEX_<NAME>_USERNAME and _PASSWORD."""
     stem = "UV_INDEX_" + "".join(c if c.isalnum() else "_" for c in name.upper())
     user, password = env.get(f"{stem}_USERNAME"), env.get(f"{stem}_PASSWORD")
-    return Credentials(user or "", password or "") if user or password else None
+    return Credentials(user or "", password or "").masked() if user or password else None
 
 
 def load_settings(env: Mapping[str, str] | None = None, home: Path | None = None) -> Settings:
-    """Read the user's settings. Order for PyPI's address: UV_DEFAULT_INDEX, UV_INDEX_URL, PIP_INDEX_URL, pip.conf,
+    """Read the user's settings, and have what is secret in them masked wherever text leaves.
+
+    Order for PyPI's address: UV_DEFAULT_INDEX, UV_INDEX_URL, PIP_INDEX_URL, pip.conf,
     uv.toml, then `[mirrors] pypi` of envspec's config (DESIGN §4).
 
     Raises InputError when a file that envspec owns (its config) is broken, and for an address that is none of http,
@@ -99,6 +106,8 @@ def load_settings(env: Mapping[str, str] | None = None, home: Path | None = None
         + env.get("PIP_FIND_LINKS", "").split()
         + pip.get("find-links", "").split()
     )
+    for url in (default or "", *mirrors.values(), *links):
+        register_url(url)
     cache = env.get("ENVSPEC_CACHE_DIR") or Path(env.get("XDG_CACHE_HOME") or home / ".cache") / "envspec"
     return Settings(
         cache_dir=Path(cache),
@@ -122,6 +131,8 @@ def _pip_config(env: Mapping[str, str], home: Path, config_home: Path) -> dict[s
             parser.read(path, encoding="utf-8")
         except (OSError, UnicodeDecodeError, ConfigParserError):
             continue
+        for name in parser.sections():
+            register_all(dict(parser.items(name)))
         for section in ("global", "install"):
             if parser.has_section(section):
                 found.update(parser.items(section))
@@ -140,6 +151,7 @@ def _uv_default_index(env: Mapping[str, str], config_home: Path) -> str | None:
             table = tomli.loads(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomli.TOMLDecodeError):
             continue
+        register_all(table)
         listed, pip = table.get("index"), table.get("pip")
         for index in listed if isinstance(listed, list) else ():
             if isinstance(index, dict) and index.get("default") and isinstance(index.get("url"), str):
@@ -209,6 +221,7 @@ def _refuse_no_address(url: str, where: str, place: Place | None = None) -> None
         fine = False
     if not fine:
         # what can't be taken apart may hold a password anywhere before the last @
+        register_url(url)
         shown = redact(url).rpartition("@")[2]
         raise InputError(
             f"{where} is {shown!r}, which is no http, https or file address",

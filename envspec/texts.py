@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from envspec.redact import redact
+
 # A fixed list, for Unicode tables differ between Python versions.
 UNSEEN = re.compile(
     "[\x00-\x1f\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
@@ -25,6 +27,18 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def visible(text: str) -> str:
+    """The same of a text of several lines: its line ends and tabs stay."""
+    if text.isprintable():
+        return text
+    return "".join(c if c in "\n\t" or c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def shown(text: str) -> str:
+    """A text from elsewhere as a page or a table shows it: printable, and without secrets."""
+    return printable(redact(text))
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

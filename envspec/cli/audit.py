@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from datetime import datetime, timedelta, timezone
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -11,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envspec.cli import look_up, options
-from envspec.cli.main import silence_stdout
+from envspec.cli.console import out, out_json, silence_stdout, styled
 from envspec.cli.progress import counting
 from envspec.errors import AnswerNo, InputError, OutsideError
-from envspec.texts import printable
+from envspec.texts import printable, shown
 
 if TYPE_CHECKING:
     from envspec.audit.model import Finding
@@ -153,14 +152,14 @@ def _show(report: Report) -> None:
         lines.append(_wrapped(f"not looked for {codes} in {one_reason.reason}: {shown}", ""))
     if not report.findings and not report.unread:
         lines.append("nothing found")
-    click.echo("\n".join(lines))
+    out("\n".join(lines))
 
 
 def _wrapped(text: str, indent: str) -> str:
     from textwrap import fill
 
     return fill(
-        printable(text),
+        shown(text),
         _WIDTH,
         initial_indent=indent,
         subsequent_indent=indent + "  ",
@@ -170,19 +169,16 @@ def _wrapped(text: str, indent: str) -> str:
 
 
 def _coloured(level: str) -> str:
-    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
-        return level
-    return click.style(level, fg={"error": "red", "warning": "yellow"}.get(level, "blue"), bold=True)
+    return styled(level, {"error": "red;bold", "warning": "yellow;bold"}.get(level, "blue;bold"))
 
 
 def _print_sarif(report: Report, lock: Path, lock_text: str) -> None:
-    import json
 
     from envspec import __version__
     from envspec.audit.sarif import sarif
 
     document = sarif(report, _within_repository(lock), lock_text, __version__)
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    out_json(document)
 
 
 def _within_repository(lock: Path) -> PurePosixPath:

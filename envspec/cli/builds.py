@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envspec.cli import options
+from envspec.cli.console import out
 from envspec.cli.gpu_names import known_gpus
 from envspec.cli.table import aligned
 from envspec.errors import AnswerNo, InputError
@@ -83,7 +84,7 @@ def command(
         name = "pytorch" if from_conda else "torch"
         options.print_json("builds", {"package": name, "builds": [_as_json(row) for row in found]})
     else:
-        click.echo("\n".join(aligned(_table(found, from_conda))))
+        out("\n".join(aligned(_table(found, from_conda))))
     return 0
 
 

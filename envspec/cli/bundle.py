@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from envspec.cli import options
+from envspec.cli.console import out, say
 from envspec.cli.file_urls import file_urls
-from envspec.cli.main import say
 from envspec.cli.outputs import written
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def command(path: str, target: str | None, output: Path, locks_dir: Path | None,
         }
         options.print_json("bundle", document)
     else:
-        click.echo(f"{output}: {chosen.name}, {len(chosen.pins)} packages, {size / 2**20:,.1f} MiB")
+        out(f"{output}: {chosen.name}, {len(chosen.pins)} packages, {size / 2**20:,.1f} MiB")
         say(f"hint: tar xf {output.name} && sh install.sh PREFIX")
     return 0
 
@@ -128,10 +128,11 @@ def _progress(total: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
     if quiet or not sys.stderr.isatty():
         yield lambda count: None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
+    from envspec.cli.console import drawing
+
     columns = (TextColumn("fetching"), BarColumn(bar_width=30), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    with Progress(*columns, console=drawing(), transient=True) as bars:
         task = bars.add_task("", total=total or None)
         yield lambda count: bars.update(task, advance=count)

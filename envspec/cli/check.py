@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envspec.cli import options
+from envspec.cli.console import out, say, silence_stdout
 from envspec.cli.lock_images import stale_images
 from envspec.cli.lock_summary import describe
-from envspec.cli.main import say, silence_stdout, tell
+from envspec.cli.main import tell
 from envspec.errors import AnswerNo, EnvspecError, LockError, SpecErrors
 from envspec.lock.inputs import has_equal_inputs
 from envspec.lock.judge import UnsoundLock, judge, sound
@@ -182,7 +183,7 @@ def _show(findings: list[Finding]) -> None:
 
                 shown += [f"  {printable(line)}" for line in lines(finding.reasons, finding.folder, finding.recipes)]
     if shown:
-        click.echo("\n".join(shown))
+        out("\n".join(shown))
 
 
 def _as_json(finding: Finding) -> dict[str, Any]:
@@ -211,12 +212,10 @@ def _each(error: EnvspecError) -> tuple[EnvspecError, ...]:
 
 
 def _error(error: EnvspecError) -> dict[str, Any]:
-    from envspec.redact import redact
-
     place = error.place
     return {
-        "message": redact(error.message),
-        "hint": redact(error.hint) if error.hint else None,
+        "message": error.message,
+        "hint": error.hint,
         "file": place.file if place else None,
         "line": place.line or None if place else None,
         "column": place.column or None if place else None,

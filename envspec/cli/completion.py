@@ -9,6 +9,7 @@ import click
 from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete
 
 from envspec.cli import options
+from envspec.cli.console import out_file
 from envspec.errors import EnvspecError
 from envspec.lock.model import Lock
 from envspec.spec.model import Spec
@@ -33,7 +34,7 @@ def command(shell: str) -> None:
     root = click.get_current_context().find_root()
     script = SHELLS[shell](root.command, {}, "envspec", "_ENVSPEC_COMPLETE")
     # Not `script.source()`: bash's starts a bash to learn its version, and it need not be installed here.
-    click.echo(ShellComplete.source(script))
+    out_file(f"{ShellComplete.source(script)}\n")
 
 
 def spec_paths(ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:

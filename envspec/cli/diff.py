@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from envspec.cli import look_up, options
+from envspec.cli.console import out, out_file, styled
 from envspec.cli.diff_choices import choices, refuse_for_spec
 from envspec.errors import InputError, OutsideError
 
@@ -113,7 +112,7 @@ def command(
 
         options.print_json("diff", document(found))
     else:
-        click.echo(_rendered(found, form), nl=False, color=True)
+        out(_rendered(found, form), newline=False) if form == "text" else out_file(_rendered(found, form))
     if not complete:
         return OutsideError.exit_code
     return 1 if tell_by_code and found else 0
@@ -164,4 +163,4 @@ def _rendered(found: Review, form: str) -> str:
         return html(found)
     from envspec.diff.text import text
 
-    return text(found, colour=sys.stdout.isatty() and not os.environ.get("NO_COLOR"))
+    return text(found, styled)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envspec.cli import options
+from envspec.cli.console import out
 from envspec.cli.table import coloured
 from envspec.errors import AnswerNo, InputError
 from envspec.texts import nearest, printable
@@ -87,7 +88,7 @@ def _machine(as_json: bool) -> int:
     if as_json:
         _print_json(failed, checks=results, hardware=None, spec=None)
     else:
-        click.echo("\n".join(_check_lines(results)))
+        out("\n".join(_check_lines(results)))
     return AnswerNo.exit_code if failed else 0
 
 
@@ -119,8 +120,8 @@ def _spec(
         _print_json(failed, checks=results, hardware=described, spec=path, findings=general, verdicts=verdicts)
     else:
         heading = f"{path} on {_hardware_line(described)}"
-        click.echo("\n".join([*_check_lines(results), *([""] if results else []), heading]))
-        click.echo("\n".join([*_finding_lines(general), *_verdict_lines(verdicts)]))
+        out("\n".join([*_check_lines(results), *([""] if results else []), heading]))
+        out("\n".join([*_finding_lines(general), *_verdict_lines(verdicts)]))
     return AnswerNo.exit_code if failed else 0
 
 

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 import click
 
 from envspec.cli import options
+from envspec.cli.console import out_file, say
 from envspec.cli.export_files import write_files
 from envspec.cli.export_formats import FORMATS, Format
 from envspec.cli.file_urls import file_urls
-from envspec.cli.main import say
 from envspec.cli.progress import counting
 from envspec.errors import InputError
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedTarget
 from envspec.recipes import folder as recipes
+from envspec.redact import without_credentials
 from envspec.spec.model import Spec
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def command(
             _refuse_several(chosen, formats)
         made, plan = _files(spec, lock, chosen, formats, _place(spec, Path(output, folder), locks_dir))
         if output == "-":
-            click.echo(next(iter(made.values())), nl=False)
+            out_file(next(iter(made.values())))
             if len(made) > 1:
                 more = "1 more file" if len(made) == 2 else f"{len(made) - 1} more files"
                 say(f"note: it needs {more}: give them a folder with -o DIR")
@@ -205,4 +206,6 @@ def _render(spec: Spec, lock: SoundLock, targets: Sequence[LockedTarget], format
     if pins:
         with counting("asking the indexes") as on_page:
             urls = file_urls(pins, spec, os.environ, on_page)
+        # whoever installs from a file that is passed on has a login of their own
+        urls = {key: without_credentials(url) for key, url in urls.items()}
     return {f"{t.name}/{wanted.file(t)}": wanted.render(lock, t, urls) for t in targets for wanted in formats}

@@ -8,7 +8,7 @@ from pathlib import Path
 from posixpath import normpath
 
 from envspec import atomic
-from envspec.cli.main import say
+from envspec.cli.console import say
 from envspec.cli.outputs import location
 from envspec.lock.exclusive import exclusive
 from envspec.open_folder import Location

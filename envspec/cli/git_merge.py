@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 
 import click
 
-from envspec.cli.main import say
+from envspec.cli.console import say
 from envspec.errors import LockError, StorageError
 from envspec.lock.model import Lock
 from envspec.texts import printable

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from envspec.cli.main import say
+from envspec.cli.console import say
 from envspec.cli.outputs import shown
 
 EPILOG = """\b

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
+from envspec.cli.console import out
 from envspec.errors import LockError
 
 EPILOG = """\b
@@ -27,7 +27,7 @@ def command(file: Path) -> None:
 
     content = file.read_bytes()
     try:
-        text = readable(loads(content.decode(), str(file))).encode()
+        text = readable(loads(content.decode(), str(file)))
     except (LockError, UnicodeDecodeError):
-        text = content
-    sys.stdout.buffer.write(text)
+        text = content.decode(errors="replace")
+    out(text, newline=False)

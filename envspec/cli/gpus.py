@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envspec.cli import options
+from envspec.cli.console import out
 from envspec.cli.gpu_names import known_gpus
 from envspec.cli.table import aligned
 from envspec.errors import InputError
@@ -46,7 +47,7 @@ def command(names: tuple[str, ...], arch: str | None, as_json: bool) -> int:
     if as_json:
         options.print_json("gpus", {"gpus": [_as_json(gpu) for gpu in found]})
     else:
-        click.echo("\n".join(aligned([_HEADING, *_rows(found)])))
+        out("\n".join(aligned([_HEADING, *_rows(found)])))
     return 0
 
 

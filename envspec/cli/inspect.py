@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from envspec.cli.console import out, out_json, say
 from envspec.errors import AnswerNo, InputError
 from envspec.texts import nearest, printable
 
@@ -64,9 +64,9 @@ def command(
         )
     _warn(inspection)
     if json_output:
-        click.echo(json.dumps(as_json(inspection, asked), indent=2))
+        out_json(as_json(inspection, asked))
     else:
-        click.echo("\n".join(_lines(inspection, asked)))
+        out("\n".join(_lines(inspection, asked)))
     lacking = [(gpu, paths) for gpu in asked if (paths := without_code_for(inspection, gpu))]
     if lacking:
         raise AnswerNo(
@@ -156,9 +156,9 @@ def _library_lines(library: Library, gpus: list[Gpu]) -> Iterator[str]:
 def _warn(inspection: Inspection) -> None:
     for library in inspection.libraries:
         if not library.complete:
-            click.echo(f"warning: {printable(library.path)}: a fat binary is cut off or damaged", err=True)
+            say(f"warning: {printable(library.path)}: a fat binary is cut off or damaged")
     for line in inspection.unread:
-        click.echo(f"warning: not read: {printable(line)}", err=True)
+        say(f"warning: not read: {printable(line)}")
 
 
 def _first(paths: Sequence[str]) -> str:
@@ -180,12 +180,13 @@ def _progress() -> Iterator[Progress | None]:
     if not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
 
+    from envspec.cli.console import drawing
+
     columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+    with Bars(*columns, console=drawing(), transient=True) as bars:
         task = bars.add_task("", visible=False, total=None)
 
         class Bar:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from envspec.cli import options
-from envspec.cli.main import say
+from envspec.cli.console import out, say, styled
 from envspec.texts import printable
 
 if TYPE_CHECKING:
@@ -92,17 +92,17 @@ def command(
 def _tell(target: LockedTarget, prefix: Path, outcome: Outcome, *, dry_run: bool) -> None:
     for change in outcome.changes:
         sign, colour = _SIGNS[change.action]
-        click.echo(f"{click.style(sign, fg=None if os.environ.get('NO_COLOR') else colour)} {_line(change)}")
+        out(f"{styled(sign, colour)} {_line(change)}")
     if outcome.status == "unchanged":
-        click.echo(f"{prefix} is {target.name} already: nothing to do")
+        out(f"{prefix} is {target.name} already: nothing to do")
         return
     counted = f"{len(target.pins)} packages" if len(target.pins) != 1 else "1 package"
     if dry_run:
-        click.echo(f"{prefix} would be {outcome.status}: {target.name}, {counted}")
+        out(f"{prefix} would be {outcome.status}: {target.name}, {counted}")
         return
     import shlex
 
-    click.echo(f"{outcome.status} {prefix}: {target.name}, {counted}")
+    out(f"{outcome.status} {prefix}: {target.name}, {counted}")
     say(f"hint: . {shlex.quote(str(prefix / 'bin' / 'activate'))}")
 
 
@@ -163,9 +163,10 @@ def _progress(*, quiet: bool) -> Iterator[Progress]:
     if quiet or not sys.stderr.isatty():
         yield Silent()
         return
-    from rich.console import Console
     from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Drawn
+
+    from envspec.cli.console import drawing
 
     columns = (
         SpinnerColumn(),
@@ -173,5 +174,5 @@ def _progress(*, quiet: bool) -> Iterator[Progress]:
         BarColumn(bar_width=20),
         TimeElapsedColumn(),
     )
-    with Drawn(*columns, console=Console(stderr=True), transient=True) as bars:
+    with Drawn(*columns, console=drawing(), transient=True) as bars:
         yield _OnTerminal(bars)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from envspec.cli import options
-from envspec.cli.main import say, tell
+from envspec.cli.console import out, say
+from envspec.cli.main import tell
 from envspec.errors import EnvspecError, InfeasibleTargets, InputError, Place, SpecErrors
 from envspec.lock.freshness import reasons, rendered_reasons
 from envspec.lock.render import rendered_files
@@ -177,7 +178,7 @@ def _lock(
             folder.write(resolved)
             say(f"rendered the files beside {folder.path} again: they differed from the lock")
         if not quiet:
-            click.echo(f"{folder.path} is fresh: {describe(resolved)}. `--upgrade` looks for newer versions.")
+            out(f"{folder.path} is fresh: {describe(resolved)}. `--upgrade` looks for newer versions.")
         return _result(spec, folder, resolved, "fresh", [])
     _refuse_unknown_packages(upgrade, spec, old)
     digests = ImageDigests(spec, old, renew=renew, offline=offline)
@@ -190,8 +191,8 @@ def _lock(
     moved = changes(old, new)
     if not quiet:
         for line in moved:
-            click.echo(line)
-        click.echo(f"{'wrote' if written else 'unchanged:'} {folder.path}: {describe(new)}")
+            out(line)
+        out(f"{'wrote' if written else 'unchanged:'} {folder.path}: {describe(new)}")
     return _result(spec, folder, new, "written" if written else "unchanged", moved)
 
 

@@ -85,7 +85,7 @@ class ImageDigests:
             self._asking.start(name for name in names if name not in self._known and self._registries.asks(name))
 
     def _warn(self, problems: dict[str, EnvspecError], without: list[str]) -> None:
-        from envspec.cli.main import say
+        from envspec.cli.console import say
         from envspec.texts import printable
 
         first = next(iter(problems.values()))

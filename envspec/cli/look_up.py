@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from envspec.cli.main import say
+from envspec.cli.console import say
 from envspec.errors import StorageError
 from envspec.texts import printable
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envspec import __version__
+from envspec import __version__, redact
+from envspec.cli.console import say, say_traceback, silence_stdout
 from envspec.errors import EnvspecError, InfeasibleTargets, InputError, SpecErrors
 
 if TYPE_CHECKING:
@@ -141,6 +142,8 @@ def _interrupt(signum: int, frame: object) -> None:
 
 def run(argv: list[str]) -> int:
     """Run a command line and give its exit code. Everything that goes wrong has been told on stderr."""
+    redact.forget()
+    redact.register_environment(os.environ)
     try:
         _have_streams()
         # a locale of plain ASCII must not turn a package's author into a traceback
@@ -164,14 +167,13 @@ def run(argv: list[str]) -> int:
         # whoever reads stdout has seen enough
         silence_stdout()
         return 0
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - it ends in a message and an exit code
         if _interrupts:
             say("interrupted: nothing was changed")
             return 130
         if os.environ.get("ENVSPEC_TRACEBACK"):
-            raise
-        from envspec.redact import redact
-
+            say_traceback()
+            return 1
         if isinstance(error, FileNotFoundError) and not _here():
             say("error: the current folder is gone", style="red")
             say("hint: change to one that exists")
@@ -181,7 +183,7 @@ def run(argv: list[str]) -> int:
             silence_stdout()
             say(f"error: the output can't be written: {error.strerror}", style="red")
             return 3
-        say(redact(f"error: envspec has a fault: {type(error).__name__}: {error}"), style="red")
+        say(f"error: envspec has a fault: {type(error).__name__}: {error}", style="red")
         say("hint: please report it; ENVSPEC_TRACEBACK=1 shows where it happened")
         return 3
 
@@ -201,32 +203,11 @@ def _here() -> bool:
 
 
 def tell(error: EnvspecError) -> None:
-    """An error as people read it: `error: file:line:column: message`, then its hint. No credentials."""
-    from envspec.redact import redact
-
+    """An error as people read it: `error: file:line:column: message`, then its hint."""
     for one in error.errors if isinstance(error, SpecErrors | InfeasibleTargets) else (error,):
-        say(redact(f"error: {one}"), style="red")
+        say(f"error: {one}", style="red")
         if one.hint:
-            say(redact(f"hint: {one.hint}"))
-
-
-def say(text: str, *, style: str | None = None) -> None:
-    """A line of talk on stderr. The first word before a colon gets the colour, where colour is wanted."""
-    if sys.stderr is None:
-        return
-    if style and sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
-        head, colon, rest = text.partition(":")
-        text = click.style(head + colon, fg=style, bold=True) + rest
-    # talk that nobody can hear is no reason to fail
-    with suppress(OSError):
-        click.echo(text, err=True)
-
-
-def silence_stdout() -> None:
-    """Let what is left for stdout go nowhere: once it's broken, Python would complain about it again at its end."""
-    if sys.stdout is not None:
-        with suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            say(f"hint: {one.hint}")
 
 
 def _tell_misuse(error: click.ClickException) -> None:

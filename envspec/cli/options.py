@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from envspec.cli.console import out_json
 from envspec.cli.outputs import location, shown
 from envspec.errors import InputError, SpecError
 from envspec.texts import nearest, printable
@@ -111,7 +112,7 @@ def look_at_lock(path: str, given: Path | None) -> tuple[Spec, Lock]:
 
     Raises SpecError, LockError.
     """
-    from envspec.cli.main import say
+    from envspec.cli.console import say
     from envspec.lock.inputs import has_equal_inputs
     from envspec.lock.judge import judge
 
@@ -159,8 +160,8 @@ def one_target(lock: Lock, name: str | None) -> LockedTarget:
 
 def warn_if_stale(spec: Spec, lock: Lock) -> None:
     """Say so when the lock, from which the answer comes, doesn't answer the spec any more."""
+    from envspec.cli.console import say
     from envspec.cli.lock_images import stale_images
-    from envspec.cli.main import say
     from envspec.lock.inputs import has_equal_inputs
 
     found = stale_images(spec, lock)
@@ -195,6 +196,4 @@ def did_you_mean(package: str, lock: Lock) -> str:
 
 def print_json(command: str, value: dict[str, Any]) -> None:
     """One JSON document on stdout, with its schema's name and version first."""
-    import json
-
-    click.echo(json.dumps({"schema": f"envspec/{command}/1", **value}, indent=2, ensure_ascii=False))
+    out_json({"schema": f"envspec/{command}/1", **value})

@@ -46,8 +46,9 @@ def resolution(*, quiet: bool = False) -> Iterator[OnTerminal | Silent]:
 
         yield Silent()
         return
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    from envspec.cli.console import drawing
 
     columns = (
         SpinnerColumn(),
@@ -56,7 +57,7 @@ def resolution(*, quiet: bool = False) -> Iterator[OnTerminal | Silent]:
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    with Progress(*columns, console=drawing(), transient=True) as bars:
         yield OnTerminal(bars)
 
 
@@ -66,9 +67,10 @@ def counting(description: str) -> Iterator[Callable[[int, int], None]]:
     if not sys.stderr.isatty():
         yield lambda done, total: None
         return
-    from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True) as bars:
+    from envspec.cli.console import drawing
+
+    with Progress(console=drawing(), transient=True) as bars:
         task = bars.add_task(description, total=None)
         yield lambda done, total: bars.update(task, completed=done, total=total)

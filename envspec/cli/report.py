@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from envspec.cli import options
-from envspec.cli.main import say
+from envspec.cli.console import out_file, say
 from envspec.cli.outputs import write_text
 from envspec.errors import InputError, LockError, OutsideError, Place
 from envspec.texts import printable
@@ -155,7 +155,7 @@ def _audit(
 
 def _write(output: Path, text: str, spec: str) -> None:
     if str(output) == "-":
-        click.echo(text, nl=False)
+        out_file(text)
         return
     write_text(output, text, specs=[spec])
     say(f"wrote {printable(str(output))} ({len(text.encode()) // 1000} kB)")

@@ -13,11 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from envspec.atomic import try_out
 from envspec.cli import options, smoke_cases, smoke_show
-from envspec.cli.main import say, tell
+from envspec.cli.console import out, say
+from envspec.cli.main import tell
 from envspec.cli.outputs import location, write_text
 from envspec.errors import InputError, StorageError, ToolError
 from envspec.smoke.case import Case, Folders, Options
@@ -275,7 +274,7 @@ class Asked:
         if self.no_wait:
             if self.as_json:
                 raise InputError("--no-wait has nothing to report", hint="--json goes with --attach")
-            click.echo(str(folders.results))
+            out(str(folders.results))
             return 3 if failed or any(job.job is None for job in submitted.jobs) else 0
         return self._wait(submitted, folders.results)
 
@@ -335,9 +334,9 @@ class Asked:
         from envspec.smoke.command import dry
 
         for spec, target, reason in skipped:
-            click.echo(f"# skipped: {spec} × {target}: {printable(reason)}")
+            out(f"# skipped: {spec} × {target}: {printable(reason)}")
         if found:
-            click.echo(dry(found))  # type: ignore[arg-type]
+            out(dry(found))  # type: ignore[arg-type]
         return 0
 
     def _finish(self, runs: tuple[Run, ...], results: Path) -> int:
@@ -358,7 +357,7 @@ class Asked:
         else:
             from envspec.cli.smoke_table import lines
 
-            click.echo("\n".join(lines(whole)))
+            out("\n".join(lines(whole)))
         if any(run.status != "skip" for run in runs):
             say(f"reports and logs: {results}")
         if failed is not None:

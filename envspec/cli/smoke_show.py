@@ -81,8 +81,9 @@ def progress(titles: Sequence[str], *, quiet: bool) -> Iterator[Shown]:
     if quiet or not sys.stderr.isatty():
         yield Silent()
         return
-    from rich.console import Console
     from rich.live import Live
 
-    with Live(console=Console(stderr=True), transient=True, refresh_per_second=8) as live:
+    from envspec.cli.console import drawing
+
+    with Live(console=drawing(), transient=True, refresh_per_second=8) as live:
         yield Table(live, titles)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-import click
+from envspec.cli.console import styled
 
 COLOURS: Mapping[str, str] = {
     "error": "red",
@@ -38,6 +36,4 @@ def aligned(rows: Iterable[Sequence[str]], indent: str = "") -> Iterator[str]:
 def coloured(word: str, width: int = 0) -> str:
     """A word of `COLOURS` padded to a width, in its colour where stdout is a terminal that wants colour."""
     padded = word.ljust(width)
-    if word not in COLOURS or not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
-        return padded
-    return click.style(padded, fg=COLOURS[word])
+    return styled(padded, COLOURS[word]) if word in COLOURS else padded

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from typing import Any
 import click
 
 from envspec.cli import options
+from envspec.cli.console import out, styled
 from envspec.cli.groups import grouped, heading
 from envspec.errors import AnswerNo, InputError
 from envspec.lock.graph import Edge, Graph, Tree, asked
@@ -90,7 +90,7 @@ def command(
         options.print_json("tree", _as_json(spec.path, package, groups, inverse=inverse))
     else:
         trees = (_lines(f"{lock.name}, {heading(names, lock)}", found, inverse=inverse) for names, found in groups)
-        click.echo("\n\n".join("\n".join(lines) for lines in trees))
+        out("\n\n".join("\n".join(lines) for lines in trees))
 
 
 def _branches(target: LockedTarget, package: str | None, depth: int | None, *, inverse: bool) -> tuple[Branch, ...]:
@@ -159,7 +159,7 @@ def _label(branch: Branch, *, inverse: bool) -> str:
 
 
 def _dim(text: str) -> str:
-    return click.style(text, dim=True) if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else text
+    return styled(text, "dim")
 
 
 def _draws_unicode() -> bool:

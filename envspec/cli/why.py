@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from envspec.cli import options
+from envspec.cli.console import out
 from envspec.cli.groups import grouped, heading
 from envspec.errors import AnswerNo
 from envspec.lock.graph import Edge, Graph, named
@@ -98,7 +99,7 @@ def command(
     if as_json:
         options.print_json("why", _as_json(spec.path, package, groups))
     else:
-        click.echo("\n\n".join("\n".join(_lines(names, answer, lock)) for names, answer in groups))
+        out("\n\n".join("\n".join(_lines(names, answer, lock)) for names, answer in groups))
 
 
 def _answer(target: LockedTarget, package: str, limit: int) -> Answer:

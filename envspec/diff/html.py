@@ -8,7 +8,7 @@ from html import escape
 from envspec.diff import words
 from envspec.diff.facts import RISKS, Fact
 from envspec.diff.review import Move, Review, Row
-from envspec.texts import plural, printable
+from envspec.texts import plural, shown
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8886; --high: #c62828; --medium: #8a5a00; --low: #2e7d32; }
@@ -114,4 +114,4 @@ def _meaning(row: Row) -> Iterator[str]:
 
 
 def _text(text: str) -> str:
-    return escape(printable(text))
+    return escape(shown(text))

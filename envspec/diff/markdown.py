@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from envspec.diff import words
 from envspec.diff.facts import RISKS, Fact
 from envspec.diff.review import Move, Review, Row
-from envspec.texts import plural, printable
+from envspec.texts import plural, shown
 
 LIMIT = 65_000
 """Characters. GitHub takes 65,536 in a comment; the rest is for what a workflow adds of its own."""
@@ -48,7 +48,7 @@ def inert(text: str) -> str:
     Special characters become entities, which are never structure. An entity still reads as a mention or an issue's
     number once it is rendered, so `@` and `#` stand in code, where neither is looked for.
     """
-    text = printable(text)
+    text = shown(text)
     if len(text) > _LONGEST:
         text = f"{text[:_LONGEST]}..."
     # "www." would start a link

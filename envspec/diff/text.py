@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from envspec.diff import words
 from envspec.diff.facts import RISKS, Fact, Risk
 from envspec.diff.review import Move, Review, Row
 from envspec.diff.wrap import cells, padded, wrap
-from envspec.texts import printable
+from envspec.texts import printable, shown
 
 WIDTH = 80
-_COLOURS: dict[str, str] = {"high": "31;1", "medium": "33", "low": "32", "bold": "1", "dim": "2"}
+_STYLES: dict[str, str] = {"high": "red;bold", "medium": "yellow", "low": "green", "bold": "bold", "dim": "dim"}
 
 
-def text(review: Review, *, colour: bool = False) -> str:
-    """The review as lines of at most `WIDTH` columns. `colour` puts ANSI colours in."""
-    return "\n".join(_Printer(colour).lines(review)) + "\n"
+def text(review: Review, styled: Callable[[str, str], str] = lambda line, style: line) -> str:
+    """The review as lines of at most `WIDTH` columns. `styled` gives a line a style, such as "red;bold"."""
+    return "\n".join(_Printer(styled).lines(review)) + "\n"
 
 
 class _Printer:
-    def __init__(self, colour: bool) -> None:
-        self.colour = colour
+    def __init__(self, styled: Callable[[str, str], str]) -> None:
+        self.styled = styled
 
     def lines(self, review: Review) -> Iterator[str]:
         name = f"{review.name}: " if review.name else ""
@@ -82,11 +82,11 @@ class _Printer:
 
     def _wrapped(self, line: str, *, style: str = "", indent: int = 0, hanging: int = 0) -> Iterator[str]:
         # every line with a foreign word in it comes by here
-        lines = wrap(printable(line), WIDTH, " " * indent, " " * (indent + hanging))
+        lines = wrap(shown(line), WIDTH, " " * indent, " " * (indent + hanging))
         yield from (self._styled(one, style) for one in lines)
 
     def _styled(self, line: str, style: str) -> str:
-        return f"\x1b[{_COLOURS[style]}m{line}\x1b[0m" if self.colour and style else line
+        return self.styled(line, _STYLES[style]) if style else line
 
 
 def _head(row: Row, move: Move, *, first: bool) -> str:

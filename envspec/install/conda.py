@@ -24,14 +24,16 @@ from envspec.install.prefix import write_file
 from envspec.lock.conda_files import artifact_of, channel_of, url_in_channel
 from envspec.lock.inputs import conda_name
 from envspec.lock.model import LockedTarget, Pin
-from envspec.redact import redact
+from envspec.redact import redact, without_credentials
 from envspec.resolve.conda_channels import CondaConfig, channel_addresses
+from envspec.resolve.conda_logins import Channels, apart
 from envspec.resolve.conda_setup import conda_client
 from envspec.resolve.setup import scratch_folder
-from envspec.settings import Settings, split_credentials
+from envspec.settings import Settings
 
 if TYPE_CHECKING:
     from rattler import PackageCache, RepoDataRecord
+    from rattler.networking import Client
 
 _OF_THE_PACKAGE = (
     "arch", "attestations_sha256", "build_number", "constrains", "features", "license", "license_family", "noarch",
@@ -62,15 +64,16 @@ class CondaInstaller:
         """
         pins = [pin for pin in target.pins if pin.kind == "conda"]
         self.progress.phase(f"conda: {len(pins)} packages")
-        asyncio.run(self._install(target, self._records(pins, channels), coming, reinstall))
+        known = apart(channel_addresses(channels, self.settings, self.config))
+        client = conda_client(self.config, known.logins)
+        asyncio.run(self._install(target, self._records(pins, known), client, coming, reinstall))
         complete_records(self.prefix, target.inputs.conda_requirements)
 
-    def _records(self, pins: Sequence[Pin], channels: Collection[str]) -> list[RepoDataRecord]:
+    def _records(self, pins: Sequence[Pin], channels: Channels) -> list[RepoDataRecord]:
         """rattler's records of the pins, each with its URL here."""
         from rattler import Channel
 
-        addresses = channel_addresses(channels, self.settings, self.config)
-        bases = {address.name: str(Channel(address.address).base_url) for address in addresses}
+        bases = {address.name: str(Channel(address.address).base_url) for address in channels.addresses}
         records = []
         for pin in pins:
             name = channel_of(pin)[0]
@@ -86,6 +89,7 @@ class CondaInstaller:
         self,
         target: LockedTarget,
         records: Sequence[RepoDataRecord],
+        client: Client,
         coming: Collection[str],
         reinstall: Collection[str],
     ) -> None:
@@ -100,7 +104,6 @@ class CondaInstaller:
         layers = PackageCache.new_layered([self.cache], validation_mode=ValidationMode.full())
         # for another Python, everything that is for any Python is linked again
         linked = records if "python" in coming else [r for r in records if r.name.normalized in coming]
-        client = conda_client(self.config)
         with scratch_folder(self.cache.parent) as scratch:
             cache = CondaCache(self.cache, scratch, client, self.progress)
             fetched = await self._fill(layers, cache, linked)
@@ -190,7 +193,7 @@ def complete_records(prefix: Path, requested: Collection[str] = ()) -> None:
         except (KeyError, OSError, ValueError):
             index = {}
         known = {name: index[name] for name in _OF_THE_PACKAGE if index.get(name) not in (None, "", [])}
-        urls = {name: split_credentials(str(record[name]))[0] for name in ("url", "channel") if record.get(name)}
+        urls = {name: without_credentials(str(record[name])) for name in ("url", "channel") if record.get(name)}
         completed = {**record, **known, **urls, "requested_specs": asked.get(str(record.get("name")), [])}
         if completed != record:
             write_file(prefix, path.relative_to(prefix), json.dumps(completed, indent=2))

@@ -30,11 +30,11 @@ from envspec.lock.inputs import canonical_name
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.lock.requirements import requirements_txt
 from envspec.lock.toml_text import inline_strings, key, string
-from envspec.redact import redact
+from envspec.redact import has_credentials, redact
 from envspec.resolve.processes import end
 from envspec.resolve.uv import Uv
 from envspec.resolve.uv_errors import failure
-from envspec.settings import Settings
+from envspec.settings import Settings, split_credentials
 
 _PYTORCH = "pytorch/"
 _ERROR = re.compile(r"^error:", re.MULTILINE)
@@ -118,7 +118,16 @@ class PipInstaller:
             command.append("--require-hashes")
         if self.uv.offline:
             command.append("--offline")
+        # uv writes addresses into its cache; it leaves logins out of them, but no tokens
+        if url is not None and has_credentials(split_credentials(url)[0]):
+            self._private.mkdir(mode=0o700, parents=True, exist_ok=True)
+            command += ["--cache-dir", str(self._private)]
         return command
+
+    @property
+    def _private(self) -> Path:
+        """A cache for uv that only its user may look into."""
+        return self.settings.cache_dir / "uv-private"
 
     def _refuse(self, index: str, lock: Lock, part: LockedTarget, place: Path, unpacking: Collection[str]) -> NoReturn:
         """Raise IndexFailure for the wheels with entries that lead out, by name, and leave nothing of them: not in the
@@ -149,7 +158,9 @@ class PipInstaller:
                 installed, _, version = info.name.removesuffix(".dist-info").rpartition("-")
                 if canonical_name(installed) == name:
                     uninstall(Dist(name, version, info), self.prefix)
-        self.uv.run(["cache", "clean", "--quiet", name], cwd=Path("/"))
+        for option in ([], ["--cache-dir", str(self._private)] if self._private.is_dir() else None):
+            if option is not None:
+                self.uv.run(["cache", "clean", "--quiet", *option, name], cwd=Path("/"))
 
     def _source(self, index: str, pins: Sequence[Pin]) -> tuple[str | None, list[str]]:
         """The URL of an index (None for uv's own choice), and the options that lead uv to it."""

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from envspec.errors import Place, SpecError
 from envspec.lock.model import Lock, SpecInputs, TargetInputs
+from envspec.redact import without_credentials
 from envspec.requirement import TEXTS, parse_requirement
 from envspec.requirement import canonical_name as canonical_name
 from envspec.spec.model import Located, Spec, Target
@@ -19,18 +20,6 @@ from envspec.texts import UNSEEN, printable
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
-_USERINFO = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*://)([^/?#]*)@")
-
-
-def without_credentials(url: str) -> str:
-    """A URL without its user and password. An SSH URL keeps the user, which is an address there and no secret."""
-
-    def bare(match: re.Match[str]) -> str:
-        scheme, userinfo = match.groups()
-        user = userinfo.partition(":")[0]
-        return f"{scheme}{user}@" if "ssh" in scheme and user else scheme
-
-    return _USERINFO.sub(bare, url, count=1)
 
 
 def channel_name(channel: str) -> str:

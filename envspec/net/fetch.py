@@ -287,9 +287,12 @@ class Stream:
 def _netrc(env: Mapping[str, str]) -> netrc | None:
     path = Path(env.get("NETRC") or Path(env.get("HOME", "~")).expanduser() / ".netrc")
     try:
-        return netrc(str(path))
+        found = netrc(str(path))
     except (OSError, NetrcParseError, UnicodeDecodeError):
         return None
+    for login, _, password in found.hosts.values():
+        Credentials(login or "", password or "").masked()
+    return found
 
 
 def is_loopback(url: str) -> bool:

@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from envspec.report.model import Page, Variant
-from envspec.texts import printable
+from envspec.texts import shown
 
 _INERT = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 """What could end a script element, open a comment, or end a line in old engines, as JSON's own escapes."""
@@ -80,7 +80,7 @@ def _vulnerable(page: Page) -> dict[str, list[str]]:
 def _cleaned(value: Any) -> Any:
     """Every text without the characters that steer a terminal or turn a line around."""
     if isinstance(value, str):
-        return printable(value)
+        return shown(value)
     if isinstance(value, dict):
         return {key: _cleaned(one) for key, one in value.items()}
     return [_cleaned(one) for one in value] if isinstance(value, list) else value

@@ -11,7 +11,7 @@ from html import escape
 from envspec.diff import html as changes
 from envspec.diff import words
 from envspec.report.model import Architecture, Cell, Page, Trouble
-from envspec.texts import plural, printable
+from envspec.texts import plural, shown
 
 _SYMBOLS = {
     "code": ("yes", "runs"),
@@ -31,7 +31,7 @@ _VERDICTS = {"accepted": "accepted", "denied": "denied", "unlisted": "not allowe
 
 def text(value: str) -> str:
     """A foreign text as HTML that shows it and does nothing else."""
-    return escape(printable(value))
+    return escape(shown(value))
 
 
 def figures(page: Page) -> Iterator[str]:

@@ -16,6 +16,7 @@ from envspec.errors import Unsatisfiable, WrongBuild
 from envspec.lock.conda_build import Build, foreign_builds
 from envspec.lock.inputs import conda_name
 from envspec.lock.model import Pin
+from envspec.redact import without_credentials
 from envspec.resolve.conda_channels import ChannelAddress
 from envspec.resolve.conda_errors import conda_failure
 from envspec.resolve.conda_records import best_of_each, build_of, pins_of_records
@@ -79,7 +80,8 @@ class CondaResolver:
             answers = await _together([solve(request, versions) for request, versions in again.items()])
             solved.update(zip(again, answers, strict=True))
         named = zip(channels, self.channels, strict=True)
-        names = {channel.base_url.rstrip("/"): address.name for channel, address in named}
+        # rattler leaves logins out of what it says of a record
+        names = {without_credentials(channel.base_url).rstrip("/"): address.name for channel, address in named}
         return {
             target: pins_of_records(solved[request], names, request.names)
             for request, targets in groups.items()

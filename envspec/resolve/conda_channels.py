@@ -14,6 +14,7 @@ from typing import Any
 
 from envspec.errors import InputError, Place, SpecError, ToolError
 from envspec.lock.inputs import channel_name
+from envspec.redact import register_all
 from envspec.settings import Settings
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -87,6 +88,7 @@ def load_conda_config(env: Mapping[str, str]) -> CondaConfig:
     for path in _condarc_paths(env, home):
         if path.is_file():
             merged.update(_read(path))
+    register_all(merged)
     alias = env.get("CONDA_CHANNEL_ALIAS") or merged.get("channel_alias")
     verify = env.get("CONDA_SSL_VERIFY", str(merged.get("ssl_verify", True)))
     return CondaConfig(

@@ -8,7 +8,6 @@ from envspec.errors import EnvspecError, IndexFailure, ToolError, Unsatisfiable
 from envspec.redact import redact
 
 _LINES = 12
-_TOKEN = re.compile(r"/t/[^/\s]+/")
 _PREFIX = re.compile(r"^Cannot solve the request because of: ?")
 _TREE = re.compile(r"^[\s│├└─]+")
 _VERSION = re.compile(r"\d[\w.*]*(?: \| (?:\d[\w.*]*|\.\.\.))*")
@@ -21,7 +20,7 @@ def conda_failure(error: Exception, label: str, *, offline: bool) -> EnvspecErro
     """The error to raise for what rattler raised. `label` names the targets. Credentials are removed."""
     from rattler.exceptions import GatewayError, SolverError
 
-    text = _TOKEN.sub("/t/****/", redact(str(error))).strip()
+    text = redact(str(error)).strip()
     if isinstance(error, SolverError):
         return unsatisfiable(text, label)
     if isinstance(error, GatewayError):

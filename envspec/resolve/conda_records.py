@@ -10,6 +10,7 @@ from envspec.errors import IndexFailure
 from envspec.lock.conda_build import Build
 from envspec.lock.conda_names import pypi_names
 from envspec.lock.model import Artifact, Pin
+from envspec.redact import without_credentials
 from envspec.texts import UNSEEN, printable, seen
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ def best_of_each(records: Iterable[RepoDataRecord], python: str) -> list[RepoDat
 def pins_of_records(
     records: Mapping[Build, RepoDataRecord], channels: Mapping[str, str], direct: Iterable[str]
 ) -> tuple[Pin, ...]:
-    """The pins of a solution. `channels` has the lock's name of every channel by its URL, `direct` the packages that
-    the spec asks for by name.
+    """The pins of a solution. `channels` has the lock's name of every channel by its bare URL, `direct` the packages
+    that the spec asks for by name.
 
     Raises IndexFailure for a record without a hash.
     """
@@ -67,7 +68,7 @@ def _pin(build: Build, record: RepoDataRecord, channels: Mapping[str, str], dire
         name=build.name,
         version=build.version,
         build=build.string,
-        index=f"{channels[record.channel.rstrip('/')]}/{build.subdir}",
+        index=f"{channels[without_credentials(record.channel).rstrip('/')]}/{build.subdir}",
         artifact=Artifact(
             file=record.file_name,
             sha256=record.sha256.hex(),

@@ -13,7 +13,7 @@ from envspec.lock.inputs import canonical_name, requirement_name
 from envspec.lock.model import GitSource, Pin
 from envspec.lock.tags import ranked_tags
 from envspec.net.index_proxy.server import IndexProxy
-from envspec.redact import redact
+from envspec.redact import without_credentials
 from envspec.resolve.edges import holding
 from envspec.resolve.metadata import Metadata
 from envspec.resolve.reading import Description, Reading
@@ -114,8 +114,8 @@ def _pin(package: Found, description: Description, edges: tuple[str, ...], direc
         dependencies=edges,
         direct=direct,
         licence=seen(metadata.licence) or None if metadata.licence else None,
-        git=GitSource(redact(package.git[0]), *package.git[1:]) if package.git else None,
-        url=redact(package.archive.url) if package.archive else None,
+        git=GitSource(without_credentials(package.git[0]), *package.git[1:]) if package.git else None,
+        url=without_credentials(package.archive.url) if package.archive else None,
         extras=frozenset(_extras(metadata)),
     )
 

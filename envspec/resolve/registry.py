@@ -14,7 +14,7 @@ from urllib.parse import urlencode, urljoin, urlsplit
 
 from envspec.errors import IndexFailure, InputError
 from envspec.net.fetch import is_loopback, reason_of
-from envspec.redact import redact
+from envspec.redact import redact, register, without_credentials
 from envspec.resolve.image_address import HUB, ImageAddress, image_address
 from envspec.resolve.registry_login import login_for
 from envspec.settings import Credentials, split_credentials
@@ -159,6 +159,7 @@ class Registries:
             token = None
         if not isinstance(token, str) or not _TOKEN.fullmatch(token):
             raise IndexFailure(f"{urlsplit(realm).netloc} gives no token for {host} (HTTP {reply.status})")
+        register(token)
         return f"Bearer {token}"
 
     def _send(self, method: str, url: str, authorization: str | None, *, limit: int = _LIMIT) -> _Reply:
@@ -235,7 +236,7 @@ def _joined(url: str, other: str) -> str:
 
 def _shown(url: str) -> str:
     """A URL as messages have it: no user, no query, for both may be secret."""
-    return redact(url).partition("?")[0]
+    return without_credentials(url).partition("?")[0]
 
 
 class Asking:

@@ -91,7 +91,7 @@ def _decoded(auth: object) -> Credentials | None:
     except (binascii.Error, UnicodeDecodeError):
         return None
     # docker pads passwords with NUL
-    return Credentials(user, password.rstrip("\0")) if user and colon else None
+    return Credentials(user, password.rstrip("\0")).masked() if user and colon else None
 
 
 def _helper(name: object, registry: str, env: Mapping[str, str]) -> Credentials | None:
@@ -115,4 +115,4 @@ def _helper(name: object, registry: str, env: Mapping[str, str]) -> Credentials 
     # "<token>" says that the secret is no password but a token of another protocol
     if not isinstance(user, str) or not isinstance(secret, str) or user == "<token>":
         return None
-    return Credentials(user, secret)
+    return Credentials(user, secret).masked()

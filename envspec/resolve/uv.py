@@ -22,6 +22,7 @@ from envspec.errors import InternalError, ToolError
 from envspec.lock.inputs import requirement_name
 from envspec.lock.tags import MACOS
 from envspec.net.fetch import give_up_seconds, read_timeout
+from envspec.redact import register_all
 from envspec.requirement import parse_requirement
 from envspec.resolve.processes import Processes
 from envspec.resolve.request import Preferences, Request
@@ -205,6 +206,7 @@ def _user_settings(env: Mapping[str, str]) -> dict[str, Any]:
             table = tomli.loads(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomli.TOMLDecodeError):
             continue
+        register_all(table)
         merged.update({key: table[key] for key in _KEPT_UV_SETTINGS if key in table})
     return merged
 

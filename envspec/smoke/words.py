@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from envspec.smoke.result import Figure, Report, Run
 from envspec.texts import plural as plural
-from envspec.texts import printable
+from envspec.texts import shown
 
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
@@ -20,7 +20,7 @@ MARK = {"pass": "✓", "fail": "✗", "error": "!", "skip": "–"}
 
 def clean(text: str) -> str:
     """A foreign text on one line, without the characters that steer a terminal or turn a line around."""
-    return printable(_COLOUR.sub("", text))
+    return shown(_COLOUR.sub("", text))
 
 
 def clean_lines(text: str) -> str:

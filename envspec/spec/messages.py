@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from datetime import date, time
 from typing import Any
 
+from envspec.redact import redact
+
 _LONGEST = 60
 
 
@@ -21,23 +23,13 @@ class RawFloat(float):
     text: str
 
 
-def redact(text: str) -> str:
-    """Takes what is between '://' and the last '@' out of `text`: a password may stand there, even one with '/'.
-
-    The token after `/t/` in a conda channel's URL goes, too.
-    """
-    start, end = text.find("://"), text.rfind("@")
-    if 0 <= start < end:
-        text = f"{text[:start]}://***{text[end:]}"
-    return re.sub(r"/t/[^/\s]+", "/t/***", text)
-
-
 def show(value: object) -> str:
     """Gives a scalar as a message quotes it: escaped, redacted, and cut where it's long."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        value = redact(value)
+        # that there was a login is often what is wrong
+        value = redact(value, login="***@")
         return repr(value if len(value) <= _LONGEST else value[: _LONGEST - 1] + "…")
     if isinstance(value, int) and value.bit_length() > 64:
         return "a number beyond 64 bits"

@@ -13,8 +13,9 @@ from datetime import date
 from functools import partial
 from typing import Any
 
+from envspec.redact import redact
 from envspec.spec.locate import Path
-from envspec.spec.messages import dotted, kind, nearest, redact, show, table_name, toml, within
+from envspec.spec.messages import dotted, kind, nearest, show, table_name, toml, within
 from envspec.spec.nodes import Array, Integer, Names, Node, Number, Table, Text
 from envspec.spec.schema import FORMAT
 

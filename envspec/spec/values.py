@@ -8,8 +8,9 @@ from datetime import date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from envspec.errors import ToolError
+from envspec.redact import has_credentials, redact
 from envspec.requirement import canonical_name, parse_requirement, plain_requirement, too_much
-from envspec.spec.messages import redact, show
+from envspec.spec.messages import show
 
 if TYPE_CHECKING:
     from rattler import MatchSpec
@@ -74,12 +75,7 @@ def _requirement_hint(text: str) -> str:
 
 
 def _refuse_credentials(url: str) -> None:
-    scheme, _, rest = url.partition("://")
-    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
-    login = authority.rpartition("@")[0]
-    # `ssh://git@host` names an account, whose key stays with ssh. Elsewhere even a lone user name may be a token.
-    # `/t/TOKEN/` in a path is conda's way of giving credentials.
-    if (login and (":" in login or not scheme.endswith("ssh"))) or rest.startswith(f"{authority}/t/"):
+    if has_credentials(url):
         hint = "leave them out: git's credential helpers, ssh or netrc give them when locking"
         raise BadValue("has credentials in its URL", hint)
 

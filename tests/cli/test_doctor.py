@@ -91,8 +91,7 @@ def test_described_hardware_leaves_the_machine_alone(
     monkeypatch.setattr("envspec.doctor.gather.gather_hardware", look)
     assert envspec("doctor", spec, "--driver", "580.82.07").code == 0
     monkeypatch.setenv("ENVSPEC_TRACEBACK", "1")
-    with pytest.raises(AssertionError, match="looked at"):
-        envspec("doctor", spec)
+    assert "AssertionError: the machine was looked at" in envspec("doctor", spec).err
 
 
 def test_one_target(spec: str, envspec: Envspec) -> None:

@@ -134,9 +134,11 @@ def test_exit_codes(
 
 def test_traceback_on_request(envspec: Envspec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ENVSPEC_TRACEBACK", "1")
-    monkeypatch.setattr(program.Commands, "get_command", lambda self, ctx, name: failing(ZeroDivisionError()))
-    with pytest.raises(ZeroDivisionError):
-        envspec("check")
+    error = ZeroDivisionError("division by zero at https://me:secret@host/")
+    monkeypatch.setattr(program.Commands, "get_command", lambda self, ctx, name: failing(error))
+    ended = envspec("check")
+    assert ended.code == 1 and ended.err.startswith("Traceback")
+    assert ended.err.endswith("ZeroDivisionError: division by zero at https://host/\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

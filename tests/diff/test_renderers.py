@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
+import click
 import pytest
 from diff_samples import added, artifact, base, both, fields, reviewed, sha, target, version, wheel
 
@@ -173,6 +174,6 @@ def test_nothing_changed() -> None:
 
 def test_colour_is_all_that_colour_adds() -> None:
     found = reviewed(both(version("2.0", "app"), target("hopper", driver_floor="580.65.06"), added(wheel("x", "1"))))
-    coloured = text(found, colour=True)
-    assert "\x1b[31;1m" in coloured
+    coloured = text(found, lambda line, style: click.style(line, fg="red", bold=True))
+    assert "\x1b[31m\x1b[1m" in coloured
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == text(found)

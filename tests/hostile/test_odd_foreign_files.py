@@ -58,7 +58,7 @@ def test_an_odd_value_anywhere(name: str, tmp_path: Path) -> None:
         path.write_text(_dumped(name, changed), encoding="utf-8")
         files = (path, whole) if number % 2 else (whole, path)
         try:
-            rendered(review(*sides(*files)), colour=False)
+            rendered(review(*sides(*files)))
         except EnvspecError as error:
             told.append((error, changed))
     for caught, changed in told:

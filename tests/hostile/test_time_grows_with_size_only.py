@@ -35,12 +35,12 @@ from envspec.lock.model import GitSource, Pin
 from envspec.lock.read import loads
 from envspec.lock.rules.requirements import names_source
 from envspec.net.simple_page import parse_page
-from envspec.redact import redact
+from envspec.redact import has_credentials, redact, without_credentials
 from envspec.requirement import canonical_name, parse_marker, parse_requirement, plain_requirement, plain_specifier
 from envspec.resolve.metadata import parse_metadata
 from envspec.resolve.registry import _CHALLENGE
 from envspec.resolve.uv_errors import failure
-from envspec.spec import messages, values
+from envspec.spec import values
 from envspec.spec.parse import parse_spec
 from envspec.texts import printable
 
@@ -118,7 +118,8 @@ LINES: dict[str, Parser] = {
     "spec: the file, with a name": _named_in_spec,
     "lock: normalise_requirement": inputs.normalise_requirement.__wrapped__,
     "lock: normalise_match_spec": inputs.normalise_match_spec,
-    "lock: without_credentials": inputs.without_credentials,
+    "without_credentials": without_credentials,
+    "has_credentials": has_credentials,
     "lock: asked": asked.__wrapped__,
     "lock: parsed": parsed.__wrapped__,
     "lock: a match spec": lambda text: admits.__wrapped__(f"a {text}", "1.0", "0"),
@@ -126,7 +127,6 @@ LINES: dict[str, Parser] = {
     "lock: a git address": lambda text: names_source(f"git+https://{text}", GIT),
     "lock: a licence": _licence,
     "redact": redact,
-    "spec: redact": messages.redact,
     "printable": printable,
     "conda: the lowest CUDA": lambda text: _LOWEST.search(" ".join(text.split())),
     "registry: a challenge": _CHALLENGE.findall,

@@ -18,7 +18,6 @@ from envspec.lock.inputs import (
     requirement_name,
     spec_inputs,
     target_inputs,
-    without_credentials,
 )
 from envspec.lock.model import SpecInputs, TargetInputs
 from envspec.spec.model import CondaTable, Located, PipTable, Spec, Target
@@ -85,11 +84,6 @@ def test_spelling_does_not_matter(versions: list[str], extras: list[str], random
 def test_match_spec(text: str, normal: str, name: str) -> None:
     assert normalise_match_spec(text) == normal
     assert conda_name(text) == conda_name(normal) == name
-
-
-def test_without_credentials() -> None:
-    assert without_credentials("https://a:b@c@host.example/x@y") == "https://host.example/x@y"
-    assert without_credentials("https://host.example/x@y") == "https://host.example/x@y"
 
 
 def test_order_does_not_matter() -> None:

@@ -35,7 +35,7 @@ def test_what_a_condarc_says_of_the_network_is_rattlers() -> None:
 def test_without_rattler_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rattler.config", None)
     with pytest.raises(ToolError) as caught:
-        conda_client(CondaConfig())
+        conda_client(CondaConfig(), {})
     assert caught.value.hint == "pip install 'envspec[conda]'"
 
 

@@ -15,7 +15,7 @@ from envspec.errors import SpecError, SpecErrors
 from envspec.spec import values
 from envspec.spec.advice import slug
 from envspec.spec.document import decode
-from envspec.spec.messages import redact, show
+from envspec.spec.messages import show
 from envspec.spec.parse import parse_spec
 from envspec.spec.schema import ENV_NAME, PLATFORMS, PYTHONS, SERVICES, WORKLOADS
 from envspec.spec.values import BadValue, match_spec, requirement, utc_time
@@ -169,11 +169,6 @@ def test_match_specs_are_normalised() -> None:
 @example("a" * 99 + ".b")
 def test_a_slug_is_a_name_or_nothing(text: str) -> None:
     assert slug(text) == "" or ENV_NAME.allows(slug(text))
-
-
-@given(st.text(), st.text(alphabet=st.characters(exclude_characters="@")), st.text())
-def test_nothing_between_scheme_and_at_is_left(before: str, secret: str, after: str) -> None:
-    assert redact(f"{before}://{secret}@{after}") == redact(f"{before}://@{after}")
 
 
 @given(st.text() | st.integers() | st.floats() | st.booleans())

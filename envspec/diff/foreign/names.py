@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit
 
-from envspec.lock.inputs import without_credentials
+from envspec.redact import without_credentials
 
 _PYTORCH = re.compile(r"/whl/(?:nightly/|test/)?(cpu|cu\d+|rocm[\d.]+|xpu)(?:/|$)")
 _PYPI_FILE = re.compile(r"/packages/[0-9a-f]{2}/[0-9a-f]{2}/[0-9a-f]{60}/")

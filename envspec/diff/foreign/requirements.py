@@ -9,8 +9,9 @@ from envspec.diff.foreign.shape import Malformed
 from envspec.diff.foreign.universal import Environment, holds
 from envspec.diff.side import HashedPin, LoosePin
 from envspec.lock.environment import marker_environment
-from envspec.lock.inputs import canonical_name, without_credentials
+from envspec.lock.inputs import canonical_name
 from envspec.lock.model import GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
+from envspec.redact import without_credentials
 from envspec.requirement import parse_requirement
 
 KNOWS = frozenset({"files"})

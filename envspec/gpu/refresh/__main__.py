@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 import click
 
 import envspec.gpu
-from envspec.cli.main import say, tell
+from envspec.cli.console import out, say
+from envspec.cli.main import tell
 from envspec.errors import EnvspecError, ToolError
 from envspec.gpu.refresh.published import PublishedFile
 from envspec.gpu.refresh.torch_table import refreshed
@@ -75,7 +76,7 @@ def command(write: bool) -> int:
     for note in found.notes:
         say(f"note: {note}", style="yellow")
     name = f"envspec/gpu/data/{TABLE.name}"
-    click.echo("".join(_diff(before, found.text, name)), nl=False)
+    out("".join(_diff(before, found.text, name)), newline=False)
     if found.text == before:
         say(f"{name} is up to date")
         return 0

@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
+from envspec.redact import hide_token, show_token
+
 WHEEL, REFUSED, ALLOWED = "f", "n", "a"
 """The kinds of files: a wheel, and the stand-in for a source that may not be built or may."""
 _SIDECAR = ".m"
@@ -50,6 +52,8 @@ def path_of(
     rest, mark, query = rest.partition("?")
     host, slash, path = rest.partition("/")
     host = host.rpartition("@")[2]
+    # what the proxy says ends up in uv's cache
+    path = hide_token(host, path)
     below = f"/{stand_in}" if stand_in else ""
     key = f"{sha256}.{'' if size is None else size}{_SIDECAR * sidecar}"
     return f"{kind}/{key}/{scheme}/{host}{slash}{path}{below}{mark}{query}"
@@ -68,5 +72,5 @@ def parse(path: str) -> FileAddress | None:
     stand_in = None
     if kind != WHEEL:
         below, _, stand_in = below.rpartition("/")
-    url = f"{scheme}://{host}/{below}" + (f"?{query}" if query else "")
+    url = f"{scheme}://{host}/{show_token(host, below)}" + (f"?{query}" if query else "")
     return FileAddress(kind, url, sha256, int(size) if size.isdecimal() else None, stand_in, key.endswith(_SIDECAR))

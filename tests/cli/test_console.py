@@ -1,0 +1,99 @@
+"""Where text leaves: no secret, nothing that steers a terminal, colours of ours alone, JSON that stays JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable, Iterator
+from unicodedata import category
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from envspec import redact as secrets
+from envspec.cli import console
+
+STEERS = "\x1b]0;PWN\x07\x1b[2J\x9b31m\u202e\u2066\u200f\r\x08\x7f"
+
+
+@pytest.fixture(autouse=True)
+def nothing_known() -> Iterator[None]:
+    secrets.forget()
+    yield
+    secrets.forget()
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[[], str]:
+    """What was written where both streams say that they are a terminal. Called first, it makes them so."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+    def told() -> str:
+        for stream in (sys.stdout, sys.stderr):
+            monkeypatch.setattr(stream, "isatty", lambda: True)
+        return "".join(capsys.readouterr())
+
+    return told
+
+
+def is_harmless(text: str) -> bool:
+    return all(c.isprintable() or c in "\n\t" or category(c) == "Zs" for c in text)
+
+
+def test_what_steers_a_terminal_is_shown_instead(shown: Callable[[], str]) -> None:
+    shown()
+    console.out(f"a{STEERS}b\tc\nd")
+    console.say(f"error: a{STEERS}b")
+    console.out_file(f"a{STEERS}b\n")
+    text = shown().replace("\x1b[31m\x1b[1merror:\x1b[0m", "")
+    assert is_harmless(text)
+    assert "a\\x1b]0;PWN\\x07\\x1b[2J\\x9b31m\\u202e\\u2066\\u200f\\r\\x08\\x7fb\tc\nd\n" in text
+
+
+def test_a_file_that_is_piped_on_is_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    console.out_file("a\r\nb\u202e\n")
+    assert capsys.readouterr().out == "a\r\nb\u202e\n"
+
+
+def test_only_our_own_colours_are_colours(shown: Callable[[], str]) -> None:
+    shown()
+    console.out(console.styled("fine \x1b[31mred", "green;bold") + " \x1b[5m \ufdd00123456789abcdef31m")
+    assert shown() == "\x1b[32m\x1b[1mfine \\x1b[31mred\x1b[0m \\x1b[5m \\ufdd00123456789abcdef31m\n"
+
+
+def test_no_colour_where_it_goes_to_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    console.out(console.styled("word", "red"))
+    console.say("error: word", style="red")
+    assert capsys.readouterr() == ("word\n", "error: word\n")
+
+
+def test_what_rich_draws_is_harmless_too(shown: Callable[[], str]) -> None:
+    shown()
+    secrets.register("hunter2-Zq")
+    drawing = console.drawing()
+    drawing.print(f"fetching http://u:p/w@host/x hunter2-Zq {STEERS}", markup=False, highlight=False)
+    text = shown()
+    assert is_harmless(text) and "fetching http://host/x ****" in text
+
+
+texts = st.text(st.characters(codec="utf-8")) | st.sampled_from([STEERS, "\u2028", "https://u:p@h/"])
+
+
+@given(st.recursive(texts | st.integers() | st.none(), lambda inner: st.lists(inner) | st.dictionaries(texts, inner)))
+def test_json_stays_json(value: object) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        made = io.StringIO()
+        patch.setattr("sys.stdout", made)
+        console.out_json(value)
+    assert is_harmless(made.getvalue())
+    if "://" not in made.getvalue() and "=" not in made.getvalue() and "/t/" not in made.getvalue():
+        assert json.loads(made.getvalue()) == value
+
+
+def test_a_secret_that_is_a_word_of_json_breaks_none(capsys: pytest.CaptureFixture[str]) -> None:
+    secrets.register('"state": "ok"')
+    secrets.register("schema")
+    console.out_json({"schema": "x", "said": 'it was "state": "ok"', "state": "ok"})
+    assert json.loads(capsys.readouterr().out) == {"****": "x", "said": "it was ****", "state": "ok"}
