@@ -66,11 +66,12 @@ class Upstream:
 
 @dataclass(frozen=True)
 class Shown:
-    """A page as uv gets it. `status` is 200, 304 or 404."""
+    """A page as uv gets it. `status` is 200, 304 or 404; `holds` says whether it has any release."""
 
     status: int
     body: bytes = b""
     etag: str | None = None
+    holds: bool = False
 
 
 @dataclass
@@ -124,10 +125,24 @@ class Pages:
             found = self.store.get(upstream.root, project)
         return found or ()
 
+    def has(self, upstream: Upstream, project: str) -> bool:
+        """Whether an index has releases of a project, as it says now; offline as it last said. Raises IndexFailure,
+        also where it never said."""
+        if not self.offline:
+            # without what the store says: it may not be writable
+            return self.show(upstream, project).holds
+        found = self.store.get(upstream.root, project)
+        if found is None:
+            raise self._not_cached(project)
+        return bool(found)
+
+    def _not_cached(self, project: str) -> IndexFailure:
+        return IndexFailure(f"not in the cache: {project}", hint="run without --offline once")
+
     def _read(self, upstream: Upstream, project: str, known: str | None) -> Shown:
         url = upstream.page(project)
         if self.offline:
-            raise IndexFailure(f"not in the cache: {project}", hint="run without --offline once")
+            raise self._not_cached(project)
         headers = {"Accept": ACCEPT, "Accept-Encoding": "gzip"}
         theirs = _upstream_etag(known)
         if theirs:
@@ -136,6 +151,7 @@ class Pages:
         if reply.status == 304:
             return Shown(304, etag=known)
         if reply.status == 404:
+            self.store.put(upstream.root, project, ())
             return Shown(404)
         if reply.status != 200:
             raise IndexFailure(f"{redact(url)} answered HTTP {reply.status}", hint="check the address of the index")
@@ -146,7 +162,7 @@ class Pages:
         self.store.put(upstream.root, project, releases_of(files))
         allowed = project in upstream.allowed
         body = _page(project, [row for several in files.values() for row in _shown(several, project, allowed)])
-        return Shown(200, body, _etag(reply, body))
+        return Shown(200, body, _etag(reply, body), bool(files))
 
 
 def by_version(rows: Page, project: str) -> dict[Version, list[dict[str, Any]]]:
