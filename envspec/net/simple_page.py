@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from html.parser import HTMLParser
 from typing import Any
@@ -54,9 +55,21 @@ def parse_page(body: bytes, url: str) -> Page:
     """
     try:
         rows = _json_rows(body, url) if body.lstrip()[:1] == b"{" else _html_rows(body, url)
-        return [row for row in rows if row.get("hashes", {}).get("sha256")]
+        return [_checked(row) for row in rows if row.get("hashes", {}).get("sha256")]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise IndexFailure(f"{redact(url)} isn't an index page", hint="check the address of the mirror") from None
+
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def _checked(row: dict[str, Any]) -> dict[str, Any]:
+    """A row whose `core-metadata` is the METADATA's sha256, else whether there is METADATA beside the file."""
+    said = row.pop("core-metadata", None) or row.pop("dist-info-metadata", None)
+    if said:
+        digest = str(said.get("sha256")) if isinstance(said, dict) else str(said).partition("sha256=")[2]
+        row["core-metadata"] = digest if _SHA256.fullmatch(digest) else True
+    return row
 
 
 def _json_rows(body: bytes, url: str) -> list[dict[str, Any]]:
@@ -97,8 +110,7 @@ class _Links(HTMLParser):
         row["hashes"] = {algorithm: digest} if digest else {}
         if values.get("data-requires-python"):
             row["requires-python"] = values["data-requires-python"]
-        if values.get("data-core-metadata") or values.get("data-dist-info-metadata"):
-            row["core-metadata"] = True
+        row["core-metadata"] = values.get("data-core-metadata") or values.get("data-dist-info-metadata")
         if values.get("data-upload-time"):
             row["upload-time"] = values["data-upload-time"]
         if "data-yanked" in values:

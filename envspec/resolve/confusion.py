@@ -54,8 +54,8 @@ class SourcesUnsaid(AnswerNo):
         lines = {**said, **{one.name: one.index for one in first.values()}}
         table = ", ".join(f'{name} = "{index}"' for name, index in sorted(lines.items()))
         super().__init__(
-            f"{', '.join(targets)}: {has} packages that the answer needs, and [pip] sources doesn't say where they come "
-            f"from: {'; '.join(map(_told, first.values()))}",
+            f"{', '.join(targets)}: {has} packages that the answer needs, and [pip] sources doesn't say where they "
+            f"come from: {'; '.join(map(_told, first.values()))}",
             hint=f'say it in [pip]: sources = {{ {table} }}; "pypi" there takes a package from PyPI instead; an index '
             "that mirrors all of PyPI belongs in the default index, not in the spec",
         )

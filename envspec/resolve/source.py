@@ -23,11 +23,14 @@ from envspec.errors import IndexFailure, ToolError
 from envspec.lock.inputs import canonical_name
 from envspec.net.fetch import Fetcher
 from envspec.redact import redact
-from envspec.resolve.metadata import Metadata, MetadataCache, licence, verify_hash
+from envspec.resolve.metadata import Metadata, MetadataCache, cache_key, licence, verify_hash
 from envspec.resolve.processes import Processes
 from envspec.resolve.static_source import StaticReader
 from envspec.resolve.uv import FoundFile
+from envspec.settings import split_credentials
 
+_PYTHON = "{}.{}".format(*sys.version_info)
+"""What a build says of its requirements may depend on it."""
 _LIMIT = 512 << 20
 _SECONDS = 600
 
@@ -51,7 +54,7 @@ class SourceReader:
     def read_sdist(self, file: FoundFile, name: str, version: str, folder: Path) -> Metadata:
         """The metadata of a source distribution that may be built. Takes an empty folder to unpack in. Raises
         IndexFailure or ToolError."""
-        key = f"{file.sha256}-py{sys.version_info.major}{sys.version_info.minor}"
+        key = cache_key("built", name, version, str(file.sha256), _PYTHON)
         cached = self.cache.get(key)
         if cached is not None:
             return cached
@@ -73,7 +76,7 @@ class SourceReader:
     def read_git(self, url: str, commit: str, subdirectory: str | None, folder: Path) -> Metadata:
         """The metadata of a git commit. Raises ToolError."""
         where = canonical_name((subdirectory or "root").replace("/", "-"))
-        key = f"git{commit}-{where}-py{sys.version_info.major}{sys.version_info.minor}"
+        key = cache_key("git", split_credentials(url)[0], commit, where, _PYTHON)
         cached = self.cache.get(key)
         if cached is not None:
             return cached

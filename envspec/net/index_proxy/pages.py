@@ -31,7 +31,7 @@ from envspec.settings import split_credentials
 if TYPE_CHECKING:
     from packaging.version import Version
 
-_FORMAT = "1"
+_FORMAT = "2"
 """Of the pages that uv keeps: another one makes them other pages."""
 _TAG = "py30-none-any"
 """A stand-in's: every Python 3 takes it, and every other tag that fits ranks higher."""
@@ -216,7 +216,7 @@ def _row(row: Mapping[str, Any], kind: str, stand_in: str | None) -> dict[str, A
     sha256, size, url = row["hashes"]["sha256"], row.get("size"), str(row["url"])
     shown: dict[str, Any] = {
         "filename": stand_in or row["filename"],
-        "url": "../../" + path_of(kind, url, sha256, size, stand_in, sidecar=bool(row.get("core-metadata"))),
+        "url": "../../" + path_of(kind, url, sha256, size, stand_in, sidecar=row.get("core-metadata", False)),
         "hashes": {"sha256": sha256},
         "core-metadata": True,
     }
