@@ -143,7 +143,9 @@ def _those_had(
 def reached(index: str, request: Request, edges: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
     """What the packages of a named index lead to, themselves included, each with the shortest way there. `edges` are
     the packages' requirements that hold."""
-    ways = {name: (name,) for name, source in request.sources if source == index and name in edges}
+    ways: dict[str, tuple[str, ...]] = {
+        name: (name,) for name, source in request.sources if source == index and name in edges
+    }
     waiting = list(ways)
     for asker in waiting:
         for asked in sorted({canonical_name(parsed_requirement(line).name) for line in edges.get(asker, ())}):

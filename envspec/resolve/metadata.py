@@ -215,7 +215,7 @@ class MetadataReader:
         return self._from_wheel(file, self.fetcher.get(file.url, limit=_WHOLE))
 
     def _sidecar(self, file: FoundFile) -> str | None:
-        reply = self.fetcher.get(file.url + ".metadata", limit=8 << 20)
+        reply = self.fetcher.get(file.url + ".metadata", limit=self.fetcher.limits.metadata_bytes)
         if reply.status != 200 or not reply.body.startswith(b"Metadata-Version:"):
             return None
         got = hashlib.sha256(reply.body).hexdigest()
@@ -244,7 +244,7 @@ class MetadataReader:
         total = tail.total if tail.status == 206 and tail.total is not None else len(tail.body)
         whole = total == len(tail.body)
         if whole:
-            verify_hash(file, tail.body)
+            refuse_other_hash(file, hashlib.sha256(tail.body).hexdigest())
         window = _Window(file, self.fetcher, total, tail.body)
         try:
             with zipfile.ZipFile(window) as archive:
@@ -254,16 +254,22 @@ class MetadataReader:
                         f"{_where(file)} holds {len(names)} METADATA files instead of one",
                         hint="the wheel is damaged: tell who runs the index",
                     )
-                return archive.read(names[0]).decode("utf-8", "replace"), total, whole and file.sha256 is not None
+                with archive.open(names[0]) as member:
+                    content = member.read(self.fetcher.limits.metadata_bytes + 1)
+                if len(content) > self.fetcher.limits.metadata_bytes:
+                    raise DamagedFile(
+                        f"{_where(file)}: its METADATA is larger than {self.fetcher.limits.metadata_bytes >> 20} MiB",
+                        hint="the wheel is hostile or broken: tell who runs the index",
+                    )
+                return content.decode("utf-8", "replace"), total, whole and file.sha256 is not None
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
             raise DamagedFile(
                 f"{_where(file)} is no wheel: {error}", hint="the index serves a damaged or cut file: tell who runs it"
             ) from None
 
 
-def verify_hash(file: FoundFile, body: bytes) -> None:
-    """Raises IndexFailure when the content isn't what the index's own hash says."""
-    got = hashlib.sha256(body).hexdigest()
+def refuse_other_hash(file: FoundFile, got: str) -> None:
+    """Raises IndexFailure when the content's sha256 isn't what the index's own hash says."""
     if file.sha256 and got != file.sha256:
         raise IndexFailure(
             f"{_where(file)}: the content has sha256 {got}, the index says {file.sha256}",
@@ -301,6 +307,11 @@ class _Window(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         end = self._total if size is None or size < 0 else min(self._at + size, self._total)
         if self._at < self._start or end > self._start + len(self._bytes):
+            if end - self._at > self._fetcher.limits.directory_bytes:
+                raise DamagedFile(
+                    f"{_where(self._file)}: its list of entries has {end - self._at} bytes",
+                    hint="the wheel is hostile or broken: tell who runs the index",
+                )
             length = max(end - self._at, min(_TAIL, self._total - self._at))
             reply = self._fetcher.range(self._file.url, self._at, length)
             if reply.status != 206 or len(reply.body) < end - self._at:

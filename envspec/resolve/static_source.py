@@ -89,7 +89,7 @@ class StaticReader:
             return known
         if self.fetcher.offline:
             raise IndexFailure(f"not in the cache: {file.file}", hint="run without --offline once")
-        with self.fetcher.stream(file.url) as stream:
+        with self.fetcher.stream(file.url, file.size or self.fetcher.limits.source_bytes) as stream:
             try:
                 texts, names = _read_archive(file, stream)
             except DamagedFile:

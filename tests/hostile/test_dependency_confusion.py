@@ -3,6 +3,7 @@ on PyPI with a high version is locked. Both indexes are real servers on loopback
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture
-def internal() -> Index:
+def internal() -> Iterator[Index]:
     with Index() as running:
         yield running
 

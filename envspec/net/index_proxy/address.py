@@ -1,10 +1,13 @@
 """What the proxy's URLs say. Nothing has to be remembered between a page and the files on it, for uv may keep a page in
 its cache for longer than the proxy lives.
 
-    /<token>/<root>/<project>/                                     a page
-    /<token>/f/<sha256>.<size>[.m[<sha256>]]/<scheme>/<host>/<path>              a wheel; `.metadata` behind it gives its METADATA
-    /<token>/n/<sha256>.<size>[.m[<sha256>]]/<scheme>/<host>/<path>/<stand-in>   a source that may not be built, shown as a wheel
-    /<token>/a/<sha256>.<size>[.m[<sha256>]]/<scheme>/<host>/<path>/<stand-in>   one that may
+    /<token>/<root>/<project>/                           a page
+    /<token>/f/<key>/<scheme>/<host>/<path>              a wheel; `.metadata` behind it gives its METADATA
+    /<token>/n/<key>/<scheme>/<host>/<path>/<stand-in>   a source that may not be built, shown as a wheel
+    /<token>/a/<key>/<scheme>/<host>/<path>/<stand-in>   one that may
+
+The key is `<sha256>.<size>`, with `.m` behind it where METADATA lies beside the file, and that one's sha256 where the
+page has it.
 """
 
 from __future__ import annotations
@@ -44,9 +47,15 @@ class FileAddress:
 
 
 def path_of(
-    kind: str, url: str, sha256: str, size: int | None, stand_in: str | None = None, *, sidecar: bool | str = False
+    kind: str,
+    url: str,
+    sha256: str,
+    size: int | None,
+    stand_in: str | None = None,
+    *,
+    sidecar: bool | str = False,
 ) -> str:
-    """The path of the proxy's URL for a file, from the kind on; `sidecar` is the METADATA's sha256 where the page has it.
+    """The path of the proxy's URL for a file, from the kind on; `sidecar` is METADATA's sha256 where the page has it.
     Pages have files by the thousand, so nothing is taken apart that needn't be."""
     scheme, _, rest = url.partition("#")[0].partition("://")
     rest, mark, query = rest.partition("?")
