@@ -12,6 +12,7 @@ class Limits:
     """Bytes are those of the content, after decompression. A file of a lock has the lock's size for its limit.
 
     page_bytes        an index's page, a service's answer
+    page_rows         the files of a page: eight brackets of JSON, or tags of HTML, a row
     metadata_bytes    METADATA, beside a wheel or in it
     directory_bytes   the list of an archive's entries, as far as METADATA is looked for in it
     source_bytes      a source distribution
@@ -22,6 +23,7 @@ class Limits:
     """
 
     page_bytes: int = 64 * _MIB
+    page_rows: int = 200_000
     metadata_bytes: int = 8 * _MIB
     directory_bytes: int = 64 * _MIB
     source_bytes: int = 2048 * _MIB

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
 from envspec.errors import IndexFailure
+from envspec.net import limits
 from envspec.net.fetch import Fetcher
 from envspec.redact import redact
 
@@ -51,8 +52,13 @@ def parse_page(body: bytes, url: str) -> Page:
     """The files of a page, as PEP 691 rows with absolute URLs. Files without a sha256 are left out: nothing
     could lock them.
 
-    Raises IndexFailure for what is neither form.
+    Raises IndexFailure for what is neither form, and for more rows than the limits allow, before any is made.
     """
+    most = limits.LIMITS.page_rows
+    if max(body.count(b"{") + body.count(b"["), body.count(b"<")) > 8 * most:
+        raise IndexFailure(
+            f"{redact(url)} has more than {most} files, which no such page has", hint="check what serves this address"
+        )
     try:
         rows = _json_rows(body, url) if body.lstrip()[:1] == b"{" else _html_rows(body, url)
         return [_checked(row) for row in rows if row.get("hashes", {}).get("sha256")]

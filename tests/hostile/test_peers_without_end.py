@@ -21,11 +21,13 @@ from envspec.errors import IndexFailure
 from envspec.net import limits
 from envspec.net.body import Pace
 from envspec.net.fetch import Fetcher
+from envspec.net.simple_page import parse_page
 from envspec.resolve.metadata import DamagedFile, MetadataCache, MetadataReader
 from envspec.resolve.uv import FoundFile
 
 SMALL = limits.Limits(
     page_bytes=1 << 20,
+    page_rows=1000,
     metadata_bytes=1 << 16,
     directory_bytes=1 << 16,
     source_bytes=1 << 20,
@@ -121,6 +123,13 @@ def test_a_page_that_is_too_much(index: Index, tmp_path: Path, fault: Any, told:
     with pytest.raises(IndexFailure) as error:
         fetcher(tmp_path).get(f"{index.url}/large/")
     assert told in error.value.message and index.url in error.value.message
+
+
+@pytest.mark.parametrize("row", [b'{"url": []},', b"[[]],", b'<a href="">x</a>'])
+def test_a_page_of_a_million_rows(small: None, row: bytes) -> None:
+    body = (b"<html>" if row[:1] == b"<" else b'{"files": [') + row * 10_000
+    with pytest.raises(IndexFailure, match="has more than 1000 files, which no such page has"):
+        parse_page(body, "https://index.example/simple/many/")
 
 
 def test_a_packed_page_is_read(index: Index, tmp_path: Path) -> None:
