@@ -18,8 +18,6 @@ from envspec.settings import split_credentials
 
 _PIECE = 16 << 20
 _WORKERS = 4
-_WHOLE = 8 << 30
-"""The largest file, in bytes, that is read in one go, from servers that know no ranges."""
 
 _NEVER_CHANGE = "don't use it before you know why: files of an index never change"
 
@@ -115,11 +113,11 @@ def _fetch(pin: Pin, url: str, fetcher: Fetcher, folder: Path, on_bytes: Callabl
         return path
     part = folder / f"{artifact.sha256}.part"
     resumed = part.exists()
-    _read(url, part, fetcher, on_bytes)
+    _read(url, part, fetcher, artifact.size, on_bytes)
     digest = sha256_of(part)
     if digest != artifact.sha256 and resumed:
         part.unlink()
-        _read(url, part, fetcher, lambda count: None)
+        _read(url, part, fetcher, artifact.size, lambda count: None)
         digest = sha256_of(part)
     if digest != artifact.sha256:
         part.unlink()
@@ -128,27 +126,35 @@ def _fetch(pin: Pin, url: str, fetcher: Fetcher, folder: Path, on_bytes: Callabl
     return kept
 
 
-def _read(url: str, path: Path, fetcher: Fetcher, on_bytes: Callable[[int], None]) -> None:
-    """Append what the file at `url` has beyond what `path` has."""
+def _read(url: str, path: Path, fetcher: Fetcher, size: int | None, on_bytes: Callable[[int], None]) -> None:
+    """Append what the file at `url` has beyond what `path` has. Raises IndexFailure beyond `size`, the lock's word."""
     bare = split_credentials(url)[0]
+    most = fetcher.limits.file_bytes if size is None else size
+    if path.exists() and path.stat().st_size > most:
+        path.unlink()
     with path.open("ab") as out:
         length = out.tell()
         on_bytes(length)
         while True:
-            reply = fetcher.range(url, length, _PIECE)
+            # one byte more than there may be shows whether there is more
+            reply = fetcher.range(url, length, min(_PIECE, most + 1 - length))
             if reply.status == 416 and length:
                 return
             if reply.status == 200:
-                body = reply.body or fetcher.get(url, limit=_WHOLE).body
                 out.truncate(0)
-                out.write(body)
-                on_bytes(len(body) - length)
+                on_bytes(-length)
+                with fetcher.stream(url, most) as stream:
+                    while piece := stream.read(1 << 20):
+                        out.write(piece)
+                        on_bytes(len(piece))
                 return
             if reply.status != 206:
                 raise IndexFailure(
                     f"{bare} answered HTTP {reply.status}",
                     hint="see whether the lock was made from this index, and whether the file was taken back",
                 )
+            if length + len(reply.body) > most or (reply.total or 0) > most:
+                raise IndexFailure(f"{bare} is larger than the {most} bytes that it may have", hint=_NEVER_CHANGE)
             out.write(reply.body)
             length += len(reply.body)
             on_bytes(len(reply.body))

@@ -1,5 +1,5 @@
-"""Reading from indexes over HTTP: whole small files, byte ranges. Retries what may pass, and says plainly what
-doesn't."""
+"""Reading from indexes over HTTP: whole small files, byte ranges, streams, all within `envspec.net.limits`. Retries
+what may pass, and says plainly what doesn't."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from envspec.errors import IndexFailure
+from envspec.net import limits
+from envspec.net.body import HeadTooSlow, Pace, TooMuch, pieces, read_whole, timed_pools, too_slow
 from envspec.net.keyring import Keyring
 from envspec.redact import redact
 from envspec.settings import Credentials, split_credentials
@@ -49,7 +51,7 @@ def _retries(env: Mapping[str, str]) -> int:
 
 def give_up_seconds(env: Mapping[str, str]) -> float:
     """Seconds after which a Fetcher has given up on whatever it was asked for, all its tries and pauses included."""
-    return (_retries(env) + 1) * (_CONNECT_SECONDS + read_timeout(env) + 5)
+    return (_retries(env) + 1) * (_CONNECT_SECONDS + read_timeout(env) + 5) + limits.LIMITS.whole_seconds
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,9 @@ class Fetcher:
         read_seconds: float = _READ_SECONDS,
         offline: bool = False,
         keyring: Keyring | None = None,
+        bounds: limits.Limits | None = None,
     ) -> None:
+        self.limits = bounds or limits.LIMITS
         self._credentials = credentials
         self._env = env
         self._read_seconds = read_seconds
@@ -89,10 +93,10 @@ class Fetcher:
         self._keyring = keyring
         self.offline = offline
 
-    def get(self, url: str, *, headers: Mapping[str, str] | None = None, limit: int = 64 << 20) -> Reply:
-        """GET a file of at most `limit` bytes. A 404 is an answer; other errors raise IndexFailure with the
-        URL, credentials removed."""
-        return self._ask(url, headers or {}, limit)
+    def get(self, url: str, *, headers: Mapping[str, str] | None = None, limit: int | None = None) -> Reply:
+        """GET a file of at most `limit` bytes, those of a page if left out. A 404 is an answer; other errors raise
+        IndexFailure with the URL, credentials removed."""
+        return self._ask(url, headers or {}, self.limits.page_bytes if limit is None else limit)
 
     def range(self, url: str, start: int | None, length: int) -> Reply:
         """`length` bytes from `start`, or the last `length` bytes if `start` is None.
@@ -104,8 +108,9 @@ class Fetcher:
         return self._ask(url, {"Range": span}, length, cut=True)
 
     @contextmanager
-    def stream(self, url: str) -> Iterator[Stream]:
-        """A whole file as it comes in, for what is too large to hold. Raises IndexFailure, also while it's read."""
+    def stream(self, url: str, most: int | None = None) -> Iterator[Stream]:
+        """A whole file of at most `most` bytes as it comes in, for what is too large to hold. Raises IndexFailure, also
+        while it's read."""
         bare, own = split_credentials(url)
         response = self._request(bare, self._authorization(bare, own), self._retry())
         try:
@@ -115,7 +120,8 @@ class Fetcher:
                     f"{bare} isn't there (HTTP {response.status})",
                     hint="the index lists a file that it doesn't hold: tell who runs it",
                 )
-            yield Stream(bare, response)
+            bound = self.limits.file_bytes if most is None else most
+            yield Stream(bare, bound, pieces(response, Pace(bare, self.limits)))
         finally:
             # what is left of it on the wire would be taken for the next answer
             response.close()
@@ -125,22 +131,11 @@ class Fetcher:
         return bool(self._authorization(*split_credentials(url)))
 
     def digest(self, url: str) -> tuple[str, int]:
-        """The sha256 and the length in bytes of a whole file, read in pieces and not kept. Raises IndexFailure."""
-        hasher, length, piece = hashlib.sha256(), 0, 4 << 20
-        while True:
-            reply = self.range(url, length, piece)
-            if reply.status == 416 and length:
-                break
-            if reply.status == 200 and not length:
-                whole = reply.body or self.get(url, limit=2 << 30).body
-                return hashlib.sha256(whole).hexdigest(), len(whole)
-            if reply.status != 206:
-                raise IndexFailure(f"{split_credentials(url)[0]} answered HTTP {reply.status}", hint=_HINT)
-            hasher.update(reply.body)
-            length += len(reply.body)
-            if length == reply.total or not reply.body:
-                break
-        return hasher.hexdigest(), length
+        """The sha256 and the length in bytes of a whole file, which isn't kept. Raises IndexFailure."""
+        with self.stream(url) as stream:
+            while stream.read(1 << 20):
+                pass
+            return stream.sha256, stream.length
 
     def _ask(self, url: str, headers: Mapping[str, str], limit: int, *, cut: bool = False) -> Reply:
         from urllib3.exceptions import HTTPError, ProtocolError, ReadTimeoutError
@@ -148,28 +143,34 @@ class Fetcher:
         bare, own = split_credentials(url)
         retries = self._retry()
         sent = {**headers, **self._authorization(bare, own)}
+        body, too_much = b"", False
         try:
             while True:
                 response = self._request(bare, sent, retries)
+                pace = Pace(bare, self.limits, whole=True)
                 try:
-                    body = response.read(limit + 1)
+                    body = read_whole(response, limit, pace)
                     break
+                except TooMuch:
+                    # what is left of it on the wire would be taken for the next answer
+                    response.close()
+                    too_much = True
+                    break
+                except IndexFailure:
+                    response.close()
+                    raise
                 except (ProtocolError, ReadTimeoutError) as error:
                     # urllib3 retries requests alone; a body that breaks off takes from the same number of tries
                     response.close()
                     retries = (response.retries or retries).increment("GET", bare, error=error)
                     retries.sleep()
-            if len(body) > limit:
-                # what is left of it on the wire would be taken for the next answer
-                response.close()
             response.release_conn()
         except HTTPError as error:
             raise IndexFailure(f"{bare} can't be read: {reason_of(error)}", hint=_HINT) from None
-        if len(body) > limit and not cut:
+        if too_much and not cut:
             raise IndexFailure(
-                f"{bare} is larger than {limit >> 20} MiB, which no such file is", hint="check what serves this address"
+                f"{bare} is larger than {_size(limit)}, which no such file is", hint="check what serves this address"
             )
-        body = body if len(body) <= limit else b""
         self._judge(bare, response.status)
         return Reply(response.status, body, _total(response), response.headers.get("ETag"))
 
@@ -198,6 +199,8 @@ class Fetcher:
         sent = {"Accept-Encoding": "identity", **headers}
         try:
             return self.pool(bare).request("GET", bare, headers=sent, retries=retries, preload_content=False)
+        except HeadTooSlow:
+            raise too_slow(bare, self.limits.first_seconds, 0) from None
         except HTTPError as error:
             raise IndexFailure(f"{bare} can't be read: {reason_of(error)}", hint=_HINT) from None
 
@@ -231,7 +234,9 @@ class Fetcher:
                 "timeout": urllib3.Timeout(connect=_CONNECT_SECONDS, read=self._read_seconds),
                 "ssl_context": ssl.create_default_context(cafile=bundle if bundle and Path(bundle).is_file() else None),
             }
-            self._pools[proxy] = urllib3.ProxyManager(proxy, **options) if proxy else urllib3.PoolManager(**options)
+            pool = urllib3.ProxyManager(proxy, **options) if proxy else urllib3.PoolManager(**options)
+            pool.pool_classes_by_scheme = timed_pools(self.limits.first_seconds)
+            self._pools[proxy] = pool
         return self._pools[proxy]
 
     def _proxy(self, url: str) -> str | None:
@@ -263,7 +268,9 @@ class Stream:
     """The body of an answer, in pieces, with the sha256 and the length of what was read."""
 
     _url: str
-    _response: urllib3.response.BaseHTTPResponse
+    _most: int
+    _pieces: Iterator[bytes]
+    _left: bytes = b""
     _hasher: Any = field(default_factory=hashlib.sha256)
     length: int = 0
 
@@ -276,11 +283,19 @@ class Stream:
         from urllib3.exceptions import HTTPError
 
         try:
-            piece = self._response.read(size)
+            held = self._left
+            while len(held) < size and (more := next(self._pieces, b"")):
+                held += more
         except HTTPError as error:
             raise IndexFailure(f"{self._url} can't be read: {reason_of(error)}", hint=_HINT) from None
+        piece, self._left = held[:size], held[size:]
         self._hasher.update(piece)
         self.length += len(piece)
+        if self.length > self._most:
+            raise IndexFailure(
+                f"{self._url} is larger than the {self._most} bytes that it may have",
+                hint="check what serves this address",
+            )
         return piece
 
 
@@ -304,6 +319,10 @@ def _is_direct(host: str, no_proxy: str) -> bool:
     """Whether `NO_PROXY` names the host or a domain above it."""
     domains = [entry.strip().lstrip(".").lower() for entry in no_proxy.split(",")]
     return "*" in domains or any(domain and f".{host.lower()}".endswith(f".{domain}") for domain in domains)
+
+
+def _size(count: int) -> str:
+    return f"{count >> 20} MiB" if count >= 1 << 20 else f"{count} bytes"
 
 
 def _total(response: Any) -> int | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
 from envspec.errors import IndexFailure
+from envspec.net import limits
 from envspec.net.fetch import Fetcher
 from envspec.redact import redact
 
@@ -50,13 +52,30 @@ def parse_page(body: bytes, url: str) -> Page:
     """The files of a page, as PEP 691 rows with absolute URLs. Files without a sha256 are left out: nothing
     could lock them.
 
-    Raises IndexFailure for what is neither form.
+    Raises IndexFailure for what is neither form, and for more rows than the limits allow, before any is made.
     """
+    most = limits.LIMITS.page_rows
+    if max(body.count(b"{") + body.count(b"["), body.count(b"<")) > 8 * most:
+        raise IndexFailure(
+            f"{redact(url)} has more than {most} files, which no such page has", hint="check what serves this address"
+        )
     try:
         rows = _json_rows(body, url) if body.lstrip()[:1] == b"{" else _html_rows(body, url)
-        return [row for row in rows if row.get("hashes", {}).get("sha256")]
+        return [_checked(row) for row in rows if row.get("hashes", {}).get("sha256")]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise IndexFailure(f"{redact(url)} isn't an index page", hint="check the address of the mirror") from None
+
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def _checked(row: dict[str, Any]) -> dict[str, Any]:
+    """A row whose `core-metadata` is the METADATA's sha256, else whether there is METADATA beside the file."""
+    said = row.pop("core-metadata", None) or row.pop("dist-info-metadata", None)
+    if said:
+        digest = str(said.get("sha256")) if isinstance(said, dict) else str(said).partition("sha256=")[2]
+        row["core-metadata"] = digest if _SHA256.fullmatch(digest) else True
+    return row
 
 
 def _json_rows(body: bytes, url: str) -> list[dict[str, Any]]:
@@ -97,8 +116,7 @@ class _Links(HTMLParser):
         row["hashes"] = {algorithm: digest} if digest else {}
         if values.get("data-requires-python"):
             row["requires-python"] = values["data-requires-python"]
-        if values.get("data-core-metadata") or values.get("data-dist-info-metadata"):
-            row["core-metadata"] = True
+        row["core-metadata"] = values.get("data-core-metadata") or values.get("data-dist-info-metadata")
         if values.get("data-upload-time"):
             row["upload-time"] = values["data-upload-time"]
         if "data-yanked" in values:

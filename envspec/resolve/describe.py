@@ -1,7 +1,7 @@
 """METADATA for the index proxy: of wheels, of sources that may be built, and of those that may not.
 
-What is read here for uv is read once: it's kept under the file's sha256, and the lock's edges and licences come from
-there.
+What is read here for uv is read once: it's kept for that file of that index, and the lock's edges and licences come
+from there.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Describer:
         file = found_file(address)
         if address.kind == WHEEL:
             try:
-                return metadata_text(self.wheels.cache.get(address.sha256) or self._of_wheel(file, address.sidecar))
+                return metadata_text(self.wheels.cached(file) or self._of_wheel(file, address.sidecar))
             except DamagedFile:
                 return _NO_METADATA
         stem, version = str(address.stand_in).split("-")[:2]
@@ -58,7 +58,7 @@ class Describer:
 
 def found_file(address: FileAddress) -> FoundFile:
     """The file itself, at its index's address."""
-    return FoundFile(address.url, address.file, address.sha256, address.size)
+    return FoundFile(address.url, address.file, address.sha256, address.size, address.metadata_sha256)
 
 
 def is_source(package: Found, file: FoundFile | None) -> bool:

@@ -1,7 +1,9 @@
 """What an artifact says of itself: name, version, dependencies, licence, size. Read once for a hash, then never again.
 
 A wheel's METADATA comes from the index's sidecar (PEP 658), whether or not the page announces it, or from the wheel
-itself by a byte range or two. It's kept in the cache under the wheel's sha256, which names the content for ever.
+itself by a byte range or two. It's kept in the cache for the very file it was read of: its address, its hash as the
+page claims it, and that of the METADATA where the page has one. What an index claims binds that index alone; only where
+the wheel's own bytes were hashed here, what they say counts wherever the file lies.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ from envspec.errors import IndexFailure
 from envspec.lock.inputs import canonical_name
 from envspec.net.fetch import Fetcher, Reply
 from envspec.resolve.uv import FoundFile
+from envspec.settings import split_credentials
 
-_SCHEMA = 1
+_SCHEMA = 2
 _TAIL = 64 << 10
 _WHOLE = 2 << 30
 """Bytes of the largest wheel that is read whole, where a server offers neither ranges nor sidecars."""
@@ -100,7 +103,7 @@ def licence(fields: dict[str, list[str]]) -> str | None:
 
 
 class MetadataCache:
-    """Metadata on disk, one small JSON a sha256. Writing is atomic; a damaged entry counts as absent."""
+    """Metadata on disk, one small JSON a key. Writing is atomic; a damaged entry counts as absent."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / f"metadata-v{_SCHEMA}"
@@ -140,6 +143,22 @@ def _is_sound(metadata: Metadata) -> bool:
     )
 
 
+def cache_key(*parts: str) -> str:
+    """The key of what is wholly described by these parts."""
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _served_key(file: FoundFile) -> str:
+    """Of what was read at an address: its index, or whoever the index sends us to, answers for it."""
+    url = split_credentials(file.url)[0]
+    return cache_key("served", url, file.file, str(file.sha256), file.metadata_sha256 or "")
+
+
+def _hashed_key(file: FoundFile) -> str:
+    """Of what the wheel's own bytes say, wherever they come from."""
+    return cache_key("hashed", file.file, str(file.sha256))
+
+
 class DamagedFile(IndexFailure):
     """A file whose content is no wheel, or none of that name: nothing that another try would mend."""
 
@@ -151,10 +170,14 @@ class MetadataReader:
     cache: MetadataCache
     fetcher: Fetcher
 
+    def cached(self, file: FoundFile) -> Metadata | None:
+        """The metadata of a wheel as it was read before: from its own bytes, or at the same address."""
+        return self.cache.get(_hashed_key(file)) or self.cache.get(_served_key(file))
+
     def read(self, file: FoundFile, *, sidecar: bool = True) -> Metadata:
         """The metadata of one wheel, from its index. `sidecar`: whether the METADATA is likely to lie beside it. Raises
         IndexFailure."""
-        text, size = self._from_index(file, sidecar)
+        text, size, hashed = self._from_index(file, sidecar)
         try:
             metadata = parse_metadata(text)
         except ValueError as error:
@@ -168,12 +191,13 @@ class MetadataReader:
                 f"{_where(file)}: the METADATA is that of {metadata.name}",
                 hint="the index mixes up its files: tell who runs it",
             )
-        known = Metadata(**{**asdict(metadata), "size": file.size if file.size is not None else size})
-        self.cache.put(str(file.sha256), known)
+        claimed = file.size is not None and not hashed
+        known = Metadata(**{**asdict(metadata), "size": file.size if claimed else size})
+        self.cache.put(_hashed_key(file) if hashed else _served_key(file), known)
         return known
 
-    def _from_index(self, file: FoundFile, sidecar: bool) -> tuple[str, int | None]:
-        """The METADATA's text and the wheel's size.
+    def _from_index(self, file: FoundFile, sidecar: bool) -> tuple[str, int | None, bool]:
+        """The METADATA's text, the wheel's size, and whether the wheel was read whole and has the hash of the page.
 
         Where the page tells sizes and announces the sidecar, that is enough. Where it doesn't, the wheel's last bytes
         hold both, in one request instead of two; a server that ignores ranges leaves the sidecar and HEAD, and at last
@@ -181,19 +205,25 @@ class MetadataReader:
         """
         if file.size is not None and sidecar:
             text = self._sidecar(file)
-            return (text, file.size) if text is not None else self._from_wheel(file, self._tail(file))
+            return (text, file.size, False) if text is not None else self._from_wheel(file, self._tail(file))
         tail = self._tail(file)
         if tail.status == 206 or tail.body:
             return self._from_wheel(file, tail)
         text = self._sidecar(file)
         if text is not None:
-            return text, file.size if file.size is not None else tail.total
+            return text, file.size if file.size is not None else tail.total, False
         return self._from_wheel(file, self.fetcher.get(file.url, limit=_WHOLE))
 
     def _sidecar(self, file: FoundFile) -> str | None:
-        reply = self.fetcher.get(file.url + ".metadata", limit=8 << 20)
+        reply = self.fetcher.get(file.url + ".metadata", limit=self.fetcher.limits.metadata_bytes)
         if reply.status != 200 or not reply.body.startswith(b"Metadata-Version:"):
             return None
+        got = hashlib.sha256(reply.body).hexdigest()
+        if file.metadata_sha256 and got != file.metadata_sha256:
+            raise IndexFailure(
+                f"{_where(file)}.metadata has sha256 {got}, the index's page says {file.metadata_sha256}",
+                hint="don't install from this index until who runs it has found out why",
+            )
         return reply.body.decode("utf-8", "replace")
 
     def _tail(self, file: FoundFile) -> Reply:
@@ -208,12 +238,13 @@ class MetadataReader:
             )
         return tail
 
-    def _from_wheel(self, file: FoundFile, tail: Reply) -> tuple[str, int | None]:
+    def _from_wheel(self, file: FoundFile, tail: Reply) -> tuple[str, int | None, bool]:
         if tail.status == 200 and not tail.body:
             tail = self.fetcher.get(file.url, limit=_WHOLE)
         total = tail.total if tail.status == 206 and tail.total is not None else len(tail.body)
-        if total == len(tail.body):
-            verify_hash(file, tail.body)
+        whole = total == len(tail.body)
+        if whole:
+            refuse_other_hash(file, hashlib.sha256(tail.body).hexdigest())
         window = _Window(file, self.fetcher, total, tail.body)
         try:
             with zipfile.ZipFile(window) as archive:
@@ -223,16 +254,22 @@ class MetadataReader:
                         f"{_where(file)} holds {len(names)} METADATA files instead of one",
                         hint="the wheel is damaged: tell who runs the index",
                     )
-                return archive.read(names[0]).decode("utf-8", "replace"), total
+                with archive.open(names[0]) as member:
+                    content = member.read(self.fetcher.limits.metadata_bytes + 1)
+                if len(content) > self.fetcher.limits.metadata_bytes:
+                    raise DamagedFile(
+                        f"{_where(file)}: its METADATA is larger than {self.fetcher.limits.metadata_bytes >> 20} MiB",
+                        hint="the wheel is hostile or broken: tell who runs the index",
+                    )
+                return content.decode("utf-8", "replace"), total, whole and file.sha256 is not None
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
             raise DamagedFile(
                 f"{_where(file)} is no wheel: {error}", hint="the index serves a damaged or cut file: tell who runs it"
             ) from None
 
 
-def verify_hash(file: FoundFile, body: bytes) -> None:
-    """Raises IndexFailure when the content isn't what the index's own hash says."""
-    got = hashlib.sha256(body).hexdigest()
+def refuse_other_hash(file: FoundFile, got: str) -> None:
+    """Raises IndexFailure when the content's sha256 isn't what the index's own hash says."""
     if file.sha256 and got != file.sha256:
         raise IndexFailure(
             f"{_where(file)}: the content has sha256 {got}, the index says {file.sha256}",
@@ -270,6 +307,11 @@ class _Window(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         end = self._total if size is None or size < 0 else min(self._at + size, self._total)
         if self._at < self._start or end > self._start + len(self._bytes):
+            if end - self._at > self._fetcher.limits.directory_bytes:
+                raise DamagedFile(
+                    f"{_where(self._file)}: its list of entries has {end - self._at} bytes",
+                    hint="the wheel is hostile or broken: tell who runs the index",
+                )
             length = max(end - self._at, min(_TAIL, self._total - self._at))
             reply = self._fetcher.range(self._file.url, self._at, length)
             if reply.status != 206 or len(reply.body) < end - self._at:

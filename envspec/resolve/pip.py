@@ -37,6 +37,7 @@ from envspec.resolve.answer import (
     refuse_sources,
     tell_passed_over,
 )
+from envspec.resolve.confusion import is_pytorch, refuse_unsaid, refuse_unsaid_builds
 from envspec.resolve.describe import Describer
 from envspec.resolve.metadata import MetadataReader
 from envspec.resolve.newest import has_pre_release, passed_over, unasked
@@ -120,8 +121,17 @@ class PipResolver:
             allowed = frozenset(name for request in groups for name in request.allow_source)
             reading = Reading(self.wheels, self.sources, proxy, allowed, _below(self.scratch), counting)
             try:
+                refuse_unsaid_builds(groups, self._has)
                 found = self._solve_all(groups, indexes, proxy, keep, reading)
                 answers = {request: answer_of(found[request], request, reading) for request in groups}
+
+                def again(request: Request) -> Answer:
+                    index = torch_index.choose(request, refresh=self.refresh)
+                    folder = _below(self.scratch)
+                    more = self._solve(request, index, proxy, (), Preferences(), folder, reading)
+                    return answer_of(more, request, reading)
+
+                refuse_unsaid(answers, groups, self._has, again)
                 refuse_sources(answers, groups, self.sources.static)
                 self._tell(answers, groups, keep)
                 solved = {
@@ -314,6 +324,11 @@ class PipResolver:
             )
 
         return releases
+
+    def _has(self, index: str, name: str) -> bool:
+        """Whether a named index has a package. PyTorch's don't count: they have copies of public packages."""
+        url = self.indexes[index]
+        return not is_pytorch(url) and self.pages.has(Upstream(url), name)
 
     def _is_uvs_own(self, index: TorchIndex) -> bool:
         """Whether the live index is asked through uv's own knowledge of it, for want of a mirror."""

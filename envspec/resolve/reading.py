@@ -102,7 +102,7 @@ class Reading:
             if wheel is None:
                 raise InternalError(f"{file.file} came from the index proxy, which doesn't hold it")
             return parse_metadata(wheels.metadata_text(wheel).decode()), Artifact(file.file, file.sha256, wheel.size)
-        metadata = self.wheels.cache.get(file.sha256) if _is_wheel(file) else None
+        metadata = self.wheels.cached(file) if _is_wheel(file) else None
         return None if metadata is None else _described(file, metadata)
 
     def _read(self, package: Found, file: FoundFile | None, folder: Path) -> Description:

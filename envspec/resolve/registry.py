@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urljoin, urlsplit
 
 from envspec.errors import IndexFailure, InputError
+from envspec.net.body import Pace, TooMuch, read_whole
 from envspec.net.fetch import is_loopback, reason_of
+from envspec.net.limits import LIMITS
 from envspec.redact import redact, register, without_credentials
 from envspec.resolve.image_address import HUB, ImageAddress, image_address
 from envspec.resolve.registry_login import login_for
@@ -185,15 +187,14 @@ class Registries:
                     timeout=urllib3.Timeout(connect=_CONNECT_SECONDS, read=_READ_SECONDS),
                     preload_content=False,
                 )
-                body = response.read(limit + 1)
                 location = response.headers.get("Location")
-                if len(body) > limit:
-                    response.close()
+                body = read_whole(response, limit, Pace(shown, LIMITS, whole=True))
                 response.release_conn()
+            except TooMuch:
+                response.close()
+                raise IndexFailure(f"{shown} sends more than {limit >> 20} MiB, which is no manifest") from None
             except (HTTPError, ValueError) as error:
                 raise IndexFailure(f"{shown} can't be read: {reason_of(error)}") from None
-            if len(body) > limit:
-                raise IndexFailure(f"{shown} sends more than {limit >> 20} MiB, which is no manifest")
             if response.status not in (301, 302, 303, 307, 308) or not location:
                 return _Reply(response.status, response.headers, body)
             target = _joined(url, location)

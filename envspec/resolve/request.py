@@ -25,6 +25,10 @@ UV_GLIBC_MINORS = (17, 28, *range(31, 41))
 """The glibc minors that uv has a platform name for."""
 
 
+PUBLIC = "pypi"
+"""In a spec's `sources`: from PyPI, or the PyTorch index where that stands in for it."""
+
+
 @dataclass(frozen=True)
 class Request:
     """One pip resolution.
@@ -34,6 +38,7 @@ class Request:
     cuda            the CUDA version the target asks for ("12.8"), None for a CPU target
     allow_source    names that may be built from source
     sources         package → name of the spec's index it must come from
+    public          packages that the spec says come from PyPI, whatever else has them
     exclude_newer   RFC 3339, or None
     provided        what conda installs in the same environment: PyPI name and version, which pip takes as it is
     missing         requirements that published METADATA leaves out, and that count as said
@@ -47,6 +52,7 @@ class Request:
     constraints: tuple[str, ...] = ()
     allow_source: tuple[str, ...] = ()
     sources: tuple[tuple[str, str], ...] = ()
+    public: tuple[str, ...] = ()
     exclude_newer: str | None = None
     provided: tuple[tuple[str, str], ...] = ()
     missing: tuple[MissingRequirement, ...] = ()
@@ -93,7 +99,8 @@ def request_for(
     """The request of one target. What conda provides has no index; what comes from an index of the spec's own, or from
     conda, is another build than the one whose METADATA is known to lack something."""
     names = {name for name, _ in provided}
-    others = {*names, *spec.sources}
+    sources = {name: index for name, index in spec.sources.items() if index != PUBLIC}
+    others = {*names, *sources}
     return Request(
         platform=target.platform,
         python=target.python,
@@ -102,7 +109,8 @@ def request_for(
         cuda=target.cuda,
         constraints=constraints,
         allow_source=spec.allow_source,
-        sources=tuple(sorted((name, index) for name, index in spec.sources.items() if name not in names)),
+        sources=tuple(sorted((name, index) for name, index in sources.items() if name not in names)),
+        public=tuple(sorted(spec.sources.keys() - sources.keys() - names)),
         exclude_newer=spec.exclude_newer,
         provided=provided,
         missing=tuple(one for one in missing if one.package not in others),

@@ -23,12 +23,14 @@ from envspec.errors import IndexFailure, ToolError
 from envspec.lock.inputs import canonical_name
 from envspec.net.fetch import Fetcher
 from envspec.redact import redact
-from envspec.resolve.metadata import Metadata, MetadataCache, licence, verify_hash
+from envspec.resolve.metadata import Metadata, MetadataCache, cache_key, licence, refuse_other_hash
 from envspec.resolve.processes import Processes
 from envspec.resolve.static_source import StaticReader
 from envspec.resolve.uv import FoundFile
+from envspec.settings import split_credentials
 
-_LIMIT = 512 << 20
+_PYTHON = "{}.{}".format(*sys.version_info)
+"""What a build says of its requirements may depend on it."""
 _SECONDS = 600
 
 
@@ -51,29 +53,26 @@ class SourceReader:
     def read_sdist(self, file: FoundFile, name: str, version: str, folder: Path) -> Metadata:
         """The metadata of a source distribution that may be built. Takes an empty folder to unpack in. Raises
         IndexFailure or ToolError."""
-        key = f"{file.sha256}-py{sys.version_info.major}{sys.version_info.minor}"
+        key = cache_key("built", name, version, str(file.sha256), _PYTHON)
         cached = self.cache.get(key)
         if cached is not None:
             return cached
         facts = self.static.read(file, name, version)
         if facts.trust == "static":
             return self._keep(key, facts.metadata, facts.metadata.size)
-        reply = self.fetcher.get(file.url, limit=_LIMIT)
-        if reply.status != 200:
-            raise IndexFailure(
-                f"{redact(file.url)} isn't there (HTTP {reply.status})",
-                hint="the index lists a file that it doesn't hold",
-            )
-        verify_hash(file, reply.body)
         archive = folder / Path(file.file).name
-        archive.write_bytes(reply.body)
+        most = file.size or self.fetcher.limits.source_bytes
+        with self.fetcher.stream(file.url, most) as stream, archive.open("wb") as out:
+            while piece := stream.read(1 << 20):
+                out.write(piece)
+        refuse_other_hash(file, stream.sha256)
         source = _unpack(archive, folder / "source", redact(file.url))
-        return self._keep(key, self._from_backend(source, file.file), len(reply.body))
+        return self._keep(key, self._from_backend(source, file.file), stream.length)
 
     def read_git(self, url: str, commit: str, subdirectory: str | None, folder: Path) -> Metadata:
         """The metadata of a git commit. Raises ToolError."""
         where = canonical_name((subdirectory or "root").replace("/", "-"))
-        key = f"git{commit}-{where}-py{sys.version_info.major}{sys.version_info.minor}"
+        key = cache_key("git", split_credentials(url)[0], commit, where, _PYTHON)
         cached = self.cache.get(key)
         if cached is not None:
             return cached

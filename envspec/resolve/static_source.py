@@ -33,10 +33,10 @@ from envspec.errors import IndexFailure
 from envspec.lock.inputs import canonical_name
 from envspec.net.fetch import Fetcher, Stream
 from envspec.redact import redact
-from envspec.resolve.metadata import DamagedFile, Metadata, parse_metadata
+from envspec.resolve.metadata import DamagedFile, Metadata, cache_key, parse_metadata
 from envspec.resolve.uv import FoundFile
 
-_SCHEMA = 1
+_SCHEMA = 2
 _ARCHIVE = 1 << 30
 """Bytes of the largest archive that is read."""
 _UNPACKED = 8 << 30
@@ -75,19 +75,21 @@ class SourceFacts:
 
 @dataclass(frozen=True)
 class StaticReader:
-    """Reads sources through a cache on disk, one small JSON a sha256."""
+    """Reads sources through a cache on disk, one small JSON a release and sha256."""
 
     folder: Path
     fetcher: Fetcher
 
     def read(self, file: FoundFile, name: str, version: str) -> SourceFacts:
         """The facts of a source distribution, of which the index says that it is this release. Raises IndexFailure."""
-        known = self._cached(str(file.sha256))
+        # name and version are the index's word: another index may give these bytes another name
+        key = cache_key(name, version, str(file.sha256))
+        known = self._cached(key)
         if known is not None:
             return known
         if self.fetcher.offline:
             raise IndexFailure(f"not in the cache: {file.file}", hint="run without --offline once")
-        with self.fetcher.stream(file.url) as stream:
+        with self.fetcher.stream(file.url, file.size or self.fetcher.limits.source_bytes) as stream:
             try:
                 texts, names = _read_archive(file, stream)
             except DamagedFile:
@@ -102,7 +104,7 @@ class StaticReader:
                 hint="don't install from this index until who runs it has found out why",
             )
         facts = facts_of(texts, names, name, version, stream.length)
-        self._keep(str(file.sha256), facts)
+        self._keep(key, facts)
         return facts
 
     def _path(self, key: str) -> Path:

@@ -61,6 +61,8 @@ class FoundFile:
     file: str
     sha256: str | None
     size: int | None = None
+    metadata_sha256: str | None = None
+    """What the index's page says of the METADATA beside it."""
 
 
 @dataclass(frozen=True)

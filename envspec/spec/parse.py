@@ -97,7 +97,8 @@ def _pip(checked: Checked) -> PipTable:
 
 
 def _sources(checked: Checked) -> MappingProxyType[str, str]:
-    known = [str(path[-1]) for path in checked.document.positions if len(path) == 3 and path[:2] == ("pip", "indexes")]
+    named = [str(path[-1]) for path in checked.document.positions if len(path) == 3 and path[:2] == ("pip", "indexes")]
+    known = [*named, "pypi"]
     sources: dict[str, str] = {}
     for path, index in checked.children("pip", "sources"):
         name = canonical_name(str(path[-1]))

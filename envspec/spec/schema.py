@@ -181,7 +181,10 @@ _PIP = Table(
         "sources": Names(
             doc="Packages that come from one of the named indexes alone, and from nowhere else.",
             names=_PACKAGE_NAME,
-            values=Text(doc="The name of an index.", example="internal"),
+            values=Text(
+                doc='The name of an index; "pypi" for what a named index has, too, and that is to come from PyPI.',
+                example="internal",
+            ),
         ),
     },
 )

@@ -230,8 +230,9 @@ def test_a_folder_of_this_machine_is_refused(machine: Machine, tmp_path: Path) -
     assert "is on this machine alone, which no lock can hold" in refused(machine, status=2)
 
 
-def named(*requirements: str, url: str, package: str = "acme") -> str:
-    return cpu(*requirements, extra=f"indexes = {{ internal = '{url}' }}\nsources = {{ {package} = 'internal' }}")
+def named(*requirements: str, url: str, package: str = "acme", more: str = "") -> str:
+    sources = f"{package} = 'internal'{more}"
+    return cpu(*requirements, extra=f"indexes = {{ internal = '{url}' }}\nsources = {{ {sources} }}")
 
 
 def test_a_package_comes_from_its_named_index_alone(machine: Machine, index: Index) -> None:
@@ -239,7 +240,7 @@ def test_a_package_comes_from_its_named_index_alone(machine: Machine, index: Ind
     index.add(wheel("acme", "99.0"), wheel("numpy", "2.0"))
     with Index() as internal:
         internal.add(wheel("acme", "1.0", "numpy"), wheel("numpy", "99.0"))
-        machine.spec(named("acme", url=internal.url))
+        machine.spec(named("acme", url=internal.url, more=", numpy = 'pypi'"))
         (target,) = machine.locked()
         assert {pin.name: (pin.version, pin.index) for pin in target.pins} == {
             "acme": ("1.0", "internal"),

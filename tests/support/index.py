@@ -117,6 +117,7 @@ class Index:
     ranges       byte ranges honoured
     head         HEAD answered
     credentials  (user, password) that every request must bring
+    prefix       below which its pages are
     """
 
     form: str = "json"
@@ -125,6 +126,7 @@ class Index:
     ranges: bool = True
     head: bool = True
     credentials: tuple[str, str] | None = None
+    prefix: str = "/simple"
     asked: list[Asked] = field(default_factory=list)
     closing: threading.Event = field(default_factory=threading.Event)
 
@@ -154,7 +156,12 @@ class Index:
 
     @property
     def url(self) -> str:
-        return f"{self.origin}/simple"
+        return f"{self.origin}{self.prefix}"
+
+    @property
+    def _up(self) -> str:
+        """From a page to the folder that holds `files/`."""
+        return "../" * (self.prefix.count("/") + 1)
 
     def url_with(self, user: str, password: str) -> str:
         return self.url.replace("http://", f"http://{user}:{password}@")
@@ -198,8 +205,8 @@ class Index:
 
     def answer(self, path: str) -> Answer:
         parts = [unquote(part) for part in path.split("?")[0].strip("/").split("/")]
-        if len(parts) == 2 and parts[0] == "simple" and parts[1] in self._listed:
-            return self._page(parts[1], self._listed[parts[1]].values())
+        if f"/{'/'.join(parts[:-1])}" == self.prefix and parts[-1] in self._listed:
+            return self._page(parts[-1], self._listed[parts[-1]].values())
         if len(parts) == 2 and parts[0] == "files":
             return self._file(parts[1])
         return Answer(404, b"no such thing", "text/plain")
@@ -214,7 +221,7 @@ class Index:
             for one in listed:
                 row: dict[str, object] = {
                     "filename": one.dist.file,
-                    "url": f"../../files/{one.dist.file}",
+                    "url": f"{self._up}files/{one.dist.file}",
                     "hashes": {"sha256": self._sha256(one.dist)},
                 }
                 if self.sizes:
@@ -233,7 +240,7 @@ class Index:
             return Answer(200, json.dumps(page).encode(), JSON)
         anchors = []
         for one in listed:
-            attributes = f'href="../../files/{one.dist.file}#sha256={self._sha256(one.dist)}"'
+            attributes = f'href="{self._up}files/{one.dist.file}#sha256={self._sha256(one.dist)}"'
             if one.dist.requires_python:
                 attributes += f' data-requires-python="{escape(one.dist.requires_python)}"'
             if one.dist.metadata is not None and announce:

@@ -1,10 +1,13 @@
 """What the proxy's URLs say. Nothing has to be remembered between a page and the files on it, for uv may keep a page in
 its cache for longer than the proxy lives.
 
-    /<token>/<root>/<project>/                                     a page
-    /<token>/f/<sha256>.<size>[.m]/<scheme>/<host>/<path>              a wheel; `.metadata` behind it gives its METADATA
-    /<token>/n/<sha256>.<size>[.m]/<scheme>/<host>/<path>/<stand-in>   a source that may not be built, shown as a wheel
-    /<token>/a/<sha256>.<size>[.m]/<scheme>/<host>/<path>/<stand-in>   one that may
+    /<token>/<root>/<project>/                           a page
+    /<token>/f/<key>/<scheme>/<host>/<path>              a wheel; `.metadata` behind it gives its METADATA
+    /<token>/n/<key>/<scheme>/<host>/<path>/<stand-in>   a source that may not be built, shown as a wheel
+    /<token>/a/<key>/<scheme>/<host>/<path>/<stand-in>   one that may
+
+The key is `<sha256>.<size>`, with `.m` behind it where METADATA lies beside the file, and that one's sha256 where the
+page has it.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ class FileAddress:
     size      in bytes, None where the index doesn't say
     stand_in  the file name of the wheel that a source is shown as; None for a wheel
     sidecar   the index says that the METADATA is beside it (PEP 658)
+    metadata_sha256  what its page says of that
     """
 
     kind: str
@@ -36,6 +40,7 @@ class FileAddress:
     size: int | None
     stand_in: str | None = None
     sidecar: bool = False
+    metadata_sha256: str | None = None
 
     @property
     def file(self) -> str:
@@ -44,10 +49,16 @@ class FileAddress:
 
 
 def path_of(
-    kind: str, url: str, sha256: str, size: int | None, stand_in: str | None = None, *, sidecar: bool = False
+    kind: str,
+    url: str,
+    sha256: str,
+    size: int | None,
+    stand_in: str | None = None,
+    *,
+    sidecar: bool | str = False,
 ) -> str:
-    """The path of the proxy's URL for a file, from the kind on. Pages have files by the thousand, so nothing is taken
-    apart that needn't be."""
+    """The path of the proxy's URL for a file, from the kind on; `sidecar` is METADATA's sha256 where the page has it.
+    Pages have files by the thousand, so nothing is taken apart that needn't be."""
     scheme, _, rest = url.partition("#")[0].partition("://")
     rest, mark, query = rest.partition("?")
     host, slash, path = rest.partition("/")
@@ -55,7 +66,8 @@ def path_of(
     # what the proxy says ends up in uv's cache
     path = hide_token(host, path)
     below = f"/{stand_in}" if stand_in else ""
-    key = f"{sha256}.{'' if size is None else size}{_SIDECAR * sidecar}"
+    beside = f"{_SIDECAR}{sidecar if isinstance(sidecar, str) else ''}" if sidecar else ""
+    key = f"{sha256}.{'' if size is None else size}{beside}"
     return f"{kind}/{key}/{scheme}/{host}{slash}{path}{below}{mark}{query}"
 
 
@@ -66,11 +78,13 @@ def parse(path: str) -> FileAddress | None:
     if kind not in (WHEEL, REFUSED, ALLOWED) or len(rest) != 4:
         return None
     key, scheme, host, below = rest
-    sha256, _, size = key.removesuffix(_SIDECAR).partition(".")
+    front, beside, metadata_sha256 = key.partition(_SIDECAR)
+    sha256, _, size = front.partition(".")
     if scheme not in ("http", "https"):
         return None
     stand_in = None
     if kind != WHEEL:
         below, _, stand_in = below.rpartition("/")
     url = f"{scheme}://{host}/{show_token(host, below)}" + (f"?{query}" if query else "")
-    return FileAddress(kind, url, sha256, int(size) if size.isdecimal() else None, stand_in, key.endswith(_SIDECAR))
+    length = int(size) if size.isdecimal() else None
+    return FileAddress(kind, url, sha256, length, stand_in, bool(beside), metadata_sha256 or None)

@@ -31,7 +31,7 @@ from envspec.settings import split_credentials
 if TYPE_CHECKING:
     from packaging.version import Version
 
-_FORMAT = "1"
+_FORMAT = "2"
 """Of the pages that uv keeps: another one makes them other pages."""
 _TAG = "py30-none-any"
 """A stand-in's: every Python 3 takes it, and every other tag that fits ranks higher."""
@@ -66,11 +66,12 @@ class Upstream:
 
 @dataclass(frozen=True)
 class Shown:
-    """A page as uv gets it. `status` is 200, 304 or 404."""
+    """A page as uv gets it. `status` is 200, 304 or 404; `holds` says whether it has any release."""
 
     status: int
     body: bytes = b""
     etag: str | None = None
+    holds: bool = False
 
 
 @dataclass
@@ -124,10 +125,24 @@ class Pages:
             found = self.store.get(upstream.root, project)
         return found or ()
 
+    def has(self, upstream: Upstream, project: str) -> bool:
+        """Whether an index has releases of a project, as it says now; offline as it last said. Raises IndexFailure,
+        also where it never said."""
+        if not self.offline:
+            # without what the store says: it may not be writable
+            return self.show(upstream, project).holds
+        found = self.store.get(upstream.root, project)
+        if found is None:
+            raise self._not_cached(project)
+        return bool(found)
+
+    def _not_cached(self, project: str) -> IndexFailure:
+        return IndexFailure(f"not in the cache: {project}", hint="run without --offline once")
+
     def _read(self, upstream: Upstream, project: str, known: str | None) -> Shown:
         url = upstream.page(project)
         if self.offline:
-            raise IndexFailure(f"not in the cache: {project}", hint="run without --offline once")
+            raise self._not_cached(project)
         headers = {"Accept": ACCEPT, "Accept-Encoding": "gzip"}
         theirs = _upstream_etag(known)
         if theirs:
@@ -136,6 +151,7 @@ class Pages:
         if reply.status == 304:
             return Shown(304, etag=known)
         if reply.status == 404:
+            self.store.put(upstream.root, project, ())
             return Shown(404)
         if reply.status != 200:
             raise IndexFailure(f"{redact(url)} answered HTTP {reply.status}", hint="check the address of the index")
@@ -146,7 +162,7 @@ class Pages:
         self.store.put(upstream.root, project, releases_of(files))
         allowed = project in upstream.allowed
         body = _page(project, [row for several in files.values() for row in _shown(several, project, allowed)])
-        return Shown(200, body, _etag(reply, body))
+        return Shown(200, body, _etag(reply, body), bool(files))
 
 
 def by_version(rows: Page, project: str) -> dict[Version, list[dict[str, Any]]]:
@@ -200,7 +216,7 @@ def _row(row: Mapping[str, Any], kind: str, stand_in: str | None) -> dict[str, A
     sha256, size, url = row["hashes"]["sha256"], row.get("size"), str(row["url"])
     shown: dict[str, Any] = {
         "filename": stand_in or row["filename"],
-        "url": "../../" + path_of(kind, url, sha256, size, stand_in, sidecar=bool(row.get("core-metadata"))),
+        "url": "../../" + path_of(kind, url, sha256, size, stand_in, sidecar=row.get("core-metadata", False)),
         "hashes": {"sha256": sha256},
         "core-metadata": True,
     }

@@ -1,0 +1,159 @@
+"""The body of an answer, within limits: no more than was asked for, no slower than is borne, and never unpacked further
+than that. urllib3 would wait for each byte anew, and unpack whatever comes."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http.client import HTTPException
+from typing import TYPE_CHECKING, Any
+
+from envspec.errors import IndexFailure
+from envspec.net.limits import Limits
+
+if TYPE_CHECKING:
+    import urllib3
+
+_PIECE = 1 << 18
+_WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+"""zlib's window bits of the content codings that are read; others aren't asked for."""
+
+
+class TooMuch(Exception):
+    """A body is longer than its limit."""
+
+
+class HeadTooSlow(Exception):
+    """A peer took too long for the head of its answer."""
+
+
+@dataclass
+class Pace:
+    """Gives up a peer that is slower than the limits bear.
+
+    url    for the message, without credentials
+    whole  the body has to be here within `whole_seconds`
+    clock  seconds
+    """
+
+    url: str
+    limits: Limits
+    whole: bool = False
+    clock: Callable[[], float] = time.monotonic
+    _begun: float = field(init=False)
+    _received: int = 0
+
+    def __post_init__(self) -> None:
+        self._begun = self.clock()
+
+    def add(self, count: int) -> None:
+        """That many bytes have come. Raises IndexFailure for a peer that is too slow."""
+        self._received += count
+        passed = self.clock() - self._begun
+        if passed > self.limits.first_seconds and self._received < passed * self.limits.bytes_per_second:
+            raise too_slow(self.url, passed, self._received)
+        if self.whole and passed > self.limits.whole_seconds:
+            raise too_slow(self.url, passed, self._received)
+
+
+def too_slow(url: str, seconds: float, received: int) -> IndexFailure:
+    return IndexFailure(
+        f"{url} is given up: {received} bytes came in {seconds:.0f} s",
+        hint="what serves this address is too slow, or holds connections open on purpose; try again, or use a mirror",
+    )
+
+
+def pieces(response: urllib3.response.BaseHTTPResponse, pace: Pace) -> Iterator[bytes]:
+    """A body as it is on the wire, as it comes. Raises IndexFailure for a slow peer, and urllib3's HTTPError."""
+    while True:
+        piece: bytes = response.read1(_PIECE, decode_content=False)
+        pace.add(len(piece))
+        if not piece:
+            return
+        yield piece
+
+
+def read_whole(response: urllib3.response.BaseHTTPResponse, most: int, pace: Pace) -> bytes:
+    """A body, unpacked. Raises TooMuch beyond `most` bytes, IndexFailure for a slow peer or a coding that nobody asked
+    for, and urllib3's HTTPError."""
+    coding = response.headers.get("Content-Encoding", "").strip().lower()
+    unpack = _plain if coding in ("", "identity") else _unpacker(coding, pace.url)
+    body = bytearray()
+    for piece in pieces(response, pace):
+        body += unpack(piece, most + 1 - len(body))
+        if len(body) > most:
+            raise TooMuch
+    return bytes(body)
+
+
+def _plain(piece: bytes, most: int) -> bytes:
+    return piece
+
+
+def _unpacker(coding: str, url: str) -> Callable[[bytes, int], bytes]:
+    if coding not in _WINDOWS:
+        raise IndexFailure(
+            f"{url} is packed in a way that nobody asked for: Content-Encoding {coding[:40]!r}",
+            hint="tell who runs this address: it was asked for gzip or nothing",
+        )
+    stream: Any = zlib.decompressobj(_WINDOWS[coding])
+
+    def unpack(piece: bytes, most: int) -> bytes:
+        try:
+            # what is more than the limit stays packed
+            return bytes(stream.decompress(piece, max(1, most)))
+        except zlib.error as error:
+            raise IndexFailure(f"{url} is no {coding}: {error}", hint="check what serves this address") from None
+
+    return unpack
+
+
+def timed_pools(seconds: float) -> dict[str, Any]:
+    """urllib3's pools, whose connections raise HeadTooSlow for a peer that takes longer than that for an answer's head.
+    urllib3's own time-out begins anew with every byte."""
+    import socket
+    import threading
+
+    from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
+    from urllib3.connection import HTTPConnection, HTTPSConnection
+
+    class Timed(HTTPConnection):
+        def getresponse(self) -> Any:
+            cut = threading.Event()
+            # the socket, for the connection lets go of it while it reads
+            peer = self.sock
+
+            def give_up() -> None:
+                cut.set()
+                with suppress(OSError):
+                    peer.shutdown(socket.SHUT_RDWR)
+
+            timer = threading.Timer(seconds, give_up)
+            timer.daemon = True
+            timer.start()
+            try:
+                answer = super().getresponse()
+            except (OSError, HTTPException):
+                if cut.is_set():
+                    raise HeadTooSlow from None
+                raise
+            finally:
+                timer.cancel()
+            if cut.is_set():
+                # a head that was cut reads as one that ended
+                raise HeadTooSlow
+            return answer
+
+    class TimedTls(Timed, HTTPSConnection):
+        pass
+
+    class Pool(HTTPConnectionPool):
+        ConnectionCls = Timed
+
+    class TlsPool(HTTPSConnectionPool):
+        ConnectionCls = TimedTls
+
+    return {"http": Pool, "https": TlsPool}

@@ -1,0 +1,165 @@
+"""Dependency confusion: a package of a private index asks for another that is private, too, and whoever puts that name
+on PyPI with a high version is locked. Both indexes are real servers on loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.channel import LocalChannel, Record, pythons
+from support.index import Index, status
+from support.machine import Machine, cpu
+from support.packages import sdist, wheel
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture
+def internal() -> Iterator[Index]:
+    with Index() as running:
+        yield running
+
+
+def spec(*asked: str, url: str, sources: str = 'acme-models = "internal"', more: str = "") -> str:
+    return cpu(*asked, extra=f"indexes = {{ internal = '{url}' }}\nsources = {{ {sources} }}\n{more}")
+
+
+def refused(machine: Machine, *arguments: str) -> tuple[str, str]:
+    """Run `envspec lock`, which must say no. Gives the error and the hint."""
+    ran = machine.envspec("lock", "specs/demo.toml", *arguments)
+    assert ran.status == 1, ran.out + ran.err
+    return ran.error, ran.hint
+
+
+def test_a_name_that_a_package_of_the_named_index_leads_to(machine: Machine, index: Index, internal: Index) -> None:
+    index.add(wheel("acme-utils", "99.0"), wheel("numpy", "2.0"))
+    internal.add(wheel("acme-models", "1.0", "acme-utils", "numpy"), wheel("acme-utils", "1.0"))
+    machine.spec(spec("acme-models", url=internal.url))
+    error, hint = refused(machine)
+    assert machine.files() == {}
+    assert error == (
+        'error: cpu: the index "internal" has packages that the answer needs, and [pip] sources doesn\'t say where '
+        "they come from: acme-utils (acme-models → acme-utils; PyPI has 99.0)"
+    )
+    assert 'sources = { acme-models = "internal", acme-utils = "internal" }' in hint
+    assert '"pypi"' in hint and "mirrors all of PyPI" in hint
+    # the line as it is printed is all that's needed
+    machine.spec(spec("acme-models", url=internal.url, sources='acme-models = "internal", acme-utils = "internal"'))
+    machine.locked()
+    assert machine.versions("cpu") == {"acme-models": "1.0", "acme-utils": "1.0", "numpy": "2.0"}
+
+
+def test_all_names_at_once(machine: Machine, index: Index, internal: Index) -> None:
+    """Also those that only the private package behind the public one leads to, and what lies beyond a public one."""
+    index.add(wheel("acme-utils", "99.0"), wheel("acme-core", "99.0"), wheel("acme-data", "99.0"))
+    index.add(wheel("bridge", "1.0", "acme-data"))
+    internal.add(wheel("acme-models", "1.0", "acme-utils", "bridge"), wheel("acme-utils", "1.0", "acme-core"))
+    internal.add(wheel("acme-core", "1.0"), wheel("acme-data", "1.0"))
+    machine.spec(spec("acme-models", url=internal.url))
+    error, hint = refused(machine)
+    assert "acme-models → bridge → acme-data" in error and "acme-utils → acme-core" in error
+    named = [f'{name} = "internal"' for name in ("acme-core", "acme-data", "acme-models", "acme-utils")]
+    assert f"sources = {{ {', '.join(named)} }}" in hint
+
+
+def test_one_that_the_spec_asks_for_besides(machine: Machine, index: Index, internal: Index) -> None:
+    index.add(wheel("acme-utils", "99.0"))
+    internal.add(wheel("acme-models", "1.0", "acme-utils"), wheel("acme-utils", "1.0"))
+    machine.spec(spec("acme-models", "acme-utils", url=internal.url))
+    assert "acme-utils" in refused(machine)[0]
+
+
+def test_one_that_moves_in_later_when_pins_stay(machine: Machine, index: Index, internal: Index) -> None:
+    index.add(wheel("acme-utils", "99.0"), wheel("beta", "1.0"))
+    internal.add(wheel("acme-models", "1.0", "acme-utils"))
+    machine.spec(spec("acme-models", url=internal.url))
+    machine.locked()
+    before = machine.files()
+    internal.add(wheel("acme-utils", "1.0"))
+    machine.spec(spec("acme-models", "beta", url=internal.url))
+    assert "acme-utils" in refused(machine)[0]
+    assert machine.files() == before
+
+
+def test_pypi_is_an_answer_too(machine: Machine, index: Index, internal: Index) -> None:
+    index.add(wheel("numpy", "2.0"))
+    internal.add(wheel("acme-models", "1.0", "numpy"), wheel("numpy", "1.0+patched"))
+    machine.spec(spec("acme-models", url=internal.url, sources='acme-models = "internal", numpy = "pypi"'))
+    (target,) = machine.locked()
+    assert {pin.name: (pin.version, pin.index) for pin in target.pins} == {
+        "acme-models": ("1.0", "internal"),
+        "numpy": ("2.0", "pypi"),
+    }
+    assert machine.envspec("check", "specs/demo.toml").status == 0
+
+
+def test_what_no_package_of_the_index_leads_to_is_not_asked_for(
+    machine: Machine, index: Index, internal: Index
+) -> None:
+    index.add(wheel("numpy", "2.0"))
+    internal.add(wheel("acme-models", "1.0"), wheel("numpy", "99.0"))
+    machine.spec(spec("acme-models", "numpy", url=internal.url))
+    machine.locked()
+    assert internal.paths("^/simple/numpy") == []
+
+
+def test_an_index_that_does_not_answer_is_no_no(machine: Machine, index: Index, internal: Index) -> None:
+    index.add(wheel("acme-utils", "99.0"))
+    internal.add(wheel("acme-models", "1.0", "acme-utils"), wheel("acme-utils", "1.0"))
+    internal.fail("^/simple/acme-utils", status(503))
+    machine.spec(spec("acme-models", url=internal.url))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 3 and "acme-utils" in ran.error and machine.files() == {}
+
+
+def test_offline_the_last_answer_counts(machine: Machine, index: Index, internal: Index) -> None:
+    index.add(wheel("numpy", "2.0"), wheel("beta", "1.0"))
+    internal.add(wheel("acme-models", "1.0", "numpy"))
+    machine.spec(spec("acme-models", "beta", url=internal.url))
+    machine.locked()
+    machine.spec(spec("acme-models", url=internal.url))
+    machine.locked("--offline")
+    assert machine.versions("cpu") == {"acme-models": "1.0", "numpy": "2.0"}
+
+
+def test_a_public_source_is_neither_built_nor_offered(
+    machine: Machine, index: Index, internal: Index, tmp_path: Path
+) -> None:
+    """The advice to allow it, or its code, would be the attack's success."""
+    witness = tmp_path / "ran"
+    index.add(sdist("acme-utils", "99.0", static=False, witness=str(witness)))
+    internal.add(wheel("acme-models", "1.0", "acme-utils"), wheel("acme-utils", "1.0"))
+    for allowed in ("", "allow-source = ['acme-utils']"):
+        machine.spec(spec("acme-models", url=internal.url, more=allowed))
+        error, hint = refused(machine, "--allow-needed")
+        assert "acme-utils" in error and "allow-source" not in hint
+        assert not witness.exists()
+
+
+def test_a_pytorch_index_is_no_private_one(machine: Machine, index: Index, internal: Index) -> None:
+    """It has old copies of what its packages need."""
+    index.add(wheel("filelock", "3.0"))
+    internal.add(wheel("extension", "1.0", "filelock"), wheel("filelock", "2.0"))
+    internal.prefix = "/whl/cu126"
+    machine.spec(spec("extension", url=f"{internal.origin}/whl/cu126", sources='extension = "internal"'))
+    machine.locked()
+    assert machine.versions("cpu") == {"extension": "1.0", "filelock": "3.0"}
+
+
+def test_a_channel_further_down_has_a_higher_version(tmp_path: Path) -> None:
+    """conda's own answer to the same attack: channels in strict order. What the first has comes from the first."""
+    rattler = pytest.importorskip("rattler")
+    from envspec.resolve.conda import CondaResolver
+    from envspec.resolve.conda_channels import ChannelAddress
+    from envspec.resolve.conda_request import CondaRequest
+
+    private, public = LocalChannel(tmp_path / "private"), LocalChannel(tmp_path / "public")
+    private.write([Record("acme-models", "1.0", "0", ("acme-utils",)), Record("acme-utils", "1.0", "0")])
+    public.write([*pythons("3.12.11"), Record("acme-utils", "99.0", "0"), Record("acme-models", "99.0", "0")])
+    addresses = tuple(ChannelAddress(channel.folder.name, channel.url) for channel in (private, public))
+    resolver = CondaResolver(rattler.Gateway(cache_dir=tmp_path / "cache"), addresses)
+    request = CondaRequest("linux-64", "3.12", ("acme-models",), ("private", "public"), glibc="2.28")
+    found = {pin.name: (pin.version, pin.index) for pin in resolver.resolve({"t": request}, {})["t"]}
+    assert found["acme-models"] == ("1.0", "private/linux-64")
+    assert found["acme-utils"] == ("1.0", "private/linux-64")

@@ -1,0 +1,208 @@
+"""Peers that send without end, a byte at a time, or far more than they say: each is given up by name, within the limits
+of `envspec.net.limits`, which are small here. The servers are real, on loopback."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import time
+import zipfile
+import zlib
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.index import Answer, Index
+from support.machine import Machine, cpu
+from support.packages import Dist, wheel
+
+from envspec.errors import IndexFailure
+from envspec.net import limits
+from envspec.net.body import Pace
+from envspec.net.fetch import Fetcher
+from envspec.net.simple_page import parse_page
+from envspec.resolve.metadata import DamagedFile, MetadataCache, MetadataReader
+from envspec.resolve.uv import FoundFile
+
+SMALL = limits.Limits(
+    page_bytes=1 << 20,
+    page_rows=1000,
+    metadata_bytes=1 << 16,
+    directory_bytes=1 << 16,
+    source_bytes=1 << 20,
+    file_bytes=1 << 20,
+    whole_seconds=2.0,
+    first_seconds=0.5,
+    bytes_per_second=1000,
+)
+BOMB = gzip.compress(bytes(64 << 20))
+"""64 MiB in 64 KiB."""
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "LIMITS", SMALL)
+
+
+def dripping(handler: Any, answer: Answer) -> None:
+    """The head as usual, the body a byte at a time."""
+    handler.close_connection = True
+    handler.send_head(replace(answer, status=200, body=bytes(1 << 20)))
+    handler.wfile.flush()
+    while not handler.index.closing.wait(0.02):
+        handler.wfile.write(b"x")
+        handler.wfile.flush()
+
+
+def dripping_head(handler: Any, answer: Answer) -> None:
+    handler.close_connection = True
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nX-Long: ")
+    while not handler.index.closing.wait(0.02):
+        handler.wfile.write(b"x")
+        handler.wfile.flush()
+
+
+def endless(handler: Any, answer: Answer) -> None:
+    """A body without a length that never ends."""
+    handler.close_connection = True
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n")
+    while not handler.index.closing.is_set():
+        handler.wfile.write(b" " * 65536)
+
+
+def lying_range(handler: Any, answer: Answer) -> None:
+    """Whatever is asked for, there is more behind it."""
+    first, _, last = (handler.headers.get("Range") or "bytes=0-65535").removeprefix("bytes=").partition("-")
+    count = int(last) - int(first) + 1
+    handler.send_response(206)
+    handler.send_header("Content-Range", f"bytes {first}-{last}/{1 << 50}")
+    handler.send_header("Content-Length", str(count))
+    handler.end_headers()
+    handler.wfile.write(bytes(count))
+
+
+def packed(body: bytes, coding: str) -> Any:
+    return lambda handler, answer: Answer(200, body, "text/html", (("Content-Encoding", coding),))
+
+
+def fetcher(folder: Path) -> Fetcher:
+    return Fetcher(credentials={}, env={"HOME": str(folder), "UV_HTTP_RETRIES": "1"}, read_seconds=5, bounds=SMALL)
+
+
+@pytest.mark.parametrize("fault", [dripping, dripping_head])
+def test_a_byte_at_a_time(index: Index, tmp_path: Path, fault: Any) -> None:
+    index.fail("^/simple/slow", fault)
+    begun = time.monotonic()
+    with pytest.raises(IndexFailure, match=rf"^{index.origin}\S* is given up: \d+ bytes came in \d+ s$"):
+        fetcher(tmp_path).get(f"{index.url}/slow/")
+    assert time.monotonic() - begun < 20
+
+
+def test_a_byte_at_a_time_as_a_file(index: Index, tmp_path: Path) -> None:
+    index.fail("^/files/", dripping)
+    with pytest.raises(IndexFailure, match=r"slow\.whl is given up"):
+        fetcher(tmp_path).digest(f"{index.origin}/files/slow.whl")
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (endless, "is larger than 1 MiB"),
+        (packed(BOMB, "gzip"), "is larger than 1 MiB"),
+        (packed(zlib.compress(bytes(64 << 20)), "deflate"), "is larger than 1 MiB"),
+        (packed(b"\x1b\x00\x00", "br"), "is packed in a way that nobody asked for: Content-Encoding 'br'"),
+        (packed(b"\x1b\x00\x00", "zstd"), "is packed in a way that nobody asked for"),
+        (packed(gzip.compress(b"x"), "gzip, gzip"), "is packed in a way that nobody asked for"),
+        (packed(b"no gzip at all", "gzip"), "is no gzip"),
+    ],
+    ids=["endless", "gzip bomb", "deflate bomb", "br", "zstd", "twice", "broken gzip"],
+)
+def test_a_page_that_is_too_much(index: Index, tmp_path: Path, fault: Any, told: str) -> None:
+    index.fail("^/simple/", fault)
+    with pytest.raises(IndexFailure) as error:
+        fetcher(tmp_path).get(f"{index.url}/large/")
+    assert told in error.value.message and index.url in error.value.message
+
+
+@pytest.mark.parametrize("row", [b'{"url": []},', b"[[]],", b'<a href="">x</a>'])
+def test_a_page_of_a_million_rows(small: None, row: bytes) -> None:
+    body = (b"<html>" if row[:1] == b"<" else b'{"files": [') + row * 10_000
+    with pytest.raises(IndexFailure, match="has more than 1000 files, which no such page has"):
+        parse_page(body, "https://index.example/simple/many/")
+
+
+def test_a_packed_page_is_read(index: Index, tmp_path: Path) -> None:
+    index.fail("^/simple/", packed(gzip.compress(b"<html>fine</html>" * 1000), "gzip"))
+    assert fetcher(tmp_path).get(f"{index.url}/fine/").body == b"<html>fine</html>" * 1000
+
+
+def with_metadata(size: int) -> Dist:
+    """A small wheel whose METADATA is large once it's unpacked."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(
+            "large-1.0.dist-info/METADATA", b"Metadata-Version: 2.1\nName: large\nVersion: 1.0\n" + bytes(size)
+        )
+    return Dist("large", "1.0", "large-1.0-py3-none-any.whl", buffer.getvalue(), None)
+
+
+def test_metadata_that_unpacks_to_too_much(index: Index, tmp_path: Path) -> None:
+    dist = with_metadata(8 << 20)
+    index.add(dist)
+    reader = MetadataReader(MetadataCache(tmp_path), fetcher(tmp_path))
+    with pytest.raises(DamagedFile, match="METADATA is larger than"):
+        reader.read(FoundFile(index.file_url(dist), dist.file, dist.sha256, len(dist.content)))
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("path", ["^/simple/app", r"^/files/app.*\.metadata"], ids=["page", "METADATA"])
+@pytest.mark.parametrize("fault", [dripping, packed(BOMB, "gzip")], ids=["slow", "bomb"])
+def test_lock_gives_it_up(machine: Machine, index: Index, small: None, path: str, fault: Any) -> None:
+    index.add(wheel("app", "1.0"))
+    index.fail(path, fault)
+    machine.spec(cpu("app"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 3, ran.err
+    assert "app" in ran.error and ("is given up" in ran.error or "is larger than" in ran.error)
+    assert machine.files() == {}
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("fault", [dripping, endless, lying_range], ids=["slow", "endless", "lying range"])
+def test_bundle_gives_it_up(machine: Machine, index: Index, small: None, fault: Any) -> None:
+    index.add(wheel("app", "1.0"))
+    machine.spec(cpu("app"))
+    machine.locked()
+    index.fail(r"^/files/.*\.whl$", fault)
+    ran = machine.envspec("bundle", "specs/demo.toml", "--target", "cpu", "-o", "app.tar")
+    assert ran.status == 3, ran.err
+    assert "app-1.0-py3-none-any.whl" in ran.error
+    assert not (machine.folder / "app.tar").exists()
+    artifacts = machine.cache / "artifacts"
+    assert sum(path.stat().st_size for path in artifacts.rglob("*") if path.is_file()) < 1 << 20
+
+
+def test_who_is_slow_but_steady_is_waited_for() -> None:
+    clock = iter(range(0, 10_000))
+    pace = Pace("https://slow.example", limits.Limits(), clock=lambda: float(next(clock)))
+    for _ in range(3000):
+        pace.add(5000)
+
+
+@pytest.mark.slow
+def test_the_real_limits(index: Index, tmp_path: Path) -> None:
+    """A byte at a time is given up after the time that the page on security states."""
+    index.fail("^/simple/slow", dripping)
+    begun = time.monotonic()
+    with pytest.raises(IndexFailure, match="is given up"):
+        Fetcher(credentials={}, env={"HOME": str(tmp_path)}).get(f"{index.url}/slow/")
+    assert limits.LIMITS.first_seconds <= time.monotonic() - begun < limits.LIMITS.first_seconds + 15
+
+
+def test_the_page_on_security_states_them(root: Path) -> None:
+    text = (root / "docs" / "security.md").read_text(encoding="utf-8")
+    for field in fields(limits.Limits):
+        value = getattr(limits.LIMITS, field.name)
+        shown = f"{value >> 20} MiB" if field.name.endswith("_bytes") else f"{value:g}"
+        assert f"| `{field.name}` | {shown} |" in text
