@@ -14,7 +14,7 @@ import envspec.resolve.torch_holes
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "gpu.md").read_text(encoding="utf-8")
 FOLDERS = [Path(package.__path__[0]) for package in (envspec.doctor, envspec.gpu.rules)]
-MODULES = [Path(module.__file__) for module in (envspec.lock.extras, envspec.resolve.torch_holes)]
+MODULES = [Path(module.__file__ or "") for module in (envspec.lock.extras, envspec.resolve.torch_holes)]
 CALLS = ("Finding", "Problem", "_silent")
 
 

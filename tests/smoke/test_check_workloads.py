@@ -103,8 +103,8 @@ def test_ranks_share_batches_evenly(gpus: int, ranks: int) -> None:
     assert even_ranks(gpus) == ranks
 
 
-PARTS = dict.fromkeys(PARTS, "same")
-RUN = Run("fp32", [(2.0).hex(), (1.0).hex()], PARTS, {})
+DIGESTS = dict.fromkeys(PARTS, "same")
+RUN = Run("fp32", [(2.0).hex(), (1.0).hex()], DIGESTS, {})
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ RUN = Run("fp32", [(2.0).hex(), (1.0).hex()], PARTS, {})
         (RUN._replace(losses=[(2.0).hex(), (1.5).hex()]), "their losses differ from step 2 on (1, 1.5)"),
         (RUN._replace(losses=[(2.0).hex()]), "one ended after 2 steps, the other after 1"),
         (
-            RUN._replace(parts={**PARTS, "optimizer": "other", "rng": "other"}),
+            RUN._replace(parts={**DIGESTS, "optimizer": "other", "rng": "other"}),
             "they end with equal losses, but the state differs in: optimizer, rng",
         ),
     ],
