@@ -104,20 +104,21 @@ def _gpus_of_targets(spec_path: str | None, names: tuple[str, ...]) -> tuple[str
 
 def _gpus(name: str) -> Iterator[Gpu]:
     """The compute capabilities that a name stands for, each once: one for a product, several for "ampere"."""
-    from envspec.gpu.binary.architecture import Architecture, parse_architecture
     from envspec.gpu.binary.report import Gpu
+    from envspec.gpu.compute_capability import Architecture, known, parse
 
-    if architecture := parse_architecture(name):
+    # a bare number is likelier a product's
+    if not name.isdecimal() and (architecture := parse(name)):
         yield Gpu(name, Architecture(architecture.number))
         return
     from envspec.gpu.gpus import find, suggest
 
-    capabilities = {gpu.capability: parse_architecture(gpu.capability) for gpu in find(name)}
+    capabilities = {gpu.capability: known(gpu.capability) for gpu in find(name)}
     if not capabilities:
         near = suggest(name)
         hint = f'did you mean "{near}"?' if near else '`envspec gpus` lists them; "sm_90" and "9.0" work as well'
         raise InputError(f'--gpu: unknown GPU "{printable(name)}"', hint=hint)
-    yield from (Gpu(name, architecture) for architecture in capabilities.values() if architecture)
+    yield from (Gpu(name, architecture) for architecture in capabilities.values())
 
 
 def _lines(inspection: Inspection, gpus: list[Gpu]) -> Iterator[str]:
