@@ -15,6 +15,7 @@ from envspec.cli import options
 from envspec.cli.file_urls import file_urls
 from envspec.cli.main import say
 from envspec.cli.outputs import written
+from envspec.texts import byte_size
 
 if TYPE_CHECKING:
     from envspec.install.collect import Paths
@@ -77,7 +78,7 @@ def command(path: str, target: str | None, output: Path, locks_dir: Path | None,
         }
         options.print_json("bundle", document)
     else:
-        click.echo(f"{output}: {chosen.name}, {len(chosen.pins)} packages, {size / 2**20:,.1f} MiB")
+        click.echo(f"{output}: {chosen.name}, {len(chosen.pins)} packages, {byte_size(size)}")
         say(f"hint: tar xf {output.name} && sh install.sh PREFIX")
     return 0
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from envspec.errors import AnswerNo, InputError
-from envspec.texts import nearest, printable
+from envspec.texts import byte_size, printable
 
 if TYPE_CHECKING:
     from envspec.gpu.binary.inspect import Progress
@@ -88,14 +88,11 @@ def _gpus_of_targets(spec_path: str | None, names: tuple[str, ...]) -> tuple[str
             raise InputError("--target needs --spec", hint="envspec inspect WHEEL --spec SPEC --target NAME")
         return ()
     from envspec.cli.options import read_spec
+    from envspec.spec.messages import refuse_unknown_targets
 
     spec = read_spec(spec_path)
     known = {target.name: target.gpus for target in spec.targets}
-    for name in names:
-        if name not in known:
-            meant = nearest(name, known)
-            hint = f"did you mean {meant}?" if meant else f"its targets: {', '.join(known)}"
-            raise InputError(f"{spec.path} has no target {printable(name)}", hint=hint)
+    refuse_unknown_targets(names, list(known), spec.path)
     gpus = tuple(gpu for name, several in known.items() if not names or name in names for gpu in several)
     if not gpus:
         raise InputError(f"{spec.path} names no GPU there", hint="give --gpu, or a target that has `gpus`")
@@ -137,7 +134,7 @@ def _library_lines(library: Library, gpus: list[Gpu]) -> Iterator[str]:
 
     files = f", {library.files:,} files" if library.files > 1 else ""
     modules = _count(library.module_count, "module", "modules")
-    yield f"{printable(library.path)}  {_size(library.size)}{files}, {modules}"
+    yield f"{printable(library.path)}  {byte_size(library.size)}{files}, {modules}"
     for kind in Kind:
         counts = {Code(kind, built).name: number for built, number in library.architectures(kind).items()}
         rare = {name: number for name, number in counts.items() if number < RARE * max(counts.values())}
@@ -166,10 +163,6 @@ def _first(paths: Sequence[str]) -> str:
     """Enough of the paths to go on with: the output has them all."""
     more = len(paths) - _NAMED
     return ", ".join(map(printable, paths[:_NAMED])) + (f" and {more:,} more" if more > 0 else "")
-
-
-def _size(size: int) -> str:
-    return f"{size / 2**20:,.1f} MiB" if size >= 2**20 else f"{size / 2**10:,.1f} KiB"
 
 
 def _count(number: int, one: str, many: str) -> str:

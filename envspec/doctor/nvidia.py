@@ -10,6 +10,7 @@ from envspec.gpu import gpus, toolkits
 from envspec.gpu.compute_capability import sm_of
 from envspec.gpu.finding import Finding
 from envspec.gpu.tables import numbers
+from envspec.texts import byte_size
 
 _NOTHING = "no NVIDIA GPU here: no NVIDIA device on the PCI bus and no driver loaded"
 
@@ -142,7 +143,7 @@ def _described(found: tuple[Device, ...]) -> Iterator[str]:
         number = found.count(device)
         facts = [
             sm_of(device.capability) if device.capability else "",
-            f"{device.memory / 2**30:.0f} GiB" if device.memory else "",
+            byte_size(device.memory) if device.memory else "",
             "MIG" if device.mig else "",
         ]
         told = ", ".join(fact for fact in facts if fact)

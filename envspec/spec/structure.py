@@ -14,9 +14,10 @@ from functools import partial
 from typing import Any
 
 from envspec.spec.locate import Path
-from envspec.spec.messages import dotted, kind, nearest, redact, show, table_name, toml, within
+from envspec.spec.messages import dotted, kind, redact, show, table_name, toml, within
 from envspec.spec.nodes import Array, Integer, Names, Node, Number, Table, Text
 from envspec.spec.schema import FORMAT
+from envspec.texts import nearest
 
 
 @dataclass(frozen=True)
