@@ -9,20 +9,15 @@ from dataclasses import dataclass
 from envspec.diff.facts import Fact, Risk
 from envspec.diff.jump import jump
 from envspec.gpu.compute_capability import can_translate, capability_of, covers, order, sm_of
+from envspec.gpu.cuda_stack import decides, family_of
 from envspec.lock.model import LockedTarget, Pin
-
-_PACKAGE = re.compile(
-    r"torch|pytorch(?:-gpu|-cpu)?|cuda-version"
-    r"|(?:nvidia-)?(?P<family>cudnn|nccl|cuda-runtime)(?:-cu\d+)?|(?:pytorch-)?(?P<triton>triton)(?:-windows)?"
-)
-"""The packages that decide what runs on a GPU: on PyPI, from the PyTorch index, and on conda-forge."""
 
 _TITLES = {"cudnn": "cuDNN", "nccl": "NCCL", "cuda-runtime": "CUDA runtime", "triton": "triton"}
 
 
 def concerns(pin: Pin) -> bool:
     """Whether a change of this package can mean something for GPUs."""
-    return _PACKAGE.fullmatch(pin.name) is not None
+    return decides(pin.name)
 
 
 def meaning(old: LockedTarget, new: LockedTarget) -> Iterator[Fact]:
@@ -32,8 +27,8 @@ def meaning(old: LockedTarget, new: LockedTarget) -> Iterator[Fact]:
     yield from _driver(new, was, now)
     yield from _gpus(old, new)
     yield from _torch(new, was, now)
-    for family, title in _TITLES.items():
-        yield from _library(family, title, new, was, now)
+    for one, title in _TITLES.items():
+        yield from _library(one, title, new, was, now)
 
 
 @dataclass(frozen=True)
@@ -50,12 +45,9 @@ class _Gpu:
         torch: Pin | None = None
         libraries: dict[str, Pin] = {}
         for pin in target.pins:
-            match = _PACKAGE.fullmatch(pin.name)
-            if match is None:
-                continue
             if pin.name == "torch" or (pin.name == "pytorch" and torch is None):
                 torch = pin
-            elif family := match["family"] or match["triton"]:
+            elif family := family_of(pin.name):
                 libraries[family] = pin
         cuda = cuda_of(torch, target.inputs.platform) if torch else None
         return _Gpu(torch, cuda, libraries, target.driver_floor or _floor(target, cuda))
