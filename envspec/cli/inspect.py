@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,10 +10,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from envspec.cli.progress import bars
 from envspec.errors import AnswerNo, InputError
 from envspec.texts import byte_size, printable
 
 if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+    from rich.progress import ProgressColumn
+
     from envspec.gpu.binary.inspect import Progress
     from envspec.gpu.binary.library import Inspection, Library
     from envspec.gpu.binary.report import Gpu
@@ -171,22 +174,25 @@ def _count(number: int, one: str, many: str) -> str:
 
 @contextmanager
 def _progress() -> Iterator[Progress | None]:
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
+    with bars(_columns) as drawn:
+        yield _Bar(drawn) if drawn else None
+
+
+class _Bar:
+    """A bar that shows itself where there is much to read."""
+
+    def __init__(self, drawn: Bars) -> None:
+        self._drawn = drawn
+        self._task = drawn.add_task("", visible=False, total=None)
+
+    def start(self, total: int) -> None:
+        self._drawn.update(self._task, total=total, visible=total > _LARGE)
+
+    def advance(self, size: int) -> None:
+        self._drawn.advance(self._task, size)
+
+
+def _columns() -> tuple[ProgressColumn, ...]:
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bars
 
-    columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task("", visible=False, total=None)
-
-        class Bar:
-            def start(self, total: int) -> None:
-                bars.update(task, total=total, visible=total > _LARGE)
-
-            def advance(self, size: int) -> None:
-                bars.advance(task, size)
-
-        yield Bar()
+    return TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
