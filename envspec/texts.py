@@ -45,8 +45,20 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     """The one of `known` that `word` was most likely meant to be, or None."""
     from difflib import get_close_matches
 
-    found = get_close_matches(word[:100].lower(), list(known), n=1)
-    return found[0] if found else None
+    by_lower = {name.lower(): name for name in known}
+    found = get_close_matches(word[:100].lower(), by_lower, n=1)
+    return by_lower[found[0]] if found else None
+
+
+def byte_size(number: int) -> str:
+    """Bytes for people, three digits or so: "512 B", "1.5 KiB", "79.6 GiB", "1,024 TiB"."""
+    value, unit = float(number), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if round(value, 1) < 1024:
+            break
+        value, unit = value / 1024, larger
+    text = f"{value:,.{1 if value < 99.95 else 0}f}".removesuffix(".0")
+    return f"{text} {unit}"
 
 
 def plural(count: int, word: str) -> str:

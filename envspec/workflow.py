@@ -25,7 +25,7 @@ from envspec.resolve import torch_holes
 from envspec.resolve.conda_request import CondaRequest, conda_request_for
 from envspec.resolve.provided import provided_by
 from envspec.resolve.request import Preferences, Request, request_for
-from envspec.spec.messages import nearest
+from envspec.spec.messages import refuse_unknown_targets
 from envspec.spec.model import Spec, Target
 
 
@@ -164,11 +164,7 @@ def _chosen(spec: Spec, old: Lock | None, only: Collection[str]) -> tuple[Target
     if not only:
         return spec.targets
     known = [target.name for target in spec.targets]
-    unknown = sorted(set(only) - set(known))
-    if unknown:
-        meant = nearest(unknown[0], known)
-        hint = f"did you mean {meant}?" if meant else f"its targets: {', '.join(known)}"
-        raise InputError(f"{spec.path} has no target {', '.join(unknown)}", hint=hint)
+    refuse_unknown_targets(sorted(only), known, spec.path)
     if old is not None and old.inputs != spec_inputs(spec) and set(only) != set(known):
         raise InputError(
             f"{spec.path} changed in what all its targets share, so they must be locked together",

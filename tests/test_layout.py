@@ -32,6 +32,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "lock.tags",
         "lock.conda_build",
         "lock.conda_names",
+        "lock.toml_text",
         "settings",
         "net",
     ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,8 +14,12 @@ from envspec.cli import options
 from envspec.cli.console import out, say
 from envspec.cli.file_urls import file_urls
 from envspec.cli.outputs import written
+from envspec.cli.progress import bars
+from envspec.texts import byte_size
 
 if TYPE_CHECKING:
+    from rich.progress import ProgressColumn
+
     from envspec.install.collect import Paths
     from envspec.lock.judge import SoundLock
     from envspec.lock.model import LockedTarget, Pin
@@ -77,7 +80,7 @@ def command(path: str, target: str | None, output: Path, locks_dir: Path | None,
         }
         options.print_json("bundle", document)
     else:
-        out(f"{output}: {chosen.name}, {len(chosen.pins)} packages, {size / 2**20:,.1f} MiB")
+        out(f"{output}: {chosen.name}, {len(chosen.pins)} packages, {byte_size(size)}")
         say(f"hint: tar xf {output.name} && sh install.sh PREFIX")
     return 0
 
@@ -125,14 +128,15 @@ def _carried(spec: Spec, lock: SoundLock, target: LockedTarget) -> dict[str, str
 @contextmanager
 def _progress(total: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
     """A bar on stderr for what is fetched, where that is a terminal."""
-    if quiet or not sys.stderr.isatty():
-        yield lambda count: None
-        return
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+    with bars(_columns, quiet=quiet) as drawn:
+        if drawn is None:
+            yield lambda count: None
+        else:
+            task = drawn.add_task("", total=total or None)
+            yield lambda count: drawn.update(task, advance=count)
 
-    from envspec.cli.console import drawing
 
-    columns = (TextColumn("fetching"), BarColumn(bar_width=30), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=drawing(), transient=True) as bars:
-        task = bars.add_task("", total=total or None)
-        yield lambda count: bars.update(task, advance=count)
+def _columns() -> tuple[ProgressColumn, ...]:
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
+
+    return TextColumn("fetching"), BarColumn(bar_width=30), DownloadColumn(), TransferSpeedColumn()

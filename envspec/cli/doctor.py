@@ -13,14 +13,13 @@ from envspec.cli import options
 from envspec.cli.console import out
 from envspec.cli.table import coloured
 from envspec.errors import AnswerNo, InputError
-from envspec.texts import nearest, printable
+from envspec.texts import printable
 
 if TYPE_CHECKING:
     from envspec.doctor.feasibility import Verdict
     from envspec.doctor.hardware import Hardware
     from envspec.doctor.result import Result
     from envspec.gpu.finding import Finding
-    from envspec.spec.model import Spec
 
 EPILOG = """\b
 Examples:
@@ -97,9 +96,10 @@ def _spec(
 ) -> int:
     from envspec.cli.doctor_lock import with_lock
     from envspec.doctor.feasibility import assess, overall
+    from envspec.spec.messages import refuse_unknown_targets
 
     spec = options.read_spec(path)
-    _refuse_unknown_targets(spec, targets)
+    refuse_unknown_targets(targets, [target.name for target in spec.targets], spec.path)
     results: tuple[Result, ...] = ()
     if described is None:
         from envspec.doctor.examine import CPU, HARDWARE, examine
@@ -144,15 +144,6 @@ def _described(gpus: tuple[str, ...], driver: str | None, glibc: str | None) -> 
         )
     known_gpus(gpus)
     return Hardware(gpus=tuple(dict.fromkeys(gpus)), driver=driver, glibc=glibc)
-
-
-def _refuse_unknown_targets(spec: Spec, names: tuple[str, ...]) -> None:
-    known = [target.name for target in spec.targets]
-    for name in names:
-        if name not in known:
-            near = nearest(name, known)
-            hint = f"did you mean {near}?" if near else f"its targets: {', '.join(known)}"
-            raise InputError(f"{spec.path} has no target {printable(name)}", hint=hint)
 
 
 def _check_lines(results: tuple[Result, ...]) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,10 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from envspec.cli.console import out, out_json, say
+from envspec.cli.progress import bars
 from envspec.errors import AnswerNo, InputError
-from envspec.texts import nearest, printable
+from envspec.texts import byte_size, printable
 
 if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+    from rich.progress import ProgressColumn
+
     from envspec.gpu.binary.inspect import Progress
     from envspec.gpu.binary.library import Inspection, Library
     from envspec.gpu.binary.report import Gpu
@@ -88,14 +91,11 @@ def _gpus_of_targets(spec_path: str | None, names: tuple[str, ...]) -> tuple[str
             raise InputError("--target needs --spec", hint="envspec inspect WHEEL --spec SPEC --target NAME")
         return ()
     from envspec.cli.options import read_spec
+    from envspec.spec.messages import refuse_unknown_targets
 
     spec = read_spec(spec_path)
     known = {target.name: target.gpus for target in spec.targets}
-    for name in names:
-        if name not in known:
-            meant = nearest(name, known)
-            hint = f"did you mean {meant}?" if meant else f"its targets: {', '.join(known)}"
-            raise InputError(f"{spec.path} has no target {printable(name)}", hint=hint)
+    refuse_unknown_targets(names, list(known), spec.path)
     gpus = tuple(gpu for name, several in known.items() if not names or name in names for gpu in several)
     if not gpus:
         raise InputError(f"{spec.path} names no GPU there", hint="give --gpu, or a target that has `gpus`")
@@ -104,20 +104,21 @@ def _gpus_of_targets(spec_path: str | None, names: tuple[str, ...]) -> tuple[str
 
 def _gpus(name: str) -> Iterator[Gpu]:
     """The compute capabilities that a name stands for, each once: one for a product, several for "ampere"."""
-    from envspec.gpu.binary.architecture import Architecture, parse_architecture
     from envspec.gpu.binary.report import Gpu
+    from envspec.gpu.compute_capability import Architecture, known, parse
 
-    if architecture := parse_architecture(name):
+    # a bare number is likelier a product's
+    if not name.isdecimal() and (architecture := parse(name)):
         yield Gpu(name, Architecture(architecture.number))
         return
     from envspec.gpu.gpus import find, suggest
 
-    capabilities = {gpu.capability: parse_architecture(gpu.capability) for gpu in find(name)}
+    capabilities = {gpu.capability: known(gpu.capability) for gpu in find(name)}
     if not capabilities:
         near = suggest(name)
         hint = f'did you mean "{near}"?' if near else '`envspec gpus` lists them; "sm_90" and "9.0" work as well'
         raise InputError(f'--gpu: unknown GPU "{printable(name)}"', hint=hint)
-    yield from (Gpu(name, architecture) for architecture in capabilities.values() if architecture)
+    yield from (Gpu(name, architecture) for architecture in capabilities.values())
 
 
 def _lines(inspection: Inspection, gpus: list[Gpu]) -> Iterator[str]:
@@ -136,7 +137,7 @@ def _library_lines(library: Library, gpus: list[Gpu]) -> Iterator[str]:
 
     files = f", {library.files:,} files" if library.files > 1 else ""
     modules = _count(library.module_count, "module", "modules")
-    yield f"{printable(library.path)}  {_size(library.size)}{files}, {modules}"
+    yield f"{printable(library.path)}  {byte_size(library.size)}{files}, {modules}"
     for kind in Kind:
         counts = {Code(kind, built).name: number for built, number in library.architectures(kind).items()}
         rare = {name: number for name, number in counts.items() if number < RARE * max(counts.values())}
@@ -167,33 +168,31 @@ def _first(paths: Sequence[str]) -> str:
     return ", ".join(map(printable, paths[:_NAMED])) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _size(size: int) -> str:
-    return f"{size / 2**20:,.1f} MiB" if size >= 2**20 else f"{size / 2**10:,.1f} KiB"
-
-
 def _count(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
 
 
 @contextmanager
 def _progress() -> Iterator[Progress | None]:
-    if not sys.stderr.isatty():
-        yield None
-        return
+    with bars(_columns) as drawn:
+        yield _Bar(drawn) if drawn else None
+
+
+class _Bar:
+    """A bar that shows itself where there is much to read."""
+
+    def __init__(self, drawn: Bars) -> None:
+        self._drawn = drawn
+        self._task = drawn.add_task("", visible=False, total=None)
+
+    def start(self, total: int) -> None:
+        self._drawn.update(self._task, total=total, visible=total > _LARGE)
+
+    def advance(self, size: int) -> None:
+        self._drawn.advance(self._task, size)
+
+
+def _columns() -> tuple[ProgressColumn, ...]:
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bars
 
-    from envspec.cli.console import drawing
-
-    columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Bars(*columns, console=drawing(), transient=True) as bars:
-        task = bars.add_task("", visible=False, total=None)
-
-        class Bar:
-            def start(self, total: int) -> None:
-                bars.update(task, total=total, visible=total > _LARGE)
-
-            def advance(self, size: int) -> None:
-                bars.advance(task, size)
-
-        yield Bar()
+    return TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn()

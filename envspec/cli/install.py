@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,10 +12,12 @@ import click
 
 from envspec.cli import options
 from envspec.cli.console import out, say, styled
+from envspec.cli.progress import bars
 from envspec.texts import printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
+    from rich.progress import ProgressColumn
 
     from envspec.install.model import Change, Outcome, Progress
     from envspec.lock.model import LockedTarget
@@ -157,22 +158,15 @@ class _OnTerminal:
 
 @contextmanager
 def _progress(*, quiet: bool) -> Iterator[Progress]:
-    """Progress on stderr, where that is a terminal; taken off the screen at the end."""
+    """Progress on stderr, where that is a terminal."""
     from envspec.install.model import Silent
 
-    if quiet or not sys.stderr.isatty():
-        yield Silent()
-        return
+    with bars(_columns, quiet=quiet) as drawn:
+        yield Silent() if drawn is None else _OnTerminal(drawn)
+
+
+def _columns() -> tuple[ProgressColumn, ...]:
     from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Drawn
 
-    from envspec.cli.console import drawing
-
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=20),
-        TimeElapsedColumn(),
-    )
-    with Drawn(*columns, console=drawing(), transient=True) as bars:
-        yield _OnTerminal(bars)
+    description = TextColumn("{task.description}", markup=False)
+    return SpinnerColumn(), description, BarColumn(bar_width=20), TimeElapsedColumn()

@@ -138,11 +138,9 @@ def _locked(path: str, given: Path | None) -> tuple[Spec, Lock, str]:
 def locked_targets(lock: Lock, names: Iterable[str]) -> tuple[LockedTarget, ...]:
     """The targets of a lock that are named, in the lock's order; all of them where none is. Raises InputError."""
     wanted = set(names)
-    known = [locked.name for locked in lock]
-    for name in sorted(wanted.difference(known)):
-        meant = nearest(name, known)
-        hint = f"did you mean {meant}?" if meant else f"its targets: {', '.join(known)}"
-        raise InputError(f"the lock of {lock.name} has no target {printable(name)}", hint=hint)
+    from envspec.spec.messages import refuse_unknown_targets
+
+    refuse_unknown_targets(sorted(wanted), [locked.name for locked in lock], f"the lock of {lock.name}")
     return tuple(locked for locked in lock if not wanted or locked.name in wanted)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
+    from rich.progress import ProgressColumn
 
     from envspec.resolve.pip import Silent
 
@@ -39,38 +40,58 @@ class OnTerminal:
 
 
 @contextmanager
-def resolution(*, quiet: bool = False) -> Iterator[OnTerminal | Silent]:
-    """Progress for one resolution, taken off the screen at its end."""
-    if quiet or not sys.stderr.isatty():
-        from envspec.resolve.pip import Silent
+def bars(columns: Callable[[], tuple[ProgressColumn, ...]], *, quiet: bool = False) -> Iterator[Bars | None]:
+    """Bars on stderr, taken off the screen at the end; None where they are unwanted or stderr is no terminal.
 
-        yield Silent()
+    `columns` is only called for bars that are drawn: importing rich takes time.
+    """
+    if quiet or not sys.stderr.isatty():
+        yield None
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress
 
     from envspec.cli.console import drawing
 
-    columns = (
+    with Progress(*columns(), console=drawing(), transient=True) as drawn:
+        yield drawn
+
+
+@contextmanager
+def resolution(*, quiet: bool = False) -> Iterator[OnTerminal | Silent]:
+    """Progress for one resolution."""
+    with bars(_of_resolution, quiet=quiet) as drawn:
+        if drawn is None:
+            from envspec.resolve.pip import Silent
+
+            yield Silent()
+        else:
+            yield OnTerminal(drawn)
+
+
+def _of_resolution() -> tuple[ProgressColumn, ...]:
+    from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    return (
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(bar_width=30),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=drawing(), transient=True) as bars:
-        yield OnTerminal(bars)
 
 
 @contextmanager
 def counting(description: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar that is told how many of all are done, taken off the screen at its end."""
-    if not sys.stderr.isatty():
-        yield lambda done, total: None
-        return
+    """A bar that is told how many of all are done."""
+    with bars(_of_counting) as drawn:
+        if drawn is None:
+            yield lambda done, total: None
+        else:
+            task = drawn.add_task(description, total=None)
+            yield lambda done, total: drawn.update(task, completed=done, total=total)
+
+
+def _of_counting() -> tuple[ProgressColumn, ...]:
     from rich.progress import Progress
 
-    from envspec.cli.console import drawing
-
-    with Progress(console=drawing(), transient=True) as bars:
-        task = bars.add_task(description, total=None)
-        yield lambda done, total: bars.update(task, completed=done, total=total)
+    return tuple(column for column in Progress.get_default_columns() if not isinstance(column, str))

@@ -8,21 +8,16 @@ from dataclasses import dataclass
 
 from envspec.diff.facts import Fact, Risk
 from envspec.diff.jump import jump
-from envspec.gpu.cubin import can_translate, covers
+from envspec.gpu.compute_capability import can_translate, capability_of, covers, order, sm_of
+from envspec.gpu.cuda_stack import decides, family_of
 from envspec.lock.model import LockedTarget, Pin
-
-_PACKAGE = re.compile(
-    r"torch|pytorch(?:-gpu|-cpu)?|cuda-version"
-    r"|(?:nvidia-)?(?P<family>cudnn|nccl|cuda-runtime)(?:-cu\d+)?|(?:pytorch-)?(?P<triton>triton)(?:-windows)?"
-)
-"""The packages that decide what runs on a GPU: on PyPI, from the PyTorch index, and on conda-forge."""
 
 _TITLES = {"cudnn": "cuDNN", "nccl": "NCCL", "cuda-runtime": "CUDA runtime", "triton": "triton"}
 
 
 def concerns(pin: Pin) -> bool:
     """Whether a change of this package can mean something for GPUs."""
-    return _PACKAGE.fullmatch(pin.name) is not None
+    return decides(pin.name)
 
 
 def meaning(old: LockedTarget, new: LockedTarget) -> Iterator[Fact]:
@@ -32,8 +27,8 @@ def meaning(old: LockedTarget, new: LockedTarget) -> Iterator[Fact]:
     yield from _driver(new, was, now)
     yield from _gpus(old, new)
     yield from _torch(new, was, now)
-    for family, title in _TITLES.items():
-        yield from _library(family, title, new, was, now)
+    for one, title in _TITLES.items():
+        yield from _library(one, title, new, was, now)
 
 
 @dataclass(frozen=True)
@@ -50,12 +45,9 @@ class _Gpu:
         torch: Pin | None = None
         libraries: dict[str, Pin] = {}
         for pin in target.pins:
-            match = _PACKAGE.fullmatch(pin.name)
-            if match is None:
-                continue
             if pin.name == "torch" or (pin.name == "pytorch" and torch is None):
                 torch = pin
-            elif family := match["family"] or match["triton"]:
+            elif family := family_of(pin.name):
                 libraries[family] = pin
         cuda = cuda_of(torch, target.inputs.platform) if torch else None
         return _Gpu(torch, cuda, libraries, target.driver_floor or _floor(target, cuda))
@@ -164,8 +156,8 @@ def _build(torch: Pin) -> tuple[str | None, ...]:
     return torch.kind, torch.version, torch.build, torch.index
 
 
-_Compiled = tuple[tuple[str, ...], tuple[str, ...]]
-"""Capabilities with machine code, and those with PTX."""
+_Compiled = tuple[tuple[str, ...], tuple[str, ...], str | None]
+"""Capabilities with machine code, those with PTX, and the CUDA that compiled them."""
 
 
 def _compiled(gpu: _Gpu, target: LockedTarget) -> _Compiled | None:
@@ -174,11 +166,13 @@ def _compiled(gpu: _Gpu, target: LockedTarget) -> _Compiled | None:
     if gpu.torch is None or gpu.cuda in (None, "cpu"):
         return None
     platform = target.inputs.platform or "linux-64"
+    compiled: list[_Compiled]
     if gpu.torch.kind == "conda":
         own = conda_builds.builds(gpu.torch.version, platform=platform)
-        compiled = [(one.sm, one.ptx) for one in own if one.cuda == gpu.cuda and one.arm_variant is None]
+        compiled = [(one.sm, one.ptx, one.cuda) for one in own if one.cuda == gpu.cuda and one.arm_variant is None]
     else:
-        compiled = [(one.sm, one.ptx) for one in torch_builds.builds(gpu.torch.version, gpu.cuda, platform)]
+        builds = torch_builds.builds(gpu.torch.version, gpu.cuda, platform)
+        compiled = [(one.sm, one.ptx, one.cuda) for one in builds]
     return compiled[0] if compiled and compiled[0][0] else None
 
 
@@ -203,7 +197,8 @@ def _library(family: str, title: str, new: LockedTarget, was: _Gpu, now: _Gpu) -
         # the table may only hold an older release than this: what that lost stays lost, and nothing else is known
         if before and after and before.version == old_pin.version:
             lost: Risk = "high" if family == "cudnn" else "medium"
-            compiled = (before.sm, before.ptx), (after.sm, after.ptx)
+            cudas = [None if one.cuda == "cpu" else one.cuda for one in (was, now)]
+            compiled = (before.sm, before.ptx, cudas[0]), (after.sm, after.ptx, cudas[1])
             found = _architectures(f"{title} {new_pin.version}", new_pin.name, *compiled, new, lost)
             exact = after.version == new_pin.version
             yield from (fact for fact in found if exact or fact.code != "architecture-gained")
@@ -215,11 +210,11 @@ def _architectures(
     """Which GPUs no longer run, or run now. What the target doesn't ask for is told too, at low risk."""
     from envspec.gpu import gpus
 
-    known = sorted(gpus.capabilities(), key=gpus.order)
+    known = sorted(gpus.capabilities(), key=order)
     lost = [c for c in known if _runs(before, c) and not _runs(after, c)]
     gained = [c for c in known if _runs(after, c) and not _runs(before, c)]
-    asked = {name.removeprefix("sm_") for name in target.architectures}
-    own = [c for c in lost if c.replace(".", "") in asked]
+    asked = set(map(capability_of, target.architectures))
+    own = [c for c in lost if c in asked]
     other = [c for c in lost if c not in own]
     if own:
         message = f"{what} has no code for {_named(own)}, which this target asks for"
@@ -234,9 +229,9 @@ def _architectures(
 
 
 def _runs(compiled: _Compiled, capability: str) -> bool:
-    sm, ptx = compiled
-    return covers(sm, capability) or can_translate(ptx, capability)
+    sm, ptx, cuda = compiled
+    return covers(sm, capability, cuda) or can_translate(ptx, capability)
 
 
 def _named(capabilities: list[str]) -> str:
-    return ", ".join(f"sm_{capability.replace('.', '')}" for capability in capabilities)
+    return ", ".join(map(sm_of, capabilities))

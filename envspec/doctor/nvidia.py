@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from envspec.doctor.machine import Device, Machine, Nvidia
 from envspec.doctor.result import Result
 from envspec.gpu import gpus, toolkits
+from envspec.gpu.compute_capability import sm_of
 from envspec.gpu.finding import Finding
 from envspec.gpu.tables import numbers
+from envspec.texts import byte_size
 
 _NOTHING = "no NVIDIA GPU here: no NVIDIA device on the PCI bus and no driver loaded"
 
@@ -140,8 +142,8 @@ def _described(found: tuple[Device, ...]) -> Iterator[str]:
     for device in dict.fromkeys(found):
         number = found.count(device)
         facts = [
-            f"sm_{device.capability.replace('.', '')}" if device.capability else "",
-            f"{device.memory / 2**30:.0f} GiB" if device.memory else "",
+            sm_of(device.capability) if device.capability else "",
+            byte_size(device.memory) if device.memory else "",
             "MIG" if device.mig else "",
         ]
         told = ", ".join(fact for fact in facts if fact)

@@ -9,6 +9,7 @@ from envspec.doctor.result import Result
 from envspec.gpu import torch_builds
 from envspec.gpu.finding import Finding
 from envspec.gpu.tables import numbers
+from envspec.texts import byte_size
 
 SHARED_MEMORY = 1 << 30
 """Bytes of /dev/shm below which DataLoader workers run out of it: docker's default is 64 MiB."""
@@ -58,10 +59,10 @@ def shared_memory(machine: Machine) -> Result:
         )
         return Result("/dev/shm", "ok", "not there", (finding,))
     if machine.shm >= SHARED_MEMORY:
-        return Result("/dev/shm", "ok", size(machine.shm))
-    message = f"/dev/shm has {size(machine.shm)}: DataLoader workers and NCCL end with a bus error when it is full"
+        return Result("/dev/shm", "ok", byte_size(machine.shm))
+    message = f"/dev/shm has {byte_size(machine.shm)}: DataLoader workers and NCCL end with a bus error when it is full"
     remedy = "start the container with --shm-size 8g or --ipc=host; elsewhere: mount -o remount,size=8g /dev/shm"
-    return Result("/dev/shm", "ok", size(machine.shm), (Finding("warning", "shm-small", message, remedy=remedy),))
+    return Result("/dev/shm", "ok", byte_size(machine.shm), (Finding("warning", "shm-small", message, remedy=remedy),))
 
 
 def user_namespaces(machine: Machine) -> Result:
@@ -93,7 +94,7 @@ def space(machine: Machine) -> Result:
     findings = (*(f for s in machine.spaces for f in _space(s)), *(f for q in machine.quotas for f in _quota(q)))
     if not machine.spaces:
         return Result("space", "unknown", "no folder to look at", findings)
-    told = "; ".join(f"{s.role} {size(s.free)} free{_inodes(s)}" for s in machine.spaces)
+    told = "; ".join(f"{s.role} {byte_size(s.free)} free{_inodes(s)}" for s in machine.spaces)
     return Result("space", "ok", told, findings)
 
 
@@ -107,9 +108,8 @@ def _space(space: Space) -> Iterator[Finding]:
         remedy = "point ENVSPEC_CACHE_DIR, UV_CACHE_DIR and PIP_CACHE_DIR to a place that can be written"
         yield Finding("warning", "read-only", f"{where} can't be written", remedy=remedy)
     if space.free < ROOM:
-        message = (
-            f"{where} has {size(space.free)} free; an environment with torch takes 5 to 10 GB, and as much in caches"
-        )
+        left = byte_size(space.free)
+        message = f"{where} has {left} free; an environment with torch takes 5 to 10 GB, and as much in caches"
         yield Finding("warning", "space-low", message, remedy="free some, or put caches and environments elsewhere")
     if space.inodes_free is not None and space.inodes_free < FILES:
         message = f"{where} has room for {space.inodes_free:,} files; an environment has 50,000 to 100,000"
@@ -118,16 +118,8 @@ def _space(space: Space) -> Iterator[Finding]:
 
 def _quota(quota: Quota) -> Iterator[Finding]:
     if quota.limit is not None and (left := max(0, quota.limit - quota.used) << 10) < ROOM:
-        message = f"the quota on {quota.filesystem} leaves {size(left)} of {size(quota.limit << 10)}"
+        message = f"the quota on {quota.filesystem} leaves {byte_size(left)} of {byte_size(quota.limit << 10)}"
         yield Finding("warning", "quota-low", message, remedy="free some, or work on a file system for scratch data")
     if quota.file_limit is not None and (files := max(0, quota.file_limit - quota.files)) < FILES:
         message = f"the quota on {quota.filesystem} leaves {files:,} of {quota.file_limit:,} files"
         yield Finding("warning", "quota-low", message, remedy="pack the environment into one file: an apptainer image")
-
-
-def size(number: int) -> str:
-    """Bytes for people."""
-    for unit, scale in (("TiB", 40), ("GiB", 30), ("MiB", 20)):
-        if number >= 1 << scale:
-            return f"{number / (1 << scale):.{0 if number >= 10 << scale else 1}f} {unit}"
-    return f"{number >> 10} KiB"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from envspec.gpu.cubin import covers
+from envspec.gpu.compute_capability import covers
 from envspec.gpu.tables import numbers, read, words
 
 
@@ -35,7 +35,7 @@ class CondaBuild:
 
     def runs_on(self, capability: str) -> bool:
         """Whether its machine code runs on a GPU of this capability."""
-        return covers(self.sm, capability)
+        return covers(self.sm, capability, self.cuda)
 
 
 @cache

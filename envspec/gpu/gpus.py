@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass, replace
 from functools import cache
 
-from envspec.gpu.tables import numbers, read, words
+from envspec.gpu.compute_capability import parse, sm_of
+from envspec.gpu.tables import read, words
 
 _BRANDS = frozenset({"nvidia", "geforce", "tesla", "quadro"})
 _EXTRAS = re.compile(
@@ -52,7 +53,7 @@ class Gpu:
 
     @property
     def sm(self) -> str:
-        return "sm_" + self.capability.replace(".", "")
+        return sm_of(self.capability)
 
 
 @cache
@@ -113,22 +114,23 @@ def suggest(name: str) -> str | None:
 
     names = {_short(gpu.name).lower(): _short(gpu.name) for gpu in known()}
     names |= {c.architecture.lower(): c.architecture.lower() for c in capabilities().values()}
-    names |= {f"sm_{c.replace('.', '')}": f"sm_{c.replace('.', '')}" for c in capabilities()}
+    names |= {sm_of(c): sm_of(c) for c in capabilities()}
     near = get_close_matches(name.lower().replace("-", " ").strip(), names, n=1, cutoff=0.6)
     return names[near[0]] if near else None
 
 
 def _capability(name: str) -> tuple[Gpu, ...]:
-    match = re.fullmatch(r"(?:sm|compute)_?(\d{1,2})(\d)[af]?|(\d{1,2})\.(\d)", name.strip().lower())
-    if not match:
+    name = name.strip()
+    # "100" is likelier a product's number than 10.0
+    architecture = None if name.isdecimal() else parse(name)
+    if architecture is None:
         return ()
-    capability = f"{match[1] or match[3]}.{match[2] or match[4]}"
+    capability = architecture.capability
     products = tuple(gpu for gpu in known() if gpu.capability == capability)
     entry = capabilities().get(capability)
     if products or not entry:
         return products
-    bare = f"sm_{capability.replace('.', '')}"
-    return (Gpu(bare, capability, entry.architecture, "architecture", sources=entry.sources),)
+    return (Gpu(sm_of(capability), capability, entry.architecture, "architecture", sources=entry.sources),)
 
 
 def _architecture(name: str) -> tuple[Gpu, ...]:
@@ -200,8 +202,3 @@ def _names(gpu: Gpu) -> list[list[str]]:
 
 def _short(name: str) -> str:
     return re.sub(r"^(GeForce|Quadro) ", "", name)
-
-
-def order(capability: str) -> tuple[int, ...]:
-    """A capability as a sort key: "10.0" after "9.0"."""
-    return numbers(capability)

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from envspec.gpu import gpus, toolkits
+from envspec.gpu.compute_capability import order, sm_of
 from envspec.gpu.tables import numbers
 
 
 def capabilities(names: Iterable[str]) -> list[str]:
     """The compute capabilities ("9.0") of GPUs, oldest first; GPUs that no table knows are left out."""
-    return sorted({gpu.capability for name in names for gpu in gpus.find(name)}, key=gpus.order)
+    return sorted({gpu.capability for name in names for gpu in gpus.find(name)}, key=order)
 
 
 def architectures(names: Iterable[str]) -> tuple[str, ...]:
     """The same as "sm_90": what a lock says of a target's GPUs."""
-    return tuple("sm_" + capability.replace(".", "") for capability in capabilities(names))
+    return tuple(map(sm_of, capabilities(names)))
 
 
 def driver_floor(cuda: str | None, platform: str, names: Sequence[str]) -> str | None:

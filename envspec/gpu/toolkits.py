@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from envspec.gpu.cubin import covers
+from envspec.gpu.compute_capability import covers
 from envspec.gpu.tables import numbers, read, words
 
 
@@ -50,8 +50,8 @@ class Toolkit:
         return self.compatible_windows if platform.startswith("win") else self.compatible_linux
 
     def reaches(self, capability: str) -> bool:
-        """Whether code it compiles runs on this capability: a target of the same major and no higher minor."""
-        return covers(self.capabilities, capability)
+        """Whether code it compiles runs on this capability."""
+        return covers(self.capabilities, capability, self.version)
 
     @property
     def require_cuda(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from envspec.gpu.cubin import covers
+from envspec.gpu.compute_capability import covers
 from envspec.gpu.tables import numbers, read, words
 
 
@@ -47,7 +47,7 @@ class TorchBuild:
 
     def runs_on(self, capability: str) -> bool:
         """Whether its machine code runs on a GPU of this capability."""
-        return covers(self.sm, capability)
+        return covers(self.sm, capability, self.cuda)
 
 
 def cuda_of(variant: str) -> str | None:

@@ -83,6 +83,7 @@ _SHAPES = {
     "platform": (re.compile(r"[a-z0-9]+-[a-z0-9]+"), "a platform"),
     "python": (re.compile(r"\d+\.\d+"), "a Python version"),
     "glibc": (re.compile(r"\d+\.\d+"), "a glibc version"),
+    "architectures": (re.compile(r"sm_[1-9]\d{1,2}"), 'compute capabilities as "sm_90"'),
 }
 _IMAGE_NAME = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9\[\]._:/-]*")
 """The characters of an image reference without a digest of its own."""
@@ -205,13 +206,14 @@ class _Reader:
             actual = type(value)
             if actual is not expected:
                 self.fail(f"{key} must be {_TYPE_NAMES[expected]}, not {value!r}", where, key)
-            shape = _SHAPES.get(key)
-            if shape and not shape[0].fullmatch(value):
-                self.fail(f"{key} must be {shape[1]}, not {value!r}", where, key)
             if expected is list and key not in ("dependencies", "artifacts"):
                 for item in value:
                     if type(item) is not str:
                         self.fail(f"{key} must hold strings, not {item!r}", where, key)
+            shape = _SHAPES.get(key)
+            for text in (value if expected is list else (value,)) if shape else ():
+                if shape and not shape[0].fullmatch(text):
+                    self.fail(f"{key} must {'hold' if expected is list else 'be'} {shape[1]}, not {text!r}", where, key)
         for key in required:
             if key not in table:
                 self.fail(f"{key} is missing", where)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from envspec.gpu.compute_capability import capability_of
 from envspec.gpu.toolkits import toolkit
 from envspec.lock.model import LockedTarget
 from envspec.spec.model import Spec
@@ -38,7 +39,7 @@ def compile_environment(target: LockedTarget) -> Mapping[str, str]:
 
 def architecture_list(target: LockedTarget) -> str:
     """The target's architectures as `TORCH_CUDA_ARCH_LIST` writes them: "7.0;8.0"."""
-    return ";".join(_capability(sm) for sm in target.architectures)
+    return ";".join(map(capability_of, target.architectures))
 
 
 def require_cuda(target: LockedTarget) -> str | None:
@@ -75,8 +76,3 @@ def _cuda(target: LockedTarget) -> dict[str, str]:
         "NVIDIA_REQUIRE_CUDA": require,
         **({"TORCH_CUDA_ARCH_LIST": architecture_list(target)} if target.architectures else {}),
     }
-
-
-def _capability(sm: str) -> str:
-    digits = sm.removeprefix("sm_")
-    return f"{digits[:-1]}.{digits[-1]}"

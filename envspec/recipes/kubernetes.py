@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from envspec.gpu.compute_capability import known
 from envspec.lock.yaml_text import inline_strings, string
 from envspec.recipes.heading import hash_heading
 from envspec.recipes.plan import UID, WORKSPACE, Plan
@@ -99,7 +100,7 @@ def _affinity(plan: Plan) -> list[str]:
     without labels a requirement would keep the pod waiting for ever, and the image's preflight refuses a wrong GPU."""
     if not plan.architectures:
         return []
-    majors = sorted({architecture.removeprefix("sm_")[:-1] for architecture in plan.architectures}, key=int)
+    majors = [str(major) for major in sorted({known(sm).major for sm in plan.architectures})]
     return [
         "      tolerations:",
         "        - key: nvidia.com/gpu",

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from envspec.errors import InputError, Place
+from envspec.gpu.cuda_stack import stack_of
 from envspec.lock.graph import Graph
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.lock.requirements import requirements_txt
@@ -15,17 +16,8 @@ from envspec.recipes.plan import GROUPS, REQUIREMENTS, PipStep
 from envspec.spec.model import Spec
 
 _PYTORCH = "pytorch/"
-_NVIDIA = re.compile(r"nvidia-(?!ml-py).*|cuda-.*")
-_TORCH = re.compile(r"(torch|torchvision|torchaudio|triton|pytorch-triton)(-cu\d+)?")
 _DIGITS = 8
 """Of a file's SHA-256, in its name."""
-
-
-def stack_of(name: str) -> str | None:
-    """The layer of the CUDA stack that a package belongs to, by its normalised name: "nvidia" or "torch"; else None."""
-    if _NVIDIA.fullmatch(name):
-        return "nvidia"
-    return "torch" if _TORCH.fullmatch(name) else None
 
 
 def requirements_file(group: str, text: str) -> str:

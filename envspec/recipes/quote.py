@@ -6,7 +6,6 @@ write a text, `Unquotable` says so.
 
 from __future__ import annotations
 
-import json
 import re
 
 from envspec.errors import InputError
@@ -44,12 +43,6 @@ def dockerfile(text: str) -> str:
     return '"' + re.sub(r'([\\"$])', r"\\\1", text) + '"'
 
 
-def yaml(text: str) -> str:
-    """A YAML scalar, quoted so that none can be read as a number, a date, a flag or syntax."""
-    escaped = json.dumps(text, ensure_ascii=False)
-    return _INVISIBLE.sub(lambda match: _yaml_escape(match[0]), escaped)
-
-
 def lua(text: str) -> str:
     """A Lua string in double quotes; what isn't printable ASCII is written byte by byte."""
     out = []
@@ -76,11 +69,6 @@ def nix(text: str) -> str:
 def comment(text: str) -> str:
     """A text in a comment that ends with its line: line ends and invisible characters are escaped."""
     return _INVISIBLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
-
-
-def _yaml_escape(char: str) -> str:
-    code = ord(char)
-    return f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}"
 
 
 def _refuse_nul(text: str, what: str) -> None:

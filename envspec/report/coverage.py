@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from envspec.diff.gpu_meaning import cuda_of
 from envspec.gpu import conda_builds, gpus, libraries, torch_builds
-from envspec.gpu.cubin import can_translate, covers
+from envspec.gpu.compute_capability import can_translate, capability_of, covers, order
 from envspec.lock.model import LockedTarget, Pin
 from envspec.report.model import Architecture, Cell, Coverage, CoverageRow
 
@@ -26,6 +26,7 @@ class _Compiled:
     sm: tuple[str, ...] = ()
     ptx: tuple[str, ...] = ()
     libraries: tuple[libraries.Library, ...] = ()
+    cuda: str | None = None
 
 
 def coverage(targets: Sequence[LockedTarget]) -> Coverage:
@@ -33,8 +34,8 @@ def coverage(targets: Sequence[LockedTarget]) -> Coverage:
     compiled = [_compiled(target) for target in targets]
     asked = [_asked(target) for target in targets]
     sold = {gpu.capability for gpu in gpus.known() if gpu.kind != "embedded"}
-    run = {c for one in compiled for c in sold if covers(one.sm, c) or can_translate(one.ptx, c)}
-    shown = sorted(run.union(*asked), key=gpus.order)
+    run = {c for one in compiled for c in sold if covers(one.sm, c, one.cuda) or can_translate(one.ptx, c)}
+    shown = sorted(run.union(*asked), key=order)
     known = any(one.sm for one in compiled)
     meant = {gpu.name: None for target in targets for name in target.inputs.gpus for gpu in gpus.find(name)}
     return Coverage(
@@ -43,7 +44,7 @@ def coverage(targets: Sequence[LockedTarget]) -> Coverage:
             CoverageRow(place, one.build, one.why, tuple(_cell(one, c, c in asked[place]) for c in shown))
             for place, one in enumerate(compiled)
         ),
-        nowhere=tuple(_architecture(c, meant) for c in sorted(sold.difference(shown), key=gpus.order)) if known else (),
+        nowhere=tuple(_architecture(c, meant) for c in sorted(sold.difference(shown), key=order)) if known else (),
     )
 
 
@@ -65,7 +66,7 @@ def _compiled(target: LockedTarget) -> _Compiled:
         found = libraries.library(pin.name, pin.version) if _LIBRARY.fullmatch(pin.name) else None
         if found:
             beside.append(found)
-    return _Compiled(f"{label}, CUDA {cuda}", "", sm, ptx, tuple(beside))
+    return _Compiled(f"{label}, CUDA {cuda}", "", sm, ptx, tuple(beside), cuda)
 
 
 def _builds(torch: Pin, cuda: str, platform: str) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
@@ -82,9 +83,9 @@ def _cell(compiled: _Compiled, capability: str, asked: bool) -> Cell:
     without = [
         f"{_title(library.package)} has no code for it"
         for library in compiled.libraries
-        if not covers(library.sm, capability) and not can_translate(library.ptx, capability)
+        if not covers(library.sm, capability, compiled.cuda) and not can_translate(library.ptx, capability)
     ]
-    if covers(compiled.sm, capability):
+    if covers(compiled.sm, capability, compiled.cuda):
         return Cell("library", asked, "; ".join(without)) if without else Cell("code", asked)
     return Cell("ptx" if can_translate(compiled.ptx, capability) else "no", asked)
 
@@ -96,7 +97,7 @@ def _title(package: str) -> str:
 
 def _asked(target: LockedTarget) -> set[str]:
     """The capabilities of a target's own GPUs ("9.0" of sm_90)."""
-    return {f"{sm[3:-1]}.{sm[-1]}" for sm in target.architectures if re.fullmatch(r"sm_\d{2,3}", sm)}
+    return {capability_of(sm) for sm in target.architectures}
 
 
 def _architecture(capability: str, meant: Container[str]) -> Architecture:

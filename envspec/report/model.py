@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from envspec.diff.review import Review
+from envspec.gpu.compute_capability import sm_of
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class Architecture:
 
     @property
     def sm(self) -> str:
-        return "sm_" + self.capability.replace(".", "")
+        return sm_of(self.capability)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from envspec.gpu import toolkits
+from envspec.gpu.compute_capability import capability_of
 from envspec.lock.inputs import conda_name, implied_match_specs
 from envspec.lock.model import SpecInputs, TargetInputs
 
@@ -104,8 +105,7 @@ def virtual_packages(request: CondaRequest) -> tuple[tuple[str, str, str], ...]:
     if request.cuda:
         found.append(("__cuda", _native_cuda(request), "0"))
         if request.architectures:
-            digits = request.architectures[0].removeprefix("sm_")
-            found.append(("__cuda_arch", f"{digits[:-1]}.{digits[-1]}", "0"))
+            found.append(("__cuda_arch", capability_of(request.architectures[0]), "0"))
     return tuple(found)
 
 

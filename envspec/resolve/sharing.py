@@ -5,12 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from envspec.gpu.cuda_stack import is_toolkit
 from envspec.lock.inputs import requirement_name
 from envspec.resolve.request import Preferences, Request
 from envspec.resolve.uv import Found
-
-_CUDA_PREFIXES = ("nvidia-", "cuda-")
-"""NVIDIA's packages differ between CUDA versions by their nature: no other solution would make them meet."""
 
 
 def versions_of(found: Sequence[Found]) -> dict[str, str]:
@@ -36,10 +34,11 @@ def to_share(found: Mapping[Request, Sequence[Found]], apart: Collection[str] = 
     for packages in found.values():
         for name, version in versions_of(packages).items():
             versions.setdefault(name, set()).add(version)
+    # NVIDIA's packages differ between CUDA versions by their nature: no other solution would make them meet
     shared = {
         name: min(several, key=Version)
         for name, several in versions.items()
-        if len(several) > 1 and name not in apart and not name.startswith(_CUDA_PREFIXES)
+        if len(several) > 1 and name not in apart and not is_toolkit(name)
     }
     again = {}
     for request, packages in found.items():

@@ -21,6 +21,7 @@ import tomli
 from envspec.errors import InternalError, ToolError
 from envspec.lock.inputs import requirement_name
 from envspec.lock.tags import MACOS
+from envspec.lock.toml_text import string
 from envspec.net.fetch import give_up_seconds, read_timeout
 from envspec.redact import register_all
 from envspec.requirement import parse_requirement
@@ -213,32 +214,26 @@ def _user_settings(env: Mapping[str, str]) -> dict[str, Any]:
     return merged
 
 
-def _quote(text: str) -> str:
-    """A TOML basic string."""
-    escaped = "".join(c if c.isprintable() and c not in '"\\' else f"\\U{ord(c):08x}" for c in text)
-    return f'"{escaped}"'
-
-
 def _value(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(_value(item) for item in value) + "]"
-    return str(value) if isinstance(value, int) else _quote(str(value))
+    return str(value) if isinstance(value, int) else string(str(value))
 
 
 def _project(request: Request, indexes: Sequence[UvIndex], *, for_ever: bool) -> str:
     lines = ["[project]", f'name = "{PROJECT}"', 'version = "0"', f'requires-python = ">={request.python}"']
-    lines += ["dependencies = [", *(f"  {_quote(requirement)}," for requirement in request.requirements), "]"]
+    lines += ["dependencies = [", *(f"  {string(requirement)}," for requirement in request.requirements), "]"]
     if request.sources:
         lines.append("[tool.uv.sources]")
-        lines += [f"{_quote(package)} = {{ index = {_quote(index)} }}" for package, index in request.sources]
+        lines += [f"{string(package)} = {{ index = {string(index)} }}" for package, index in request.sources]
     for index in indexes:
         if index.explicit:
             lines += [
                 "[[tool.uv.index]]",
-                f"name = {_quote(index.name)}",
-                f"url = {_quote(index.url)}",
+                f"name = {string(index.name)}",
+                f"url = {string(index.url)}",
                 "explicit = true",
             ]
             if for_ever:
@@ -250,11 +245,11 @@ def _configuration(settings: Mapping[str, Any], request: Request, indexes: Seque
     """uv's configuration. `for_ever` takes every cached page for fresh, and leaves proxies out."""
     lines = [f"{key} = {_value(value)}" for key, value in settings.items() if not (for_ever and "proxy" in key)]
     if request.exclude_newer:
-        lines.append(f"exclude-newer = {_quote(request.exclude_newer)}")
+        lines.append(f"exclude-newer = {string(request.exclude_newer)}")
     for index in indexes:
         if index.explicit:
             continue
-        lines += ["[[index]]", f"name = {_quote(index.name)}", f"url = {_quote(index.url)}"]
+        lines += ["[[index]]", f"name = {string(index.name)}", f"url = {string(index.url)}"]
         if index.default:
             lines.append("default = true")
         if index.cacheable:
@@ -273,8 +268,8 @@ def _stated(request: Request) -> list[str]:
         for version in missing.builds()
         for line in (
             "[[dependency-metadata]]",
-            f"name = {_quote(missing.package)}",
-            f"version = {_quote(version)}",
+            f"name = {string(missing.package)}",
+            f"version = {string(version)}",
             f"requires-dist = {_value([*missing.published, missing.requirement])}",
         )
     ]
@@ -284,13 +279,13 @@ def _preferences(preferences: Preferences, request: Request) -> str:
     """Versions and commits as a pylock, which uv reads from its output file and keeps where it can."""
     lines = ['lock-version = "1.0"', 'created-by = "envspec"']
     for name, version in sorted(preferences.versions.items()):
-        lines += ["[[packages]]", f"name = {_quote(name)}", f"version = {_quote(version)}"]
+        lines += ["[[packages]]", f"name = {string(name)}", f"version = {string(version)}"]
     for text, commit in sorted(preferences.commits.items()):
         if text in request.requirements:
             url, revision = _git_address(text)
-            asked = f", requested-revision = {_quote(revision)}" if revision else ""
-            vcs = f'{{ type = "git", url = {_quote(url)}{asked}, commit-id = {_quote(commit)} }}'
-            lines += ["[[packages]]", f"name = {_quote(requirement_name(text))}", f"vcs = {vcs}"]
+            asked = f", requested-revision = {string(revision)}" if revision else ""
+            vcs = f'{{ type = "git", url = {string(url)}{asked}, commit-id = {string(commit)} }}'
+            lines += ["[[packages]]", f"name = {string(requirement_name(text))}", f"vcs = {vcs}"]
     return "\n".join(lines) + "\n"
 
 

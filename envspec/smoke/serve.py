@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from envspec.gpu.compute_capability import capability_of
 from envspec.lock.model import LockedTarget
 from envspec.spec.model import Spec
 
@@ -68,18 +69,13 @@ def _without(target: LockedTarget, machine: Serving) -> str | None:
         return None
     if not machine.capabilities:
         return "it is for GPUs, and this machine has none that works"
-    if not all(any(_is(arch, own) for arch in target.architectures) for own in machine.capabilities):
+    # exactly, as the check's device.capability asks: that a GPU runs code for an older one says nothing of the target's
+    meant = {capability_of(sm) for sm in target.architectures}
+    if not all(own in meant for own in machine.capabilities):
         return f"it is for {', '.join(target.architectures)}, this machine's GPUs are {', '.join(machine.capabilities)}"
     if target.driver_floor and (machine.driver is None or numbers(machine.driver) < numbers(target.driver_floor)):
         return f"it needs driver {target.driver_floor} or newer, this machine has {machine.driver or 'an unknown one'}"
     return None
-
-
-def _is(architecture: str, capability: str) -> bool:
-    """Whether a GPU of this capability is of this architecture: exactly, as the check's device.capability asks. That a
-    GPU runs code for an older one too says nothing of the target's own GPUs."""
-    digits = "".join(c for c in architecture if c.isdigit())
-    return f"{digits[:-1]}.{digits[-1:]}" == capability
 
 
 def numbers(version: str) -> list[int]:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from envspec.smoke.result import Figure, Report, Run
+from envspec.texts import byte_size, shown
 from envspec.texts import plural as plural
-from envspec.texts import shown
 
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
@@ -45,14 +45,6 @@ def seconds(value: float) -> str:
         return f"{value:.1f} s"
     whole = round(value)
     return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60:02} s"
-
-
-def size(value: int) -> str:
-    """A memory size: "64 MiB", "79.6 GiB"."""
-    for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
-        if value >= 2**power:
-            return f"{value / 2**power:.3g} {unit}"
-    return f"{value} B"
 
 
 def share(value: float) -> str:
@@ -98,7 +90,7 @@ def facts(report: Report) -> Iterator[tuple[str, str]]:
     yield "Workload", clean(how)
     yield "Device", clean(report.device)
     for gpu in machine.gpus:
-        yield "GPU", f"{clean(gpu.name)}, compute capability {clean(gpu.capability)}, {size(gpu.memory_bytes)}"
+        yield "GPU", f"{clean(gpu.name)}, compute capability {clean(gpu.capability)}, {byte_size(gpu.memory_bytes)}"
     if machine.driver:
         yield "Driver", clean(machine.driver)
     yield "torch", _torch(report)
@@ -108,8 +100,8 @@ def facts(report: Report) -> Iterator[tuple[str, str]]:
     yield "System", clean(machine.system + (f", glibc {machine.glibc}" if machine.glibc else ""))
     memory = [
         plural(machine.cpus, "CPU") if machine.cpus is not None else "",
-        f"{size(machine.memory_bytes)} memory" if machine.memory_bytes is not None else "",
-        f"{size(machine.shm_bytes)} /dev/shm" if machine.shm_bytes is not None else "",
+        f"{byte_size(machine.memory_bytes)} memory" if machine.memory_bytes is not None else "",
+        f"{byte_size(machine.shm_bytes)} /dev/shm" if machine.shm_bytes is not None else "",
     ]
     if any(memory):
         yield "Machine", ", ".join(part for part in memory if part)

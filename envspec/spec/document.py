@@ -16,7 +16,8 @@ import tomli
 from envspec.errors import EnvspecError, Place, SpecError, StorageError
 from envspec.redact import redact
 from envspec.spec.locate import Mark, Path, Position, TooDeep, first_duplicate, locate, mark_at, too_deep
-from envspec.spec.messages import RawFloat, dotted, nearest, table_name
+from envspec.spec.messages import RawFloat, dotted, table_name
+from envspec.texts import nearest
 
 MAX_BYTES = 1 << 20
 """The largest spec, in bytes. Real ones have a few thousand; a larger file is something else, given by mistake."""

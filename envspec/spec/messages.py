@@ -7,7 +7,9 @@ from collections.abc import Iterable, Sequence
 from datetime import date, time
 from typing import Any
 
+from envspec.errors import InputError
 from envspec.redact import redact
+from envspec.texts import nearest, printable
 
 _LONGEST = 60
 
@@ -84,10 +86,10 @@ def toml(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
-def nearest(word: str, known: Iterable[str]) -> str | None:
-    """Gives the one of `known` that `word` was most likely meant to be, or None."""
-    from difflib import get_close_matches
-
-    by_lower = {name.lower(): name for name in known}
-    found = get_close_matches(word[:100].lower(), by_lower, n=1)
-    return by_lower[found[0]] if found else None
+def refuse_unknown_targets(names: Iterable[str], known: Sequence[str], whose: str) -> None:
+    """Raises InputError for the first of `names` that is no target of `whose` (a spec's path, say), with a hint."""
+    for name in names:
+        if name not in known:
+            meant = nearest(name, known)
+            hint = f"did you mean {meant}?" if meant else f"its targets: {', '.join(known)}"
+            raise InputError(f"{whose} has no target {printable(name)}", hint=hint)

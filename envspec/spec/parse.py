@@ -14,11 +14,12 @@ from envspec.spec.checked import Checked
 from envspec.spec.dependencies import conda_dependencies, pip_dependencies
 from envspec.spec.document import decode, parse_toml, read_bytes
 from envspec.spec.matrix import Capability, no_facts
-from envspec.spec.messages import dotted, nearest, show
+from envspec.spec.messages import dotted, show
 from envspec.spec.model import Audit, CondaTable, Image, PipTable, Reference, Smoke, Spec
 from envspec.spec.schema import ENV_NAME
 from envspec.spec.targets import targets
 from envspec.spec.values import BadValue, utc_time
+from envspec.texts import nearest
 
 
 def load_spec(path: str | os.PathLike[str], *, capability: Capability = no_facts) -> Spec:

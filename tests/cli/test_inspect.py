@@ -64,7 +64,7 @@ demo/_C.so  4.5 KiB, 20 modules
   sm_90 (9.0): runs
   compute capability 7.0: doesn't run
 
-demo/old.so  2.0 MiB, 1 module
+demo/old.so  2 MiB, 1 module
   SASS  sm_70
   PTX   none
   sm_90 (9.0): doesn't run

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from support.examples import examples
 
 from envspec.gpu.binary import window as window_module
-from envspec.gpu.binary.architecture import Architecture, Code, Kind
+from envspec.gpu.binary.architecture import Code, Kind
 from envspec.gpu.binary.library import Library, scan
 from envspec.gpu.binary.window import Window
+from envspec.gpu.compute_capability import Architecture
 
 KIND_NUMBERS = {Kind.PTX: (1,), Kind.SASS: (2, 16), Kind.LTO: (8,), Kind.OTHER: (4, 32, 64)}
 FEATURE_FLAGS = {"": 0, "a": 0x100000, "f": 0x200000}

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from envspec.gpu import cubin
-from envspec.gpu.binary.architecture import EMBEDDED, Architecture, Code, Kind, parse_architecture
+from envspec.gpu.binary.architecture import Code, Kind
 from envspec.gpu.binary.library import Coverage, Library, merge
-
-
-def gpu(capability: str) -> Architecture:
-    architecture = parse_architecture(capability)
-    assert architecture is not None
-    return architecture
+from envspec.gpu.compute_capability import Architecture, known
 
 
 def sass(name: str) -> Code:
-    return Code(Kind.SASS, gpu(f"sm_{name}"))
+    return Code(Kind.SASS, known(f"sm_{name}"))
 
 
 def ptx(name: str) -> Code:
-    return Code(Kind.PTX, gpu(f"sm_{name}"))
+    return Code(Kind.PTX, known(f"sm_{name}"))
 
 
 @pytest.mark.parametrize(
@@ -51,47 +43,13 @@ def ptx(name: str) -> Code:
         (ptx("90a"), "10.0", False),
         (ptx("100f"), "10.3", True),
         (ptx("100f"), "12.0", False),
-        (Code(Kind.LTO, gpu("9.0")), "9.0", False),
-        (Code(Kind.OTHER, gpu("9.0")), "9.0", False),
+        (Code(Kind.LTO, known("9.0")), "9.0", False),
+        (Code(Kind.OTHER, known("9.0")), "9.0", False),
     ],
     ids=lambda value: value.name if isinstance(value, Code) else str(value),
 )
 def test_runs_on(code: Code, capability: str, runs: bool) -> None:
-    assert code.runs_on(gpu(capability)) is runs
-
-
-numbers = st.integers(50, 129)
-
-
-@given(numbers, numbers)
-def test_agrees_with_the_rule_for_targets(built: int, asked: int) -> None:
-    """`envspec.gpu.cubin` judges plain architectures of cards; here they must mean the same."""
-    architecture, capability = Architecture(built), Architecture(asked)
-    if not EMBEDDED & {built, asked}:
-        covers = cubin.covers([architecture.capability], capability.capability)
-        assert Code(Kind.SASS, architecture).runs_on(capability) is covers
-    can = cubin.can_translate([architecture.capability], capability.capability)
-    assert Code(Kind.PTX, architecture).runs_on(capability) is can
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("sm_90", Architecture(90)),
-        ("SM_100F", Architecture(100, "f")),
-        ("sm_90a", Architecture(90, "a")),
-        ("9.0", Architecture(90)),
-        ("12.1", Architecture(121)),
-        ("H100", None),
-        ("sm_9", None),
-        ("sm_90b", None),
-        ("9", None),
-        ("9.00", None),
-        ("٩.٠", None),
-    ],
-)
-def test_parse(text: str, expected: Architecture | None) -> None:
-    assert parse_architecture(text) == expected
+    assert code.runs_on(known(capability)) is runs
 
 
 def test_coverage_counts_modules() -> None:
@@ -105,13 +63,13 @@ def test_coverage_counts_modules() -> None:
         },
     )
     assert library.module_count == 15
-    assert library.architectures(Kind.SASS) == {gpu("8.0"): 10, gpu("9.0"): 10, Architecture(90, "a"): 2}
-    assert library.architectures(Kind.PTX) == {gpu("7.0"): 3, gpu("9.0"): 10}
-    assert library.coverage(gpu("9.0")) == Coverage(native=12, jit=3, none=0)
-    assert library.coverage(gpu("8.6")) == Coverage(native=10, jit=3, none=2)
-    assert library.coverage(gpu("12.0")) == Coverage(native=0, jit=13, none=2)
-    assert library.coverage(gpu("6.1")) == Coverage(native=0, jit=0, none=15)
-    verdicts = {capability: library.coverage(gpu(capability)).verdict for capability in ("9.0", "8.6", "12.0", "6.1")}
+    assert library.architectures(Kind.SASS) == {known("8.0"): 10, known("9.0"): 10, Architecture(90, "a"): 2}
+    assert library.architectures(Kind.PTX) == {known("7.0"): 3, known("9.0"): 10}
+    assert library.coverage(known("9.0")) == Coverage(native=12, jit=3, none=0)
+    assert library.coverage(known("8.6")) == Coverage(native=10, jit=3, none=2)
+    assert library.coverage(known("12.0")) == Coverage(native=0, jit=13, none=2)
+    assert library.coverage(known("6.1")) == Coverage(native=0, jit=0, none=15)
+    verdicts = {capability: library.coverage(known(capability)).verdict for capability in ("9.0", "8.6", "12.0", "6.1")}
     assert verdicts == {"9.0": "native", "8.6": "native", "12.0": "jit", "6.1": "no"}
 
 

@@ -170,7 +170,7 @@ def test_which_requirements_the_tables_speak_about(kwargs: dict[str, object], ex
 
 
 def test_errors_come_first() -> None:
-    spec, target = spec_of("12.6", ("Orin", "B200"), pip=("torch==2.9.1",), platform="linux-aarch64")
+    spec, target = spec_of("13.0", ("Orin", "V100"), pip=("torch==2.9.1",))
     severities = [finding.severity for finding in judge(spec, target)]
     assert severities == sorted(severities, key=["error", "warning", "info"].index)
     assert len(set(severities)) == 2

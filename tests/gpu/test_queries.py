@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from envspec.gpu import conda_builds, corrections, gpus, libraries, toolkits, torch_builds
-from envspec.gpu.cubin import can_translate, covers
+from envspec.gpu.compute_capability import covers
 from envspec.gpu.minimum import driver_floor
 
 
@@ -86,29 +86,6 @@ def test_properties() -> None:
 )
 def test_suggest(name: str, expected: str | None) -> None:
     assert gpus.suggest(name) == expected
-
-
-@pytest.mark.parametrize(
-    ("compiled", "capability", "runs"),
-    [
-        (["8.0"], "8.6", True),
-        (["8.6"], "8.0", False),
-        (["9.0"], "10.0", False),
-        (["10.0"], "10.3", True),
-        (["12.0"], "12.1", True),
-        (["9.0", "12.0"], "10.0", False),
-        ([], "9.0", False),
-    ],
-)
-def test_cubin_rule(compiled: list[str], capability: str, runs: bool) -> None:
-    """NVIDIA, CUDA C++ Programming Guide: a cubin runs on its own major, from its own minor on."""
-    assert covers(compiled, capability) is runs
-
-
-def test_ptx_rule() -> None:
-    assert can_translate(["9.0"], "12.0")
-    assert not can_translate(["12.0"], "9.0")
-    assert not can_translate([], "9.0")
 
 
 def test_toolkit() -> None:
@@ -231,7 +208,7 @@ def test_library_architectures() -> None:
     """cuDNN dropped everything below 7.5 in 9.11."""
     old, new = libraries.library("nvidia-cudnn-cu12", "9.10.2.21"), libraries.library("nvidia-cudnn-cu12", "9.12.0.46")
     assert old is not None and new is not None
-    assert covers(old.sm, "7.0") and not covers(new.sm, "7.0")
+    assert covers(old.sm, "7.0", "12.8") and not covers(new.sm, "7.0", "12.8")
     assert new.version == "9.11.0.98"
     assert libraries.library("nvidia-cudnn-cu12", "8.0.0.1") is None
     assert libraries.library("nvidia-cudnn-cu12", "latest") is None

@@ -105,7 +105,9 @@ CASES = [
     Case("torch==2.3.1", "12.1", "cuda-dropped-gpu", f"{PTXAS}: Kepler up to 11.8", "K80", python="3.10", nearest="CUDA 11.8 with torch 2.3.1"),
     Case("torch", "12.8", "-torch-narrowed", f"{BINARY}; pytorch/pytorch#172352: 2.11.0's cu128 has no sm_70", "V100"),
     Case("torch==2.9.1", "12.8", "architecture-missing", "pytorch/pytorch aarch64_ci_build.sh: 8.0 9.0 10.0 12.0", "T4", platform="linux-aarch64", nearest="CUDA 12.9 with pytorch 2.9.1 (driver >= 525.60.13), from conda-forge"),
-    Case("torch==2.9.1", "12.6", "-jetson", "the aarch64 wheels are made for servers (SBSA)", "Orin", platform="linux-aarch64"),
+    Case("torch==2.9.1", "12.6", "architecture-missing", "PyTorch 2.15.0, DEVICE_REQUIREMENT: sm_80 doesn't run on 8.7 before CUDA 13.2", "Orin", platform="linux-aarch64", nearest="CUDA 13.0 with torch 2.9.1"),
+    Case("torch==2.11.0", "13.0", "ok", "nvidia-holoscan/holohub#1687: passes on an Orin with JetPack 7.2", "Orin", platform="linux-aarch64"),
+    Case("", "12.9", "architecture-missing", "CUDA C++ Programming Guide: 7.0 isn't compatible with 7.2", "sm_72", conda="pytorch 2.12.*"),
     Case("torch==2.9.1", "13.0", "ok", "pytorch/pytorch aarch64_ci_build.sh: 11.0 in cu130", "Thor GH200", platform="linux-aarch64"),
     Case("torch==2.9.1", "12.8", "unknown-gpu", "NVIDIA's lists of compute capabilities", "H1000", nearest='did you mean "H100"?'),
     # Drivers: native, minor-version, forward compatibility.

@@ -20,7 +20,7 @@ from envspec.lock.slice import slice_digest, slice_of
 from envspec.recipes.environment import architecture_list, require_cuda
 from envspec.recipes.images import CODE_SERVER, MICROMAMBA, UV, wanted_images
 from envspec.recipes.make import make_plan
-from envspec.recipes.pip_steps import stack_of
+from envspec.gpu.cuda_stack import stack_of
 from envspec.recipes.plan import Plan
 from envspec.spec.model import Image, Spec
 

@@ -36,13 +36,6 @@ def test_a_lexer_reads_it_back(given_text: str) -> None:
     assert shlex.split(quote.shell(given_text)) == [given_text]
 
 
-@given(text)
-def test_yaml_reads_it_back(given_text: str) -> None:
-    written = quote.yaml(given_text)
-    assert len(written.splitlines()) == 1
-    assert yaml.safe_load(f"key: {written}\n") == {"key": given_text}
-
-
 def unquoted(token: str) -> str:
     """A Dockerfile's double-quoted word, by BuildKit's rules: a backslash counts before `"`, `$` and itself."""
     assert token[0] == token[-1] == '"'

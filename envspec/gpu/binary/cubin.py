@@ -15,9 +15,10 @@ from __future__ import annotations
 import re
 import struct
 
-from envspec.gpu.binary.architecture import Architecture, Code, Kind
+from envspec.gpu.binary.architecture import Code, Kind
 from envspec.gpu.binary.fatbin import Module
 from envspec.gpu.binary.window import Window
+from envspec.gpu.compute_capability import Architecture
 
 MAGIC = b"\x7fELF\x02\x01"
 """How a 64-bit little-endian ELF file begins, a cubin or any other."""

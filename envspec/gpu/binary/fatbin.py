@@ -17,8 +17,9 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from envspec.gpu.binary.architecture import Architecture, Code, Kind
+from envspec.gpu.binary.architecture import Code, Kind
 from envspec.gpu.binary.window import Window
+from envspec.gpu.compute_capability import Architecture
 
 MAGIC = struct.pack("<IHH", 0xBA55ED50, 1, 16)
 """How every fat binary begins: magic, version and header size."""

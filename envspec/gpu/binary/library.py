@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from envspec.gpu.binary.architecture import Architecture, Code, Kind
+from envspec.gpu.binary.architecture import Code, Kind
 from envspec.gpu.binary.cubin import MAGIC as ELF_MAGIC
 from envspec.gpu.binary.cubin import read_cubin
 from envspec.gpu.binary.fatbin import MAGIC as FATBIN_MAGIC
 from envspec.gpu.binary.fatbin import read_fatbin
 from envspec.gpu.binary.window import Window
+from envspec.gpu.compute_capability import Architecture
 
 
 @dataclass(frozen=True)

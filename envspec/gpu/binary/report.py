@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from envspec.gpu.binary.architecture import Architecture, Code, Kind
+from envspec.gpu.binary.architecture import Code, Kind
 from envspec.gpu.binary.library import Inspection, Library
+from envspec.gpu.compute_capability import Architecture
 
 SCHEMA = "envspec.inspect/1"
 """The format's name and version. A field that goes away or changes its meaning makes it 2; a new field doesn't."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envspec.gpu.cubin import can_translate
-from envspec.gpu.gpus import order
+from envspec.gpu.compute_capability import can_translate, order, sm_of
 from envspec.gpu.rules.case import Build, Case, Problem
 from envspec.gpu.tables import numbers
 
@@ -24,9 +23,9 @@ def works(build: Build, case: Case) -> bool:
 
 
 def architecture(build: Build, case: Case) -> Iterator[Problem]:
-    """Machine code runs on its own major from its own minor on; PTX can be translated forward when it is loaded."""
+    """Whether there is code for its GPUs; PTX alone is translated when it is loaded."""
     for capability in case.capabilities:
-        name = f"sm_{capability.replace('.', '')} ({case.names(capability)})"
+        name = f"{sm_of(capability)} ({case.names(capability)})"
         if build.runs_on(capability):
             if jetson := [gpu.name for gpu in case.gpus if gpu.capability == capability and gpu.kind == "embedded"]:
                 yield from _jetson(build, case, jetson[0])
@@ -70,7 +69,7 @@ def cudnn(build: Build, case: Case) -> Iterator[Problem]:
             "warning",
             "cudnn-architecture",
             "gpus",
-            f"cuDNN {CUDNN_WITHOUT_VOLTA} and newer have no code for sm_{old[0].replace('.', '')}"
+            f"cuDNN {CUDNN_WITHOUT_VOLTA} and newer have no code for {sm_of(old[0])}"
             f" ({case.names(old[0])}), and conda-forge doesn't hold it back",
             f'add "cudnn <{CUDNN_WITHOUT_VOLTA}" to conda.dependencies',
         )
@@ -79,7 +78,7 @@ def cudnn(build: Build, case: Case) -> Iterator[Problem]:
             "error",
             "cudnn-architecture",
             "gpus",
-            f"{label(build)} requires cuDNN {build.cudnn}, which has no code for sm_{old[0].replace('.', '')}"
+            f"{label(build)} requires cuDNN {build.cudnn}, which has no code for {sm_of(old[0])}"
             f" ({case.names(old[0])})",
         )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from envspec.gpu import conda_builds, gpus, torch_builds
-from envspec.gpu.cubin import covers
+from envspec.gpu.compute_capability import covers, order
 from envspec.gpu.finding import Severity
 from envspec.gpu.gpus import Gpu
 
@@ -29,7 +29,7 @@ class Case:
     @property
     def capabilities(self) -> tuple[str, ...]:
         """The compute capabilities of its GPUs, each once, lowest first."""
-        return tuple(sorted({gpu.capability for gpu in self.gpus}, key=gpus.order))
+        return tuple(sorted({gpu.capability for gpu in self.gpus}, key=order))
 
     def names(self, capability: str) -> str:
         """Its GPUs of one capability, for a message: "A100" or "H100, H200 and 4 more"."""
@@ -55,7 +55,7 @@ class Build:
 
     def runs_on(self, capability: str) -> bool:
         """Whether its machine code runs on a GPU of this capability."""
-        return covers(self.sm, capability)
+        return covers(self.sm, capability, self.cuda)
 
 
 @dataclass(frozen=True)

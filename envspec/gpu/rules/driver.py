@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envspec.gpu import gpus, toolkits
+from envspec.gpu.compute_capability import sm_of
 from envspec.gpu.rules.case import Case, Problem
 from envspec.gpu.tables import numbers
 
@@ -38,7 +39,7 @@ def _against_gpus(case: Case, driver: str) -> Iterator[Problem]:
     branch = numbers(driver)[0]
     for capability in case.capabilities:
         known = gpus.capabilities()[capability]
-        name = f"{case.names(capability)} (sm_{capability.replace('.', '')})"
+        name = f"{case.names(capability)} ({sm_of(capability)})"
         if known.first_driver and branch < known.first_driver:
             yield Problem(
                 "error",

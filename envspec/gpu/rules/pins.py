@@ -9,7 +9,7 @@ from typing import Literal
 
 from envspec.errors import Place
 from envspec.gpu import torch_builds
-from envspec.gpu.cubin import can_translate, covers
+from envspec.gpu.compute_capability import can_translate, covers, sm_of
 from envspec.gpu.finding import Finding
 from envspec.gpu.rules import cpu_target, nearest
 from envspec.gpu.rules.build import problems
@@ -197,14 +197,14 @@ def _libraries(case: Case, pins: Mapping[str, str]) -> Iterator[Problem]:
             continue
         found = libraries.library(name, version)
         for capability in case.capabilities if found else ():
-            if found is None or covers(found.sm, capability) or can_translate(found.ptx, capability):
+            if found is None or covers(found.sm, capability, case.cuda) or can_translate(found.ptx, capability):
                 continue
             nccl = "nccl" in name
             yield Problem(
                 "warning" if nccl else "error",
                 "library-architecture",
                 "gpus",
-                f"{name} {version} has no code for sm_{capability.replace('.', '')} ({case.names(capability)})"
+                f"{name} {version} has no code for {sm_of(capability)} ({case.names(capability)})"
                 + ("; it is used with several GPUs only" if nccl else ""),
                 None if nccl else "take a torch whose build requires an older cuDNN",
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envspec.gpu import gpus, toolkits
+from envspec.gpu.compute_capability import order, sm_of
 from envspec.gpu.rules.case import Case, Problem
 from envspec.gpu.tables import numbers
 
@@ -20,9 +21,9 @@ def problems(case: Case) -> Iterator[Problem]:
     for capability in case.capabilities:
         if toolkit.reaches(capability):
             continue
-        name = f"{case.names(capability)} (sm_{capability.replace('.', '')})"
+        name = f"{case.names(capability)} ({sm_of(capability)})"
         known = gpus.capabilities()[capability]
-        if gpus.order(capability) < gpus.order(toolkit.first_capability):
+        if order(capability) < order(toolkit.first_capability):
             last = f"; CUDA {known.last_cuda} is the last that has it" if known.last_cuda else ""
             yield Problem(
                 "error", "cuda-dropped-gpu", "cuda", f"CUDA {case.cuda} has dropped {known.architecture}: {name}{last}"

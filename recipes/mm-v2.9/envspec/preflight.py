@@ -72,9 +72,10 @@ def judge(target: dict[str, Any], machine: Machine) -> Verdict:
 
 
 def _judge_gpus(target: dict[str, Any], gpus: Sequence[Gpu]) -> Verdict:
+    cuda = target.get("cuda")
     locked = [_capability(sm) for sm in target.get("architectures") or []]
     code = target.get("code") or {"sm": locked, "ptx": []}
-    without = [gpu for gpu in gpus if not runs(gpu.capability, code["sm"], code["ptx"])]
+    without = [gpu for gpu in gpus if not runs(gpu.capability, code["sm"], code["ptx"], cuda)]
     asked = " or ".join(target.get("gpus") or []) or "other GPUs"
     if without:
         text = (
@@ -83,7 +84,7 @@ def _judge_gpus(target: dict[str, Any], gpus: Sequence[Gpu]) -> Verdict:
         )
         # A small card for the screen beside the one that computes is no reason to stop.
         return Verdict(len(without) == len(gpus), text)
-    others = [gpu for gpu in gpus if locked and not runs(gpu.capability, locked, [])]
+    others = [gpu for gpu in gpus if locked and not runs(gpu.capability, locked, [], cuda)]
     if others:
         return Verdict(
             False,
@@ -92,12 +93,25 @@ def _judge_gpus(target: dict[str, Any], gpus: Sequence[Gpu]) -> Verdict:
     return FINE
 
 
-def runs(capability: str, machine_code: Iterable[str], ptx: Iterable[str]) -> bool:
-    """Whether a GPU runs code: machine code of its major and no higher minor, or any PTX that isn't newer."""
-    own = numbers(capability)
-    return any(numbers(c)[0] == own[0] and numbers(c) <= own for c in machine_code) or any(
-        numbers(c) <= own for c in ptx
-    )
+def runs(capability: str, machine_code: Iterable[str], ptx: Iterable[str], cuda: str | None) -> bool:
+    """Whether a GPU runs code that this CUDA compiled: envspec/gpu/compute_capability.py has the rule and its sources,
+    and a test holds this equal to it."""
+    own = _renamed(capability)
+    for code in map(_renamed, machine_code):
+        if code == own:
+            return True
+        if {code, own} & {(5, 3), (6, 2), (7, 2), (8, 7), (11, 0)}:
+            pairs = (((7, 0), (7, 2)), ((8, 0), (8, 7)), ((8, 6), (8, 7)))
+            if numbers(cuda or "0") >= (13,) and (code, own) in pairs:
+                return True
+        elif code[0] == own[0] and code <= own:
+            return True
+    return any(_renamed(code) == own or numbers(code) <= numbers(capability) for code in ptx)
+
+
+def _renamed(capability: str) -> tuple[int, ...]:
+    """A capability as numbers; 10.1 is the name that 11.0 had before CUDA 13."""
+    return (11, 0) if numbers(capability) == (10, 1) else numbers(capability)
 
 
 def numbers(version: str) -> tuple[int, ...]:

@@ -93,7 +93,7 @@ def static_architectures(ctx: Context) -> Outcome:
         raise Skip("the target is for CPUs")
     flags = arch_flags(ctx.torch)
     details = {"compiled": flags, "wanted": wanted}
-    without = [one for one in wanted if not covers(flags, one)]
+    without = [one for one in wanted if not covers(flags, one, ctx.torch.version.cuda)]
     if without:
         built = " ".join(flags) or "no GPU at all"
         reason = "torch has no code for {}: it is compiled for {}".format(", ".join(without), built)

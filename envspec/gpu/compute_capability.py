@@ -1,0 +1,152 @@
+"""Compute capabilities: how they are written, their order, and the one rule of which code runs on which GPU.
+
+A GPU has a compute capability (9.0). Compiled code names the one it was made for: `sm_90` is machine code (SASS),
+`compute_90` is PTX, which the driver compiles when it loads it.
+
+What runs on what, and where that is written:
+
+SASS    on its own major version from its own minor version on (CUDA C++ Programming Guide, "Binary Compatibility").
+        Between the integrated GPUs of `INTEGRATED` (Jetson, DRIVE) and all others it isn't compatible, either way, but
+        for what `FROM_13` names: CUDA 13.2 made the libraries of Arm servers (SBSA) run on Jetson (PyTorch,
+        torch/cuda/__init__.py of 2.15.0, DEVICE_REQUIREMENT and DEVICE_REQUIREMENT_POST_JETSON_SBSA_UNIFICATION;
+        pytorch/pytorch#186285). PyTorch asks for code that 13.2 compiled, but the driver decides: Orin's first one for
+        CUDA 13 is JetPack 7.2's, of 13.2, and runs what 13.0 compiled (nvidia-holoscan/holohub#1687: 2.11.0+cu130).
+        CUDA 13.0 renamed 10.1 to 11.0: one capability, two names.
+PTX     on every capability that isn't older (CUDA C++ Programming Guide, "PTX Compatibility").
+sm_90a  architecture-specific code, SASS or PTX: on exactly its own capability.
+sm_100f family-specific code, SASS or PTX: on its own major version from its own minor version on, 10.1 being of 11.0's
+        family (CUDA C++ Programming Guide, "Family-Specific Features"; PTX ISA, `.target`).
+
+What travels without envspec has twins of this: `covers` of the smoke check and `runs` of the preflight.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+
+INTEGRATED = frozenset({53, 62, 72, 87, 110})
+"""GPUs that share a chip with the CPU, ten times their capability: Tegra X1, X2, Xavier, Orin, Thor."""
+
+FROM_13 = frozenset({(70, 72), (80, 87), (86, 87)})
+"""Compiled for -> runs on as well, with code that a CUDA 13 or a later one compiled."""
+
+_RENAMED = {101: 110}
+
+
+@dataclass(frozen=True, order=True)
+class Architecture:
+    """An architecture: `number` is ten times the compute capability (90 is 9.0, 103 is 10.3).
+
+    `feature` is "a" for architecture-specific code (`sm_90a`: 9.0 and nothing else), "f" for family-specific code
+    (`sm_100f`: 10.0 and later minors), else "".
+    """
+
+    number: int
+    feature: str = ""
+
+    @property
+    def major(self) -> int:
+        return self.number // 10
+
+    @property
+    def capability(self) -> str:
+        """ "9.0", whatever its feature is."""
+        return f"{self.major}.{self.number % 10}"
+
+    @property
+    def sm(self) -> str:
+        """ "sm_90" or "sm_90a"."""
+        return f"sm_{self}"
+
+    def __str__(self) -> str:
+        return f"{self.number}{self.feature}"
+
+
+@cache
+def parse(text: str) -> Architecture | None:
+    """`sm_90`, `compute_90`, `sm90`, `90` or `9.0`, each with `a` or `f` after it or without, in either case.
+
+    None for anything else: a product's name, say.
+    """
+    match = re.fullmatch(
+        r"(?:(?:sm|compute)_?)?(?P<number>[1-9]\d{1,2})(?P<a>[af]?)|(?P<major>[1-9]\d?)\.(?P<minor>\d)(?P<b>[af]?)",
+        text,
+        re.IGNORECASE | re.ASCII,
+    )
+    if match is None:
+        return None
+    number = match["number"] or match["major"] + match["minor"]
+    return Architecture(int(number), (match["a"] or match["b"] or "").lower())
+
+
+def known(text: str) -> Architecture:
+    """What `parse` gives. Raises ValueError where that is None."""
+    architecture = parse(text)
+    if architecture is None:
+        raise ValueError(f"{text!r} is no compute capability")
+    return architecture
+
+
+def sm_of(capability: str) -> str:
+    """ "sm_90" of "9.0". Raises ValueError for what is no capability."""
+    return known(capability).sm
+
+
+def capability_of(sm: str) -> str:
+    """ "9.0" of "sm_90" (and of "sm_90a"). Raises ValueError for what is no architecture."""
+    return known(sm).capability
+
+
+def order(capability: str) -> tuple[int, int]:
+    """A capability as a sort key: "10.0" after "9.0". Raises ValueError for what is none."""
+    return divmod(known(capability).number, 10)
+
+
+def sass_runs(built: Architecture, gpu: Architecture, cuda: str | None) -> bool:
+    """Whether machine code runs on a GPU.
+
+    `cuda` is the version that compiled it ("12.8"); with None, which is unknown, the rule from before CUDA 13 holds.
+    """
+    code, own = _now(built.number), _now(gpu.number)
+    if code == own:
+        return True
+    if built.feature == "a" or code > own or code // 10 != own // 10:
+        return False
+    if built.feature == "f" or not INTEGRATED & {code, own}:
+        return True
+    return cuda is not None and (code, own) in FROM_13 and int(cuda.partition(".")[0]) >= 13
+
+
+def ptx_runs(built: Architecture, gpu: Architecture) -> bool:
+    """Whether PTX can be compiled for a GPU when it is loaded, by a driver that is as new as the PTX."""
+    code, own = _now(built.number), _now(gpu.number)
+    if built.feature == "a":
+        return code == own
+    if built.feature == "f":
+        return code <= own and code // 10 == own // 10
+    return code == own or built.number <= gpu.number
+
+
+def covers(compiled: Iterable[str], capability: str, cuda: str | None) -> bool:
+    """Whether machine code for one of these, compiled by this CUDA, runs on this capability.
+
+    Raises ValueError for what is no capability.
+    """
+    own = known(capability)
+    return any(sass_runs(known(one), own, cuda) for one in compiled)
+
+
+def can_translate(ptx: Iterable[str], capability: str) -> bool:
+    """Whether PTX for one of these can be compiled for this capability when it is loaded.
+
+    Raises ValueError for what is no capability.
+    """
+    own = known(capability)
+    return any(ptx_runs(known(one), own) for one in ptx)
+
+
+def _now(number: int) -> int:
+    return _RENAMED.get(number, number)
