@@ -10,6 +10,7 @@ from threading import Event
 from urllib.parse import unquote, urlsplit
 
 from envspec.errors import IndexFailure, InputError, StorageError
+from envspec.install.wheel_size import refuse_bomb
 from envspec.lock.conda_files import FileUrls, artifact_of, url_of
 from envspec.lock.exclusive import exclusive
 from envspec.lock.model import Pin
@@ -122,6 +123,8 @@ def _fetch(pin: Pin, url: str, fetcher: Fetcher, folder: Path, on_bytes: Callabl
     if digest != artifact.sha256:
         part.unlink()
     _refuse_other(digest, pin, split_credentials(url)[0])
+    if pin.is_wheel:
+        refuse_bomb(part, artifact.file)
     part.rename(kept)
     return kept
 

@@ -73,6 +73,10 @@ def requirement_name(requirement: str) -> str:
     return canonical_name(re.split(r"[^A-Za-z0-9._-]", requirement.lstrip(), maxsplit=1)[0])
 
 
+PUBLIC = "pypi"
+"""In a spec's `sources`: from PyPI, or the PyTorch index where that stands in for it, whatever else has the package."""
+
+
 def spec_inputs(spec: Spec) -> SpecInputs:
     """What all targets of a spec share."""
     return SpecInputs(

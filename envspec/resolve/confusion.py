@@ -14,10 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from envspec.errors import AnswerNo, EnvspecError
-from envspec.lock.inputs import canonical_name
+from envspec.lock.inputs import PUBLIC, canonical_name
 from envspec.resolve.answer import Answer
 from envspec.resolve.edges import parsed_requirement
-from envspec.resolve.request import PUBLIC, Request
+from envspec.resolve.request import Request
 
 _WORKERS = 8
 _PYTORCH = re.compile(r".*/whl(?:/nightly|/test)?/(?:cpu|cu\d+|rocm[\d.]+|xpu)[\w.-]*/?")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from envspec.gpu.missing_requirements import MissingRequirement
-from envspec.lock.inputs import requirement_name
+from envspec.lock.inputs import PUBLIC, requirement_name
 from envspec.lock.model import SpecInputs, TargetInputs
 
 UV_PLATFORMS = {
@@ -23,10 +23,6 @@ UV_PLATFORMS = {
 
 UV_GLIBC_MINORS = (17, 28, *range(31, 41))
 """The glibc minors that uv has a platform name for."""
-
-
-PUBLIC = "pypi"
-"""In a spec's `sources`: from PyPI, or the PyTorch index where that stands in for it."""
 
 
 @dataclass(frozen=True)

@@ -163,3 +163,13 @@ def test_a_channel_further_down_has_a_higher_version(tmp_path: Path) -> None:
     found = {pin.name: (pin.version, pin.index) for pin in resolver.resolve({"t": request}, {})["t"]}
     assert found["acme-models"] == ("1.0", "private/linux-64")
     assert found["acme-utils"] == ("1.0", "private/linux-64")
+
+
+def test_a_lock_says_so_of_the_torch_family_too(machine: Machine, index: Index, internal: Index) -> None:
+    """A package that is said to be public is judged as one without a source."""
+    for name in ("filelock", "fsspec", "jinja2", "networkx", "setuptools", "sympy", "typing-extensions"):
+        index.add(wheel(name, "80.0"))
+    internal.add(wheel("acme-models", "1.0", "torch"), wheel("torch", "99.0"))
+    machine.spec(spec("acme-models", url=internal.url, sources='acme-models = "internal", torch = "pypi"'))
+    machine.locked()
+    assert machine.envspec("check", "specs/demo.toml").status == 0

@@ -183,6 +183,25 @@ def test_bundle_gives_it_up(machine: Machine, index: Index, small: None, fault: 
     assert sum(path.stat().st_size for path in artifacts.rglob("*") if path.is_file()) < 1 << 20
 
 
+@pytest.mark.e2e
+@pytest.mark.parametrize(("files", "size"), [(1, 8 << 20), (3000, 1)], ids=["bytes", "entries"])
+def test_bundle_carries_no_zip_bomb(machine: Machine, index: Index, monkeypatch: Any, files: int, size: int) -> None:
+    app = wheel("app", "1.0")
+    buffer = io.BytesIO(app.content)
+    with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
+        for number in range(files):
+            archive.writestr(f"bomb{number}", bytes(size))
+    index.add(replace(app, content=buffer.getvalue()))
+    machine.spec(cpu("app"))
+    machine.locked()
+    small = replace(limits.LIMITS, archive_entries=2000, unpacked_bytes=1 << 20)
+    monkeypatch.setattr(limits, "LIMITS", small)
+    ran = machine.envspec("bundle", "specs/demo.toml", "--target", "cpu", "-o", "app.tar")
+    assert ran.status == 3, ran.err
+    assert "app-1.0-py3-none-any.whl has" in ran.error and "are the most" in ran.error
+    assert not (machine.folder / "app.tar").exists()
+
+
 def test_who_is_slow_but_steady_is_waited_for() -> None:
     clock = iter(range(0, 10_000))
     pace = Pace("https://slow.example", limits.Limits(), clock=lambda: float(next(clock)))

@@ -9,7 +9,7 @@ from envspec.gpu.torch_builds import variant_of
 from envspec.gpu.wheels import family
 from envspec.lock.conda_files import channel_of
 from envspec.lock.graph import Node, parsed
-from envspec.lock.inputs import channel_name
+from envspec.lock.inputs import PUBLIC, channel_name
 from envspec.lock.model import Pin
 from envspec.lock.rules.case import Case, Flaw
 from envspec.lock.rules.requirements import names_source
@@ -68,8 +68,9 @@ def _indexes(case: Case, pin: Pin) -> tuple[str, ...]:
         return ("git",)
     if pin.url:
         return ("url",)
-    if pin.name in case.shared.sources:
-        return (case.shared.sources[pin.name],)
+    said = case.shared.sources.get(pin.name, PUBLIC)
+    if said != PUBLIC:
+        return (said,)
     inputs = case.target.inputs
     if pin.name in family(inputs.platform, inputs.cuda):
         return ("pypi", f"pytorch/{variant_of(inputs.cuda)}")
