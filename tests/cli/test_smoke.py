@@ -52,7 +52,7 @@ def smoke(machine: Machine, index: Index, monkeypatch: pytest.MonkeyPatch) -> Sm
     index.add(APP)
     write_lock(machine, [pip_pin(APP)])
 
-    monkeypatch.setattr(smoke_cases, "_programs", lambda across: {"check.py": PROGRAM})
+    monkeypatch.setattr(smoke_cases, "_programs", lambda across: {"check/__main__.py": PROGRAM})
 
     def call(*arguments: str, status: int = 0, mode: str = "pass") -> Ran:
         ran = machine.envspec("smoke", *arguments, env={"SMOKE_FAKE": mode}, seconds=120)
@@ -68,7 +68,9 @@ def test_a_run_that_passes(smoke: Smoke, machine: Machine, root: Path) -> None:
     (run,) = document["runs"]
     assert (document["schema"], run["status"], run["runner"]) == ("envspec/smoke/1", "pass", "local")
     left = {
-        str(path.relative_to(machine.folder / "out")) for path in (machine.folder / "out").rglob("*") if path.is_file()
+        str(path.relative_to(machine.folder / "out"))
+        for path in (machine.folder / "out").rglob("*")
+        if path.is_file() and path.parent.name != "__pycache__"
     }
     carried = {f"carried/demo-here/{name}" for name in ("check/__main__.py", "target.json")}
     assert left == {*carried, "runs/demo-here/check.json", "runs/demo-here/log.txt"}

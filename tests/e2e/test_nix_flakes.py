@@ -224,7 +224,7 @@ def small(tmp_path: Path, files: Files) -> Path:
     plan = make_spec_plan(spec, SoundLock(lock))
     check = "import sys, ready; print(sys.prefix, *sys.argv[1:])\n"
     folder = tmp_path / "flake"
-    texts = {**render_spec(plan, "nix"), f"envspec/{CHECK}": check}
+    texts = {**render_spec(plan, "nix"), f"envspec/{CHECK}/__main__.py": check}
     for name, text in texts.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")

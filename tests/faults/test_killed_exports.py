@@ -135,11 +135,16 @@ def test_thirty_times_by_kill_9(exported: Machine) -> None:
 
 def test_two_at_once(exported: Machine) -> None:
     """Exports of two versions of a spec at once: one after the other, and the files are of one of them."""
-    states = {name: recipes(exported.base / name) for name in IMAGES}
     where = str(exported.folder / "recipes" / "demo")
-    specs = [exported.base / name / "specs" / "demo.toml" for name in ("new", "old")]
-    running = [exported.start("export", str(spec), "--format", "all", "-o", where) for spec in specs]
+    commands, states = [], []
+    for name in IMAGES:
+        command = ("export", str(exported.base / name / "specs" / "demo.toml"), "--format", "all", "-o")
+        alone = exported.base / "alone" / name
+        assert exported.envspec(*command, str(alone / "recipes" / "demo")).status == 0
+        commands.append((*command, where))
+        states.append(recipes(alone))
+    running = [exported.start(*command) for command in commands]
     for process in running:
         assert process.communicate(timeout=60) and process.returncode == 0
-    assert recipes(exported.folder) in states.values()
+    assert recipes(exported.folder) in states
     assert not list(exported.folder.rglob(".envspec-*"))

@@ -1,7 +1,7 @@
 # what the checks of demo-cu128-hopper need
-# writes /results/carried/demo-cu128-hopper/check/check.py (15 bytes)
+# writes /results/carried/demo-cu128-hopper/check/__main__.py (15 bytes)
 # writes /results/carried/demo-cu128-hopper/target.json (3 bytes)
 # the folder of the run
 mkdir -p /results/runs/demo-cu128-hopper
 # the checks of demo-cu128-hopper
-bash -c 'for name in CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER ${!NCCL_@} ${!TORCH_NCCL_@} ${!GLOO_@} ${!UCX_@} ${!FI_@}; do [ -z "${!name+set}" ] || export "SINGULARITYENV_$name=${!name}"; done; [ ! -d /dev/infiniband ] || set -- "$1" --bind /dev/infiniband "${@:2}"; exec "$0" "$@"' singularity exec --containall --cleanenv --no-home --nv --mount 'type=bind,"source=/results/carried/demo-cu128-hopper",destination=/mnt/envspec,ro' --mount 'type=bind,"source=/results/runs/demo-cu128-hopper",destination=/mnt/results' --bind /tmp --bind /dev/shm --env PYTHONNOUSERSITE=1 --pwd /mnt/results /images/train.sif env HOME=/tmp /opt/env/bin/python /mnt/envspec/check/check.py --config /mnt/envspec/target.json --device auto --json /mnt/results/check.json
+bash -c 'for name in CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER ${!NCCL_@} ${!TORCH_NCCL_@} ${!GLOO_@} ${!UCX_@} ${!FI_@}; do [ -z "${!name+set}" ] || export "SINGULARITYENV_$name=${!name}"; done; [ ! -d /dev/infiniband ] || set -- "$1" --bind /dev/infiniband "${@:2}"; exec "$0" "$@"' singularity exec --containall --cleanenv --no-home --nv --mount 'type=bind,"source=/results/carried/demo-cu128-hopper",destination=/mnt/envspec,ro' --mount 'type=bind,"source=/results/runs/demo-cu128-hopper",destination=/mnt/results' --bind /tmp --bind /dev/shm --env PYTHONNOUSERSITE=1 --pwd /mnt/results /images/train.sif env HOME=/tmp /opt/env/bin/python -I /mnt/envspec/check --config /mnt/envspec/target.json --device auto --json /mnt/results/check.json

@@ -1,12 +1,12 @@
 # what the checks of demo-cu128-hopper need
-# writes /results/carried/demo-cu128-hopper/check/check.py (15 bytes)
+# writes /results/carried/demo-cu128-hopper/check/__main__.py (15 bytes)
 # writes /results/carried/demo-cu128-hopper/target.json (3 bytes)
 # the folder of the run
 mkdir -p /results/runs/demo-cu128-hopper
 # the recipe of demo-cu128-hopper
 # writes /cache/smoke/recipes/demo-cu128-hopper-0123456789abcdef/cu128-hopper/Dockerfile (13 bytes)
 # writes /cache/smoke/recipes/demo-cu128-hopper-0123456789abcdef/cu128-hopper/apptainer.def (18 bytes)
-# writes /cache/smoke/recipes/demo-cu128-hopper-0123456789abcdef/envspec/check/check.py (15 bytes)
+# writes /cache/smoke/recipes/demo-cu128-hopper-0123456789abcdef/envspec/check/__main__.py (15 bytes)
 # the folder of images
 mkdir -p /cache/smoke/images
 # the image of demo-cu128-hopper
@@ -14,4 +14,4 @@ test -f /cache/smoke/images/demo-cu128-hopper-0123456789abcdef.sif >/dev/null 2>
 # the image is whole: give it its name
 test -f /cache/smoke/images/demo-cu128-hopper-0123456789abcdef.sif >/dev/null 2>&1 || mv /cache/smoke/images/demo-cu128-hopper-0123456789abcdef.sif.part /cache/smoke/images/demo-cu128-hopper-0123456789abcdef.sif
 # the checks of demo-cu128-hopper
-bash -c 'for name in CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER ${!NCCL_@} ${!TORCH_NCCL_@} ${!GLOO_@} ${!UCX_@} ${!FI_@}; do [ -z "${!name+set}" ] || export "APPTAINERENV_$name=${!name}"; done; [ ! -d /dev/infiniband ] || set -- "$1" --bind /dev/infiniband "${@:2}"; exec "$0" "$@"' apptainer exec --containall --cleanenv --no-home --nv --mount 'type=bind,"source=/results/carried/demo-cu128-hopper",destination=/mnt/envspec,ro' --mount 'type=bind,"source=/results/runs/demo-cu128-hopper",destination=/mnt/results' --bind /tmp --bind /dev/shm --env PYTHONNOUSERSITE=1 --pwd /mnt/results /cache/smoke/images/demo-cu128-hopper-0123456789abcdef.sif env HOME=/tmp /opt/env/bin/python /mnt/envspec/check/check.py --config /mnt/envspec/target.json --device auto --json /mnt/results/check.json
+bash -c 'for name in CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER ${!NCCL_@} ${!TORCH_NCCL_@} ${!GLOO_@} ${!UCX_@} ${!FI_@}; do [ -z "${!name+set}" ] || export "APPTAINERENV_$name=${!name}"; done; [ ! -d /dev/infiniband ] || set -- "$1" --bind /dev/infiniband "${@:2}"; exec "$0" "$@"' apptainer exec --containall --cleanenv --no-home --nv --mount 'type=bind,"source=/results/carried/demo-cu128-hopper",destination=/mnt/envspec,ro' --mount 'type=bind,"source=/results/runs/demo-cu128-hopper",destination=/mnt/results' --bind /tmp --bind /dev/shm --env PYTHONNOUSERSITE=1 --pwd /mnt/results /cache/smoke/images/demo-cu128-hopper-0123456789abcdef.sif env HOME=/tmp /opt/env/bin/python -I /mnt/envspec/check --config /mnt/envspec/target.json --device auto --json /mnt/results/check.json

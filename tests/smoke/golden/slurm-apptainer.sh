@@ -1,5 +1,5 @@
 # what the checks of demo-cpu need
-# writes /results/carried/demo-cpu/check/check.py (15 bytes)
+# writes /results/carried/demo-cpu/check/__main__.py (15 bytes)
 # writes /results/carried/demo-cpu/target.json (3 bytes)
 # the batch script of envspec-0a1b2c3d-0
 mkdir -p /results/jobs
@@ -19,7 +19,7 @@ case "${SLURM_ARRAY_TASK_ID:-0}" in
 0)
     run=/results/runs/0-demo-cpu
     run_check() {
-        bash -c 'for name in CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER ${!NCCL_@} ${!TORCH_NCCL_@} ${!GLOO_@} ${!UCX_@} ${!FI_@}; do [ -z "${!name+set}" ] || export "APPTAINERENV_$name=${!name}"; done; [ ! -d /dev/infiniband ] || set -- "$1" --bind /dev/infiniband "${@:2}"; exec "$0" "$@"' apptainer exec --containall --cleanenv --no-home --mount 'type=bind,"source=/results/carried/demo-cpu",destination=/mnt/envspec,ro' --mount 'type=bind,"source='"$out"'",destination=/mnt/results' --bind /tmp --bind /dev/shm --env PYTHONNOUSERSITE=1 --pwd /mnt/results /images/x.sif env HOME=/tmp /opt/env/bin/python /mnt/envspec/check/check.py --config /mnt/envspec/target.json --device auto --json /mnt/results/check.json
+        bash -c 'for name in CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER ${!NCCL_@} ${!TORCH_NCCL_@} ${!GLOO_@} ${!UCX_@} ${!FI_@}; do [ -z "${!name+set}" ] || export "APPTAINERENV_$name=${!name}"; done; [ ! -d /dev/infiniband ] || set -- "$1" --bind /dev/infiniband "${@:2}"; exec "$0" "$@"' apptainer exec --containall --cleanenv --no-home --mount 'type=bind,"source=/results/carried/demo-cpu",destination=/mnt/envspec,ro' --mount 'type=bind,"source='"$out"'",destination=/mnt/results' --bind /tmp --bind /dev/shm --env PYTHONNOUSERSITE=1 --pwd /mnt/results /images/x.sif env HOME=/tmp /opt/env/bin/python -I /mnt/envspec/check --config /mnt/envspec/target.json --device auto --json /mnt/results/check.json
     }
     ;;
 esac

@@ -1,5 +1,5 @@
 # what the checks of demo-cu128-hopper need
-# writes /results/carried/demo-cu128-hopper/check/check.py (15 bytes)
+# writes /results/carried/demo-cu128-hopper/check/__main__.py (15 bytes)
 # writes /results/carried/demo-cu128-hopper/target.json (3 bytes)
 # the environment of demo-cu128-hopper
 envspec install specs/demo.toml --locks-dir locks --target cu128-hopper --prefix /cache/smoke/environments/demo-cu128-hopper-0123456789abcdef
@@ -21,7 +21,7 @@ case "${SLURM_ARRAY_TASK_ID:-0}" in
 0)
     run=/results/runs/0-demo-cu128-hopper-h100
     run_check() {
-        env -u PYTHONHOME -u PYTHONPATH -u PYTHONSTARTUP -u PYTHONUSERBASE -u PYTHONPLATLIBDIR -u PYTHONSAFEPATH -u PYTHONWARNINGS -u PYTHONOPTIMIZE -u VIRTUAL_ENV -u CONDA_PREFIX -u CONDA_DEFAULT_ENV -u CONDA_SHLVL PYTHONNOUSERSITE=1 bash -c '. "$0/bin/activate" && exec "$0/bin/python" "$@"' /cache/smoke/environments/demo-cu128-hopper-0123456789abcdef /results/carried/demo-cu128-hopper/check/check.py --config /results/carried/demo-cu128-hopper/target.json --device auto --json "$out"/check.json
+        env -u PYTHONHOME -u PYTHONPATH -u PYTHONSTARTUP -u PYTHONUSERBASE -u PYTHONPLATLIBDIR -u PYTHONSAFEPATH -u PYTHONWARNINGS -u PYTHONOPTIMIZE -u VIRTUAL_ENV -u CONDA_PREFIX -u CONDA_DEFAULT_ENV -u CONDA_SHLVL PYTHONNOUSERSITE=1 bash -c '. "$0/bin/activate" && exec "$0/bin/python" "$@"' /cache/smoke/environments/demo-cu128-hopper-0123456789abcdef -I /results/carried/demo-cu128-hopper/check --config /results/carried/demo-cu128-hopper/target.json --device auto --json "$out"/check.json
     }
     count_ranks() {
         env -u PYTHONHOME -u PYTHONPATH -u PYTHONSTARTUP -u PYTHONUSERBASE -u PYTHONPLATLIBDIR -u PYTHONSAFEPATH -u PYTHONWARNINGS -u PYTHONOPTIMIZE -u VIRTUAL_ENV -u CONDA_PREFIX -u CONDA_DEFAULT_ENV -u CONDA_SHLVL PYTHONNOUSERSITE=1 bash -c '. "$0/bin/activate" && exec "$0/bin/python" "$@"' /cache/smoke/environments/demo-cu128-hopper-0123456789abcdef -c 'import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 2)'

@@ -1,5 +1,5 @@
 # what the checks of demo-cpu need
-# writes /results/carried/demo-cpu/check/check.py (15 bytes)
+# writes /results/carried/demo-cpu/check/__main__.py (15 bytes)
 # writes /results/carried/demo-cpu/target.json (3 bytes)
 # the environment of demo-cpu
 envspec install specs/demo.toml --locks-dir locks --target cpu --prefix /cache/smoke/environments/demo-cpu-0123456789abcdef
@@ -21,7 +21,7 @@ case "${SLURM_ARRAY_TASK_ID:-0}" in
 0)
     run=/results/runs/0-demo-cpu
     run_check() {
-        env -u PYTHONHOME -u PYTHONPATH -u PYTHONSTARTUP -u PYTHONUSERBASE -u PYTHONPLATLIBDIR -u PYTHONSAFEPATH -u PYTHONWARNINGS -u PYTHONOPTIMIZE -u VIRTUAL_ENV -u CONDA_PREFIX -u CONDA_DEFAULT_ENV -u CONDA_SHLVL PYTHONNOUSERSITE=1 bash -c '. "$0/bin/activate" && exec "$0/bin/python" "$@"' /cache/smoke/environments/demo-cpu-0123456789abcdef /results/carried/demo-cpu/check/check.py --config /results/carried/demo-cpu/target.json --device auto --json "$out"/check.json
+        env -u PYTHONHOME -u PYTHONPATH -u PYTHONSTARTUP -u PYTHONUSERBASE -u PYTHONPLATLIBDIR -u PYTHONSAFEPATH -u PYTHONWARNINGS -u PYTHONOPTIMIZE -u VIRTUAL_ENV -u CONDA_PREFIX -u CONDA_DEFAULT_ENV -u CONDA_SHLVL PYTHONNOUSERSITE=1 bash -c '. "$0/bin/activate" && exec "$0/bin/python" "$@"' /cache/smoke/environments/demo-cpu-0123456789abcdef -I /results/carried/demo-cpu/check --config /results/carried/demo-cpu/target.json --device auto --json "$out"/check.json
     }
     ;;
 esac

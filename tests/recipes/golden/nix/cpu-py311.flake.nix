@@ -63,7 +63,7 @@
             # torch.compile compiles while it runs
             PATH=${pkgs.stdenv.cc}/bin:$PATH
             carried=${environment}/share/envspec
-            exec ${environment}/bin/python "$carried/check/check.py" --config "$carried/target.json" "$@"
+            exec ${environment}/bin/python -I "$carried/check" --config "$carried/target.json" "$@"
           ''}";
         };
       });

@@ -68,7 +68,7 @@
             PATH=${pkgs.stdenv.cc}/bin:$PATH
             if [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi
             carried=${environment}/share/envspec
-            exec ${environment}/bin/python "$carried/check/check.py" --config "$carried/target.json" "$@"
+            exec ${environment}/bin/python -I "$carried/check" --config "$carried/target.json" "$@"
           ''}";
         };
       });
