@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from envspec.lock.conda_order import compare, starts_with
 from envspec.requirement import too_much
+from envspec.spec.values import MAX_MATCH_SPEC
 
 _NAME = re.compile(r"(?:[^\s=<>!~\[]*::)?[^\s=<>!~\[]+")
 _BRACKET = re.compile(r"(version|build)\s*=\s*(?:'([^']*)'|\"([^\"]*)\"|([^,\]'\"]+))")
@@ -20,7 +21,8 @@ _CLAUSE = re.compile(r"(>=|<=|==|!=|~=|=|>|<)?\s*(\S+)")
 @lru_cache(maxsize=16384)
 def admits(match_spec: str, version: str, build: str) -> bool:
     """Whether a match spec (`pytorch 2.7.* cuda*`, `python>=3.10,<3.13.0a0`) admits a version and a build string."""
-    if too_much(match_spec) or too_much(version):
+    # a spec can't hold a longer one, and no version needs as much
+    if max(len(match_spec), len(version)) > MAX_MATCH_SPEC or too_much(match_spec) or too_much(version):
         return False
     wanted_version, wanted_build = _split(match_spec)
     return _version_fits(wanted_version, version) and _build_fits(wanted_build, build)
