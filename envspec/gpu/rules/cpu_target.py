@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from envspec.gpu import gpu_only
 from envspec.gpu.rules.case import Case, Problem
+from envspec.gpu.wheels import FAMILY
 
 _NAMED = re.compile(r"[\w-]+-gpu|[\w-]+-cu(?:da)?\d\d\d?x?(?:-[\w-]+)?")
 """onnxruntime-gpu, nvidia-dali-cuda120, jax-cuda12-plugin."""
 
 _LOCAL = re.compile(r"\+(?:pt\d+)?cu\d")
 """torch-scatter 2.1.2+pt24cu118, flash-attn 2.8.3+cu12torch2.8."""
-
-_FAMILY = ("torch", "torchvision", "torchaudio")
 
 
 def problems(
@@ -27,7 +26,7 @@ def problems(
     if case.cuda is not None:
         return
     for name, version in sorted(pins.items()):
-        if name in _FAMILY or is_cuda(name):
+        if name in FAMILY or is_cuda(name):
             continue
         known = gpu_only.needs_gpu(name, version, case.platform)
         if known:
