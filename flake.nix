@@ -13,7 +13,7 @@
       names = filter (name: pathExists (./locks + "/${name}/envspec.lock")) (attrNames (readDir ./locks));
       locks = listToAttrs (map (name: { inherit name; value = fromTOML (readFile (./locks + "/${name}/envspec.lock")); }) names);
       indexes = if pathExists ./indexes.nix then import ./indexes.nix else { };
-      read = pkgs: indexes: lock: import ./envspec/recipes/data/environment.nix { inherit pkgs lock indexes; };
+      read = pkgs: indexes: lock: import ./envspec/carried/environment.nix { inherit pkgs lock indexes; };
 
       # Every target of every lock that is for the system: { name, target, reader, carried }.
       targetsFor = pkgs: indexes:

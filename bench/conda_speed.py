@@ -106,9 +106,9 @@ def _bare(channel: str) -> Callable[[], object]:
 def _ours(channel: str, *, four: bool) -> Callable[[], object]:
     import rattler
 
-    from envspec.resolve.conda import CondaResolver
-    from envspec.resolve.conda_channels import ChannelAddress
-    from envspec.resolve.conda_request import CondaRequest
+    from envspec.resolve.conda.channels import ChannelAddress
+    from envspec.resolve.conda.request import CondaRequest
+    from envspec.resolve.conda.solve import CondaResolver
 
     def request(cuda: str | None, gpu: str = "sm_90") -> CondaRequest:
         gpus = (gpu,) if cuda else ()

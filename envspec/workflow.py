@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from envspec.errors import Infeasible, InfeasibleTargets, InputError, InternalError, Place, SpecError, WrongBuild
-from envspec.gpu import conda_builds, torch_builds
-from envspec.gpu.corrections import Correction, corrections, corrections_broken_by, corrections_for
-from envspec.gpu.finding import Finding
-from envspec.gpu.minimum import architectures, driver_floor
-from envspec.gpu.missing_requirements import MissingRequirement, missing_requirements
-from envspec.gpu.rules import feasible, judge, judge_pins
-from envspec.gpu.rules.wanted import torch_of
+from envspec.facts import conda_builds, torch_builds
+from envspec.facts.corrections import Correction, corrections, corrections_broken_by, corrections_for
+from envspec.facts.minimum import architectures, driver_floor
+from envspec.facts.missing_requirements import MissingRequirement, missing_requirements
 from envspec.lock import extras
 from envspec.lock.graph import parsed
 from envspec.lock.inputs import canonical_name, has_equal_inputs, requirement_name, spec_inputs, target_inputs
@@ -21,10 +18,13 @@ from envspec.lock.judge import WRONG_BUILDS, Flaw, judge_target
 from envspec.lock.judge import judge as judge_lock
 from envspec.lock.model import Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.redact import redact
-from envspec.resolve import torch_holes
-from envspec.resolve.conda_request import CondaRequest, conda_request_for
-from envspec.resolve.provided import provided_by
-from envspec.resolve.request import Preferences, Request, request_for
+from envspec.resolve.conda.request import CondaRequest, conda_request_for
+from envspec.resolve.pip.provided import provided_by
+from envspec.resolve.pip.request import Preferences, Request, request_for
+from envspec.resolve.torch_index import holes as torch_holes
+from envspec.rules import feasible, judge, judge_pins
+from envspec.rules.finding import Finding
+from envspec.rules.wanted import torch_of
 from envspec.spec.messages import refuse_unknown_targets
 from envspec.spec.model import Spec, Target
 

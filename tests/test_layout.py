@@ -189,7 +189,7 @@ def test_every_part_has_its_place() -> None:
     [
         ("spec.parse", "from envspec.lock.model import Lock", ["lock.model"]),
         ("spec.parse", "from envspec.errors import SpecError\nfrom envspec.spec import model", []),
-        ("spec.parse", "import envspec.gpu.model", []),
+        ("spec.parse", "import envspec.facts.model", []),
         ("gpu.rules", "from envspec.spec.model import Target", []),
         ("gpu.rules", "from envspec.spec import model", []),
         ("resolve.pip", "from envspec.lock.model import Pin", []),

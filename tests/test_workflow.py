@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from envspec.errors import AnswerNo, EnvspecError, InputError, InternalError
-from envspec.gpu.finding import Finding
-from envspec.gpu.minimum import architectures
+from envspec.facts.minimum import architectures
 from envspec.lock.inputs import requirement_name
 from envspec.lock.model import Artifact, GitSource, Lock, Pin
-from envspec.resolve.request import Preferences, Request
+from envspec.resolve.pip.request import Preferences, Request
+from envspec.rules.finding import Finding
 from envspec.spec.model import Spec
 from envspec.spec.parse import load_spec
 from envspec.workflow import Upgrade, relock

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
-from envspec.lock.licences import identifier, judged
+from envspec.packages.licences import identifier, judged
 
 
 def is_acceptable(licence: str, allow: Sequence[str], deny: Sequence[str]) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 from envspec.audit.model import Advisory, Answer, Release
 from envspec.audit.pypi import first_line
 from envspec.errors import InputError, Place
-from envspec.requirement import canonical_name
+from envspec.packages.requirement import canonical_name
 
 _DOWNLOAD = "download OSV's `all.zip` of the ecosystem PyPI anew"
 

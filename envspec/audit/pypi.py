@@ -67,7 +67,7 @@ def first_line(text: str) -> str:
 
 
 def _canonical(name: str) -> str:
-    from envspec.requirement import canonical_name
+    from envspec.packages.requirement import canonical_name
 
     return canonical_name(name)
 

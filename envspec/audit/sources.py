@@ -12,8 +12,8 @@ from envspec.errors import IndexFailure, OutsideError
 from envspec.net.fetch import Fetcher, read_timeout
 from envspec.net.simple_page import parse_page
 from envspec.resolve.setup import credentials_of, uvs_default_index
-from envspec.resolve.uv import find_uv
 from envspec.settings import Settings, split_credentials
+from envspec.uv.run import find_uv
 
 _PYTORCH = "pytorch/"
 _PAGE = {"Accept": "application/vnd.pypi.simple.v1+json, text/html;q=0.5", "Accept-Encoding": "gzip"}
@@ -42,7 +42,7 @@ def shipped_files(packages: Iterable[Package]) -> dict[tuple[str, str], FileFact
     for package in packages:
         if not package.index.startswith(_PYTORCH):
             continue
-        from envspec.gpu import wheels
+        from envspec.facts import wheels
 
         variant = package.index.removeprefix(_PYTORCH)
         if variant not in wheels.variants():

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from envspec.gpu import conda_builds, toolkits, torch_builds, wheels
-from envspec.gpu.gpus import Gpu
-from envspec.gpu.rules.build import works
-from envspec.gpu.rules.case import Build, Case
+from envspec.facts import conda_builds, toolkits, torch_builds, wheels
+from envspec.facts.gpus import Gpu
+from envspec.rules.build import works
+from envspec.rules.case import Build, Case
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def nearest_build(
 ) -> str | None:
     """The nearest change of the question that has an answer, as the rules say it."""
     from envspec.errors import Place
-    from envspec.gpu.rules.judge import judge
+    from envspec.rules.judge import judge
     from envspec.spec.model import CondaTable, Located, PipTable, Spec, Target
 
     asked = "pytorch" if from_conda else "torch"

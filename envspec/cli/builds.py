@@ -97,8 +97,8 @@ def _refuse_malformed(cuda: str | None, version: str | None, python: str | None)
         if value is not None and not re.fullmatch(pattern, value, re.ASCII):
             raise InputError(f'{option}: "{printable(value)}" is no version', hint=f"for example {example}")
     if cuda not in (None, "cpu"):
-        from envspec.gpu import toolkits
-        from envspec.gpu.tables import numbers
+        from envspec.facts import toolkits
+        from envspec.facts.tables import numbers
 
         known = [toolkit.version for toolkit in toolkits.known()]
         if toolkits.toolkit(str(cuda)) is None and numbers(str(cuda)) < numbers(known[-1]):
@@ -111,7 +111,7 @@ def _is_of(version: str, asked: str) -> bool:
 
 
 def _refuse_unknown(version: str, from_conda: bool) -> None:
-    from envspec.gpu import conda_builds, torch_builds
+    from envspec.facts import conda_builds, torch_builds
 
     known = list(conda_builds.versions()) if from_conda else [release.version for release in torch_builds.releases()]
     if any(_is_of(one, version) for one in known):

@@ -12,7 +12,7 @@ import click
 
 from envspec.cli import options
 from envspec.cli.console import out, say
-from envspec.cli.file_urls import file_urls
+from envspec.cli.export.file_urls import file_urls
 from envspec.cli.outputs import written
 from envspec.cli.progress import bars
 from envspec.texts import byte_size
@@ -115,7 +115,7 @@ def _collect(spec: Spec, pins: Sequence[Pin], *, quiet: bool) -> Paths:
 def _carried(spec: Spec, lock: SoundLock, target: LockedTarget) -> dict[str, str]:
     """The carried files, as in an image, and the lists of pip's and conda's packages."""
     from envspec.install.bundle import REQUIREMENTS, explicit_list
-    from envspec.lock.requirements import requirements_txt
+    from envspec.lock.formats.requirements import requirements_txt
     from envspec.recipes.make import make_plan
     from envspec.recipes.plan import CARRIED_FOLDER
 

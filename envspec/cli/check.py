@@ -10,8 +10,8 @@ import click
 
 from envspec.cli import options
 from envspec.cli.console import out, say, silence_stdout
-from envspec.cli.lock_images import stale_images
-from envspec.cli.lock_summary import describe
+from envspec.cli.lock.images import stale_images
+from envspec.cli.lock.summary import describe
 from envspec.cli.main import tell
 from envspec.errors import AnswerNo, EnvspecError, LockError, SpecErrors
 from envspec.lock.inputs import has_equal_inputs
@@ -163,7 +163,7 @@ def _with_recipes(found: Finding, spec: Spec, elsewhere: str) -> Finding:
     lock, recipes = found.compared, found.recipes
     if lock is None or found.status == "stale":
         return found
-    from envspec.cli.exported_recipes import differing
+    from envspec.cli.export.recipes import differing
 
     reasons, again = differing(spec, lock, recipes)
     if not reasons:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from envspec.doctor.feasibility import Verdict
     from envspec.doctor.hardware import Hardware
     from envspec.doctor.result import Result
-    from envspec.gpu.finding import Finding
+    from envspec.rules.finding import Finding
 
 EPILOG = """\b
 Examples:

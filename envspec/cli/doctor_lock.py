@@ -9,9 +9,9 @@ from pathlib import Path
 from envspec.cli import options
 from envspec.doctor.feasibility import Verdict
 from envspec.errors import LockError
-from envspec.gpu.finding import Finding
 from envspec.lock.inputs import has_equal_inputs
 from envspec.lock.judge import Flaw, judge
+from envspec.rules.finding import Finding
 from envspec.spec.model import Spec
 
 

@@ -9,12 +9,12 @@ from envspec.errors import InputError
 from envspec.texts import printable
 
 if TYPE_CHECKING:
-    from envspec.gpu.gpus import Gpu
+    from envspec.facts.gpus import Gpu
 
 
 def known_gpus(names: Iterable[str], option: str = "--gpu: ") -> tuple[Gpu, ...]:
     """The GPUs that the names stand for, each once. Raises InputError for a name that the tables don't know."""
-    from envspec.gpu import gpus
+    from envspec.facts import gpus
 
     found: dict[Gpu, None] = {}
     for name in names:

@@ -15,7 +15,7 @@ from envspec.errors import InputError
 from envspec.texts import nearest, printable
 
 if TYPE_CHECKING:
-    from envspec.gpu.gpus import Gpu
+    from envspec.facts.gpus import Gpu
 
 EPILOG = """\b
 Examples:
@@ -36,7 +36,7 @@ def command(names: tuple[str, ...], arch: str | None, as_json: bool) -> int:
 
     NAME is a product ("H100"), a device's name as nvidia-smi prints it, an architecture or a capability ("sm_90").
     """
-    from envspec.gpu import gpus
+    from envspec.facts import gpus
 
     found = known_gpus(names, option="") if names else gpus.known()
     if arch is not None:
@@ -53,7 +53,7 @@ def command(names: tuple[str, ...], arch: str | None, as_json: bool) -> int:
 
 def _architectures(name: str) -> set[str]:
     """The architectures of a name: "blackwell" has "Blackwell Ultra" with it. Raises InputError."""
-    from envspec.gpu import gpus
+    from envspec.facts import gpus
 
     known = dict.fromkeys(capability.architecture for capability in gpus.capabilities().values())
     asked = " ".join(name.lower().replace("-", " ").replace("_", " ").split()).replace("ada lovelace", "ada")
@@ -69,7 +69,7 @@ def _architectures(name: str) -> set[str]:
 
 
 def _rows(found: Iterable[Gpu]) -> Iterator[tuple[str, ...]]:
-    from envspec.gpu import gpus
+    from envspec.facts import gpus
 
     for gpu in found:
         known = gpus.capabilities()[gpu.capability]
@@ -98,7 +98,7 @@ def _span(first: str | None, last: str | None) -> str:
 
 
 def _as_json(gpu: Gpu) -> dict[str, Any]:
-    from envspec.gpu import gpus
+    from envspec.facts import gpus
 
     known = gpus.capabilities()[gpu.capability]
     return {

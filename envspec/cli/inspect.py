@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import ProgressColumn
 
-    from envspec.gpu.binary.inspect import Progress
-    from envspec.gpu.binary.library import Inspection, Library
-    from envspec.gpu.binary.report import Gpu
+    from envspec.binaries.inspect import Progress
+    from envspec.binaries.library import Inspection, Library
+    from envspec.binaries.report import Gpu
 
 RARE = 0.1
 """Architectures in less than this share of a library's most common one are shown apart, with their counts."""
@@ -53,8 +53,8 @@ def command(
     Read from the fat binaries themselves, not from what a build says of itself. With --gpu or --spec, exit status 1
     when a library has no code at all that one of these GPUs can run.
     """
-    from envspec.gpu.binary.inspect import inspect
-    from envspec.gpu.binary.report import as_json, without_code_for
+    from envspec.binaries.inspect import inspect
+    from envspec.binaries.report import as_json, without_code_for
 
     names = dict.fromkeys((*gpus, *_gpus_of_targets(spec_path, targets)))
     asked = [gpu for name in names for gpu in _gpus(name)]
@@ -104,14 +104,14 @@ def _gpus_of_targets(spec_path: str | None, names: tuple[str, ...]) -> tuple[str
 
 def _gpus(name: str) -> Iterator[Gpu]:
     """The compute capabilities that a name stands for, each once: one for a product, several for "ampere"."""
-    from envspec.gpu.binary.report import Gpu
-    from envspec.gpu.compute_capability import Architecture, known, parse
+    from envspec.binaries.report import Gpu
+    from envspec.facts.compute_capability import Architecture, known, parse
 
     # a bare number is likelier a product's
     if not name.isdecimal() and (architecture := parse(name)):
         yield Gpu(name, Architecture(architecture.number))
         return
-    from envspec.gpu.gpus import find, suggest
+    from envspec.facts.gpus import find, suggest
 
     capabilities = {gpu.capability: known(gpu.capability) for gpu in find(name)}
     if not capabilities:
@@ -133,7 +133,7 @@ def _lines(inspection: Inspection, gpus: list[Gpu]) -> Iterator[str]:
 
 
 def _library_lines(library: Library, gpus: list[Gpu]) -> Iterator[str]:
-    from envspec.gpu.binary.architecture import Code, Kind
+    from envspec.binaries.architecture import Code, Kind
 
     files = f", {library.files:,} files" if library.files > 1 else ""
     modules = _count(library.module_count, "module", "modules")

@@ -63,7 +63,7 @@ def read_spec(path: str) -> Spec:
 
 def _capability_of(gpu: str) -> str | None:
     # Only a matrix asks, and the tables of GPUs take longer to load than a spec.
-    from envspec.gpu.gpus import capability_of
+    from envspec.facts.gpus import capability_of
 
     return capability_of(gpu)
 
@@ -159,7 +159,7 @@ def one_target(lock: Lock, name: str | None) -> LockedTarget:
 def warn_if_stale(spec: Spec, lock: Lock) -> None:
     """Say so when the lock, from which the answer comes, doesn't answer the spec any more."""
     from envspec.cli.console import say
-    from envspec.cli.lock_images import stale_images
+    from envspec.cli.lock.images import stale_images
     from envspec.lock.inputs import has_equal_inputs
 
     found = stale_images(spec, lock)

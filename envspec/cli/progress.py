@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import ProgressColumn
 
-    from envspec.resolve.pip import Silent
+    from envspec.resolve.pip.solve import Silent
 
 
 class OnTerminal:
@@ -61,7 +61,7 @@ def resolution(*, quiet: bool = False) -> Iterator[OnTerminal | Silent]:
     """Progress for one resolution."""
     with bars(_of_resolution, quiet=quiet) as drawn:
         if drawn is None:
-            from envspec.resolve.pip import Silent
+            from envspec.resolve.pip.solve import Silent
 
             yield Silent()
         else:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from envspec.diff.facts import Fact, Risk
 from envspec.diff.jump import jump
-from envspec.gpu.compute_capability import can_translate, capability_of, covers, order, sm_of
-from envspec.gpu.cuda_stack import decides, family_of
+from envspec.facts.compute_capability import can_translate, capability_of, covers, order, sm_of
+from envspec.facts.cuda_stack import decides, family_of
 from envspec.lock.model import LockedTarget, Pin
 
 _TITLES = {"cudnn": "cuDNN", "nccl": "NCCL", "cuda-runtime": "CUDA runtime", "triton": "triton"}
@@ -54,7 +54,7 @@ class _Gpu:
 
 
 def cuda_of(torch: Pin, platform: str) -> str | None:
-    from envspec.gpu import torch_builds
+    from envspec.facts import torch_builds
 
     if torch.kind == "conda":
         match = re.match(r"(?:.*_)?cuda_?(\d{2})(\d)|(cpu)", torch.build or "")
@@ -70,7 +70,7 @@ def cuda_of(torch: Pin, platform: str) -> str | None:
 
 def _floor(target: LockedTarget, cuda: str | None) -> str | None:
     """The driver floor of a file that doesn't record one."""
-    from envspec.gpu import toolkits
+    from envspec.facts import toolkits
 
     wanted = target.inputs.cuda or cuda
     if wanted is None or wanted == "cpu":
@@ -122,7 +122,7 @@ def _driver(new: LockedTarget, was: _Gpu, now: _Gpu) -> Iterator[Fact]:
 
 def _older(one: str, other: str) -> bool:
     """Whether a driver comes before another. Drivers are dotted numbers; anything else counts as older."""
-    from envspec.gpu.tables import numbers
+    from envspec.facts.tables import numbers
 
     try:
         return numbers(one) < numbers(other)
@@ -161,7 +161,7 @@ _Compiled = tuple[tuple[str, ...], tuple[str, ...], str | None]
 
 
 def _compiled(gpu: _Gpu, target: LockedTarget) -> _Compiled | None:
-    from envspec.gpu import conda_builds, torch_builds
+    from envspec.facts import conda_builds, torch_builds
 
     if gpu.torch is None or gpu.cuda in (None, "cpu"):
         return None
@@ -191,7 +191,7 @@ def _library(family: str, title: str, new: LockedTarget, was: _Gpu, now: _Gpu) -
         message += ": kernels are compiled anew, and may behave otherwise"
     yield Fact(risk, f"{family}-moved", message, package=new_pin.name)
     if family in ("cudnn", "nccl"):
-        from envspec.gpu import libraries
+        from envspec.facts import libraries
 
         before, after = (libraries.library(pin.name, pin.version) for pin in (old_pin, new_pin))
         # the table may only hold an older release than this: what that lost stays lost, and nothing else is known
@@ -208,7 +208,7 @@ def _architectures(
     what: str, package: str, before: _Compiled, after: _Compiled, target: LockedTarget, lost_risk: Risk
 ) -> Iterator[Fact]:
     """Which GPUs no longer run, or run now. What the target doesn't ask for is told too, at low risk."""
-    from envspec.gpu import gpus
+    from envspec.facts import gpus
 
     known = sorted(gpus.capabilities(), key=order)
     lost = [c for c in known if _runs(before, c) and not _runs(after, c)]

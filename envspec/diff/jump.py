@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from envspec.lock import conda_order
+from envspec.packages import conda_order
 
 KINDS = ("epoch", "major", "minor", "patch", "pre-release", "post-release", "local", "other", "none")
 """How far: the first part that differs. `other` is for texts that are no versions, `none` for equal ones.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from envspec.lock.licences import judged
+from envspec.packages.licences import judged
 
 CLASSES = ("permissive", "weak copyleft", "copyleft", "proprietary", "unknown")
 """In the order in which a licence is taken for more than it may be: of a choice (OR) the first counts, of what must be

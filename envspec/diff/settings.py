@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from envspec.diff.facts import Fact
 from envspec.diff.model import ImageChange
-from envspec.gpu.tables import numbers
+from envspec.facts.tables import numbers
 from envspec.lock.inputs import conda_name, requirement_name
 from envspec.lock.model import SpecInputs, TargetInputs
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from envspec.doctor.hardware import Hardware
-from envspec.gpu import gpus
-from envspec.gpu.finding import Finding, errors
-from envspec.gpu.rules import feasible, judge
-from envspec.gpu.tables import numbers
+from envspec.facts import gpus
+from envspec.facts.tables import numbers
+from envspec.rules import feasible, judge
+from envspec.rules.finding import Finding, errors
 from envspec.spec.model import Spec, Target
 
 

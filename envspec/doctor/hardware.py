@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class Hardware:
     """What a spec is judged on. What is None or empty is taken from each target.
 
-    gpus      names that `envspec.gpu.gpus.find` knows
+    gpus      names that `envspec.facts.gpus.find` knows
     platform  None: every target's own
     pythons   versions with an interpreter here ("3.12"); None: not a matter
     """

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from envspec.doctor.machine import Device, Machine, Nvidia
 from envspec.doctor.result import Result
-from envspec.gpu import gpus, toolkits
-from envspec.gpu.compute_capability import sm_of
-from envspec.gpu.finding import Finding
-from envspec.gpu.tables import numbers
+from envspec.facts import gpus, toolkits
+from envspec.facts.compute_capability import sm_of
+from envspec.facts.tables import numbers
+from envspec.rules.finding import Finding
 from envspec.texts import byte_size
 
 _NOTHING = "no NVIDIA GPU here: no NVIDIA device on the PCI bus and no driver loaded"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from envspec.doctor.machine import Conda, Machine
 from envspec.doctor.result import Result
-from envspec.gpu.finding import Finding
+from envspec.rules.finding import Finding
 
 
 def interpreter(machine: Machine) -> Result:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from envspec.doctor.machine import Machine
 from envspec.doctor.result import Result
-from envspec.gpu.finding import Finding
+from envspec.rules.finding import Finding
 
 _REMEDY = {
     "docker": "start the daemon (systemctl start docker), or add the user to the group docker",

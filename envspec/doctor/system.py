@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from envspec.doctor.machine import Machine, Quota, Space
 from envspec.doctor.result import Result
-from envspec.gpu import torch_builds
-from envspec.gpu.finding import Finding
-from envspec.gpu.tables import numbers
+from envspec.facts import torch_builds
+from envspec.facts.tables import numbers
+from envspec.rules.finding import Finding
 from envspec.texts import byte_size
 
 SHARED_MEMORY = 1 << 30

@@ -23,7 +23,7 @@ class _Parts:
 
 
 def merge_requirements(base: str, ours: str, theirs: str) -> str | None:
-    """The text that `envspec.lock.requirements` renders from the merged lock; None where only locking again gives it.
+    """What `envspec.lock.formats.requirements` renders from the merged lock; None where only locking again gives it.
 
     `base` may be empty. None come from files that envspec didn't render, and from two different changes of one package,
     of the header, or of the set of indexes.

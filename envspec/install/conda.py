@@ -25,9 +25,9 @@ from envspec.lock.conda_files import artifact_of, channel_of, url_in_channel
 from envspec.lock.inputs import conda_name
 from envspec.lock.model import LockedTarget, Pin
 from envspec.redact import redact, without_credentials
-from envspec.resolve.conda_channels import CondaConfig, channel_addresses
-from envspec.resolve.conda_logins import Channels, apart
-from envspec.resolve.conda_setup import conda_client
+from envspec.resolve.conda.channels import CondaConfig, channel_addresses
+from envspec.resolve.conda.logins import Channels, apart
+from envspec.resolve.conda.setup import conda_client
 from envspec.resolve.setup import scratch_folder
 from envspec.settings import Settings
 

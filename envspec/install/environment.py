@@ -39,9 +39,9 @@ from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedTarget, Pin
 from envspec.lock.write import dumps
 from envspec.resolve.setup import scratch_folder, uvs_default_index
-from envspec.resolve.uv import find_uv
 from envspec.settings import Settings, load_settings
 from envspec.spec.model import Spec
+from envspec.uv.run import find_uv
 
 _CONDA_CACHE = Path("conda") / "packages"
 """Below envspec's cache. Not the one that rattler's tools share: of that, nobody knows what was fetched by its hash."""
@@ -166,7 +166,7 @@ class Installation:
         if not wanted:
             return
         from envspec.install.conda import CondaInstaller
-        from envspec.resolve.conda_channels import load_conda_config
+        from envspec.resolve.conda.channels import load_conda_config
 
         installer = CondaInstaller(
             prefix=self.prefix,

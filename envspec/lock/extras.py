@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from envspec.errors import Place
-from envspec.gpu.finding import Finding
 from envspec.lock.graph import Edge, Graph, asked
 from envspec.lock.model import LockedTarget
+from envspec.rules.finding import Finding
 from envspec.texts import nearest
 
 

@@ -12,9 +12,9 @@ from functools import lru_cache
 
 from envspec.errors import Place, SpecError
 from envspec.lock.model import Lock, SpecInputs, TargetInputs
+from envspec.packages.requirement import TEXTS, parse_requirement
+from envspec.packages.requirement import canonical_name as canonical_name
 from envspec.redact import without_credentials
-from envspec.requirement import TEXTS, parse_requirement
-from envspec.requirement import canonical_name as canonical_name
 from envspec.spec.model import Located, Spec, Target
 from envspec.texts import UNSEEN, printable
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from envspec.lock import conda_explicit, conda_lock
+from envspec.lock.formats import conda_explicit, conda_lock
+from envspec.lock.formats.requirements import MARK, requirements_txt
 from envspec.lock.model import Lock
-from envspec.lock.requirements import MARK, requirements_txt
 from envspec.spec.schema import PLATFORMS
 
 RENDERED_NAMES = ("requirements.txt", conda_lock.FILE_NAME, *map(conda_explicit.file_name, PLATFORMS))

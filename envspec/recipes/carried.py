@@ -16,7 +16,7 @@ from envspec.recipes.plan import SUMS
 CHECK = "check"
 """The folder of the smoke check among the carried files, which `python -I` runs."""
 
-_PACKAGE = Path(__file__).parent
+_CARRIED = Path(__file__).parents[1] / "carried"
 _ALWAYS = ("bytecode.py", "preflight.py", "entrypoint.sh", "healthcheck.sh")
 _OF_SERVICES = "services/common.sh"
 
@@ -24,7 +24,7 @@ _OF_SERVICES = "services/common.sh"
 @cache
 def check_files() -> Mapping[str, str]:
     """The files of the smoke check, by path among the carried files."""
-    program = _PACKAGE.parent / "carried" / CHECK
+    program = _CARRIED / CHECK
     return MappingProxyType(
         {
             f"{CHECK}/{path.relative_to(program).as_posix()}": path.read_text(encoding="utf-8")
@@ -34,10 +34,16 @@ def check_files() -> Mapping[str, str]:
 
 
 @cache
+def multi_node_program() -> str:
+    """The program that checks several nodes together, which torchrun starts on each of them."""
+    return (_CARRIED / "multi_node.py").read_text(encoding="utf-8")
+
+
+@cache
 def carried_files(scripts: tuple[str, ...]) -> Mapping[str, str]:
     """All carried files by path, with those of the services whose scripts are given, and the digests of them all."""
     names = [*_ALWAYS, *scripts, *([_OF_SERVICES] if scripts else [])]
-    found = {name: (_PACKAGE / "data" / name).read_text(encoding="utf-8") for name in names}
+    found = {name: (_CARRIED / name).read_text(encoding="utf-8") for name in names}
     found.update(check_files())
     return MappingProxyType({**found, SUMS: _sums(found)})
 

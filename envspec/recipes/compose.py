@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envspec.lock.yaml_text import inline_strings, string
+from envspec.lock.formats.yaml_text import inline_strings, string
 from envspec.recipes.devcontainer import GIVEN
 from envspec.recipes.dockerfile import CHANNEL_HOST, FILE as DOCKERFILE
 from envspec.recipes.heading import hash_heading

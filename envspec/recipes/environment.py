@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from envspec.gpu.compute_capability import capability_of
-from envspec.gpu.toolkits import toolkit
+from envspec.facts.compute_capability import capability_of
+from envspec.facts.toolkits import toolkit
 from envspec.lock.model import LockedTarget
 from envspec.spec.model import Spec
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from envspec.gpu.compute_capability import known
-from envspec.lock.yaml_text import inline_strings, string
+from envspec.facts.compute_capability import known
+from envspec.lock.formats.yaml_text import inline_strings, string
 from envspec.recipes.heading import hash_heading
 from envspec.recipes.plan import UID, WORKSPACE, Plan
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from envspec.errors import InputError, Place
-from envspec.lock import conda_explicit
+from envspec.lock.formats import conda_explicit
 from envspec.lock.inputs import fingerprint
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import Lock, LockedTarget

@@ -118,7 +118,7 @@ def render(plan: SpecPlan) -> dict[str, str]:
 @cache
 def environment_nix() -> str:
     """The text of `environment.nix`."""
-    return (Path(__file__).parent / "data" / ENVIRONMENT_FILE).read_text(encoding="utf-8")
+    return (Path(__file__).parents[1] / "carried" / ENVIRONMENT_FILE).read_text(encoding="utf-8")
 
 
 def _usage(plan: SpecPlan, plans: list[Plan]) -> list[str]:

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from envspec.errors import InputError, Place
-from envspec.gpu.cuda_stack import stack_of
+from envspec.facts.cuda_stack import stack_of
 from envspec.lock.graph import Graph
 from envspec.lock.model import Lock, LockedTarget, Pin
-from envspec.lock.requirements import requirements_txt
+from envspec.lock.formats.requirements import requirements_txt
 from envspec.recipes.plan import GROUPS, REQUIREMENTS, PipStep
 from envspec.spec.model import Spec
 

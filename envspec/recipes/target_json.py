@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from envspec.gpu import conda_builds, torch_builds
-from envspec.gpu.gpus import find
+from envspec.facts import conda_builds, torch_builds
+from envspec.facts.gpus import find
 from envspec.lock.inputs import fingerprint
 from envspec.lock.model import Lock, LockedTarget
 from envspec.lock.slice import slice_digest, slice_of

@@ -7,8 +7,8 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from envspec.diff.gpu_meaning import cuda_of
-from envspec.gpu import conda_builds, gpus, libraries, torch_builds
-from envspec.gpu.compute_capability import can_translate, capability_of, covers, order
+from envspec.facts import conda_builds, gpus, libraries, torch_builds
+from envspec.facts.compute_capability import can_translate, capability_of, covers, order
 from envspec.lock.model import LockedTarget, Pin
 from envspec.report.model import Architecture, Cell, Coverage, CoverageRow
 

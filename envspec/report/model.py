@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from envspec.diff.review import Review
-from envspec.gpu.compute_capability import sm_of
+from envspec.facts.compute_capability import sm_of
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from envspec.lock.model import Pin
 from envspec.net.fetch import Fetcher, read_timeout
 from envspec.net.simple_page import parse_page
 from envspec.resolve.setup import credentials_of, uvs_default_index
-from envspec.resolve.uv import find_uv
 from envspec.settings import Settings, load_settings, split_credentials
 from envspec.spec.model import Spec
+from envspec.uv.run import find_uv
 
 _WORKERS = 16
 _HEADERS = {"Accept": "application/vnd.pypi.simple.v1+json, text/html;q=0.5", "Accept-Encoding": "gzip"}

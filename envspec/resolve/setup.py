@@ -14,19 +14,19 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from envspec.errors import StorageError
-from envspec.gpu.finding import Finding
 from envspec.net.fetch import Fetcher, read_timeout
 from envspec.net.index_proxy.pages import Pages
 from envspec.net.index_proxy.releases import ReleaseStore
 from envspec.net.keyring import Keyring
 from envspec.net.simple_page import LivePages, mirror_pages
-from envspec.resolve.metadata import MetadataCache, MetadataReader
-from envspec.resolve.pip import PipResolver, Progress
-from envspec.resolve.source import SourceReader
-from envspec.resolve.static_source import StaticReader
-from envspec.resolve.uv import Uv, find_uv
+from envspec.resolve.pip.metadata import MetadataCache, MetadataReader
+from envspec.resolve.pip.solve import PipResolver, Progress
+from envspec.resolve.pip.source import SourceReader
+from envspec.resolve.pip.static_source import StaticReader
+from envspec.rules.finding import Finding
 from envspec.settings import Credentials, Settings, index_credentials, load_settings, split_credentials
 from envspec.spec.model import Spec
+from envspec.uv.run import Uv, find_uv
 
 _ROOM = "free some space, or point ENVSPEC_CACHE_DIR to a place that can be written"
 

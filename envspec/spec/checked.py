@@ -7,7 +7,7 @@ from typing import Any
 
 from envspec.errors import MOST, Place, SpecError, SpecErrors
 from envspec.spec.document import Document
-from envspec.spec.locate import Path
+from envspec.spec.positions import Path
 from envspec.spec.structure import violations
 
 

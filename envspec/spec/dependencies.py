@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from envspec.errors import ToolError
 from envspec.spec.checked import Checked
-from envspec.spec.locate import Path
 from envspec.spec.messages import dotted, show
 from envspec.spec.model import Located
+from envspec.spec.positions import Path
 from envspec.spec.values import BadValue, Dependency, match_spec, requirement
 
 

@@ -15,8 +15,8 @@ import tomli
 
 from envspec.errors import EnvspecError, Place, SpecError, StorageError
 from envspec.redact import redact
-from envspec.spec.locate import Mark, Path, Position, TooDeep, first_duplicate, locate, mark_at, too_deep
 from envspec.spec.messages import RawFloat, dotted, table_name
+from envspec.spec.positions import Mark, Path, Position, TooDeep, first_duplicate, locate, mark_at, too_deep
 from envspec.texts import nearest
 
 MAX_BYTES = 1 << 20

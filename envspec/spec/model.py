@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from envspec.errors import Place
-from envspec.requirement import canonical_name
+from envspec.packages.requirement import canonical_name
 
 _EMPTY: Mapping[str, str] = MappingProxyType({})
 
@@ -27,7 +27,7 @@ class PipTable:
     dependencies: tuple[Located, ...] = ()
     allow_source: frozenset[str] = frozenset()
     without_corrections: frozenset[str] = frozenset()
-    """Names of corrections of published metadata that this spec does without (`envspec.gpu.corrections`)."""
+    """Names of corrections of published metadata that this spec does without (`envspec.facts.corrections`)."""
     indexes: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
     sources: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
 

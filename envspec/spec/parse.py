@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from envspec.errors import Place
-from envspec.requirement import canonical_name
+from envspec.packages.requirement import canonical_name
 from envspec.spec.advice import slug
 from envspec.spec.checked import Checked
 from envspec.spec.dependencies import conda_dependencies, pip_dependencies

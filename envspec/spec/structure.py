@@ -14,9 +14,9 @@ from functools import partial
 from typing import Any
 
 from envspec.redact import redact
-from envspec.spec.locate import Path
 from envspec.spec.messages import dotted, kind, show, table_name, toml, within
 from envspec.spec.nodes import Array, Integer, Names, Node, Number, Table, Text
+from envspec.spec.positions import Path
 from envspec.spec.schema import FORMAT
 from envspec.texts import nearest
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from envspec.spec.checked import Checked
 from envspec.spec.dependencies import conda_dependencies, pip_dependencies
-from envspec.spec.locate import Path
 from envspec.spec.matrix import MAX_COMBINATIONS, Capability, Combination, Exclude, Matrix, expand, is_cpu, target_name
 from envspec.spec.messages import dotted, show
 from envspec.spec.model import Target
+from envspec.spec.positions import Path
 from envspec.spec.schema import TARGET_NAME
 
 _KEYS = ("platform", "cuda", "gpus", "driver", "glibc")

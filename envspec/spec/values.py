@@ -8,8 +8,8 @@ from datetime import date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from envspec.errors import ToolError
+from envspec.packages.requirement import canonical_name, parse_requirement, plain_requirement, too_much
 from envspec.redact import has_credentials, redact
-from envspec.requirement import canonical_name, parse_requirement, plain_requirement, too_much
 from envspec.spec.messages import show
 
 if TYPE_CHECKING:

@@ -359,7 +359,7 @@ def test_conda_packages_are_not_looked_up_as_files(pypi: Pypi, project: Project,
 
 
 def test_builds_of_the_pytorch_index_are_known_without_a_mirror(pypi: Pypi, project: Project, envspec: Envspec) -> None:
-    from envspec.gpu import wheels
+    from envspec.facts import wheels
 
     known = next(one for one in wheels.load("cu126").files("torch") if one.version == "2.9.1+cu126")
 

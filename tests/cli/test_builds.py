@@ -13,7 +13,7 @@ import pytest
 from cli_project import Envspec
 
 import envspec.cli
-from envspec.gpu import conda_builds, torch_builds
+from envspec.facts import conda_builds, torch_builds
 
 pytest_plugins = ["cli_fixtures"]
 

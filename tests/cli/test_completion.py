@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from cli_project import Envspec, Project
 
-from envspec.cli.export import ALL
-from envspec.cli.export_formats import FORMATS
+from envspec.cli.export.command import ALL
+from envspec.cli.export.formats import FORMATS
 from envspec.cli.main import COMMANDS
 from envspec.recipes import folder as recipes
 

@@ -17,7 +17,7 @@ from packaging.pylock import Pylock
 from support.index import Index, html_error, status
 from support.packages import Dist, wheel
 
-from envspec.cli.export_formats import FORMATS
+from envspec.cli.export.formats import FORMATS
 from envspec.cli.outputs import write_text
 from envspec.errors import StorageError
 from envspec.lock.model import Artifact, GitSource, Lock, Pin

@@ -10,7 +10,7 @@ import pytest
 from cli_project import Envspec
 
 import envspec.cli
-from envspec.gpu import gpus
+from envspec.facts import gpus
 
 pytest_plugins = ["cli_fixtures"]
 

@@ -11,8 +11,8 @@ from support.machine import Machine, cpu
 from support.packages import wheel
 from support.registry import Registry
 
+from envspec.net.image_address import image_address
 from envspec.recipes.images import UV
-from envspec.resolve.image_address import image_address
 
 pytestmark = pytest.mark.e2e
 

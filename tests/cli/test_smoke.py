@@ -19,7 +19,7 @@ from support.installs import PYTHON, SPEC, SUBDIR, pip_pin, write_lock
 from support.machine import ROOT, Machine, Ran
 from support.packages import wheel
 
-from envspec.cli import smoke_cases
+from envspec.cli.smoke import cases as smoke_cases
 from envspec.lock.read import load
 from envspec.lock.slice import slice_of
 
@@ -29,7 +29,7 @@ APP = wheel("app", "1.0")
 START = (
     "import sys; from envspec.cli import main, smoke_cases;"
     "from support.fake_check import PROGRAM;"
-    "smoke_cases._programs = lambda across: {'check/__main__.py': PROGRAM};"
+    "smoke_cases._programs = lambda multi_node: {'check/__main__.py': PROGRAM};"
     "main.main()"
 )
 """`envspec` with the stand-in instead of the check."""
@@ -52,7 +52,7 @@ def smoke(machine: Machine, index: Index, monkeypatch: pytest.MonkeyPatch) -> Sm
     index.add(APP)
     write_lock(machine, [pip_pin(APP)])
 
-    monkeypatch.setattr(smoke_cases, "_programs", lambda across: {"check/__main__.py": PROGRAM})
+    monkeypatch.setattr(smoke_cases, "_programs", lambda multi_node: {"check/__main__.py": PROGRAM})
 
     def call(*arguments: str, status: int = 0, mode: str = "pass") -> Ran:
         ran = machine.envspec("smoke", *arguments, env={"SMOKE_FAKE": mode}, seconds=120)

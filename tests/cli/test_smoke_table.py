@@ -16,9 +16,10 @@ from smoke_golden import golden
 from smoke_samples import blind, failed, left_out, several
 from smoke_strategies import results
 
-from envspec.cli import console, smoke_table
-from envspec.cli.smoke_table import lines
-from envspec.smoke.result import Results
+from envspec.cli import console
+from envspec.cli.smoke import table as smoke_table
+from envspec.cli.smoke.table import lines
+from envspec.smoke.report.result import Results
 
 
 def shown(*runs: object) -> str:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envspec.diff.jump import jump
-from envspec.lock import conda_order
+from envspec.packages import conda_order
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from envspec.doctor.machine import (
     UserSite,
 )
 from envspec.doctor.result import Result
-from envspec.gpu.finding import Finding
+from envspec.rules.finding import Finding
 
 GIB = 1 << 30
 H100 = Device("NVIDIA H100 80GB HBM3", "9.0", 80 * GIB)

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import envspec.doctor
-import envspec.gpu.rules
 import envspec.lock.extras
-import envspec.resolve.torch_holes
+import envspec.resolve.torch_index.holes
+import envspec.rules
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "gpu.md").read_text(encoding="utf-8")
-FOLDERS = [Path(package.__path__[0]) for package in (envspec.doctor, envspec.gpu.rules)]
-MODULES = [Path(module.__file__ or "") for module in (envspec.lock.extras, envspec.resolve.torch_holes)]
+FOLDERS = [Path(package.__path__[0]) for package in (envspec.doctor, envspec.rules)]
+MODULES = [Path(module.__file__ or "") for module in (envspec.lock.extras, envspec.resolve.torch_index.holes)]
 CALLS = ("Finding", "Problem", "_silent")
 
 

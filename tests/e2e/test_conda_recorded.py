@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from envspec.errors import AnswerNo, Unsatisfiable, WrongBuild
-from envspec.gpu.conda_builds import builds
+from envspec.facts.conda_builds import builds
 from envspec.lock.judge import judge, judge_target
 from envspec.lock.model import LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.lock.read import load
-from envspec.resolve.conda import CondaResolver
-from envspec.resolve.conda_channels import ChannelAddress
-from envspec.resolve.conda_request import CondaRequest, conda_request_for, virtual_packages
+from envspec.resolve.conda.channels import ChannelAddress
+from envspec.resolve.conda.request import CondaRequest, conda_request_for, virtual_packages
+from envspec.resolve.conda.solve import CondaResolver
 
 pytestmark = pytest.mark.e2e
 rattler = pytest.importorskip("rattler")

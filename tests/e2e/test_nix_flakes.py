@@ -80,7 +80,7 @@ def buildable(target: LockedTarget) -> bool:
 # --- The repository's flake -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("file", ["flake.nix", "envspec/recipes/data/environment.nix", STAND_IN])
+@pytest.mark.parametrize("file", ["flake.nix", "envspec/carried/environment.nix", STAND_IN])
 def test_parses(root: Path, file: str | Path) -> None:
     subprocess.run(["nix-instantiate", "--parse", root / file], check=True, stdout=subprocess.DEVNULL)
 

@@ -16,7 +16,7 @@ from support.packages import wheel
 
 from envspec.errors import IndexFailure
 from envspec.net.fetch import Fetcher
-from envspec.resolve.registry import Registries
+from envspec.net.registry import Registries
 
 pytestmark = pytest.mark.e2e
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support.smoke_runs import SPEC, skip_without_torch, whole_run
 
-from envspec.smoke.pytest_plugin import cases
+from envspec.pytest_plugin import cases
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.network]
 

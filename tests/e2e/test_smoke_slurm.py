@@ -19,7 +19,7 @@ import pytest
 from support.slurm import slurm, two_nodes
 from support.smoke_runs import ENVSPEC, SPEC, environment, skip_without_torch
 
-from envspec.smoke.process import tail
+from envspec.smoke.run.process import tail
 
 pytestmark = [
     pytest.mark.slow,
@@ -221,8 +221,8 @@ def test_two_nodes_train_together(tmp_path: Path) -> None:
     assert [run["where"] for run in runs][2] == "across 2 nodes"
     assert {run["where"] for run in runs[:2]} == {"localhost", socket.gethostname().partition(".")[0]}
     together = {check["name"]: check for check in runs[2]["report"]["checks"]}
-    assert together["collectives.across_all_reduce"]["details"]["ranks"] == 4
-    assert together["collectives.across_ddp"]["details"]["groups"] == 2
+    assert together["collectives.multi_node_all_reduce"]["details"]["ranks"] == 4
+    assert together["collectives.multi_node_ddp"]["details"]["groups"] == 2
     assert {check["status"] for check in together.values()} == {"pass"}
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from support import in_process
 from support.sound import sound_target
 
-from envspec.gpu.torch_builds import variant_of
+from envspec.facts.torch_builds import variant_of
 from envspec.lock.inputs import spec_inputs, target_inputs
 from envspec.lock.model import Artifact, Lock, Pin
 from envspec.lock.store import LockFolder

@@ -14,9 +14,9 @@ from support.packages import Dist, metadata_text, sdist, wheel
 
 from envspec.errors import IndexFailure
 from envspec.net.fetch import Fetcher
-from envspec.resolve.metadata import MetadataCache, MetadataReader
-from envspec.resolve.static_source import StaticReader
-from envspec.resolve.uv import FoundFile
+from envspec.resolve.pip.metadata import MetadataCache, MetadataReader
+from envspec.resolve.pip.static_source import StaticReader
+from envspec.uv.run import FoundFile
 
 GENUINE = wheel("victim", "1.0", "beta", licence="MIT")
 FORGED = replace(GENUINE, metadata=metadata_text("victim", "1.0", ["evil"], licence="PWNED").encode())

@@ -11,7 +11,7 @@ import pytest
 from packaging.requirements import InvalidRequirement
 
 from envspec.errors import EnvspecError, InputError
-from envspec.requirement import MAX_DEPTH, parse_requirement
+from envspec.packages.requirement import MAX_DEPTH, parse_requirement
 from envspec.spec.parse import parse_spec
 
 MARKER = "lib; {}python_version > '3'{}"

@@ -22,8 +22,8 @@ from envspec.net import limits
 from envspec.net.body import Pace
 from envspec.net.fetch import Fetcher
 from envspec.net.simple_page import parse_page
-from envspec.resolve.metadata import DamagedFile, MetadataCache, MetadataReader
-from envspec.resolve.uv import FoundFile
+from envspec.resolve.pip.metadata import DamagedFile, MetadataCache, MetadataReader
+from envspec.uv.run import FoundFile
 
 SMALL = limits.Limits(
     page_bytes=1 << 20,

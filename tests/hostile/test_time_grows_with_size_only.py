@@ -26,23 +26,30 @@ from envspec.diff.foreign import (
 from envspec.diff.foreign.formats import format_of
 from envspec.diff.foreign.read import oldest_python
 from envspec.diff.foreign.universal import Environment, holds
-from envspec.lock import inputs, licences
-from envspec.lock.conda_build import _LOWEST
-from envspec.lock.environment import marker_environment
+from envspec.lock import inputs
 from envspec.lock.graph import asked, parsed
-from envspec.lock.match_spec import admits
 from envspec.lock.model import GitSource, Pin
 from envspec.lock.read import loads
 from envspec.lock.rules.requirements import names_source
+from envspec.net.registry import _CHALLENGE
 from envspec.net.simple_page import parse_page
+from envspec.packages import licences
+from envspec.packages.conda_build import _LOWEST
+from envspec.packages.environment import marker_environment
+from envspec.packages.match_spec import admits
+from envspec.packages.requirement import (
+    canonical_name,
+    parse_marker,
+    parse_requirement,
+    plain_requirement,
+    plain_specifier,
+)
 from envspec.redact import has_credentials, redact, without_credentials
-from envspec.requirement import canonical_name, parse_marker, parse_requirement, plain_requirement, plain_specifier
-from envspec.resolve.metadata import parse_metadata
-from envspec.resolve.registry import _CHALLENGE
-from envspec.resolve.uv_errors import failure
+from envspec.resolve.pip.metadata import parse_metadata
 from envspec.spec import values
 from envspec.spec.parse import parse_spec
 from envspec.texts import printable
+from envspec.uv.errors import failure
 
 Parser = Callable[[str], object]
 

@@ -14,13 +14,13 @@ from lock_samples import artifact, conda, sample_lock, wheel
 from lock_strategies import locks, texts
 
 from envspec.errors import InternalError
-from envspec.lock.conda_environment import conda_environment, wants_url
-from envspec.lock.conda_explicit import committed_explicit, explicit
 from envspec.lock.conda_files import hostless_urls, in_link_order
-from envspec.lock.conda_lock import committed_conda_lock, conda_dependencies, conda_lock, without_md5
+from envspec.lock.formats.conda_environment import conda_environment, wants_url
+from envspec.lock.formats.conda_explicit import committed_explicit, explicit
+from envspec.lock.formats.conda_lock import committed_conda_lock, conda_dependencies, conda_lock, without_md5
+from envspec.lock.formats.yaml_text import string
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.lock.render import is_rendered, rendered_files
-from envspec.lock.yaml_text import string
 
 GOLDEN = Path(__file__).parent / "golden"
 LOCK = sample_lock()

@@ -17,10 +17,10 @@ import pytest
 import yaml
 from lock_samples import sample_lock
 
-from envspec.lock.conda_environment import conda_environment
-from envspec.lock.conda_explicit import committed_explicit, explicit
 from envspec.lock.conda_files import conda_pins, hostless_urls, in_link_order
-from envspec.lock.conda_lock import committed_conda_lock, conda_dependencies, conda_lock
+from envspec.lock.formats.conda_environment import conda_environment
+from envspec.lock.formats.conda_explicit import committed_explicit, explicit
+from envspec.lock.formats.conda_lock import committed_conda_lock, conda_dependencies, conda_lock
 from envspec.lock.model import Artifact, Lock, LockedTarget, Pin
 
 LOCK = sample_lock()

@@ -9,12 +9,12 @@ from lock_samples import LINUX, conda, inputs, wheel
 from packaging.tags import Tag
 
 from envspec.errors import InputError
-from envspec.lock.environment import marker_environment
 from envspec.lock.model import Artifact, GitSource, LockedTarget, Pin, SpecInputs
 from envspec.lock.rules.case import Case
 from envspec.lock.rules.files import wrong_files
 from envspec.lock.rules.requirements import unasked, unmet
-from envspec.lock.tags import wheel_tags
+from envspec.packages.environment import marker_environment
+from envspec.packages.tags import wheel_tags
 
 
 def judged(*pins: Pin, roots: tuple[str, ...] = ("a",), platform: str = "linux-64", glibc: str = "2.28") -> list[str]:

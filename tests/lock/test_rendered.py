@@ -12,10 +12,10 @@ from packaging.pylock import Pylock
 from packaging.requirements import Requirement
 
 from envspec.errors import InternalError
+from envspec.lock.formats.pylock import pylock_toml
+from envspec.lock.formats.requirements import requirements_txt
 from envspec.lock.model import Lock, LockedTarget
-from envspec.lock.pylock import pylock_toml
 from envspec.lock.render import RENDERED_NAMES, is_rendered, rendered_files
-from envspec.lock.requirements import requirements_txt
 
 GOLDEN = Path(__file__).parent / "golden"
 LOCK = sample_lock()

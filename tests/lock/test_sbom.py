@@ -17,10 +17,10 @@ from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 
 from envspec.errors import ToolError
+from envspec.lock.formats.sbom import sbom
 from envspec.lock.graph import Graph
 from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.lock.read import load
-from envspec.lock.sbom import sbom
 
 SHA, MD5 = "a" * 64, "b" * 32
 
@@ -169,7 +169,8 @@ def test_real_locks(root: Path) -> None:
 def test_another_process_writes_the_same_bytes(root: Path) -> None:
     path = root / "locks" / "deit-v2.6" / "envspec.lock"
     code = (
-        "import sys; from pathlib import Path; from envspec.lock.read import load; from envspec.lock.sbom import sbom;"
+        "import sys; from pathlib import Path;"
+        "from envspec.lock.read import load; from envspec.lock.formats.sbom import sbom;"
         "lock = load(Path(sys.argv[1])); sys.stdout.write(sbom(lock, lock.targets[0]))"
     )
     digests = set()

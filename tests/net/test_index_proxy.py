@@ -19,8 +19,8 @@ from support.torch_packages import stand_ins
 from uv import find_uv_bin
 
 from envspec.errors import IndexFailure
-from envspec.gpu import wheels
-from envspec.gpu.wheels import FAMILY
+from envspec.facts import wheels
+from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.server import IndexProxy, open_proxy
 from envspec.net.index_proxy.torch_family import belongs, facts_page
 from envspec.net.simple_page import Page

@@ -31,7 +31,7 @@ from support.examples import examples
 from test_apptainer import parse as apptainer_stages
 
 from envspec.lock.judge import SoundLock
-from envspec.cli.export_formats import FORMATS as LOCK_FORMATS
+from envspec.cli.export.formats import FORMATS as LOCK_FORMATS
 from envspec.errors import EnvspecError, InputError, SpecError
 from envspec.lock.inputs import spec_inputs, target_inputs
 from envspec.lock.model import Artifact, GitSource, Lock, LockedImage, LockedTarget, Pin

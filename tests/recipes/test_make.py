@@ -14,13 +14,13 @@ from recipe_plans import ROOT, parsed, shipped, shipped_spec
 
 from envspec.lock.judge import SoundLock
 from envspec.errors import InputError
-from envspec.gpu.toolkits import known
+from envspec.facts.toolkits import known
 from envspec.lock.model import Artifact, Lock, LockedImage, Pin
 from envspec.lock.slice import slice_digest, slice_of
 from envspec.recipes.environment import architecture_list, require_cuda
 from envspec.recipes.images import CODE_SERVER, MICROMAMBA, UV, wanted_images
 from envspec.recipes.make import make_plan
-from envspec.gpu.cuda_stack import stack_of
+from envspec.facts.cuda_stack import stack_of
 from envspec.recipes.plan import Plan
 from envspec.spec.model import Image, Spec
 
@@ -104,10 +104,10 @@ def test_only_the_services_asked_for_are_carried() -> None:
 
 
 def test_carried_code_is_the_packages_own() -> None:
-    data = ROOT / "envspec" / "recipes" / "data"
+    package = ROOT / "envspec" / "carried"
     for path, text in shipped("team-v2.9", "cpu").carried.items():
-        if (data / path).is_file():
-            assert text == (data / path).read_text(encoding="utf-8")
+        if (package / path).is_file():
+            assert text == (package / path).read_text(encoding="utf-8")
 
 
 def test_every_pip_package_is_installed_once_from_its_own_index() -> None:

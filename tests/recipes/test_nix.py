@@ -88,8 +88,8 @@ def test_carries_the_repositorys_own_code() -> None:
     files = nix.render(shipped_spec("cpu-py311"))
     assert sorted(files) == ["environment.nix", "envspec.lock", "flake.nix"]
     assert files["envspec.lock"] == (ROOT / "locks/cpu-py311/envspec.lock").read_text("utf-8")
-    assert files["environment.nix"] == (ROOT / "envspec/recipes/data/environment.nix").read_text("utf-8")
-    assert "import ./envspec/recipes/data/environment.nix" in (ROOT / "flake.nix").read_text("utf-8")
+    assert files["environment.nix"] == (ROOT / "envspec/carried/environment.nix").read_text("utf-8")
+    assert "import ./envspec/carried/environment.nix" in (ROOT / "flake.nix").read_text("utf-8")
 
 
 def test_one_release_of_nixpkgs() -> None:

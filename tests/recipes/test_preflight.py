@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from envspec.recipes.data.preflight import Gpu, Machine, judge, look, main
+from envspec.carried.preflight import Gpu, Machine, judge, look, main
 
 TARGET: dict[str, Any] = {
     "schema": 1,

@@ -13,7 +13,7 @@ import pytest
 
 from envspec.errors import StorageError, Unsatisfiable
 from envspec.resolve.setup import scratch_folder, uvs_default_index
-from envspec.resolve.uv import Uv, find_uv
+from envspec.uv.run import Uv, find_uv
 
 
 def test_uv_tells_where_pypi_is_and_is_asked_once(tmp_path: Path) -> None:

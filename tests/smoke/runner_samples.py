@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from envspec.smoke.case import Case, Folders
+from envspec.smoke.run.case import Case, Folders
 
 CARRIED = {"check/__main__.py": "print('check')\n", "target.json": "{}\n"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from envspec.smoke.result import Check, Figure, Gpu, Machine, Report, Results, Run, Torch
+from envspec.smoke.report.result import Check, Figure, Gpu, Machine, Report, Results, Run, Torch
 from envspec.spec.model import Reference
 
 CPU = Machine(

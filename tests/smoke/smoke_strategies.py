@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from envspec.smoke.result import GROUPS, Check, Figure, Gpu, Machine, Report, Results, Run, Torch
+from envspec.smoke.report.result import GROUPS, Check, Figure, Gpu, Machine, Report, Results, Run, Torch
 from envspec.spec.model import Reference
 
 HOSTILE = [

@@ -18,7 +18,7 @@ from envspec_check.report import figure, junit, summary
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envspec.smoke.read import report_of
+from envspec.smoke.report.read import report_of
 
 STATUSES = st.sampled_from(("pass", "fail", "skip"))
 

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 import envspec.smoke
-from envspec.smoke.read import load_report
+from envspec.smoke.report.read import load_report
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "evidence"
 SCHEMA = json.loads((Path(envspec.smoke.__file__).parent / "check.schema.json").read_text("utf-8"))

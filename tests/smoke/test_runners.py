@@ -14,15 +14,15 @@ from runner_samples import CARRIED, HOSTILE, HOSTILE_CASE, PLAIN, case
 from smoke_golden import golden
 
 from envspec.errors import InputError
-from envspec.smoke.apptainer import Apptainer
-from envspec.smoke.case import Options
-from envspec.smoke.command import Command, Files, dry, quoted, variable
-from envspec.smoke.docker import Docker, user_of
-from envspec.smoke.local import Local
-from envspec.smoke.perform import steps
-from envspec.smoke.process import Ended
-from envspec.smoke.references import load_references
-from envspec.smoke.runner import Runner
+from envspec.smoke.report.references import load_references
+from envspec.smoke.run.apptainer import Apptainer
+from envspec.smoke.run.case import Options
+from envspec.smoke.run.command import Command, Files, dry, quoted, variable
+from envspec.smoke.run.docker import Docker, user_of
+from envspec.smoke.run.foreground import steps
+from envspec.smoke.run.local import Local
+from envspec.smoke.run.process import Ended
+from envspec.smoke.run.runner import Runner
 
 ENVSPEC = ("python3", "-m", "envspec")
 RUNNERS: dict[str, Runner] = {

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.smoke_runs import whole_run
 
-from envspec.smoke.pytest_plugin import Case, Unproved, cases, prove, why_not
+from envspec.pytest_plugin import Case, Unproved, cases, prove, why_not
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = cases([ROOT / "specs"])

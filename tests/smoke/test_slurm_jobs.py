@@ -15,16 +15,16 @@ from smoke_golden import golden
 from smoke_samples import report
 
 from envspec.errors import InputError
-from envspec.smoke.apptainer import Apptainer
-from envspec.smoke.as_json import report_json
-from envspec.smoke.case import Case, Folders, Options
-from envspec.smoke.command import dry
-from envspec.smoke.jobs import GRACE, POLLS, Plan, find_lost, submit, wait
-from envspec.smoke.local import Local
-from envspec.smoke.process import Ended
-from envspec.smoke.result import Run
-from envspec.smoke.slurm import LARGEST_ARRAY, Partition, Resources, partition_of, plan_jobs
-from envspec.smoke.slurm_queue import (
+from envspec.smoke.report.as_json import report_json
+from envspec.smoke.report.result import Run
+from envspec.smoke.run.apptainer import Apptainer
+from envspec.smoke.run.case import Case, Folders, Options
+from envspec.smoke.run.command import dry
+from envspec.smoke.run.jobs import GRACE, POLLS, Plan, find_lost, submit, wait
+from envspec.smoke.run.local import Local
+from envspec.smoke.run.process import Ended
+from envspec.smoke.run.slurm import LARGEST_ARRAY, Partition, Resources, partition_of, plan_jobs
+from envspec.smoke.run.slurm_queue import (
     State,
     Unreachable,
     ask_states,
@@ -33,7 +33,7 @@ from envspec.smoke.slurm_queue import (
     read_scontrol,
     read_squeue,
 )
-from envspec.smoke.submitted import Submitted, SubmittedJob, SubmittedTask, read_submitted, write_submitted
+from envspec.smoke.run.submitted import Submitted, SubmittedJob, SubmittedTask, read_submitted, write_submitted
 
 SITE = Resources(account="team", time="30", gpus_per_node="8", more=("--constraint=a b;c",))
 TWO = (case("cu128-hopper", cuda="12.8"), case("cu128-ampere", cuda="12.8"))
@@ -301,9 +301,9 @@ def test_a_result_that_contradicts_itself_is_no_answer(
 
 
 def test_every_node_and_all_together_are_runs(tmp_path: Path) -> None:
-    for name in ("r/node-0", "r/across"):
+    for name in ("r/node-0", "r/multi-node"):
         leave(tmp_path / name, 0, json.dumps(report_json(OURS)))
-    whole = submitted("r/node-0", "r/node-1", "r/across")
+    whole = submitted("r/node-0", "r/node-1", "r/multi-node")
     runs = waited(whole, tmp_path, {"squeue": Ended(0, "5|NODE_FAIL|n1|None\n")})
     assert [run.status for run in runs] == ["pass", "error", "pass"]
     assert [run.where for run in runs] == ["n1/main", "n1/main", "across 2 nodes/main"]

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from runner_samples import case
 
-from envspec.smoke.case import Folders, Options
-from envspec.smoke.jobs import Plan
-from envspec.smoke.local import Local
-from envspec.smoke.slurm import ACROSS_LIMIT, Partition, Resources, plan_jobs
+from envspec.smoke.run.case import Folders, Options
+from envspec.smoke.run.jobs import Plan
+from envspec.smoke.run.local import Local
+from envspec.smoke.run.slurm import ACROSS_LIMIT, Partition, Resources, plan_jobs
 
 GPU_CASE = case("cu128-hopper", cuda="12.8")
 
@@ -72,13 +72,13 @@ def test_several_nodes_that_are_ended_begin_nothing_new(tmp_path: Path) -> None:
     ran = subprocess.run(["bash", str(path)], env=environment(tmp_path, SLURM_JOB_NUM_NODES="2"), check=False)
     assert ran.returncode == 143
     assert len((tmp_path / "steps").read_text().splitlines()) == 1
-    assert done(tmp_path / "results" / "runs" / "0-demo-cu128-hopper" / "across") == 143
+    assert done(tmp_path / "results" / "runs" / "0-demo-cu128-hopper" / "multi-node") == 143
 
 
 @pytest.mark.parametrize(("device", "ranks"), [("auto", "4"), ("cpu", "2")])
 def test_a_nodes_ranks_are_counted_on_the_node(tmp_path: Path, device: str, ranks: str) -> None:
     path = script(tmp_path, '[ "$1" = -c ] && echo 4 || printf "%s\\n" "$@"', nodes=2, device=device)
-    argv = ["bash", str(path), "across", "10.0.0.1", "25536"]
+    argv = ["bash", str(path), "multi-node", "10.0.0.1", "25536"]
     ran = subprocess.run(argv, env=environment(tmp_path), capture_output=True, text=True, check=True)
     words = ran.stdout.splitlines()
     assert {f"--nproc-per-node={ranks}", "--node-rank=1", "--master-addr=10.0.0.1"} < set(words)
@@ -86,7 +86,7 @@ def test_a_nodes_ranks_are_counted_on_the_node(tmp_path: Path, device: str, rank
 
 def test_a_node_without_torch_starts_no_ranks(tmp_path: Path) -> None:
     path = script(tmp_path, '[ "$1" = -c ] && exit 3; echo started', nodes=2)
-    argv = ["bash", str(path), "across", "10.0.0.1", "25536"]
+    argv = ["bash", str(path), "multi-node", "10.0.0.1", "25536"]
     ran = subprocess.run(argv, env=environment(tmp_path), capture_output=True, text=True, check=False)
     assert ran.returncode == 3 and "started" not in ran.stdout
 
@@ -96,7 +96,7 @@ def test_nodes_that_never_meet_end_with_a_message(tmp_path: Path) -> None:
     text = path.read_text()
     assert f" {ACROSS_LIMIT} env " in text
     path.write_text(text.replace(f" {ACROSS_LIMIT} env ", " 1 env "))
-    argv = ["bash", str(path), "across", "10.0.0.1", "25536"]
+    argv = ["bash", str(path), "multi-node", "10.0.0.1", "25536"]
     begin = time.monotonic()
     ran = subprocess.run(argv, env=environment(tmp_path), capture_output=True, text=True, check=False)
     assert ran.returncode == 124 and "do the nodes reach each other at 10.0.0.1, port 25536?" in ran.stderr

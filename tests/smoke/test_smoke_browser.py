@@ -9,8 +9,8 @@ from smoke_samples import BROKEN, checks, passed, report, several
 from smoke_strategies import HOSTILE
 from support.browser import Browser, axe
 
-from envspec.smoke.page import page
-from envspec.smoke.result import Check, Figure, Results, Run
+from envspec.smoke.report.page import page
+from envspec.smoke.report.result import Check, Figure, Results, Run
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 

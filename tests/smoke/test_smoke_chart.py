@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from smoke_strategies import HOSTILE, figures
 
-from envspec.smoke import chart
-from envspec.smoke.result import Figure
+from envspec.smoke.report import chart
+from envspec.smoke.report.result import Figure
 from envspec.spec.model import Reference
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)

@@ -12,8 +12,8 @@ from smoke_samples import LAST_WORDS, broke, failed, left_out, several
 from smoke_strategies import HOSTILE, results
 from support.examples import examples
 
-from envspec.smoke.junit import junit
-from envspec.smoke.result import Check, Results, Run
+from envspec.smoke.report.junit import junit
+from envspec.smoke.report.result import Check, Results, Run
 
 TIME = re.compile(r"\d+\.\d{3}")
 

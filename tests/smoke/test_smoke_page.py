@@ -11,8 +11,8 @@ from smoke_samples import BROKEN, checks, failed, passed, report, several
 from smoke_strategies import HOSTILE, results
 from support.examples import examples
 
-from envspec.smoke.page import page
-from envspec.smoke.result import Check, Figure, Results, Run
+from envspec.smoke.report.page import page
+from envspec.smoke.report.result import Check, Figure, Results, Run
 
 TAGS = {
     "html", "head", "meta", "title", "style", "body", "main", "header", "h1", "h2", "h3", "h4", "p", "ul", "li", "span",

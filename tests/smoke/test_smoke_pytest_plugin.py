@@ -10,14 +10,14 @@ from xml.etree import ElementTree as ET
 import pytest
 from smoke_samples import BROKEN, checks, no_gpu, on_cpu
 
-from envspec.smoke.as_json import as_json
-from envspec.smoke.pytest_plugin import Case, Unproved, prove
-from envspec.smoke.result import Results, Run
+from envspec.pytest_plugin import Case, Unproved, prove
+from envspec.smoke.report.as_json import as_json
+from envspec.smoke.report.result import Results, Run
 
 pytest_plugins = ["pytester"]
 
 CPU = Case("specs/cpu-py311.toml", "cpu-py311", "cpu")
-OPTIONS = ("-p", "envspec.smoke.pytest_plugin", "--envspec-specs", "specs", "-p", "no:cacheprovider")
+OPTIONS = ("-p", "envspec.pytest_plugin", "--envspec-specs", "specs", "-p", "no:cacheprovider")
 
 
 def answer(run: Run) -> str:
@@ -70,7 +70,7 @@ def test_paths_on_the_command_line_stay_asked_for(project: pytest.Pytester) -> N
 
 
 def test_without_the_option_no_toml_file_is_a_test(project: pytest.Pytester) -> None:
-    told = project.runpytest_subprocess("-p", "envspec.smoke.pytest_plugin", "specs", ".")
+    told = project.runpytest_subprocess("-p", "envspec.pytest_plugin", "specs", ".")
     told.assert_outcomes(passed=1)
 
 
@@ -135,7 +135,7 @@ def test_a_bad_spec_is_a_collection_error(project: pytest.Pytester) -> None:
     ids=["no spec", "no word"],
 )
 def test_misuse_is_told(project: pytest.Pytester, options: tuple[str, ...], told: str) -> None:
-    done = project.runpytest_subprocess("-p", "envspec.smoke.pytest_plugin", *options)
+    done = project.runpytest_subprocess("-p", "envspec.pytest_plugin", *options)
     assert done.ret == pytest.ExitCode.USAGE_ERROR
     done.stderr.fnmatch_lines([told])
 

@@ -18,10 +18,10 @@ from support.examples import examples
 import envspec.cli
 import envspec.smoke
 from envspec.errors import EnvspecError, InputError, StorageError
-from envspec.smoke import read
-from envspec.smoke.as_json import as_json, report_json
-from envspec.smoke.read import load_report, read_report, report_of
-from envspec.smoke.result import Report
+from envspec.smoke.report import read
+from envspec.smoke.report.as_json import as_json, report_json
+from envspec.smoke.report.read import load_report, read_report, report_of
+from envspec.smoke.report.result import Report
 
 CHECK = json.loads((Path(envspec.smoke.__file__).parent / "check.schema.json").read_text(encoding="utf-8"))
 SMOKE = json.loads((Path(envspec.cli.__file__).parent / "schemas" / "smoke.json").read_text(encoding="utf-8"))

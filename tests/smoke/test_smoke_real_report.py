@@ -14,11 +14,11 @@ import jsonschema
 import pytest
 
 import envspec.smoke
-from envspec.smoke.as_json import report_json
-from envspec.smoke.junit import junit
-from envspec.smoke.page import page
-from envspec.smoke.read import load_report
-from envspec.smoke.result import Report, Results, Run
+from envspec.smoke.report.as_json import report_json
+from envspec.smoke.report.junit import junit
+from envspec.smoke.report.page import page
+from envspec.smoke.report.read import load_report
+from envspec.smoke.report.result import Report, Results, Run
 
 FOLDER = Path(envspec.smoke.__file__).parent
 

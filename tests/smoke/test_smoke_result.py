@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from smoke_samples import BROKEN, blind, broke, checks, failed, left_out, no_gpu, on_cpu, passed, report, several
 
 from envspec.errors import InternalError
-from envspec.smoke.as_json import report_json
-from envspec.smoke.perform import judged
-from envspec.smoke.process import Ended
-from envspec.smoke.result import Check, CheckStatus, Figure, Report, Results, Run, RunStatus, findings
+from envspec.smoke.report.as_json import report_json
+from envspec.smoke.report.result import Check, CheckStatus, Figure, Report, Results, Run, RunStatus, findings
+from envspec.smoke.run.foreground import judged
+from envspec.smoke.run.process import Ended
 from envspec.spec.model import Reference
 
 STATUSES: list[CheckStatus] = ["pass", "fail", "skip"]

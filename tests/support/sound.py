@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from envspec.gpu import wheels
-from envspec.gpu.minimum import architectures, driver_floor
+from envspec.facts import wheels
+from envspec.facts.minimum import architectures, driver_floor
 from envspec.lock.inputs import conda_name, requirement_name
 from envspec.lock.model import Artifact, LockedTarget, Pin, TargetInputs
 

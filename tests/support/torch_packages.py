@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from packaging.requirements import Requirement
 
-from envspec.gpu import wheels
-from envspec.lock.environment import marker_environment
+from envspec.facts import wheels
+from envspec.packages.environment import marker_environment
 from support.packages import Dist, wheel
 
 

@@ -15,8 +15,8 @@ from envspec.diff.foreign.shape import Malformed, check_pin
 from envspec.diff.foreign.universal import DEFAULT_PLATFORMS, DEFAULT_PYTHON, Environment, Universal
 from envspec.diff.side import Side
 from envspec.errors import InputError, Place, StorageError, ToolError
-from envspec.lock.environment import PLATFORMS
 from envspec.lock.model import Lock
+from envspec.packages.environment import PLATFORMS
 
 if TYPE_CHECKING:
     from envspec.diff.foreign.uv_lock import UvLock

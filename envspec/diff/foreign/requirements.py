@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from envspec.diff.foreign.shape import Malformed
 from envspec.diff.foreign.universal import Environment, holds
 from envspec.diff.side import HashedPin, LoosePin
-from envspec.lock.environment import marker_environment
 from envspec.lock.inputs import canonical_name
 from envspec.lock.model import GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
+from envspec.packages.environment import marker_environment
+from envspec.packages.requirement import parse_requirement
 from envspec.redact import without_credentials
-from envspec.requirement import parse_requirement
 
 KNOWS = frozenset({"files"})
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from envspec.errors import InputError
-from envspec.requirement import canonical_name
+from envspec.packages.requirement import canonical_name
 from envspec.texts import plural
 
 

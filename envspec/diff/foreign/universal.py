@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from envspec.diff.foreign.selection import PLAIN, Offers, Selection
 from envspec.diff.foreign.shape import Malformed
 from envspec.errors import InputError
-from envspec.lock.environment import marker_environment
 from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
-from envspec.requirement import TEXTS, parse_marker
+from envspec.packages.environment import marker_environment
+from envspec.packages.requirement import TEXTS, parse_marker
 
 if TYPE_CHECKING:
     from packaging.markers import Marker
@@ -151,7 +151,7 @@ def best_file(files: Iterable[Artifact], environment: Environment) -> Artifact |
 
 @lru_cache(maxsize=16)
 def _ranks(platform: str, python: str, glibc: str | None) -> dict[Tag, int]:
-    from envspec.lock.tags import ranked_tags
+    from envspec.packages.tags import ranked_tags
 
     try:
         return {tag: rank for rank, tag in enumerate(ranked_tags(platform, python, glibc))}

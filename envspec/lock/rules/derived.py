@@ -39,7 +39,7 @@ def _provides(pin: Pin) -> tuple[str, ...]:
         return ()
     if channel_of(pin)[0] != _TABLED:
         return pin.provides
-    from envspec.lock.conda_names import pypi_names
+    from envspec.packages.conda_names import pypi_names
 
     return pypi_names(pin.name, pin.dependencies)
 
@@ -49,7 +49,7 @@ def wrong_target_facts(case: Case) -> Iterator[Flaw]:
     target, inputs = case.target, case.target.inputs
     if not (inputs.cuda or inputs.gpus or target.architectures or target.driver_floor):
         return
-    from envspec.gpu.minimum import architectures, driver_floor
+    from envspec.facts.minimum import architectures, driver_floor
 
     right = architectures(inputs.gpus)
     if target.architectures != right:

@@ -12,7 +12,7 @@ from envspec.lock.inputs import canonical_name
 from envspec.lock.model import Artifact, Pin
 from envspec.lock.rules.case import Case, Flaw
 from envspec.lock.rules.requirements import version_of
-from envspec.lock.tags import wheel_tags
+from envspec.packages.tags import wheel_tags
 
 if TYPE_CHECKING:
     from packaging.tags import Tag
@@ -79,7 +79,7 @@ def _file_name(file: str) -> tuple[str, Version, frozenset[Tag] | None]:
 
 def wrong_hashes(case: Case) -> Iterator[Flaw]:
     """A release of a PyTorch index that ships with envspec has the file and the hash of that index."""
-    from envspec.gpu import wheels
+    from envspec.facts import wheels
 
     inputs = case.target.inputs
     for pin in case.pins("pip"):

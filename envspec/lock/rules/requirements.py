@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from envspec.lock.graph import Node, parsed
 from envspec.lock.inputs import conda_name, implied_match_specs
-from envspec.lock.match_spec import admits
 from envspec.lock.model import GitSource, Pin
 from envspec.lock.rules.case import Case, Flaw, asker
+from envspec.packages.match_spec import admits
+from envspec.packages.requirement import admits as plainly_admits
+from envspec.packages.requirement import plain_requirement
 from envspec.redact import without_credentials
-from envspec.requirement import admits as plainly_admits
-from envspec.requirement import plain_requirement
 
 if TYPE_CHECKING:
     from packaging.version import Version

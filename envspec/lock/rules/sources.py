@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envspec.gpu.torch_builds import variant_of
-from envspec.gpu.wheels import family
+from envspec.facts.torch_builds import variant_of
+from envspec.facts.wheels import family
 from envspec.lock.conda_files import channel_of
 from envspec.lock.graph import Node, parsed
 from envspec.lock.inputs import PUBLIC, channel_name

@@ -23,8 +23,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from envspec.errors import EnvspecError
-from envspec.gpu import wheels
-from envspec.gpu.wheels import FAMILY
+from envspec.facts import wheels
+from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.address import WHEEL, FileAddress, parse
 from envspec.net.index_proxy.pages import Describe, Pages, Upstream, proxied_row
 from envspec.net.index_proxy.provided import Provided, stub_metadata, stub_page

@@ -1,4 +1,4 @@
-"""The torch family's pages, out of the facts that ship with envspec (`envspec.gpu.wheels`).
+"""The torch family's pages, out of the facts that ship with envspec (`envspec.facts.wheels`).
 
 uv is given these pages as its first index. They know the torch family alone, so that no other package of the PyTorch
 index (old copies of idna, packaging, …) can shadow PyPI's; with uv's `first-index` strategy a name that is here is
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from urllib.parse import quote
 
-from envspec.gpu import released, wheels
+from envspec.facts import released, wheels
 from envspec.net.simple_page import Page
 
 

@@ -1,0 +1,157 @@
+"""Inspect a wheel, an environment or a file: open it, scan its members, gather what they hold."""
+
+from __future__ import annotations
+
+import errno
+import stat
+import zipfile
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path, PurePosixPath
+from threading import Event
+from typing import IO, Protocol
+
+from envspec.binaries import members
+from envspec.binaries.library import Inspection, Library, merge, scan
+from envspec.binaries.members import Member
+from envspec.binaries.window import Window
+from envspec.errors import InputError, Place, StorageError
+
+THREADS = 4
+"""Decompression releases the interpreter's lock. A thread holds some megabytes at most."""
+
+DEVICE_ONLY = frozenset((".cubin", ".fatbin"))
+"""Files that are nothing but device code. flashinfer-cubin has 3,460 of them, so a folder's count as one library."""
+
+_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, OverflowError)
+"""What zipfile raises on damaged members."""
+
+
+class Progress(Protocol):
+    """Told how much there is to do and how much of it is done, in bytes. `advance` is called from several threads."""
+
+    def start(self, total: int) -> None: ...
+
+    def advance(self, size: int) -> None: ...
+
+
+def inspect(path: Path, progress: Progress | None = None) -> Inspection:
+    """The device code in a wheel, below a folder (an environment's prefix, site-packages) or in one file.
+
+    Nothing is written anywhere, and memory stays at some megabytes whatever the size.
+    Raises InputError (no such file, not a wheel, damaged) and StorageError (`path` can't be read).
+    """
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            return _prefix(path, progress)
+        if not stat.S_ISREG(mode):
+            raise _wrong(path, "neither a file nor a folder")
+        alone = members.on_disk(path, path.name)
+        if alone is not None:
+            return _gather(path, "file", [alone], progress)
+        with path.open("rb") as file:
+            return _wheel(path, file, progress)
+    except (FileNotFoundError, NotADirectoryError):
+        raise _wrong(path, "no such file or folder", "give a wheel, an environment's folder or a library") from None
+    except OSError as error:
+        raise StorageError(f"can't be read: {error.strerror or error}", place=Place(str(path))) from None
+
+
+def _prefix(path: Path, progress: Progress | None) -> Inspection:
+    unread: list[str] = []
+
+    def note(shown: str, error: OSError) -> None:
+        unread.append(f"{shown}: {error.strerror or error}")
+
+    found = list(members.below(path, note))
+    return _gather(path, "prefix", found, progress, unread, note)
+
+
+def _wheel(path: Path, file: IO[bytes], progress: Progress | None) -> Inspection:
+    begins_as_zip = file.read(4) == b"PK\x03\x04"
+    try:
+        with zipfile.ZipFile(file) as archive:
+            _check(path, archive)
+            return _gather(path, "wheel", list(members.in_wheel(archive)), progress)
+    except (OSError, *_BROKEN) as error:
+        # A damaged offset makes zipfile seek to before the file's start, which the system calls an invalid argument.
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
+            raise
+        if not begins_as_zip:
+            message = "neither a wheel nor a library"
+            hint = "give a .whl file, an environment's folder, or a .so, .dll, .a, .cubin or .fatbin file"
+            raise _wrong(path, message, hint) from None
+        raise _wrong(path, f"the wheel is damaged or cut off: {error}", "download it again") from None
+
+
+def _check(path: Path, archive: zipfile.ZipFile) -> None:
+    names = [PurePosixPath(name) for name in archive.namelist()]
+    if not any(len(name.parts) == 2 and name.match("*.dist-info/WHEEL") for name in names):
+        message = "a ZIP archive, but not a wheel: no .dist-info/WHEEL inside"
+        raise _wrong(path, message, "install the package and inspect the environment's folder")
+    for info in archive.infolist():
+        if info.flag_bits & 1:
+            raise _wrong(path, "a member is encrypted, which wheels don't know")
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise _wrong(path, f"compressed with ZIP method {info.compress_type}; wheels are stored or deflated")
+
+
+def _gather(
+    path: Path,
+    kind: str,
+    found: list[Member],
+    progress: Progress | None,
+    unread: list[str] | None = None,
+    note: Callable[[str, OSError], None] | None = None,
+) -> Inspection:
+    """Scan members in threads, the largest first. With `note`, a member that can't be read is told and left out."""
+    stopped = Event()
+
+    def passed(size: int) -> None:
+        if stopped.is_set():
+            raise InterruptedError
+        if progress is not None:
+            progress.advance(size)
+
+    def one(member: Member) -> Library | None:
+        try:
+            with member.open() as stream:
+                return scan(Window(stream, can_seek=member.on_disk, passed=passed), member.path, member.size)
+        except OSError as error:
+            if note is None or stopped.is_set():
+                raise
+            note(member.path, error)
+            return None
+
+    if progress is not None:
+        progress.start(sum(member.size for member in found))
+    with ThreadPoolExecutor(THREADS) as pool:
+        try:
+            scanned = list(pool.map(one, sorted(found, key=lambda member: -member.size)))
+        except BaseException:
+            stopped.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+    libraries = _by_folder(library for library in scanned if library is not None and library.modules)
+    return Inspection(str(path), kind, len(found), libraries, tuple(sorted(unread or ())))
+
+
+def _by_folder(libraries: Iterable[Library]) -> tuple[Library, ...]:
+    single: list[Library] = []
+    folders: defaultdict[str, list[Library]] = defaultdict(list)
+    for library in libraries:
+        path = PurePosixPath(library.path)
+        if path.suffix in DEVICE_ONLY:
+            folders[str(path.parent / f"*{path.suffix}")].append(library)
+        else:
+            single.append(library)
+    for pattern, parts in folders.items():
+        single.append(parts[0] if len(parts) == 1 else merge(pattern, parts))
+    return tuple(sorted(single, key=lambda library: library.path))
+
+
+def _wrong(path: Path, message: str, hint: str | None = None) -> InputError:
+    return InputError(message, place=Place(str(path)), hint=hint)

@@ -1,0 +1,71 @@
+"""An inspection as JSON. The format is described by `inspection.schema.json` beside this module."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from envspec.binaries.architecture import Code, Kind
+from envspec.binaries.library import Inspection, Library
+from envspec.facts.compute_capability import Architecture
+
+SCHEMA = "envspec.inspect/1"
+"""The format's name and version. A field that goes away or changes its meaning makes it 2; a new field doesn't."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU that was asked about: the user's own words, and its compute capability as an architecture."""
+
+    name: str
+    architecture: Architecture
+
+    def __str__(self) -> str:
+        capability = self.architecture.capability
+        return f"compute capability {capability}" if self.name == capability else f"{self.name} ({capability})"
+
+
+def without_code_for(inspection: Inspection, gpu: Gpu) -> tuple[str, ...]:
+    """The paths of the libraries of which a GPU can use no module at all."""
+    return tuple(lib.path for lib in inspection.libraries if lib.coverage(gpu.architecture).verdict == "no")
+
+
+def as_json(inspection: Inspection, gpus: Sequence[Gpu] = ()) -> dict[str, Any]:
+    """The inspection, and what it means for each GPU, as plain values."""
+    return {
+        "schema": SCHEMA,
+        "source": inspection.source,
+        "kind": inspection.kind,
+        "binaries": inspection.binaries,
+        "libraries": [_library(library, gpus) for library in inspection.libraries],
+        "unread": list(inspection.unread),
+    }
+
+
+def _library(library: Library, gpus: Sequence[Gpu]) -> dict[str, Any]:
+    return {
+        "path": library.path,
+        "size": library.size,
+        "files": library.files,
+        "modules": library.module_count,
+        "complete": library.complete,
+        **{kind.value: _counts(library, kind) for kind in Kind},
+        "gpus": [_gpu(library, gpu) for gpu in gpus],
+    }
+
+
+def _counts(library: Library, kind: Kind) -> dict[str, int]:
+    return {Code(kind, built).name: modules for built, modules in library.architectures(kind).items()}
+
+
+def _gpu(library: Library, gpu: Gpu) -> dict[str, Any]:
+    coverage = library.coverage(gpu.architecture)
+    return {
+        "gpu": gpu.name,
+        "capability": gpu.architecture.capability,
+        "verdict": coverage.verdict,
+        "native": coverage.native,
+        "jit": coverage.jit,
+        "none": coverage.none,
+    }

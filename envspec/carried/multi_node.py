@@ -1,0 +1,208 @@
+"""Several nodes at once: collectives and DDP between them. Stand-alone (torch, the standard library, Python 3.8).
+
+Run by torchrun, one process a rank; rank 0 writes a report as the check does.
+
+    torchrun --nnodes N --nproc-per-node G --node-rank I --master-addr ADDRESS --master-port PORT multi_node.py \\
+        --config target.json --device auto|cuda|cpu --json check.json
+"""
+
+# ruff: noqa: UP006, UP035, UP045 -- Python 3.8 has no newer way
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import hashlib
+import importlib
+import json
+import os
+import platform
+import socket
+import sys
+import time
+from typing import Any, Dict, Optional, Sequence, Tuple
+
+SIZES = (4096, 1 << 20, 1 << 24)
+"""Bytes that the all-reduces move."""
+STEPS = 8
+TIMEOUT = datetime.timedelta(minutes=5)
+
+Outcome = Tuple[Optional[str], Dict[str, Any]]
+"""Why it is wrong, None when it isn't, and details."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Collectives and DDP between the nodes of a torchrun.")
+    parser.add_argument("--config", required=True)
+    parser.add_argument("--device", choices=("auto", "cuda", "cpu"), default="auto")
+    parser.add_argument("--json", required=True)
+    asked = parser.parse_args(argv)
+    started, begin = datetime.datetime.now(datetime.timezone.utc), time.monotonic()
+    torch: Any = importlib.import_module("torch")
+    dist: Any = importlib.import_module("torch.distributed")
+
+    with open(asked.config, encoding="utf-8") as file:
+        config = json.load(file)
+    cuda = asked.device == "cuda" or (asked.device == "auto" and bool(config["cuda"]) and torch.cuda.is_available())
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if cuda else torch.device("cpu")
+    if cuda:
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if cuda else "gloo", timeout=TIMEOUT)
+    rank, world = dist.get_rank(), dist.get_world_size()
+    nodes: list[Any] = [None] * world
+    dist.all_gather_object(nodes, socket.gethostname())
+    group_ranks: list[Any] = [None] * world
+    dist.all_gather_object(group_ranks, int(os.environ["GROUP_RANK"]))
+    checks: list[Any] = []
+    figures: list[Any] = []
+    details = {"ranks": world, "nodes": sorted(set(nodes)), "groups": len(set(group_ranks))}
+    tests: Any = (("all_reduce", all_reduce), ("ddp", ddp))
+    for name, function in tests:
+        since = time.monotonic()
+        reason, more = function(torch, dist, device, rank, world)
+        every: list[Any] = [None] * world
+        dist.all_gather_object(every, reason)
+        failed = [f"rank {at}: {one}" for at, one in enumerate(every) if one]
+        needs_gpu = cuda or bool(config["cuda"])
+        checks.append(check(name, needs_gpu, "; ".join(failed), time.monotonic() - since, dict(details, **more)))
+    for size in SIZES:
+        seconds = timed(torch, dist, device, size)
+        figures.append(figure(f"multi_node.all_reduce_us.{size}", seconds * 1e6, "us", config))
+        bus = 2 * (world - 1) / world * size / seconds / 1e9 if world > 1 else 0.0
+        figures.append(figure(f"multi_node.bus_gb_s.{size}", bus, "GB/s", config))
+    if rank == 0:
+        write(asked.json, report(torch, config, cuda, started, time.monotonic() - begin, checks, figures))
+    dist.barrier()
+    dist.destroy_process_group()
+    return 1 if any(one["status"] == "fail" for one in checks) else 0
+
+
+def all_reduce(torch: Any, dist: Any, device: Any, rank: int, world: int) -> Outcome:
+    """Sums of integers are exact, whatever the order."""
+    for count in (1, 1023, 1 << 18):
+        values = (torch.arange(count, device=device) * (rank + 1)).to(torch.int64)
+        dist.all_reduce(values)
+        right = torch.arange(count, device=device).to(torch.int64) * (world * (world + 1) // 2)
+        if not torch.equal(values, right):
+            return f"an all-reduce of {count} integers is wrong", {}
+    return None, {}
+
+
+def ddp(torch: Any, dist: Any, device: Any, rank: int, world: int) -> Outcome:
+    """Each rank trains on data of its own; all have the same weights at the end, and a smaller loss."""
+    torch.manual_seed(0)
+    layers = (torch.nn.Linear(32, 64), torch.nn.GELU(), torch.nn.Linear(64, 1))
+    model = torch.nn.Sequential(*layers).to(device)
+    model = torch.nn.parallel.DistributedDataParallel(
+        model, device_ids=[device.index] if device.type == "cuda" else None
+    )
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.05)
+    generator = torch.Generator().manual_seed(1000 + rank)
+    inputs = torch.randn(128, 32, generator=generator).to(device)
+    wanted = inputs.sum(1, keepdim=True)
+    losses = []
+    for _ in range(STEPS):
+        optimiser.zero_grad()
+        loss = torch.nn.functional.mse_loss(model(inputs), wanted)
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    flat = torch.cat([parameter.detach().reshape(-1).cpu() for parameter in model.parameters()])
+    digests: list[Any] = [None] * world
+    dist.all_gather_object(digests, hashlib.sha256(bytes(flat.view(torch.uint8).tolist())).hexdigest())
+    more = {"first_loss": losses[0], "last_loss": losses[-1]}
+    if len(set(digests)) > 1:
+        return f"the ranks have different weights after {STEPS} steps", more
+    if not losses[-1] < losses[0]:
+        return f"the loss didn't fall: {losses}", more
+    return None, more
+
+
+def timed(torch: Any, dist: Any, device: Any, size: int) -> float:
+    """Seconds of one all-reduce of `size` bytes, the median of several."""
+    values = torch.ones(size // 4, device=device)
+    taken = []
+    for _ in range(7):
+        dist.barrier()
+        wait(torch, device)
+        since = time.perf_counter()
+        dist.all_reduce(values)
+        wait(torch, device)
+        taken.append(time.perf_counter() - since)
+        values.fill_(1)
+    return sorted(taken[2:])[2]
+
+
+def wait(torch: Any, device: Any) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def check(name: str, needs_gpu: bool, reason: str, seconds: float, details: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "name": f"collectives.multi_node_{name}", "group": "collectives", "needs_gpu": needs_gpu,
+        "status": "fail" if reason else "pass", "reason": reason or None, "remedy": None,
+        "seconds": round(seconds, 3), "details": details, "output": None,
+    }  # fmt: skip
+
+
+def figure(name: str, value: float, unit: str, config: dict[str, Any]) -> dict[str, Any]:
+    reference = (config.get("references") or {}).get(name)
+    return {"name": name, "value": value, "unit": unit, "reference": reference, "verdict": None}
+
+
+def report(
+    torch: Any,
+    config: dict[str, Any],
+    cuda: bool,
+    started: datetime.datetime,
+    seconds: float,
+    checks: list[Any],
+    figures: list[Any],
+) -> dict[str, Any]:
+    gpus = []
+    for index in range(torch.cuda.device_count() if cuda else 0):
+        facts = torch.cuda.get_device_properties(index)
+        gpus.append(
+            {"name": facts.name, "capability": f"{facts.major}.{facts.minor}", "memory_bytes": facts.total_memory}
+        )
+    failed = sum(one["status"] == "fail" for one in checks)
+    passed = len(checks) - failed
+    blind = "no GPU check ran: " if config["cuda"] and not cuda else ""
+    headline = f"{blind}{passed} passed, {failed} failed, 0 skipped"
+    nccl = ".".join(map(str, torch.cuda.nccl.version())) if cuda else None
+    cudnn = torch.backends.cudnn.version() if cuda else None
+    return {
+        "schema": 1, "kind": "envspec-check", "spec": config["spec"], "target": config["target"],
+        "lock_digest": config["lock_digest"], "fingerprint": config["fingerprint"], "workload": "multi-node",
+        "steps": STEPS, "device": "cuda" if cuda else "cpu", "cuda": config["cuda"], "quick": False, "seed": 0,
+        "complete": True,
+        "started": started.strftime("%Y-%m-%dT%H:%M:%SZ"), "seconds": round(seconds, 3),
+        "machine": {
+            "python": platform.python_version(), "system": platform.platform(), "glibc": platform.libc_ver()[1] or None,
+            "cpus": os.cpu_count(), "memory_bytes": None, "shm_bytes": None, "driver": None, "gpus": gpus,
+        },
+        "torch": {
+            "version": torch.__version__, "cuda": torch.version.cuda, "cudnn": str(cudnn) if cudnn else None,
+            "nccl": nccl, "architectures": torch.cuda.get_arch_list() if cuda else [],
+        },
+        "checks": checks, "figures": figures, "curves": {},
+        "summary": {
+            "passed": passed, "failed": failed, "skipped": 0, "gpu_skipped": 0,
+            "gpu_total": sum(one["needs_gpu"] for one in checks),
+            "verdict": "fail" if failed else "pass", "headline": headline,
+        },
+    }  # fmt: skip
+
+
+def write(path: str, document: dict[str, Any]) -> None:
+    """Whole or not at all."""
+    staged = f"{path}.{os.getpid()}"
+    with open(staged, "w", encoding="utf-8") as file:
+        json.dump(document, file, indent=1)
+        file.write("\n")
+    os.replace(staged, path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,208 @@
+"""Compare this machine's driver and GPUs with what an image was locked for, before torch is imported.
+
+Stands alone: Python 3.8 or newer, nothing but the standard library. Takes the path of a `target.json`; without it, the
+one beside this file. Says in one line on stderr what is wrong and what to do.
+
+Exits with 0 when the image can work here or when nobody can tell, 1 when it can't, 2 when target.json can't be read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+
+class Gpu(NamedTuple):
+    name: str
+    capability: str
+
+
+class Machine(NamedTuple):
+    """What is seen: the driver's version, None where there is none, and the GPUs.
+
+    `nvml` says whether NVML answered: without it GPUs can't be seen, only the driver.
+    """
+
+    driver: str | None
+    gpus: tuple[Gpu, ...]
+    nvml: bool
+
+
+class Verdict(NamedTuple):
+    """`stop` ends the start; `text` is one line, or empty."""
+
+    stop: bool
+    text: str
+
+
+FINE = Verdict(False, "")
+
+
+def judge(target: dict[str, Any], machine: Machine) -> Verdict:
+    """What there is to say of a machine for a target."""
+    cuda = target.get("cuda")
+    if not cuda:
+        return FINE
+    if machine.driver is None:
+        return Verdict(
+            False,
+            f"no NVIDIA driver is visible, and this image is for CUDA {cuda}: start it with the GPUs"
+            " (docker run --gpus all, apptainer exec --nv), on a machine that has them",
+        )
+    floor = target.get("driver_floor")
+    if floor and numbers(machine.driver) < numbers(floor):
+        return Verdict(
+            True,
+            f"the driver is {machine.driver}, and CUDA {cuda} on this target's GPUs needs {floor} or newer: update the"
+            f" driver, or use a target of {target.get('spec')} with an older CUDA",
+        )
+    if not machine.nvml:
+        return Verdict(
+            False,
+            f"the driver {machine.driver} is loaded, but its libraries aren't visible: start with the GPUs"
+            " (docker run --gpus all, apptainer exec --nv)",
+        )
+    if not machine.gpus:
+        return Verdict(False, "no GPU is visible: give this job one (docker run --gpus all, sbatch --gpus 1)")
+    return _judge_gpus(target, machine.gpus)
+
+
+def _judge_gpus(target: dict[str, Any], gpus: Sequence[Gpu]) -> Verdict:
+    cuda = target.get("cuda")
+    locked = [_capability(sm) for sm in target.get("architectures") or []]
+    code = target.get("code") or {"sm": locked, "ptx": []}
+    without = [gpu for gpu in gpus if not runs(gpu.capability, code["sm"], code["ptx"], cuda)]
+    asked = " or ".join(target.get("gpus") or []) or "other GPUs"
+    if without:
+        text = (
+            f"{_names(without)} can't run this image, whose PyTorch has code for {', '.join(code['sm'])}: use a target"
+            f" of {target.get('spec')} that is for it"
+        )
+        # A small card for the screen beside the one that computes is no reason to stop.
+        return Verdict(len(without) == len(gpus), text)
+    others = [gpu for gpu in gpus if locked and not runs(gpu.capability, locked, [], cuda)]
+    if others:
+        return Verdict(
+            False,
+            f"this image was locked for {asked}, and here is {_names(others)}: torch runs on it, others may not",
+        )
+    return FINE
+
+
+def runs(capability: str, machine_code: Iterable[str], ptx: Iterable[str], cuda: str | None) -> bool:
+    """Whether a GPU runs code that this CUDA compiled. A test holds this equal to envspec/facts/compute_capability.py,
+    which has the rule and its sources."""
+    own = _renamed(capability)
+    for code in map(_renamed, machine_code):
+        if code == own:
+            return True
+        if {code, own} & {(5, 3), (6, 2), (7, 2), (8, 7), (11, 0)}:
+            pairs = (((7, 0), (7, 2)), ((8, 0), (8, 7)), ((8, 6), (8, 7)))
+            if numbers(cuda or "0") >= (13,) and (code, own) in pairs:
+                return True
+        elif code[0] == own[0] and code <= own:
+            return True
+    return any(_renamed(code) == own or numbers(code) <= numbers(capability) for code in ptx)
+
+
+def _renamed(capability: str) -> tuple[int, ...]:
+    """A capability as numbers; 10.1 is the name that 11.0 had before CUDA 13."""
+    return (11, 0) if numbers(capability) == (10, 1) else numbers(capability)
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """A version as numbers: "525.60.13" is (525, 60, 13)."""
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:4]) or (0,)
+
+
+def _capability(sm: str) -> str:
+    digits = re.sub(r"\D", "", sm) or "00"
+    return f"{digits[:-1]}.{digits[-1]}"
+
+
+def _names(gpus: Sequence[Gpu]) -> str:
+    return ", ".join(sorted({f"{gpu.name} ({gpu.capability})" for gpu in gpus}))
+
+
+def look(load: Callable[[], Any] = lambda: _nvml(), version_file: str = "/proc/driver/nvidia/version") -> Machine:
+    """This machine, by NVML where its library is there, else by what the kernel module says of itself."""
+    try:
+        nvml = load()
+    except (OSError, AttributeError):
+        return Machine(_kernel_driver(version_file), (), False)
+    if nvml.nvmlInit_v2() != 0:
+        return Machine(_kernel_driver(version_file), (), False)
+    try:
+        return Machine(_driver(nvml) or _kernel_driver(version_file), tuple(_gpus(nvml)), True)
+    finally:
+        nvml.nvmlShutdown()
+
+
+def _nvml() -> Any:
+    import ctypes
+
+    return ctypes.CDLL("libnvidia-ml.so.1")
+
+
+def _driver(nvml: Any) -> str | None:
+    import ctypes
+
+    text = ctypes.create_string_buffer(96)
+    return text.value.decode() if nvml.nvmlSystemGetDriverVersion(text, 96) == 0 else None
+
+
+def _gpus(nvml: Any) -> list[Gpu]:
+    import ctypes
+
+    count = ctypes.c_uint(0)
+    found: list[Gpu] = []
+    if nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)) != 0:
+        return found
+    for number in range(count.value):
+        handle, major, minor = ctypes.c_void_p(), ctypes.c_int(), ctypes.c_int()
+        name = ctypes.create_string_buffer(96)
+        if nvml.nvmlDeviceGetHandleByIndex_v2(number, ctypes.byref(handle)) != 0:
+            continue  # a GPU that this container may not open
+        if nvml.nvmlDeviceGetCudaComputeCapability(handle, ctypes.byref(major), ctypes.byref(minor)) != 0:
+            continue
+        nvml.nvmlDeviceGetName(handle, name, 96)
+        found.append(Gpu(name.value.decode("utf-8", "replace") or "a GPU", f"{major.value}.{minor.value}"))
+    return found
+
+
+def _kernel_driver(path: str) -> str | None:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            found = re.search(r"Kernel Module.*?\s(\d+(?:\.\d+){1,2})\s", file.read())
+    except OSError:
+        return None
+    return found.group(1) if found else None
+
+
+def main(arguments: Sequence[str], look: Callable[[], Machine] = look) -> int:
+    path = arguments[0] if arguments else os.path.join(os.path.dirname(os.path.abspath(__file__)), "target.json")
+    try:
+        with open(path, encoding="utf-8") as file:
+            target = json.load(file)
+        if not isinstance(target, dict):
+            raise ValueError("it holds no table")
+    except (OSError, ValueError) as error:
+        sys.stderr.write(f"envspec: {path} can't be read ({error}); ENVSPEC_SKIP_PREFLIGHT=1 starts without it\n")
+        return 2
+    if not target.get("cuda"):
+        return 0
+    verdict = judge(target, look())
+    if not verdict.text:
+        return 0
+    how = "" if not verdict.stop else " (ENVSPEC_SKIP_PREFLIGHT=1 starts anyway)"
+    kind = "error" if verdict.stop else "warning"
+    sys.stderr.write(f"envspec: {kind}: {' '.join(verdict.text.split())}{how}\n")
+    return int(verdict.stop)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,84 @@
+"""The options of `envspec diff` that say which extras and groups of a universal file are looked at, and where."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from envspec.errors import InputError
+
+if TYPE_CHECKING:
+    from envspec.diff.foreign.selection import Wish
+
+_OPTIONS = (
+    click.option("--extra", "extras", multiple=True, metavar="NAME", help="Look at a universal file with this extra."),
+    click.option("--all-extras", is_flag=True, help="With all extras."),
+    click.option("--group", "groups", multiple=True, metavar="NAME", help="With this dependency group."),
+    click.option("--all-groups", is_flag=True, help="With all dependency groups."),
+    click.option("--no-default-groups", is_flag=True, help="Without the groups that its tool installs unasked."),
+    click.option("--package", "packages", multiple=True, metavar="NAME", help="Only this member of a workspace."),
+    click.option("--platform", "platforms", multiple=True, metavar="SUBDIR", help="Where: linux-64, osx-arm64, ..."),
+    click.option("--python", metavar="X.Y", help="For which Python."),
+)
+
+
+def choices(function: Callable[..., int]) -> Callable[..., int]:
+    """Gives a command these options, and their values as `wish`."""
+
+    @functools.wraps(function)
+    def with_wish(
+        *arguments: Any,
+        extras: tuple[str, ...],
+        all_extras: bool,
+        groups: tuple[str, ...],
+        all_groups: bool,
+        no_default_groups: bool,
+        packages: tuple[str, ...],
+        platforms: tuple[str, ...],
+        python: str | None,
+        **others: Any,
+    ) -> int:
+        wish = _wish(extras, groups, packages, all_extras, all_groups, not no_default_groups, platforms, python)
+        return function(*arguments, wish=wish, **others)
+
+    for option in reversed(_OPTIONS):
+        option(with_wish)
+    return with_wish
+
+
+def _wish(
+    extras: tuple[str, ...],
+    groups: tuple[str, ...],
+    packages: tuple[str, ...],
+    all_extras: bool,
+    all_groups: bool,
+    default_groups: bool,
+    platforms: tuple[str, ...],
+    python: str | None,
+) -> Wish:
+    """Raises InputError for a platform or a Python that there is none of."""
+    import re
+
+    from envspec.diff.foreign.selection import Wish
+    from envspec.packages.environment import PLATFORMS
+
+    for platform in platforms:
+        if platform not in PLATFORMS:
+            raise InputError(f'--platform: unknown platform "{platform}"', hint=f"one of: {', '.join(PLATFORMS)}")
+    if python is not None and not re.fullmatch(r"3\.[0-9]{1,3}", python, re.ASCII):
+        raise InputError(f'--python: "{python}" is no Python version', hint="write it like 3.12")
+    return Wish(
+        extras, groups, packages, all_extras, all_groups, default_groups, tuple(dict.fromkeys(platforms)), python
+    )
+
+
+def refuse_for_spec(wish: Wish) -> None:
+    """Raises InputError for choices where no universal file is looked at: a spec's lock has its targets."""
+    if wish.selects or wish.platforms or wish.python:
+        raise InputError(
+            "a spec's lock has no extras, groups or platforms to choose",
+            hint="they are for OLD and NEW, uv.lock and its like",
+        )

@@ -1,0 +1,211 @@
+"""`envspec export`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from envspec.cli import options
+from envspec.cli.console import out_file, say
+from envspec.cli.export.file_urls import file_urls
+from envspec.cli.export.files import write_files
+from envspec.cli.export.formats import FORMATS, Format
+from envspec.cli.progress import counting
+from envspec.errors import InputError
+from envspec.lock.judge import SoundLock
+from envspec.lock.model import LockedTarget
+from envspec.recipes import folder as recipes
+from envspec.redact import without_credentials
+from envspec.spec.model import Spec
+
+if TYPE_CHECKING:
+    from envspec.recipes.plan import SpecPlan
+
+EPILOG = """\b
+Examples:
+  envspec export specs/mm-v2.9.toml --target cpu --format requirements > requirements.txt
+  envspec export specs/mm-v2.9.toml --format pylock --format requirements -o out/
+  envspec export specs/hpc.toml --target cpu --format conda-env -o out/
+  envspec export specs/mm-v2.9.toml --format all -o recipes/mm-v2.9
+  envspec export specs/*.toml --format all -o recipes
+"""
+
+ALL = "all"
+"""Every recipe that a target admits. The lock's own formats aren't among them: they have URLs, or stand beside the lock
+already, or, like the SBOM, take long."""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("paths", nargs=-1, required=True, metavar="SPEC...", shell_complete=options.complete("spec_paths"))
+@options.target
+@click.option(
+    "--format",
+    "-f",
+    "formats",
+    type=click.Choice([*FORMATS, *recipes.FORMATS, ALL]),
+    multiple=True,
+    required=True,
+    help="The format; may be given several times. `all`: every recipe that a target admits.",
+)
+@click.option(
+    "--output",
+    "-o",
+    metavar="DIR|-",
+    default="-",
+    help="The folder of the spec's recipes; a lock's own format is DIR/<target>/<file>. `-` is stdout, for one file.",
+)
+@click.option("--tree", is_flag=True, help="Write DIR/<spec>/…, as for several specs.")
+@options.locks_dir
+def command(
+    paths: tuple[str, ...],
+    targets: tuple[str, ...],
+    formats: tuple[str, ...],
+    output: str,
+    tree: bool,
+    locks_dir: Path | None,
+) -> None:
+    """Write locks in another tool's format, or as recipes: images, definitions, jobs.
+
+    Taken from the lock and its spec alone, so nothing is resolved anew. pylock, conda-lock and conda-explicit give
+    every file a URL and ask your own indexes for it; a file whose hash there isn't the lock's is refused. conda-env
+    does so for pip packages that aren't on PyPI.
+
+    DIR is one build context: what the targets share lies in it once, and a folder of each target holds its own. Files
+    of earlier exports that no recipe has any more are removed. Development containers go to .devcontainer/ of the
+    repository where DIR is its recipes/<spec>, else of DIR.
+    """
+    paths = tuple(dict.fromkeys(paths))
+    if output == "-":
+        _refuse_several_specs(paths)
+    texts: dict[str, str] = {}
+    gone: list[str] = []
+    of: dict[str, str] = {}
+    for path in paths:
+        spec, lock = options.read_lock(path, locks_dir)
+        options.warn_if_stale(spec, lock)
+        chosen = options.locked_targets(lock, targets)
+        folder = lock.name if tree or len(paths) > 1 else "."
+        if output == "-":
+            _refuse_several(chosen, formats)
+        made, plan = _files(spec, lock, chosen, formats, _place(spec, Path(output, folder), locks_dir))
+        if output == "-":
+            out_file(next(iter(made.values())))
+            if len(made) > 1:
+                more = "1 more file" if len(made) == 2 else f"{len(made) - 1} more files"
+                say(f"note: it needs {more}: give them a folder with -o DIR")
+            return
+        named = {os.path.normpath(f"{folder}/{name}"): text for name, text in made.items()}
+        _refuse_twins(path, (os.path.normpath(f"{output}/{name}") for name in named), of)
+        texts |= named
+        if plan:
+            gone += (os.path.normpath(f"{folder}/{name}") for name in _gone(plan, Path(output, folder), chosen, made))
+    write_files(Path(output), texts, gone, paths)
+    for name in gone:
+        say(f"removed {os.path.normpath(f'{output}/{name}')}")
+    _tell(output, texts)
+
+
+def _place(spec: Spec, folder: Path, locks_dir: Path | None) -> str:
+    """Where a folder is, seen from the one that editors open: the repository of a spec's own folder, else itself."""
+    own = options.recipes_of(spec, locks_dir)
+    return recipes.place_of(spec.name) if os.path.abspath(own) == os.path.abspath(folder) else "."
+
+
+def _gone(plan: SpecPlan, folder: Path, targets: Sequence[LockedTarget], made: Mapping[str, str]) -> list[str]:
+    """The files of earlier exports that no recipe in the folder has any more, by path below it."""
+    from envspec.cli.export.recipes import gone
+
+    return gone(plan, folder, {target.name for target in targets}, made)
+
+
+def _tell(output: str, texts: Mapping[str, str]) -> None:
+    """Name the files; the many that recipes share only as folders."""
+    for name in dict.fromkeys(map(_shown, texts)):
+        say(f"wrote {os.path.normpath(Path(output, name))}")
+
+
+def _shown(name: str) -> str:
+    for folder in recipes.SHARED:
+        above, found, _ = f"/{name}".partition(f"/{folder}/")
+        if found:
+            return f"{above}/{folder}".lstrip("/")
+    return name
+
+
+def _files(
+    spec: Spec, lock: SoundLock, targets: Sequence[LockedTarget], names: Sequence[str], place: str
+) -> tuple[dict[str, str], SpecPlan | None]:
+    """Texts by path, relative to the spec's folder: all of them before the first is written. And the plan of the
+    recipes, if there are any."""
+    everything = ALL in names
+    own = {name: FORMATS[name] for name in FORMATS if name in names}
+    wanted = [name for name in recipes.FORMATS if name in names or everything]
+    _refuse_without_conda(targets, own)
+    made = _render(spec, lock, targets, tuple(own.values()))
+    if not wanted:
+        return made, None
+    from envspec.recipes.make import PLATFORMS, make_plan, make_spec_plan
+
+    plan = make_spec_plan(spec, lock, place)
+    asked = {name for name in names if name in recipes.FORMATS}
+    for target in targets:
+        if everything and target.inputs.platform not in PLATFORMS:
+            continue
+        of = make_plan(spec, lock, target, place)
+        for name in (name for name in wanted if name in recipes.OF_A_TARGET):
+            made |= recipes.render(of, name) if name in asked else recipes.admitted(of, [name]).get(name, {})
+    for name in (name for name in wanted if name in recipes.OF_A_SPEC):
+        made |= recipes.render_spec(plan, name) if name in asked else recipes.admitted_spec(plan, [name]).get(name, {})
+    return made, plan
+
+
+def _refuse_several_specs(paths: Sequence[str]) -> None:
+    if len(paths) > 1:
+        raise InputError(f"{len(paths)} specs don't go into one file", hint="give them a folder with -o DIR")
+
+
+def _refuse_twins(path: str, names: Iterable[str], of: dict[str, str]) -> None:
+    """Two specs can't have one file. `of` says whose the files are so far."""
+    for name in names:
+        if of.setdefault(name, path) != path:
+            raise InputError(
+                f"{of[name]} and {path} would both be {name}", hint="give one of the specs, or its target, another name"
+            )
+
+
+def _refuse_several(targets: Sequence[LockedTarget], formats: Sequence[str]) -> None:
+    if len(targets) > 1 and not set(formats) <= set(recipes.OF_A_SPEC):
+        names = ", ".join(target.name for target in targets)
+        raise InputError(
+            f"{len(targets)} targets don't go into one file: {names}",
+            hint=f"choose one with --target {targets[0].name}, or give them a folder with -o DIR",
+        )
+    if len(set(formats)) > 1 or ALL in formats:
+        count = "all" if ALL in formats else len(set(formats))
+        raise InputError(f"{count} formats don't go into one file", hint="give them a folder with -o DIR")
+
+
+def _refuse_without_conda(targets: Sequence[LockedTarget], formats: Mapping[str, Format]) -> None:
+    without = [target.name for target in targets if all(pin.kind != "conda" for pin in target.pins)]
+    names = [name for name, wanted in formats.items() if wanted.needs_conda]
+    if without and names:
+        raise InputError(
+            f"{', '.join(names)} is for conda packages, and there are none in the target {', '.join(without)}",
+            hint="choose targets with --target, or use --format requirements or --format pylock",
+        )
+
+
+def _render(spec: Spec, lock: SoundLock, targets: Sequence[LockedTarget], formats: Sequence[Format]) -> dict[str, str]:
+    """Texts by path, relative to the output folder: all of them before the first is written."""
+    pins = [pin for target in targets for pin in target.pins if any(wanted.wants_url(pin) for wanted in formats)]
+    urls: Mapping[tuple[str, str], str] = {}
+    if pins:
+        with counting("asking the indexes") as on_page:
+            urls = file_urls(pins, spec, os.environ, on_page)
+        # whoever installs from a file that is passed on has a login of their own
+        urls = {key: without_credentials(url) for key, url in urls.items()}
+    return {f"{t.name}/{wanted.file(t)}": wanted.render(lock, t, urls) for t in targets for wanted in formats}

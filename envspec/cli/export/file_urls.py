@@ -1,0 +1,35 @@
+"""Where the files of a lock are on this machine: for formats that give every file a URL, and for what fetches them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from envspec.lock.model import Pin
+from envspec.spec.model import Spec
+
+
+def file_urls(
+    pins: Iterable[Pin],
+    spec: Spec,
+    env: Mapping[str, str],
+    on_page: Callable[[int, int], None] = lambda done, total: None,
+) -> dict[tuple[str, str], str]:
+    """The URL of every file, without credentials, by (index or channel, file name).
+
+    Channels' URLs are worked out; indexes are asked, and `on_page` is told how many pages of all have been read. Raises
+    what `channel_urls` and `artifact_urls` raise.
+    """
+    pins = tuple(pins)
+    conda = [pin for pin in pins if pin.kind == "conda"]
+    pip = [pin for pin in pins if pin.kind == "pip"]
+    urls: dict[tuple[str, str], str] = {}
+    if conda:
+        from envspec.lock.conda_files import channel_of, urls_in_channels
+        from envspec.resolve.conda.channel_urls import channel_urls
+
+        urls |= urls_in_channels(conda, channel_urls({channel_of(pin)[0] for pin in conda}, spec, env))
+    if pip:
+        from envspec.resolve.artifact_urls import artifact_urls
+
+        urls |= artifact_urls(pip, spec, env, on_page)
+    return urls

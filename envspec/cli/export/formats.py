@@ -1,0 +1,80 @@
+"""The formats that a lock itself is written in by `envspec export`; recipes are `envspec.recipes.folder`'s."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from envspec.errors import InputError
+from envspec.lock.formats import conda_environment, conda_explicit, conda_lock
+from envspec.lock.model import Lock, LockedTarget, Pin
+
+SBOM = "sbom.cdx.json"
+"""The file of a bill of materials."""
+
+Urls = Mapping[tuple[str, str], str]
+"""(index name, file name) → URL."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format that a locked target can be written in.
+
+    file        the name of its file
+    render      its text, made from the lock and the URLs of the files that it wants one of
+    wants_url   of which packages that are from an index it wants the file's URL
+    needs_conda it's only for targets with conda packages
+    """
+
+    file: Callable[[LockedTarget], str]
+    render: Callable[[Lock, LockedTarget, Urls], str]
+    wants_url: Callable[[Pin], bool] = lambda pin: False
+    needs_conda: bool = False
+
+
+def _requirements(lock: Lock, target: LockedTarget, urls: Urls) -> str:
+    from envspec.lock.formats.requirements import requirements_txt
+
+    return requirements_txt(lock, target)
+
+
+def _pylock(lock: Lock, target: LockedTarget, urls: Urls) -> str:
+    from envspec.lock.formats.pylock import pylock_toml
+
+    return pylock_toml(lock, target, urls)
+
+
+def _conda_lock(lock: Lock, target: LockedTarget, urls: Urls) -> str:
+    lacking = conda_lock.without_md5(target)
+    if lacking:
+        raise InputError(
+            f"conda-lock.yml wants an MD5, and the channel gives none for {', '.join(pin.name for pin in lacking)}",
+            hint="--format conda-explicit takes SHA-256, too",
+        )
+    return conda_lock.conda_lock(lock, target, urls)
+
+
+def _sbom(lock: Lock, target: LockedTarget, urls: Urls) -> str:
+    from envspec.lock.formats.sbom import sbom
+
+    return sbom(lock, target)
+
+
+FORMATS = {
+    "requirements": Format(lambda target: "requirements.txt", _requirements),
+    "pylock": Format(lambda target: "pylock.toml", _pylock, lambda pin: pin.kind == "pip"),
+    "conda-lock": Format(lambda target: conda_lock.FILE_NAME, _conda_lock, lambda pin: True, needs_conda=True),
+    "conda-explicit": Format(
+        lambda target: conda_explicit.file_name(target.inputs.platform),
+        conda_explicit.explicit,
+        lambda pin: True,
+        needs_conda=True,
+    ),
+    "conda-env": Format(
+        lambda target: conda_environment.FILE_NAME,
+        conda_environment.conda_environment,
+        conda_environment.wants_url,
+        needs_conda=True,
+    ),
+    "sbom": Format(lambda target: SBOM, _sbom),
+}

@@ -1,0 +1,295 @@
+"""`envspec lock`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from envspec.cli import options
+from envspec.cli.console import out, say
+from envspec.cli.main import tell
+from envspec.errors import EnvspecError, InfeasibleTargets, InputError, Place, SpecErrors
+from envspec.lock.freshness import reasons, rendered_reasons
+from envspec.lock.render import rendered_files
+from envspec.texts import nearest, printable
+
+if TYPE_CHECKING:
+    from envspec.lock.model import Lock
+    from envspec.lock.store import LockFolder
+    from envspec.resolve.conda.solve import CondaResolver
+    from envspec.resolve.pip.solve import PipResolver
+    from envspec.rules.finding import Finding
+    from envspec.spec.model import Spec
+    from envspec.workflow import Upgrade
+
+EPILOG = """\b
+Examples:
+  envspec lock specs/mm-v2.9.toml
+  envspec lock specs/mm-v2.9.toml --upgrade-package transformers
+  envspec lock specs/*.toml --upgrade --locks-dir /tmp/tryout
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("specs", nargs=-1, required=True, metavar="SPEC...", shell_complete=options.complete("spec_paths"))
+@options.target
+@click.option("--upgrade", "-U", is_flag=True, help="Forget the old pins: take the newest versions that fit.")
+@click.option(
+    "--upgrade-package",
+    "-P",
+    "packages",
+    multiple=True,
+    metavar="NAME",
+    help="Let this package move; may be given several times.",
+)
+@click.option("--upgrade-images", is_flag=True, help="Ask again which digests the images have; packages stay.")
+@click.option(
+    "--allow-needed",
+    is_flag=True,
+    help="Write what must be built from source into the spec's allow-source, and go on: building runs its code.",
+)
+@click.option("--offline", is_flag=True, envvar="UV_OFFLINE", help="Ask no network; use what the caches hold.")
+@click.option("--refresh-index", is_flag=True, help="Ask the live PyTorch index besides the built-in facts.")
+@options.locks_dir
+@options.as_json
+def command(
+    specs: tuple[str, ...],
+    targets: tuple[str, ...],
+    upgrade: bool,
+    packages: tuple[str, ...],
+    upgrade_images: bool,
+    allow_needed: bool,
+    offline: bool,
+    refresh_index: bool,
+    locks_dir: Path | None,
+    as_json: bool,
+) -> int:
+    """Resolve specs and write their locks.
+
+    Each target of a spec is resolved for its own platform, Python and CUDA; pins of the old lock stay where they still
+    fit. The digests of the images that recipes use are asked for at the same time, and stay once they are known. The
+    lock is written whole or not at all. Of several specs, the first that can't be locked ends the run.
+    """
+    from envspec.workflow import Upgrade
+
+    wanted = Upgrade(everything=upgrade, packages=frozenset(packages))
+    renew = upgrade or upgrade_images
+    # every spec is read before the first is resolved: a typing error in the last one should cost no time
+    parsed = [options.read_spec(path) for path in specs]
+    _refuse_shared_locks(parsed, locks_dir)
+    results = []
+    for number, spec in enumerate(parsed, start=1):
+        folder = options.folder_of(spec, locks_dir)
+        waiting = f"waiting: another envspec is locking {spec.name}"
+        try:
+            with folder.exclusive(lambda waiting=waiting: say(waiting)):  # type: ignore[misc]
+                done = _lock(
+                    spec,
+                    folder,
+                    wanted,
+                    targets,
+                    renew=renew,
+                    allow_needed=allow_needed,
+                    offline=offline,
+                    refresh=refresh_index,
+                    quiet=as_json,
+                )
+            if done["status"] == "written":
+                _tell_recipes(spec, folder, locks_dir)
+        except EnvspecError as error:
+            if len(parsed) == 1:
+                raise
+            tell(_placed(error, spec))
+            if left := parsed[number:]:
+                say(f"not tried: {', '.join(spec.path for spec in left)}")
+            return error.exit_code
+        results.append(done)
+    if as_json:
+        options.print_json("lock", {"specs": results})
+    return 0
+
+
+def _tell_recipes(spec: Spec, folder: LockFolder, locks_dir: Path | None) -> None:
+    """Say so where recipes stand beside the locks that the new lock has outdated."""
+    recipes = options.recipes_of(spec, locks_dir)
+    if not recipes.is_dir():
+        return
+    from envspec.cli.export.recipes import differing
+    from envspec.lock.judge import UnsoundLock, sound
+
+    try:
+        found, again = differing(spec, sound(folder.load(), spec, str(folder.path)), recipes)
+    except UnsoundLock:
+        # with --target, the other targets may not answer the spec yet
+        return
+    except InputError as error:
+        say(f"warning: {recipes} can't be exported again: {error.message}", style="yellow")
+        say(f"hint: {error.hint or 'see `envspec check`'}")
+        return
+    if found:
+        say(f"hint: the recipes in {recipes} aren't of this lock any more: {again}{options.elsewhere(locks_dir)}")
+
+
+def _placed(error: EnvspecError, spec: Spec) -> EnvspecError:
+    """The same error; where it has no place, as those from the resolver, the spec becomes it."""
+    for one in error.errors if isinstance(error, SpecErrors | InfeasibleTargets) else (error,):
+        one.place = one.place or Place(spec.path)
+    return error
+
+
+def _refuse_shared_locks(specs: list[Spec], locks_dir: Path | None) -> None:
+    seen: dict[Path, str] = {}
+    for spec in specs:
+        path = options.folder_of(spec, locks_dir).path
+        if seen.setdefault(path, spec.path) != spec.path:
+            raise InputError(
+                f"{seen[path]} and {spec.path} would both be locked as {path}", hint="give each its own [env] name"
+            )
+
+
+def _lock(
+    spec: Spec,
+    folder: LockFolder,
+    upgrade: Upgrade,
+    targets: tuple[str, ...],
+    *,
+    renew: bool,
+    allow_needed: bool,
+    offline: bool,
+    refresh: bool,
+    quiet: bool,
+) -> dict[str, object]:
+    from envspec.cli.lock.images import ImageDigests, stale_images
+    from envspec.cli.lock.summary import changes, describe
+    from envspec.workflow import flaws_of
+
+    old = folder.read()
+    forced = upgrade.everything or upgrade.packages or refresh or targets
+    fresh = old is not None and not forced and not reasons(spec, old) and not flaws_of(spec, old)
+    resolved = old if fresh else None
+    if resolved is not None and not renew and not stale_images(spec, resolved):
+        if rendered_reasons(rendered_files(resolved), folder.rendered(resolved)):
+            folder.write(resolved)
+            say(f"rendered the files beside {folder.path} again: they differed from the lock")
+        if not quiet:
+            out(f"{folder.path} is fresh: {describe(resolved)}. `--upgrade` looks for newer versions.")
+        return _result(spec, folder, resolved, "fresh", [])
+    _refuse_unknown_packages(upgrade, spec, old)
+    digests = ImageDigests(spec, old, renew=renew, offline=offline)
+    if resolved is None:
+        spec, resolved = _resolved(
+            spec, old, upgrade, targets, allow_needed=allow_needed, offline=offline, refresh=refresh, quiet=quiet
+        )
+    new = digests.put_into(resolved)
+    written = folder.write(new)
+    moved = changes(old, new)
+    if not quiet:
+        for line in moved:
+            out(line)
+        out(f"{'wrote' if written else 'unchanged:'} {folder.path}: {describe(new)}")
+    return _result(spec, folder, new, "written" if written else "unchanged", moved)
+
+
+def _resolved(
+    spec: Spec,
+    old: Lock | None,
+    upgrade: Upgrade,
+    targets: tuple[str, ...],
+    *,
+    allow_needed: bool,
+    offline: bool,
+    refresh: bool,
+    quiet: bool,
+) -> tuple[Spec, Lock]:
+    """The spec's new lock. With `allow_needed` the spec itself may change on the way: what its answer needs from source
+    is allowed there, until nothing more is needed."""
+    from envspec.resolve.pip.sources_needed import SourcesNeeded
+    from envspec.spec.edit import allow_source
+    from envspec.workflow import relock
+
+    while True:
+        try:
+            with resolvers_for(spec, offline=offline, refresh=refresh, quiet=quiet) as (pip, conda):
+                lock = relock(
+                    spec, old, pip, conda=conda, upgrade=upgrade, only=targets, refreshed=refresh, notice=_notice
+                )
+                return spec, lock
+        except SourcesNeeded as needed:
+            if not allow_needed:
+                raise
+            allow_source(spec.path, needed.names)
+            say(f"note: {needed.message}", style="cyan")
+            say(f"wrote allow-source into {spec.path}: {', '.join(needed.names)}")
+            spec = options.read_spec(spec.path)
+
+
+def _refuse_unknown_packages(upgrade: Upgrade, spec: Spec, old: Lock | None) -> None:
+    """`--upgrade-package` with a name that nothing has would change nothing, in silence."""
+    from envspec.lock.inputs import canonical_name, conda_name, requirement_name
+
+    known = {canonical_name(pin.name) for target in old or () for pin in target.pins}
+    for target in spec.targets:
+        known |= {requirement_name(located.text) for located in spec.pip_dependencies(target)}
+        known |= {conda_name(located.text) for located in spec.conda_dependencies(target)}
+    for name in sorted(upgrade.packages):
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", name):
+            bare = re.split(r"[^A-Za-z0-9._-]", name.strip(), maxsplit=1)[0]
+            raise InputError(
+                f"--upgrade-package takes a package's name: {printable(name)}",
+                hint=f"--upgrade-package {bare or 'NAME'}; a version belongs in the spec",
+            )
+        if canonical_name(name) not in known:
+            near = nearest(name, known)
+            hint = f"did you mean {near}?" if near else f"`envspec tree {spec.path}` shows what is locked"
+            raise InputError(f"--upgrade-package {printable(name)}: neither {spec.path} nor its lock has it", hint=hint)
+
+
+def _notice(finding: Finding) -> None:
+    """A warning, or something to know, on stderr."""
+    place = f"{finding.place}: " if finding.place else ""
+    if finding.severity == "warning":
+        say(f"warning: {place}{finding.message}", style="yellow")
+    else:
+        say(f"note: {place}{finding.message}", style="cyan")
+    if finding.remedy:
+        say(f"hint: {finding.remedy}")
+
+
+def _result(spec: Spec, folder: LockFolder, lock: Lock, status: str, moved: list[str]) -> dict[str, object]:
+    return {
+        "spec": spec.path,
+        "lock": str(folder.path),
+        "status": status,
+        "targets": {target.name: len(target.pins) for target in lock},
+        "images": {image.name: image.digest for image in lock.images},
+        "changes": moved,
+    }
+
+
+@contextmanager
+def resolvers_for(
+    spec: Spec, *, offline: bool, refresh: bool, quiet: bool
+) -> Iterator[tuple[PipResolver, CondaResolver | None]]:
+    """The resolvers with this machine's network, caches and progress bar, and a scratch folder that is gone afterwards.
+
+    A spec without conda packages has no conda resolver, and needs no py-rattler.
+    """
+    from envspec.cli.progress import resolution
+    from envspec.resolve.setup import pip_resolver
+
+    with (
+        resolution(quiet=quiet) as progress,
+        pip_resolver(spec, os.environ, offline=offline, refresh=refresh, progress=progress, notice=_notice) as pip,
+    ):
+        if not any(spec.conda_dependencies(target) for target in spec.targets):
+            yield pip, None
+            return
+        from envspec.resolve.conda.setup import conda_resolver
+
+        yield pip, conda_resolver(spec, os.environ, offline=offline, progress=progress)

@@ -1,0 +1,96 @@
+"""Digests of the images that a spec's recipes use: asked for while `envspec lock` resolves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from envspec.errors import EnvspecError, InputError
+from envspec.lock.model import Lock, LockedImage
+from envspec.spec.model import Spec
+
+if TYPE_CHECKING:
+    from envspec.lock.freshness import Reason
+    from envspec.net.registry import Asking
+
+
+def used_images(spec: Spec, lock: Lock) -> tuple[str, ...]:
+    """The images of a spec's recipes that need a digest from the lock; empty where no recipe can be made."""
+    from envspec.recipes.images import wanted_images
+
+    try:
+        return tuple(name for name in wanted_images(spec, lock) if "@" not in name)
+    except InputError:
+        return ()
+
+
+def stale_images(spec: Spec, lock: Lock) -> tuple[Reason, ...]:
+    """Why the lock's digests are of other images than the spec's; empty when they aren't."""
+    if not lock.images or lock.image(spec.image.base):
+        return ()
+    from envspec.lock.freshness import image_reasons
+
+    used = used_images(spec, lock)
+    return image_reasons(spec, lock, used) if used else ()
+
+
+class ImageDigests:
+    """Asks registries from the moment it is made. `renew` asks again for what `old` has already; `offline` asks nobody.
+
+    Raises InputError for a broken configuration.
+    """
+
+    def __init__(self, spec: Spec, old: Lock | None, *, renew: bool, offline: bool) -> None:
+        self._spec = spec
+        self._old = {image.name: image.digest for image in old.images} if old else {}
+        self._known = {} if renew else self._old
+        self._asking: Asking | None = None
+        if not offline:
+            from envspec.net.fetch import Fetcher
+            from envspec.net.registry import Asking, Registries
+            from envspec.settings import load_settings
+
+            fetcher = Fetcher(credentials={}, env=os.environ)
+            self._registries = Registries(fetcher.pool, load_settings().mirrors, os.environ)
+            self._asking = Asking(self._registries.digest)
+            base = spec.image.base
+            self._ask(used_images(spec, old) if old else () if "@" in base else (base,))
+
+    def put_into(self, lock: Lock) -> Lock:
+        """The lock with a digest of every image whose registry answered. One that didn't leaves the old digest, or
+        none, and one warning for all of them."""
+        names = used_images(self._spec, lock)
+        self._ask(names)
+        found: dict[str, str] = {}
+        problems: dict[str, EnvspecError] = {}
+        for name in names:
+            if digest := self._known.get(name):
+                found[name] = digest
+                continue
+            if digest := self._old.get(name):
+                found[name] = digest
+            if self._asking is not None and self._registries.asks(name):
+                try:
+                    found[name] = self._asking.answer(name)
+                except EnvspecError as error:
+                    problems[name] = error
+        if problems:
+            self._warn(problems, [name for name in problems if name not in found])
+        return replace(lock, images=tuple(LockedImage(name, found[name]) for name in sorted(found)))
+
+    def _ask(self, names: Sequence[str]) -> None:
+        if self._asking is not None:
+            self._asking.start(name for name in names if name not in self._known and self._registries.asks(name))
+
+    def _warn(self, problems: dict[str, EnvspecError], without: list[str]) -> None:
+        from envspec.cli.console import say
+        from envspec.texts import printable
+
+        first = next(iter(problems.values()))
+        told = f"no registry tells the digest of {', '.join(problems)}: {first.message}"
+        kept = "the tag alone" if without else "the digest that the lock had"
+        say(f"warning: {printable(told)}; recipes name {kept}", style="yellow")
+        again = f"`envspec lock {self._spec.path} --upgrade-images` asks again"
+        say(f"hint: {again}; a registry's [mirrors] address says where to ask instead, and an empty one not to ask")

@@ -1,0 +1,144 @@
+"""From specs and targets to what `envspec smoke` runs, and what this machine is for that."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from envspec.cli import options
+from envspec.errors import InputError, ToolError
+from envspec.lock.judge import SoundLock
+from envspec.lock.model import LockedTarget
+from envspec.smoke.report.references import References
+from envspec.smoke.run.case import MULTI_NODE, Case, make_case
+from envspec.smoke.run.fits import Serving, serve
+from envspec.spec.model import Spec
+from envspec.texts import printable
+
+ENVSPEC = (sys.executable, "-m", "envspec")
+"""The words that start this envspec."""
+
+Skipped = tuple[str, str, str]
+"""Spec, target, and why this machine can't serve it."""
+
+
+def this_machine(*, without_gpu: bool = False, contained: bool = False, largest: int | None = None) -> Serving:
+    """This machine as far as it decides what it can serve. Starts no program but Pythons, and those when asked."""
+    from envspec.doctor.gather import gather_hardware
+
+    machine = gather_hardware(os.environ)
+    devices = machine.nvidia.devices if machine.nvidia.visible != "" else ()
+    return Serving(
+        platform=machine.platform,
+        glibc=machine.glibc,
+        has_python=_has_python,
+        has_conda=find_spec("rattler") is not None,
+        capabilities=tuple(device.capability for device in devices if device.capability),
+        driver=machine.nvidia.driver,
+        without_gpu=without_gpu,
+        largest=largest,
+        contained=contained,
+    )
+
+
+@cache
+def _has_python(version: str) -> bool:
+    from envspec.install.interpreter import find_interpreter
+
+    try:
+        return find_interpreter(version, os.environ).is_file()
+    except ToolError:
+        return False
+
+
+Recipe = Callable[[Spec, SoundLock, LockedTarget], Mapping[str, str]]
+"""The files of a recipe folder, by path."""
+
+
+def no_recipe(spec: Spec, lock: SoundLock, target: LockedTarget) -> Mapping[str, str]:
+    return {}
+
+
+def recipe_of(spec: Spec, lock: SoundLock, target: LockedTarget, *, format: str) -> Mapping[str, str]:
+    """A recipe folder of one format, as `envspec export` writes it. Raises InputError where there can be none."""
+    from envspec.recipes.folder import render
+    from envspec.recipes.make import make_plan
+
+    return render(make_plan(spec, lock, target), format)
+
+
+def find_cases(
+    paths: Sequence[str],
+    targets: Sequence[str],
+    locks_dir: Path | None,
+    *,
+    machine: Serving,
+    gpus: Callable[[LockedTarget], bool],
+    references: References,
+    recipe: Recipe,
+    multi_node: bool = False,
+) -> tuple[tuple[Case, ...], tuple[Skipped, ...]]:
+    """The cases of these specs: of the targets that are named, or of all that `machine` can serve; and what it can't.
+
+    `gpus` says whether a target's runs get the machine's GPUs; `multi_node` adds the program for several nodes. Raises
+    InputError.
+    """
+    programs = _programs(multi_node)
+    cases: list[Case] = []
+    skipped: list[Skipped] = []
+    unknown = set(targets)
+    for path in dict.fromkeys(paths):
+        spec, lock = options.read_lock(path, locks_dir)
+        options.warn_if_stale(spec, lock)
+        folder = options.folder_of(spec, locks_dir)
+        # with one spec, a misspelt target gets its hint; of several, each may have some of those named
+        named = targets if len(paths) == 1 else [name for name in targets if lock.target(name)]
+        unknown -= set(named)
+        if targets and not named:
+            continue
+        for target in options.locked_targets(lock, named):
+            reason = None if targets else serve(spec, target, machine)
+            if reason:
+                skipped.append((spec.name, target.name, reason))
+                continue
+            cases.append(
+                make_case(
+                    spec,
+                    lock,
+                    target,
+                    locks_dir=str(folder.folder.parent),
+                    programs=programs,
+                    references=references.of(target.name),
+                    recipe=recipe(spec, lock, target),
+                    wants_gpu=gpus(target),
+                )
+            )
+    if unknown:
+        raise InputError(f"none of these specs has a target {', '.join(sorted(map(printable, unknown)))}")
+    _refuse_twins(cases)
+    return tuple(cases), tuple(skipped)
+
+
+def _programs(multi_node: bool) -> dict[str, str]:
+    from envspec.recipes.carried import check_files, multi_node_program
+
+    found = dict(check_files())
+    if multi_node:
+        found[MULTI_NODE] = multi_node_program()
+    return found
+
+
+def _refuse_twins(cases: Sequence[Case]) -> None:
+    """Two specs of one name would share folders of results."""
+    seen: dict[str, str] = {}
+    for case in cases:
+        if case.title in seen:
+            raise InputError(
+                f"{seen[case.title]} and {case.path} both give runs called {case.title}",
+                hint="run them one after the other",
+            )
+        seen[case.title] = case.path

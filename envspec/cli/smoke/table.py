@@ -1,0 +1,78 @@
+"""Smoke runs for a terminal: a paragraph a run, what failed with its remedy, and the headline last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from textwrap import wrap
+
+from envspec.cli.table import coloured
+from envspec.smoke.report import words
+from envspec.smoke.report.result import Check, Results, Run
+
+WIDTH = 80
+LAST_WORDS = 6
+"""So many lines of what a failed process said are shown; the log and the reports have more."""
+
+
+def lines(results: Results) -> Iterator[str]:
+    """The lines, each of at most `WIDTH` columns, coloured where stdout is a terminal that wants colour."""
+    for run in results.runs:
+        yield from _run(run)
+        yield ""
+    yield from _wrapped(words.clean(results.headline), "", "")
+
+
+def _run(run: Run) -> Iterator[str]:
+    took = f", {words.seconds(run.report.seconds)}" if run.report else ""
+    first, *more = _wrapped(f"{words.clean(run.name)} ({words.place(run)}{took})", " " * 6)
+    yield f"{coloured(run.status, 5)} {first.lstrip()}"
+    yield from more
+    yield from _wrapped(words.clean(run.headline), " " * 6)
+    if run.status in ("error", "skip") and run.reason:
+        yield from _quoted(run.reason.strip().partition("\n")[2])
+    for check in run.checks:
+        if check.status == "fail":
+            yield from _failed(check)
+    for reason, names in _skipped(run).items():
+        yield from _labelled("skip", f"{', '.join(names)}: {reason}")
+    for figure in run.report.off if run.report else ():
+        told = f"{figure.name} is {figure.verdict}: {words.measured(figure)}, {words.against(figure)}"
+        yield from _labelled("warning", told)
+    if run.log and run.status in ("fail", "error"):
+        # not wrapped: a path is there to be copied
+        yield f"      log: {words.clean(run.log)}"
+
+
+def _failed(check: Check) -> Iterator[str]:
+    yield from _labelled("fail", f"{check.name}: {check.reason or 'no reason given'}")
+    if check.remedy:
+        yield from _wrapped(words.clean(f"remedy: {check.remedy}"), " " * 8)
+    yield from _quoted(check.output or "")
+
+
+def _skipped(run: Run) -> dict[str, list[str]]:
+    """The names of the skipped checks by their reason."""
+    found: dict[str, list[str]] = {}
+    for check in run.checks:
+        if check.status == "skip":
+            found.setdefault(check.reason or "no reason given", []).append(check.name)
+    return found
+
+
+def _labelled(word: str, text: str) -> Iterator[str]:
+    first, *more = _wrapped(words.clean(text), " " * (9 + len(word)), " " * 8)
+    yield f"      {coloured(word)}: {first.lstrip()}"
+    yield from more
+
+
+def _quoted(text: str) -> Iterator[str]:
+    """The last words of a process."""
+    for line in words.clean_lines(text).split("\n")[-LAST_WORDS:]:
+        if line.strip():
+            yield from wrap(line, WIDTH, initial_indent="        | ", subsequent_indent="        |   ")
+
+
+def _wrapped(text: str, indent: str, more: str | None = None) -> list[str]:
+    # a word longer than a line is broken: it is a foreign text, and the table keeps its width
+    found = wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent + "  " if more is None else more)
+    return found or [indent.rstrip()]

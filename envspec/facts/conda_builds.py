@@ -1,0 +1,71 @@
+"""conda-forge's pytorch builds, which are compiled for other architectures than the wheels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from envspec.facts.compute_capability import covers
+from envspec.facts.tables import numbers, read, words
+
+
+@dataclass(frozen=True)
+class CondaBuild:
+    """A build of pytorch. `cuda` is None for the CPU build; `arm_variant` is "tegra" for Jetson's own."""
+
+    version: str
+    platform: str
+    cuda: str | None
+    arm_variant: str | None
+    sm: tuple[str, ...]
+    ptx: tuple[str, ...]
+    glibc: str
+    sources: tuple[str, ...]
+
+    @property
+    def variant(self) -> str:
+        """The build string's beginning: `cuda129` or `cpu`."""
+        return "cuda" + self.cuda.replace(".", "") if self.cuda else "cpu"
+
+    def admits(self, cuda: str) -> bool:
+        """Whether it runs with this `cuda-version`: its own major, and its own minor or a higher one."""
+        return (
+            self.cuda is not None and numbers(self.cuda)[0] == numbers(cuda)[0] and numbers(self.cuda) <= numbers(cuda)
+        )
+
+    def runs_on(self, capability: str) -> bool:
+        """Whether its machine code runs on a GPU of this capability."""
+        return covers(self.sm, capability, self.cuda)
+
+
+@cache
+def _builds() -> tuple[CondaBuild, ...]:
+    return tuple(
+        CondaBuild(
+            row["pytorch"],
+            row["platform"],
+            row.get("cuda"),
+            row.get("arm-variant"),
+            words(row.get("sm")),
+            words(row.get("ptx")),
+            row.get("glibc", "2.17"),
+            words(row["source"]),
+        )
+        for row in read("conda_builds")["builds"]
+    )
+
+
+def versions() -> tuple[str, ...]:
+    """The pytorch releases conda-forge has built, oldest first."""
+    return tuple(dict.fromkeys(build.version for build in _builds()))
+
+
+def builds(version: str | None = None, cuda: str | None = None, platform: str | None = None) -> tuple[CondaBuild, ...]:
+    """The builds that fit every given value. With `cuda`, those that run with this `cuda-version`."""
+    return tuple(
+        build
+        for build in _builds()
+        if version in (None, build.version)
+        and platform in (None, build.platform)
+        and (cuda is None or build.admits(cuda))
+    )

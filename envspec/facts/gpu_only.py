@@ -1,0 +1,46 @@
+"""Packages whose wheels need a CUDA GPU, where their METADATA doesn't say so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from envspec.facts.tables import read, words
+
+
+@dataclass(frozen=True)
+class GpuOnly:
+    """A package (normalised name) whose wheels of these `versions` (a specifier) need a GPU on these `platforms`."""
+
+    name: str
+    versions: str
+    platforms: tuple[str, ...]
+    what: str
+    instead: str
+    sources: tuple[str, ...]
+
+
+@cache
+def gpu_only() -> tuple[GpuOnly, ...]:
+    """Every one that the tables know, by name."""
+    return tuple(
+        GpuOnly(
+            row["name"],
+            row["versions"],
+            words(row["platforms"]),
+            row["what"],
+            row["instead"],
+            words(row["source"]),
+        )
+        for row in read("gpu_only")["packages"]
+    )
+
+
+def needs_gpu(name: str, version: str, platform: str) -> GpuOnly | None:
+    """The row of a package in a version on a platform; None for one that works without a GPU, or isn't known."""
+    from packaging.specifiers import SpecifierSet
+
+    for row in gpu_only():
+        if row.name == name and platform in row.platforms:
+            return row if SpecifierSet(row.versions).contains(version, prereleases=True) else None
+    return None

@@ -1,0 +1,67 @@
+"""Requirements that published METADATA of the torch family leaves out.
+
+What a package says of torch must bound the resolution. Where its METADATA says nothing, the solver pairs the newest
+companion with any torch, and the pair fails at import. So the missing line counts as said: for the solver, and for the
+edges of a lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+
+from envspec.facts import torch_builds
+from envspec.facts.tables import read, words
+
+
+@dataclass(frozen=True)
+class MissingRequirement:
+    """`package` in these `versions` needs `requirement` (PEP 508) too, beside what its METADATA has (`published`).
+
+    `name` switches it off in a spec.
+    """
+
+    name: str
+    package: str
+    versions: tuple[str, ...]
+    published: tuple[str, ...]
+    requirement: str
+    reason: str
+    sources: tuple[str, ...]
+
+    def concerns(self, package: str, version: str) -> bool:
+        """Whether a package (normalised name) in a version, whatever its local part, is one that lacks it."""
+        return package == self.package and version.partition("+")[0] in self.versions
+
+    def builds(self) -> tuple[str, ...]:
+        """The versions with every local part that a build of PyTorch's own can have, and without any."""
+        locals_ = ("", *(f"+{variant}" for variant in _variants()))
+        return tuple(f"{version}{local}" for version in self.versions for local in locals_)
+
+
+@cache
+def missing_requirements() -> tuple[MissingRequirement, ...]:
+    """Every one that the tables know."""
+    return tuple(
+        MissingRequirement(
+            row["name"],
+            row["package"],
+            tuple(row["versions"]),
+            tuple(row["published"]),
+            row["requirement"],
+            row["reason"],
+            words(row["source"]),
+        )
+        for row in read("missing_requirements")["requirements"]
+    )
+
+
+def left_out(package: str, version: str, known: Iterable[MissingRequirement]) -> tuple[str, ...]:
+    """The Requires-Dist lines to add to those of a package (normalised name) in a version."""
+    return tuple(missing.requirement for missing in known if missing.concerns(package, version))
+
+
+@cache
+def _variants() -> tuple[str, ...]:
+    return tuple(sorted({build.variant for build in torch_builds.builds()}))

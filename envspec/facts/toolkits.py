@@ -1,0 +1,109 @@
+"""CUDA toolkits: the drivers they run with and the GPUs they compile for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from envspec.facts.compute_capability import covers
+from envspec.facts.tables import numbers, read, words
+
+
+@dataclass(frozen=True)
+class Toolkit:
+    """A CUDA toolkit (`12.8`). Drivers are full versions; None where NVIDIA names none.
+
+    native_*          the toolkit's own first driver: everything works
+    compatible_*      minor-version compatibility: runs from here on, without features that need a newer driver
+    capabilities      what it compiles for, oldest first
+    forward_branches  data-centre driver branches below `compatible_linux` (or below the native one) on which NVIDIA's
+                      images run it with the cuda-compat package; empty when unknown
+    """
+
+    version: str
+    native_linux: str | None
+    native_windows: str | None
+    compatible_linux: str
+    compatible_windows: str | None
+    capabilities: tuple[str, ...]
+    forward_branches: tuple[int, ...]
+    sources: tuple[str, ...]
+
+    @property
+    def major(self) -> int:
+        return numbers(self.version)[0]
+
+    @property
+    def first_capability(self) -> str:
+        return self.capabilities[0]
+
+    @property
+    def last_capability(self) -> str:
+        return self.capabilities[-1]
+
+    def native(self, platform: str) -> str | None:
+        """The first driver with full support on a platform (`linux-64`)."""
+        return self.native_windows if platform.startswith("win") else self.native_linux
+
+    def compatible(self, platform: str) -> str | None:
+        """The minor-version-compatibility floor on a platform."""
+        return self.compatible_windows if platform.startswith("win") else self.compatible_linux
+
+    def reaches(self, capability: str) -> bool:
+        """Whether code it compiles runs on this capability."""
+        return covers(self.capabilities, capability, self.version)
+
+    @property
+    def require_cuda(self) -> str:
+        """`NVIDIA_REQUIRE_CUDA` for an image whose wheels carry this CUDA: a driver of this CUDA, or any from the
+        minor-version floor on (space is OR, comma is AND)."""
+        return f"cuda>={self.version} driver>={self.compatible_linux}"
+
+
+@dataclass(frozen=True)
+class ToolkitRelease:
+    """An update of a toolkit (`12.8.1`) and its own drivers."""
+
+    version: str
+    native_linux: str | None
+    native_windows: str | None
+    sources: tuple[str, ...]
+
+
+@cache
+def known() -> tuple[Toolkit, ...]:
+    """Every toolkit, oldest first."""
+    return tuple(
+        Toolkit(
+            row["version"],
+            row.get("linux"),
+            row.get("windows"),
+            row["compat-linux"],
+            row.get("compat-windows"),
+            words(row["sm"]),
+            tuple(row.get("forward-branches", ())),
+            words(row["source"]),
+        )
+        for row in read("toolkits")["toolkits"]
+    )
+
+
+@cache
+def releases() -> tuple[ToolkitRelease, ...]:
+    """Every update release, oldest first."""
+    return tuple(
+        ToolkitRelease(row["version"], row.get("linux"), row.get("windows"), words(row["source"]))
+        for row in read("toolkits")["releases"]
+    )
+
+
+def toolkit(version: str) -> Toolkit | None:
+    """The toolkit of a CUDA version (`"12.8"`, `"12.8.1"`), or None."""
+    minor = ".".join(version.split(".")[:2])
+    return next((t for t in known() if t.version == minor), None)
+
+
+def driver_floor(cuda: str, platform: str = "linux-64") -> str | None:
+    """The oldest driver that runs this CUDA by minor-version compatibility; None for an unknown CUDA or platform."""
+    found = toolkit(cuda)
+    return found.compatible(platform) if found else None

@@ -1,0 +1,156 @@
+"""torch's releases and wheels: which build exists for a CUDA, a platform and a Python, and what is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from envspec.facts.compute_capability import covers
+from envspec.facts.tables import numbers, read, words
+
+
+@dataclass(frozen=True)
+class TorchRelease:
+    """A torch release. `pypi` maps a platform (`linux-64`) to the variant of PyPI's own wheel (`cu128`, `cpu`)."""
+
+    version: str
+    requires_python: str
+    torchvision: tuple[str, ...]
+    torchaudio: tuple[str, ...]
+    triton: str
+    pypi: Mapping[str, str]
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TorchBuild:
+    """A wheel's build: one release, one variant, one platform.
+
+    `cuda` is None for a CPU build. `sm` holds the capabilities with machine code ("9.0"), `ptx` those with PTX.
+    `glibc` is the floor on Linux. `trust`: binary, high, medium, low, or planned (announced, not seen).
+    """
+
+    version: str
+    variant: str
+    cuda: str | None
+    platform: str
+    pythons: tuple[str, ...]
+    sm: tuple[str, ...]
+    ptx: tuple[str, ...]
+    cudnn: str | None
+    nccl: str | None
+    triton: str | None
+    glibc: str | None
+    trust: str
+    sources: tuple[str, ...]
+
+    def runs_on(self, capability: str) -> bool:
+        """Whether its machine code runs on a GPU of this capability."""
+        return covers(self.sm, capability, self.cuda)
+
+
+def cuda_of(variant: str) -> str | None:
+    """`"cu128"` is CUDA 12.8; None for `"cpu"`."""
+    return f"{variant[2:-1]}.{variant[-1]}" if variant.startswith("cu") else None
+
+
+def variant_of(cuda: str | None) -> str:
+    """CUDA 12.8 is `"cu128"`; `"cpu"` for None."""
+    return "cu" + "".join(cuda.split(".")[:2]) if cuda else "cpu"
+
+
+@cache
+def _releases() -> dict[str, TorchRelease]:
+    return {
+        row["version"]: TorchRelease(
+            row["version"],
+            row["python"],
+            tuple(row.get("torchvision", ())),
+            tuple(row.get("torchaudio", ())),
+            row["triton"],
+            row["pypi"],
+            words(row["source"]),
+        )
+        for row in read("torch")["releases"]
+    }
+
+
+@cache
+def _build(index: int) -> TorchBuild:
+    """The build of a row. Most commands need few of them, so each is made when it is asked for."""
+    row = read("torch")["builds"][index]
+    return TorchBuild(
+        row["torch"],
+        row["variant"],
+        cuda_of(row["variant"]),
+        row["platform"],
+        _pythons(row["pythons"]),
+        words(row.get("sm")),
+        words(row.get("ptx")),
+        row.get("cudnn"),
+        row.get("nccl"),
+        row.get("triton"),
+        row.get("glibc"),
+        row["trust"],
+        words(row["source"]),
+    )
+
+
+def releases() -> tuple[TorchRelease, ...]:
+    """Every release the tables know, oldest first."""
+    return tuple(_releases().values())
+
+
+def release(version: str) -> TorchRelease | None:
+    """A release by its version; a local part (`+cu126`) is ignored. None when the tables don't know it."""
+    return _releases().get(version.split("+")[0])
+
+
+def pypi_variant(version: str, platform: str) -> str | None:
+    """The variant of PyPI's wheel of a release on a platform; None when it has none or the release is unknown."""
+    found = release(version)
+    return found.pypi.get(platform) if found else None
+
+
+def builds(
+    version: str | None = None, cuda: str | None = None, platform: str | None = None, variant: str | None = None
+) -> tuple[TorchBuild, ...]:
+    """The builds that fit every given value, oldest release first."""
+    if version is not None:
+        version = version.split("+")[0]
+    if cuda is not None:
+        variant = variant_of(cuda)
+    return tuple(
+        _build(index)
+        for index, row in enumerate(read("torch")["builds"])
+        if version in (None, row["torch"]) and variant in (None, row["variant"]) and platform in (None, row["platform"])
+    )
+
+
+def companions(version: str) -> dict[str, tuple[str, ...]]:
+    """The torchvision and torchaudio releases made for a torch release; empty when it is unknown."""
+    found = release(version)
+    return {"torchvision": found.torchvision, "torchaudio": found.torchaudio} if found else {}
+
+
+@cache
+def torch_for(companion: str, version: str) -> tuple[str, ...]:
+    """The torch releases that a torchvision or torchaudio release was made for, oldest first."""
+    version = version.split("+")[0]
+    return tuple(r.version for r in releases() if version in companions(r.version).get(companion, ()))
+
+
+def newest() -> TorchRelease:
+    """The newest release of the tables."""
+    return releases()[-1]
+
+
+def order(version: str) -> tuple[int, ...]:
+    """A release as a sort key, without its local part."""
+    return numbers(version.split("+")[0])
+
+
+def _pythons(span: str) -> tuple[str, ...]:
+    first, _, last = span.partition("-")
+    return tuple(f"3.{minor}" for minor in range(numbers(first)[1], numbers(last)[1] + 1))

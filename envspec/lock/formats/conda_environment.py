@@ -1,0 +1,83 @@
+"""environment.yml of one target: its conda packages pinned to builds, its pip packages to hashes.
+
+For `conda env create`, `mamba env create` and `micromamba create`. They write the list under `pip` into a
+requirements file and run `pip install -U -r` on it, so its lines are those of a requirements file, hashes included.
+docs/conda-files.md says what that can't do.
+"""
+
+from __future__ import annotations
+
+from envspec.lock.conda_files import (
+    FileUrls,
+    artifact_of,
+    channel_of,
+    conda_pins,
+    describe,
+    own_url,
+    pip_pins,
+    url_of,
+)
+from envspec.lock.formats.yaml_text import string
+from envspec.lock.model import Lock, LockedTarget, Pin
+
+FILE_NAME = "environment.yml"
+
+_PYPI = "pypi"
+
+
+def wants_url(pin: Pin) -> bool:
+    """Whether a package stands by its URL: a line can't say which index a name is from, so only PyPI's go by name."""
+    return pin.kind == "pip" and pin.index not in (_PYPI, "git", "url")
+
+
+def conda_environment(lock: Lock, target: LockedTarget, urls: FileUrls) -> str:
+    """The text. Channels stand by the name that the spec has for them, which tools resolve with the user's settings.
+
+    `urls` says where each artifact is that `wants_url`. Raises InternalError when it leaves one out.
+    """
+    name = f"{lock.name}-{target.name}"
+    pip = pip_pins(target)
+    from_git = [pin for pin in pip if pin.git]
+    hashed = [pin for pin in pip if not pin.git]
+    # Without `nodefaults`, conda adds its default channels, which have licence terms of their own.
+    channels = [*lock.inputs.channels, "nodefaults"]
+    return "\n".join(
+        [
+            f"# {describe(lock, target)}",
+            "#",
+            f"#   conda env create --file {FILE_NAME}     # micromamba create, mamba env create: the same",
+            *_git_note(from_git, name, urls),
+            f"name: {string(name)}",
+            "channels:",
+            *(f"- {string(channel)}" for channel in channels),
+            "dependencies:",
+            *(f"- {string(_match_spec(lock, pin))}" for pin in conda_pins(target)),
+            *(["- pip:"] if hashed else []),
+            *(f"  - {string(_requirement(pin, urls))}" for pin in hashed),
+            "",
+        ]
+    )
+
+
+def _match_spec(lock: Lock, pin: Pin) -> str:
+    channel, _ = channel_of(pin)
+    own = own_url(channel, lock.inputs.channels)
+    build = "" if pin.build is None else f"={pin.build}"
+    # A channel given by its URL has a different name in each tool; `channels` names it for all packages.
+    return f"{'' if own else f'{channel}::'}{pin.name}={pin.version}{build}"
+
+
+def _requirement(pin: Pin, urls: FileUrls) -> str:
+    by_url = pin.url is not None or wants_url(pin)
+    what = f"{pin.name} @ {url_of(pin, urls)}" if by_url else f"{pin.name}=={pin.version}"
+    return f"{what} --hash=sha256:{artifact_of(pin).sha256}"
+
+
+def _git_note(pins: list[Pin], name: str, urls: FileUrls) -> list[str]:
+    if not pins:
+        return []
+    from shlex import quote
+
+    install = f"#   conda run --name {name} pip install --no-deps"
+    commands = (f"{install} {quote(f'{pin.name} @ {url_of(pin, urls)}')}" for pin in pins)
+    return ["# pip refuses a git requirement beside hashes, so afterwards:", *commands]

@@ -1,0 +1,82 @@
+"""conda-<subdir>.lock: the files of one target as an explicit list (CEP 23), which tools install without a solver."""
+
+from __future__ import annotations
+
+from envspec.lock.conda_files import (
+    HOST_VARIABLE,
+    FileUrls,
+    artifact_of,
+    conda_pins,
+    describe,
+    hostless_urls,
+    in_link_order,
+    pip_pins,
+    url_of,
+)
+from envspec.lock.formats.requirements import MARK
+from envspec.lock.model import Lock, LockedTarget, Pin
+
+
+def file_name(platform: str) -> str:
+    """How the file is called: `conda-linux-64.lock`."""
+    return f"conda-{platform}.lock"
+
+
+def committed_explicit(lock: Lock, target: LockedTarget) -> str:
+    """The text that stands beside the lock: the conda packages, with a variable for the host of their channels."""
+    name = file_name(target.inputs.platform)
+    header = [
+        f"{MARK}../envspec.lock. Not for editing: run `envspec lock`.",
+        f"# {describe(lock, target)} The conda packages.",
+        "#",
+        "# conda tools want a host in each line, which a lock doesn't name. Put in that of your channels:",
+        f"#   sed 's|[$]{{{HOST_VARIABLE}}}|host.of.your.channels|' {name} > explicit.txt",
+        "#   micromamba create --prefix PREFIX --file explicit.txt     # conda, mamba: the same",
+        *_pip_note(target),
+    ]
+    return _text(header, target, hostless_urls(lock, target), [])
+
+
+def explicit_files(lock: Lock, target: LockedTarget) -> str:
+    """The same without a head: two targets with the same conda packages have the same text."""
+    return _text([], target, hostless_urls(lock, target), [])
+
+
+def explicit(lock: Lock, target: LockedTarget, urls: FileUrls) -> str:
+    """The text with the URLs of the user's own channels, and the pip packages in the comments that conda-lock reads.
+
+    `urls` says where each artifact is that comes from an index. Raises InternalError when it leaves one out.
+    """
+    name = file_name(target.inputs.platform)
+    header = [
+        f"# {describe(lock, target)}",
+        "#",
+        f"#   conda-lock install --prefix PREFIX {name}           # both halves",
+        f"#   micromamba create --prefix PREFIX --file {name}     # the conda packages; conda, mamba: the same",
+    ]
+    return _text(header, target, urls, [f"# pip {_requirement(pin, urls)}" for pin in pip_pins(target)])
+
+
+def _text(header: list[str], target: LockedTarget, urls: FileUrls, footer: list[str]) -> str:
+    # mamba, conda-lock and rattler read the platform from exactly this comment; rattler stops at an empty line.
+    lines = [*header, f"# platform: {target.inputs.platform}", "@EXPLICIT"]
+    lines += [f"{url_of(pin, urls)}#{_hash(pin)}" for pin in in_link_order(conda_pins(target))]
+    return "\n".join([*lines, *footer]) + "\n"
+
+
+def _hash(pin: Pin) -> str:
+    """MD5, which every conda tool takes; where a channel gives none, SHA-256 as newer ones take it."""
+    artifact = artifact_of(pin)
+    return artifact.md5 or f"sha256:{artifact.sha256}"
+
+
+def _pip_note(target: LockedTarget) -> list[str]:
+    return ["# Then the pip packages, as requirements.txt says."] if pip_pins(target) else []
+
+
+def _requirement(pin: Pin, urls: FileUrls) -> str:
+    """A pip package in the form that `conda-lock render --kind explicit` gives it."""
+    url = url_of(pin, urls)
+    if pin.git:
+        return f"{pin.name} @ {url}"
+    return f"{pin.name} @ {url}{'&' if '#' in url else '#'}sha256={artifact_of(pin).sha256}"

@@ -1,0 +1,282 @@
+"""Which digest stands behind an image's name: the pull half of the OCI distribution API, as far as manifests go."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode, urljoin, urlsplit
+
+from envspec.errors import IndexFailure, InputError
+from envspec.net.body import Pace, TooMuch, read_whole
+from envspec.net.fetch import is_loopback, reason_of
+from envspec.net.image_address import HUB, ImageAddress, image_address
+from envspec.net.limits import LIMITS
+from envspec.net.registry_login import login_for
+from envspec.redact import redact, register, without_credentials
+from envspec.settings import Credentials, split_credentials
+
+if TYPE_CHECKING:
+    import urllib3
+
+SECONDS = 5.0
+"""What asking for digests may add to a run, however many there are."""
+_AT_ONCE = 4
+_CONNECT_SECONDS = 2.0
+_READ_SECONDS = 3.0
+_REDIRECTS = 3
+_LIMIT = 4 << 20
+"""Bytes of a manifest: the largest that the distribution specification wants registries to take."""
+
+_MANIFESTS = (
+    "application/vnd.oci.image.index.v1+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+    "application/vnd.oci.image.manifest.v1+json",
+    "application/vnd.docker.distribution.manifest.v2+json",
+)
+"""What has a digest that can be pulled: first what covers all platforms, then a single one's."""
+
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_TOKEN = re.compile(r"[\x21-\x7e]+")
+_CHALLENGE = re.compile(r'\b(\w+)="([^"]*)"')
+
+
+@dataclass(frozen=True)
+class _Endpoint:
+    """Where a registry answers: "https://host", and the path there of the image."""
+
+    origin: str
+    path: str
+    login: Credentials | None
+
+
+@dataclass(frozen=True)
+class _Reply:
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Registries:
+    """Registries as this machine reaches them.
+
+    pool     gives the connections for a URL
+    mirrors  `[mirrors]` of envspec's configuration: a registry's name ("docker.io") -> where to ask instead. A path
+             there leads the image's; an empty address says that the registry is not to be asked at all
+    env      where the user's logins are found
+    """
+
+    def __init__(
+        self, pool: Callable[[str], urllib3.PoolManager], mirrors: Mapping[str, str], env: Mapping[str, str]
+    ) -> None:
+        self._pool = pool
+        self._mirrors = mirrors
+        self._env = env
+
+    def asks(self, name: str) -> bool:
+        """Whether the registry of an image may be asked. Raises InputError for a mirror that's no address."""
+        image = image_address(name)
+        if self._mirrors.get(image.registry) == "":
+            return False
+        self._endpoint(image)
+        return True
+
+    def digest(self, name: str) -> str:
+        """The digest ("sha256:…") that an image's name stands for: of the image index where there is one.
+
+        A HEAD request's header is taken at its word: what a wrong digest names can't be pulled. Where only GET tells,
+        the digest is of the very bytes, and has to be what the header says.
+
+        Raises IndexFailure when nobody answers, or answers something else; InputError for a mirror that's no address.
+        """
+        image = image_address(name)
+        endpoint = self._endpoint(image)
+        url = f"{endpoint.origin}/v2/{endpoint.path}/manifests/{image.tag}"
+        authorization: str | None = None
+        reply = self._send("HEAD", url, None)
+        if reply.status == 401:
+            authorization = self._authorization(reply.headers.get("WWW-Authenticate", ""), image, endpoint)
+            reply = self._send("HEAD", url, authorization)
+        told = reply.headers.get("Docker-Content-Digest", "")
+        if reply.status == 200 and _DIGEST.fullmatch(told):
+            self._judge(reply, url)
+            return told
+        if reply.status in (200, 405):
+            reply = self._send("GET", url, authorization)
+        self._judge(reply, url)
+        found = f"sha256:{hashlib.sha256(reply.body).hexdigest()}"
+        told = reply.headers.get("Docker-Content-Digest", "")
+        # a registry may know the same bytes by another algorithm
+        if told.startswith("sha256:") and told != found:
+            raise IndexFailure(f"{url} says {told} and sends {found}", hint="somebody on the way changed the answer")
+        return found
+
+    def _endpoint(self, image: ImageAddress) -> _Endpoint:
+        mirror = self._mirrors.get(image.registry)
+        if mirror:
+            bare, login = split_credentials(mirror)
+            parts = urlsplit(bare)
+            if parts.scheme not in ("http", "https") or not parts.hostname:
+                raise InputError(
+                    f"[mirrors] {image.registry} is no http or https address",
+                    hint="for example: https://mirror.example",
+                )
+            path = "/".join(part for part in (parts.path.strip("/"), image.path) if part)
+            return _Endpoint(f"{parts.scheme}://{parts.netloc}", path, login)
+        # the Hub's name is not where its API answers
+        host = f"registry-1.{image.registry}" if image.registry == HUB else image.registry
+        return _Endpoint(f"{'http' if is_loopback(f'//{host}') else 'https'}://{host}", image.path, None)
+
+    def _authorization(self, challenge: str, image: ImageAddress, endpoint: _Endpoint) -> str:
+        """The header that answers a registry's 401: a token, got with the user's login where there is one."""
+        from urllib3.util import make_headers
+
+        host = urlsplit(endpoint.origin).netloc
+        # a mirror has its own login: that of the registry it stands for is none of its business
+        asked_of = ImageAddress(host, endpoint.path, "", None) if self._mirrors.get(image.registry) else image
+        login = endpoint.login or login_for(asked_of, self._env)
+        basic = make_headers(basic_auth=f"{login.username}:{login.password}")["authorization"] if login else None
+        scheme, _, fields = challenge.strip().partition(" ")
+        if scheme.lower() == "basic" and basic:
+            return basic
+        asked = dict(_CHALLENGE.findall(fields))
+        if scheme.lower() != "bearer" or "realm" not in asked:
+            raise _needs_login(host)
+        query = {"scope": f"repository:{endpoint.path}:pull"}
+        if "service" in asked:
+            query["service"] = asked["service"]
+        realm = _joined(endpoint.origin, asked["realm"])
+        reply = self._send("GET", f"{realm}{'&' if '?' in realm else '?'}{urlencode(query)}", basic, limit=1 << 20)
+        if reply.status in (401, 403):
+            raise _needs_login(host)
+        try:
+            answer = json.loads(reply.body) if reply.status == 200 else {}
+            token = answer.get("token") or answer.get("access_token")
+        except (ValueError, AttributeError, RecursionError):
+            token = None
+        if not isinstance(token, str) or not _TOKEN.fullmatch(token):
+            raise IndexFailure(f"{urlsplit(realm).netloc} gives no token for {host} (HTTP {reply.status})")
+        register(token)
+        return f"Bearer {token}"
+
+    def _send(self, method: str, url: str, authorization: str | None, *, limit: int = _LIMIT) -> _Reply:
+        """One request and its redirects. A login goes to the origin it is for, and never anywhere in the clear."""
+        import urllib3
+        from urllib3.exceptions import HTTPError
+
+        headers = {"Accept": ", ".join(_MANIFESTS), "Accept-Encoding": "identity"}
+        if authorization:
+            headers["Authorization"] = authorization
+        for _ in range(_REDIRECTS + 1):
+            shown = _shown(url)
+            parts = urlsplit(url)
+            if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(url)):
+                raise IndexFailure(f"{shown} is not https, so it isn't asked", hint="give the registry a certificate")
+            try:
+                response = self._pool(url).request(
+                    method,
+                    url,
+                    headers=headers,
+                    redirect=False,
+                    retries=urllib3.Retry(total=1, redirect=False, status=0),
+                    timeout=urllib3.Timeout(connect=_CONNECT_SECONDS, read=_READ_SECONDS),
+                    preload_content=False,
+                )
+                location = response.headers.get("Location")
+                body = read_whole(response, limit, Pace(shown, LIMITS, whole=True))
+                response.release_conn()
+            except TooMuch:
+                response.close()
+                raise IndexFailure(f"{shown} sends more than {limit >> 20} MiB, which is no manifest") from None
+            except (HTTPError, ValueError) as error:
+                raise IndexFailure(f"{shown} can't be read: {reason_of(error)}") from None
+            if response.status not in (301, 302, 303, 307, 308) or not location:
+                return _Reply(response.status, response.headers, body)
+            target = _joined(url, location)
+            if urlsplit(target)[:2] != parts[:2]:
+                headers.pop("Authorization", None)
+            url = target
+        raise IndexFailure(f"{shown} leads from one address to the next without end")
+
+    def _judge(self, reply: _Reply, url: str) -> None:
+        """Raises IndexFailure for what isn't a manifest."""
+        if reply.status in (401, 403):
+            raise _needs_login(urlsplit(url).netloc)
+        if reply.status == 404:
+            raise IndexFailure(f"{url} is not there", hint="check the image's name and tag")
+        if reply.status == 429:
+            raise IndexFailure(
+                f"{url} allows no more requests for now (HTTP 429)", hint="log in with `docker login`, or wait"
+            )
+        kind = reply.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        if reply.status != 200 or kind not in _MANIFESTS:
+            what = f"HTTP {reply.status}" if reply.status != 200 else f"{redact(kind)[:60] or 'nothing'}, no manifest"
+            raise IndexFailure(f"{url} answers {what}")
+
+
+def _needs_login(host: str) -> IndexFailure:
+    return IndexFailure(
+        f"{host} has no such image, or needs a login that can read it", hint=f"check the name, or `docker login {host}`"
+    )
+
+
+def _joined(url: str, other: str) -> str:
+    """Where `other`, as an answer from `url` has it, leads."""
+    try:
+        target = urljoin(url, other)
+        urlsplit(target)
+    except ValueError:
+        raise IndexFailure(f"{_shown(url)} names an address that is none") from None
+    return target
+
+
+def _shown(url: str) -> str:
+    """A URL as messages have it: no user, no query, for both may be secret."""
+    return without_credentials(url).partition("?")[0]
+
+
+class Asking:
+    """Questions for digests that are asked in the background, while packages are resolved."""
+
+    def __init__(self, ask: Callable[[str], str], *, seconds: float = SECONDS) -> None:
+        self._ask = ask
+        self._seconds = seconds
+        self._turn = threading.Semaphore(_AT_ONCE)
+        self._threads: dict[str, threading.Thread] = {}
+        self._found: dict[str, str | Exception] = {}
+        self._until = 0.0
+
+    def start(self, names: Iterable[str]) -> None:
+        """Ask for those that weren't asked for before."""
+        for name in names:
+            if name not in self._threads:
+                # a daemon: what hangs in a name look-up must not keep the process from its end
+                self._threads[name] = threading.Thread(target=self._run, args=(name,), daemon=True)
+                self._threads[name].start()
+                self._until = time.monotonic() + self._seconds
+
+    def answer(self, name: str) -> str:
+        """The digest of a name that was asked for. Waits for it, no longer than all questions may take together.
+
+        Raises what asking raised; IndexFailure when there is no answer in time.
+        """
+        self._threads[name].join(max(0.0, self._until - time.monotonic()))
+        found = self._found.get(name)
+        if found is None:
+            registry = image_address(name).registry
+            raise IndexFailure(f"{registry} doesn't answer within {self._seconds:g} s", hint="check the network")
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def _run(self, name: str) -> None:
+        with self._turn:
+            try:
+                self._found[name] = self._ask(name)
+            except Exception as error:  # noqa: BLE001 (raised again for who waits for the answer)
+                self._found[name] = error

@@ -1,0 +1,118 @@
+"""What the user gave container tools to log in with: Docker's and Podman's own files, read and never written.
+
+The forms are those of docker's `config.json` and of containers-auth.json(5).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from envspec.net.image_address import HUB, ImageAddress
+from envspec.settings import Credentials
+
+_HELPER_SECONDS = 3.0
+_HELPER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def login_for(image: ImageAddress, env: Mapping[str, str]) -> Credentials | None:
+    """The user's name and password for an image's registry; None where no file has any.
+
+    A login for a part of a registry ("quay.io/team") goes before one for all of it. A credential helper is started only
+    if a file names it for this registry, or for all. Files that can't be read are for their own tools to report.
+    """
+    for path in _files(env):
+        table = _table(path)
+        found = _helper(_table_in(table, "credHelpers").get(image.registry), image.registry, env)
+        found = found or _written(_table_in(table, "auths"), image)
+        found = found or _helper(table.get("credsStore"), image.registry, env)
+        if found:
+            return found
+    return None
+
+
+def _files(env: Mapping[str, str]) -> Iterator[Path]:
+    if env.get("REGISTRY_AUTH_FILE"):
+        yield Path(env["REGISTRY_AUTH_FILE"])
+        return
+    home = Path(env.get("HOME", "~")).expanduser()
+    if env.get("XDG_RUNTIME_DIR"):
+        yield Path(env["XDG_RUNTIME_DIR"]) / "containers" / "auth.json"
+    yield Path(env.get("XDG_CONFIG_HOME") or home / ".config") / "containers" / "auth.json"
+    yield Path(env.get("DOCKER_CONFIG") or home / ".docker") / "config.json"
+
+
+def _table(path: Path) -> Mapping[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _table_in(table: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = table.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def _written(auths: Mapping[str, Any], image: ImageAddress) -> Credentials | None:
+    """The login that a file holds itself, of the longest key that covers the image."""
+    by_place = {_place(key): entry for key, entry in auths.items() if isinstance(entry, dict)}
+    place = f"{image.registry}/{image.path}"
+    while place:
+        entry = by_place.get(place)
+        found = _decoded(entry.get("auth")) if entry else None
+        if found:
+            return found
+        place = place.rpartition("/")[0]
+    return None
+
+
+def _place(key: str) -> str:
+    """A key as registry and path: docker writes the Hub's as a URL."""
+    bare = re.sub(r"^https?://", "", key).rstrip("/")
+    bare = re.sub(r"/v[12]$", "", bare)
+    return HUB if bare == f"index.{HUB}" else bare
+
+
+def _decoded(auth: object) -> Credentials | None:
+    """`base64(user:password)`."""
+    if not isinstance(auth, str):
+        return None
+    try:
+        user, colon, password = base64.b64decode(auth, validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+    # docker pads passwords with NUL
+    return Credentials(user, password.rstrip("\0")).masked() if user and colon else None
+
+
+def _helper(name: object, registry: str, env: Mapping[str, str]) -> Credentials | None:
+    """What `docker-credential-NAME get` answers: JSON with Username and Secret."""
+    if not isinstance(name, str) or not _HELPER_NAME.fullmatch(name):
+        return None
+    program = shutil.which(f"docker-credential-{name}", path=env.get("PATH"))
+    if program is None:
+        return None
+    server = f"https://index.{HUB}/v1/" if registry == HUB else registry
+    try:
+        ran = subprocess.run(
+            [program, "get"], input=server, capture_output=True, text=True, timeout=_HELPER_SECONDS, env=dict(env)
+        )
+        answer = json.loads(ran.stdout) if ran.returncode == 0 else None
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return None
+    if not isinstance(answer, dict):
+        return None
+    user, secret = answer.get("Username"), answer.get("Secret")
+    # "<token>" says that the secret is no password but a token of another protocol
+    if not isinstance(user, str) or not isinstance(secret, str) or user == "<token>":
+        return None
+    return Credentials(user, secret).masked()

@@ -1,0 +1,79 @@
+"""What a conda package is called on PyPI: by its record's `purls` where it has them, else by parselmouth's table.
+
+parselmouth (prefix.dev, BSD-3-Clause) looks into every conda-forge package for the distributions it installs; pixi uses
+the same table. `data/conda_pypi.txt` is the table of the date it names, with its licence beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib import resources
+
+from envspec.lock.inputs import canonical_name, conda_name
+
+_SAME = "="
+_CORRECTIONS = {
+    # the CUDA build holds the plugins too, and the table names one distribution a package
+    "jaxlib": "jaxlib",
+}
+
+
+def pypi_names(name: str, depends: Iterable[str], purls: Iterable[str] = ()) -> tuple[str, ...]:
+    """The PyPI names (normalised) of what a conda package installs, sorted; empty for what is no Python distribution.
+
+    A package that the table doesn't know yet counts under its own name if it depends on Python.
+    """
+    named = {_of_purl(purl) for purl in purls if purl.startswith("pkg:pypi/")}
+    if named:
+        return tuple(sorted(named))
+    if name in _CORRECTIONS:
+        return (_CORRECTIONS[name],)
+    found = _in_table(name)
+    if found is not None:
+        return (canonical_name(name),) if found == _SAME else (found,) if found else ()
+    return (canonical_name(name),) if any(conda_name(depend) == "python" for depend in depends) else ()
+
+
+def _of_purl(purl: str) -> str:
+    return canonical_name(purl.removeprefix("pkg:pypi/").partition("@")[0].partition("?")[0])
+
+
+def _in_table(name: str) -> str | None:
+    """What the table has for a conda package: "=", a PyPI name, "" for none; None when it doesn't know the package."""
+    lines = _lines()
+    at = bisect_left(lines, name, key=_name_on)
+    known = at < len(lines) and _name_on(lines[at]) == name
+    return lines[at].partition(" ")[2] if known else None
+
+
+@cache
+def _lines() -> list[str]:
+    """The table's lines, sorted by conda's name; the header's begin with #, which sorts before every name."""
+    return resources.files("envspec.packages").joinpath("data/conda_pypi.txt").read_text(encoding="utf-8").splitlines()
+
+
+def _name_on(line: str) -> str:
+    return line.partition(" ")[0]
+
+
+def table_text(mapping: Mapping[str, str | None], source: str) -> str:
+    """The text of `data/conda_pypi.txt` from parselmouth's `compressed_mapping.json`; `source` names its date.
+
+    A package that only carries a copy of another conda package's distribution (flit-core that of tomli) doesn't
+    provide it: the table takes the first distribution it finds, so those go by their own name.
+    """
+    lines = [f"# {source}", "# one conda package a line and its PyPI name: = the same, nothing for none"]
+    for name, found in sorted(mapping.items()):
+        own = canonical_name(name)
+        if found and found != own and canonical_name(mapping.get(found) or "") == found and found not in own:
+            found = own
+        lines.append(f"{name} {_SAME}" if found == own else f"{name} {found}" if found else name)
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":  # python -m envspec.packages.conda_names SOURCE < compressed_mapping.json
+    sys.stdout.write(table_text(json.load(sys.stdin), sys.argv[1]))

@@ -1,0 +1,85 @@
+"""conda's match specs against a version and a build, without conda's solver: as much of them as judging a lock needs.
+
+What isn't understood (a regular expression, a hash) is taken to hold: it was for the solver to judge.
+"""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+from functools import lru_cache
+
+from envspec.packages.conda_order import compare, starts_with
+from envspec.packages.requirement import too_much
+from envspec.spec.values import MAX_MATCH_SPEC
+
+_NAME = re.compile(r"(?:[^\s=<>!~\[]*::)?[^\s=<>!~\[]+")
+_BRACKET = re.compile(r"(version|build)\s*=\s*(?:'([^']*)'|\"([^\"]*)\"|([^,\]'\"]+))")
+_CLAUSE = re.compile(r"(>=|<=|==|!=|~=|=|>|<)?\s*(\S+)")
+
+
+@lru_cache(maxsize=16384)
+def admits(match_spec: str, version: str, build: str) -> bool:
+    """Whether a match spec (`pytorch 2.7.* cuda*`, `python>=3.10,<3.13.0a0`) admits a version and a build string."""
+    # a spec can't hold a longer one, and no version needs as much
+    if max(len(match_spec), len(version)) > MAX_MATCH_SPEC or too_much(match_spec) or too_much(version):
+        return False
+    wanted_version, wanted_build = _split(match_spec)
+    return _version_fits(wanted_version, version) and _build_fits(wanted_build, build)
+
+
+def _split(match_spec: str) -> tuple[str, str]:
+    """The version and the build of a match spec, each empty where it has none."""
+    text = " ".join(match_spec.split())
+    name = _NAME.match(text)
+    rest = text[name.end() :].strip() if name else ""
+    before, _, bracket = rest.partition("[")
+    named = {found[0]: "".join(found[1:]) for found in _BRACKET.findall(bracket)}
+    version, build = _positional(before.strip())
+    return named.get("version", version), named.get("build", build)
+
+
+def _positional(text: str) -> tuple[str, str]:
+    if text.startswith("=") and not text.startswith("=="):
+        # name=1.2 and name=1.2=py_0: fuzzy without a build, exact with one
+        version, mark, build = text[1:].partition("=")
+        return (version, build) if mark and build else (f"={version}", "")
+    joined = re.sub(r" ?([,|]) ?", r"\1", re.sub(r"(?<=[<>=!~]) ", "", text))
+    version, _, build = joined.partition(" ")
+    return version, build.strip()
+
+
+def _version_fits(wanted: str, version: str) -> bool:
+    # parentheses group, which no package's metadata has been seen to need
+    if not wanted or "(" in wanted:
+        return True
+    return any(all(_clause_fits(one, version) for one in every.split(",") if one) for every in wanted.split("|"))
+
+
+def _clause_fits(clause: str, version: str) -> bool:
+    found = _CLAUSE.fullmatch(clause.strip())
+    if found is None or found[2].startswith("^"):
+        return True
+    operator, bound = found.groups()
+    if bound == "*":
+        return True
+    starred = bound.endswith("*")
+    bound = bound.rstrip("*").rstrip(".") if starred else bound
+    if "*" in bound:
+        return operator is not None or fnmatchcase(version, clause)
+    if operator == "~=":
+        return compare(version, bound) >= 0 and starts_with(version, bound.rpartition(".")[0])
+    if operator == "=" or (starred and operator in (None, "==")):
+        return starts_with(version, bound)
+    if starred and operator == "!=":
+        return not starts_with(version, bound)
+    order = compare(version, bound)
+    return {">=": order >= 0, "<=": order <= 0, ">": order > 0, "<": order < 0, "!=": order != 0}.get(
+        operator or "==", order == 0
+    )
+
+
+def _build_fits(wanted: str, build: str) -> bool:
+    if not wanted or wanted.startswith("^"):
+        return True
+    return fnmatchcase(build, wanted.replace("[", "[[]"))

@@ -1,0 +1,231 @@
+"""A pytest plugin: each target of each spec is a test that makes its environment and runs the smoke check in it.
+
+    pytest -p envspec.pytest_plugin --envspec-specs specs/
+    pytest -p envspec.pytest_plugin --envspec-specs specs/ --envspec-smoke '--quick --device cpu' -k cu128
+
+A target that this machine can't serve is a skipped test that says why; a failed check is a failure with its reason, its
+remedy and its last words, without a traceback. All are marked `slow`. A test of one's own does the same for
+`cases([path])` with `prove(case)`.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from envspec.cli import options
+from envspec.cli.smoke import cases as smoke_cases
+from envspec.cli.smoke.table import lines
+from envspec.errors import EnvspecError
+from envspec.lock.model import LockedTarget
+from envspec.smoke.report.read import report_of
+from envspec.smoke.report.result import Results, Run
+from envspec.smoke.run.fits import serve
+
+Ran = tuple[int, str, str]
+"""How a process ended: its exit code, and what it said on stdout and stderr."""
+
+_GRACE = 20.0
+"""Seconds that an interrupted `envspec smoke` has to end its own children."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One target of one spec's file."""
+
+    path: str
+    spec: str
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.spec}-{self.target}"
+
+
+class Unproved(Exception):
+    """The smoke run failed or gave no answer. Its text is for people, and is the whole failure."""
+
+
+def cases(paths: Iterable[Path]) -> tuple[Case, ...]:
+    """Every target of these specs, and of those in these folders. Raises InputError for one that can't be read."""
+    files = [file for path in paths for file in (sorted(path.glob("*.toml")) if path.is_dir() else [path])]
+    found = []
+    for file in files:
+        spec, lock = options.read_lock(str(file), None)
+        found += [Case(str(file), spec.name, target.name) for target in lock]
+    return tuple(found)
+
+
+def why_not(case: Case, words: Sequence[str] = ()) -> str | None:
+    """Why this machine can't serve a case with these words for `envspec smoke`; None when it can."""
+    spec, lock = options.read_lock(case.path, None)
+    (target,) = options.locked_targets(lock, [case.target])
+    if not _has_torch(target):
+        return "it has no torch, which the smoke check is about"
+    runner, device = _value(words, "--runner", "local"), _value(words, "--device", "auto")
+    blind = device == "cpu" or runner == "slurm"
+    return serve(spec, target, smoke_cases.this_machine(without_gpu=blind, contained=runner in ("docker", "apptainer")))
+
+
+def smoke(argv: Sequence[str]) -> Ran:
+    """Run `envspec smoke` as a process. Interrupted, it is told so and given time to end what it started."""
+    with subprocess.Popen(
+        [*smoke_cases.ENVSPEC, "smoke", *argv],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        errors="replace",
+    ) as process:
+        try:
+            out, err = process.communicate()
+        except BaseException:
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(_GRACE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            raise
+    return process.returncode, out, err
+
+
+def prove(
+    case: Case,
+    words: Sequence[str] = (),
+    *,
+    serves: Callable[[Case, Sequence[str]], str | None] = why_not,
+    ask: Callable[[Sequence[str]], Ran] = smoke,
+) -> Run:
+    """Run the smoke check of a case; give the run that passed. Raises Unproved, and pytest's own skip."""
+    reason = serves(case, words)
+    if reason:
+        pytest.skip(f"{case}: {reason}")
+    code, out, err = ask([case.path, "--target", case.target, "--json", *words])
+    run = _run(case, code, out, err)
+    if run.status == "skip":
+        pytest.skip(f"{case}: {run.reason}")
+    if run.status != "pass":
+        raise Unproved("\n".join(lines(Results((run,)))))
+    return run
+
+
+def _run(case: Case, code: int, out: str, err: str) -> Run:
+    try:
+        (run,) = json.loads(out)["runs"]
+        report = report_of(run["report"], f"the report of {case}") if run["report"] else None
+        texts = {key: run[key] for key in ("spec", "target", "runner", "status", "where", "reason", "log")}
+        return Run(report=report, **texts)
+    except (ValueError, KeyError, TypeError, RecursionError) as problem:
+        said = err.strip() or out.strip() or type(problem).__name__
+        raise Unproved(f"envspec smoke gave no answer for {case} (exit code {code}):\n{said}") from None
+    except EnvspecError as problem:
+        raise Unproved(f"envspec smoke gave no usable answer for {case}: {problem}") from None
+
+
+def _has_torch(target: LockedTarget) -> bool:
+    return any(pin.name in ("torch", "pytorch") for pin in target.pins)
+
+
+def _value(words: Sequence[str], option: str, default: str) -> str:
+    """The value of an option among words: `--device cpu` or `--device=cpu`; the last one counts."""
+    found = default
+    for index, word in enumerate(words):
+        if word.startswith(f"{option}="):
+            found = word.partition("=")[2]
+        elif word == option and index + 1 < len(words):
+            found = words[index + 1]
+    return found
+
+
+class SpecFile(pytest.File):
+    """A spec as pytest sees it: a file of tests, one a target."""
+
+    def collect(self) -> Iterator[SpecTarget]:
+        try:
+            found = cases([self.path])
+        except EnvspecError as error:
+            raise self.CollectError(f"{error}\nhint: {error.hint}" if error.hint else str(error)) from None
+        for case in found:
+            yield SpecTarget.from_parent(self, name=case.target, case=case)
+
+
+class SpecTarget(pytest.Item):
+    """The smoke run of one target."""
+
+    def __init__(self, *, case: Case, **given: object) -> None:
+        super().__init__(**given)  # type: ignore[arg-type]
+        self.case = case
+        self.add_marker("slow")
+
+    def runtest(self) -> None:
+        run = prove(self.case, _words(self.config))
+        # for JUnit files, and for `-rP`: a pass without a GPU says so
+        self.user_properties.append(("headline", run.headline))
+        self.add_report_section("call", "smoke", "\n".join(lines(Results((run,)))))
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> object:  # type: ignore[override]
+        if isinstance(excinfo.value, Unproved | EnvspecError):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo)
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        return self.path, None, f"smoke {self.case}"
+
+
+def _words(config: pytest.Config) -> list[str]:
+    return shlex.split(config.getoption("envspec_smoke"))
+
+
+@cache
+def _below(path: Path, folder: Path) -> bool:
+    return path == folder or folder in path.parents
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("envspec", "smoke runs of locked environments")
+    group.addoption(
+        "--envspec-specs",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="a spec, or a folder of specs: each of their targets is a test; may be repeated",
+    )
+    group.addoption(
+        "--envspec-smoke",
+        default="",
+        metavar="WORDS",
+        help="more words for `envspec smoke`, such as '--quick --runner apptainer'",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "slow: takes more than about five seconds")
+    given = config.getoption("envspec_specs")
+    if not given:
+        return
+    for path in given:
+        if not Path(path).exists():
+            raise pytest.UsageError(f"--envspec-specs: there is no {path}")
+    try:
+        _words(config)
+    except ValueError as error:
+        raise pytest.UsageError(f"--envspec-smoke: {error}") from None
+    # without other paths these are what is asked for, not the tests that a bare `pytest` would take as well
+    others = config.args if config.args_source is pytest.Config.ArgsSource.ARGS else []
+    config.args[:] = [*others, *given]
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> SpecFile | None:
+    if file_path.suffix != ".toml":
+        return None
+    here = parent.config.invocation_params.dir
+    if any(_below(file_path, (here / path).resolve()) for path in parent.config.getoption("envspec_specs")):
+        return SpecFile.from_parent(parent, path=file_path)
+    return None

@@ -1,0 +1,120 @@
+"""What an index publishes of torch and its companions: files, and the METADATA of some of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from envspec.facts.tables import numbers
+from envspec.packages.requirement import parse_requirement
+from envspec.rules.wanted import marker_environment
+
+PLATFORMS: Mapping[str, str] = {
+    "linux-64": r"(many)?linux.*_x86_64",
+    "linux-aarch64": r"(many)?linux.*_aarch64",
+    "osx-arm64": r"macosx_.*_arm64",
+    "win-64": r"win_amd64",
+}
+
+
+@dataclass(frozen=True)
+class PublishedFile:
+    """A file of a project's page. `requires_python` is what the page says, None where it says nothing."""
+
+    file: str
+    requires_python: str | None = None
+    yanked: bool = False
+
+
+class Index(Protocol):
+    """PyPI, or what the user has configured in its place."""
+
+    def files(self, project: str) -> tuple[PublishedFile, ...]:
+        """The files of a project. Raises IndexFailure."""
+
+    def requires_dist(self, project: str, file: str) -> tuple[str, ...]:
+        """The Requires-Dist lines of a wheel. Raises IndexFailure."""
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A wheel as its file name describes it. `python` is "3.12", None for a wheel of all Pythons."""
+
+    file: str
+    version: str
+    platform: str
+    python: str | None
+    glibc: str | None
+    requires_python: str | None
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What METADATA says of a torch wheel on a platform. `cuda` is None for a CPU build."""
+
+    cuda: str | None
+    cudnn: str | None
+    nccl: str | None
+    triton: str | None
+
+
+def wheels(files: Iterable[PublishedFile]) -> tuple[Wheel, ...]:
+    """The wheels of final releases for the platforms and Pythons that the tables hold; free-threaded ones aside."""
+    found = (_wheel(file) for file in files if not file.yanked)
+    return tuple(wheel for wheel in found if wheel is not None)
+
+
+def _wheel(published: PublishedFile) -> Wheel | None:
+    match = re.fullmatch(r"[\w.]+?-([\d.]+)-(cp3(\d+)|py3)-(\w+)-([\w.]+)\.whl", published.file)
+    if match is None or match[4].endswith("t"):
+        return None
+    platform = next((name for name, tag in PLATFORMS.items() if re.fullmatch(tag, match[5].split(".")[0])), None)
+    if platform is None:
+        return None
+    python = f"3.{match[3]}" if match[3] else None
+    return Wheel(published.file, match[1], platform, python, _glibc(match[5]), published.requires_python)
+
+
+def _glibc(tag: str) -> str | None:
+    found = re.search(r"manylinux_(\d+)_(\d+)", tag)
+    if found:
+        return f"{found[1]}.{found[2]}"
+    return "2.17" if "linux" in tag else None
+
+
+def contents(requires_dist: Iterable[str], platform: str, python: str) -> Contents:
+    """What the lines of a torch wheel say for one platform and Python (PEP 508 markers decide)."""
+    pins = {}
+    for name, specifier in requirements(requires_dist, platform, python):
+        pins[re.sub(r"-cu\d+$", "", name)] = specifier
+    cuda = next((pins[name] for name in ("cuda-toolkit", "nvidia-cuda-runtime") if name in pins), None)
+    return Contents(
+        cuda=".".join(cuda.removeprefix("==").split(".")[:2]) if cuda else None,
+        cudnn=_exact(pins.get("nvidia-cudnn")),
+        nccl=_exact(pins.get("nvidia-nccl")),
+        triton=_exact(pins.get("triton")),
+    )
+
+
+def requirements(requires_dist: Iterable[str], platform: str, python: str) -> Iterable[tuple[str, str]]:
+    """Name and specifier of each line that holds without extras."""
+    from packaging.utils import canonicalize_name
+
+    environment = {**marker_environment(platform, python), "extra": ""}
+    for line in requires_dist:
+        requirement = parse_requirement(line)
+        if requirement.marker is None or requirement.marker.evaluate(environment):
+            yield canonicalize_name(requirement.name), str(requirement.specifier)
+
+
+def _exact(specifier: str | None) -> str | None:
+    """`2.27.5` of `==2.27.5`; anything else as it is."""
+    return specifier.removeprefix("==") if specifier else None
+
+
+def span(pythons: Iterable[str]) -> str:
+    """Pythons as the table writes them: `3.10-3.14`."""
+    ordered = sorted(pythons, key=numbers)
+    return f"{ordered[0]}-{ordered[-1]}"

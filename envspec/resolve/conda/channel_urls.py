@@ -1,0 +1,43 @@
+"""Where a lock's conda channels are, for formats that give every file a URL: nothing is asked of the network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from envspec.errors import InputError, OutsideError
+from envspec.resolve.conda.channels import channel_addresses, load_conda_config
+from envspec.settings import load_settings, split_credentials
+from envspec.spec.model import Spec
+
+
+def channel_urls(names: Iterable[str], spec: Spec, env: Mapping[str, str]) -> dict[str, str]:
+    """The URL of each channel, without credentials, by the name that the lock has for it.
+
+    Channels are where the user's settings have them (`envspec.resolve.conda.channels`). Raises InputError for a broken
+    configuration or a channel that the spec no longer has, OutsideError for one whose address isn't known here.
+    """
+    addresses = channel_addresses(spec.conda.channels, load_settings(env), load_conda_config(env))
+    known = {address.name: address.address for address in addresses}
+    found: dict[str, str] = {}
+    for name in sorted(names):
+        if name not in known:
+            raise InputError(
+                f'the lock has files from the channel "{name}", which the spec doesn\'t name',
+                hint="add it to [conda] channels, or lock again",
+            )
+        found[name] = split_credentials(_url(known[name]))[0]
+    return found
+
+
+def _url(address: str) -> str:
+    """The URL of an address that may be a bare name, which is below the place that rattler has for such."""
+    if "://" in address:
+        return address
+    try:
+        from rattler import Channel
+    except ImportError:
+        raise OutsideError(
+            f'it isn\'t known where the channel "{address}" is from here',
+            hint="say where channels are: CONDA_CHANNEL_ALIAS=https://…",
+        ) from None
+    return str(Channel(address).base_url)

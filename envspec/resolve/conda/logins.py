@@ -1,0 +1,114 @@
+"""Logins that stand in channels' URLs, handed to rattler apart from them.
+
+rattler names its caches after a channel's URL and writes it into them, so a URL has to be bare. Its authentication
+storage takes the login instead: a file in the form of `RATTLER_AUTH_FILE`, which it reads once, when a client is made.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from envspec.redact import has_credentials, without_credentials
+from envspec.resolve.conda.channels import ChannelAddress
+from envspec.settings import split_credentials
+
+_TOKEN = re.compile(r"^/t/([^/]+)(?=/)")
+_VARIABLE = "RATTLER_AUTH_FILE"
+
+
+@dataclass(frozen=True)
+class Channels:
+    """Channels as rattler is to know them.
+
+    addresses  where they are. With what is secret only where rattler has no other way to be told
+    logins     host → what rattler's authentication storage holds for it
+    """
+
+    addresses: tuple[ChannelAddress, ...]
+    logins: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def secret(self) -> bool:
+        """Whether an address still holds a secret, so that a cache with its name is nobody else's business."""
+        return any(has_credentials(channel.address) for channel in self.addresses)
+
+
+def apart(addresses: Sequence[ChannelAddress]) -> Channels:
+    """Channels' addresses without their logins, and these.
+
+    The storage has one login a host. Where channels on a host, on whatever port, have different ones, and where a token
+    stands elsewhere than at the path's beginning, addresses stay as they are.
+    """
+    wanted: dict[str, set[tuple[str, str]]] = {}
+    for channel in addresses:
+        parts = _parts(channel)
+        if parts is not None:
+            wanted.setdefault(parts[0], set()).add((parts[1], json.dumps(parts[2])))
+    logins: dict[str, Mapping[str, Any]] = {}
+    bare = []
+    for channel in addresses:
+        parts = _parts(channel)
+        if parts is not None and parts[2] is not None and len(wanted[parts[0]]) == 1:
+            logins[parts[0]] = parts[2]
+            channel = replace(channel, address=without_credentials(channel.address))
+        bare.append(channel)
+    return Channels(tuple(bare), logins)
+
+
+def _parts(channel: ChannelAddress) -> tuple[str, str, Mapping[str, Any] | None] | None:
+    """Host, its port, and the login; None for what is no web address, or none that can be taken apart."""
+    try:
+        parts = urlsplit(channel.address)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            return None
+        bare, own = split_credentials(channel.address)
+    except ValueError:
+        return None
+    token = _TOKEN.match(parts.path)
+    port = urlsplit(bare).netloc
+    if token and not own:
+        rest = bare.replace(token[0], "", 1)
+        login: dict[str, Any] | None = {"CondaToken": token[1]}
+    else:
+        rest, login = bare, None
+        if own:
+            login = {"BasicHTTP": {"username": own.username, "password": own.password}}
+    # what is left over is a secret of which rattler has no kind
+    return (parts.hostname, port, None if has_credentials(rest) else login)
+
+
+@contextmanager
+def told(logins: Mapping[str, Mapping[str, Any]], also: Path | None = None) -> Iterator[Path | None]:
+    """A file with these logins and those of the user's own (`also`, or `RATTLER_AUTH_FILE`), for as long as a client is
+    made; the variable names it meanwhile. None where there are no logins to tell. Raises OSError."""
+    if not logins:
+        yield None
+        return
+    before = os.environ.get(_VARIABLE)
+    own = also or (Path(before) if before else None)
+    known: Any = {}
+    if own is not None:
+        with suppress(OSError, ValueError, RecursionError):
+            known = json.loads(own.read_text(encoding="utf-8"))
+    # only its user may read what mkstemp makes
+    handle, name = tempfile.mkstemp(prefix="envspec-logins-", suffix=".json")
+    try:
+        with open(handle, "w", encoding="utf-8") as file:
+            json.dump({**(known if isinstance(known, dict) else {}), **logins}, file)
+        os.environ[_VARIABLE] = name
+        yield Path(name)
+    finally:
+        os.environ.pop(_VARIABLE, None)
+        if before is not None:
+            os.environ[_VARIABLE] = before
+        with suppress(OSError):
+            os.unlink(name)

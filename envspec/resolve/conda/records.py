@@ -1,0 +1,88 @@
+"""From rattler's records to what the rules look at (`Build`) and what a lock holds (`Pin`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from envspec.errors import IndexFailure
+from envspec.lock.model import Artifact, Pin
+from envspec.packages.conda_build import Build
+from envspec.packages.conda_names import pypi_names
+from envspec.redact import without_credentials
+from envspec.texts import UNSEEN, printable, seen
+
+if TYPE_CHECKING:
+    from rattler import RepoDataRecord
+
+
+def build_of(record: RepoDataRecord) -> Build:
+    return Build(
+        name=record.name.normalized,
+        version=str(record.version),
+        string=str(record.build),
+        number=record.build_number,
+        subdir=record.subdir,
+        depends=tuple(record.depends),
+    )
+
+
+def best_of_each(records: Iterable[RepoDataRecord], python: str) -> list[RepoDataRecord]:
+    """One record a package: of several builds the newest that this Python runs, of equal ones the first."""
+    best: dict[str, tuple[bool, int, RepoDataRecord]] = {}
+    for record in records:
+        build = build_of(record)
+        ranked = (build.runs_on_python(python), build.number, record)
+        if build.name not in best or ranked[:2] > best[build.name][:2]:
+            best[build.name] = ranked
+    return [record for *_, record in best.values()]
+
+
+def pins_of_records(
+    records: Mapping[Build, RepoDataRecord], channels: Mapping[str, str], direct: Iterable[str]
+) -> tuple[Pin, ...]:
+    """The pins of a solution. `channels` has the lock's name of every channel by its bare URL, `direct` the packages
+    that the spec asks for by name.
+
+    Raises IndexFailure for a record without a hash.
+    """
+    named = frozenset(direct)
+    return tuple(_pin(build, record, channels, build.name in named) for build, record in records.items())
+
+
+def _pin(build: Build, record: RepoDataRecord, channels: Mapping[str, str], direct: bool) -> Pin:
+    if record.sha256 is None:
+        raise IndexFailure(
+            f"the channel gives no sha256 of {record.file_name}",
+            hint="a lock needs it: ask who runs the channel to index it again",
+        )
+    for depend in build.depends:
+        if UNSEEN.search(depend):
+            raise IndexFailure(
+                f"{record.file_name} depends on {printable(depend)!r}, which no lock can hold",
+                hint="tell who runs the channel",
+            )
+    return Pin(
+        kind="conda",
+        name=build.name,
+        version=build.version,
+        build=build.string,
+        index=f"{channels[without_credentials(record.channel).rstrip('/')]}/{build.subdir}",
+        artifact=Artifact(
+            file=record.file_name,
+            sha256=record.sha256.hex(),
+            size=record.size,
+            md5=record.md5.hex() if record.md5 else None,
+        ),
+        dependencies=tuple(sorted(set(build.depends))),
+        direct=direct,
+        licence=seen(record.license) or None if record.license else None,
+        provides=pypi_names(build.name, build.depends, _purls(record)),
+    )
+
+
+def _purls(record: RepoDataRecord) -> tuple[str, ...]:
+    """py-rattler has no accessor for a record's purls; its JSON has them."""
+    text = record.to_json()
+    return tuple(json.loads(text).get("purls") or ()) if '"purls"' in text else ()

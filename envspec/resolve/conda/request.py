@@ -1,0 +1,126 @@
+"""What is solved on conda's side: a request holds everything that decides a conda resolution, and nothing else.
+
+Targets whose requests are equal are solved once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from envspec.facts import toolkits
+from envspec.facts.compute_capability import capability_of
+from envspec.lock.inputs import conda_name, implied_match_specs
+from envspec.lock.model import SpecInputs, TargetInputs
+
+
+@dataclass(frozen=True)
+class CondaRequest:
+    """One conda resolution.
+
+    platform       the target's subdir ("linux-64"); noarch packages come besides
+    python         X.Y: becomes the match spec `python X.Y.*`
+    specs          the spec's match specs (`envspec.lock.inputs.normalise_match_spec`)
+    channels       the spec's channels, the most important one first
+    constraints    match specs that bound a package without asking for it
+    glibc          the target's glibc, None off Linux
+    cuda           the CUDA version the target asks for ("12.8"), None for a CPU target
+    driver         the driver on its machines, None where the target names none
+    architectures  compute capabilities of its GPUs ("sm_90"), the lowest first
+    with_pip       the target has a pip half, so pip is installed as well, as every conda tool expects
+    exclude_newer  RFC 3339, or None
+    """
+
+    platform: str
+    python: str
+    specs: tuple[str, ...]
+    channels: tuple[str, ...]
+    constraints: tuple[str, ...] = ()
+    glibc: str | None = None
+    cuda: str | None = None
+    driver: str | None = None
+    architectures: tuple[str, ...] = ()
+    with_pip: bool = False
+    exclude_newer: str | None = None
+
+    @property
+    def solved_specs(self) -> tuple[str, ...]:
+        """What the solver is asked for: the spec's match specs, its Python, and pip where that's needed."""
+        return (*self.specs, *implied_match_specs(self.python, with_pip=self.with_pip))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The packages asked for by name."""
+        return tuple(dict.fromkeys(conda_name(spec) for spec in self.specs))
+
+
+def conda_request_for(
+    spec: SpecInputs, target: TargetInputs, architectures: tuple[str, ...], constraints: Iterable[str] = ()
+) -> CondaRequest:
+    """The request of one target."""
+    return CondaRequest(
+        platform=target.platform,
+        python=target.python,
+        specs=target.conda_requirements,
+        channels=spec.channels,
+        constraints=tuple(constraints),
+        glibc=target.glibc,
+        cuda=target.cuda,
+        driver=target.driver,
+        architectures=architectures,
+        with_pip=bool(target.requirements),
+        exclude_newer=spec.exclude_newer,
+    )
+
+
+def group_conda(requests: Mapping[str, CondaRequest]) -> dict[CondaRequest, tuple[str, ...]]:
+    """Requests by what they ask, each with the names of its targets."""
+    groups: dict[CondaRequest, list[str]] = {}
+    for name in sorted(requests):
+        groups.setdefault(requests[name], []).append(name)
+    return {request: tuple(names) for request, names in groups.items()}
+
+
+_ARCHSPEC = {"linux-64": "x86_64", "linux-aarch64": "aarch64", "osx-arm64": "m1", "win-64": "x86_64"}
+"""The least CPU of each platform: what every machine of it runs (archspec's names)."""
+
+
+def virtual_packages(request: CondaRequest) -> tuple[tuple[str, str, str], ...]:
+    """The virtual packages of the *target*, as (name, version, build): what its machines have, not this one.
+
+    `__cuda` is the newest CUDA that the driver runs by itself, as conda defines it, and never more than the asked one;
+    `__cuda_arch` is the lowest compute capability of the GPUs (CEP 46).
+    """
+    found = [("__archspec", "1", _ARCHSPEC.get(request.platform, "x86_64"))]
+    system = request.platform.partition("-")[0]
+    if system == "linux":
+        glibc = request.glibc or "2.28"
+        # the kernels of the distributions that brought these glibcs: RHEL 7 and RHEL 8
+        kernel = "4.18" if _numbers(glibc) >= (2, 28) else "3.10"
+        found += [("__unix", "0", "0"), ("__linux", kernel, "0"), ("__glibc", glibc, "0")]
+    elif system == "osx":
+        found += [("__unix", "0", "0"), ("__osx", "13.0", "0")]
+    else:
+        found.append(("__win", "10.0", "0"))
+    if request.cuda:
+        found.append(("__cuda", _native_cuda(request), "0"))
+        if request.architectures:
+            found.append(("__cuda_arch", capability_of(request.architectures[0]), "0"))
+    return tuple(found)
+
+
+def _native_cuda(request: CondaRequest) -> str:
+    assert request.cuda is not None
+    if request.driver is None:
+        return request.cuda
+    driver = _numbers(request.driver)
+    runs = [
+        toolkit.version
+        for toolkit in toolkits.known()
+        if (native := toolkit.native(request.platform)) and _numbers(native) <= driver
+    ]
+    return min([request.cuda, *runs[-1:]], key=_numbers)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))

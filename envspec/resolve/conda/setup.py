@@ -1,0 +1,103 @@
+"""A conda resolver put together for this machine: the user's channels, mirrors and logins, and rattler's caches."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from envspec.errors import InputError, StorageError, ToolError
+from envspec.resolve.conda.channels import CondaConfig, channel_addresses, load_conda_config
+from envspec.resolve.conda.logins import Channels, apart, told
+from envspec.resolve.conda.solve import CondaResolver
+from envspec.resolve.pip.solve import Progress
+from envspec.settings import load_settings
+from envspec.spec.model import Spec
+
+if TYPE_CHECKING:
+    from rattler import Gateway
+    from rattler.networking import Client
+
+
+def conda_resolver(spec: Spec, env: Mapping[str, str], *, offline: bool, progress: Progress) -> CondaResolver:
+    """The resolver of a spec's conda half.
+
+    Raises ToolError without py-rattler, InputError for a broken configuration, SpecError for channels that no lock can
+    name.
+    """
+    settings = load_settings(env)
+    config = load_conda_config(env)
+    channels = apart(channel_addresses(spec.conda.channels, settings, config))
+    return CondaResolver(
+        gateway=_gateway(env, settings.cache_dir, config, channels, offline=offline),
+        channels=channels.addresses,
+        offline=offline,
+        progress=progress,
+    )
+
+
+def conda_client(config: CondaConfig, logins: Mapping[str, Mapping[str, Any]]) -> Client:
+    """How conda's network is reached: rattler's own configuration (mirrors, certificates, S3), `logins` by host, then
+    rattler's own (RATTLER_AUTH_FILE, the keyring, netrc), and what a `.condarc` says of TLS and proxies.
+
+    Raises ToolError without py-rattler, InputError for a broken configuration.
+    """
+    try:
+        from rattler.config import Config
+        from rattler.exceptions import ConfigError
+        from rattler.networking import Client
+    except ImportError:
+        raise ToolError(
+            "conda packages need py-rattler, which isn't installed", hint="pip install 'envspec[conda]'"
+        ) from None
+    try:
+        rattler = Config.from_toml(config_text(config)).merge(Config.load_from_default_locations("rattler"))
+        override = rattler.authentication_override_file
+        with told(logins, override) as file:
+            if file is not None and override is not None:
+                rattler = rattler.merge(Config.from_toml(f"authentication-override-file = {json.dumps(str(file))}"))
+            return Client.from_config(rattler)
+    except (ConfigError, ValueError) as error:
+        raise InputError(f"rattler's configuration can't be used: {error}") from None
+    except OSError as error:
+        raise StorageError(
+            f"no temporary file can be made: {error.strerror or error}", hint="free some space, or set TMPDIR"
+        ) from None
+
+
+def _gateway(
+    env: Mapping[str, str], cache_dir: Path, config: CondaConfig, channels: Channels, *, offline: bool
+) -> Gateway:
+    client = conda_client(config, channels.logins)
+    from rattler import Gateway, SourceConfig
+
+    # the cache that pixi and rattler-build keep too, where the user moved it somewhere
+    cache = Path(env["RATTLER_CACHE_DIR"]) if env.get("RATTLER_CACHE_DIR") else cache_dir / "conda"
+    action = SourceConfig(cache_action="force-cache-only") if offline else SourceConfig()
+    return Gateway(cache_dir=_repodata(cache, secret=channels.secret), default_config=action, client=client)
+
+
+def _repodata(cache: Path, *, secret: bool) -> Path:
+    """Where rattler keeps what channels list. It writes addresses there, so those with a secret have a folder that only
+    its user may look into."""
+    if not secret:
+        return cache / "repodata"
+    folder = cache / "repodata-private"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.chmod(0o700)
+    except OSError as error:
+        raise StorageError(
+            f"{folder} can't be written: {error.strerror}", hint="point ENVSPEC_CACHE_DIR to a place that can be"
+        ) from None
+    return folder
+
+
+def config_text(config: CondaConfig) -> str:
+    """What a `.condarc` says, in rattler's format."""
+    lines = [] if config.verify_tls else ["tls-no-verify = true"]
+    if config.proxies:
+        lines.append("[proxy-config]")
+        lines += [f"{scheme} = {json.dumps(proxy)}" for scheme, proxy in config.proxies if scheme in ("http", "https")]
+    return "\n".join(lines)

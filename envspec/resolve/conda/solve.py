@@ -1,0 +1,275 @@
+"""The conda half of a lock: requests in, pins out. rattler's solver chooses, in this process; no conda is needed.
+
+All targets are solved side by side on one gateway, which reads each channel once. A solution is looked at again for
+CPU builds (`conda_variants`), and solved once more without them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Container, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from envspec.errors import Unsatisfiable, WrongBuild
+from envspec.lock.inputs import conda_name
+from envspec.lock.model import Pin
+from envspec.packages.conda_build import Build, foreign_builds
+from envspec.redact import without_credentials
+from envspec.resolve.conda.channels import ChannelAddress
+from envspec.resolve.conda.errors import conda_failure
+from envspec.resolve.conda.records import best_of_each, build_of, pins_of_records
+from envspec.resolve.conda.request import CondaRequest, group_conda, virtual_packages
+from envspec.resolve.conda.sharing import shared_versions
+from envspec.resolve.conda.variants import base_constraints, constraint, excused, existing, to_look_up, wrong_variants
+from envspec.resolve.pip.request import Preferences
+from envspec.resolve.pip.solve import Progress, Silent
+
+if TYPE_CHECKING:
+    from rattler import Channel, Gateway, GenericVirtualPackage, MatchSpec, RepoDataRecord
+
+_T = TypeVar("_T")
+_TORCH = ("pytorch", "libtorch")
+"""The GPU rules refuse their CPU build in a CUDA target, whoever asks for it."""
+Records = Sequence["RepoDataRecord"]
+Solution = Mapping[Build, "RepoDataRecord"]
+
+
+@dataclass(frozen=True)
+class CondaResolver:
+    """Solves the conda half of all targets of a spec.
+
+    gateway    rattler's gateway: the cache, the user's network settings and logins
+    channels   where the spec's channels are, the most important one first
+    offline    the gateway asks no network: what it lacks is told so
+    """
+
+    gateway: Gateway
+    channels: tuple[ChannelAddress, ...]
+    offline: bool = False
+    progress: Progress = field(default_factory=Silent)
+
+    def resolve(
+        self, requests: Mapping[str, CondaRequest], keep: Mapping[str, Preferences]
+    ) -> dict[str, tuple[Pin, ...]]:
+        """Pins of every target, by target name.
+
+        `keep` holds, by target, the packages of the old lock that are to stay if they still fit: name → version and
+        build ("2.7.1 cuda126_mkl_py312_h30b5a27_300").
+
+        Raises Unsatisfiable, WrongBuild, IndexFailure or ToolError, each naming the targets.
+        """
+        groups = group_conda(requests)
+        old = {request: next((keep[n] for n in names if n in keep), Preferences()) for request, names in groups.items()}
+        return asyncio.run(self._resolve(groups, old))
+
+    async def _resolve(
+        self, groups: Mapping[CondaRequest, tuple[str, ...]], old: Mapping[CondaRequest, Preferences]
+    ) -> dict[str, tuple[Pin, ...]]:
+        channels = self._channels()
+        solves = {request: _Solve(self, channels, request, ", ".join(names)) for request, names in groups.items()}
+
+        async def solve(request: CondaRequest, versions: Mapping[str, str]) -> Solution:
+            with self.progress.solving(groups[request]):
+                return await solves[request].run(versions)
+
+        solved = dict(zip(groups, await _together([solve(r, old[r].versions) for r in groups]), strict=True))
+        if not any(preferences.versions for preferences in old.values()):
+            again = _worth_sharing(solved)
+            answers = await _together([solve(request, versions) for request, versions in again.items()])
+            solved.update(zip(again, answers, strict=True))
+        named = zip(channels, self.channels, strict=True)
+        # rattler leaves logins out of what it says of a record
+        names = {without_credentials(channel.base_url).rstrip("/"): address.name for channel, address in named}
+        return {
+            target: pins_of_records(solved[request], names, request.names)
+            for request, targets in groups.items()
+            for target in targets
+        }
+
+    def _channels(self) -> list[Channel]:
+        from rattler import Channel
+
+        return [Channel(channel.address) for channel in self.channels]
+
+
+@dataclass(frozen=True)
+class _Solve:
+    """The solving of one request."""
+
+    resolver: CondaResolver
+    channels: Sequence[Channel]
+    request: CondaRequest
+    label: str
+
+    async def run(self, prefer: Mapping[str, str]) -> Solution:
+        """The records of the request, those in `prefer` where they still fit, every one for the right device."""
+        request = self.request
+        specs = [self._match_spec(text) for text in request.solved_specs]
+        chosen = [spec.name.normalized for spec in specs if spec.build is not None]
+        held = [*base_constraints(request.cuda, request.names), *request.constraints]
+        kept = await self._records([_exact(name, text) for name, text in prefer.items()])
+        locked = best_of_each(kept, request.python)
+        wrong: list[Build] = []
+        siblings: list[Build] = []
+        while True:
+            try:
+                records = await self._solved(specs, held, locked)
+            except Unsatisfiable as conflict:
+                if wrong:
+                    raise await self._wrong_build(wrong, siblings, conflict) from None
+                raise await self._with_nearest(conflict) from None
+            solution = {build_of(record): record for record in records}
+            builds = list(solution)
+            siblings = await self._siblings(builds, excused(builds, chosen))
+            wrong = wrong_variants(builds, siblings, request.cuda)
+            if not wrong:
+                break
+            held += [constraint(build.name, siblings, request.cuda) for build in wrong]
+        foreign = foreign_builds(builds, request.cuda) if request.cuda else []
+        if foreign:
+            listed = "; ".join(f"{build} is for CUDA {build.cuda}" for build in foreign)
+            raise WrongBuild(
+                f"{self.label}: asks for CUDA {request.cuda}, but {listed}",
+                hint=f"name another version of {foreign[0].name}, or its build, in [conda] dependencies",
+            )
+        return solution
+
+    async def _solved(self, specs: Sequence[MatchSpec], held: Iterable[str], locked: Records) -> Records:
+        from rattler import solve
+
+        request = self.request
+        moment = request.exclude_newer
+        return await self._asked(
+            solve(
+                list(self.channels),
+                list(specs),
+                gateway=self.resolver.gateway,
+                platforms=[request.platform, "noarch"],  # type: ignore[list-item]
+                locked_packages=list(locked),
+                virtual_packages=_virtual(request),
+                exclude_newer=datetime.fromisoformat(moment.replace("Z", "+00:00")) if moment else None,
+                constraints=[self._match_spec(text) for text in held],
+                # a lock's channels are those that the spec names, and no others that these refer to
+                channel_relations="disabled",
+            )
+        )
+
+    async def _records(self, specs: Iterable[str]) -> list[RepoDataRecord]:
+        """Every record of the channels that one of the match specs matches."""
+        asked = [self._match_spec(text) for text in specs]
+        if not asked:
+            return []
+        platforms: Any = [self.request.platform, "noarch"]
+        found = await self._asked(
+            self.resolver.gateway.query(
+                list(self.channels), platforms, asked, recursive=False, channel_relations="disabled"
+            )
+        )
+        return [record for records in found for record in records]
+
+    async def _siblings(self, builds: Iterable[Build], chosen: Container[str]) -> list[Build]:
+        wanted = to_look_up(builds, self.request.cuda, chosen)
+        return [build_of(record) for record in await self._records(wanted.values())]
+
+    def _match_spec(self, text: str) -> MatchSpec:
+        """A match spec. One that names a channel of the spec means the channel where this machine has it."""
+        from rattler import MatchSpec
+
+        channel, separator, rest = text.partition("::")
+        if separator:
+            for known, address in zip(self.channels, self.resolver.channels, strict=True):
+                if channel == address.name:
+                    text = f"{known.base_url.rstrip('/')}::{rest}"
+        return MatchSpec(text)
+
+    async def _with_nearest(self, conflict: Unsatisfiable) -> Unsatisfiable:
+        """The conflict, with the CUDA builds that exist of what the spec asks for."""
+        if self.request.cuda is None:
+            return conflict
+        names = [name for name in self.request.names if not name.startswith("cuda")]
+        builds = [build_of(record) for record in await self._records(names)]
+        return Unsatisfiable(conflict.message, hint=await self._existing(names, builds) or conflict.hint)
+
+    async def _wrong_build(
+        self, wrong: Sequence[Build], siblings: Sequence[Build], conflict: Unsatisfiable
+    ) -> WrongBuild:
+        cuda = self.request.cuda
+        if cuda is None:
+            return WrongBuild(
+                f"{self.label}: {'; '.join(f'{build} is a CUDA build' for build in wrong)}, in a CPU target",
+                hint=conflict.message.partition(": ")[2],
+            )
+        # libtorch and its like only follow what was asked for
+        names = [build.name for build in wrong if build.name in self.request.names] or [wrong[0].name]
+        told = await self._existing(names, siblings)
+        reason = conflict.message.partition(": ")[2]
+        cpu = "; ".join(f"{build} is the CPU build" for build in wrong if build.name in names)
+        instead = "" if names[0] in _TORCH else f'. To take the CPU build knowingly, name it: "{names[0]} * *cpu*"'
+        return WrongBuild(
+            f"{self.label}: {cpu}, in a target for CUDA {cuda}, and no CUDA build fits: {reason}",
+            hint=(told or f"the channels have no CUDA build of {names[0]} for Python {self.request.python}") + instead,
+        )
+
+    async def _existing(self, names: Sequence[str], builds: Sequence[Build]) -> str | None:
+        """What CUDA builds exist of these packages, of the versions that the spec admits where there are any."""
+        assert self.request.cuda is not None
+        specs = [_without_build(spec) for spec in self.request.specs if conda_name(spec) in names]
+        admitted = [build_of(record) for record in await self._records(specs)]
+        told = []
+        for name in names:
+            versions = [build.version for build in admitted if build.name == name]
+            text = existing(name, builds, self.request.cuda, self.request.python, versions)
+            told += [text] if text else []
+        return ". ".join(told) or None
+
+    async def _asked(self, answer: Coroutine[Any, Any, _T]) -> _T:
+        from rattler.exceptions import GatewayError, SolverError
+
+        try:
+            return await answer
+        except (GatewayError, SolverError) as error:
+            raise conda_failure(error, self.label, offline=self.resolver.offline) from None
+
+
+def _worth_sharing(solved: Mapping[CondaRequest, Solution]) -> dict[CondaRequest, dict[str, str]]:
+    from rattler import MatchSpec
+
+    if len(solved) < 2:
+        return {}
+    records = {build: record for solution in solved.values() for build, record in solution.items()}
+    return shared_versions(
+        {request: tuple(solution) for request, solution in solved.items()},
+        lambda depend, build: MatchSpec(depend).matches(records[build]),
+    )
+
+
+async def _together(jobs: Sequence[Coroutine[Any, Any, _T]]) -> list[_T]:
+    """Run jobs side by side; the first failure, in the jobs' order, is raised once all have ended."""
+    answers = await asyncio.gather(*jobs, return_exceptions=True)
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+    return [answer for answer in answers if not isinstance(answer, BaseException)]
+
+
+def _exact(name: str, text: str) -> str:
+    version, _, build = text.partition(" ")
+    return f"{name} =={version} {build}".rstrip()
+
+
+def _without_build(spec: str) -> str:
+    """A match spec that any build of the same versions answers."""
+    plain = spec.partition("[")[0].split()
+    return " ".join(plain[:2])
+
+
+def _virtual(request: CondaRequest) -> list[GenericVirtualPackage]:
+    from rattler import GenericVirtualPackage, PackageName, Version
+    from rattler.package import BuildString
+
+    return [
+        GenericVirtualPackage(PackageName(name), Version(version), BuildString(build))
+        for name, version, build in virtual_packages(request)
+    ]

@@ -1,0 +1,161 @@
+"""Dependency confusion: names that packages of a named index lead to, that this index has, and whose place the spec
+doesn't say. A private package's requirements are mostly private, too, and a public release of the same name, with a
+version that no one reaches, is all that an attack needs.
+
+uv asks a named index only for what `[pip] sources` names. So each name that a package of such an index leads to is
+asked of that index here, once the answer is there, and before anything of it may be built.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from envspec.errors import AnswerNo, EnvspecError
+from envspec.lock.inputs import PUBLIC, canonical_name
+from envspec.resolve.pip.answer import Answer
+from envspec.resolve.pip.edges import parsed_requirement
+from envspec.resolve.pip.request import Request
+
+_WORKERS = 8
+_PYTORCH = re.compile(r".*/whl(?:/nightly|/test)?/(?:cpu|cu\d+|rocm[\d.]+|xpu)[\w.-]*/?")
+
+Has = Callable[[str, str], bool]
+"""(index name, package) → whether the spec's index of this name has releases of it. Raises IndexFailure."""
+
+
+@dataclass(frozen=True, order=True)
+class Unsaid:
+    """A package that a named index has and that the spec gives no index.
+
+    path   from a package of that index to this one, both included; the name alone where it isn't known what leads there
+    taken  the version that was taken from PyPI, None where none was
+    """
+
+    name: str
+    index: str
+    path: tuple[str, ...]
+    taken: str | None
+
+
+class SourcesUnsaid(AnswerNo):
+    """The answer has packages of which the spec must say where they come from."""
+
+    def __init__(self, unsaid: Mapping[Unsaid, Sequence[str]], said: Mapping[str, str]) -> None:
+        """`unsaid` has the targets of each, `said` the spec's sources."""
+        first: dict[str, Unsaid] = {}
+        for one in sorted(unsaid):
+            first.setdefault(one.name, one)
+        names = [f'"{index}"' for index in sorted({one.index for one in first.values()})]
+        has = f"the index {names[0]} has" if len(names) == 1 else f"the indexes {', '.join(names)} have"
+        targets = sorted({target for several in unsaid.values() for target in several})
+        lines = {**said, **{one.name: one.index for one in first.values()}}
+        table = ", ".join(f'{name} = "{index}"' for name, index in sorted(lines.items()))
+        super().__init__(
+            f"{', '.join(targets)}: {has} packages that the answer needs, and [pip] sources doesn't say where they "
+            f"come from: {'; '.join(map(_told, first.values()))}",
+            hint=f'say it in [pip]: sources = {{ {table} }}; "pypi" there takes a package from PyPI instead; an index '
+            "that mirrors all of PyPI belongs in the default index, not in the spec",
+        )
+
+
+def _told(one: Unsaid) -> str:
+    notes = [" → ".join(one.path)] if len(one.path) > 1 else []
+    if one.taken:
+        notes.append(f"PyPI has {one.taken}")
+    return f"{one.name} ({'; '.join(notes)})" if notes else one.name
+
+
+def refuse_unsaid(
+    answers: Mapping[Request, Answer],
+    groups: Mapping[Request, tuple[str, ...]],
+    has: Has,
+    again: Callable[[Request], Answer],
+) -> None:
+    """Raise SourcesUnsaid for all names of all targets at once.
+
+    `again` solves a request with more sources: what the private packages lead to in place of the public ones is asked,
+    too, and so found in the same run. Raises IndexFailure where an index doesn't answer.
+    """
+    unsaid: dict[Unsaid, list[str]] = {}
+    for request, answer in answers.items():
+        asked = request
+        more = _unsaid(asked, answer, has)
+        while more:
+            for one in more:
+                unsaid.setdefault(one, []).extend(groups[request])
+            asked = replace(
+                asked, sources=tuple(sorted({**dict(asked.sources), **{one.name: one.index for one in more}}.items()))
+            )
+            try:
+                more = _unsaid(asked, again(asked), has)
+            except EnvspecError:
+                # what is known so far is refused all the same
+                break
+    _refuse(unsaid, answers)
+
+
+def refuse_unsaid_builds(groups: Mapping[Request, tuple[str, ...]], has: Has) -> None:
+    """Raise SourcesUnsaid for names that may be built, that a named index in use has and that have no source: uv's
+    first question about one runs its code, before any answer shows what leads there. Raises IndexFailure."""
+    unsaid: dict[Unsaid, list[str]] = {}
+    for request, targets in groups.items():
+        sources = dict(request.sources)
+        names = [name for name in request.allow_source if name not in sources and name not in request.public]
+        for one in _those_had({(name, index): (name,) for name in names for index in set(sources.values())}, {}, has):
+            unsaid.setdefault(one, []).extend(targets)
+    _refuse(unsaid, groups)
+
+
+def _refuse(unsaid: Mapping[Unsaid, Sequence[str]], requests: Iterable[Request]) -> None:
+    if unsaid:
+        said = {name: index for request in requests for name, index in request.sources}
+        public = {name: PUBLIC for request in requests for name in request.public}
+        raise SourcesUnsaid(unsaid, {**said, **public})
+
+
+def _unsaid(request: Request, answer: Answer, has: Has) -> list[Unsaid]:
+    taken = {package.name: package.version for package in answer.found if package.files}
+    silent = taken.keys() - dict(request.sources).keys() - set(request.public)
+    ways = {
+        (name, index): path
+        for index in sorted({index for _, index in request.sources})
+        for name, path in reached(index, request, answer.edges).items()
+        if name in silent
+    }
+    return _those_had(ways, taken, has)
+
+
+def _those_had(
+    ways: Mapping[tuple[str, str], tuple[str, ...]], taken: Mapping[str, str | None], has: Has
+) -> list[Unsaid]:
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        had = list(pool.map(lambda way: has(way[1], way[0]), ways))
+    return [
+        Unsaid(name, index, path, taken.get(name))
+        for ((name, index), path), held in zip(ways.items(), had, strict=True)
+        if held
+    ]
+
+
+def reached(index: str, request: Request, edges: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    """What the packages of a named index lead to, themselves included, each with the shortest way there. `edges` are
+    the packages' requirements that hold."""
+    ways: dict[str, tuple[str, ...]] = {
+        name: (name,) for name, source in request.sources if source == index and name in edges
+    }
+    waiting = list(ways)
+    for asker in waiting:
+        for asked in sorted({canonical_name(parsed_requirement(line).name) for line in edges.get(asker, ())}):
+            if asked not in ways:
+                ways[asked] = (*ways[asker], asked)
+                waiting.append(asked)
+    return ways
+
+
+def is_pytorch(url: str) -> bool:
+    """Whether a named index is one of PyTorch's, or a mirror with its paths. They hold copies of what their packages
+    need, all of them public."""
+    return _PYTORCH.fullmatch(url) is not None

@@ -1,0 +1,66 @@
+"""METADATA for the index proxy: of wheels, of sources that may be built, and of those that may not.
+
+What is read here for uv is read once: it's kept for that file of that index, and the lock's edges and licences come
+from there.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from envspec.lock.inputs import canonical_name
+from envspec.net.index_proxy.address import ALLOWED, WHEEL, FileAddress
+from envspec.resolve.pip.metadata import DamagedFile, Metadata, MetadataReader, metadata_text
+from envspec.resolve.pip.reading import Counting
+from envspec.resolve.pip.source import SourceReader
+from envspec.uv.run import Found, FoundFile
+
+_NO_METADATA = b"Metadata-Version: 2.1\n\n"
+"""uv passes over a release whose METADATA says nothing, and tells so where no other will do."""
+
+
+@dataclass
+class Describer:
+    """Answers the proxy. `scratch` is an empty folder for builds."""
+
+    wheels: MetadataReader
+    sources: SourceReader
+    scratch: Path
+    counting: Counting
+    _numbers: itertools.count[int] = field(default_factory=itertools.count)
+
+    def __call__(self, address: FileAddress) -> bytes:
+        """The METADATA of what a URL of the proxy stands for. Raises IndexFailure or ToolError."""
+        file = found_file(address)
+        if address.kind == WHEEL:
+            try:
+                return metadata_text(self.wheels.cached(file) or self._of_wheel(file, address.sidecar))
+            except DamagedFile:
+                return _NO_METADATA
+        stem, version = str(address.stand_in).split("-")[:2]
+        name = canonical_name(stem)
+        if address.kind == ALLOWED:
+            return metadata_text(self._of_build(file, name, version))
+        return metadata_text(self.sources.static.read(file, name, version).metadata)
+
+    def _of_wheel(self, file: FoundFile, sidecar: bool) -> Metadata:
+        with self.counting.one():
+            return self.wheels.read(file, sidecar=sidecar)
+
+    def _of_build(self, file: FoundFile, name: str, version: str) -> Metadata:
+        folder = self.scratch / f"build-{next(self._numbers)}"
+        folder.mkdir(parents=True)
+        with self.counting.one():
+            return self.sources.read_sdist(file, name, version, folder)
+
+
+def found_file(address: FileAddress) -> FoundFile:
+    """The file itself, at its index's address."""
+    return FoundFile(address.url, address.file, address.sha256, address.size, address.metadata_sha256)
+
+
+def is_source(package: Found, file: FoundFile | None) -> bool:
+    """Whether a target installs a package of an index from source."""
+    return file is not None and package.archive is None and not file.file.endswith(".whl")

@@ -1,0 +1,324 @@
+"""What an artifact says of itself: name, version, dependencies, licence, size. Read once for a hash, then never again.
+
+A wheel's METADATA comes from the index's sidecar (PEP 658), whether or not the page announces it, or from the wheel
+itself by a byte range or two. It's kept in the cache for the very file it was read of: its address, its hash as the
+page claims it, and that of the METADATA where the page has one. What an index claims binds that index alone; only where
+the wheel's own bytes were hashed here, what they say counts wherever the file lies.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import zipfile
+import zlib
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from envspec.errors import IndexFailure
+from envspec.lock.inputs import canonical_name
+from envspec.net.fetch import Fetcher, Reply
+from envspec.settings import split_credentials
+from envspec.uv.run import FoundFile
+
+_SCHEMA = 2
+_TAIL = 64 << 10
+_WHOLE = 2 << 30
+"""Bytes of the largest wheel that is read whole, where a server offers neither ranges nor sidecars."""
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """Core metadata of one artifact. `size` is the artifact's length in bytes, None where no server said it."""
+
+    name: str
+    version: str
+    requires_dist: tuple[str, ...]
+    provides_extra: tuple[str, ...]
+    requires_python: str | None
+    licence: str | None
+    size: int | None = None
+
+
+def parse_metadata(text: str) -> Metadata:
+    """METADATA or PKG-INFO (core metadata 1.0 to 2.5). Raises ValueError when name or version is missing."""
+    fields: dict[str, list[str]] = {}
+    last = ""
+    for line in text.replace("\r\n", "\n").split("\n"):
+        if not line:
+            break
+        if line[0] in " \t" and last:
+            fields[last][-1] += " " + line.strip()
+            continue
+        key, colon, value = line.partition(":")
+        if colon:
+            last = key.strip().lower()
+            fields.setdefault(last, []).append(value.strip())
+    name, version = fields.get("name", [""])[0], fields.get("version", [""])[0]
+    if not name or not version:
+        raise ValueError("it names no package or no version")
+    return Metadata(
+        name=canonical_name(name),
+        version=version,
+        requires_dist=tuple(fields.get("requires-dist", [])),
+        provides_extra=tuple(fields.get("provides-extra", [])),
+        requires_python=fields.get("requires-python", [""])[0] or None,
+        licence=licence(fields),
+    )
+
+
+def metadata_text(metadata: Metadata) -> bytes:
+    """METADATA as far as a resolver reads it (core metadata 2.1), in UTF-8."""
+    lines = ["Metadata-Version: 2.1", f"Name: {metadata.name}", f"Version: {metadata.version}"]
+    if metadata.requires_python:
+        lines.append(f"Requires-Python: {metadata.requires_python}")
+    lines += [f"Requires-Dist: {requirement}" for requirement in metadata.requires_dist]
+    lines += [f"Provides-Extra: {extra}" for extra in metadata.provides_extra]
+    return ("\n".join(lines) + "\n\n").encode()
+
+
+_NO_LICENCE = re.compile(r"(unknown|none|n/a|see |file|\[|\{)", re.I)
+
+
+def licence(fields: dict[str, list[str]]) -> str | None:
+    """The licence in the words of the METADATA: `License-Expression` (PEP 639), else a short `License`, else
+    the classifiers."""
+    expression = fields.get("license-expression", [""])[0]
+    if expression:
+        return expression
+    classifiers = [
+        c.rpartition(" :: ")[2]
+        for c in fields.get("classifier", [])
+        if c.startswith("License :: ") and c.count(" :: ") > 1
+    ]
+    free = fields.get("license", [""])[0]
+    if free and len(free) <= 60 and "\n" not in free and not _NO_LICENCE.match(free):
+        return free
+    return " AND ".join(sorted(classifiers)) or None
+
+
+class MetadataCache:
+    """Metadata on disk, one small JSON a key. Writing is atomic; a damaged entry counts as absent."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / f"metadata-v{_SCHEMA}"
+
+    def get(self, key: str) -> Metadata | None:
+        try:
+            entry: Any = json.loads(self._path(key).read_bytes())
+            values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
+            found = Metadata(**values)
+            return found if _is_sound(found) else None
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+            return None
+
+    def put(self, key: str, metadata: Metadata) -> None:
+        """Keep it. A cache that can't be written (full, read-only) is no error: the answer is here all the same."""
+        path = self._path(key)
+        partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial.write_text(json.dumps(asdict(metadata)), encoding="utf-8")
+            partial.replace(path)
+        except OSError:
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
+
+    def _path(self, key: str) -> Path:
+        return self._folder / key[:2] / f"{key[2:]}.json"
+
+
+def _is_sound(metadata: Metadata) -> bool:
+    texts = (metadata.name, metadata.version, *metadata.requires_dist, *metadata.provides_extra)
+    optional = (metadata.requires_python, metadata.licence)
+    return (
+        all(type(text) is str for text in texts)
+        and all(text is None or type(text) is str for text in optional)
+        and (metadata.size is None or type(metadata.size) is int)
+    )
+
+
+def cache_key(*parts: str) -> str:
+    """The key of what is wholly described by these parts."""
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _served_key(file: FoundFile) -> str:
+    """Of what was read at an address: its index, or whoever the index sends us to, answers for it."""
+    url = split_credentials(file.url)[0]
+    return cache_key("served", url, file.file, str(file.sha256), file.metadata_sha256 or "")
+
+
+def _hashed_key(file: FoundFile) -> str:
+    """Of what the wheel's own bytes say, wherever they come from."""
+    return cache_key("hashed", file.file, str(file.sha256))
+
+
+class DamagedFile(IndexFailure):
+    """A file whose content is no wheel, or none of that name: nothing that another try would mend."""
+
+
+@dataclass(frozen=True)
+class MetadataReader:
+    """Reads metadata of wheels through the cache. `offline` answers from the cache alone."""
+
+    cache: MetadataCache
+    fetcher: Fetcher
+
+    def cached(self, file: FoundFile) -> Metadata | None:
+        """The metadata of a wheel as it was read before: from its own bytes, or at the same address."""
+        return self.cache.get(_hashed_key(file)) or self.cache.get(_served_key(file))
+
+    def read(self, file: FoundFile, *, sidecar: bool = True) -> Metadata:
+        """The metadata of one wheel, from its index. `sidecar`: whether the METADATA is likely to lie beside it. Raises
+        IndexFailure."""
+        text, size, hashed = self._from_index(file, sidecar)
+        try:
+            metadata = parse_metadata(text)
+        except ValueError as error:
+            raise DamagedFile(
+                f"{_where(file)}: the METADATA is no metadata: {error}",
+                hint="the index serves a damaged file: tell who runs it",
+            ) from None
+        expected = canonical_name(file.file.split("-")[0])
+        if metadata.name != expected:
+            raise DamagedFile(
+                f"{_where(file)}: the METADATA is that of {metadata.name}",
+                hint="the index mixes up its files: tell who runs it",
+            )
+        claimed = file.size is not None and not hashed
+        known = Metadata(**{**asdict(metadata), "size": file.size if claimed else size})
+        self.cache.put(_hashed_key(file) if hashed else _served_key(file), known)
+        return known
+
+    def _from_index(self, file: FoundFile, sidecar: bool) -> tuple[str, int | None, bool]:
+        """The METADATA's text, the wheel's size, and whether the wheel was read whole and has the hash of the page.
+
+        Where the page tells sizes and announces the sidecar, that is enough. Where it doesn't, the wheel's last bytes
+        hold both, in one request instead of two; a server that ignores ranges leaves the sidecar and HEAD, and at last
+        the whole wheel.
+        """
+        if file.size is not None and sidecar:
+            text = self._sidecar(file)
+            return (text, file.size, False) if text is not None else self._from_wheel(file, self._tail(file))
+        tail = self._tail(file)
+        if tail.status == 206 or tail.body:
+            return self._from_wheel(file, tail)
+        text = self._sidecar(file)
+        if text is not None:
+            return text, file.size if file.size is not None else tail.total, False
+        return self._from_wheel(file, self.fetcher.get(file.url, limit=_WHOLE))
+
+    def _sidecar(self, file: FoundFile) -> str | None:
+        reply = self.fetcher.get(file.url + ".metadata", limit=self.fetcher.limits.metadata_bytes)
+        if reply.status != 200 or not reply.body.startswith(b"Metadata-Version:"):
+            return None
+        got = hashlib.sha256(reply.body).hexdigest()
+        if file.metadata_sha256 and got != file.metadata_sha256:
+            raise IndexFailure(
+                f"{_where(file)}.metadata has sha256 {got}, the index's page says {file.metadata_sha256}",
+                hint="don't install from this index until who runs it has found out why",
+            )
+        return reply.body.decode("utf-8", "replace")
+
+    def _tail(self, file: FoundFile) -> Reply:
+        tail = self.fetcher.range(file.url, None, _TAIL)
+        if tail.status == 416:
+            # shorter than the range, and a server that is strict about it
+            tail = self.fetcher.get(file.url, limit=_WHOLE)
+        if tail.status == 404:
+            raise IndexFailure(
+                f"{_where(file)} isn't there (HTTP 404)",
+                hint="the index lists a file that it doesn't hold: tell who runs it",
+            )
+        return tail
+
+    def _from_wheel(self, file: FoundFile, tail: Reply) -> tuple[str, int | None, bool]:
+        if tail.status == 200 and not tail.body:
+            tail = self.fetcher.get(file.url, limit=_WHOLE)
+        total = tail.total if tail.status == 206 and tail.total is not None else len(tail.body)
+        whole = total == len(tail.body)
+        if whole:
+            refuse_other_hash(file, hashlib.sha256(tail.body).hexdigest())
+        window = _Window(file, self.fetcher, total, tail.body)
+        try:
+            with zipfile.ZipFile(window) as archive:
+                names = [n for n in archive.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", n)]
+                if len(names) != 1:
+                    raise DamagedFile(
+                        f"{_where(file)} holds {len(names)} METADATA files instead of one",
+                        hint="the wheel is damaged: tell who runs the index",
+                    )
+                with archive.open(names[0]) as member:
+                    content = member.read(self.fetcher.limits.metadata_bytes + 1)
+                if len(content) > self.fetcher.limits.metadata_bytes:
+                    raise DamagedFile(
+                        f"{_where(file)}: its METADATA is larger than {self.fetcher.limits.metadata_bytes >> 20} MiB",
+                        hint="the wheel is hostile or broken: tell who runs the index",
+                    )
+                return content.decode("utf-8", "replace"), total, whole and file.sha256 is not None
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+            raise DamagedFile(
+                f"{_where(file)} is no wheel: {error}", hint="the index serves a damaged or cut file: tell who runs it"
+            ) from None
+
+
+def refuse_other_hash(file: FoundFile, got: str) -> None:
+    """Raises IndexFailure when the content's sha256 isn't what the index's own hash says."""
+    if file.sha256 and got != file.sha256:
+        raise IndexFailure(
+            f"{_where(file)}: the content has sha256 {got}, the index says {file.sha256}",
+            hint="don't install from this index until who runs it has found out why",
+        )
+
+
+def _where(file: FoundFile) -> str:
+    from envspec.redact import redact
+
+    return redact(file.url)
+
+
+class _Window(io.RawIOBase):
+    """A remote file that zipfile can seek in: its tail is here already, other ranges are fetched when they're read."""
+
+    def __init__(self, file: FoundFile, fetcher: Fetcher, total: int, tail: bytes) -> None:
+        self._file, self._fetcher, self._total = file, fetcher, total
+        self._start, self._bytes = total - len(tail), tail
+        self._at = 0
+
+    def seekable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._total}[whence] + offset
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        end = self._total if size is None or size < 0 else min(self._at + size, self._total)
+        if self._at < self._start or end > self._start + len(self._bytes):
+            if end - self._at > self._fetcher.limits.directory_bytes:
+                raise DamagedFile(
+                    f"{_where(self._file)}: its list of entries has {end - self._at} bytes",
+                    hint="the wheel is hostile or broken: tell who runs the index",
+                )
+            length = max(end - self._at, min(_TAIL, self._total - self._at))
+            reply = self._fetcher.range(self._file.url, self._at, length)
+            if reply.status != 206 or len(reply.body) < end - self._at:
+                raise IndexFailure(
+                    f"{_where(self._file)}: a range read came back short", hint="run the same command again"
+                )
+            self._start, self._bytes = self._at, reply.body
+        chunk = self._bytes[self._at - self._start : end - self._start]
+        self._at += len(chunk)
+        return chunk

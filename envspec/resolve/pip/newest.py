@@ -1,0 +1,136 @@
+"""Whether uv's answer is the newest that the requirements allow: pre-releases that nothing asks for, and releases that
+were passed over because none of their wheels fits. Pure: pages come in through a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from envspec.lock.inputs import canonical_name
+from envspec.net.index_proxy.releases import Release, version_of
+from envspec.packages.tags import wheel_tags
+from envspec.resolve.pip.edges import parsed_requirement
+from envspec.resolve.pip.request import Request
+from envspec.uv.run import Found
+
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
+
+Releases = Callable[[str], Sequence[Release]]
+"""A package's releases on the index that it comes from, newest first; none where no page tells."""
+
+
+@dataclass(frozen=True)
+class Asks:
+    """What all lines of a solution ask of one package's version."""
+
+    specifier: SpecifierSet
+    names_pre_release: bool
+
+
+def asks_of(request: Request, edges: Mapping[str, Sequence[str]]) -> dict[str, Asks]:
+    """What the spec, its constraints and the packages of a solution ask of each package. `edges` are the packages'
+    requirements that hold in the target."""
+    from packaging.specifiers import SpecifierSet
+
+    specifiers: dict[str, list[SpecifierSet]] = {}
+    lines = (*request.requirements, *request.constraints, *(line for several in edges.values() for line in several))
+    for line in dict.fromkeys(lines):
+        requirement = parsed_requirement(line)
+        specifiers.setdefault(canonical_name(requirement.name), []).append(requirement.specifier)
+    return {
+        name: Asks(SpecifierSet(",".join(filter(None, map(str, several)))), any(one.prereleases for one in several))
+        for name, several in specifiers.items()
+    }
+
+
+def has_pre_release(found: Iterable[Found], kept: Mapping[str, str]) -> bool:
+    """Whether a solution has a pre-release that wasn't in the old lock."""
+    return any(_is_pre_release(package, kept) for package in found)
+
+
+def unasked(
+    found: Iterable[Found], request: Request, asks: Mapping[str, Asks], kept: Mapping[str, str], releases: Releases
+) -> tuple[str, ...]:
+    """Packages whose version is a pre-release that nothing asks for: no requirement names one, and the index has a
+    final release that all requirements admit. `kept` are versions that were judged when they were chosen."""
+    return tuple(
+        package.name
+        for package in found
+        if _is_pre_release(package, kept)
+        and not (asks.get(package.name) and asks[package.name].names_pre_release)
+        and any(_admitted(release, request, asks.get(package.name)) for release in releases(package.name))
+    )
+
+
+def _is_pre_release(package: Found, kept: Mapping[str, str]) -> bool:
+    version = version_of(package.version or "")
+    return (
+        bool(package.files)
+        and version is not None
+        and version.is_prerelease
+        and kept.get(package.name) != package.version
+    )
+
+
+@dataclass(frozen=True)
+class PassedOver:
+    """A release that was passed over because none of its wheels fits, and the one that was taken instead."""
+
+    name: str
+    newest: str
+    taken: str
+
+
+def passed_over(
+    found: Iterable[Found], request: Request, asks: Mapping[str, Asks], kept: Mapping[str, str], releases: Releases
+) -> tuple[PassedOver, ...]:
+    """What a request's solution passed over. Versions that stayed from the old lock pass nothing over."""
+    over = []
+    for package in found:
+        taken = version_of(package.version or "")
+        if not package.files or taken is None or kept.get(package.name) == package.version:
+            continue
+        for release in releases(package.name):
+            version = version_of(release.version)
+            if version is None or version <= taken:
+                break
+            if not _admitted(release, request, asks.get(package.name)):
+                continue
+            if release.wheels and package.name not in request.allow_source and not _fits(release, request):
+                over.append(PassedOver(package.name, release.version, str(taken)))
+            # one that fits was given up for other reasons than its wheels
+            break
+    return tuple(over)
+
+
+def _admitted(release: Release, request: Request, asks: Asks | None) -> bool:
+    """Whether a final release is there for this target's Python, date and requirements."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    version = version_of(release.version)
+    if version is None or version.is_prerelease or release.yanked:
+        return False
+    # as uv does, which takes nothing without a date where dates decide
+    if request.exclude_newer and not "" < (release.uploaded or "")[:19] < request.exclude_newer[:19]:
+        return False
+    try:
+        if not SpecifierSet(release.requires_python or "").contains(request.python, prereleases=True):
+            return False
+    except InvalidSpecifier:
+        return False
+    return asks is None or asks.specifier.contains(version, prereleases=True)
+
+
+def _fits(release: Release, request: Request) -> bool:
+    from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
+    tags = wheel_tags(request.platform, request.python, request.glibc)
+    for file in release.wheels:
+        try:
+            if not tags.isdisjoint(parse_wheel_filename(file)[3]):
+                return True
+        except InvalidWheelFilename:
+            continue
+    return False

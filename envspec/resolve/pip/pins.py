@@ -1,0 +1,131 @@
+"""From uv's answer to pins: the file that a target installs, its index's name, the edges that hold in the target."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from envspec.errors import InternalError
+from envspec.facts.missing_requirements import left_out
+from envspec.facts.wheels import FAMILY
+from envspec.lock.inputs import canonical_name, requirement_name
+from envspec.lock.model import GitSource, Pin
+from envspec.net.index_proxy.server import IndexProxy
+from envspec.packages.tags import ranked_tags
+from envspec.redact import without_credentials
+from envspec.resolve.pip.edges import holding
+from envspec.resolve.pip.metadata import Metadata
+from envspec.resolve.pip.reading import Description, Reading
+from envspec.resolve.pip.request import Request
+from envspec.resolve.torch_index.choice import TorchIndex, needs_own_triton
+from envspec.texts import seen
+from envspec.uv.run import Found, FoundFile
+
+
+def begin(found: Sequence[Found], request: Request, reading: Reading) -> None:
+    """Start reading what a solved request will need."""
+    for package in found:
+        reading.begin(package, installed(package, request))
+
+
+def pins_of(
+    found: Sequence[Found], request: Request, index: TorchIndex, proxy: IndexProxy, reading: Reading
+) -> tuple[Pin, ...]:
+    """The pins of a solved request. Raises what reading metadata raises."""
+    described = {p.name: completed(reading.result(p, installed(p, request)), request) for p in found}
+    edges = holding(request, {name: metadata for name, (metadata, _) in described.items()})
+    sources = dict(request.sources)
+    direct = {requirement_name(text) for text in request.requirements}
+    return tuple(
+        _pin(
+            p,
+            described[p.name],
+            edges[p.name],
+            p.name in direct,
+            _index_name(p, installed(p, request), sources, request, index, proxy),
+        )
+        for p in found
+    )
+
+
+def completed(description: Description, request: Request) -> Description:
+    """With the requirements that the METADATA leaves out, as uv was shown them."""
+    metadata, artifact = description
+    lines = left_out(metadata.name, metadata.version, request.missing)
+    return replace(metadata, requires_dist=(*metadata.requires_dist, *lines)), artifact
+
+
+def installed(package: Found, request: Request) -> FoundFile | None:
+    """The one file that the target installs, None for git: of several wheels the one whose tag an installer
+    ranks first (PEP 425), and the source where none fits."""
+    from packaging.utils import parse_wheel_filename
+
+    if package.archive or not package.files:
+        return package.archive
+    if len(package.files) == 1:
+        return package.files[0]
+    ranks = {tag: rank for rank, tag in enumerate(ranked_tags(request.platform, request.python, request.glibc))}
+    ranked = []
+    for file in package.files:
+        if not file.file.endswith(".whl"):
+            continue
+        best = min((ranks[tag] for tag in parse_wheel_filename(file.file)[3] if tag in ranks), default=None)
+        if best is not None:
+            ranked.append((best, file.file, file))
+    source = next((file for file in package.files if not file.file.endswith(".whl")), None)
+    if not ranked and source is not None:
+        return source
+    if not ranked:
+        raise InternalError(f"no wheel of {package.name} {package.version} among uv's runs on {request.uv_platform}")
+    return min(ranked)[2]
+
+
+def _index_name(
+    package: Found,
+    file: FoundFile | None,
+    sources: Mapping[str, str],
+    request: Request,
+    index: TorchIndex,
+    proxy: IndexProxy,
+) -> str:
+    if package.git:
+        return "git"
+    if package.archive:
+        return "url"
+    if package.name in sources:
+        return sources[package.name]
+    if file is not None and proxy.owns(file.url):
+        return f"pytorch/{proxy.variant_of(file.url)}"
+    if index.live and (package.name in FAMILY or (package.name == "triton" and needs_own_triton(request))):
+        # the proxy hands a mirror's files on under their own address
+        return f"pytorch/{index.variant}"
+    return "pypi"
+
+
+def _pin(package: Found, description: Description, edges: tuple[str, ...], direct: bool, index: str) -> Pin:
+    metadata, artifact = description
+    return Pin(
+        kind="pip",
+        name=package.name,
+        version=package.version or metadata.version,
+        index=index,
+        artifact=artifact,
+        dependencies=edges,
+        direct=direct,
+        licence=seen(metadata.licence) or None if metadata.licence else None,
+        git=GitSource(without_credentials(package.git[0]), *package.git[1:]) if package.git else None,
+        url=without_credentials(package.archive.url) if package.archive else None,
+        extras=frozenset(_extras(metadata)),
+    )
+
+
+_EXTRA_MARKER = re.compile(r"""\bextra\s*==\s*['"]([^'"]+)['"]""")
+
+
+def _extras(metadata: Metadata) -> Iterator[str]:
+    """The extras that a package offers: old METADATA names some in its markers alone."""
+    for extra in metadata.provides_extra:
+        yield canonical_name(extra)
+    for line in metadata.requires_dist:
+        yield from map(canonical_name, _EXTRA_MARKER.findall(line))

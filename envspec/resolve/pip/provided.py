@@ -1,0 +1,80 @@
+"""What conda installs counts for pip: uv is shown one version of each such package, on a page of the index proxy, and
+can't take another.
+
+A page has one wheel that nobody downloads, whose METADATA names no dependencies: conda has solved those.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from envspec.errors import Unsatisfiable
+from envspec.lock.inputs import requirement_name
+from envspec.lock.model import Pin
+from envspec.net.index_proxy.provided import Provided
+from envspec.packages.requirement import parse_requirement
+from envspec.redact import redact
+from envspec.resolve.pip.request import Request
+
+
+def provided_by(pins: Iterable[Pin]) -> Provided:
+    """What a target's conda pins provide. One whose version PEP 440 can't say provides nothing."""
+    found = {}
+    for pin in pins:
+        version = _pep440(pin.version)
+        if pin.kind == "conda" and version is not None:
+            found.update(dict.fromkeys(pin.provides, version))
+    return tuple(sorted(found.items()))
+
+
+def refuse_conflicts(label: str, request: Request) -> None:
+    """Raises Unsatisfiable, naming both sides, where the spec's own pip requirement rules out what conda installs."""
+    from envspec.packages.environment import marker_environment
+
+    provided = dict(request.provided)
+    environment = marker_environment(request.platform, request.python)
+    for text in request.requirements:
+        version = provided.get(requirement_name(text))
+        if version is None:
+            continue
+        requirement = parse_requirement(text)
+        if requirement.marker and not requirement.marker.evaluate({**environment, "extra": ""}):
+            continue
+        if requirement.url or not requirement.specifier.contains(version, prereleases=True):
+            raise Unsatisfiable(
+                f"{label}: [pip] asks for {redact(text)}, and conda installs {requirement.name} {version}",
+                hint=_hint(requirement.name, str(requirement.specifier)),
+            )
+
+
+def explained(conflict: Unsatisfiable, request: Request) -> Unsatisfiable:
+    """A conflict that uv found, with conda's side of it in words."""
+    named = [
+        f"{name} {version}"
+        for name, version in request.provided
+        if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", conflict.message)
+    ]
+    if not named:
+        return conflict
+    message = f"{conflict.message.rstrip('.')} ({', '.join(named)} is what conda installs)."
+    return Unsatisfiable(message, hint=_hint(named[0].split()[0], ""))
+
+
+def _hint(name: str, specifier: str) -> str:
+    bound = f'"{name} {specifier}"' if specifier else f"the {name} that pip's side needs"
+    return f"ask conda for {bound} in [conda] dependencies, or loosen pip's side"
+
+
+def _pep440(version: str) -> str | None:
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        return str(Version(version.replace("_", ".")))
+    except InvalidVersion:
+        return None
+
+
+def requests_of(requests: Iterable[Request]) -> Sequence[Provided]:
+    """The distinct sets of provided packages, for the index proxy to serve."""
+    return tuple(dict.fromkeys(request.provided for request in requests if request.provided))

@@ -1,0 +1,161 @@
+"""Metadata read in the background: it begins with the first package that's found, while uv still solves for
+other targets."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from envspec.errors import IndexFailure, InternalError, SpecError
+from envspec.facts import wheels
+from envspec.lock.model import Artifact
+from envspec.net.index_proxy.server import IndexProxy
+from envspec.redact import redact
+from envspec.resolve.pip.metadata import Metadata, MetadataReader, parse_metadata
+from envspec.resolve.pip.source import SourceReader
+from envspec.uv.run import Found, FoundFile
+
+_WORKERS = 8
+"""More would gain nothing on a fast network, and a burst of name look-ups makes small resolvers drop some:
+measured, each costs 5 s."""
+
+Description = tuple[Metadata, Artifact | None]
+"""What a package says of itself, and the file that a target installs (None for git)."""
+
+
+@dataclass
+class Counting:
+    """Counts what is read, for a progress that is told `(done, total)` from several threads."""
+
+    on_read: Callable[[int, int], None]
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _done: int = 0
+    _total: int = 0
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Around the reading of one artifact."""
+        self._count(0, 1)
+        yield
+        self._count(1, 0)
+
+    def _count(self, done: int, total: int) -> None:
+        with self._lock:
+            self._done += done
+            self._total += total
+        self.on_read(self._done, self._total)
+
+
+@dataclass
+class Reading:
+    """Reads each artifact once, however many targets install it.
+
+    `allowed` names what may be built; of any other source only what it says without running is read.
+    `counting` is told of artifacts that weren't cached.
+    """
+
+    wheels: MetadataReader
+    sources: SourceReader
+    proxy: IndexProxy
+    allowed: frozenset[str]
+    scratch: Path
+    counting: Counting
+    _jobs: dict[str, Future[Description]] = field(default_factory=dict)
+    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_WORKERS))
+    _starting: threading.Lock = field(default_factory=threading.Lock)
+
+    def begin(self, package: Found, file: FoundFile | None) -> None:
+        """Start reading a package, if that hasn't begun. `file` is the one of its files that the target installs."""
+        key = _key(package, file)
+        with self._starting:
+            if key in self._jobs:
+                return
+            self._jobs[key] = self._pool.submit(
+                self._counted, package, file, self.scratch / f"source-{len(self._jobs)}"
+            )
+
+    def result(self, package: Found, file: FoundFile | None) -> Description:
+        """What was read of a package. Raises IndexFailure, ToolError, SpecError or InternalError."""
+        self.begin(package, file)
+        return self._jobs[_key(package, file)].result()
+
+    def close(self) -> None:
+        """Drop what hasn't begun; what is on its way isn't waited for."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _counted(self, package: Found, file: FoundFile | None, folder: Path) -> Description:
+        cached = self._cached(package, file)
+        if cached is not None:
+            return cached
+        with self.counting.one():
+            return self._read(package, file, folder)
+
+    def _cached(self, package: Found, file: FoundFile | None) -> Description | None:
+        if file is None or file.sha256 is None:
+            return None
+        if self.proxy.owns(file.url):
+            wheel = wheels.load(self.proxy.variant_of(file.url)).file(file.file)
+            if wheel is None:
+                raise InternalError(f"{file.file} came from the index proxy, which doesn't hold it")
+            return parse_metadata(wheels.metadata_text(wheel).decode()), Artifact(file.file, file.sha256, wheel.size)
+        metadata = self.wheels.cached(file) if _is_wheel(file) else None
+        return None if metadata is None else _described(file, metadata)
+
+    def _read(self, package: Found, file: FoundFile | None, folder: Path) -> Description:
+        self._refuse_addresses(package)
+        if package.git:
+            folder.mkdir()
+            return self.sources.read_git(*package.git, folder), None
+        if file is None:
+            raise InternalError(f"{package.name} {package.version} has neither a file nor a git source")
+        if file.sha256 is None:
+            if package.archive:
+                raise SpecError(
+                    f"{redact(file.url)} has no hash that a lock could hold", hint="add #sha256=<digest> to the URL"
+                )
+            raise InternalError(f"{package.name} {package.version} has no file with a sha256")
+        if package.archive:
+            self._verify(file)
+        if _is_wheel(file):
+            return _described(file, self.wheels.read(file))
+        version = package.version or ""
+        if package.name not in self.allowed:
+            return _described(file, self.sources.static.read(file, package.name, version).metadata)
+        folder.mkdir()
+        return _described(file, self.sources.read_sdist(file, package.name, version, folder))
+
+    def _refuse_addresses(self, package: Found) -> None:
+        """What the spec itself asks for by an address was judged before; what a package asks for isn't its word."""
+        address = package.git[0] if package.git else package.archive.url if package.archive else None
+        if address is None or package.name in self.allowed or (package.archive and _is_wheel(package.archive)):
+            return
+        raise SpecError(
+            f"{redact(address)} is built from source, which runs its code, and another package asks for it",
+            hint=f'if you trust it: allow-source = ["{package.name}"] in [pip]',
+        )
+
+    def _verify(self, file: FoundFile) -> None:
+        """A direct URL's hash may be the spec's own word (`#sha256=…`), which nobody has compared with the file."""
+        digest, _ = self.wheels.fetcher.digest(file.url)
+        if digest != file.sha256:
+            raise IndexFailure(
+                f"{redact(file.url)}: the content has sha256 {digest}, the requirement says {file.sha256}",
+                hint="find out which of both is right before anybody installs it",
+            )
+
+
+def _is_wheel(file: FoundFile) -> bool:
+    return file.file.endswith(".whl")
+
+
+def _key(package: Found, file: FoundFile | None) -> str:
+    return repr(package.git) if file is None else f"{file.sha256} {file.url}"
+
+
+def _described(file: FoundFile, metadata: Metadata) -> Description:
+    """Where the index leaves sizes out, what was once seen for this hash stays true."""
+    return metadata, Artifact(file.file, str(file.sha256), file.size if file.size is not None else metadata.size)

@@ -1,0 +1,122 @@
+"""What is solved: a request holds everything that decides a pip resolution, and nothing else.
+
+Targets whose requests are equal are solved once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from envspec.facts.missing_requirements import MissingRequirement
+from envspec.lock.inputs import PUBLIC, requirement_name
+from envspec.lock.model import SpecInputs, TargetInputs
+
+UV_PLATFORMS = {
+    "linux-64": "x86_64-manylinux_2_{glibc}",
+    "linux-aarch64": "aarch64-manylinux_2_{glibc}",
+    "osx-64": "x86_64-apple-darwin",
+    "osx-arm64": "aarch64-apple-darwin",
+    "win-64": "x86_64-pc-windows-msvc",
+}
+"""uv's names of the platforms (`uv pip compile --python-platform`), by conda subdir."""
+
+UV_GLIBC_MINORS = (17, 28, *range(31, 41))
+"""The glibc minors that uv has a platform name for."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One pip resolution.
+
+    requirements    normalised PEP 508 lines (`envspec.lock.inputs`)
+    constraints     PEP 508 lines that bound a package without asking for it
+    cuda            the CUDA version the target asks for ("12.8"), None for a CPU target
+    allow_source    names that may be built from source
+    sources         package → name of the spec's index it must come from
+    public          packages that the spec says come from PyPI, whatever else has them
+    exclude_newer   RFC 3339, or None
+    provided        what conda installs in the same environment: PyPI name and version, which pip takes as it is
+    missing         requirements that published METADATA leaves out, and that count as said
+    """
+
+    platform: str
+    python: str
+    glibc: str | None
+    requirements: tuple[str, ...]
+    cuda: str | None = None
+    constraints: tuple[str, ...] = ()
+    allow_source: tuple[str, ...] = ()
+    sources: tuple[tuple[str, str], ...] = ()
+    public: tuple[str, ...] = ()
+    exclude_newer: str | None = None
+    provided: tuple[tuple[str, str], ...] = ()
+    missing: tuple[MissingRequirement, ...] = ()
+
+    @property
+    def uv_platform(self) -> str:
+        """uv's platform name; on Linux the newest one that the target's glibc still runs."""
+        name = UV_PLATFORMS[self.platform]
+        if "{glibc}" not in name:
+            return name
+        asked = int((self.glibc or "2.28").split(".")[1])
+        minor = max((m for m in UV_GLIBC_MINORS if m <= asked), default=UV_GLIBC_MINORS[0])
+        return name.format(glibc=minor)
+
+
+@dataclass(frozen=True)
+class Preferences:
+    """Versions to keep if they still fit: name → version. Never binding.
+
+    `commits` does the same for git: the requirement, as the request has it → the commit it was pinned to.
+    """
+
+    versions: Mapping[str, str] = field(default_factory=dict)
+    commits: Mapping[str, str] = field(default_factory=dict)
+
+    def over(self, other: Preferences) -> Preferences:
+        """These first, `other` for the names that these don't have."""
+        return Preferences({**other.versions, **self.versions}, {**other.commits, **self.commits})
+
+    def without(self, names: frozenset[str]) -> Preferences:
+        return Preferences(
+            {name: version for name, version in self.versions.items() if name not in names},
+            {text: commit for text, commit in self.commits.items() if requirement_name(text) not in names},
+        )
+
+
+def request_for(
+    spec: SpecInputs,
+    target: TargetInputs,
+    constraints: tuple[str, ...] = (),
+    provided: tuple[tuple[str, str], ...] = (),
+    missing: tuple[MissingRequirement, ...] = (),
+) -> Request:
+    """The request of one target. What conda provides has no index; what comes from an index of the spec's own, or from
+    conda, is another build than the one whose METADATA is known to lack something."""
+    names = {name for name, _ in provided}
+    sources = {name: index for name, index in spec.sources.items() if index != PUBLIC}
+    others = {*names, *sources}
+    return Request(
+        platform=target.platform,
+        python=target.python,
+        glibc=target.glibc,
+        requirements=target.requirements,
+        cuda=target.cuda,
+        constraints=constraints,
+        allow_source=spec.allow_source,
+        sources=tuple(sorted((name, index) for name, index in sources.items() if name not in names)),
+        public=tuple(sorted(spec.sources.keys() - sources.keys() - names)),
+        exclude_newer=spec.exclude_newer,
+        provided=provided,
+        missing=tuple(one for one in missing if one.package not in others),
+    )
+
+
+def group(requests: Mapping[str, Request]) -> dict[Request, tuple[str, ...]]:
+    """Requests by what they ask, each with the names of its targets; the request of the most targets first."""
+    groups: dict[Request, list[str]] = {}
+    for name in sorted(requests):
+        groups.setdefault(requests[name], []).append(name)
+    ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[1]))
+    return {request: tuple(names) for request, names in ordered}

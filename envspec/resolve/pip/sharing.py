@@ -1,0 +1,55 @@
+"""One version of a package across targets: what solved requests tell the others, and which are worth solving
+once more."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from envspec.facts.cuda_stack import is_toolkit
+from envspec.lock.inputs import requirement_name
+from envspec.resolve.pip.request import Preferences, Request
+from envspec.uv.run import Found
+
+
+def versions_of(found: Sequence[Found]) -> dict[str, str]:
+    """Versions for others to prefer. torch's local part names one CUDA: others prefer the release."""
+    return {p.name: p.version.partition("+")[0] for p in found if p.version and not p.git and not p.archive}
+
+
+def commits_of(found: Sequence[Found], request: Request) -> dict[str, str]:
+    """The commits that a request's git requirements came to: a branch that moves must not move between targets."""
+    commits = {p.name: p.git[1] for p in found if p.git}
+    return {text: commits[name] for text in request.requirements if (name := requirement_name(text)) in commits}
+
+
+def to_share(found: Mapping[Request, Sequence[Found]], apart: Collection[str] = ()) -> dict[Request, Preferences]:
+    """Requests to solve once more, so that packages which differ between requests may meet on the lowest
+    version any of them needs; those `apart` have a reason to differ.
+
+    Gives each such request its own versions with the shared ones in their place; empty when all agree already.
+    """
+    from packaging.version import Version
+
+    versions: dict[str, set[str]] = {}
+    for packages in found.values():
+        for name, version in versions_of(packages).items():
+            versions.setdefault(name, set()).add(version)
+    # NVIDIA's packages differ between CUDA versions by their nature: no other solution would make them meet
+    shared = {
+        name: min(several, key=Version)
+        for name, several in versions.items()
+        if len(several) > 1 and name not in apart and not is_toolkit(name)
+    }
+    again = {}
+    for request, packages in found.items():
+        own = versions_of(packages)
+        moved = {name: version for name, version in shared.items() if own.get(name, version) != version}
+        if moved:
+            again[request] = Preferences({**own, **moved}, commits_of(packages, request))
+    return again
+
+
+def public(preferences: Preferences) -> Preferences:
+    """The same without local parts (`+cu126`), which name one CUDA."""
+    versions = {name: version.partition("+")[0] for name, version in preferences.versions.items()}
+    return Preferences(versions, preferences.commits)

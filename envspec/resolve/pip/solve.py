@@ -1,0 +1,375 @@
+"""The pip half of a lock: requests in, pins out. uv chooses, the artifacts' own METADATA is read, and the
+result is judged by `packaging`.
+
+Equal requests are solved once. The request of the most targets is solved first and its versions are preferred by the
+others, which are then solved side by side: measured against uv's universal mode in docs/resolution.md.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+from envspec.errors import IndexFailure, Unsatisfiable
+from envspec.facts.wheels import FAMILY
+from envspec.lock.inputs import canonical_name, requirement_name
+from envspec.lock.model import Pin
+from envspec.net.index_proxy.pages import Pages, Upstream
+from envspec.net.index_proxy.releases import Release
+from envspec.net.index_proxy.server import IndexProxy, open_proxy
+from envspec.net.simple_page import LivePages
+from envspec.resolve.pip.answer import (
+    Answer,
+    answer_of,
+    hint_about_pre_releases,
+    in_own_addresses,
+    labelled,
+    refuse_sources,
+    tell_passed_over,
+)
+from envspec.resolve.pip.confusion import is_pytorch, refuse_unsaid, refuse_unsaid_builds
+from envspec.resolve.pip.describe import Describer
+from envspec.resolve.pip.metadata import MetadataReader
+from envspec.resolve.pip.newest import has_pre_release, passed_over, unasked
+from envspec.resolve.pip.pins import begin, pins_of
+from envspec.resolve.pip.provided import explained, refuse_conflicts, requests_of
+from envspec.resolve.pip.reading import Counting, Reading
+from envspec.resolve.pip.request import Preferences, Request, group
+from envspec.resolve.pip.sharing import commits_of, public, to_share, versions_of
+from envspec.resolve.pip.source import SourceReader
+from envspec.resolve.torch_index import choice as torch_index
+from envspec.resolve.torch_index import holes as torch_holes
+from envspec.resolve.torch_index.choice import TorchIndex, needs_own_triton
+from envspec.rules.finding import Finding
+from envspec.uv.run import Found, Uv, UvIndex
+
+
+class Progress(Protocol):
+    """What a resolution tells while it works. Every method may be called from several threads."""
+
+    def solving(self, targets: Sequence[str]) -> AbstractContextManager[None]:
+        """Around the solving of one request."""
+
+    def reading(self, done: int, total: int) -> None:
+        """Metadata read so far, of how many."""
+
+
+class Silent:
+    """A progress that tells nothing."""
+
+    def solving(self, targets: Sequence[str]) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def reading(self, done: int, total: int) -> None:
+        return None
+
+
+@dataclass(frozen=True)
+class PipResolver:
+    """Solves the pip half of all targets of a spec.
+
+    indexes        the spec's named indexes: name → URL, the user's mirror of it where there is one
+    default_index  where PyPI is, with the user's credentials if they gave any; None for what uv takes by itself
+    live_pages     pages of the user's mirror of a PyTorch index variant; None where there is no such mirror
+    refresh        ask the live PyTorch index besides the shipped facts
+    notice         told of releases that were passed over
+    pages          pages of all indexes, for the index proxy
+    secrets        where the index proxy keeps what makes its address; None for another address each time
+    scratch        gives an empty folder that is gone when the resolution ends
+    """
+
+    uv: Uv
+    wheels: MetadataReader
+    sources: SourceReader
+    pages: Pages
+    secrets: Path | None
+    scratch: Path
+    indexes: Mapping[str, str] = field(default_factory=dict)
+    default_index: str | None = None
+    live_pages: Callable[[str], LivePages | None] = lambda variant: None
+    refresh: bool = False
+    progress: Progress = field(default_factory=Silent)
+    notice: Callable[[Finding], None] = lambda finding: None
+
+    def resolve(self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]) -> dict[str, tuple[Pin, ...]]:
+        """Pins of every target, by target name.
+
+        `keep` holds, by target, the versions of the old lock that are to stay if they still fit.
+
+        Raises SourcesNeeded, Unsatisfiable, Infeasible, IndexFailure, ToolError or SpecError, each naming the target.
+        """
+        for name, request in requests.items():
+            refuse_conflicts(name, request)
+        groups = group(requests)
+        indexes = {request: torch_index.choose(request, refresh=self.refresh) for request in groups}
+        live = {
+            index.variant: self.live_pages(index.variant) for index in indexes.values() if index.live and index.variant
+        }
+        mirrors = {variant: pages for variant, pages in live.items() if pages}
+        counting = Counting(self.progress.reading)
+        describe = Describer(self.wheels, self.sources, _below(self.scratch), counting)
+        with open_proxy(
+            mirrors, requests_of(groups), pages=self.pages, metadata=describe, folder=self.secrets
+        ) as proxy:
+            allowed = frozenset(name for request in groups for name in request.allow_source)
+            reading = Reading(self.wheels, self.sources, proxy, allowed, _below(self.scratch), counting)
+            try:
+                refuse_unsaid_builds(groups, self._has)
+                found = self._solve_all(groups, indexes, proxy, keep, reading)
+                answers = {request: answer_of(found[request], request, reading) for request in groups}
+
+                def again(request: Request) -> Answer:
+                    index = torch_index.choose(request, refresh=self.refresh)
+                    folder = _below(self.scratch)
+                    more = self._solve(request, index, proxy, (), Preferences(), folder, reading)
+                    return answer_of(more, request, reading)
+
+                refuse_unsaid(answers, groups, self._has, again)
+                refuse_sources(answers, groups, self.sources.static)
+                self._tell(answers, groups, keep)
+                solved = {
+                    request: pins_of(found[request], request, indexes[request], proxy, reading) for request in groups
+                }
+            except BaseException:
+                self.sources.processes.stop()
+                raise
+            finally:
+                reading.close()
+        return {name: solved[request] for request, names in groups.items() for name in names}
+
+    def _tell(
+        self,
+        answers: Mapping[Request, Answer],
+        groups: Mapping[Request, tuple[str, ...]],
+        keep: Mapping[str, Preferences],
+    ) -> None:
+        over = {
+            request: passed_over(
+                answer.found, request, answer.asks, _first(keep, groups[request]).versions, self._releases(request)
+            )
+            for request, answer in answers.items()
+        }
+        tell_passed_over(over, groups, self.notice)
+
+    def _solve_all(
+        self,
+        groups: Mapping[Request, tuple[str, ...]],
+        indexes: Mapping[Request, TorchIndex],
+        proxy: IndexProxy,
+        keep: Mapping[str, Preferences],
+        reading: Reading,
+    ) -> dict[Request, tuple[Found, ...]]:
+        def solve(request: Request, preferences: Preferences) -> tuple[Found, ...]:
+            with self.progress.solving(groups[request]):
+                found = self._solve(
+                    request,
+                    indexes[request],
+                    proxy,
+                    groups[request],
+                    preferences,
+                    _below(self.scratch),
+                    reading,
+                )
+            begin(found, request, reading)
+            return found
+
+        old = {request: _first(keep, names) for request, names in groups.items()}
+        first, *others = groups
+        # without an old lock the first answer sets the versions that the others shall share
+        alone = not old[first].versions
+        if alone:
+            releases = torch_holes.shared_releases(indexes)
+            old = {request: _with_torch(releases.get(request), indexes[request]) for request in groups}
+            apart = FAMILY if len(set(releases.values())) > 1 else ()
+        found: dict[Request, tuple[Found, ...]] = {}
+        if alone:
+            found[first] = solve(first, old[first])
+        shared = public(old[first])
+        if alone:
+            shared = Preferences(versions_of(found[first]), commits_of(found[first], first))
+        pool = ThreadPoolExecutor(max(2, os.cpu_count() or 2))
+        try:
+            rest = others if alone else list(groups)
+            answers = _together(pool, [lambda r=request: solve(r, old[r].over(shared)) for request in rest])  # type: ignore[misc]
+            found.update(zip(rest, answers, strict=True))
+            if alone:
+                again = to_share(found, apart)
+                answers = _together(pool, [lambda r=request: solve(r, again[r]) for request in again])  # type: ignore[misc]
+                met = zip(again, answers, strict=True)
+                # an older release that has lost or won dependencies is another answer, not the same one shared
+                found.update(
+                    {r: answer for r, answer in met if versions_of(answer).keys() == versions_of(found[r]).keys()}
+                )
+        except BaseException:
+            self.uv.stop()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+        return found
+
+    def _solve(
+        self,
+        request: Request,
+        index: TorchIndex,
+        proxy: IndexProxy,
+        names: tuple[str, ...],
+        preferences: Preferences,
+        folder: Path,
+        reading: Reading,
+    ) -> tuple[Found, ...]:
+        gated = index.variant is not None and not self._is_uvs_own(index)
+        ordered = self._indexes(request, index if gated else None, proxy)
+        backend = index.variant if index.variant and not gated else None
+        label = ", ".join(names)
+        numbers = itertools.count()
+        barred: tuple[str, ...] = ()
+
+        def ask(asked: Request) -> tuple[Found, ...]:
+            while True:
+                step = folder / str(next(numbers))
+                step.mkdir(parents=True)
+                try:
+                    found = self.uv.compile(
+                        asked,
+                        preferences=preferences,
+                        indexes=ordered,
+                        folder=step,
+                        label=label,
+                        torch_backend=backend,
+                        no_pre_releases=barred,
+                        proxy_host=proxy.host,
+                    )
+                    strayed = _strayed((package.name for package in found), asked)
+                    if not strayed:
+                        return in_own_addresses(found, proxy)
+                except Unsatisfiable as conflict:
+                    strayed = _strayed(re.findall(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?", conflict.message), asked)
+                    if not strayed:
+                        raise
+                # uv gives a package its named index only where the spec itself asks for it: ask for it, and solve again
+                asked = _replace_requirements(asked, strayed)
+
+        try:
+            while True:
+                found = ask(_replace_constraints(request, index.constraints))
+                if not has_pre_release(found, preferences.versions):
+                    return found
+                answer = answer_of(found, request, reading)
+                more = unasked(found, request, answer.asks, preferences.versions, self._releases(request))
+                if not more:
+                    return found
+                barred = (*barred, *more)
+        except Unsatisfiable as conflict:
+            if gated and not index.live and any(name in conflict.message for name in FAMILY[1:]):
+                conflict.hint = (
+                    f"the facts that envspec ships may lack a file of {' or '.join(FAMILY[1:])} here: --refresh-index "
+                    "asks the PyTorch index; else loosen one of these requirements"
+                )
+            conflict.hint = hint_about_pre_releases(conflict, barred)
+            raise explained(conflict, request) from None
+        except IndexFailure as failure:
+            if proxy.failures:
+                # uv saw the proxy fail; what failed is behind it
+                raise labelled(proxy.failures[0], label) from None
+            failure.message = proxy.plain(failure.message)
+            if not index.live or gated:
+                raise
+            raise IndexFailure(
+                f"{failure.message} (asked because the facts that envspec ships hold no file of "
+                f"{torch_holes.hole_text(request, index)})",
+                hint=f"name another release{torch_index.held_text(request)}, or set a mirror: [mirrors] pytorch in "
+                "envspec's config (docs/resolution.md)",
+            ) from None
+
+    def _indexes(self, request: Request, torch: TorchIndex | None, proxy: IndexProxy) -> list[UvIndex]:
+        """uv's indexes for a request, all behind the proxy, in uv's order. `torch` is the PyTorch index that the proxy
+        serves."""
+        ordered = [
+            UvIndex(name, proxy.index(Upstream(self.indexes[name], frozenset(request.allow_source))), explicit=True)
+            for name in sorted({source for _, source in request.sources})
+        ]
+        if request.provided:
+            ordered.append(UvIndex("conda", proxy.provided_url(request.provided), cacheable=False))
+        if torch is not None:
+            url = proxy.url(str(torch.variant), triton=needs_own_triton(request))
+            ordered.append(UvIndex("pytorch", url, cacheable=False))
+        if self.default_index and request.allow_source:
+            ordered.append(UvIndex("sources", proxy.index(self._allowed(request))))
+        if self.default_index:
+            ordered.append(UvIndex("pypi", proxy.index(Upstream(self.default_index)), default=True))
+        return ordered
+
+    def _allowed(self, request: Request) -> Upstream:
+        """The default index as it is shown for what may be built."""
+        return Upstream(str(self.default_index), frozenset(request.allow_source), only_allowed=True)
+
+    def _releases(self, request: Request) -> Callable[[str], Sequence[Release]]:
+        """What the index that a package comes from has of it."""
+        sources, allowed = dict(request.sources), frozenset(request.allow_source)
+
+        def releases(name: str) -> Sequence[Release]:
+            if name in sources:
+                return self.pages.releases(Upstream(self.indexes[sources[name]], allowed), name)
+            if not self.default_index:
+                return ()
+            return self.pages.releases(
+                self._allowed(request) if name in allowed else Upstream(self.default_index), name
+            )
+
+        return releases
+
+    def _has(self, index: str, name: str) -> bool:
+        """Whether a named index has a package. PyTorch's don't count: they have copies of public packages."""
+        url = self.indexes[index]
+        return not is_pytorch(url) and self.pages.has(Upstream(url), name)
+
+    def _is_uvs_own(self, index: TorchIndex) -> bool:
+        """Whether the live index is asked through uv's own knowledge of it, for want of a mirror."""
+        return index.live and index.variant is not None and self.live_pages(index.variant) is None
+
+
+def _below(scratch: Path) -> Path:
+    """A new folder, for a resolver may resolve several times."""
+    return Path(tempfile.mkdtemp(dir=scratch))
+
+
+def _together(pool: Executor, jobs: Sequence[Callable[[], tuple[Found, ...]]]) -> list[tuple[Found, ...]]:
+    """Run jobs side by side; the first failure, in the jobs' order, is raised once all have ended."""
+    futures = [pool.submit(job) for job in jobs]
+    return [future.result() for future in futures]
+
+
+def _with_torch(release: str | None, index: TorchIndex) -> Preferences:
+    """torch's release as the index of a request names it."""
+    local = f"+{index.variant}" if index.variant else ""
+    return Preferences({"torch": f"{release}{local}"} if release else {})
+
+
+def _first(keep: Mapping[str, Preferences], names: Sequence[str]) -> Preferences:
+    """The pins that a request's targets had; for a new target those of another, so that it joins in their versions."""
+    own = (keep[name] for name in names if name in keep and keep[name].versions)
+    others = (public(one) for one in keep.values() if one.versions)
+    return next(own, None) or next(others, Preferences())
+
+
+def _replace_constraints(request: Request, more: tuple[str, ...]) -> Request:
+    return replace(request, constraints=(*request.constraints, *more)) if more else request
+
+
+def _replace_requirements(request: Request, more: Sequence[str]) -> Request:
+    return replace(request, requirements=tuple(sorted({*request.requirements, *more})))
+
+
+def _strayed(names: Iterable[str], request: Request) -> list[str]:
+    """Those that have a named index but weren't asked for by the spec, so that uv looked for them elsewhere."""
+    direct = {requirement_name(text) for text in request.requirements}
+    named = {name for name, _ in request.sources}
+    return sorted({canonical_name(name) for name in names} & (named - direct))

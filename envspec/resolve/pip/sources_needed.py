@@ -1,0 +1,90 @@
+"""The one error for all packages that an answer needs from source and that the spec doesn't allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from envspec.errors import AnswerNo
+from envspec.lock.inputs import canonical_name, requirement_name
+from envspec.resolve.pip.edges import parsed_requirement
+from envspec.resolve.pip.request import Request
+from envspec.resolve.pip.static_source import SourceFacts, Trust
+
+
+@dataclass(frozen=True)
+class NeededSource:
+    """path      from what the spec asks for to the package, both included
+    trust     whose word its requirements are
+    compiles  what shows that a build needs a compiler, None for pure Python
+    """
+
+    name: str
+    version: str
+    path: tuple[str, ...]
+    trust: Trust
+    compiles: str | None
+
+
+class SourcesNeeded(AnswerNo):
+    """The answer needs packages from source that `allow-source` doesn't name. `names` are those to allow."""
+
+    def __init__(self, needed: Mapping[NeededSource, Sequence[str]]) -> None:
+        """`needed` has the targets of each."""
+        self.needed = tuple(sorted(needed, key=lambda one: (one.name, one.version, one.path)))
+        self.names = tuple(dict.fromkeys(one.name for one in self.needed))
+        targets = sorted({target for several in needed.values() for target in several})
+        said: dict[tuple[str, str], NeededSource] = {}
+        for one in self.needed:
+            said.setdefault((one.name, one.version), one)
+        told = "; ".join(map(_told, said.values()))
+        line = "allow-source = [" + ", ".join(f'"{name}"' for name in self.names) + "]"
+        count = f"{len(said)} packages" if len(said) > 1 else "a package"
+        super().__init__(
+            f"{', '.join(targets)}: the newest that fits needs {count} that only source is on offer of: {told}"
+            + _open_end(self.needed),
+            hint=f"building source runs its code; if you trust it: {line} in [pip], "
+            "which `envspec lock --allow-needed` writes",
+        )
+
+
+def _open_end(needed: Sequence[NeededSource]) -> str:
+    """That the list may be short, where requirements aren't certain."""
+    names = sorted({one.name for one in needed if one.trust != "static"})
+    if not names:
+        return ""
+    verb = "requires is" if len(names) == 1 else "require is"
+    return f"; what {', '.join(names)} {verb} certain only after a build, so there may be more"
+
+
+def _told(one: NeededSource) -> str:
+    notes = [" → ".join(one.path)] if len(one.path) > 1 else []
+    notes.append(f"needs a compiler: {one.compiles}" if one.compiles else "pure Python")
+    if one.trust != "static":
+        notes.append(f"requirements {one.trust}")
+    return f"{one.name} {one.version} ({', '.join(notes)})"
+
+
+def needed_source(
+    name: str, version: str, facts: SourceFacts, request: Request, edges: Mapping[str, Sequence[str]]
+) -> NeededSource:
+    """One package of a solution that only source is on offer of; `edges` are the packages' requirements that hold."""
+    return NeededSource(name, version, _path(name, request, edges), facts.trust, facts.compiles)
+
+
+def _path(name: str, request: Request, edges: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """The shortest way from what the spec asks for."""
+    ways: dict[str, tuple[str, ...]] = {root: (root,) for root in sorted(map(requirement_name, request.requirements))}
+    waiting = list(ways)
+    for asker in waiting:
+        if asker == name:
+            return ways[asker]
+        for asked in sorted(_names(edges.get(asker, ()))):
+            if asked not in ways:
+                ways[asked] = (*ways[asker], asked)
+                waiting.append(asked)
+    return (name,)
+
+
+def _names(lines: Iterable[str]) -> set[str]:
+    return {canonical_name(parsed_requirement(line).name) for line in lines}

@@ -1,0 +1,352 @@
+"""What a source distribution says of itself without running any of its code.
+
+The archive is read as it streams in: nothing of it is written to a disk, three small texts are kept, of the rest the
+names alone. Whose word is taken, in this order:
+
+    static     PKG-INFO of metadata 2.2 or later that calls no dependency dynamic (PEP 643), or a pyproject.toml whose
+               [project] lists them and doesn't call them dynamic (PEP 621)
+    unproved   older PKG-INFO that lists requirements, or requires.txt of an egg-info folder: what a build on the
+               author's machine had; one here may have others
+    unknown    nothing of the kind: only running its code would tell
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import lzma
+import os
+import re
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import tomli
+
+from envspec.errors import IndexFailure
+from envspec.lock.inputs import canonical_name
+from envspec.net.fetch import Fetcher, Stream
+from envspec.redact import redact
+from envspec.resolve.pip.metadata import DamagedFile, Metadata, cache_key, parse_metadata
+from envspec.uv.run import FoundFile
+
+_SCHEMA = 2
+_ARCHIVE = 1 << 30
+"""Bytes of the largest archive that is read."""
+_UNPACKED = 8 << 30
+"""Bytes that it may have unpacked: these pass by, they aren't kept."""
+_MEMBERS = 500_000
+_TEXT = 4 << 20
+"""Bytes of the largest text that is kept."""
+_PIECE = 1 << 20
+
+Trust = Literal["static", "unproved", "unknown"]
+_COMPILED = (".c", ".cc", ".cpp", ".cxx", ".cu", ".pyx", ".rs", ".f", ".f90", ".go", ".m", ".mm")
+_COMPILING = (
+    "maturin",
+    "setuptools-rust",
+    "setuptools_rust",
+    "scikit-build",
+    "scikit_build",
+    "meson",
+    "sipbuild",
+    "cmake",
+)
+_ASIDE = ("test", "tests", "doc", "docs", "example", "examples", "benchmark", "benchmarks")
+
+
+@dataclass(frozen=True)
+class SourceFacts:
+    """metadata  what it says; of an unknown one name and version alone
+    trust     whose word that is
+    compiles  what shows that a build needs a compiler: a file's name or the build backend; None for pure Python
+    """
+
+    metadata: Metadata
+    trust: Trust
+    compiles: str | None
+
+
+@dataclass(frozen=True)
+class StaticReader:
+    """Reads sources through a cache on disk, one small JSON a release and sha256."""
+
+    folder: Path
+    fetcher: Fetcher
+
+    def read(self, file: FoundFile, name: str, version: str) -> SourceFacts:
+        """The facts of a source distribution, of which the index says that it is this release. Raises IndexFailure."""
+        # name and version are the index's word: another index may give these bytes another name
+        key = cache_key(name, version, str(file.sha256))
+        known = self._cached(key)
+        if known is not None:
+            return known
+        if self.fetcher.offline:
+            raise IndexFailure(f"not in the cache: {file.file}", hint="run without --offline once")
+        with self.fetcher.stream(file.url, file.size or self.fetcher.limits.source_bytes) as stream:
+            try:
+                texts, names = _read_archive(file, stream)
+            except DamagedFile:
+                # should it be chosen, whoever builds it is told
+                texts, names = {}, []
+            while stream.read(_PIECE):
+                # the hash is of the whole file
+                pass
+        if file.sha256 and stream.sha256 != file.sha256:
+            raise IndexFailure(
+                f"{redact(file.url)}: the content has sha256 {stream.sha256}, the index says {file.sha256}",
+                hint="don't install from this index until who runs it has found out why",
+            )
+        facts = facts_of(texts, names, name, version, stream.length)
+        self._keep(key, facts)
+        return facts
+
+    def _path(self, key: str) -> Path:
+        return self.folder / f"sources-v{_SCHEMA}" / key[:2] / f"{key[2:]}.json"
+
+    def _cached(self, key: str) -> SourceFacts | None:
+        try:
+            entry: Any = json.loads(self._path(key).read_bytes())
+            fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in entry["metadata"].items()}
+            return SourceFacts(Metadata(**fields), entry["trust"], entry["compiles"])
+        except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
+            return None
+
+    def _keep(self, key: str, facts: SourceFacts) -> None:
+        path = self._path(key)
+        unfinished = path.with_name(f"{path.name}.{os.getpid()}.partial")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            unfinished.write_text(json.dumps(asdict(facts)), encoding="utf-8")
+            unfinished.replace(path)
+        except OSError:
+            with suppress(OSError):
+                unfinished.unlink(missing_ok=True)
+
+
+def facts_of(texts: dict[str, str], names: list[str], name: str, version: str, size: int | None) -> SourceFacts:
+    """What the texts of a source say: those below its one top folder, by path. Pure."""
+    info = _info(texts.get("PKG-INFO"), name, version)
+    version = version or (info.version if info else "")
+    project = _toml(texts.get("pyproject.toml"))
+    metadata, trust = _requirements(texts, names, info, project, name, version)
+    return SourceFacts(
+        Metadata(**{**asdict(metadata), "name": name, "version": version, "size": size}),
+        trust,
+        _compiles(names, project),
+    )
+
+
+def _requirements(
+    texts: dict[str, str], names: list[str], info: Metadata | None, project: dict[str, Any], name: str, version: str
+) -> tuple[Metadata, Trust]:
+    bare = Metadata(name, version, (), (), info.requires_python if info else None, info.licence if info else None)
+    if not version:
+        return bare, "unknown"
+    if info is not None and _is_static(texts["PKG-INFO"]):
+        return info, "static"
+    listed = _listed(project)
+    if listed is not None:
+        return Metadata(name, version, *listed, bare.requires_python, bare.licence), "static"
+    if info is not None and info.requires_dist:
+        return info, "unproved"
+    egg = min((path for path in texts if path.endswith(".egg-info/requires.txt")), key=_depth, default=None)
+    if egg is not None:
+        requires, extras = parse_requires(texts[egg])
+        return Metadata(name, version, requires, extras, bare.requires_python, bare.licence), "unproved"
+    if any(".egg-info/" in path for path in names):
+        # setuptools writes no requires.txt where there is nothing to write
+        return bare, "unproved"
+    return bare, "unknown"
+
+
+def _depth(path: str) -> tuple[int, str]:
+    return path.count("/"), path
+
+
+def _info(text: str | None, name: str, version: str) -> Metadata | None:
+    """PKG-INFO, if it is of this very release."""
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        metadata = parse_metadata(text or "")
+        same = not version or Version(metadata.version) == Version(version)
+        return metadata if metadata.name == name and same else None
+    except (ValueError, InvalidVersion):
+        return None
+
+
+def _is_static(text: str) -> bool:
+    """Whether PKG-INFO binds the wheel's dependencies (PEP 643)."""
+    head = text.replace("\r\n", "\n").partition("\n\n")[0].lower().splitlines()
+    version = next((line.partition(":")[2].strip() for line in head if line.startswith("metadata-version:")), "1.0")
+    dynamic = {line.partition(":")[2].strip() for line in head if line.startswith("dynamic:")}
+    numbers = re.fullmatch(r"(\d+)\.(\d+)", version)
+    newer = numbers is not None and (int(numbers[1]), int(numbers[2])) >= (2, 2)
+    return newer and not dynamic & {"requires-dist", "provides-extra", "requires-python"}
+
+
+def _toml(text: str | None) -> dict[str, Any]:
+    try:
+        return tomli.loads(text or "")
+    except (tomli.TOMLDecodeError, RecursionError):
+        return {}
+
+
+def _listed(project: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """Requirements and extras of a [project] table that binds them; None for one that doesn't."""
+    table = project.get("project")
+    if not isinstance(table, dict) or not isinstance(table.get("name"), str):
+        return None
+    dynamic = table.get("dynamic", [])
+    optional, own = table.get("optional-dependencies", {}), table.get("dependencies", [])
+    if not isinstance(dynamic, list) or {"dependencies", "optional-dependencies", "requires-python"} & set(
+        map(str, dynamic)
+    ):
+        return None
+    if not isinstance(own, list) or not isinstance(optional, dict):
+        return None
+    lines = [str(line) for line in own]
+    for extra, several in optional.items():
+        if not isinstance(several, list):
+            return None
+        lines += [_with_marker(str(line), f"extra == '{canonical_name(str(extra))}'") for line in several]
+    return tuple(lines), tuple(canonical_name(str(extra)) for extra in optional)
+
+
+def _with_marker(line: str, marker: str) -> str:
+    requirement, semicolon, own = line.partition(";")
+    return f"{requirement.strip()}; ({own.strip()}) and {marker}" if semicolon else f"{line.strip()}; {marker}"
+
+
+def parse_requires(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """requires.txt of an egg-info folder: requirements as METADATA has them, and the extras. A section's head is
+    `[extra]`, `[:marker]` or `[extra:marker]`."""
+    lines: list[str] = []
+    extras: dict[str, None] = {}
+    marker = ""
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith("[") and line.endswith("]"):
+            extra, _, condition = line[1:-1].partition(":")
+            conditions = [f"({condition})"] if condition else []
+            if extra:
+                extras[canonical_name(extra)] = None
+                conditions.append(f"extra == '{canonical_name(extra)}'")
+            marker = " and ".join(conditions)
+        elif line and not line.startswith("#"):
+            lines.append(_with_marker(line, marker) if marker else line)
+    return tuple(lines), tuple(extras)
+
+
+def _compiles(names: list[str], project: dict[str, Any]) -> str | None:
+    """What shows that a build needs a compiler."""
+    system = project.get("build-system")
+    requires = system.get("requires", []) if isinstance(system, dict) else []
+    for backend in requires if isinstance(requires, list) else ():
+        found = next((known for known in _COMPILING if str(backend).lower().startswith(known)), None)
+        if found:
+            return found
+    for path in sorted(names, key=_depth):
+        folders = path.lower().split("/")[:-1]
+        if path.lower().endswith(_COMPILED) and not set(folders) & set(_ASIDE):
+            return path
+    return None
+
+
+def _read_archive(file: FoundFile, stream: Stream) -> tuple[dict[str, str], list[str]]:
+    """The wanted texts and the names of all files, below the archive's one top folder."""
+    bounded = _Bounded(stream, file)
+    members = _zip_members if file.file.endswith(".zip") else _tar_members
+    texts: dict[str, str] = {}
+    names: list[str] = []
+    unpacked = 0
+    try:
+        for path, size, read in members(bounded):
+            unpacked += size
+            if len(names) >= _MEMBERS or unpacked > _UNPACKED:
+                raise IndexFailure(
+                    f"{redact(file.url)} unpacks to more than any source distribution holds",
+                    hint="don't build it; leave the release out with a bound in the spec",
+                )
+            below = path.removeprefix("./").partition("/")[2]
+            names.append(below)
+            wanted = below in ("PKG-INFO", "pyproject.toml") or below.endswith(".egg-info/requires.txt")
+            if wanted and size <= _TEXT:
+                texts[below] = read().decode("utf-8", "replace")
+    except _UNREADABLE as error:
+        raise DamagedFile(
+            f"{redact(file.url)} can't be unpacked: {error}", hint="the index serves a damaged file: tell who runs it"
+        ) from None
+    return texts, names
+
+
+_UNREADABLE = (
+    tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, NotImplementedError,
+    RuntimeError, ValueError,
+)  # fmt: skip
+
+Member = tuple[str, int, Callable[[], bytes]]
+"""Path in the archive, unpacked size in bytes, and its content."""
+
+
+def _tar_members(stream: _Bounded) -> Iterator[Member]:
+    with tarfile.open(fileobj=stream, mode="r|*") as archive:
+        for member in archive:
+            if member.isfile():
+                yield member.name, member.size, partial(_tarred, archive, member)
+            # tarfile keeps every member that it has seen
+            archive.members = []  # type: ignore[attr-defined]
+
+
+def _tarred(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    return _content(archive.extractfile(member))
+
+
+def _content(file: IO[bytes] | None) -> bytes:
+    return file.read(_TEXT) if file else b""
+
+
+def _zip_members(stream: _Bounded) -> Iterator[Member]:
+    """A zip's table is at its end: the archive is held, in memory, and its limit is a smaller one."""
+    content = stream.read(256 << 20)
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        for entry in archive.infolist():
+            if not entry.is_dir():
+                yield entry.filename, entry.file_size, partial(_zipped, archive, entry)
+
+
+def _zipped(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    with archive.open(entry) as file:
+        return _content(file)
+
+
+class _Bounded(io.RawIOBase):
+    """The stream, which ends with an error where it is larger than any source."""
+
+    def __init__(self, stream: Stream, file: FoundFile) -> None:
+        self._stream, self._file = stream, file
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """As many bytes as asked for, fewer at the end alone: what reads archives takes less for the end."""
+        pieces, left = [], size if size >= 0 else _ARCHIVE
+        while left:
+            piece = self._stream.read(min(left, _PIECE))
+            if not piece:
+                break
+            pieces.append(piece)
+            left -= len(piece)
+        if self._stream.length > _ARCHIVE:
+            raise IndexFailure(
+                f"{redact(self._file.url)} is larger than {_ARCHIVE >> 20} MiB, which no such file is",
+                hint="leave the release out with a bound in the spec",
+            )
+        return b"".join(pieces)

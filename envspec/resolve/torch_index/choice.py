@@ -1,0 +1,162 @@
+"""Which index the torch family comes from, for a target: PyPI where its default build has the asked CUDA, else
+PyTorch's own of that CUDA.
+
+Source of the rule: DESIGN §3. Facts: `envspec.facts.torch_builds` (what PyPI's default builds are) and
+`envspec.facts.wheels` (what the PyTorch indexes hold).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from envspec.errors import Infeasible
+from envspec.facts import torch_builds, wheels
+from envspec.lock.inputs import requirement_name
+from envspec.net.index_proxy.torch_family import belongs
+from envspec.packages.requirement import parse_requirement
+from envspec.packages.tags import wheel_tags
+from envspec.resolve.pip.request import Request
+
+
+@dataclass(frozen=True)
+class TorchIndex:
+    """variant      "cu126" or "cpu": the torch family comes from that PyTorch index; None: from PyPI
+    constraints  what keeps PyPI's torch to releases whose default build has the asked CUDA
+    live         the facts don't hold what the spec asks for: the live index (or the user's mirror of it) is asked too
+    """
+
+    variant: str | None
+    constraints: tuple[str, ...] = ()
+    live: bool = False
+
+
+def choose(request: Request, *, refresh: bool = False) -> TorchIndex:
+    """The index of the torch family for a request. `refresh` asks the live index besides the facts.
+
+    Raises Infeasible when the facts know the asked releases and none of them was built for the asked CUDA.
+    """
+    from packaging.version import Version
+
+    variant = torch_builds.variant_of(request.cuda)
+    if request.cuda is None and not request.platform.startswith("linux-"):
+        # PyPI's macOS and Windows wheels are CPU builds in every release
+        return TorchIndex(None)
+    if any(name == "torch" for name, _ in request.provided):
+        # conda's, built for the asked CUDA
+        return TorchIndex(None)
+    asked = asked_of(request)
+    in_default = [v for v in default_builds(request.platform, variant) if asked.admits(v)]
+    in_index = [v for v in index_builds(request, variant) if asked.admits(v)]
+    newest_default = max(map(Version, in_default), default=None)
+    newest_index = max((Version(Version(v).public) for v in in_index), default=None)
+    if refresh:
+        return TorchIndex(variant, live=True)
+    if newest_default is not None and (newest_index is None or newest_default >= newest_index):
+        return TorchIndex(None, (_between(in_default, request.platform, variant),))
+    if newest_index is not None:
+        return TorchIndex(variant)
+    built = torch_builds.builds(cuda=request.cuda, platform=request.platform, variant=variant)
+    exists = any(asked.admits(b.version) and request.python in b.pythons for b in built)
+    if exists or asked.beyond([r.version for r in torch_builds.releases()]):
+        # known to exist, or newer than all that is known, and its files aren't among the facts
+        return TorchIndex(variant, live=True)
+    if not asked.named:
+        # nothing to offer: should anything pull torch in, the guard after resolving refuses what it finds
+        return TorchIndex(None)
+    known = sorted(
+        {b.cuda for b in torch_builds.builds(platform=request.platform) if b.cuda and asked.admits(b.version)},
+        key=Version,
+    )
+    raise Infeasible(
+        f"no build of {asked.text} for CUDA {request.cuda} and Python {request.python} on {request.platform} is known",
+        hint=f"builds of it exist for CUDA {', '.join(known)}" if known else "`envspec builds torch` lists what exists",
+    )
+
+
+def held_text(request: Request) -> str:
+    """The newest releases that the facts hold for a request's platform, Python and CUDA, as a remark for a hint."""
+    from packaging.version import Version
+
+    builds = index_builds(request, torch_builds.variant_of(request.cuda))
+    newest = sorted({Version(Version(version).public) for version in builds}, reverse=True)[:4]
+    return f" (the facts hold {', '.join(map(str, newest))} here)" if newest else ""
+
+
+def needs_own_triton(request: Request) -> bool:
+    """Whether triton too must come from the PyTorch index."""
+    return "triton" in wheels.family(request.platform, request.cuda)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the spec itself asks of torch's version. `named` is False when torch is only pulled in by something else."""
+
+    text: str
+    named: bool
+    specifiers: tuple[str, ...]
+
+    def admits(self, version: str) -> bool:
+        from packaging.specifiers import SpecifierSet
+        from packaging.version import Version
+
+        candidate = Version(version)
+        public = Version(candidate.public)
+        return all(
+            SpecifierSet(s).contains(candidate, prereleases=True) or SpecifierSet(s).contains(public, prereleases=True)
+            for s in self.specifiers
+        )
+
+    def beyond(self, releases: Sequence[str]) -> bool:
+        """Whether it asks for a release that the facts don't know at all."""
+        # a local part (+cu126) names a build; the release is what stands before it
+        public = Asked(
+            self.text, self.named, tuple(re.sub(r"\+[a-z0-9.]+", "", s, flags=re.I) for s in self.specifiers)
+        )
+        return self.named and not any(public.admits(release) for release in releases)
+
+
+def asked_of(request: Request) -> Asked:
+    """What a request's own lines ask of torch."""
+    own = [parse_requirement(text) for text in request.requirements if requirement_name(text) == "torch"]
+    bounds = [parse_requirement(text) for text in request.constraints if requirement_name(text) == "torch"]
+    return Asked(
+        ", ".join(f"torch{r.specifier}" for r in own) or "torch",
+        bool(own),
+        tuple(str(r.specifier) for r in (*own, *bounds)),
+    )
+
+
+def default_builds(platform: str, variant: str) -> list[str]:
+    """The torch releases whose build on PyPI is of this variant."""
+    return [r.version for r in torch_builds.releases() if torch_builds.pypi_variant(r.version, platform) == variant]
+
+
+def index_builds(request: Request, variant: str, project: str = "torch") -> list[str]:
+    """The versions of a project of the torch family of which the facts hold a file that a request can install."""
+    from packaging.utils import parse_wheel_filename
+
+    if variant not in wheels.variants():
+        return []
+    tags = wheel_tags(request.platform, request.python, request.glibc)
+    accept = belongs(variant)
+    return [
+        w.version
+        for w in wheels.load(variant).files(project)
+        if accept(w) and not tags.isdisjoint(parse_wheel_filename(w.file)[3])
+    ]
+
+
+def _between(versions: Sequence[str], platform: str, variant: str) -> str:
+    """A constraint that admits exactly these releases among those known."""
+    from packaging.version import Version
+
+    ordered = sorted(map(Version, versions))
+    low, high = ordered[0], ordered[-1]
+    holes = [
+        r.version
+        for r in torch_builds.releases()
+        if low < Version(r.version) < high and torch_builds.pypi_variant(r.version, platform) != variant
+    ]
+    return "torch" + ",".join([f">={low}", f"<={high}", *(f"!={hole}" for hole in holes)])

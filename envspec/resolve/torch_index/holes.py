@@ -1,0 +1,219 @@
+"""Holes of the shipped facts: releases of the torch family that exist, and of which nobody recorded a file's hash.
+
+A hole must not move anything in silence: targets without one take the newest torch that exists for all, the target with
+it the newest that the facts hold for it, and the hole is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+
+from envspec.facts import released, torch_builds
+from envspec.facts.wheels import FAMILY
+from envspec.lock.inputs import canonical_name, requirement_name
+from envspec.lock.model import Pin
+from envspec.packages.requirement import parse_requirement
+from envspec.resolve.pip.request import Preferences, Request
+from envspec.resolve.torch_index.choice import TorchIndex, asked_of, choose, default_builds, index_builds
+from envspec.rules.finding import Finding
+
+CODE = "torch-not-in-facts"
+
+
+def common_release(indexes: Mapping[Request, TorchIndex]) -> str | None:
+    """The newest torch release that exists for every one of these requests, whether or not the facts hold its files.
+
+    Requests for which no torch is known at all have no say; None where the others have none in common.
+    """
+    from packaging.version import Version
+
+    existing = [found for request, index in indexes.items() if (found := _existing(request, index))]
+    common = frozenset.intersection(*existing) if existing else frozenset()
+    return max(common, key=Version) if common else None
+
+
+def shared_releases(indexes: Mapping[Request, TorchIndex]) -> dict[Request, str]:
+    """The torch release that each request should prefer, so that all have the same: the one that all can have in
+    common. Where the facts hold no file of it, the newest older one that they do hold."""
+    from packaging.version import Version
+
+    newest = common_release(indexes)
+    preferred = {}
+    for request, index in indexes.items():
+        held = [
+            version
+            for version in _existing(request, index)
+            if newest is not None
+            and Version(version) <= Version(newest)
+            and not _missing(request, index, version, _direct(request))
+        ]
+        if held:
+            preferred[request] = max(held, key=Version)
+    return preferred
+
+
+def findings(
+    requests: Mapping[str, Request],
+    pins: Mapping[str, Sequence[Pin]],
+    keep: Mapping[str, Preferences],
+    *,
+    refreshed: bool = False,
+) -> dict[str, tuple[Finding, ...]]:
+    """What holes did to solved targets, by target.
+
+    `requests`, `pins` and `keep` (what the old lock had) are by target; `refreshed` says that the live index was asked.
+    """
+    indexes = {name: choose(request, refresh=refreshed) for name, request in requests.items()}
+    common = common_release({request: indexes[name] for name, request in requests.items()})
+    all_could_have = everywhere(requests, pins)
+    found: dict[str, tuple[Finding, ...]] = {}
+    for name, request in requests.items():
+        kept = keep[name].versions.get("torch") if name in keep else None
+        told = finding(request, indexes[name], pins[name], kept=kept, common=common, everywhere=all_could_have)
+        found[name] = (told,) if told else ()
+    return found
+
+
+def finding(
+    request: Request,
+    index: TorchIndex,
+    pins: Sequence[Pin],
+    *,
+    kept: str | None = None,
+    common: str | None = None,
+    everywhere: str | None = None,
+) -> Finding | None:
+    """What to tell of a solved request whose torch is older than it would be without a hole of the facts; None when
+    there is nothing to tell.
+
+    `kept` is the version of torch that the old lock had, `common` the release that all targets are to share, and
+    `everywhere` the newest that they could share all the same, where they don't.
+    """
+    from packaging.version import Version
+
+    torch = next((pin for pin in pins if pin.name == "torch" and pin.kind == "pip"), None)
+    if torch is None or index.variant is None or index.live or torch.version == kept:
+        return None
+    bounds = [
+        parse_requirement(line).specifier
+        for pin in pins
+        if pin.kind == "pip" and pin.name not in FAMILY
+        for line in pin.dependencies
+        if requirement_name(line) == "torch"
+    ]
+    here = Version(Version(torch.version).public)
+    newer = [
+        version
+        for version in _existing(request, index)
+        if here < Version(version) <= Version(common or version)
+        and all(bound.contains(version, prereleases=True) for bound in bounds)
+    ]
+    if not newer:
+        return None
+    best = max(newer, key=Version)
+    missing = _missing(request, index, best, [pin.name for pin in pins])
+    if not missing:
+        return None
+    listed = ", ".join(missing[:-1]) + f" and {missing[-1]}" if len(missing) > 1 else missing[0]
+    message = (
+        f"torch {here} is locked, not {best}: the facts that envspec ships hold no file of {listed} for "
+        f"{request.platform} and Python {request.python}"
+    )
+    same = f'; "torch=={everywhere}" gives all targets the same' if everywhere else ""
+    return Finding("warning", CODE, message, remedy=f"--refresh-index asks the PyTorch index{same}")
+
+
+def everywhere(requests: Mapping[str, Request], pins: Mapping[str, Sequence[Pin]]) -> str | None:
+    """The newest torch release that every target with a torch can have, with what it has of the family, from PyPI or
+    from the facts; None where they have the same release already, or none in common.
+
+    `requests` and `pins` are by target.
+    """
+    from packaging.version import Version
+
+    locked = {name: _release(pins[name]) for name in requests if _release(pins[name])}
+    if len(set(locked.values())) < 2:
+        return None
+    common: set[str] | None = None
+    for name in locked:
+        request = requests[name]
+        asked, family = asked_of(request), [pin.name for pin in pins[name]]
+        from_index = TorchIndex(torch_builds.variant_of(request.cuda))
+        here = {
+            v
+            for v in (release.version for release in torch_builds.releases())
+            if asked.admits(v)
+            and _in_time(v, request.exclude_newer)
+            and (
+                v in default_builds(request.platform, str(from_index.variant))
+                or not _missing(request, from_index, v, family)
+            )
+        }
+        common = here if common is None else common & here
+    return max(common, key=Version) if common else None
+
+
+def _release(pins: Sequence[Pin]) -> str | None:
+    return next((pin.version.partition("+")[0] for pin in pins if pin.name == "torch" and pin.kind == "pip"), None)
+
+
+def hole_text(request: Request, index: TorchIndex) -> str:
+    """The newest torch that a request asks for and of which the facts hold no file: "torch 2.11.0+cpu for linux-64 and
+    Python 3.12"; "this torch" where they don't know the release either."""
+    from packaging.version import Version
+
+    found = _existing(request, index)
+    if not found:
+        return "this torch"
+    return f"torch {max(found, key=Version)}+{index.variant} for {request.platform} and Python {request.python}"
+
+
+def _existing(request: Request, index: TorchIndex) -> frozenset[str]:
+    """The torch releases that a request admits and that have a build for it, whether or not the facts hold its file."""
+    variant, asked = index.variant or torch_builds.variant_of(request.cuda), asked_of(request)
+    listed = {
+        build.version
+        for build in torch_builds.builds(variant=variant, platform=request.platform)
+        if build.trust != "planned" and request.python in build.pythons and _runs(build.glibc, request.glibc)
+    }
+    from_index = {version.partition("+")[0] for version in index_builds(request, variant)}
+    held = set(default_builds(request.platform, variant)) if index.variant is None else from_index
+    known = {*held, *(listed if index.variant else ())}
+    return frozenset(v for v in known if asked.admits(v) and _in_time(v, request.exclude_newer))
+
+
+def _missing(request: Request, index: TorchIndex, release: str, names: Sequence[str]) -> list[str]:
+    """What of the family the facts lack for a torch release, of the projects named: "torchaudio 2.11.0+cpu"."""
+    if index.variant is None or index.live:
+        return []
+    missing = []
+    for project in FAMILY:
+        if project != "torch" and project not in names:
+            continue
+        fitting = (release,) if project == "torch" else torch_builds.companions(release).get(project, ())
+        held = {version.partition("+")[0] for version in index_builds(request, index.variant, project)}
+        if fitting and held.isdisjoint(fitting):
+            missing.append(f"{project} {fitting[-1]}+{index.variant}")
+    return missing
+
+
+def _direct(request: Request) -> list[str]:
+    return [canonical_name(requirement_name(text)) for text in request.requirements]
+
+
+def _runs(needed: str | None, glibc: str | None) -> bool:
+    return needed is None or glibc is None or torch_builds.order(needed) <= torch_builds.order(glibc)
+
+
+def _in_time(version: str, exclude_newer: str | None) -> bool:
+    """Whether a release came out before the spec's date. One without a known date is none for uv either."""
+    if exclude_newer is None:
+        return True
+    date = released.date("torch", version)
+    return date is not None and _moment(date) < _moment(exclude_newer)
+
+
+def _moment(text: str) -> datetime:
+    found = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return found if found.tzinfo else found.replace(tzinfo=timezone.utc)

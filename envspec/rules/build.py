@@ -1,0 +1,120 @@
+"""A build of torch against a machine: architectures, cuDNN, Python and glibc."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envspec.facts.compute_capability import can_translate, order, sm_of
+from envspec.facts.tables import numbers
+from envspec.rules.case import Build, Case, Problem
+
+CUDNN_WITHOUT_VOLTA = "9.11"
+"""From here on cuDNN has no machine code below 7.5 (fat binary scan, data/libraries.toml)."""
+
+
+def problems(build: Build, case: Case) -> list[Problem]:
+    """Everything that stands between this build and this machine."""
+    return [*architecture(build, case), *cudnn(build, case), *python(build, case), *glibc(build, case), *trust(build)]
+
+
+def works(build: Build, case: Case) -> bool:
+    """Whether no error stands between them."""
+    return not any(problem.severity == "error" for problem in problems(build, case))
+
+
+def architecture(build: Build, case: Case) -> Iterator[Problem]:
+    """Whether there is code for its GPUs; PTX alone is translated when it is loaded."""
+    for capability in case.capabilities:
+        name = f"{sm_of(capability)} ({case.names(capability)})"
+        if build.runs_on(capability):
+            if jetson := [gpu.name for gpu in case.gpus if gpu.capability == capability and gpu.kind == "embedded"]:
+                yield from _jetson(build, case, jetson[0])
+        elif can_translate(build.ptx, capability):
+            yield Problem(
+                "warning",
+                "ptx-only",
+                "gpus",
+                f"{label(build)} has no machine code for {name}, only PTX of {', '.join(build.ptx)}: every kernel is"
+                " compiled when it is first used, by a driver that must be as new as the CUDA of the build",
+            )
+        else:
+            yield Problem(
+                "error",
+                "architecture-missing",
+                "gpus",
+                f"{label(build)} has no code for {name}: it is compiled for {', '.join(build.sm)}",
+            )
+
+
+def _jetson(build: Build, case: Case, name: str) -> Iterator[Problem]:
+    if build.arm_variant == "tegra" or (
+        build.cuda and numbers(build.cuda)[0] >= 13 and case.platform == "linux-aarch64"
+    ):
+        return
+    yield Problem(
+        "warning",
+        "jetson",
+        "gpus",
+        f"{label(build)} is made for servers; a Jetson ({name}) runs it from CUDA 13 on only",
+        "take NVIDIA's own wheels for this JetPack through an index of the spec",
+    )
+
+
+def cudnn(build: Build, case: Case) -> Iterator[Problem]:
+    """cuDNN dropped Maxwell, Pascal and Volta in 9.11, whatever torch is compiled for."""
+    if not build.cuda or not (old := [c for c in case.capabilities if order(c) < (7, 5) and build.runs_on(c)]):
+        return
+    if build.channel == "conda":
+        yield Problem(
+            "warning",
+            "cudnn-architecture",
+            "gpus",
+            f"cuDNN {CUDNN_WITHOUT_VOLTA} and newer have no code for {sm_of(old[0])}"
+            f" ({case.names(old[0])}), and conda-forge doesn't hold it back",
+            f'add "cudnn <{CUDNN_WITHOUT_VOLTA}" to conda.dependencies',
+        )
+    elif build.cudnn and numbers(build.cudnn) >= numbers(CUDNN_WITHOUT_VOLTA):
+        yield Problem(
+            "error",
+            "cudnn-architecture",
+            "gpus",
+            f"{label(build)} requires cuDNN {build.cudnn}, which has no code for {sm_of(old[0])}"
+            f" ({case.names(old[0])})",
+        )
+
+
+def python(build: Build, case: Case) -> Iterator[Problem]:
+    """A build has wheels for a span of Pythons."""
+    if not build.pythons or case.python in build.pythons:
+        return
+    new = numbers(case.python) > numbers(build.pythons[-1])
+    yield Problem(
+        "error",
+        "python-too-new" if new else "python-too-old",
+        "python",
+        f"{label(build)} has no wheel for Python {case.python}: it has {build.pythons[0]} to {build.pythons[-1]}",
+    )
+
+
+def glibc(build: Build, case: Case) -> Iterator[Problem]:
+    """A Linux build needs the glibc of its manylinux tag, or of its symbols where the tag says less."""
+    if build.glibc and case.platform.startswith("linux") and numbers(case.glibc) < numbers(build.glibc):
+        yield Problem(
+            "error",
+            "glibc-too-old",
+            "glibc",
+            f"{label(build)} needs glibc {build.glibc}, the machines have {case.glibc}",
+        )
+
+
+def trust(build: Build) -> Iterator[Problem]:
+    """A build that was announced but never seen."""
+    if build.trust == "planned":
+        yield Problem("warning", "build-not-seen", "torch", f"{label(build)} was announced; nobody has seen it yet")
+
+
+def label(build: Build) -> str:
+    """For a message: "torch 2.9.1+cu126", or "conda-forge's pytorch 2.9.1 (cuda129)"."""
+    if build.channel == "conda":
+        return f"conda-forge's pytorch {build.version} ({build.variant})"
+    return f"torch {build.version}+{build.variant}"

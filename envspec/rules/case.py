@@ -1,0 +1,97 @@
+"""What the rules look at: a machine to run on, builds of torch to choose from, and problems between the two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from envspec.facts import conda_builds, gpus, torch_builds
+from envspec.facts.compute_capability import covers, order
+from envspec.facts.gpus import Gpu
+from envspec.rules.finding import Severity
+
+Subject = Literal["cuda", "gpus", "driver", "glibc", "python", "platform", "torch"]
+"""What of the spec a problem is about: a key of the target, the Python version, or the torch requirement."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A target as the rules see it: names of GPUs looked up, the rest as the spec says it."""
+
+    platform: str
+    python: str
+    cuda: str | None
+    gpus: tuple[Gpu, ...]
+    driver: str | None
+    glibc: str
+
+    @property
+    def capabilities(self) -> tuple[str, ...]:
+        """The compute capabilities of its GPUs, each once, lowest first."""
+        return tuple(sorted({gpu.capability for gpu in self.gpus}, key=order))
+
+    def names(self, capability: str) -> str:
+        """Its GPUs of one capability, for a message: "A100" or "H100, H200 and 4 more"."""
+        names = list(dict.fromkeys(gpu.name for gpu in self.gpus if gpu.capability == capability))
+        return ", ".join(names) if len(names) <= 3 else f"{names[0]}, {names[1]} and {len(names) - 2} more"
+
+
+@dataclass(frozen=True)
+class Build:
+    """A build of torch from either world. `pythons` is empty where it isn't known, `cudnn` None."""
+
+    version: str
+    variant: str
+    cuda: str | None
+    sm: tuple[str, ...]
+    ptx: tuple[str, ...]
+    pythons: tuple[str, ...]
+    glibc: str | None
+    cudnn: str | None
+    trust: str
+    channel: Literal["pip", "conda"]
+    arm_variant: str | None = None
+
+    def runs_on(self, capability: str) -> bool:
+        """Whether its machine code runs on a GPU of this capability."""
+        return covers(self.sm, capability, self.cuda)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A finding in the making: what it is about instead of where it stands."""
+
+    severity: Severity
+    code: str
+    subject: Subject
+    message: str
+    remedy: str | None = None
+
+
+def pip_builds(versions: Iterable[str], cuda: str | None, platform: str) -> list[Build]:
+    """The wheels of these torch releases for a CUDA (None: the CPU) on a platform, oldest first."""
+    wanted = set(versions)
+    return [
+        Build(b.version, b.variant, b.cuda, b.sm, b.ptx, b.pythons, b.glibc, b.cudnn, b.trust, "pip")
+        for b in torch_builds.builds(variant=torch_builds.variant_of(cuda), platform=platform)
+        if b.version in wanted
+    ]
+
+
+def conda_builds_of(versions: Iterable[str], cuda: str | None, platform: str) -> list[Build]:
+    """The conda-forge builds of these releases that run with a `cuda-version` (None: the CPU build), oldest first."""
+    wanted = set(versions)
+    return [
+        Build(b.version, b.variant, b.cuda, b.sm, b.ptx, (), b.glibc, None, "high", "conda", b.arm_variant)
+        for b in conda_builds.builds(cuda=cuda, platform=platform)
+        if b.version in wanted and (cuda is not None or b.cuda is None)
+    ]
+
+
+def of_target(
+    platform: str, python: str, cuda: str | None, names: Iterable[str], driver: str | None, glibc: str
+) -> Case:
+    """A case from what a target says; GPU names that aren't known are left out (a rule of its own reports them)."""
+    found = [gpu for name in names for gpu in gpus.find(name)]
+    return Case(platform, python, cuda, tuple(dict.fromkeys(found)), driver, glibc)

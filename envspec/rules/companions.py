@@ -1,0 +1,72 @@
+"""torchvision and torchaudio against torch: each release is made for certain torch releases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+from envspec.facts import torch_builds
+from envspec.rules.finding import Finding
+from envspec.rules.wanted import Wanted
+
+
+def findings(companion: Wanted, torch: Wanted | None, versions: Sequence[str]) -> Iterator[Finding]:
+    """What is wrong between a companion and the torch releases that the target admits."""
+    known = _known(companion.name)
+    matching = [version for version in known if companion.admits(version)]
+    if not matching:
+        yield from _unknown(companion, known)
+        return
+    made_for = torches(companion)
+    if torch is None or not versions or set(made_for) & set(versions):
+        return
+    fitting = [v for version in versions for v in torch_builds.companions(version).get(companion.name, ())]
+    instead = f"{companion.name} {fitting[-1]} for torch {versions[-1]}, or " if fitting else ""
+    yield Finding(
+        "error",
+        "companion-mismatch",
+        f"{companion.label} is made for torch {_span(made_for)}; the spec asks for {torch.label}",
+        companion.place,
+        f"Nearest: {instead}torch {made_for[-1]} for {companion.label}",
+    )
+
+
+def torches(companion: Wanted) -> list[str]:
+    """The torch releases that some admitted release of a companion is made for, oldest first."""
+    found = {
+        torch
+        for version in _known(companion.name)
+        if companion.admits(version)
+        for torch in torch_builds.torch_for(companion.name, version)
+    }
+    return sorted(found, key=torch_builds.order)
+
+
+@cache
+def _known(name: str) -> tuple[str, ...]:
+    found = {v for release in torch_builds.releases() for v in torch_builds.companions(release.version)[name]}
+    return tuple(sorted(found, key=torch_builds.order))
+
+
+def _unknown(companion: Wanted, known: Sequence[str]) -> Iterator[Finding]:
+    bounds = companion.bounds()
+    if bounds and max(bounds) > torch_builds.order(known[-1]):
+        yield Finding(
+            "info",
+            "companion-newer-than-tables",
+            f"{companion.label} is newer than what envspec knows ({known[-1]}): its own METADATA decides which torch it"
+            " goes with",
+            companion.place,
+        )
+    elif bounds and max(bounds) >= torch_builds.order(known[0]):
+        yield Finding(
+            "error",
+            "no-such-companion",
+            f"envspec knows no release that fits {companion.label}",
+            companion.place,
+            f"{companion.name} has {known[0]} to {known[-1]}",
+        )
+
+
+def _span(versions: Sequence[str]) -> str:
+    return versions[0] if len(versions) == 1 else f"{versions[0]} to {versions[-1]}"

@@ -1,0 +1,47 @@
+"""What a CPU target has that is made for CUDA: it installs, and does nothing or fails at import."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from envspec.facts import gpu_only
+from envspec.facts.wheels import FAMILY
+from envspec.rules.case import Case, Problem
+
+_NAMED = re.compile(r"[\w-]+-gpu|[\w-]+-cu(?:da)?\d\d\d?x?(?:-[\w-]+)?")
+"""onnxruntime-gpu, nvidia-dali-cuda120, jax-cuda12-plugin."""
+
+_LOCAL = re.compile(r"\+(?:pt\d+)?cu\d")
+"""torch-scatter 2.1.2+pt24cu118, flash-attn 2.8.3+cu12torch2.8."""
+
+
+def problems(
+    case: Case, pins: Mapping[str, str], needs: Mapping[str, Iterable[str]], is_cuda: Callable[[str], bool]
+) -> Iterator[Problem]:
+    """`needs` holds the names that each pin requires; `is_cuda` tells a package of CUDA's own by its name.
+
+    torch itself is judged elsewhere.
+    """
+    if case.cuda is not None:
+        return
+    for name, version in sorted(pins.items()):
+        if name in FAMILY or is_cuda(name):
+            continue
+        known = gpu_only.needs_gpu(name, version, case.platform)
+        if known:
+            yield _problem(f"{name} {version}", f": {known.what}", known.instead)
+        elif _NAMED.fullmatch(name) or _LOCAL.search(version):
+            yield _problem(f"{name} {version}", "", _INSTEAD)
+        elif brought := sorted({other for other in needs.get(name, ()) if other in pins and is_cuda(other)}):
+            listed = ", ".join(brought[:3]) + (f" and {len(brought) - 3} more" if len(brought) > 3 else "")
+            message = f"{name} {version} requires {listed}, in a CPU target: CUDA's, and of no use there"
+            hint = "leave out the extra that brings it in, if one does, or give the package to the CUDA targets alone"
+            yield Problem("warning", "cuda-major-mixed", "cuda", message, hint)
+
+
+_INSTEAD = "give it to the CUDA targets alone, or take its CPU build where there is one"
+
+
+def _problem(label: str, what: str, instead: str) -> Problem:
+    return Problem("warning", "gpu-only", "platform", f"{label} is made for CUDA, in a CPU target{what}", instead)

@@ -1,0 +1,64 @@
+"""No CPU build in silence: what in a target would make one of it, or contradicts its CUDA."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envspec.facts import torch_builds
+from envspec.rules.case import Case, Problem
+from envspec.rules.wanted import Wanted
+
+
+def problems(case: Case, names: tuple[str, ...], wanted: Wanted | None) -> Iterator[Problem]:
+    """`names` are the GPUs as the spec writes them."""
+    if case.platform.startswith("osx") and case.cuda:
+        yield Problem(
+            "error",
+            "no-cuda-platform",
+            "cuda",
+            f"there is no CUDA on {case.platform}: torch has CPU and Metal builds only",
+            "leave `cuda` out",
+        )
+    elif names and not case.cuda:
+        yield Problem(
+            "error",
+            "cpu-build",
+            "gpus",
+            f"the target has GPUs ({', '.join(names)}) and no `cuda`: it would get the CPU build",
+            "add `cuda`, or leave `gpus` out for a CPU target",
+        )
+    if wanted:
+        yield from _of_wanted(case, wanted)
+
+
+def _of_wanted(case: Case, wanted: Wanted) -> Iterator[Problem]:
+    asked = wanted.local or _conda_variant(wanted)
+    if asked is None:
+        return
+    variant = torch_builds.variant_of(case.cuda)
+    text = f"{wanted.label} {wanted.build}" if wanted.build else wanted.label
+    if asked == "cpu" and case.cuda:
+        yield Problem(
+            "error",
+            "cpu-build",
+            "torch",
+            f"{text} asks for the CPU build in a target for CUDA {case.cuda}",
+            "drop the build from the requirement: envspec takes the one of the target's CUDA",
+        )
+    elif (asked != "cpu" and not case.cuda) or (wanted.local and wanted.local != variant):
+        of = f"CUDA {case.cuda}" if case.cuda else "the CPU"
+        yield Problem(
+            "error",
+            "cuda-mismatch",
+            "torch",
+            f"{text} asks for another build than the target, which is for {of}",
+            "drop the build from the requirement, or change the target's `cuda`",
+        )
+
+
+def _conda_variant(wanted: Wanted) -> str | None:
+    if wanted.name == "pytorch-cpu" or (wanted.build or "").lstrip("*").startswith("cpu"):
+        return "cpu"
+    if wanted.name == "pytorch-gpu" or (wanted.build or "").lstrip("*").startswith("cuda"):
+        return "cuda"
+    return None

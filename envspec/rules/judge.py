@@ -1,0 +1,189 @@
+"""Judging a target before anything is resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from envspec.errors import Place
+from envspec.facts import conda_builds, gpus, toolkits, torch_builds
+from envspec.rules import companions, driver, fallback, nearest, toolkit
+from envspec.rules.build import problems, works
+from envspec.rules.case import Build, Case, Problem, of_target
+from envspec.rules.finding import Finding
+from envspec.rules.specifier import Specifier
+from envspec.rules.wanted import Wanted, builds_of, companions_of, torch_of
+from envspec.spec.model import Spec, Target
+
+_ORDER = {"error": 0, "warning": 1, "info": 2}
+
+
+def judge(spec: Spec, target: Target) -> tuple[Finding, ...]:
+    """Everything the facts say against a target, errors first; empty when it can be locked as it stands.
+
+    A range of torch releases is infeasible only when every one of them is. A torch that the tables don't know yet is
+    never an error.
+    """
+    case = case_of(spec, target)
+    wanted, versions = _torch(spec, target)
+    found = list(_unknown_gpus(target))
+    contradictions = list(fallback.problems(case, target.gpus, wanted))
+    machine = [*toolkit.problems(case), *driver.problems(case)]
+    if wanted and _translated(wanted, versions, case):
+        machine = [problem for problem in machine if problem.code != "cuda-too-old-for-gpu"]
+    against = [*contradictions, *machine]
+    if wanted and not contradictions and not any(problem.code == "no-such-cuda" for problem in machine):
+        against += _against_torch(wanted, versions, case)
+    for problem in against:
+        remedy = problem.remedy if problem in contradictions else _remedy(problem, wanted, versions, case)
+        found.append(located(spec, target, wanted, replace(problem, remedy=remedy)))
+    for companion in companions_of(spec, target):
+        found += companions.findings(companion, wanted, versions)
+    return tuple(sorted(dict.fromkeys(found), key=lambda finding: _ORDER[finding.severity]))
+
+
+def feasible(spec: Spec, target: Target) -> tuple[str, ...]:
+    """The known torch releases that the target admits and that work on it, newest first; empty if it names no torch."""
+    wanted, versions = _torch(spec, target)
+    if wanted is None:
+        return ()
+    case = case_of(spec, target)
+    if any(p.severity == "error" for p in toolkit.problems(case)) and not _translated(wanted, versions, case):
+        return ()
+    case = case if case.cuda else replace(case, gpus=())
+    found = {b.version for b in builds_of(wanted, versions, case.cuda, case.platform) if works(b, case)}
+    return tuple(sorted(found, key=torch_builds.order, reverse=True))
+
+
+def case_of(spec: Spec, target: Target) -> Case:
+    """A target as the rules see it."""
+    return of_target(target.platform, spec.python, target.cuda, target.gpus, target.driver, target.glibc)
+
+
+def located(spec: Spec, target: Target, wanted: Wanted | None, problem: Problem) -> Finding:
+    """A problem as a finding, at the place of what it is about."""
+    if problem.subject == "torch" and wanted:
+        place: Place | None = wanted.place
+    elif problem.subject == "python":
+        place = spec.places.get("env.python")
+    else:
+        place = target.places.get(problem.subject)
+    return Finding(problem.severity, problem.code, problem.message, place or target.place, problem.remedy)
+
+
+def _torch(spec: Spec, target: Target) -> tuple[Wanted | None, list[str]]:
+    """The torch asked for and its known releases. One that only torchvision brings in counts as asked for."""
+    wanted = torch_of(spec, target)
+    if wanted:
+        return wanted, list(wanted.versions())
+    for companion in companions_of(spec, target):
+        made_for = companions.torches(companion)
+        return replace(companion, name="torch", specifier=Specifier(), local=None), made_for
+    return None, []
+
+
+def _unknown_gpus(target: Target) -> Iterator[Finding]:
+    for name in target.gpus:
+        if not gpus.find(name):
+            near = gpus.suggest(name)
+            hint = f'did you mean "{near}"? ' if near else ""
+            yield Finding(
+                "error",
+                "unknown-gpu",
+                f'envspec doesn\'t know the GPU "{name}"',
+                target.places.get("gpus") or target.place,
+                f'{hint}Name a product ("H100"), an architecture ("hopper") or a capability ("sm_90")',
+            )
+
+
+def _for_torch(case: Case) -> Case:
+    """The case without the GPUs that its CUDA doesn't reach: that is said once, of the toolkit."""
+    known = toolkits.toolkit(case.cuda) if case.cuda else None
+    if case.cuda is None or known is None:
+        return replace(case, gpus=() if case.cuda is None else case.gpus)
+    return replace(case, gpus=tuple(gpu for gpu in case.gpus if known.reaches(gpu.capability)))
+
+
+def _translated(wanted: Wanted, versions: Sequence[str], case: Case) -> bool:
+    """Whether a build runs on all the GPUs, those that its CUDA doesn't know by its PTX."""
+    return case.cuda is not None and any(
+        works(build, case) for build in builds_of(wanted, versions, case.cuda, case.platform)
+    )
+
+
+def _against_torch(wanted: Wanted, versions: Sequence[str], case: Case) -> list[Problem]:
+    if not versions:
+        return [_unknown_torch(wanted)]
+    case = case if _translated(wanted, versions, case) else _for_torch(case)
+    candidates = builds_of(wanted, versions, case.cuda, case.platform)
+    if not candidates:
+        return [_no_build(wanted, versions, case)]
+    working = [build for build in candidates if works(build, case)]
+    if not working:
+        best = min(reversed(candidates), key=lambda build: sum(p.severity == "error" for p in problems(build, case)))
+        return problems(best, case)
+    newest = candidates[-1]
+    found = problems(working[-1], case)
+    if not works(newest, case) and newest.version != working[-1].version:
+        found.append(_narrowed(wanted, working, newest, case))
+    return found
+
+
+def _unknown_torch(wanted: Wanted) -> Problem:
+    known = list(conda_builds.versions()) if wanted.channel == "conda" else [r.version for r in torch_builds.releases()]
+    bounds = wanted.bounds()
+    where = "conda-forge's builds that envspec knows" if wanted.channel == "conda" else "the releases envspec knows"
+    if bounds and max(bounds) > torch_builds.order(known[-1]):
+        message = f"{wanted.label} is newer than {where} (up to {known[-1]}): its own METADATA decides"
+        return Problem("info", "torch-newer-than-tables", "torch", message)
+    if bounds and max(bounds) < torch_builds.order(known[0]):
+        message = f"{wanted.label} is older than {where} (from {known[0]}): nothing is checked"
+        return Problem("info", "torch-older-than-tables", "torch", message)
+    return Problem("error", "no-such-torch", "torch", f"envspec knows no release that fits {wanted.label}")
+
+
+def _no_build(wanted: Wanted, versions: Sequence[str], case: Case) -> Problem:
+    owner = "conda-forge's " if wanted.channel == "conda" else ""
+    asked = wanted.label.split("+")[0]
+    if case.cuda is None:
+        return Problem("error", "no-build", "platform", f"{owner}{asked} has no CPU build for {case.platform}")
+    elsewhere = [p for p in ("linux-64", "linux-aarch64", "win-64") if builds_of(wanted, versions, case.cuda, p)]
+    message = f"{owner}{asked} has no CUDA {case.cuda} build" + (f" for {case.platform}" if elsewhere else "")
+    if wanted.channel == "pip" and torch_builds.pypi_variant(versions[-1], case.platform) == "cpu":
+        message += "; PyPI's own wheel there is the CPU build"
+    return Problem("error", "no-build", "cuda", message)
+
+
+def _narrowed(wanted: Wanted, working: Sequence[Build], newest: Build, case: Case) -> Problem:
+    first, last = working[0].version, working[-1].version
+    span = first if first == last else f"{first} to {last}"
+    reason = next(p.message for p in problems(newest, case) if p.severity == "error")
+    return Problem(
+        "warning",
+        "torch-narrowed",
+        "torch",
+        f"of {wanted.label}, only {span} can work on this target: {reason}",
+        f"pin {wanted.name} to {last} or older",
+    )
+
+
+def _remedy(problem: Problem, wanted: Wanted | None, versions: Sequence[str], case: Case) -> str | None:
+    """What a rule proposes, and what the tables find beyond it."""
+    if problem.severity != "error" or problem.code in ("driver-too-old-for-gpu", "driver-dropped-gpu"):
+        return problem.remedy
+    found = nearest.alternatives(wanted, versions, case) if wanted else []
+    if problem.code.startswith("driver"):
+        others = [change for change in found if change.startswith("CUDA")]
+        return f"{problem.remedy}; or {others[0]}" if others else problem.remedy
+    return nearest.sentence(found) or problem.remedy or _last_resort(problem, wanted, versions, case)
+
+
+def _last_resort(problem: Problem, wanted: Wanted | None, versions: Sequence[str], case: Case) -> str | None:
+    """When no other wheel will do: conda-forge's builds, or fewer GPUs in the target."""
+    if wanted is None:
+        return nearest.toolkit_change(case) if problem.subject == "cuda" else None
+    if wanted.channel == "pip":
+        found = nearest.alternatives(replace(wanted, name="pytorch", channel="conda", local=None), versions, case)
+        if found:
+            return f"{nearest.sentence(found)}, from conda-forge"
+    return "no build fits this target as a whole: split its GPUs into several targets" if case.gpus else None

@@ -1,0 +1,136 @@
+"""The nearest change that would work: another torch, another CUDA, another Python, computed from the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from envspec.facts import conda_builds, gpus, torch_builds
+from envspec.facts.tables import numbers
+from envspec.rules import driver, toolkit
+from envspec.rules.build import works
+from envspec.rules.case import Case
+from envspec.rules.wanted import Wanted, builds_of
+
+
+def alternatives(wanted: Wanted, versions: Sequence[str], case: Case) -> list[str]:
+    """Changes after which a build works, the least ones: each changes one thing, or torch and CUDA if it takes both.
+
+    `versions` are the releases that `wanted` admits; with none, those its specifier names are the point to be near to.
+    """
+    changes = [
+        *_another_torch(wanted, versions, case),
+        *_another_cuda(wanted, versions, case),
+        *_another_python(wanted, versions, case),
+    ]
+    return changes or _both(wanted, versions, case)
+
+
+def sentence(changes: Sequence[str]) -> str | None:
+    """ "Nearest: …, or …", or None for no changes."""
+    return f"Nearest: {', or '.join(changes)}" if changes else None
+
+
+def _another_torch(wanted: Wanted, versions: Sequence[str], case: Case) -> list[str]:
+    found = _working(wanted, [v for v in _known(wanted) if v not in versions], case)
+    if not found:
+        return []
+    best = min(found, key=lambda v: _torch_distance(wanted, versions, v))
+    return [f"{wanted.name} {best} with {_cuda(case.cuda)}"]
+
+
+def _another_cuda(wanted: Wanted, versions: Sequence[str], case: Case) -> list[str]:
+    if case.cuda is None:
+        return []
+    cudas = [cuda for cuda in _cudas(wanted) if cuda != case.cuda]
+    fitting = [cuda for cuda in cudas if _working(wanted, versions, replace(case, cuda=cuda))]
+    if not fitting:
+        return []
+    best = min(fitting, key=lambda cuda: _cuda_distance(case.cuda or "", cuda))
+    return [f"CUDA {best} with {wanted.label.split('+')[0]}{_driver_note(case, best)}"]
+
+
+def _another_python(wanted: Wanted, versions: Sequence[str], case: Case) -> list[str]:
+    builds = builds_of(wanted, versions, case.cuda, case.platform)
+    pythons = {python for build in builds for python in build.pythons} - {case.python}
+    fitting = [p for p in pythons if _working(wanted, versions, replace(case, python=p))]
+    if not fitting:
+        return []
+    asked = numbers(case.python)[1]
+    best = min(fitting, key=lambda p: (abs(numbers(p)[1] - asked), -numbers(p)[1]))
+    return [f"Python {best}"]
+
+
+def _both(wanted: Wanted, versions: Sequence[str], case: Case) -> list[str]:
+    if case.cuda is None:
+        return []
+    pairs = [
+        (_torch_distance(wanted, versions, version), _cuda_distance(case.cuda, cuda), version, cuda)
+        for cuda in _cudas(wanted)
+        for version in _working(wanted, _known(wanted), replace(case, cuda=cuda))
+    ]
+    if not pairs:
+        return []
+    *_, version, cuda = min(pairs)
+    return [f"{wanted.name} {version} with CUDA {cuda}{_driver_note(case, cuda)}"]
+
+
+def _working(wanted: Wanted, versions: Iterable[str], case: Case) -> list[str]:
+    """The releases with a build that works on a machine which runs this CUDA."""
+    if any(p.severity == "error" for p in (*toolkit.problems(case), *driver.problems(case))):
+        return []
+    return [b.version for b in builds_of(wanted, versions, case.cuda, case.platform) if works(b, case)]
+
+
+def _known(wanted: Wanted) -> list[str]:
+    if wanted.channel == "conda":
+        return list(conda_builds.versions())
+    return [release.version for release in torch_builds.releases()]
+
+
+def _cudas(wanted: Wanted) -> list[str]:
+    if wanted.channel == "conda":
+        found = {build.cuda for build in conda_builds.builds()}
+    else:
+        found = {build.cuda for build in torch_builds.builds()}
+    return sorted((cuda for cuda in found if cuda), key=numbers)
+
+
+def _torch_distance(wanted: Wanted, versions: Sequence[str], version: str) -> tuple[int, int]:
+    """How many releases lie between a release and what is asked for; of two equally near, the newer comes first."""
+    known = _known(wanted)
+    here = known.index(version)
+    points = [known.index(v) for v in versions if v in known]
+    if not points:
+        releases = [torch_builds.order(v) for v in known]
+        points = [sum(r < bound for r in releases) for bound in wanted.bounds()] or [len(known)]
+    return min(abs(here - point) for point in points), -here
+
+
+def _cuda_distance(asked: str, cuda: str) -> tuple[int, int]:
+    """How far a CUDA is from the asked one: majors weigh more than minors; of two equally near, the newer first."""
+    (a, b), (c, d) = numbers(asked)[:2], numbers(cuda)[:2]
+    return abs((a - c) * 20 + b - d), -(c * 20 + d)
+
+
+def _driver_note(case: Case, cuda: str) -> str:
+    floor = driver.floor(case, cuda)
+    if floor is None:
+        return ""
+    return f" (driver {floor} or newer)" if floor.startswith("R") else f" (driver >= {floor})"
+
+
+def _cuda(cuda: str | None) -> str:
+    return f"CUDA {cuda}" if cuda else "the CPU"
+
+
+def toolkit_change(case: Case) -> str | None:
+    """For a target that names no torch: the CUDA versions that know all its GPUs."""
+    known = [gpus.capabilities()[c] for c in case.capabilities]
+    first = max((c.first_cuda for c in known if c.first_cuda), key=numbers, default=None)
+    last = min((c.last_cuda for c in known if c.last_cuda), key=numbers, default=None)
+    if first and last and numbers(first) > numbers(last):
+        return "split the GPUs into two targets: no CUDA knows them all"
+    if last:
+        return f"take CUDA {last} or older"
+    return f"take CUDA {first} or newer" if first else None

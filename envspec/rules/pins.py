@@ -1,0 +1,210 @@
+"""Judging what a resolver picked: the rules again, on exact versions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Literal
+
+from envspec.errors import Place
+from envspec.facts import torch_builds
+from envspec.facts.compute_capability import can_translate, covers, sm_of
+from envspec.rules import cpu_target, nearest
+from envspec.rules.build import problems
+from envspec.rules.case import Build, Case, Problem, conda_builds_of, pip_builds
+from envspec.rules.finding import Finding
+from envspec.rules.judge import case_of, located
+from envspec.rules.specifier import parse
+from envspec.rules.wanted import COMPANIONS, Wanted, torch_of
+from envspec.spec.model import Spec, Target
+
+_VERSIONED_BY_CUDA = ("cuda-toolkit", "nvidia-cuda-runtime", "nvidia-cuda-nvrtc", "nvidia-nvjitlink", "cuda-version")
+"""Packages without a `-cu12` suffix whose own version is the toolkit's."""
+
+
+def judge_pins(
+    spec: Spec,
+    target: Target,
+    pins: Mapping[str, str],
+    builds: Mapping[str, str] | None = None,
+    needs: Mapping[str, Iterable[str]] | None = None,
+) -> tuple[Finding, ...]:
+    """What the facts say against exact pins: normalised name -> version, the local part included (`2.9.1+cu126`).
+
+    `builds` holds the build strings of conda packages, `needs` the names that each wheel requires. A torch without a
+    local part is PyPI's own wheel. What the target alone decides (its driver, its CUDA against its GPUs) is `judge`'s,
+    and wrong metadata is `envspec.facts.corrections.corrections_broken_by`'s.
+    """
+    case = case_of(spec, target)
+    wanted = torch_of(spec, target)
+    found = [
+        *_torch(case, pins),
+        *_pytorch(case, pins, builds or {}),
+        *_companions(case, pins, builds or {}),
+        *_cuda_majors(case, pins, needs or {}),
+        *cpu_target.problems(case, pins, needs or {}, lambda name: _cuda_major(name, "") is not None),
+        *_libraries(case, pins),
+    ]
+    return tuple(located(spec, target, wanted, problem) for problem in found)
+
+
+def _torch(case: Case, pins: Mapping[str, str]) -> Iterator[Problem]:
+    version = pins.get("torch")
+    if version is None:
+        return
+    public, _, local = version.partition("+")
+    if torch_builds.release(public) is None:
+        yield _newer(f"torch {public}")
+        return
+    variant = local or torch_builds.pypi_variant(public, case.platform) or "cpu"
+    if not re.fullmatch(r"cpu|cu\d+", variant):
+        yield Problem("info", "torch-local-build", "torch", f"torch {version} is no build of PyTorch's own")
+        return
+    cuda = torch_builds.cuda_of(variant)
+    name = f"torch {version}" + ("" if local else f" (PyPI's own wheel, {variant})")
+    wrong = _wrong_cuda(case, name, cuda, exact=True)
+    if wrong:
+        yield wrong
+        return
+    found = pip_builds([public], cuda, case.platform)
+    if not found:
+        yield Problem("error", "no-build", "torch", f"{name} isn't among the builds for {case.platform}")
+    yield from _of_build(case, "pip", public, found)
+
+
+def _pytorch(case: Case, pins: Mapping[str, str], builds: Mapping[str, str]) -> Iterator[Problem]:
+    version = pins.get("pytorch")
+    if version is None:
+        return
+    string = builds.get("pytorch", "")
+    match = re.match(r"cuda(\d+)(\d)|cpu", string)
+    cuda = f"{match[1]}.{match[2]}" if match and match[1] else None
+    if match:
+        wrong = _wrong_cuda(case, f"pytorch {version} ({string})", cuda, exact=False)
+        if wrong:
+            yield wrong
+            return
+    found = [
+        b for b in conda_builds_of([version], case.cuda, case.platform) if not match or b.cuda == cuda
+    ]  # the asked minor admits older builds
+    if not found:
+        yield _newer(f"pytorch {version} {string}".rstrip())
+    yield from _of_build(case, "conda", version, found[-1:])
+
+
+def _of_build(case: Case, channel: Literal["pip", "conda"], version: str, builds: list[Build]) -> Iterator[Problem]:
+    name = "torch" if channel == "pip" else "pytorch"
+    wanted = Wanted(name, parse(f"=={version}"), Place(""), channel)
+    machine = case if case.cuda else replace(case, gpus=())
+    for build in builds:
+        for problem in problems(build, machine):
+            remedy = problem.remedy
+            if problem.severity == "error" and remedy is None:
+                remedy = nearest.sentence(nearest.alternatives(wanted, [version], case))
+            yield replace(problem, remedy=remedy)
+
+
+def _newer(name: str) -> Problem:
+    message = f"envspec's tables don't hold {name}: its architectures aren't checked, its own METADATA decides the rest"
+    return Problem("info", "torch-newer-than-tables", "torch", message)
+
+
+def _wrong_cuda(case: Case, name: str, cuda: str | None, *, exact: bool) -> Problem | None:
+    """A build of another CUDA than the target's. conda's run with a higher minor too, so there the major decides."""
+    if cuda == case.cuda or (not exact and cuda and case.cuda and cuda.split(".")[0] == case.cuda.split(".")[0]):
+        return None
+    if cuda is None:
+        message = f"{name} is the CPU build, in a target for CUDA {case.cuda}"
+        return Problem("error", "cpu-build", "cuda", message, "take torch from the PyTorch index of this CUDA")
+    if case.cuda is None:
+        message = f"{name} is a build for CUDA {cuda}, in a CPU target"
+        return Problem("error", "cuda-mismatch", "torch", message, "take torch from the PyTorch index for the CPU")
+    message = f"{name} is a build for CUDA {cuda}, in a target for CUDA {case.cuda}"
+    return Problem("error", "cuda-mismatch", "cuda", message, f"take torch from the PyTorch index of CUDA {case.cuda}")
+
+
+def _companions(case: Case, pins: Mapping[str, str], builds: Mapping[str, str]) -> Iterator[Problem]:
+    """Wheels beside torch, be that a wheel or conda's. conda's own companions name their pytorch exactly."""
+    torch, _, torch_local = pins.get("torch", pins.get("pytorch", "")).partition("+")
+    for name in COMPANIONS:
+        version = pins.get(name)
+        fitting = torch_builds.companions(torch).get(name, ())
+        if version is None or name in builds or not fitting:
+            continue
+        public, _, local = version.partition("+")
+        made_for = torch_builds.torch_for(name, public)
+        if public not in fitting and made_for:
+            message = f"{name} {version} is made for torch {', '.join(made_for)}, not for torch {torch}"
+            yield Problem("error", "companion-mismatch", "torch", message, f"Nearest: {name} {fitting[-1]}")
+        elif local and torch_local and local != torch_local and re.fullmatch(r"cpu|cu\d+", local):
+            message = f"{name} {version} and torch {torch}+{torch_local} are builds for different CUDA versions"
+            yield Problem("error", "cuda-mismatch", "torch", message, f"take both from the index {torch_local}")
+        elif name == "torchaudio" and made_for and "torch" in pins:
+            yield from _torchaudio_cuda(case, public, local, torch, torch_local)
+
+
+_TORCHAUDIO_COMPARES = "2.11.0"
+"""Up to this release `import torchaudio` raises where its CUDA isn't torch's to the minor (`_check_cuda_version`, read
+in the wheel); from 2.11.1 on only the major counts (pytorch/audio#4226)."""
+
+
+def _torchaudio_cuda(case: Case, version: str, local: str, torch: str, torch_local: str) -> Iterator[Problem]:
+    """PyPI's torchaudio is built for the CUDA of PyPI's torch of its own time, which a newer torch may have left."""
+    made_with = torch_builds.torch_for("torchaudio", version)[0]
+    own = torch_builds.cuda_of(local or torch_builds.pypi_variant(made_with, case.platform) or "cpu")
+    its = torch_builds.cuda_of(torch_local or torch_builds.pypi_variant(torch, case.platform) or "cpu")
+    minors = torch_builds.order(version) <= torch_builds.order(_TORCHAUDIO_COMPARES)
+    if own and its and (own != its if minors else own.split(".")[0] != its.split(".")[0]):
+        yield Problem(
+            "error",
+            "cuda-mismatch",
+            "torch",
+            f"torchaudio {version} is built for CUDA {own} and torch {torch} for CUDA {its}: import torchaudio fails",
+            f"Nearest: CUDA {own} for the target, or a newer torchaudio, which minds the major alone",
+        )
+
+
+def _cuda_majors(case: Case, pins: Mapping[str, str], needs: Mapping[str, Iterable[str]]) -> Iterator[Problem]:
+    """Every CUDA package belongs to the target's CUDA major. In a CPU target they are only dead weight; there who
+    requires them is told instead (`cpu_target`), where that is known."""
+    asked = case.cuda.split(".")[0] if case.cuda else None
+    brought = {other for name, others in needs.items() if name in pins for other in others}
+    for name, version in sorted(pins.items()):
+        major = _cuda_major(name, version)
+        if major is None or major == asked or (case.cuda is None and name in brought):
+            continue
+        place = f"a target for CUDA {case.cuda}" if case.cuda else "a CPU target"
+        message = f"{name} {version} belongs to CUDA {major}, in {place}"
+        hint = f"`envspec why` says what brings {name} in"
+        yield Problem("error" if case.cuda else "warning", "cuda-major-mixed", "cuda", message, hint)
+
+
+def _cuda_major(name: str, version: str) -> str | None:
+    """The CUDA major of a package by its name, or by its version where that is the toolkit's; None for any other."""
+    suffix = re.fullmatch(r"[\w-]+-cu(?:da)?(\d\d)x?", name)
+    if suffix:
+        return suffix[1]
+    return version.split(".")[0] if name in _VERSIONED_BY_CUDA else None
+
+
+def _libraries(case: Case, pins: Mapping[str, str]) -> Iterator[Problem]:
+    """cuDNN and NCCL have architecture lists of their own, and drop GPUs at other times than torch."""
+    from envspec.facts import libraries
+
+    for name, version in sorted(pins.items()):
+        if not re.fullmatch(r"nvidia-(cudnn|nccl)-cu\d\d", name):
+            continue
+        found = libraries.library(name, version)
+        for capability in case.capabilities if found else ():
+            if found is None or covers(found.sm, capability, case.cuda) or can_translate(found.ptx, capability):
+                continue
+            nccl = "nccl" in name
+            yield Problem(
+                "warning" if nccl else "error",
+                "library-architecture",
+                "gpus",
+                f"{name} {version} has no code for {sm_of(capability)} ({case.names(capability)})"
+                + ("; it is used with several GPUs only" if nccl else ""),
+                None if nccl else "take a torch whose build requires an older cuDNN",
+            )

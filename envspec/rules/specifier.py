@@ -1,0 +1,61 @@
+"""Version specifiers (PEP 440) as the rules ask them: which known releases are admitted, and which versions named."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from envspec.facts.tables import numbers
+from envspec.packages.requirement import Clause, admits, plain_specifier
+
+
+@dataclass(frozen=True)
+class Specifier:
+    """Clauses that all hold. Without any, every version is admitted."""
+
+    clauses: tuple[Clause, ...] = ()
+
+    def __str__(self) -> str:
+        return ",".join(sorted((operator + version for operator, version in self.clauses), reverse=True))
+
+    def __and__(self, other: Specifier) -> Specifier:
+        return Specifier(tuple(dict.fromkeys((*self.clauses, *other.clauses))))
+
+    def admits(self, version: str) -> bool:
+        """Whether a version, possibly with a local part, satisfies it."""
+        if self._is_plain and version.replace(".", "").isdecimal():
+            return admits(self.clauses, numbers(version))
+        from packaging.specifiers import SpecifierSet
+
+        return SpecifierSet(str(self)).contains(version, prereleases=True)
+
+    @cached_property
+    def _is_plain(self) -> bool:
+        return plain_specifier(str(self)) is not None
+
+    def bounds(self) -> tuple[tuple[int, ...], ...]:
+        """The releases that it names, as numbers."""
+        return tuple(_release(version.removesuffix(".*")) for _, version in self.clauses)
+
+    def local(self) -> str | None:
+        """The local part that it pins (`cu126` of `==2.9.1+cu126`), None without one."""
+        return next((version.partition("+")[2].lower() for _, version in self.clauses if "+" in version), None)
+
+
+def parse(text: str) -> Specifier:
+    """A specifier from its text. Raises ValueError for what is none."""
+    plain = plain_specifier(text)
+    if plain is not None:
+        return Specifier(plain)
+    from packaging.specifiers import SpecifierSet
+
+    return Specifier(tuple((clause.operator, clause.version) for clause in SpecifierSet(text)))
+
+
+def _release(version: str) -> tuple[int, ...]:
+    try:
+        return numbers(version)
+    except ValueError:
+        from packaging.version import Version
+
+        return Version(version).release

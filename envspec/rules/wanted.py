@@ -1,0 +1,156 @@
+"""Which torch a target asks for: read from its requirements and match specs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from envspec.errors import Place
+from envspec.facts import conda_builds, torch_builds
+from envspec.packages.requirement import canonical_name, parse_requirement, plain_requirement
+from envspec.rules.case import Build, conda_builds_of, pip_builds
+from envspec.rules.specifier import Specifier, parse
+from envspec.spec.model import Located, Spec, Target
+
+COMPANIONS = ("torchvision", "torchaudio")
+_CONDA_TORCH = ("pytorch", "pytorch-gpu", "pytorch-cpu")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A requirement for one package of the torch family.
+
+    `local` is the local part of an exact pin (`cu126` of `torch==2.9.1+cu126`), `build` a match spec's build string.
+    """
+
+    name: str
+    specifier: Specifier
+    place: Place
+    channel: Literal["pip", "conda"]
+    local: str | None = None
+    build: str | None = None
+
+    @property
+    def label(self) -> str:
+        """For a message: "torch 2.9" of `torch==2.9.*`, "torch>=2.6,<2.8", or "torch"."""
+        clauses = self.specifier.clauses
+        if len(clauses) == 1 and clauses[0][0] in ("==", "==="):
+            return f"{self.name} {clauses[0][1].removesuffix('.*')}"
+        return f"{self.name}{self.specifier}"
+
+    def admits(self, version: str) -> bool:
+        """Whether a release satisfies it; the local part counts as any."""
+        return self.specifier.admits(f"{version}+{self.local}" if self.local else version)
+
+    def versions(self) -> tuple[str, ...]:
+        """The known releases that satisfy it, oldest first."""
+        known = conda_builds.versions() if self.channel == "conda" else [r.version for r in torch_builds.releases()]
+        return tuple(version for version in known if self.admits(version))
+
+    def bounds(self) -> tuple[tuple[int, ...], ...]:
+        """The releases its specifier names, as numbers."""
+        return self.specifier.bounds()
+
+
+def torch_of(spec: Spec, target: Target) -> Wanted | None:
+    """The torch a target asks for by name, of conda-forge if both do; None when it doesn't.
+
+    A torch from an index of the spec's own, or from another channel, isn't one of those that the tables describe.
+    """
+    conda = _conda(spec.conda_dependencies(target)) if "conda-forge" in spec.conda.channels else []
+    return next(iter(conda), None) or next((w for w in _pip(spec, target) if w.name == "torch"), None)
+
+
+def companions_of(spec: Spec, target: Target) -> tuple[Wanted, ...]:
+    """The torchvision and torchaudio that a target asks for as wheels."""
+    return tuple(w for w in _pip(spec, target) if w.name in COMPANIONS)
+
+
+def builds_of(wanted: Wanted, versions: Iterable[str], cuda: str | None, platform: str) -> list[Build]:
+    """The builds of these releases where `wanted` takes its torch from."""
+    find = conda_builds_of if wanted.channel == "conda" else pip_builds
+    found = find(versions, cuda, platform)
+    # one that was only announced counts where nothing else was asked for
+    return [build for build in found if build.trust != "planned"] or found
+
+
+def _pip(spec: Spec, target: Target) -> list[Wanted]:
+    found: dict[str, Wanted] = {}
+    for item in spec.pip_dependencies(target):
+        name = canonical_name(re.split(r"[^A-Za-z0-9._-]", item.text, maxsplit=1)[0])
+        if name not in ("torch", *COMPANIONS) or name in spec.pip.sources:
+            continue
+        specifier = _specifier(item.text, target.platform, spec.python)
+        if specifier is None:
+            continue
+        if name in found:  # the spec's and the target's own both hold
+            specifier &= found[name].specifier
+        found[name] = Wanted(name, specifier, item.place, "pip", specifier.local())
+    return list(found.values())
+
+
+def _specifier(text: str, platform: str, python: str) -> Specifier | None:
+    """What a requirement asks of the version; None when it names a URL, or its marker leaves the target out."""
+    plain = plain_requirement(text)
+    if plain is not None:
+        return Specifier(plain.clauses)
+    requirement = parse_requirement(text)
+    left_out = requirement.marker and not requirement.marker.evaluate(marker_environment(platform, python))
+    return None if requirement.url or left_out else parse(str(requirement.specifier))
+
+
+def marker_environment(platform: str, python: str) -> dict[str, str]:
+    """The marker values that a target decides (PEP 508)."""
+    system, sys_platform, os_name = {
+        "linux": ("Linux", "linux", "posix"),
+        "osx": ("Darwin", "darwin", "posix"),
+        "win": ("Windows", "win32", "nt"),
+    }[platform.split("-")[0]]
+    machine = {"linux-aarch64": "aarch64", "osx-arm64": "arm64", "win-64": "AMD64"}.get(platform, "x86_64")
+    return {
+        "platform_system": system,
+        "sys_platform": sys_platform,
+        "os_name": os_name,
+        "platform_machine": machine,
+        "python_version": python,
+        "python_full_version": f"{python}.0",
+        "implementation_name": "cpython",
+        "platform_python_implementation": "CPython",
+    }
+
+
+def _conda(located: Iterable[Located]) -> list[Wanted]:
+    found = []
+    for item in located:
+        name, version, build = _match_spec(item.text)
+        if name in _CONDA_TORCH:
+            found.append(Wanted(name, version, item.place, "conda", build=build))
+    # pytorch itself says the version; pytorch-gpu beside it only asks for a CUDA build
+    return sorted(found, key=lambda w: (not w.specifier.clauses, w.name))
+
+
+def _match_spec(text: str) -> tuple[str, Specifier, str | None]:
+    """Name, version and build of a match spec. A version that PEP 440 can't say (`|`) counts as any."""
+    text = text.split("::")[-1]
+    opened, closed = text.find("["), text.rfind("]")
+    text = (text[:opened] + text[closed + 1 :] if 0 <= opened < closed else text).strip()
+    match = re.match(r"([\w.-]+)\s*(.*)", text)
+    if not match:
+        return text, Specifier(), None
+    name, rest = match[1].lower(), match[2].strip()
+    parts = rest.split()
+    if len(parts) == 1 and (joined := re.fullmatch(r"=?([^=<>!~]+)=([^=<>!~]+)", parts[0])):
+        parts = [joined[1], joined[2]]  # pytorch=2.9=cuda129*
+        rest = f"={parts[0]}"
+    version = parts[0] if parts else ""
+    build = parts[1] if len(parts) > 1 else None
+    if re.fullmatch(r"=\s*[\d.]+(\.\*)?", version):
+        version = "==" + version.lstrip("= ").removesuffix(".*") + ".*"
+    elif re.fullmatch(r"[\d.]+(\.\*)?", version):
+        version = "==" + version
+    try:
+        return name, parse("" if version == "*" else version), build
+    except ValueError:
+        return name, Specifier(), build

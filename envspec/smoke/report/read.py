@@ -1,0 +1,321 @@
+"""Text to report: reads what the check wrote, in whatever state it came back from another machine.
+
+Strict in what it uses, since a report decides whether an environment is trusted: a missing key, a value of another kind
+or a check that stands twice is refused. Keys that this envspec doesn't know are ignored, as a newer check within
+the schema may write more.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from envspec.errors import InputError, Place, StorageError
+from envspec.smoke.report.result import Check, Figure, Gpu, Machine, Report, Torch
+from envspec.spec.model import Reference
+
+SCHEMA = 1
+"""The newest schema of the check's JSON that can be read."""
+
+KIND = "envspec-check"
+
+LARGEST = 32 * 2**20
+"""No report is larger, in bytes. What is larger isn't read at all."""
+
+_DEEPEST = 20
+"""`details` nested deeper than this are no check's."""
+
+_T = TypeVar("_T")
+
+
+def load_report(path: Path) -> Report:
+    """The report in a file. Raises InputError when it can't be used, StorageError when the file can't be read."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+    except OSError as error:
+        raise StorageError(f"{path} can't be read: {error.strerror or error}") from error
+    if len(data) > LARGEST:
+        raise InputError(f"this report is larger than {LARGEST // 2**20} MiB", place=Place(str(path)))
+    return read_report(data.decode("utf-8", errors="replace"), str(path))
+
+
+def read_report(text: str, name: str) -> Report:
+    """The report in a text; `name` says in messages where it is from. Raises InputError."""
+    if not text.strip():
+        raise InputError("this report is empty", hint=_AGAIN, place=Place(name))
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        cut = error.pos >= len(text.rstrip())
+        message = "this report is cut off" if cut else f"this report is no JSON: {error.msg}"
+        raise InputError(message, hint=_AGAIN, place=Place(name, error.lineno, error.colno)) from error
+    except (ValueError, RecursionError) as error:
+        # numbers of thousands of digits, arrays in arrays in arrays
+        raise InputError(
+            f"this report can't be read: {type(error).__name__}", hint=_AGAIN, place=Place(name)
+        ) from error
+    return report_of(value, name)
+
+
+def report_of(value: object, name: str) -> Report:
+    """The report in a parsed JSON document. Raises InputError."""
+    whole = _Node(value, "", name)
+    if not isinstance(value, dict) or whole.value.get("kind") != KIND:
+        raise InputError(f"this is no report of the smoke check: its kind isn't {KIND!r}", place=Place(name))
+    schema = whole.get("schema").integer()
+    if not 1 <= schema < 1000:
+        whole.get("schema").refuse("a schema's number")
+    if schema > SCHEMA:
+        hint = "read it with the envspec that it came from, or update this one"
+        raise InputError(
+            f"this report has schema {schema}; this envspec reads up to {SCHEMA}", hint=hint, place=Place(name)
+        )
+    return _report(whole)
+
+
+_AGAIN = "the run may have been ended while it wrote; run it again"
+
+
+@dataclass(frozen=True)
+class _Node:
+    """A value of the document, and where it stands, for messages."""
+
+    value: Any
+    path: str
+    name: str
+
+    def refuse(self, expected: str) -> NoReturn:
+        shown = repr(self.value)
+        shown = shown if len(shown) <= 40 else f"{shown[:37]}..."
+        where = self.path or "the document"
+        raise InputError(
+            f"this report is damaged: {where} is {shown}, not {expected}", hint=_AGAIN, place=Place(self.name)
+        )
+
+    def get(self, key: str) -> _Node:
+        path = f"{self.path}.{key}" if self.path else key
+        if not isinstance(self.value, dict):
+            self.refuse("a table")
+        if key not in self.value:
+            raise InputError(f"this report is damaged: {path} is missing", hint=_AGAIN, place=Place(self.name))
+        return _Node(self.value[key], path, self.name)
+
+    def find(self, key: str) -> _Node | None:
+        """The value of a key that may be missing or null."""
+        if not isinstance(self.value, dict):
+            self.refuse("a table")
+        return None if self.value.get(key) is None else self.get(key)
+
+    def list_of(self, read: Callable[[_Node], _T]) -> tuple[_T, ...]:
+        if not isinstance(self.value, list):
+            self.refuse("a list")
+        return tuple(read(_Node(one, f"{self.path}[{index}]", self.name)) for index, one in enumerate(self.value))
+
+    def table_of(self, read: Callable[[_Node], _T]) -> dict[str, _T]:
+        if not isinstance(self.value, dict):
+            self.refuse("a table")
+        return {_sound(key): read(_Node(one, f"{self.path}.{key}", self.name)) for key, one in self.value.items()}
+
+    def text(self) -> str:
+        if not isinstance(self.value, str):
+            self.refuse("a text")
+        return _sound(self.value)
+
+    def word(self) -> str:
+        """A text that isn't empty and stays on its line: a name."""
+        text = self.text()
+        if not text.strip() or "\n" in text:
+            self.refuse("a name")
+        return text
+
+    def one_of(self, *known: str) -> str:
+        if self.value not in known:
+            self.refuse(f"one of {', '.join(known)}")
+        return self.text()
+
+    def truth(self) -> bool:
+        if not isinstance(self.value, bool):
+            self.refuse("true or false")
+        return self.value
+
+    def integer(self) -> int:
+        # a whole number written as 3.0 is one
+        if isinstance(self.value, bool) or not isinstance(self.value, int | float) or self.value != self.value // 1:
+            self.refuse("a whole number")
+        return int(self.value)
+
+    def count(self) -> int:
+        found = self.integer()
+        if not 0 <= found < 2**63:
+            self.refuse("a count")
+        return found
+
+    def number_or_none(self) -> float | None:
+        """A number; None for NaN, the infinities and null, which stands for them in strict JSON."""
+        if self.value is None:
+            return None
+        if isinstance(self.value, bool) or not isinstance(self.value, int | float):
+            self.refuse("a number")
+        try:
+            found = float(self.value)
+        except OverflowError:
+            return None
+        return found if math.isfinite(found) else None
+
+    def number(self) -> float:
+        found = self.number_or_none()
+        if found is None:
+            self.refuse("a finite number")
+        return found
+
+    def duration(self) -> float:
+        found = self.number()
+        if found < 0:
+            self.refuse("a duration in seconds")
+        return found
+
+
+def _report(whole: _Node) -> Report:
+    checks = whole.get("checks").list_of(_check)
+    _refuse_twice(whole, "checks", [check.name for check in checks])
+    figures = whole.get("figures").list_of(_figure)
+    _refuse_twice(whole, "figures", [figure.name for figure in figures])
+    torch = whole.find("torch")
+    return Report(
+        spec=whole.get("spec").word(),
+        target=whole.get("target").word(),
+        lock_digest=whole.get("lock_digest").text(),
+        fingerprint=whole.get("fingerprint").text(),
+        workload=whole.get("workload").text(),
+        steps=whole.get("steps").count(),
+        device=whole.get("device").text(),
+        quick=whole.get("quick").truth(),
+        seed=whole.get("seed").integer(),
+        started=whole.get("started").text(),
+        seconds=whole.get("seconds").duration(),
+        machine=_machine(whole.get("machine")),
+        torch=_torch(torch) if torch else None,
+        checks=checks,
+        figures=figures,
+        curves=whole.get("curves").table_of(lambda curve: curve.list_of(_Node.number_or_none)),
+        complete=whole.get("complete").truth(),
+        cuda=_text_or_none(whole, "cuda"),
+    )
+
+
+def _refuse_twice(whole: _Node, what: str, names: list[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            message = f"this report is damaged: {what} has {name!r} twice"
+            raise InputError(message, hint=_AGAIN, place=Place(whole.name))
+        seen.add(name)
+
+
+def _check(node: _Node) -> Check:
+    name = node.get("name").word()
+    group = node.get("group").word()
+    status = node.get("status").one_of("pass", "fail", "skip")
+    details = node.find("details")
+    return Check(
+        name=name,
+        group=group,
+        status=status,  # type: ignore[arg-type]
+        needs_gpu=node.get("needs_gpu").truth(),
+        reason=_text_or_none(node, "reason"),
+        remedy=_text_or_none(node, "remedy"),
+        seconds=node.get("seconds").duration(),
+        details=details.table_of(lambda value: _plain(value, _DEEPEST)) if details else {},
+        output=_text_or_none(node, "output"),
+    )
+
+
+def _figure(node: _Node) -> Figure:
+    reference = node.find("reference")
+    return Figure(
+        name=node.get("name").word(),
+        value=node.get("value").number_or_none(),
+        unit=node.get("unit").text(),
+        reference=_reference(reference) if reference else None,
+    )
+
+
+def _reference(node: _Node) -> Reference:
+    low, high, unit = node.find("low"), node.find("high"), node.find("unit")
+    return Reference(
+        value=node.get("value").number(),
+        low=low.number() if low else None,
+        high=high.number() if high else None,
+        unit=unit.text() if unit else "",
+    )
+
+
+def _machine(node: _Node) -> Machine:
+    gpus = node.find("gpus")
+    return Machine(
+        python=node.get("python").text(),
+        system=node.get("system").text(),
+        glibc=_text_or_none(node, "glibc"),
+        cpus=_count_or_none(node, "cpus"),
+        memory_bytes=_count_or_none(node, "memory_bytes"),
+        shm_bytes=_count_or_none(node, "shm_bytes"),
+        driver=_text_or_none(node, "driver"),
+        gpus=gpus.list_of(_gpu) if gpus else (),
+    )
+
+
+def _gpu(node: _Node) -> Gpu:
+    return Gpu(node.get("name").text(), node.get("capability").text(), node.get("memory_bytes").count())
+
+
+def _torch(node: _Node) -> Torch | None:
+    """Torch's facts; None when it couldn't be imported and so has no version."""
+    if node.find("version") is None:
+        return None
+    architectures = node.find("architectures")
+    return Torch(
+        version=node.get("version").text(),
+        cuda=_text_or_none(node, "cuda"),
+        cudnn=_text_or_none(node, "cudnn"),
+        nccl=_text_or_none(node, "nccl"),
+        architectures=architectures.list_of(_Node.text) if architectures else (),
+    )
+
+
+def _text_or_none(node: _Node, key: str) -> str | None:
+    found = node.find(key)
+    return found.text() if found else None
+
+
+def _count_or_none(node: _Node, key: str) -> int | None:
+    found = node.find(key)
+    return found.count() if found else None
+
+
+def _plain(node: _Node, deep: int) -> Any:
+    """A value of `details` as it may be written again: finite numbers, sound texts, no deeper than a check goes."""
+    if deep == 0:
+        node.refuse("something less deep")
+    if isinstance(node.value, dict):
+        return node.table_of(lambda value: _plain(value, deep - 1))
+    if isinstance(node.value, list):
+        return list(node.list_of(lambda value: _plain(value, deep - 1)))
+    if isinstance(node.value, str):
+        return node.text()
+    if isinstance(node.value, float):
+        return node.number_or_none()
+    return node.value
+
+
+def _sound(text: str) -> str:
+    """A text that UTF-8 can hold: halves of a pair, which JSON can spell, become the sign for what is unknown."""
+    return text.encode("utf-8", errors="surrogatepass").decode("utf-8", errors="replace") if _has_halves(text) else text
+
+
+def _has_halves(text: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in text)

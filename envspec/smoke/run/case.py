@@ -1,0 +1,148 @@
+"""What is to be checked: one target of one lock, how, and where its files go. Frozen values, computed once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from envspec.lock.inputs import fingerprint
+from envspec.lock.judge import SoundLock
+from envspec.lock.model import Lock, LockedTarget
+from envspec.recipes.plan import SLICE
+from envspec.recipes.target_json import dumps, target_document
+from envspec.smoke.run.command import Files
+from envspec.spec.model import Reference, Spec
+
+CONFIG = SLICE
+MULTI_NODE = "multi_node.py"
+REPORT = "check.json"
+"""What the check writes in the folder of its run."""
+
+_NO_FILES: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the checks are to run. None leaves it to the spec (`workload`, `steps`) or to the check (`timeout`)."""
+
+    device: str = "auto"
+    workload: str | None = None
+    steps: int | None = None
+    quick: bool = False
+    only: tuple[str, ...] = ()
+    timeout: int | None = None
+
+    def arguments(self) -> tuple[str, ...]:
+        """the check's arguments that say the same."""
+        words = ["--device", self.device]
+        words += ["--workload", self.workload] if self.workload else []
+        words += ["--steps", str(self.steps)] if self.steps else []
+        words += ["--quick"] if self.quick else []
+        for group in self.only:
+            words += ["--only", group]
+        words += ["--timeout", str(self.timeout)] if self.timeout else []
+        return tuple(words)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One target of one lock.
+
+    path      the spec's file; `locks_dir` where its lock was found, for `envspec install`
+    key       a short digest of all that makes its environment: what is cached under it can be used again
+    carried   the files that a run needs beside the environment, by name
+    recipe    the files of the recipe folder that an image is built from, by path; empty where none is built
+    wants_gpu the runner should hand the machine's GPUs in
+    """
+
+    spec: str
+    target: str
+    path: str
+    locks_dir: str
+    platform: str
+    cuda: str | None
+    key: str
+    carried: Mapping[str, str]
+    recipe: Mapping[str, str] = field(default_factory=lambda: _NO_FILES)
+    wants_gpu: bool = False
+
+    @property
+    def title(self) -> str:
+        """The spec and the target in one word. Both are names that a lock's reader has looked at."""
+        return f"{self.spec}-{self.target}"
+
+    @property
+    def slug(self) -> str:
+        """The name of what is cached for it."""
+        return f"{self.title}-{self.key}"
+
+
+@dataclass(frozen=True)
+class Folders:
+    """cache  what is made once and used again: environments, images; `results`: what this command's runs leave."""
+
+    cache: Path
+    results: Path
+
+    def carried(self, case: Case) -> Path:
+        return self.results / "carried" / case.title
+
+    def run(self, name: str) -> Path:
+        return self.results / "runs" / name
+
+    def recipe(self, case: Case) -> Path:
+        return self.cache / "recipes" / case.slug
+
+    def prefix(self, case: Case) -> Path:
+        return self.cache / "environments" / case.slug
+
+    def sif(self, case: Case) -> Path:
+        return self.cache / "images" / f"{case.slug}.sif"
+
+    def carry(self, case: Case) -> Files:
+        """Write the carried files."""
+        return Files(self.carried(case), tuple(sorted(case.carried.items())), f"what the checks of {case.title} need")
+
+
+def make_case(
+    spec: Spec,
+    lock: SoundLock,
+    target: LockedTarget,
+    *,
+    locks_dir: str,
+    programs: Mapping[str, str],
+    references: Mapping[str, Reference],
+    recipe: Mapping[str, str] = _NO_FILES,
+    wants_gpu: bool = False,
+) -> Case:
+    """`programs` are the stand-alone programs by path (`CHECK`); `references` come over the spec's own."""
+    config = target_document(spec, lock, target)
+    for name, one in references.items():
+        config["references"][name] = {"value": one.value, "low": one.low, "high": one.high, "unit": one.unit}
+    carried = {**programs, CONFIG: dumps(config)}
+    return Case(
+        spec=spec.name,
+        target=target.name,
+        path=spec.path,
+        locks_dir=locks_dir,
+        platform=target.inputs.platform,
+        cuda=target.inputs.cuda,
+        key=_key(lock, target, recipe),
+        carried=carried,
+        recipe=recipe,
+        wants_gpu=wants_gpu,
+    )
+
+
+def _key(lock: Lock, target: LockedTarget, recipe: Mapping[str, str]) -> str:
+    """The lock's fingerprint of a target says what it was solved from; its pins and the recipe, what came of it."""
+    pins = [
+        [pin.kind, pin.name, pin.version, pin.build, pin.index, pin.artifact and pin.artifact.sha256]
+        for pin in target.pins
+    ]
+    whole = [fingerprint(lock.inputs, target.inputs), sorted(pins, key=repr), sorted(recipe.items())]
+    return hashlib.sha256(json.dumps(whole).encode()).hexdigest()[:16]

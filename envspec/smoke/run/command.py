@@ -1,0 +1,101 @@
+"""Commands and files as values: what a runner wants done. Nothing here does it; `envspec.smoke.run.process` does.
+
+A word may hold a `Variable`'s mark, for what only the shell of a job knows. Everything else is quoted, whatever it is.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_MARK = re.compile("\x02([A-Za-z_]+)\x03")
+
+
+def variable(name: str) -> str:
+    """A mark that becomes `"$name"` in a script. Only for commands that go into one."""
+    return f"\x02{name}\x03"
+
+
+def quoted(word: str) -> str:
+    """A word for a POSIX shell that gives back the very word, with the marks of variables expanded."""
+    pieces = _MARK.split(word)
+    if len(pieces) == 1:
+        return shlex.quote(word)
+    return "".join(
+        f'"${piece}"' if index % 2 else shlex.quote(piece) if piece else "" for index, piece in enumerate(pieces)
+    )
+
+
+def joined(words: Iterable[str]) -> str:
+    return " ".join(quoted(word) for word in words)
+
+
+@dataclass(frozen=True)
+class Command:
+    """A program to run.
+
+    note    what it does, for people
+    unless  a program that ends with 0 when this one has nothing to do any more; empty: it always runs
+    cwd     where it runs; None: anywhere
+    """
+
+    argv: tuple[str, ...]
+    note: str
+    unless: tuple[str, ...] = ()
+    cwd: Path | None = None
+
+    @property
+    def shell(self) -> str:
+        """The line that does the same in a POSIX shell."""
+        line = joined(self.argv)
+        if self.cwd is not None:
+            line = f"(cd {quoted(str(self.cwd))} && {line})"
+        return f"{joined(self.unless)} >/dev/null 2>&1 || {line}" if self.unless else line
+
+
+@dataclass(frozen=True)
+class Files:
+    """Texts to write below a folder, each whole or not at all. `shown`: a dry run prints them whole."""
+
+    folder: Path
+    texts: tuple[tuple[str, str], ...]
+    note: str
+    shown: bool = False
+
+
+Step = Command | Files
+
+
+def dry(steps: Sequence[Step]) -> str:
+    """What would be done, as lines for people and shells: notes are comments, and so are files that aren't shown."""
+    lines: list[str] = []
+    for step in steps:
+        lines.append(f"# {_comment(step.note)}")
+        if isinstance(step, Command):
+            lines.append(step.shell)
+            continue
+        for name, text in step.texts:
+            path = quoted(str(step.folder / name))
+            if step.shown:
+                end = _end_mark(text)
+                lines.append(f"mkdir -p {quoted(str((step.folder / name).parent))}")
+                lines += [f"cat > {path} <<'{end}'", text.rstrip("\n"), end]
+            else:
+                lines.append(f"# writes {path} ({len(text.encode())} bytes)")
+    return "\n".join(lines)
+
+
+def _comment(text: str) -> str:
+    """A text that can't leave its comment."""
+    return " ".join(text.split())
+
+
+def _end_mark(text: str) -> str:
+    """A word that is no line of `text`."""
+    mark = "END"
+    while mark in text.splitlines():
+        mark += "_"
+    return mark

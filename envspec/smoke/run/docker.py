@@ -1,0 +1,89 @@
+"""The docker runner: an image built from the recipe, or one that is there, under docker or podman.
+
+The container is read-only, has no network and no capability, and runs as the caller, so that results are the
+caller's too. `--gpus all` is docker's own way to GPUs; podman has the Container Device Interface (CDI). All GPUs go in,
+so that CUDA_VISIBLE_DEVICES means the same ones inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from envspec.recipes.dockerfile import FILE as DOCKERFILE
+from envspec.smoke.run.case import Case, Folders
+from envspec.smoke.run.command import Command, Files, Step
+from envspec.smoke.run.process import Ended, ask
+from envspec.smoke.run.runner import Places
+
+CARRIED = "/mnt/envspec"
+RESULTS = "/mnt/results"
+PYTHON = "/opt/env/bin/python"
+
+
+@dataclass(frozen=True)
+class Docker:
+    """engine  "docker" or "podman"
+    user    uid and gid to run as, see `user_of`
+    image   an image that is there; None: build one from the recipe
+    """
+
+    folders: Folders
+    engine: str
+    user: tuple[int, int]
+    image: str | None = None
+    name: str = "docker"
+
+    def tag(self, case: Case) -> str:
+        return self.image or f"envspec-smoke/{case.spec}:{case.target}-{case.key}"
+
+    def prepare(self, case: Case) -> tuple[Step, ...]:
+        if self.image:
+            return ()
+        folder = self.folders.recipe(case)
+        build = ("docker", "buildx", "build", "--load") if self.engine == "docker" else ("podman", "build")
+        tag = self.tag(case)
+        return (
+            Files(folder, tuple(sorted(case.recipe.items())), f"the recipe of {case.title}"),
+            Command(
+                (*build, "--file", str(folder / case.target / DOCKERFILE), "--tag", tag, str(folder)),
+                f"the image of {case.title}",
+                (self.engine, "image", "inspect", tag),
+            ),
+        )
+
+    def places(self, carried: str, results: str) -> Places:
+        return Places(PurePosixPath(CARRIED), PurePosixPath(RESULTS))
+
+    def python(self, case: Case, carried: str, results: str, arguments: tuple[str, ...]) -> Command:
+        uid, gid = self.user
+        words = [self.engine, "run", "--rm", "--init", "--read-only", "--network", "none", "--cap-drop", "all"]
+        words += ["--security-opt", "no-new-privileges", "--ipc", "host", "--tmpfs", "/tmp:rw,exec,mode=1777"]
+        # podman refuses keep-id to root, who is root inside anyway
+        words += ["--user", f"{uid}:{gid}", *(["--userns", "keep-id"] if self.engine == "podman" and uid else [])]
+        if case.wants_gpu:
+            words += ["--gpus", "all"] if self.engine == "docker" else ["--device", "nvidia.com/gpu=all"]
+            # without a value: the caller's, where it's set
+            words += ["--env", "CUDA_VISIBLE_DEVICES", "--env", "CUDA_DEVICE_ORDER"]
+        for source, there, mode in ((carried, CARRIED, ",readonly"), (results, RESULTS, "")):
+            words += ["--mount", f"type=bind,{_field('source', source)},target={there}{mode}"]
+        # a caller that the image doesn't know has no home there; torch wants one for its caches
+        words += ["--env", "HOME=/tmp", "--env", "USER=envspec", "--workdir", RESULTS]
+        words += ["--entrypoint", PYTHON, self.tag(case), *arguments]
+        return Command(tuple(words), f"the checks of {case.title}")
+
+
+def _field(key: str, value: str) -> str:
+    """A field of `--mount`, which is read as CSV: a comma or a quote in a path is data there too."""
+    field = f"{key}={value}"
+    return '"' + field.replace('"', '""') + '"' if any(c in value for c in ',"\n') else field
+
+
+def user_of(engine: str, caller: tuple[int, int], asking: Callable[[Sequence[str]], Ended] = ask) -> tuple[int, int]:
+    """Who a container is to run as, for its files to be the caller's: the caller, who is root inside rootless docker.
+    A docker that doesn't answer is taken for one with root."""
+    if engine != "docker":
+        return caller
+    told = asking(("docker", "info", "--format", "{{.SecurityOptions}}"))
+    return (0, 0) if told.status == 0 and "rootless" in told.said else caller

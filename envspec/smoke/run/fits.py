@@ -1,0 +1,83 @@
+"""Which targets a machine can serve: make the environment of, and check without pretending. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from envspec.facts.compute_capability import capability_of
+from envspec.lock.model import LockedTarget
+from envspec.spec.model import Spec
+
+GB = 10**9
+
+
+@dataclass(frozen=True)
+class Serving:
+    """A machine as far as it decides what it can serve, and what it is allowed.
+
+    platform    conda's name of it ("linux-64"); glibc its version, None where there is none
+    has_python  whether a CPython "3.12" is there that an environment can be made from
+    has_conda   whether conda packages can be installed (py-rattler is there)
+    capabilities  of its GPUs ("9.0"), empty without one; `driver` the driver's version
+    without_gpu   CUDA targets are served without a GPU too: their CPU checks run, and the headline says so
+    largest     the most bytes that one target may download, None: any
+    contained   the environment comes in an image: Python, glibc and conda packages are its own matter
+    """
+
+    platform: str
+    glibc: str | None
+    has_python: Callable[[str], bool]
+    has_conda: bool = True
+    capabilities: tuple[str, ...] = ()
+    driver: str | None = None
+    without_gpu: bool = False
+    largest: int | None = None
+    contained: bool = False
+
+
+def serve(spec: Spec, target: LockedTarget, machine: Serving) -> str | None:
+    """Why `machine` can't serve a target of `spec`'s lock, None when it can."""
+    inputs = target.inputs
+    if inputs.platform != machine.platform:
+        return f"it is for {inputs.platform}, this machine is {machine.platform}"
+    if not machine.contained and (reason := _unfit(target, machine)):
+        return reason
+    if not machine.without_gpu and (reason := _without(target, machine)):
+        return reason
+    size = sum(pin.artifact.size or 0 for pin in target.pins if pin.artifact)
+    if machine.largest is not None and size > machine.largest:
+        return f"its packages are {size / GB:.1f} GB, and at most {machine.largest / GB:.1f} GB were allowed"
+    return None
+
+
+def _unfit(target: LockedTarget, machine: Serving) -> str | None:
+    """Why the environment can't be made on this machine itself."""
+    inputs = target.inputs
+    if inputs.glibc and inputs.platform.startswith("linux-") and numbers(machine.glibc or "0") < numbers(inputs.glibc):
+        return f"it is locked for glibc {inputs.glibc}, this machine has {machine.glibc or 'none'}"
+    if any(pin.kind == "conda" for pin in target.pins) and not machine.has_conda:
+        return "it has conda packages, and py-rattler isn't there (pip install 'envspec[conda]')"
+    if target.pin("python", "conda") is None and not machine.has_python(inputs.python):
+        return f"there is no Python {inputs.python} on this machine"
+    return None
+
+
+def _without(target: LockedTarget, machine: Serving) -> str | None:
+    """Why this machine's GPUs aren't those of a CUDA target."""
+    if target.inputs.cuda is None:
+        return None
+    if not machine.capabilities:
+        return "it is for GPUs, and this machine has none that works"
+    # exactly, as the check's device.capability asks: that a GPU runs code for an older one says nothing of the target's
+    meant = {capability_of(sm) for sm in target.architectures}
+    if not all(own in meant for own in machine.capabilities):
+        return f"it is for {', '.join(target.architectures)}, this machine's GPUs are {', '.join(machine.capabilities)}"
+    if target.driver_floor and (machine.driver is None or numbers(machine.driver) < numbers(target.driver_floor)):
+        return f"it needs driver {target.driver_floor} or newer, this machine has {machine.driver or 'an unknown one'}"
+    return None
+
+
+def numbers(version: str) -> list[int]:
+    """A version's numbers, for comparing."""
+    return [int(part) for part in version.split(".") if part.isdigit()]

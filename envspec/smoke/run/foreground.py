@@ -1,0 +1,142 @@
+"""Runs on this machine: one case after the other, for figures taken side by side are worth nothing."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from envspec.errors import EnvspecError, InputError, StorageError
+from envspec.lock.exclusive import exclusive
+from envspec.open_folder import located
+from envspec.smoke.report.read import load_report
+from envspec.smoke.report.result import Run
+from envspec.smoke.run.case import REPORT, Case, Folders, Options
+from envspec.smoke.run.command import Command, Step
+from envspec.smoke.run.process import Ended, do, last_lines, silent
+from envspec.smoke.run.runner import Runner, check
+
+LOG = "log.txt"
+
+Told = Callable[[int, str], None]
+"""Told of the case with this index what goes on in it."""
+
+
+def steps(runner: Runner, case: Case, options: Options, folders: Folders) -> tuple[tuple[Step, ...], Command]:
+    """What makes the environment of a case ready, and what then checks it."""
+    carried, results = folders.carried(case), folders.run(case.title)
+    before: tuple[Step, ...] = (
+        folders.carry(case),
+        Command(("mkdir", "-p", str(results)), "the folder of the run"),
+        *runner.prepare(case),
+    )
+    return before, check(runner, case, options, str(carried), str(results))
+
+
+def perform(
+    runner: Runner,
+    cases: Sequence[Case],
+    options: Options,
+    folders: Folders,
+    told: Told = lambda index, text: None,
+    ended: Callable[[int, Run], None] = lambda index, run: None,
+) -> tuple[Run, ...]:
+    """Run every case to its end; one that can't be run is an error and doesn't keep the others from it."""
+    runs = []
+    for index, case in enumerate(cases):
+        run = _one(runner, case, options, folders, partial(told, index))
+        ended(index, run)
+        runs.append(run)
+    return tuple(runs)
+
+
+def _one(runner: Runner, case: Case, options: Options, folders: Folders, told: Callable[[str], None]) -> Run:
+    results = folders.run(case.title)
+    log, report = results / LOG, results / REPORT
+    try:
+        _forget(log, report)
+        before, checking = steps(runner, case, options, folders)
+        problem = prepare(case, before, folders, log, told)
+        if problem:
+            return Run(case.spec, case.target, runner.name, "error", None, problem, None, str(log))
+        told("checking")
+        done = do(checking, log, lambda line: told(line or "checking"))
+    except EnvspecError as error:
+        return Run(case.spec, case.target, runner.name, "error", None, _reason(error), None, _existing(log))
+    return judged(case.spec, case.target, runner.name, None, done, report, str(log))
+
+
+def _forget(*files: Path) -> None:
+    """Remove what an earlier run in this folder left. Raises NotPlain, StorageError."""
+    for path in files:
+        try:
+            with suppress(FileNotFoundError), located(path.parent).open() as folder:
+                folder.unlink(path.name)
+        except OSError as error:
+            raise StorageError(f"{path} can't be removed: {error.strerror}") from None
+
+
+def prepare(
+    case: Case, before: Sequence[Step], folders: Folders, log: Path, told: Callable[[str], None] = silent
+) -> str | None:
+    """Do what makes an environment ready; gives why that failed. Two processes don't make the same one at a time.
+
+    Raises StorageError, ToolError.
+    """
+    held = folders.cache / "held" / case.slug
+    try:
+        with exclusive(held, lambda: told("waiting: another envspec makes this environment")):
+            for step in before:
+                told(step.note)
+                done = do(step, log, partial(_noted, told, step.note))
+                if done.status:
+                    said = last_lines(done.said)
+                    return f"{step.note} can't be made (status {done.status})" + (f"\n{said}" if said else "")
+    except OSError as error:
+        raise StorageError(f"{held}: {error.strerror}", hint="ENVSPEC_CACHE_DIR names another cache") from None
+    return None
+
+
+def _noted(told: Callable[[str], None], note: str, line: str) -> None:
+    told(f"{note}: {line}" if line else note)
+
+
+def judged(spec: str, target: str, runner: str, where: str | None, done: Ended, report: Path, log: str | None) -> Run:
+    """The run that a check with this end and this report was. A report that can't be used, and an exit status that
+    contradicts it, is no answer."""
+
+    def error(reason: str) -> Run:
+        said = last_lines(done.said)
+        return Run(spec, target, runner, "error", where, reason + (f"\n{said}" if said else ""), None, log)
+
+    if not report.is_file():
+        return error(f"the checks ended with {ended_with(done.status)}, and left no report")
+    try:
+        found = load_report(report)
+    except (InputError, StorageError) as problem:
+        return error(_reason(problem))
+    if (found.spec, found.target) != (spec, target):
+        return error(f"the report is of {found.spec} × {found.target}")
+    run = Run.finished(spec, target, runner, found, where=where, log=log)
+    if done.status not in (0, 1) or (done.status == 0) != (run.status == "pass"):
+        return error(f"the checks ended with {ended_with(done.status)}, and their report says {run.status}")
+    return run
+
+
+def ended_with(status: int) -> str:
+    """An exit status for people."""
+    number = -status if status < 0 else status - 128
+    if 0 < number < 65:
+        with suppress(ValueError):
+            return f"status {status} ({signal.Signals(number).name})"
+    return f"status {status}"
+
+
+def _reason(error: EnvspecError) -> str:
+    return f"{error}; {error.hint}" if error.hint else str(error)
+
+
+def _existing(path: Path) -> str | None:
+    return str(path) if path.exists() else None

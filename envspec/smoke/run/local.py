@@ -1,0 +1,48 @@
+"""The local runner: an environment of `envspec install`, activated as its users do it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+from envspec.smoke.run.case import Case, Folders
+from envspec.smoke.run.command import Command, Step
+from envspec.smoke.run.runner import Places
+
+SCRUBBED = (
+    "PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "PYTHONUSERBASE", "PYTHONPLATLIBDIR", "PYTHONSAFEPATH",
+    "PYTHONWARNINGS", "PYTHONOPTIMIZE", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "CONDA_SHLVL",
+)  # fmt: skip
+"""What another Python in the shell would leave. LD_LIBRARY_PATH and LD_PRELOAD stay: trainings here have them too, and
+the static checks say what they break."""
+
+_ACTIVATED = '. "$0/bin/activate" && exec "$0/bin/python" "$@"'
+
+
+@dataclass(frozen=True)
+class Local:
+    """envspec  the words that start this envspec; `offline`: ask no network."""
+
+    folders: Folders
+    envspec: tuple[str, ...]
+    offline: bool = False
+    name: str = "local"
+
+    def prepare(self, case: Case) -> tuple[Step, ...]:
+        prefix = str(self.folders.prefix(case))
+        words = ["install", case.path, "--locks-dir", case.locks_dir, "--target", case.target, "--prefix", prefix]
+        words += ["--offline"] if self.offline else []
+        return (Command((*self.envspec, *words), f"the environment of {case.title}"),)
+
+    def places(self, carried: str, results: str) -> Places:
+        return Places(PurePath(carried), PurePath(results))
+
+    def python(self, case: Case, carried: str, results: str, arguments: tuple[str, ...]) -> Command:
+        return activated(self.folders.prefix(case), case, arguments)
+
+
+def activated(prefix: Path, case: Case, arguments: tuple[str, ...]) -> Command:
+    """A program under a prefix's Python, activated first: conda packages set variables then."""
+    unset = [word for name in SCRUBBED for word in ("-u", name)]
+    argv = ("env", *unset, "PYTHONNOUSERSITE=1", "bash", "-c", _ACTIVATED, str(prefix), *arguments)
+    return Command(argv, f"the checks of {case.title}")

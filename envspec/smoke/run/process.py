@@ -1,0 +1,146 @@
+"""Doing what runners say: the one place that starts programs and writes their files."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from envspec.atomic import replace_files
+from envspec.errors import Place, StorageError, ToolError
+from envspec.open_folder import located
+from envspec.smoke.run.command import Command, Files, Step
+
+_TERM_SECONDS = 10.0
+"""So long may a program take to end when it's told to, in seconds."""
+_TICK = 0.2
+_TAIL = 64 * 1024
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a program ended: its exit status (negative: the signal that killed it), and the end of what it said."""
+
+    status: int
+    said: str = ""
+
+
+Watch = Callable[[str], None]
+"""Told now and then the last line that a program said."""
+
+
+def silent(line: str) -> None:
+    """Watch nothing."""
+
+
+def do(step: Step, log: Path, watch: Watch = silent) -> Ended:
+    """Do one step; what a program says is added to `log`. A `Command` with nothing left to do ends with 0.
+
+    Raises StorageError, and ToolError for a program that can't be started. When this call is interrupted, the program
+    and all it started are ended first.
+    """
+    if isinstance(step, Files):
+        write(step)
+        return Ended(0)
+    if step.unless and ask(step.unless).status == 0:
+        return Ended(0)
+    return _run(step, log, watch)
+
+
+def write(files: Files) -> None:
+    """Write the files that aren't there with this very text. Raises NotPlain, StorageError."""
+    try:
+        with located(files.folder).open(make=True) as folder:
+            texts = {name: text.encode() for name, text in files.texts if folder.read_at(name) != text.encode()}
+            replace_files(folder, texts, executable=[name for name in texts if name.endswith(".sh")])
+    except OSError as error:
+        raise _unwritable(error, files.folder) from None
+
+
+def _unwritable(error: OSError, path: Path) -> StorageError:
+    return StorageError(f"can't be written: {error.strerror}", place=Place(str(error.filename or path)))
+
+
+def ask(argv: Sequence[str], seconds: float = 60.0) -> Ended:
+    """Run a short program and give its status and what it said on both streams; 127 where it can't be started, 124
+    where it takes longer than `seconds`."""
+    try:
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds,
+            check=False, text=True, encoding="utf-8", errors="replace", start_new_session=True,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return Ended(124, f"no answer within {seconds:.0f} s")
+    except OSError as error:
+        return Ended(127, error.strerror or str(error))
+    return Ended(done.returncode, done.stdout)
+
+
+def _run(command: Command, log: Path, watch: Watch) -> Ended:
+    try:
+        with located(log.parent).open(make=True) as folder:
+            file = folder.append(log.name)
+    except OSError as error:
+        raise _unwritable(error, log) from None
+    with file:
+        file.write(f"$ {command.shell}\n".encode(errors="replace"))
+        file.flush()
+        begin = file.tell()
+        try:
+            process = subprocess.Popen(
+                command.argv, cwd=command.cwd, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            raise ToolError(
+                f"{command.argv[0]} can't be started: {error.strerror}", hint="is it installed, and in PATH?"
+            ) from None
+        try:
+            while process.poll() is None:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_TICK)
+                watch(last_line(tail(log, begin, 2000)))
+        finally:
+            _end(process)
+    return Ended(process.returncode, tail(log, begin))
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End what is left of a program's group: the program itself when it was interrupted, and what it left behind."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGTERM)
+    if process.poll() is None:
+        deadline = time.monotonic() + _TERM_SECONDS
+        while process.poll() is None and time.monotonic() < deadline:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_TICK)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def tail(path: Path, begin: int = 0, most: int = _TAIL) -> str:
+    """The end of a file, at most `most` bytes of what stands behind `begin`; empty where it can't be read."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(begin, file.seek(0, os.SEEK_END) - most))
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def last_line(text: str) -> str:
+    """The last line that says something, without what would steer a terminal."""
+    lines = [line.strip() for line in text.replace("\r", "\n").splitlines() if line.strip()]
+    return "".join(c for c in lines[-1] if c.isprintable())[:200] if lines else ""
+
+
+def last_lines(text: str, count: int = 12) -> str:
+    """The last lines of a log, as part of a reason."""
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    return "\n".join(lines[-count:])

@@ -1,0 +1,154 @@
+"""What Slurm says of jobs: squeue for those that wait or run, sacct or scontrol for those that ended."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from envspec.smoke.run.process import Ended
+
+Ask = Callable[[Sequence[str]], Ended]
+"""Runs a short program."""
+
+ACTIVE = frozenset(
+    {
+        "PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED",
+        "RESIZING", "SIGNALING", "STAGE_OUT", "SPECIAL_EXIT", "STOPPED", "RESV_DEL_HOLD",
+    }
+)  # fmt: skip
+"""States of a job that isn't over (squeue(1), JOB STATE CODES)."""
+
+TOLD = {
+    "CANCELLED": "the job was cancelled",
+    "TIMEOUT": "the job ran into its time limit",
+    "NODE_FAIL": "a node of the job failed",
+    "OUT_OF_MEMORY": "the job ran out of memory",
+    "PREEMPTED": "the job was preempted",
+    "BOOT_FAIL": "the job's node didn't boot",
+    "DEADLINE": "the job's deadline came before its end",
+    "FAILED": "the job failed",
+    "COMPLETED": "the job ended",
+}
+OF_ITS_OWN = frozenset({"COMPLETED", "FAILED"})
+"""Ends that say no more than the job's exit status."""
+
+
+_LOST = ("timed out", "unable to contact", "communication", "connection re", "zero bytes", "unexpected message")
+"""Words of the errors by which a Slurm program says that an answer was lost (slurm_strerror)."""
+
+
+@dataclass(frozen=True)
+class State:
+    """A task's state by Slurm's name ("RUNNING"), the nodes it has or had, and why it waits, where Slurm says."""
+
+    name: str
+    nodes: str = ""
+    why: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        return self.name not in ACTIVE
+
+
+class Unreachable(Exception):
+    """Slurm doesn't answer now. It may do so later, so that nothing is known of the jobs."""
+
+
+def ask_states(tasks: Sequence[str], ask: Ask) -> dict[str, State]:
+    """The states of those of these tasks that Slurm knows; a task is `<job>_<index>`, or `<job>` without an array.
+
+    Raises Unreachable.
+    """
+    wanted = set(tasks)
+    if not wanted:
+        return {}
+    found = _squeue(sorted({_job_of(task) for task in wanted}, key=int), ask)
+    for job in sorted({_job_of(task) for task in wanted - set(found)}, key=int):
+        found = {**_ended(job, ask), **found}
+    return {task: state for task, state in found.items() if task in wanted}
+
+
+def find_job(name: str, ask: Ask) -> str | None:
+    """The number of the job of this name, an array's own, None where Slurm has none. Raises Unreachable."""
+    done = ask(["squeue", "--noheader", "--states=all", "--format=%A|%F", f"--name={name}"])
+    if done.status:
+        raise Unreachable(done.said.strip() or f"squeue ended with status {done.status}")
+    # %F is the number of the whole array
+    numbers = (line.rpartition("|")[2].strip() for line in done.said.splitlines())
+    return next((number for number in numbers if number.isdigit()), None)
+
+
+def may_have_taken(done: Ended) -> bool:
+    """Whether an sbatch that gave no number may have handed its job over all the same: it was ended, or got no answer
+    that it understood."""
+    return done.status <= 0 or done.status == 124 or any(words in done.said.lower() for words in _LOST)
+
+
+def _squeue(jobs: Sequence[str], ask: Ask) -> dict[str, State]:
+    argv = ["squeue", "--noheader", "--array", "--states=all", "--format=%i|%T|%N|%r", f"--jobs={','.join(jobs)}"]
+    done = ask(argv)
+    if done.status == 0:
+        return read_squeue(done.said)
+    if "Invalid job id" in done.said:
+        # one alone that it has forgotten; of several it leaves out those
+        return {}
+    raise Unreachable(done.said.strip() or f"squeue ended with status {done.status}")
+
+
+def _ended(job: str, ask: Ask) -> dict[str, State]:
+    """sacct knows the longest, where a site keeps accounts; scontrol for MinJobAge seconds (slurm.conf)."""
+    done = ask(
+        ["sacct", "--noheader", "--allocations", "--parsable2", "--format=JobID,State,NodeList", f"--jobs={job}"]
+    )
+    found = read_sacct(done.said) if done.status == 0 else {}
+    if found:
+        return found
+    done = ask(["scontrol", "--oneliner", "show", "job", job])
+    if done.status == 0:
+        return read_scontrol(done.said)
+    if done.status == 127 or "Invalid job id" in done.said:
+        return {}
+    raise Unreachable(done.said.strip() or f"scontrol ended with status {done.status}")
+
+
+def read_squeue(text: str) -> dict[str, State]:
+    """Lines of `%i|%T|%N|%r`."""
+    found = {}
+    for line in text.splitlines():
+        fields = line.strip().split("|")
+        if len(fields) == 4 and _is_task(fields[0]):
+            found[fields[0]] = State(fields[1], fields[2], "" if fields[3] == "None" else fields[3])
+    return found
+
+
+def read_sacct(text: str) -> dict[str, State]:
+    """Lines of `JobID|State|NodeList`; a state may say more: `CANCELLED by 1000`."""
+    found = {}
+    for line in text.splitlines():
+        fields = line.strip().split("|")
+        if len(fields) == 3 and _is_task(fields[0]) and fields[1]:
+            nodes = "" if fields[2] == "None assigned" else fields[2]
+            found[fields[0]] = State(fields[1].split()[0], nodes)
+    return found
+
+
+def read_scontrol(text: str) -> dict[str, State]:
+    """Lines of `scontrol --oneliner show job`."""
+    found = {}
+    for line in text.splitlines():
+        fields: Mapping[str, str] = dict(re.findall(r"(?:^|\s)([A-Za-z]+)=(\S*)", line))
+        array, index = fields.get("ArrayJobId"), fields.get("ArrayTaskId")
+        task = f"{array}_{index}" if array and index else fields.get("JobId", "")
+        state, nodes = fields.get("JobState"), fields.get("NodeList", "")
+        if state and _is_task(task):
+            found[task] = State(state, "" if nodes == "(null)" else nodes)
+    return found
+
+
+def _is_task(text: str) -> bool:
+    return re.fullmatch(r"\d+(_\d+)?", text) is not None
+
+
+def _job_of(task: str) -> str:
+    return task.partition("_")[0]

@@ -1,0 +1,82 @@
+"""Which code runs on which GPU. The cases and the rule: CUDA C++ Programming Guide, "Binary Compatibility"."""
+
+from __future__ import annotations
+
+import pytest
+
+from envspec.binaries.architecture import Code, Kind
+from envspec.binaries.library import Coverage, Library, merge
+from envspec.facts.compute_capability import Architecture, known
+
+
+def sass(name: str) -> Code:
+    return Code(Kind.SASS, known(f"sm_{name}"))
+
+
+def ptx(name: str) -> Code:
+    return Code(Kind.PTX, known(f"sm_{name}"))
+
+
+@pytest.mark.parametrize(
+    ("code", "capability", "runs"),
+    [
+        (sass("80"), "8.0", True),
+        (sass("80"), "8.9", True),
+        (sass("86"), "8.0", False),
+        (sass("80"), "9.0", False),
+        (sass("120"), "10.0", False),
+        (sass("100"), "10.3", True),
+        (sass("90a"), "9.0", True),
+        (sass("100a"), "10.0", True),
+        (sass("100a"), "10.3", False),
+        (sass("100f"), "10.3", True),
+        (sass("103f"), "10.0", False),
+        (sass("120f"), "12.1", True),
+        (sass("100f"), "12.0", False),
+        (sass("80"), "8.7", False),
+        (sass("87"), "8.7", True),
+        (sass("87"), "8.9", False),
+        (ptx("50"), "12.0", True),
+        (ptx("80"), "8.7", True),
+        (ptx("90"), "8.9", False),
+        (ptx("90a"), "9.0", True),
+        (ptx("90a"), "10.0", False),
+        (ptx("100f"), "10.3", True),
+        (ptx("100f"), "12.0", False),
+        (Code(Kind.LTO, known("9.0")), "9.0", False),
+        (Code(Kind.OTHER, known("9.0")), "9.0", False),
+    ],
+    ids=lambda value: value.name if isinstance(value, Code) else str(value),
+)
+def test_runs_on(code: Code, capability: str, runs: bool) -> None:
+    assert code.runs_on(known(capability)) is runs
+
+
+def test_coverage_counts_modules() -> None:
+    library = Library(
+        "lib.so",
+        1,
+        {
+            frozenset({sass("80"), sass("90"), ptx("90")}): 10,
+            frozenset({sass("90a")}): 2,
+            frozenset({ptx("70")}): 3,
+        },
+    )
+    assert library.module_count == 15
+    assert library.architectures(Kind.SASS) == {known("8.0"): 10, known("9.0"): 10, Architecture(90, "a"): 2}
+    assert library.architectures(Kind.PTX) == {known("7.0"): 3, known("9.0"): 10}
+    assert library.coverage(known("9.0")) == Coverage(native=12, jit=3, none=0)
+    assert library.coverage(known("8.6")) == Coverage(native=10, jit=3, none=2)
+    assert library.coverage(known("12.0")) == Coverage(native=0, jit=13, none=2)
+    assert library.coverage(known("6.1")) == Coverage(native=0, jit=0, none=15)
+    verdicts = {capability: library.coverage(known(capability)).verdict for capability in ("9.0", "8.6", "12.0", "6.1")}
+    assert verdicts == {"9.0": "native", "8.6": "native", "12.0": "jit", "6.1": "no"}
+
+
+def test_merge_adds_up() -> None:
+    one = Library("a/1.cubin", 5, {frozenset({sass("90")}): 1})
+    two = Library("a/2.cubin", 7, {frozenset({sass("90")}): 1, frozenset({sass("80")}): 1}, complete=False)
+    expected = Library(
+        "a/*.cubin", 12, {frozenset({sass("90")}): 2, frozenset({sass("80")}): 1}, complete=False, files=2
+    )
+    assert merge("a/*.cubin", [one, two]) == expected

@@ -1,0 +1,155 @@
+"""Which code runs on which GPU: PyTorch's own table, NVIDIA's words, and the copies that travel without envspec."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from envspec_check.capability import covers as check_covers
+
+from envspec.facts import gpus
+from envspec.facts.compute_capability import (
+    Architecture,
+    can_translate,
+    capability_of,
+    covers,
+    known,
+    order,
+    parse,
+    ptx_runs,
+    sass_runs,
+    sm_of,
+)
+from envspec.recipes.data import preflight
+
+CODE = (50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 103, 110, 120, 121)
+GPUS = (*CODE, 88)
+REFUSED = {(50, 53), (52, 53), (60, 62), (61, 62), (70, 72), (80, 87), (86, 87), (100, 101)}
+ALONE = {53: {53}, 62: {62}, 72: {72}, 87: {87}, 101: {101, 110}, 110: {101, 110}}
+UNIFIED = {(70, 72), (80, 87), (86, 87)}
+ERAS = ("12.9", "13.2")
+
+
+def by_pytorch(code: int, gpu: int, cuda: str) -> bool:
+    """PyTorch 2.15.0, torch/cuda/__init__.py: DEVICE_REQUIREMENT, and what it becomes from CUDA 13.2 on."""
+    if code in ALONE:
+        return gpu in ALONE[code]
+    if (code, gpu) in REFUSED:
+        return cuda == "13.2" and (code, gpu) in UNIFIED
+    return code // 10 == gpu // 10 and code <= gpu
+
+
+@pytest.mark.parametrize("cuda", ERAS)
+def test_machine_code_runs_where_pytorch_says(cuda: str) -> None:
+    pairs = list(product(CODE, GPUS))
+    assert len(pairs) == 420
+    assert [
+        (code, gpu)
+        for code, gpu in pairs
+        if sass_runs(Architecture(code), Architecture(gpu), cuda) is not by_pytorch(code, gpu, cuda)
+    ] == []
+
+
+@pytest.mark.parametrize(
+    ("cuda", "runs"), [(None, False), ("12.9", False), ("13.0", True), ("13.2", True), ("14.0", True)]
+)
+def test_orin_takes_code_for_servers_from_cuda_13_on(cuda: str | None, runs: bool) -> None:
+    """nvidia-holoscan/holohub#1687: torch 2.11.0+cu130, compiled for 8.0, passes on an Orin with JetPack 7.2."""
+    assert covers(["8.0", "9.0"], "8.7", cuda) is runs
+
+
+@pytest.mark.parametrize(
+    ("built", "gpu", "sass", "ptx"),
+    [
+        # CUDA C++ Programming Guide, "Architecture-Specific Features": on exactly that capability
+        ("sm_90a", "9.0", True, True),
+        ("sm_90a", "10.0", False, False),
+        ("sm_100a", "10.3", False, False),
+        # "Family-Specific Features"; PTX ISA: sm_101f and sm_110f are of one family, and not of sm_100f's
+        ("sm_100f", "10.0", True, True),
+        ("sm_100f", "10.3", True, True),
+        ("sm_103f", "10.0", False, False),
+        ("sm_100f", "10.1", False, False),
+        ("sm_101f", "11.0", True, True),
+        ("sm_100f", "12.0", False, False),
+        ("sm_120f", "12.1", True, True),
+        # "PTX Compatibility": any that isn't older
+        ("sm_50", "12.1", False, True),
+        ("sm_80", "8.7", False, True),
+        ("sm_110", "10.1", True, True),
+        ("sm_90", "8.9", False, False),
+    ],
+)
+def test_features_and_ptx(built: str, gpu: str, sass: bool, ptx: bool) -> None:
+    assert sass_runs(known(built), known(gpu), "12.9") is sass
+    assert ptx_runs(known(built), known(gpu)) is ptx
+
+
+def test_a_list_covers_what_one_of_it_covers() -> None:
+    assert covers(["9.0", "10.0"], "10.3", "12.9") and not covers([], "9.0", "12.9")
+    assert can_translate(["9.0"], "12.0") and not can_translate(["12.0"], "9.0") and not can_translate([], "9.0")
+
+
+@pytest.mark.parametrize("cuda", [None, "12.9", "13.0", "13.2"])
+def test_the_smoke_check_has_the_same_rule(cuda: str | None) -> None:
+    for number, feature, gpu in product(CODE, ("", "a", "f"), GPUS):
+        built, own = Architecture(number, feature), Architecture(gpu)
+        assert check_covers([f"sm_{built}"], own.sm, cuda) is sass_runs(built, own, cuda), (built, own)
+        assert check_covers([f"compute_{built}"], own.sm, cuda) is ptx_runs(built, own), (built, own)
+
+
+@pytest.mark.parametrize("cuda", [None, "12.9", "13.0", "13.2"])
+def test_the_preflight_has_the_same_rule(cuda: str | None) -> None:
+    for number, gpu in product(CODE, GPUS):
+        built, own = Architecture(number), Architecture(gpu)
+        compiled = [built.capability]
+        assert preflight.runs(own.capability, compiled, [], cuda) is sass_runs(built, own, cuda), (built, own)
+        assert preflight.runs(own.capability, [], compiled, cuda) is ptx_runs(built, own), (built, own)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("sm_90", Architecture(90)),
+        ("SM_100F", Architecture(100, "f")),
+        ("sm_90a", Architecture(90, "a")),
+        ("sm90", Architecture(90)),
+        ("compute_90", Architecture(90)),
+        ("90", Architecture(90)),
+        ("9.0", Architecture(90)),
+        ("9.0a", Architecture(90, "a")),
+        ("12.1", Architecture(121)),
+        ("H100", None),
+        ("sm_9", None),
+        ("sm_90b", None),
+        ("9", None),
+        ("9.00", None),
+        ("0.9", None),
+        ("sm_90\n", None),
+        ("٩.٠", None),
+        ("", None),
+    ],
+)
+def test_parse(text: str, expected: Architecture | None) -> None:
+    assert parse(text) == expected
+
+
+def test_spelling_goes_both_ways() -> None:
+    for capability in gpus.capabilities():
+        assert capability_of(sm_of(capability)) == capability
+    assert sm_of("9.0") == "sm_90" and capability_of("sm_120") == "12.0" and capability_of("sm_90a") == "9.0"
+
+
+@pytest.mark.parametrize("text", ["H100", "", "sm_9"])
+def test_what_is_no_capability_is_said(text: str) -> None:
+    with pytest.raises(ValueError, match="no compute capability"):
+        known(text)
+
+
+def test_newer_ones_come_later() -> None:
+    assert sorted(["12.1", "9.0", "10.0", "8.9", "sm_75"], key=order) == ["sm_75", "8.9", "9.0", "10.0", "12.1"]
+
+
+def test_a_bare_number_names_no_gpu() -> None:
+    """ "100" would be an H100 to whoever writes it, and 10.0 to the parser."""
+    assert gpus.find("100") == () and gpus.find("sm_100")

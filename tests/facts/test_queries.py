@@ -1,0 +1,258 @@
+"""The typed queries over the fact tables."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from envspec.facts import conda_builds, corrections, gpus, libraries, toolkits, torch_builds
+from envspec.facts.compute_capability import covers
+from envspec.facts.minimum import driver_floor
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("H100", ["H100"]),
+        ("h-100", ["H100"]),
+        ("RTX 5090", ["GeForce RTX 5090"]),
+        ("rtx-5090", ["GeForce RTX 5090"]),
+        ("rtx5090", ["GeForce RTX 5090"]),
+        ("GeForce RTX 4070 Ti SUPER", ["GeForce RTX 4070 Ti SUPER"]),
+        ("A100", ["A100 40GB", "A100 80GB"]),
+        ("A100 80 GB", ["A100 80GB"]),
+        ("A100-SXM4-80GB", ["A100 80GB"]),
+        ("NVIDIA A100-SXM4-40GB", ["A100 40GB"]),
+        ("NVIDIA A100-SXM4-80GB MIG 1g.10gb", ["A100 80GB"]),
+        ("NVIDIA H100 80GB HBM3", ["H100"]),
+        ("NVIDIA H100 NVL", ["H100 NVL"]),
+        ("Tesla V100-SXM2-32GB", ["V100"]),
+        ("Tesla P100-PCIE-16GB", ["P100"]),
+        ("NVIDIA L40S", ["L40S"]),
+        ("NVIDIA RTX 6000 Ada Generation", ["RTX 6000 Ada"]),
+        ("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", ["RTX PRO 6000 Blackwell"]),
+        ("Quadro RTX 6000", ["Quadro RTX 6000"]),
+        ("NVIDIA GH200 480GB", ["GH200"]),
+        ("NVIDIA GB10", ["GB10"]),
+        ("DGX Spark", ["GB10"]),
+        ("Orin", ["Jetson AGX Orin"]),
+        ("blackwell-ultra", ["B300", "GB300"]),
+        ("volta", ["V100", "Quadro GV100", "TITAN V"]),
+        ("sm_72", ["sm_72"]),
+        ("RX 7900", []),
+        ("", []),
+        ("NVIDIA", []),
+    ],
+)
+def test_find(name: str, expected: list[str]) -> None:
+    assert [gpu.name for gpu in gpus.find(name)] == expected
+
+
+@pytest.mark.parametrize("name", ["sm_90", "9.0", "sm_90a", "compute_90", "hopper", "Hopper"])
+def test_find_by_capability_and_architecture(name: str) -> None:
+    found = gpus.find(name)
+    assert {gpu.capability for gpu in found} == {"9.0"}
+    assert {"H100", "H200", "GH200"} <= {gpu.name for gpu in found}
+
+
+def test_every_product_finds_itself() -> None:
+    for gpu in gpus.known():
+        assert gpu in gpus.find(gpu.name), gpu.name
+        assert gpu in gpus.find("NVIDIA " + gpu.name), gpu.name
+
+
+def test_an_architecture_stands_for_its_cards_not_for_jetsons() -> None:
+    assert {gpu.capability for gpu in gpus.find("blackwell")} == {"10.0", "10.3", "12.0", "12.1"}
+    assert "8.7" not in {gpu.capability for gpu in gpus.find("ampere")}
+
+
+def test_a_laptop_card_has_no_known_memory() -> None:
+    (card,) = gpus.find("NVIDIA GeForce RTX 4090 Laptop GPU")
+    assert (card.capability, card.memory_gib, card.bandwidth_gbs) == ("8.9", (), None)
+
+
+def test_properties() -> None:
+    (h100,) = gpus.find("H100")
+    assert (h100.architecture, h100.sm, h100.memory_gib, h100.bandwidth_gbs) == ("Hopper", "sm_90", (80,), 3350)
+    assert h100.datacentre
+    assert not gpus.find("RTX 5090")[0].datacentre
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("H1000", "H100"), ("hoper", "hopper"), ("RTX 5900", "RTX 5090"), ("sm_91", "sm_90"), ("foo", None)],
+)
+def test_suggest(name: str, expected: str | None) -> None:
+    assert gpus.suggest(name) == expected
+
+
+def test_toolkit() -> None:
+    toolkit = toolkits.toolkit("12.8.1")
+    assert toolkit is not None
+    assert (toolkit.version, toolkit.native_linux, toolkit.compatible_linux) == ("12.8", "570.26", "525.60.13")
+    assert (toolkit.first_capability, toolkit.last_capability) == ("5.0", "12.0")
+    assert toolkit.native("win-64") == "570.65"
+    assert toolkit.reaches("12.1") and not toolkits.toolkit("13.0").reaches("7.0")  # type: ignore[union-attr]
+    assert toolkit.require_cuda == "cuda>=12.8 driver>=525.60.13"
+    assert toolkits.toolkit("12.7") is None
+
+
+@pytest.mark.parametrize(
+    ("cuda", "platform", "floor"),
+    [
+        ("11.8", "linux-64", "450.80.02"),
+        ("12.1", "linux-64", "525.60.13"),
+        ("12.9", "linux-aarch64", "525.60.13"),
+        ("13.0", "linux-64", "580.65.06"),
+        ("12.4", "win-64", "527.41"),
+        ("13.0", "win-64", None),
+        ("12.7", "linux-64", None),
+    ],
+)
+def test_driver_floor(cuda: str, platform: str, floor: str | None) -> None:
+    assert toolkits.driver_floor(cuda, platform) == floor
+
+
+@pytest.mark.parametrize(
+    ("cuda", "capabilities", "floor"),
+    [
+        ("12.8", ["8.0", "9.0"], "525.60.13"),
+        ("12.8", ["10.0", "12.0"], "570"),
+        ("12.8", ["9.0", "12.0"], "525.60.13"),
+        ("12.9", ["10.3"], "575"),
+        ("11.8", ["9.0"], "520"),
+        ("13.0", ["10.0"], "580.65.06"),
+        ("12.8", [], "525.60.13"),
+        ("12.7", ["9.0"], None),
+    ],
+)
+def test_the_lowest_driver_knows_one_of_the_gpus(cuda: str, capabilities: list[str], floor: str | None) -> None:
+    gpus = [f"sm_{capability.replace('.', '')}" for capability in capabilities]
+    assert driver_floor(cuda, "linux-64", gpus) == floor
+
+
+@pytest.mark.parametrize(
+    ("version", "variant"),
+    [
+        ("2.0.1", "cu117"),
+        ("2.1.0", "cu121"),
+        ("2.4.1", "cu121"),
+        ("2.5.0", "cu124"),
+        ("2.6.0", "cu124"),
+        ("2.7.1", "cu126"),
+        ("2.8.0", "cu128"),
+        ("2.10.0", "cu128"),
+        ("2.11.0", "cu130"),
+        ("2.14.1", "cu130"),
+        ("2.15.0", "cu132"),
+    ],
+)
+def test_pypi_default_on_linux(version: str, variant: str) -> None:
+    assert torch_builds.pypi_variant(version, "linux-64") == variant
+
+
+def test_pypi_default_elsewhere() -> None:
+    assert torch_builds.pypi_variant("2.10.0", "linux-aarch64") == "cpu"
+    assert torch_builds.pypi_variant("2.11.0", "linux-aarch64") == "cu130"
+    assert {torch_builds.pypi_variant(r.version, "win-64") for r in torch_builds.releases()} == {"cpu"}
+    assert {torch_builds.pypi_variant(r.version, "osx-arm64") for r in torch_builds.releases()} == {"cpu"}
+    assert torch_builds.pypi_variant("9.0.0", "linux-64") is None
+
+
+def test_builds() -> None:
+    (build,) = torch_builds.builds("2.9.1+cu128", cuda="12.8", platform="linux-64")
+    assert build.sm == ("7.0", "7.5", "8.0", "8.6", "9.0", "10.0", "12.0")
+    assert (build.ptx, build.cudnn, build.nccl, build.triton) == ((), "9.10.2.21", "2.27.5", "3.5.1")
+    assert (build.glibc, build.trust, build.pythons) == ("2.28", "binary", ("3.10", "3.11", "3.12", "3.13", "3.14"))
+    assert build.runs_on("12.1") and not build.runs_on("6.1")
+    assert torch_builds.builds("2.9.1", cuda="11.8") == ()
+    assert {b.version for b in torch_builds.builds(cuda="11.8")} == {
+        r.version for r in torch_builds.releases() if torch_builds.order(r.version) <= (2, 7, 1)
+    }
+    assert {b.variant for b in torch_builds.builds("2.9.1", platform="osx-arm64")} == {"cpu"}
+
+
+def test_variant_and_cuda() -> None:
+    assert torch_builds.cuda_of("cu118") == "11.8"
+    assert torch_builds.cuda_of("cpu") is None
+    assert torch_builds.variant_of("12.8.1") == "cu128"
+    assert torch_builds.variant_of(None) == "cpu"
+
+
+def test_companions_and_their_inverse() -> None:
+    assert torch_builds.companions("2.9.1") == {"torchvision": ("0.24.1",), "torchaudio": ("2.9.1",)}
+    assert torch_builds.companions("2.9.1+cu126") == torch_builds.companions("2.9.1")
+    assert torch_builds.companions("9.9") == {}
+    assert torch_builds.torch_for("torchvision", "0.24.1+cu126") == ("2.9.1",)
+    assert torch_builds.torch_for("torchvision", "0.29.2") == ("2.14.0", "2.14.1", "2.15.0")
+    assert torch_builds.torch_for("torchvision", "9.9") == ()
+    for release in torch_builds.releases():
+        for name, versions in torch_builds.companions(release.version).items():
+            assert all(release.version in torch_builds.torch_for(name, v) for v in versions)
+
+
+def test_conda_builds_run_with_a_higher_minor_of_cuda_version() -> None:
+    """conda-forge's run dependency is `cuda-version >=12.6,<13` for a cuda126 build."""
+    assert {b.variant for b in conda_builds.builds("2.7.1", "12.8", "linux-64")} == {"cuda126"}
+    assert {b.variant for b in conda_builds.builds("2.7.1", "12.9", "linux-64")} == {"cuda126", "cuda129"}
+    assert conda_builds.builds("2.8.0", "12.8", "linux-64") == ()
+    (build,) = conda_builds.builds("2.13.0", "12.9", "linux-64")
+    assert build.runs_on("7.0") and build.ptx == ("12.0",)
+    assert {b.arm_variant for b in conda_builds.builds("2.13.0", "12.9", "linux-aarch64")} == {None, "tegra"}
+    assert conda_builds.versions()[-1] == "2.13.0"
+
+
+def test_library_architectures() -> None:
+    """cuDNN dropped everything below 7.5 in 9.11."""
+    old, new = libraries.library("nvidia-cudnn-cu12", "9.10.2.21"), libraries.library("nvidia-cudnn-cu12", "9.12.0.46")
+    assert old is not None and new is not None
+    assert covers(old.sm, "7.0", "12.8") and not covers(new.sm, "7.0", "12.8")
+    assert new.version == "9.11.0.98"
+    assert libraries.library("nvidia-cudnn-cu12", "8.0.0.1") is None
+    assert libraries.library("nvidia-cudnn-cu12", "latest") is None
+
+
+@pytest.mark.parametrize(
+    ("requirements", "names"),
+    [
+        (["torch==2.1.0"], ["torch-numpy-2"]),
+        (["torch==2.1.*", "numpy"], ["torch-numpy-2"]),
+        (["torch>=2.1,<2.3"], ["torch-numpy-2"]),
+        (["torch==2.1.0+cu118"], ["torch-numpy-2"]),
+        (["torch>=2.1"], []),
+        (["torch"], []),
+        (["torch==2.3.0"], []),
+        (["torch==1.13.1"], []),
+        (["Torch==2.2.2", "deepspeed==0.9.5"], ["torch-numpy-2", "deepspeed-numpy-2"]),
+        (["deepspeed==0.17.0"], []),
+        ([], []),
+    ],
+)
+def test_corrections_for_requirements(requirements: list[str], names: list[str]) -> None:
+    assert [c.name for c in corrections.corrections_for(requirements)] == names
+
+
+def test_corrections_can_be_switched_off() -> None:
+    assert corrections.corrections_for(["torch==2.1.0"], off=["torch-numpy-2"]) == ()
+
+
+def test_corrections_broken_by_pins() -> None:
+    broken = corrections.corrections_broken_by({"torch": "2.1.0+cu121", "numpy": "2.2.6"})
+    assert [c.constraint for c in broken] == ["numpy<2"]
+    assert corrections.corrections_broken_by({"torch": "2.1.0", "numpy": "1.26.4"}) == ()
+    assert corrections.corrections_broken_by({"torch": "2.3.0", "numpy": "2.2.6"}) == ()
+    assert corrections.corrections_broken_by({"torch": "2.1.0"}) == ()
+    assert corrections.corrections_broken_by({"torch": "2.1.0", "numpy": "2.0"}, off=["torch-numpy-2"]) == ()
+
+
+def test_importing_the_queries_reads_no_table() -> None:
+    """`doctor` and `builds` are held to twice `--version`: tables are read when a query needs them, packaging never."""
+    code = (
+        "import sys; from envspec.facts import conda_builds, corrections, gpus, libraries, toolkits, torch_builds\n"
+        "from envspec.facts import wheels\n"
+        "print(sorted(m for m in ('tomli', 'packaging', 'packaging.version', 'difflib') if m in sys.modules))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"

@@ -1,0 +1,187 @@
+"""The shipped PyTorch indexes: equal to the recorded ones, well formed, and free of hosts."""
+
+from __future__ import annotations
+
+import json
+import re
+from email import message_from_bytes
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import parse_wheel_filename
+from packaging.version import Version
+
+from envspec.facts import wheels
+
+RECORDED = Path(__file__).parents[3] / "shared" / "data" / "pytorch-whl"
+FOLDER = Path(wheels.__file__).parent / "data" / "wheels"
+VARIANTS = ("cpu", "cu118", "cu121", "cu124", "cu126", "cu128", "cu129", "cu130")
+PROJECTS = ("torch", "torchaudio", "torchvision", "triton")
+each_variant = pytest.mark.parametrize("variant", VARIANTS)
+
+
+def all_wheels(variant: str) -> list[wheels.WheelFile]:
+    index = wheels.load(variant)
+    return [wheel for project in index.projects for wheel in index.files(project)]
+
+
+def recorded(variant: str) -> dict[str, Any]:
+    if not RECORDED.is_dir():
+        pytest.skip(f"recorded data missing: {RECORDED.name}/{variant}.json beside the repository")
+    data: dict[str, Any] = json.loads((RECORDED / f"{variant}.json").read_text())
+    return data
+
+
+def test_variants() -> None:
+    assert wheels.variants() == VARIANTS
+
+
+def test_unknown_variant_is_a_key_error() -> None:
+    with pytest.raises(KeyError, match=r"\.\./cpu"):
+        wheels.load("../cpu")
+
+
+@each_variant
+def test_every_record_equals_the_recorded_one(variant: str) -> None:
+    data = recorded(variant)
+    for project in PROJECTS:
+        expected = {}
+        for version, entry in data[project].items():
+            if (project, Version(version).public) == ("torchvision", "0.15.0"):
+                continue  # its METADATA asks for torch==2.0.0+cu117 whatever the build
+            for row in entry["files"]:
+                if "sha256" not in row or "metadata" not in row:
+                    continue
+                meta = entry["metadata"][row["metadata"]]
+                if meta["requires_dist"] is None:
+                    continue
+                trust = "verified" if meta.get("verified") else "derived" if meta["derived"] else "copied"
+                expected[row["filename"]] = (
+                    version,
+                    row["sha256"],
+                    row.get("upload_time"),
+                    meta["requires_python"],
+                    tuple(meta["requires_dist"]),
+                    tuple(meta["provides_extra"] or ()),
+                    trust,
+                )
+        got = {
+            w.file: (
+                w.version,
+                w.sha256,
+                w.upload_time,
+                w.requires_python,
+                w.requires_dist,
+                w.provides_extra,
+                w.trust,
+            )
+            for w in wheels.load(variant).files(project)
+        }
+        assert got == expected
+
+
+def test_sizes_are_those_of_the_equal_wheel_on_pypi() -> None:
+    recorded("cpu")
+    builds = json.loads((RECORDED.parent / "gpu" / "torch_builds.json").read_text())
+    sizes = {
+        default["sha256"]: default["size"]
+        for release in builds["releases"]
+        for default in release["pypi_default"].values()
+        if "size" in default
+    }
+    known = [w for variant in VARIANTS for w in all_wheels(variant) if w.size is not None]
+    assert len(known) > 30
+    assert all(sizes[w.sha256] == w.size for w in known)
+
+
+@each_variant
+def test_every_file_is_named_after_its_project_and_version(variant: str) -> None:
+    for wheel in all_wheels(variant):
+        name, version, _, tags = parse_wheel_filename(wheel.file)
+        assert (name, version) == (wheel.project, Version(wheel.version))
+        assert tags
+
+
+@each_variant
+def test_fields_are_well_formed(variant: str) -> None:
+    for wheel in all_wheels(variant):
+        assert re.fullmatch("[0-9a-f]{64}", wheel.sha256)
+        assert wheel.trust in ("verified", "copied", "derived")
+        assert wheel.basis
+        assert wheel.upload_time is None or re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", wheel.upload_time)
+        if wheel.requires_python is None:
+            assert wheel.project in ("torchaudio", "torchvision", "triton"), "torch itself always said it"
+        else:
+            SpecifierSet(wheel.requires_python)
+        for line in wheel.requires_dist:
+            Requirement(line)
+
+
+@each_variant
+def test_sorted_unique_and_sourced(variant: str) -> None:
+    index = wheels.load(variant)
+    assert index.projects == PROJECTS
+    used: set[str] = set()
+    for project in index.projects:
+        files = index.files(project)
+        assert [w.file for w in files] == [w.file for w in sorted(files, key=lambda w: (Version(w.version), w.file))], (
+            project
+        )
+        assert len({w.file for w in files}) == len(files)
+        for version in {w.version for w in files}:
+            keys = index.file_sources(project, version)
+            assert keys
+            used.update(keys)
+    used |= {w.basis for w in all_wheels(variant) if w.trust == "copied"}
+    assert set(index.sources) == used
+
+
+@each_variant
+def test_a_cuda_variant_holds_only_its_own_local_versions_of_torch(variant: str) -> None:
+    """The real pages also list a few CPU wheels without a local part (aarch64 of 2.0); nothing else is mixed in."""
+    for wheel in wheels.load(variant).files("torch"):
+        local = Version(wheel.version).local
+        if local is None:
+            assert variant == "cpu" or "aarch64" in wheel.file or "macosx" in wheel.file, wheel.file
+        else:
+            assert local.split(".")[0] == variant or variant == "cpu", wheel.file
+
+
+@each_variant
+def test_no_host_and_no_url_in_the_data(variant: str) -> None:
+    text = (FOLDER / f"{variant}.json").read_text()
+    assert "://" not in text
+    assert not re.search(r"\b[\w-]+\.(org|com|io|net|dev)\b", text)
+    assert text.endswith("\n")
+    assert max(map(len, text.splitlines())) < 5000
+
+
+def test_metadata_text_is_what_a_resolver_reads() -> None:
+    wheel = wheels.load("cu126").file("torch-2.9.1+cu126-cp312-cp312-manylinux_2_28_x86_64.whl")
+    assert wheel is not None
+    message = message_from_bytes(wheels.metadata_text(wheel))
+    assert message["Metadata-Version"] == "2.1"
+    assert (message["Name"], message["Version"]) == ("torch", "2.9.1+cu126")
+    assert message["Requires-Python"] == wheel.requires_python
+    assert tuple(message.get_all("Requires-Dist", [])) == wheel.requires_dist
+    assert tuple(message.get_all("Provides-Extra", [])) == wheel.provides_extra
+    assert any(r.startswith("nvidia-cudnn-cu12==9.10.2.21") for r in wheel.requires_dist)
+
+
+def test_a_name_alone_identifies_no_wheel() -> None:
+    """Hashes belong to their variant: the same file name stands in several with different contents."""
+    seen: dict[str, set[str]] = {}
+    for variant in VARIANTS:
+        for wheel in all_wheels(variant):
+            seen.setdefault(wheel.file, set()).add(wheel.sha256)
+    assert sum(len(hashes) > 1 for hashes in seen.values()) > 50
+
+
+def test_absent_things_are_empty() -> None:
+    index = wheels.load("cu121")
+    assert index.files("numpy") == ()
+    assert index.file("torch-9.9.9-cp312-cp312-linux_x86_64.whl") is None
+    assert index.file_sources("torch", "9.9.9") == ()

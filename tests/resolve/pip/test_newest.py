@@ -1,0 +1,105 @@
+"""Whether an answer is the newest: pre-releases that nothing asks for, releases whose wheels don't fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from envspec.net.index_proxy.releases import Release
+from envspec.resolve.pip.newest import asks_of, passed_over, unasked
+from envspec.resolve.pip.request import Request
+from envspec.uv.run import Found, FoundFile
+
+WINDOWS = ("a-{}-cp312-cp312-win_amd64.whl",)
+ANY = ("a-{}-py3-none-any.whl",)
+
+
+def release(
+    version: str,
+    wheels: tuple[str, ...] = ANY,
+    *,
+    yanked: bool = False,
+    python: str | None = None,
+    day: str = "2024-01-01",
+) -> Release:
+    return Release(version, tuple(name.format(version) for name in wheels), True, yanked, python, f"{day}T00:00:00Z")
+
+
+def found(version: str) -> tuple[Found, ...]:
+    return (Found("a", version, (FoundFile("https://host/a.whl", f"a-{version}-py3-none-any.whl", "0" * 64),)),)
+
+
+def asking(*lines: str, date: str | None = None, allow: tuple[str, ...] = ()) -> Request:
+    return Request("linux-64", "3.12", None, lines, exclude_newer=date, allow_source=allow)
+
+
+FINAL = [release("2.0rc1"), release("1.0")]
+
+
+@pytest.mark.parametrize(
+    ("request_", "edges", "releases", "kept", "strays"),
+    [
+        (asking("a"), {}, FINAL, {}, ("a",)),
+        (asking("a>=1"), {}, FINAL, {}, ("a",)),
+        (asking("a>=2.0rc1"), {}, FINAL, {}, ()),
+        (asking("b"), {"b": ["a==2.0rc1"]}, FINAL, {}, ()),
+        (asking("b"), {"b": ["a>=0.5"]}, FINAL, {}, ("a",)),
+        (asking("b"), {"b": ["a>1"]}, FINAL, {}, ()),
+        (asking("a"), {}, [release("2.0rc1")], {}, ()),
+        (asking("a"), {}, [release("2.0rc1"), release("1.0", yanked=True)], {}, ()),
+        (asking("a"), {}, [release("2.0rc1"), release("1.0", python=">=3.13")], {}, ()),
+        (asking("a", date="2023-01-01T00:00:00Z"), {}, FINAL, {}, ()),
+        (asking("a"), {}, [release("2.0rc1"), release("1.0", WINDOWS)], {}, ("a",)),
+        (asking("a"), {}, FINAL, {"a": "2.0rc1"}, ()),
+    ],
+    ids=[
+        "asked for by name alone",
+        "a bound is no ask",
+        "named by the spec",
+        "named by a package",
+        "a package's bound is no ask",
+        "nothing final is admitted",
+        "nothing final is there",
+        "the final one is yanked",
+        "the final one is for another Python",
+        "the final one is too new",
+        "the final one's wheels don't fit",
+        "kept from the old lock",
+    ],
+)
+def test_pre_releases(
+    request_: Request,
+    edges: Mapping[str, Sequence[str]],
+    releases: Sequence[Release],
+    kept: Mapping[str, str],
+    strays: tuple[str, ...],
+) -> None:
+    assert unasked(found("2.0rc1"), request_, asks_of(request_, edges), kept, lambda name: releases) == strays
+
+
+@pytest.mark.parametrize(
+    ("request_", "releases", "newest"),
+    [
+        (asking("a"), [release("2.0", WINDOWS), release("1.0")], "2.0"),
+        (asking("a"), [release("3.0", WINDOWS), release("2.0"), release("1.0")], "3.0"),
+        (asking("a"), [release("2.0"), release("1.5", WINDOWS), release("1.0")], None),
+        (asking("a<2"), [release("2.0", WINDOWS), release("1.0")], None),
+        (asking("a"), [release("2.0rc1", WINDOWS), release("1.0")], None),
+        (asking("a"), [release("2.0", WINDOWS, yanked=True), release("1.0")], None),
+        (asking("a"), [release("2.0", WINDOWS, python=">=3.13"), release("1.0")], None),
+        (asking("a", date="2023-01-01T00:00:00Z"), [release("2.0", WINDOWS), release("1.0", day="2022-01-01")], None),
+        (asking("a"), [release("2.0", ()), release("1.0")], None),
+        (asking("a", allow=("a",)), [release("2.0", WINDOWS), release("1.0")], None),
+        (asking("a"), [release("2.0", ("odd.whl",)), release("1.0")], "2.0"),
+    ],
+)
+def test_releases_whose_wheels_do_not_fit(request_: Request, releases: Sequence[Release], newest: str | None) -> None:
+    over = passed_over(found("1.0"), request_, asks_of(request_, {}), {}, lambda name: releases)
+    assert [one.newest for one in over] == ([newest] if newest else [])
+
+
+def test_what_stayed_from_the_old_lock_passed_nothing_over() -> None:
+    request = asking("a")
+    releases = [release("2.0", WINDOWS), release("1.0")]
+    assert passed_over(found("1.0"), request, asks_of(request, {}), {"a": "1.0"}, lambda name: releases) == ()

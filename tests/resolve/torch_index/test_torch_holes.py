@@ -1,0 +1,123 @@
+"""Holes of the shipped facts: what moves, and what is told of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from envspec.facts import torch_builds, wheels
+from envspec.lock.model import Pin
+from envspec.resolve.pip.request import Preferences, Request
+from envspec.resolve.torch_index.choice import TorchIndex, choose
+from envspec.resolve.torch_index.holes import CODE, common_release, findings, hole_text, shared_releases
+
+
+def request(*requirements: str, cuda: str | None, exclude_newer: str | None = None, python: str = "3.12") -> Request:
+    return Request("linux-64", python, "2.28", requirements, cuda=cuda, exclude_newer=exclude_newer)
+
+
+def pin(name: str, version: str, *dependencies: str, index: str = "pypi") -> Pin:
+    return Pin("pip", name, version, index, None, dependencies)
+
+
+def indexes(*requests: Request) -> dict[Request, TorchIndex]:
+    return {one: choose(one) for one in requests}
+
+
+HOLE = "2.12.0"
+"""torch of this release for CUDA 12.6 is in nobody's records; for the CPU on Python 3.14, and for CUDA 13.0, it is."""
+
+
+def test_the_hole_of_these_tests_is_one() -> None:
+    assert wheels.pythons("cu126", "torch", HOLE, "linux-64") == ()
+    assert "3.14" in wheels.pythons("cpu", "torch", HOLE, "linux-64")
+    assert "3.12" in wheels.pythons("cu130", "torch", HOLE, "linux-64")
+    (build,) = torch_builds.builds(HOLE, variant="cu126", platform="linux-64")
+    assert build.trust != "planned"
+
+
+@pytest.mark.parametrize("platform", ["linux-64", "linux-aarch64", "win-64"])
+def test_pythons_of_a_whole_release(platform: str) -> None:
+    (build,) = torch_builds.builds("2.9.1", variant="cu126", platform=platform)
+    assert wheels.pythons("cu126", "torch", "2.9.1", platform) == build.pythons
+    assert wheels.pythons("cu999", "torch", "2.9.1", platform) == ()
+
+
+def test_what_the_readme_says_of_the_facts() -> None:
+    """On x86-64 Linux every variant of torch 2.0 to 2.10 is held, from PyPI or among the facts."""
+    lacking = [
+        (build.version, build.variant)
+        for build in torch_builds.builds(platform="linux-64")
+        if torch_builds.order(build.version) < (2, 11)
+        and torch_builds.pypi_variant(build.version, "linux-64") != build.variant
+        and set(build.pythons) - set(wheels.pythons(build.variant, "torch", build.version, "linux-64"))
+    ]
+    assert lacking == []
+
+
+def test_targets_prefer_what_exists_for_all_and_a_hole_holds_back_its_own_target_alone() -> None:
+    bounds = "torch>=2.10,<=2.12.0"
+    c126, c130 = request(bounds, cuda="12.6"), request(bounds, cuda="13.0")
+    assert common_release(indexes(c126, c130)) == HOLE
+    assert shared_releases(indexes(c126, c130)) == {c126: "2.10.0", c130: HOLE}
+
+
+def test_without_a_hole_all_prefer_one_release() -> None:
+    shared = shared_releases(indexes(*(request("torch==2.9.*", cuda=cuda) for cuda in (None, "12.6", "12.8", "13.0"))))
+    assert set(shared.values()) == {"2.9.1"}
+    assert shared_releases(indexes(request("torch==2.9.*", cuda="12.6"), request("torch==2.9.0", cuda=None)))
+    assert not shared_releases(indexes(request("torch==2.6.*", cuda="12.6"), request("torch==2.9.*", cuda="12.8")))
+
+
+def test_a_companion_that_the_spec_names_must_be_held_too() -> None:
+    """torchaudio 2.11.0+cu126 is a hole of its own."""
+    alone = request("torch<2.13", cuda="12.6")
+    assert shared_releases(indexes(alone))[alone] == "2.12.1"
+    both = request("torch<2.13", "torchaudio", cuda="12.6")
+    assert shared_releases(indexes(both))[both] == "2.10.0"
+
+
+def test_exclude_newer_counts() -> None:
+    old = request("torch", cuda=None, exclude_newer="2025-11-01")
+    assert shared_releases(indexes(old))[old] == "2.9.0"
+
+
+def test_the_hole_and_the_target_are_named() -> None:
+    bounds = "torch>=2.10,<=2.12.0"
+    requests = {"a": request(bounds, cuda="12.6"), "b": request(bounds, cuda="13.0")}
+    pins = {
+        "a": [pin("torch", "2.10.0+cu126", index="pytorch/cu126")],
+        "b": [pin("torch", "2.12.0", index="pypi")],
+    }
+    found = findings(requests, pins, {})
+    assert found["b"] == ()
+    (told,) = found["a"]
+    assert (told.severity, told.code) == ("warning", CODE)
+    assert told.message == (
+        "torch 2.10.0 is locked, not 2.12.0: the facts that envspec ships hold no file of torch 2.12.0+cu126 for "
+        "linux-64 and Python 3.12"
+    )
+    assert told.remedy == '--refresh-index asks the PyTorch index; "torch==2.10.0" gives all targets the same'
+
+
+@pytest.mark.parametrize(
+    ("more", "keep", "refreshed"),
+    [
+        ((pin("trainer", "1.0", "torch<2.11"),), {}, False),
+        ((), {"a": Preferences({"torch": "2.10.0+cu126"})}, False),
+        ((), {}, True),
+    ],
+    ids=["another package holds torch back", "the old lock had it", "the live index was asked"],
+)
+def test_what_no_hole_did_is_not_told_as_one(
+    more: tuple[Pin, ...], keep: dict[str, Preferences], refreshed: bool
+) -> None:
+    requests = {"a": request("torch<=2.12.0", cuda="12.6")}
+    pins = {"a": [pin("torch", "2.10.0+cu126", index="pytorch/cu126"), *more]}
+    assert findings(requests, pins, keep, refreshed=refreshed) == {"a": ()}
+
+
+def test_a_pinned_hole_is_named() -> None:
+    pinned = request(f"torch=={HOLE}", cuda="12.6")
+    assert hole_text(pinned, choose(pinned)) == "torch 2.12.0+cu126 for linux-64 and Python 3.12"
+    unknown = request("torch>=99", cuda="12.6")
+    assert hole_text(unknown, choose(unknown)) == "this torch"

@@ -1,0 +1,92 @@
+"""What is made for CUDA, in a target without it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from envspec.errors import Place
+from envspec.facts.gpu_only import gpu_only, needs_gpu
+from envspec.rules import judge_pins
+from envspec.spec.model import Located, PipTable, Spec, Target
+
+HERE = Place("specs/s.toml", 1, 1)
+
+
+def told(
+    pins: Mapping[str, str], needs: Mapping[str, list[str]] | None = None, cuda: str | None = None
+) -> list[tuple[str, str, str]]:
+    target = Target("t", "linux-64", cuda, glibc="2.28", place=HERE)
+    spec = Spec("specs/s.toml", "s", "3.12", (target,), pip=PipTable((Located("torch", HERE),)))
+    return [(finding.severity, finding.code, finding.message) for finding in judge_pins(spec, target, pins, {}, needs)]
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "message"),
+    [
+        ("vllm", "0.11.0", "vllm 0.11.0 is made for CUDA, in a CPU target: its wheels on PyPI are CUDA builds"),
+        (
+            "xformers",
+            "0.0.35",
+            "xformers 0.0.35 is made for CUDA, in a CPU target: its extensions load with a CUDA build of torch alone",
+        ),
+        ("bitsandbytes", "0.45.5", "bitsandbytes 0.45.5 is made for CUDA, in a CPU target: its kernels are CUDA's"),
+        ("onnxruntime-gpu", "1.22.0", "onnxruntime-gpu 1.22.0 is made for CUDA, in a CPU target"),
+        ("nvidia-dali-cuda120", "1.50.0", "nvidia-dali-cuda120 1.50.0 is made for CUDA, in a CPU target"),
+        ("torch-scatter", "2.1.2+pt24cu118", "torch-scatter 2.1.2+pt24cu118 is made for CUDA, in a CPU target"),
+        (
+            "flash-attn",
+            "2.8.3+cu12torch2.5cxx11abifalse",
+            "flash-attn 2.8.3+cu12torch2.5cxx11abifalse is made for CUDA, in a CPU target",
+        ),
+    ],
+)
+def test_made_for_cuda(name: str, version: str, message: str) -> None:
+    assert told({name: version}) == [("warning", "gpu-only", message)]
+    assert not any(code == "gpu-only" for _, code, _ in told({name: version}, cuda="12.8"))
+
+
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        ("bitsandbytes", "0.48.0"),
+        ("faiss-cpu", "1.12.0"),
+        ("numpy", "2.2.6"),
+        ("torch", "2.9.1+cpu"),
+        ("gpustat", "1.1"),
+    ],
+)
+def test_works_without(name: str, version: str) -> None:
+    assert told({name: version}) == []
+
+
+def test_who_brings_cudas_packages_in_is_named_once() -> None:
+    pins = {"ray": "2.60.0", "cupy-cuda12x": "13.6.0", "xgboost": "3.1", "nvidia-nccl-cu12": "2.28.9", "numpy": "2.2.6"}
+    needs = {"ray": ["cupy-cuda12x", "numpy"], "cupy-cuda12x": ["numpy"], "xgboost": ["nvidia-nccl-cu12", "numpy"]}
+    assert told(pins, needs) == [
+        (
+            "warning",
+            "cuda-major-mixed",
+            "ray 2.60.0 requires cupy-cuda12x, in a CPU target: CUDA's, and of no use there",
+        ),
+        (
+            "warning",
+            "cuda-major-mixed",
+            "xgboost 3.1 requires nvidia-nccl-cu12, in a CPU target: CUDA's, and of no use there",
+        ),
+    ]
+
+
+def test_one_that_the_spec_itself_asks_for() -> None:
+    assert told({"cupy-cuda12x": "13.6.0"}, {"cupy-cuda12x": ["numpy"]}) == [
+        ("warning", "cuda-major-mixed", "cupy-cuda12x 13.6.0 belongs to CUDA 12, in a CPU target")
+    ]
+
+
+def test_the_table_is_in_order_and_of_its_platforms_alone() -> None:
+    names = [row.name for row in gpu_only()]
+    assert names == sorted(names)
+    assert needs_gpu("vllm", "0.11.0", "osx-arm64") is None
+    row = needs_gpu("vllm", "0.11.0rc1", "linux-64")
+    assert row is not None and row.sources

@@ -1,0 +1,176 @@
+"""Judging exact pins, and what makes the rules keep silent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from envspec.errors import Place
+from envspec.facts import conda_builds, gpus, torch_builds
+from envspec.rules import feasible, judge, judge_pins
+from envspec.rules.finding import Finding, errors
+from envspec.spec.model import CondaTable, Located, PipTable, Spec, Target
+
+HERE = Place("specs/s.toml", 1, 1)
+
+
+def spec_of(
+    cuda: str | None,
+    gpus: tuple[str, ...] = (),
+    *,
+    pip: tuple[str, ...] = ("torch",),
+    conda: tuple[str, ...] = (),
+    python: str = "3.12",
+    platform: str = "linux-64",
+    glibc: str = "2.28",
+    sources: Mapping[str, str] | None = None,
+    channels: tuple[str, ...] = ("conda-forge",),
+) -> tuple[Spec, Target]:
+    target = Target("t", platform, cuda, gpus, glibc=glibc, place=HERE)
+    table = PipTable(tuple(Located(text, HERE) for text in pip), sources=sources or {})
+    matches = CondaTable(channels, tuple(Located(text, HERE) for text in conda))
+    return Spec("specs/s.toml", "s", python, (target,), pip=table, conda=matches), target
+
+
+def codes(findings: tuple[Finding, ...]) -> list[str]:
+    marks = {"error": "", "warning": "-", "info": "~"}
+    return [marks[finding.severity] + finding.code for finding in findings]
+
+
+@pytest.mark.parametrize(
+    ("cuda", "gpu", "pins", "expected"),
+    [
+        # PyPI's own wheel of 2.9.1 on linux-64 is cu128 (torch/version.py of the wheel).
+        ("12.8", "V100", {"torch": "2.9.1", "torchvision": "0.24.1", "nvidia-cudnn-cu12": "9.10.2.21"}, []),
+        ("12.6", "V100", {"torch": "2.9.1"}, ["cuda-mismatch"]),
+        ("12.6", "V100", {"torch": "2.9.1+cu126"}, []),
+        ("12.6", "H100", {"torch": "2.9.1+cpu"}, ["cpu-build"]),
+        (None, "", {"torch": "2.9.1"}, ["cuda-mismatch"]),
+        (None, "", {"torch": "2.9.1+cpu"}, []),
+        # 2.11.0 dropped sm_70 from cu128 and pins a cuDNN without it (fat binary scan).
+        ("12.8", "V100", {"torch": "2.11.0+cu128"}, ["architecture-missing"]),
+        ("12.8", "V100", {"nvidia-cudnn-cu12": "9.19.0.56"}, ["library-architecture"]),
+        ("12.8", "H100", {"torch": "2.11.0+cu128", "nvidia-cudnn-cu12": "9.19.0.56"}, []),
+        ("12.6", "GTX 980 Ti", {"torch": "2.14.1+cu126", "nvidia-nccl-cu12": "2.29.3"}, ["-library-architecture"]),
+        # Companions: Requires-Dist of torchvision on PyPI.
+        ("12.8", "H100", {"torch": "2.9.1", "torchvision": "0.20.1"}, ["companion-mismatch"]),
+        ("12.6", "H100", {"torch": "2.9.1+cu126", "torchvision": "0.24.1+cu128"}, ["cuda-mismatch"]),
+        ("12.6", "H100", {"torch": "2.9.1+cu126", "torchvision": "0.24.1+cu126"}, []),
+        # torchaudio 2.11.0 goes with every later torch, but of its own CUDA: PyPI's is for 13.0 (_check_cuda_version).
+        ("13.0", "H100", {"torch": "2.13.0", "torchaudio": "2.11.0"}, []),
+        ("13.0", "H100", {"torch": "2.10.0+cu130", "torchaudio": "2.11.0+cu130"}, ["companion-mismatch"]),
+        ("13.2", "H100", {"torch": "2.15.0", "torchaudio": "2.11.0"}, ["cuda-mismatch"]),
+        (None, "", {"torch": "2.13.0+cpu", "torchaudio": "2.11.0+cpu"}, []),
+        # Another CUDA major.
+        ("13.0", "H100", {"torch": "2.9.1+cu130", "nvidia-cublas-cu12": "12.8.4.1"}, ["cuda-major-mixed"]),
+        ("13.0", "H100", {"cuda-toolkit": "12.9.1", "cupy-cuda12x": "13.6.0"}, ["cuda-major-mixed"] * 2),
+        ("13.0", "H100", {"cuda-toolkit": "13.0.2", "nvidia-nccl-cu13": "2.28.9", "nvidia-ml-py": "12.575.51"}, []),
+        (None, "", {"nvidia-nccl-cu12": "2.28.9"}, ["-cuda-major-mixed"]),
+        # Newer than the tables, or nobody's build.
+        ("13.2", "H100", {"torch": "2.16.0"}, ["~torch-newer-than-tables"]),
+        ("12.8", "H100", {"torch": "2.9.1+acme"}, ["~torch-local-build"]),
+        ("12.8", "H100", {"numpy": "2.2.6"}, []),
+    ],
+)  # fmt: skip
+def test_pins(cuda: str | None, gpu: str, pins: dict[str, str], expected: list[str]) -> None:
+    spec, target = spec_of(cuda, (gpu,) if gpu else ())
+    assert codes(judge_pins(spec, target, pins)) == expected
+
+
+@pytest.mark.parametrize(
+    ("cuda", "version", "build", "expected"),
+    [
+        ("12.9", "2.9.1", "cuda129_mkl_py312_h0_1", []),
+        ("12.8", "2.7.1", "cuda126_mkl_py312_h0_1", []),
+        ("12.9", "2.9.1", "cpu_mkl_py312_h0_1", ["cpu-build"]),
+        ("12.9", "2.11.0", "cuda130_mkl_py312_h0_1", ["cuda-mismatch"]),
+        ("12.9", "2.99.0", "cuda129_mkl_py312_h0_1", ["~torch-newer-than-tables"]),
+    ],
+)
+def test_conda_pins(cuda: str, version: str, build: str, expected: list[str]) -> None:
+    """conda-forge: `__cuda` missing gives the CPU build in silence; a build runs with a higher minor of its major."""
+    spec, target = spec_of(cuda, ("H100",), pip=(), conda=("pytorch",))
+    assert codes(judge_pins(spec, target, {"pytorch": version}, {"pytorch": build})) == expected
+
+
+def test_a_companion_from_pypi_beside_condas_torch() -> None:
+    spec, target = spec_of(None, pip=("torchaudio",), conda=("pytorch",))
+    pins, builds = {"pytorch": "2.10.0", "torchaudio": "2.11.0"}, {"pytorch": "cpu_generic_py312_h0_1"}
+    assert codes(judge_pins(spec, target, pins, builds)) == ["companion-mismatch"]
+    assert codes(judge_pins(spec, target, {**pins, "torchaudio": "2.10.0"}, builds)) == []
+    assert codes(judge_pins(spec, target, pins, {**builds, "torchaudio": "cpu_py312_0"})) == []
+
+
+@given(st.sampled_from(torch_builds.builds()))
+def test_every_build_of_the_tables_works_on_the_gpus_it_is_compiled_for(build: torch_builds.TorchBuild) -> None:
+    names = tuple(f"sm_{sm.replace('.', '')}" for sm in build.sm)
+    spec, target = spec_of(build.cuda, names, python=build.pythons[0], platform=build.platform)
+    found = judge_pins(spec, target, {"torch": f"{build.version}+{build.variant}"})
+    assert not errors(found), found
+
+
+@given(st.sampled_from(torch_builds.builds()), st.sampled_from(sorted(gpus.capabilities())))
+def test_no_build_works_on_a_gpu_it_has_no_code_for(build: torch_builds.TorchBuild, capability: str) -> None:
+    if build.cuda is None or build.runs_on(capability) or build.ptx:
+        return
+    spec, target = spec_of(
+        build.cuda, (f"sm_{capability.replace('.', '')}",), python=build.pythons[-1], platform=build.platform
+    )
+    found = judge_pins(spec, target, {"torch": f"{build.version}+{build.variant}"})
+    assert "architecture-missing" in codes(found)
+    pinned, target = spec_of(
+        build.cuda,
+        (f"sm_{capability.replace('.', '')}",),
+        pip=(f"torch=={build.version}",),
+        python=build.pythons[-1],
+        platform=build.platform,
+    )
+    assert errors(judge(pinned, target))
+    assert feasible(pinned, target) == ()
+
+
+@given(st.sampled_from([b for b in conda_builds.builds() if b.cuda and b.arm_variant is None]))
+def test_every_conda_build_works_on_the_gpus_it_is_compiled_for(build: conda_builds.CondaBuild) -> None:
+    names = tuple(f"sm_{sm.replace('.', '')}" for sm in build.sm)
+    spec, target = spec_of(build.cuda, names, pip=(), conda=(f"pytorch =={build.version}",), platform=build.platform)
+    assert not errors(judge(spec, target))
+    assert feasible(spec, target) == (build.version,)
+
+
+def test_feasible_names_what_works_newest_first() -> None:
+    assert feasible(*spec_of("12.8", ("V100",))) == ("2.10.0", "2.9.1", "2.9.0", "2.8.0")
+    assert feasible(*spec_of("12.4", ("RTX 5090",))) == ()
+    assert feasible(*spec_of("12.8", pip=("numpy",))) == ()
+    assert feasible(*spec_of("11.8", pip=("torch>=2.6",))) == ("2.7.1", "2.7.0", "2.6.0")
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "expected"),
+    [
+        ({"pip": ("numpy",)}, []),
+        ({"pip": ("torch==2.9.1",), "sources": {"torch": "internal"}}, []),
+        ({"pip": (), "conda": ("pytorch 2.9.*",), "channels": ("acme",)}, []),
+        ({"pip": ('torch==2.9.1; sys_platform == "darwin"',)}, []),
+        ({"pip": ('torch==2.9.1; sys_platform == "linux" and platform_machine == "x86_64"',)}, ["no-build"]),
+        ({"pip": ("torch @ git+ssh://git.example.org/torch",)}, []),
+        ({"pip": ("torch==2.9.*", "torch>=2.9.1")}, ["no-build"]),
+        ({"pip": ("Torch ==2.9.1",)}, ["no-build"]),
+        ({"pip": (), "conda": ("pytorch=2.9",)}, ["no-build"]),
+        ({"pip": (), "conda": ("conda-forge::pytorch=2.9.1=cuda129*",)}, ["no-build"]),
+        ({"pip": (), "conda": ("pytorch 2.4.1|2.5.1",)}, []),
+        ({"pip": (), "conda": ("pytorch",)}, []),
+    ],
+)
+def test_which_requirements_the_tables_speak_about(kwargs: dict[str, object], expected: list[str]) -> None:
+    """CUDA 11.8 has no torch 2.9 anywhere: a silent case is one the tables don't describe."""
+    assert codes(judge(*spec_of("11.8", **kwargs))) == expected  # type: ignore[arg-type]
+
+
+def test_errors_come_first() -> None:
+    spec, target = spec_of("13.0", ("Orin", "V100"), pip=("torch==2.9.1",))
+    severities = [finding.severity for finding in judge(spec, target)]
+    assert severities == sorted(severities, key=["error", "warning", "info"].index)
+    assert len(set(severities)) == 2
