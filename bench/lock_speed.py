@@ -18,9 +18,9 @@ from envspec.cli.options import read_spec
 from envspec.lock.inputs import spec_inputs, target_inputs
 from envspec.net.index_proxy.server import IndexProxy, open_proxy
 from envspec.resolve.pip.request import Request, request_for
-from envspec.resolve.setup import uvs_default_index
 from envspec.resolve.torch_index import choice as torch_index
-from envspec.uv.run import find_uv
+from envspec.uv.default_index import uvs_default_index
+from envspec.uv.program import find_uv
 
 SPEC = Path("specs/mm-v2.9.toml")
 FOUR = ("cu128-hopper", "cu126-volta", "cu130-hopper", "cpu")

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from envspec.cli import options
+from envspec.cli import inputs
 from envspec.cli.smoke import cases as smoke_cases
 from envspec.cli.smoke.table import lines
 from envspec.errors import EnvspecError
@@ -58,15 +58,15 @@ def cases(paths: Iterable[Path]) -> tuple[Case, ...]:
     files = [file for path in paths for file in (sorted(path.glob("*.toml")) if path.is_dir() else [path])]
     found = []
     for file in files:
-        spec, lock = options.read_lock(str(file), None)
+        spec, lock = inputs.read_lock(str(file), None)
         found += [Case(str(file), spec.name, target.name) for target in lock]
     return tuple(found)
 
 
 def why_not(case: Case, words: Sequence[str] = ()) -> str | None:
     """Why this machine can't serve a case with these words for `envspec smoke`; None when it can."""
-    spec, lock = options.read_lock(case.path, None)
-    (target,) = options.locked_targets(lock, [case.target])
+    spec, lock = inputs.read_lock(case.path, None)
+    (target,) = inputs.locked_targets(lock, [case.target])
     if not _has_torch(target):
         return "it has no torch, which the smoke check is about"
     runner, device = _value(words, "--runner", "local"), _value(words, "--device", "auto")

@@ -11,65 +11,42 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "envspec"
 
-LEAVES = ("atomic", "errors", "open_folder", "redact", "requirement", "storage", "texts")
-"""Top-level modules that every part may import, and that import only each other."""
+FLOORS: tuple[tuple[str, ...], ...] = (
+    ("errors", "redact"),
+    ("texts", "storage", "settings", "packages"),
+    ("open_folder", "scratch", "facts"),
+    ("atomic", "binaries"),
+    ("spec",),
+    ("rules",),
+    ("net",),
+    ("uv",),
+    ("lock",),
+    ("resolve", "doctor", "git", "recipes"),
+    ("workflow", "install", "audit", "diff", "smoke"),
+    ("report",),
+    ("cli",),
+    ("refresh", "pytest_plugin", "__main__"),
+)
+"""The parts of the package from the ground up. A part imports what stands on floors below its own."""
 
-MAY_IMPORT: dict[str, tuple[str, ...]] = {
-    "spec": ("gpu.model",),
-    "gpu": ("spec.model",),
-    "lock": ("spec", "gpu"),
-    "diff": ("spec", "gpu", "lock", "git.program"),
-    "settings": (),
-    # of the facts only those about the PyTorch indexes, which the index proxy serves
-    "net": ("gpu.wheels", "gpu.released", "lock.inputs", "settings"),
-    # of the lock only its vocabulary: what a pin and a build are, names, marker environments, tags
+ONLY: dict[str, tuple[str, ...]] = {
+    # spec and facts know nothing of each other: a GPU's name is looked up by whoever has both
+    "spec": ("errors", "redact", "texts", "packages", "atomic"),
+    "facts": ("errors", "redact", "texts", "packages"),
+    "binaries": ("errors", "redact", "texts", "storage", "facts"),
+    # of a lock only its vocabulary: what a pin and a build are, how TOML is written
     "resolve": (
-        "spec",
-        "gpu",
-        "lock.model",
-        "lock.inputs",
-        "lock.environment",
-        "lock.tags",
-        "lock.conda_build",
-        "lock.conda_names",
-        "lock.toml_text",
-        "settings",
-        "net",
+        *("errors", "redact", "texts", "storage", "settings", "packages", "scratch", "facts", "atomic", "spec"),
+        *("rules", "net", "uv", "lock.model", "lock.inputs", "lock.toml_text"),
     ),
-    "workflow": ("spec", "gpu", "lock", "resolve"),
-    "install": ("spec", "lock", "settings", "net", "resolve"),
-    "doctor": ("spec", "gpu"),
-    "git": ("lock",),
-    "audit": ("spec", "gpu.wheels", "lock", "settings", "net", "resolve"),
-    "report": ("spec", "gpu", "lock", "diff", "audit"),
-    "recipes": ("spec", "gpu", "lock"),
-    "smoke": ("spec", "gpu", "lock", "recipes"),
-    "cli": (
-        "spec",
-        "gpu",
-        "lock",
-        "settings",
-        "net",
-        "resolve",
-        "workflow",
-        "install",
-        "doctor",
-        "recipes",
-        "smoke",
-        "git",
-        "audit",
-        "diff",
-        "report",
-    ),
-    "__main__": ("cli",),
 }
-"""A part of the package -> what of ours it may import besides itself and the leaves. A package covers its modules."""
+"""What imports less than all that stands below it, and why."""
 
-PROGRAMS = ("gpu.refresh.__main__", "smoke.pytest_plugin")
-"""What `python -m` or pytest runs and nobody imports. Like the command line, a program may import everything."""
+PROGRAMS = ("refresh.__main__", "pytest_plugin")
+"""What `python -m` or pytest runs and nobody imports."""
 
-STAND_ALONE = ("carried", "smoke.across")
-"""Modules and folders that are copied out of the package and so import nothing of ours at all."""
+STAND_ALONE = "carried"
+"""The folder whose files are copied out of the package and so import nothing of ours at all."""
 
 LINES = 400
 
@@ -114,24 +91,40 @@ def is_within(module: str, allowed: str) -> bool:
     return module == allowed or module.startswith(f"{allowed}.")
 
 
+FLOOR = {part: number for number, parts in enumerate(FLOORS) for part in parts}
+
+
 def forbidden(module: str, source: str) -> list[str]:
-    """What a module imports against the table."""
+    """What a module imports that isn't below it."""
     part = module.partition(".")[0]
-    if module in PROGRAMS:
-        return []
-    if any(is_within(module, one) for one in STAND_ALONE):
-        allowed: tuple[str, ...] = ()
-    elif part in MAY_IMPORT:
-        allowed = (part, *LEAVES, *MAY_IMPORT[part])
-    else:
-        allowed = LEAVES
-    # The root holds nothing but the version, so everybody may read it.
-    return [name for name in imports_of(source) if name and not any(is_within(name, a) for a in allowed)]
+    # The root holds nothing but the version, so every part may read it.
+    imported = [name for name in imports_of(source) if name]
+    if part == STAND_ALONE:
+        return imported
+    return [name for name in imported if not is_within(name, part) and not is_below(name, part)]
+
+
+def is_below(name: str, part: str) -> bool:
+    if FLOOR.get(name.partition(".")[0], len(FLOORS)) >= FLOOR[part]:
+        return False
+    return part not in ONLY or any(is_within(name, allowed) for allowed in ONLY[part])
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_imports_go_one_way(module: str) -> None:
+def test_imports_go_down(module: str) -> None:
     assert forbidden(module, MODULES[module].read_text(encoding="utf-8")) == []
+
+
+def test_no_modules_import_each_other() -> None:
+    imports = {
+        name: {one for one in imports_of(path.read_text(encoding="utf-8")) if one and one != name}
+        for name, path in MODULES.items()
+        if not is_within(name, STAND_ALONE)
+    }
+    while free := [name for name, needed in imports.items() if needed.isdisjoint(imports)]:
+        for name in free:
+            del imports[name]
+    assert imports == {}, "these import each other, or something that does"
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -141,11 +134,11 @@ def test_programs_are_imported_by_nobody(program: str) -> None:
 
 
 READS_LOCKS = {
-    "cli.options": "judges them: whoever installs, exports or runs gets its lock there",
+    "cli.inputs": "judges them: whoever installs, exports or runs gets its lock there",
     "cli.check": "judges, and says so",
-    "cli.lock": "judges, and solves anew what fails",
+    "cli.lock.command": "judges, and solves anew what fails",
     "cli.doctor_lock": "judges, and calls no target feasible that fails",
-    "cli.diff": "judges, and tells it in the review",
+    "cli.diff.command": "judges, and tells it in the review",
     "cli.report": "for the old side of its changes, which are shown",
     "cli.git_merge": "judges what it merged",
     "cli.git_textconv": "for git's own diff, which is shown",
@@ -179,9 +172,11 @@ def test_no_lock_gets_past_the_judge() -> None:
     assert making == {"lock.judge"}, "only the judge says that a lock is sound"
 
 
-def test_every_part_has_its_place() -> None:
-    parts = {name.partition(".")[0] for name in MODULES} - {"", "__main__", *STAND_ALONE}
-    assert parts <= {*LEAVES, *MAY_IMPORT}, "a new part needs its line in LEAVES or MAY_IMPORT"
+def test_every_part_has_its_floor() -> None:
+    parts = {name.partition(".")[0] for name in MODULES} - {"", STAND_ALONE}
+    assert parts == set(FLOOR), "FLOORS names each part of the package, and nothing else"
+    assert {name for only in ONLY.values() for name in only if "." not in name} <= parts
+    assert {name for only in ONLY.values() for name in only if "." in name} <= MODULES.keys()
 
 
 @pytest.mark.parametrize(
@@ -189,18 +184,19 @@ def test_every_part_has_its_place() -> None:
     [
         ("spec.parse", "from envspec.lock.model import Lock", ["lock.model"]),
         ("spec.parse", "from envspec.errors import SpecError\nfrom envspec.spec import model", []),
-        ("spec.parse", "import envspec.facts.model", []),
-        ("gpu.rules", "from envspec.spec.model import Target", []),
-        ("gpu.rules", "from envspec.spec import model", []),
-        ("resolve.pip", "from envspec.lock.model import Pin", []),
-        ("resolve.pip", "from envspec.lock import Lock", ["lock"]),
+        ("spec.parse", "import envspec.facts.gpus", ["facts.gpus"]),
+        ("facts.gpus", "from envspec.spec import model", ["spec.model"]),
+        ("rules.judge", "from envspec.spec.model import Target", []),
+        ("resolve.pip.solve", "from envspec.lock.model import Pin", []),
+        ("resolve.pip.solve", "from envspec.lock.judge import SoundLock", ["lock.judge"]),
         ("lock.model", "def late():\n    from envspec.cli import main", ["cli.main"]),
+        ("diff.side", "from envspec.audit import model", ["audit.model"]),
         ("carried.check.envspec_check.lock", "from envspec.errors import EnvspecError", ["errors"]),
         ("errors", "from envspec.spec.model import Spec", ["spec.model"]),
-        ("cli.lock", "from envspec import __version__\nfrom envspec.lock.model import Lock\nimport json", []),
+        ("cli.inputs", "from envspec import __version__\nfrom envspec.lock.model import Lock\nimport json", []),
     ],
 )
-def test_the_table_is_applied(module: str, source: str, found: list[str]) -> None:
+def test_the_floors_are_applied(module: str, source: str, found: list[str]) -> None:
     assert forbidden(module, source) == found
 
 

@@ -48,7 +48,7 @@ def test_each_rule_means_files_that_are_there(project_files: tuple[Path, ...]) -
         (["README.md", "docs/gpu.md", "tests/lock/test_graph.py"], []),
         (["envspec/recipes/nix.py"], ["tests/e2e/test_nix_flakes.py", "tests/recipes/test_hostile.py"]),
         (["tests/e2e/test_image.py"], ["tests/e2e/test_image.py"]),
-        (["envspec/smoke/check.py"], ["tests/e2e/test_broken_training.py", "tests/smoke/test_check_workloads.py"]),
+        (["envspec/smoke/run/jobs.py"], ["tests/e2e/test_smoke_slurm.py"]),
     ],
 )
 def test_what_a_change_concerns(paths: list[str], files: list[str]) -> None:

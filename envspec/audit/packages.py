@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from envspec.audit.model import Package, Release
-from envspec.lock.inputs import canonical_name
 from envspec.lock.model import Artifact, LockedTarget, Pin
+from envspec.packages.requirement import canonical_name
 
 
 def packages(targets: Iterable[LockedTarget]) -> tuple[Package, ...]:

@@ -10,10 +10,11 @@ from envspec.audit.model import Answer, FileFacts, Package, Release
 from envspec.audit.pypi import parse_release, release_url
 from envspec.errors import IndexFailure, OutsideError
 from envspec.net.fetch import Fetcher, read_timeout
+from envspec.net.logins import credentials_of
 from envspec.net.simple_page import parse_page
-from envspec.resolve.setup import credentials_of, uvs_default_index
 from envspec.settings import Settings, split_credentials
-from envspec.uv.run import find_uv
+from envspec.uv.default_index import uvs_default_index
+from envspec.uv.program import find_uv
 
 _PYTORCH = "pytorch/"
 _PAGE = {"Accept": "application/vnd.pypi.simple.v1+json, text/html;q=0.5", "Accept-Encoding": "gzip"}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envspec.cli import look_up, options
+from envspec.cli import inputs, look_up, options
 from envspec.cli.console import out, out_json, silence_stdout, styled
 from envspec.cli.progress import counting
 from envspec.errors import AnswerNo, InputError, OutsideError
@@ -93,10 +93,10 @@ def command(
 
     if as_json and form == "sarif":
         raise InputError("--json and --format sarif are two forms of one output", hint="give one of them")
-    spec, lock = options.look_at_lock(path, locks_dir)
-    options.warn_if_stale(spec, lock)
-    chosen = options.locked_targets(lock, targets)
-    lock_path = options.folder_of(spec, locks_dir).path
+    spec, lock = inputs.look_at_lock(path, locks_dir)
+    inputs.warn_if_stale(spec, lock)
+    chosen = inputs.locked_targets(lock, targets)
+    lock_path = inputs.folder_of(spec, locks_dir).path
     now, found = datetime.now(timezone.utc), packages(chosen)
     how = How(database, offline, timedelta(days=max_age), not skip_files)
     with counting("looking up releases") as on_progress:

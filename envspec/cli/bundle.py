@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from envspec.cli import options
+from envspec.cli import inputs, options
 from envspec.cli.console import out, say
 from envspec.cli.export.file_urls import file_urls
 from envspec.cli.outputs import written
@@ -53,9 +53,9 @@ def command(path: str, target: str | None, output: Path, locks_dir: Path | None,
     from envspec.install.bundle import write_bundle
     from envspec.install.collect import refuse_git
 
-    spec, lock = options.read_lock(path, locks_dir)
-    options.warn_if_stale(spec, lock)
-    chosen = options.one_target(lock, target)
+    spec, lock = inputs.read_lock(path, locks_dir)
+    inputs.warn_if_stale(spec, lock)
+    chosen = inputs.one_target(lock, target)
     refuse_git(chosen.pins, "a bundle")
     sources = [pin.name for pin in chosen.pins if pin.kind == "pip" and not pin.is_wheel]
     if sources:
@@ -89,7 +89,7 @@ def _collect(spec: Spec, pins: Sequence[Pin], *, quiet: bool) -> Paths:
     """Every file, from the caches of this machine or from the user's own indexes."""
     from envspec.install.collect import at_hand, collect
     from envspec.net.fetch import Fetcher, read_timeout
-    from envspec.resolve.setup import credentials_of
+    from envspec.net.logins import credentials_of
     from envspec.settings import load_settings
 
     settings = load_settings(os.environ)

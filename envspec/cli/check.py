@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envspec.cli import options
+from envspec.cli import inputs, options
 from envspec.cli.console import out, say, silence_stdout
 from envspec.cli.lock.images import stale_images
 from envspec.cli.lock.summary import describe
@@ -81,7 +81,7 @@ def command(paths: tuple[str, ...], locks_dir: Path | None, as_json: bool) -> in
     compares the files beside the lock with the lock itself; the same for recipes that `envspec export` wrote into
     recipes/<name>. Needs no network, writes nothing.
     """
-    findings = [_check(path, locks_dir) for path in options.all_specs(paths)]
+    findings = [_check(path, locks_dir) for path in inputs.all_specs(paths)]
     code = max(finding.exit_code for finding in findings)
     try:
         if as_json:
@@ -102,12 +102,12 @@ def command(paths: tuple[str, ...], locks_dir: Path | None, as_json: bool) -> in
 def _check(path: str, locks_dir: Path | None) -> Finding:
     lock_path = None
     try:
-        spec = options.read_spec(path)
-        folder = options.folder_of(spec, locks_dir)
+        spec = inputs.read_spec(path)
+        folder = inputs.folder_of(spec, locks_dir)
         lock_path = str(folder.path)
-        elsewhere = options.elsewhere(locks_dir)
+        elsewhere = inputs.elsewhere(locks_dir)
         found = _compare(spec, folder, relock=f"envspec lock {path}{elsewhere}")
-        recipes = options.recipes_of(spec, locks_dir)
+        recipes = inputs.recipes_of(spec, locks_dir)
         return _with_recipes(replace(found, recipes=recipes), spec, elsewhere) if recipes.is_dir() else found
     except EnvspecError as error:
         return Finding(path, lock_path, "error", error=error)

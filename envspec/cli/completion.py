@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete
 
-from envspec.cli import options
+from envspec.cli import inputs
 from envspec.cli.console import out_file
 from envspec.errors import EnvspecError
 from envspec.lock.model import Lock
@@ -64,7 +64,7 @@ def _specs(ctx: click.Context) -> list[Spec]:
     found = []
     for path in ((given,) if isinstance(given, str) else given) or unsorted:
         try:
-            found.append(options.read_spec(path))
+            found.append(inputs.read_spec(path))
         except EnvspecError:
             # A spec that is just being edited completes nothing, and a prompt is no place to tell why.
             continue
@@ -75,7 +75,7 @@ def _locks(ctx: click.Context) -> list[Lock]:
     found = []
     for spec in _specs(ctx):
         try:
-            lock = options.folder_of(spec, ctx.params.get("locks_dir")).read()
+            lock = inputs.folder_of(spec, ctx.params.get("locks_dir")).read()
         except EnvspecError:
             continue
         found += [lock] if lock else []

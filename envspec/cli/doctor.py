@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envspec.cli import options
+from envspec.cli import inputs, options
 from envspec.cli.console import out
 from envspec.cli.table import coloured
 from envspec.errors import AnswerNo, InputError
@@ -98,7 +98,7 @@ def _spec(
     from envspec.doctor.feasibility import assess, overall
     from envspec.spec.messages import refuse_unknown_targets
 
-    spec = options.read_spec(path)
+    spec = inputs.read_spec(path)
     refuse_unknown_targets(targets, [target.name for target in spec.targets], spec.path)
     results: tuple[Result, ...] = ()
     if described is None:

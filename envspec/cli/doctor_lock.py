@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from envspec.cli import options
+from envspec.cli import inputs
 from envspec.doctor.feasibility import Verdict
 from envspec.errors import LockError
 from envspec.lock.inputs import has_equal_inputs
@@ -19,8 +19,8 @@ def with_lock(
     spec: Spec, verdicts: Sequence[Verdict], locks_dir: Path | None
 ) -> tuple[tuple[Verdict, ...], tuple[Finding, ...]]:
     """The verdicts with what can't be right in their lock, and what is to be said of the lock as a whole."""
-    remedy = f"envspec lock {spec.path}{options.elsewhere(locks_dir)}"
-    folder = options.folder_of(spec, locks_dir)
+    remedy = f"envspec lock {spec.path}{inputs.elsewhere(locks_dir)}"
+    folder = inputs.folder_of(spec, locks_dir)
     try:
         lock = folder.read()
     except LockError as error:

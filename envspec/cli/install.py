@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from envspec.cli import options
+from envspec.cli import inputs, options
 from envspec.cli.console import out, say, styled
 from envspec.cli.progress import bars
 from envspec.texts import printable
@@ -69,9 +69,9 @@ def command(
     from envspec.install.environment import Installation
     from envspec.install.prefix import checked_prefix
 
-    spec, lock = options.read_lock(path, locks_dir)
-    options.warn_if_stale(spec, lock)
-    chosen = options.one_target(lock, target)
+    spec, lock = inputs.read_lock(path, locks_dir)
+    inputs.warn_if_stale(spec, lock)
+    chosen = inputs.one_target(lock, target)
     place = checked_prefix(prefix)
     try:
         with _progress(quiet=as_json) as progress:

@@ -41,6 +41,9 @@ COMMANDS = {
 }
 """Every command and its one line of help. A command `x-y` is `command` in the module `envspec.cli.x_y`."""
 
+FOLDERS = ("diff", "export", "lock", "smoke")
+"""The commands of several modules: `command` is in `envspec.cli.x.command`."""
+
 HIDDEN = ("git-textconv", "git-merge")
 """What programs call, not people."""
 
@@ -64,7 +67,8 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS and name not in HIDDEN:
             return None
-        command: click.Command = import_module(f"envspec.cli.{name.replace('-', '_')}").command
+        module = f"envspec.cli.{name}.command" if name in FOLDERS else f"envspec.cli.{name.replace('-', '_')}"
+        command: click.Command = import_module(module).command
         return command
 
     def resolve_command(

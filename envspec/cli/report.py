@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from envspec.cli import options
+from envspec.cli import inputs, options
 from envspec.cli.console import out_file, say
 from envspec.cli.outputs import write_text
 from envspec.errors import InputError, LockError, OutsideError, Place
@@ -17,7 +17,7 @@ from envspec.texts import printable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from envspec.diff.review import Review
+    from envspec.diff.rows import Review
     from envspec.lock.model import Lock, LockedTarget
     from envspec.report.model import Audit
     from envspec.spec.model import Spec
@@ -79,10 +79,10 @@ def command(
 
     if audit_file and database:
         raise InputError("--audit and --database both say what is vulnerable", hint="give one of them")
-    spec, lock = options.look_at_lock(path, locks_dir)
-    options.warn_if_stale(spec, lock)
-    chosen = options.locked_targets(lock, targets)
-    file = options.folder_of(spec, locks_dir).path
+    spec, lock = inputs.look_at_lock(path, locks_dir)
+    inputs.warn_if_stale(spec, lock)
+    chosen = inputs.locked_targets(lock, targets)
+    file = inputs.folder_of(spec, locks_dir).path
     own_digest = digest(lock)
     review, uncompared = _review(lock, chosen, file, revision)
     page = page_of(

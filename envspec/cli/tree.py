@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from envspec.cli import options
+from envspec.cli import inputs, options
 from envspec.cli.console import out, styled
 from envspec.cli.groups import grouped, heading
 from envspec.errors import AnswerNo, InputError
@@ -77,14 +77,14 @@ def command(
     """
     if inverse and package is None:
         raise InputError("--inverse needs --package", hint=f"envspec tree {path} --inverse --package PKG")
-    spec, lock = options.look_at_lock(path, locks_dir)
-    options.warn_if_stale(spec, lock)
-    chosen = options.locked_targets(lock, targets)
+    spec, lock = inputs.look_at_lock(path, locks_dir)
+    inputs.warn_if_stale(spec, lock)
+    chosen = inputs.locked_targets(lock, targets)
     groups = grouped(chosen, lambda target: _branches(target, package, depth, inverse=inverse))
     if package is not None and not any(branches for _, branches in groups):
         raise AnswerNo(
             f"{printable(package)} isn't in the lock of {lock.name}",
-            hint=options.did_you_mean(package, lock),
+            hint=inputs.did_you_mean(package, lock),
         )
     if as_json:
         options.print_json("tree", _as_json(spec.path, package, groups, inverse=inverse))

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from envspec.cli import options
+from envspec.cli import inputs, options
 from envspec.cli.console import out
 from envspec.cli.groups import grouped, heading
 from envspec.errors import AnswerNo
@@ -90,9 +90,9 @@ def command(
     Every requirement on the way is shown as its package wrote it. Markers and extras are judged for each target.
     Targets with the same answer stand together.
     """
-    spec, lock = options.look_at_lock(path, locks_dir)
-    options.warn_if_stale(spec, lock)
-    chosen = options.locked_targets(lock, targets)
+    spec, lock = inputs.look_at_lock(path, locks_dir)
+    inputs.warn_if_stale(spec, lock)
+    chosen = inputs.locked_targets(lock, targets)
     groups = grouped(chosen, lambda target: _answer(target, package, limit))
     if not any(answer.packages for _, answer in groups):
         raise _not_locked(package, lock, chosen)
@@ -124,7 +124,7 @@ def _not_locked(package: str, lock: Lock, chosen: tuple[LockedTarget, ...]) -> A
             f"{asked} isn't locked for {', '.join(target.name for target in chosen)}",
             hint=f"it is for {', '.join(elsewhere)}",
         )
-    return AnswerNo(f"{asked} isn't in the lock of {lock.name}", hint=options.did_you_mean(package, lock))
+    return AnswerNo(f"{asked} isn't in the lock of {lock.name}", hint=inputs.did_you_mean(package, lock))
 
 
 def _lines(names: tuple[str, ...], answer: Answer, lock: Lock) -> Iterator[str]:

@@ -5,14 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from envspec.diff.facts import RISKS, Fact, highest
-
-if TYPE_CHECKING:
-    from envspec.diff.review import Move, Review, Row, View
-
-_NAMES = 12
+from envspec.diff.rows import LookedUp, Move, Review, Row, View
 
 
 @dataclass(frozen=True)
@@ -45,33 +40,6 @@ UNKNOWN = Known()
 
 Key = tuple[str, str, str, "str | None"]
 """A version of a package: kind, name, version, and the index's name (None where it isn't known)."""
-
-
-@dataclass(frozen=True)
-class LookedUp:
-    """How the knowledge was come by.
-
-    database    its name without credentials, and `as_of` the time of its oldest answer (RFC 3339) or None
-    unread      what should have been read and wasn't: with any, silence about a package means nothing
-    not_asked   what nobody could say of some packages: the codes of what wasn't looked for, the reason, the packages
-    """
-
-    database: str
-    as_of: str | None = None
-    unread: tuple[str, ...] = ()
-    not_asked: tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...] = ()
-
-    def lines(self) -> Iterator[str]:
-        """For people, the gravest first."""
-        for reason in self.unread:
-            yield f"INCOMPLETE: {reason}"
-        as_of = f", as of {self.as_of[:10]}" if self.as_of else ""
-        if self.database:
-            yield f"looked up in {self.database}{as_of}"
-        for codes, reason, packages in self.not_asked:
-            more = len(packages) - _NAMES
-            names = ", ".join(packages) if more <= 1 else f"{', '.join(packages[:_NAMES])} and {more} more"
-            yield f"not looked for {', '.join(codes)} in {reason}: {names}"
 
 
 def versions(review: Review) -> frozenset[Key]:

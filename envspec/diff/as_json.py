@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from envspec.diff.advisories import LookedUp
 from envspec.diff.facts import Fact
-from envspec.diff.review import Move, Review, Row
+from envspec.diff.rows import LookedUp, Move, Review, Row
 
 
 def as_json(review: Review) -> dict[str, Any]:

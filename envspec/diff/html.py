@@ -7,7 +7,7 @@ from html import escape
 
 from envspec.diff import words
 from envspec.diff.facts import RISKS, Fact
-from envspec.diff.review import Move, Review, Row
+from envspec.diff.rows import Move, Review, Row
 from envspec.texts import plural, shown
 
 _STYLE = """

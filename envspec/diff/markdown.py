@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from envspec.diff import words
 from envspec.diff.facts import RISKS, Fact
-from envspec.diff.review import Move, Review, Row
+from envspec.diff.rows import Move, Review, Row
 from envspec.texts import plural, shown
 
 LIMIT = 65_000

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
-from envspec.diff.advisories import LookedUp
 from envspec.diff.common import comparable
 from envspec.diff.compare import diff
 from envspec.diff.facts import RISKS, Fact, Risk, highest, merged
@@ -15,130 +14,9 @@ from envspec.diff.matching import matched
 from envspec.diff.model import Diff, PackageChange, PinChange
 from envspec.diff.relations import Relations
 from envspec.diff.risk import different_hashes, facts, form
+from envspec.diff.rows import Move, Review, Row, TargetSize, View
 from envspec.diff.side import Side, said
 from envspec.lock.model import Lock, Pin
-
-
-@dataclass(frozen=True)
-class View:
-    """A package as a row shows it. None is unknown; `form` is "wheel", "sdist", "conda" or "git"; `size` is bytes.
-
-    `source` is the URL of a requirement that names its own: for git with the commit, and the folder in it.
-    """
-
-    version: str
-    build: str | None
-    index: str | None
-    form: str | None
-    licence: str | None
-    size: int | None
-    file: str | None = None
-    sha256: str | None = None
-    source: str | None = None
-
-
-@dataclass(frozen=True)
-class Move:
-    """One change, in the same words for every target it holds in.
-
-    action   "added", "removed", or "changed" (with `jump`, one of `envspec.diff.jump.KINDS`)
-    targets  empty where it holds for every target that both sides have
-    needs    names of packages that it requires now and didn't before; `drops`: the other way round
-    parts    the exact changes that read alike, where the targets have different files or requirements: `old` and `new`
-             are those of the part whose size changed most, `needs` and `drops` all of theirs, and a fact names the
-             targets that it is of
-    """
-
-    action: str
-    old: View | None
-    new: View | None
-    jump: str
-    targets: tuple[str, ...]
-    facts: tuple[Fact, ...]
-    needs: tuple[str, ...]
-    drops: tuple[str, ...]
-    parts: tuple[Move, ...] = ()
-
-    @property
-    def exact(self) -> tuple[Move, ...]:
-        """What changed, to the letter."""
-        return self.parts or (self,)
-
-    @property
-    def risk(self) -> Risk:
-        return highest(fact.risk for fact in self.facts)
-
-
-@dataclass(frozen=True)
-class Row:
-    """A package. `direct` and `via` (who pulls it in) are None where neither side knows."""
-
-    kind: str
-    name: str
-    direct: bool | None
-    via: tuple[str, ...] | None
-    moves: tuple[Move, ...]
-    risk: Risk
-
-
-@dataclass(frozen=True)
-class TargetSize:
-    """The download of a target before and after, in bytes; None where a file's size isn't known."""
-
-    name: str
-    old: int | None
-    new: int | None
-
-
-@dataclass(frozen=True)
-class Review:
-    """Everything that the renderers print. `settings` is what is asked for otherwise, `gpu` what it means for GPUs.
-
-    came, went   targets
-    renamed      the old and the new name of targets that only got another one: everywhere else they have the new one
-    quiet        packages of new targets that the other targets had already, in the same version: no rows of their own
-    chosen       of universal files, where they were looked at, and with which extras and groups: whole sentences
-    looked_up    where vulnerabilities and the like were looked up (`envspec.diff.advisories`), None where nobody asked
-    flaws        what can't be right in the new lock (`envspec.lock.judge`)
-    """
-
-    name: str
-    old_title: str
-    new_title: str
-    settings: tuple[Fact, ...]
-    gpu: tuple[Fact, ...]
-    came: tuple[str, ...]
-    went: tuple[str, ...]
-    quiet: int
-    sizes: tuple[TargetSize, ...]
-    rows: tuple[Row, ...]
-    renamed: tuple[tuple[str, str], ...] = ()
-    looked_up: LookedUp | None = None
-    chosen: tuple[str, ...] = ()
-    flaws: tuple[Fact, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.flaws or self.settings or self.gpu or self.came or self.went or self.rows)
-
-    @property
-    def risk(self) -> Risk:
-        return highest(
-            (*(fact.risk for fact in (*self.flaws, *self.settings, *self.gpu)), *(row.risk for row in self.rows))
-        )
-
-    def count(self, risk: Risk) -> int:
-        return sum(row.risk == risk for row in self.rows)
-
-    @property
-    def shouted(self) -> tuple[tuple[Row, Fact], ...]:
-        """Hashes that changed with no version change, each with the targets it did in."""
-        return tuple(
-            (row, replace(fact, targets=fact.targets or move.targets))
-            for row in self.rows
-            for move in row.moves
-            for fact in move.facts
-            if fact.code == "hash-changed"
-        )
 
 
 def review(old: Side, new: Side) -> Review:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from envspec.diff import words
 from envspec.diff.facts import RISKS, Fact, Risk
-from envspec.diff.review import Move, Review, Row
+from envspec.diff.rows import Move, Review, Row
 from envspec.diff.wrap import cells, padded, wrap
 from envspec.texts import printable, shown
 

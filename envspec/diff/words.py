@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from envspec.diff.facts import RISKS, Fact
-from envspec.diff.review import Move, Review, Row, TargetSize
+from envspec.diff.rows import Move, Review, Row, TargetSize
 from envspec.texts import plural
 
 SHOWN = 4

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from envspec.lock.graph import Graph
-from envspec.lock.inputs import conda_name, requirement_name
 from envspec.lock.judge import judge
 from envspec.lock.model import Lock, LockedImage, LockedTarget, Pin, SpecInputs, TargetInputs
+from envspec.packages.names import conda_name, requirement_name
 
 Key = TypeVar("Key", str, tuple[str, str])
 Value = TypeVar("Value")

@@ -22,13 +22,13 @@ from envspec.install.installed import CONDA_META
 from envspec.install.model import Progress
 from envspec.install.prefix import write_file
 from envspec.lock.conda_files import artifact_of, channel_of, url_in_channel
-from envspec.lock.inputs import conda_name
 from envspec.lock.model import LockedTarget, Pin
+from envspec.packages.names import conda_name
 from envspec.redact import redact, without_credentials
 from envspec.resolve.conda.channels import CondaConfig, channel_addresses
 from envspec.resolve.conda.logins import Channels, apart
 from envspec.resolve.conda.setup import conda_client
-from envspec.resolve.setup import scratch_folder
+from envspec.scratch import scratch_folder
 from envspec.settings import Settings
 
 if TYPE_CHECKING:

@@ -38,10 +38,11 @@ from envspec.lock.exclusive import exclusive
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedTarget, Pin
 from envspec.lock.write import dumps
-from envspec.resolve.setup import scratch_folder, uvs_default_index
+from envspec.scratch import scratch_folder
 from envspec.settings import Settings, load_settings
 from envspec.spec.model import Spec
-from envspec.uv.run import find_uv
+from envspec.uv.default_index import uvs_default_index
+from envspec.uv.program import find_uv
 
 _CONDA_CACHE = Path("conda") / "packages"
 """Below envspec's cache. Not the one that rattler's tools share: of that, nobody knows what was fetched by its hash."""

@@ -18,7 +18,7 @@ from typing import Any
 
 from envspec.install.inside import cannot_exist
 from envspec.install.model import Fault
-from envspec.lock.inputs import canonical_name
+from envspec.packages.requirement import canonical_name
 
 CONDA_META = "conda-meta"
 _SIZE = re.compile(r"[0-9]{1,18}")

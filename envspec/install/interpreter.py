@@ -13,7 +13,7 @@ from pathlib import Path
 
 from envspec.errors import ToolError
 from envspec.redact import redact
-from envspec.uv.run import Uv
+from envspec.uv.program import Uv
 
 _SECONDS = 30.0
 _ASK = """\

@@ -27,14 +27,14 @@ from envspec.install.installed import Dist, recorded_files
 from envspec.install.interpreter import python_of
 from envspec.install.model import Progress
 from envspec.lock.formats.requirements import requirements_txt
-from envspec.lock.inputs import canonical_name
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.lock.toml_text import inline_strings, key, string
+from envspec.packages.requirement import canonical_name
 from envspec.redact import has_credentials, redact
 from envspec.settings import Settings, split_credentials
 from envspec.uv.errors import failure
 from envspec.uv.processes import end
-from envspec.uv.run import Uv
+from envspec.uv.program import Uv
 
 _PYTORCH = "pytorch/"
 _ERROR = re.compile(r"^error:", re.MULTILINE)

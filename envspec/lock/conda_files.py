@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from envspec.errors import InternalError
-from envspec.lock.inputs import channel_name, conda_name
 from envspec.lock.model import Artifact, Lock, LockedTarget, Pin
+from envspec.packages.names import channel_name, conda_name
 
 FileUrls = Mapping[tuple[str, str], str]
 """(index name, file name) → URL."""

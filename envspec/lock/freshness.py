@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from envspec.lock.inputs import conda_name, requirement_name, spec_inputs, target_inputs
+from envspec.lock.inputs import spec_inputs, target_inputs
 from envspec.lock.model import Lock, TargetInputs
+from envspec.packages.names import conda_name, requirement_name
 from envspec.spec.model import Spec
 
 

@@ -11,10 +11,10 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from envspec.errors import InternalError
-from envspec.lock.inputs import canonical_name, conda_name
 from envspec.lock.model import LockedTarget, Pin
 from envspec.packages.environment import marker_environment
-from envspec.packages.requirement import TEXTS, parse_marker, parse_requirement, plain_requirement
+from envspec.packages.names import conda_name
+from envspec.packages.requirement import TEXTS, canonical_name, parse_marker, parse_requirement, plain_requirement
 
 if TYPE_CHECKING:
     from packaging.markers import Marker

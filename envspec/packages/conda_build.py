@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from envspec.lock.inputs import conda_name
+from envspec.packages.names import conda_name
 
 _MARKED_CUDA = re.compile(r"cuda(?:(\d\d)(\d)(?!\d))?")
 _MARKED_CPU = re.compile(r"(?:^|_)cpu(?:_|\d|$)")

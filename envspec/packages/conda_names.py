@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import resources
 
-from envspec.lock.inputs import canonical_name, conda_name
+from envspec.packages.names import conda_name
+from envspec.packages.requirement import canonical_name
 
 _SAME = "="
 _CORRECTIONS = {

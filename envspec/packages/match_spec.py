@@ -11,7 +11,9 @@ from functools import lru_cache
 
 from envspec.packages.conda_order import compare, starts_with
 from envspec.packages.requirement import too_much
-from envspec.spec.values import MAX_MATCH_SPEC
+
+MAX_MATCH_SPEC = 2000
+"""Characters. rattler's parser recurses without a bound: on many thousand parentheses the process dies."""
 
 _NAME = re.compile(r"(?:[^\s=<>!~\[]*::)?[^\s=<>!~\[]+")
 _BRACKET = re.compile(r"(version|build)\s*=\s*(?:'([^']*)'|\"([^\"]*)\"|([^,\]'\"]+))")

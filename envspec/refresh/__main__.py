@@ -24,9 +24,10 @@ from envspec.net.simple_page import parse_page
 from envspec.refresh.published import PublishedFile
 from envspec.refresh.torch_table import refreshed
 from envspec.resolve.pip.metadata import MetadataCache, MetadataReader
-from envspec.resolve.setup import uvs_default_index
 from envspec.settings import Credentials, Settings, load_settings, split_credentials
-from envspec.uv.run import FoundFile, find_uv
+from envspec.uv.answer import FoundFile
+from envspec.uv.default_index import uvs_default_index
+from envspec.uv.program import find_uv
 
 ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
 """JSON pages (PEP 691) rather than HTML ones: they tell what was yanked."""

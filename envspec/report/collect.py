@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from envspec.audit.licences import is_acceptable
-from envspec.diff.review import Review
+from envspec.diff.rows import Review
 from envspec.lock.graph import Graph, Node
 from envspec.lock.model import LockedTarget, Pin
 from envspec.report.coverage import coverage

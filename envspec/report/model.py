@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from envspec.diff.review import Review
+from envspec.diff.rows import Review
 from envspec.facts.compute_capability import sm_of
 
 

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from envspec.errors import IndexFailure, InputError, OutsideError
 from envspec.lock.model import Pin
 from envspec.net.fetch import Fetcher, read_timeout
+from envspec.net.logins import credentials_of
 from envspec.net.simple_page import parse_page
-from envspec.resolve.setup import credentials_of, uvs_default_index
 from envspec.settings import Settings, load_settings, split_credentials
 from envspec.spec.model import Spec
-from envspec.uv.run import find_uv
+from envspec.uv.default_index import uvs_default_index
+from envspec.uv.program import find_uv
 
 _WORKERS = 16
 _HEADERS = {"Accept": "application/vnd.pypi.simple.v1+json, text/html;q=0.5", "Accept-Encoding": "gzip"}

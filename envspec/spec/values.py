@@ -8,6 +8,7 @@ from datetime import date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from envspec.errors import ToolError
+from envspec.packages.match_spec import MAX_MATCH_SPEC
 from envspec.packages.requirement import canonical_name, parse_requirement, plain_requirement, too_much
 from envspec.redact import has_credentials, redact
 from envspec.spec.messages import show
@@ -87,10 +88,6 @@ _PLAIN_MATCH_SPEC = re.compile(
     rf"([A-Za-z0-9_][A-Za-z0-9_.-]*)(?: *({_BOUND}(?:,{_BOUND})*)| +({_VERSION}\.\*))?", re.ASCII
 )
 """The forms that rattler gives back as they are, but for spaces and the name's case."""
-
-
-MAX_MATCH_SPEC = 2000
-"""Characters. rattler's parser recurses without a bound: on many thousand parentheses the process dies."""
 
 
 def match_spec(text: str) -> Dependency:

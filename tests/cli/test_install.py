@@ -23,7 +23,7 @@ from support.packages import sdist, source_files, wheel
 from envspec.errors import ToolError
 from envspec.install.interpreter import find_interpreter
 from envspec.lock.model import GitSource, Pin
-from envspec.uv.run import find_uv
+from envspec.uv.program import find_uv
 
 pytestmark = pytest.mark.e2e
 

@@ -6,7 +6,8 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 
-from envspec.diff.review import Review, review
+from envspec.diff.review import review
+from envspec.diff.rows import Review
 from envspec.diff.side import Side
 from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from diff_samples import added, both, fields, pins, reviewed, version, wheel
 
-from envspec.diff.advisories import Key, Known, LookedUp, Vulnerability, facts, versions, with_advisories
+from envspec.diff.advisories import Key, Known, Vulnerability, facts, versions, with_advisories
 from envspec.diff.as_json import as_json
 from envspec.diff.html import html
 from envspec.diff.markdown import LIMIT, markdown
-from envspec.diff.review import Review
+from envspec.diff.rows import LookedUp, Review
 from envspec.diff.text import text
 
 HOW = LookedUp("all.zip", "2026-11-20T08:00:00Z")

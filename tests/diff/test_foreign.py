@@ -13,11 +13,12 @@ from diff_samples import base, sha
 from envspec.diff.foreign.formats import format_of
 from envspec.diff.foreign.names import channel_name, conda_file, index_name
 from envspec.diff.foreign.read import oldest_python, sides
-from envspec.diff.review import Review, review
+from envspec.diff.review import review
+from envspec.diff.rows import Review
 from envspec.diff.words import edges, versions
 from envspec.errors import InputError
-from envspec.lock.inputs import canonical_name
 from envspec.lock.write import dumps
+from envspec.packages.requirement import canonical_name
 
 FILES = Path(__file__).parent / "foreign"
 

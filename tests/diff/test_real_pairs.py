@@ -12,7 +12,8 @@ import pytest
 from envspec.diff.as_json import as_json
 from envspec.diff.compare import apply, diff
 from envspec.diff.markdown import markdown
-from envspec.diff.review import Review, review
+from envspec.diff.review import review
+from envspec.diff.rows import Review
 from envspec.diff.side import Side
 from envspec.diff.text import text
 from envspec.lock.model import Lock

@@ -12,7 +12,8 @@ from diff_samples import added, artifact, base, both, fields, reviewed, sha, tar
 
 from envspec.diff.html import html
 from envspec.diff.markdown import LIMIT, inert, markdown
-from envspec.diff.review import Review, review
+from envspec.diff.review import review
+from envspec.diff.rows import Review
 from envspec.diff.side import Side
 from envspec.diff.text import text
 from envspec.diff.wrap import cells

@@ -31,7 +31,8 @@ from envspec.diff.as_json import as_json
 from envspec.diff.html import html
 from envspec.diff.markdown import markdown
 from envspec.diff.model import nothing
-from envspec.diff.review import Review, review
+from envspec.diff.review import review
+from envspec.diff.rows import Review
 from envspec.diff.side import EVERYTHING, Side
 from envspec.diff.text import text
 from envspec.diff.words import edges, origin, size, versions, where

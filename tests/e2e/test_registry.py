@@ -1,6 +1,6 @@
 """Digests against a real registry on loopback (`docker-registry`), with images that `buildah` pushes.
 
-Logins and tokens are tried on a double in tests/resolve/test_image_digests.py: no token server can be had here.
+Logins and tokens are tried on a double in tests/net/test_image_digests.py: no token server can be had here.
 """
 
 from __future__ import annotations

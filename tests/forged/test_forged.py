@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from forgeries import FORGERIES, Forgery
 
+from envspec.cli.inputs import read_spec
 from envspec.cli.main import run
-from envspec.cli.options import read_spec
 from envspec.lock.judge import judge
 from envspec.lock.read import load
 from envspec.lock.store import LockFolder

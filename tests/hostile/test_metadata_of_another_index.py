@@ -16,7 +16,7 @@ from envspec.errors import IndexFailure
 from envspec.net.fetch import Fetcher
 from envspec.resolve.pip.metadata import MetadataCache, MetadataReader
 from envspec.resolve.pip.static_source import StaticReader
-from envspec.uv.run import FoundFile
+from envspec.uv.answer import FoundFile
 
 GENUINE = wheel("victim", "1.0", "beta", licence="MIT")
 FORGED = replace(GENUINE, metadata=metadata_text("victim", "1.0", ["evil"], licence="PWNED").encode())

@@ -23,7 +23,7 @@ from envspec.net.body import Pace
 from envspec.net.fetch import Fetcher
 from envspec.net.simple_page import parse_page
 from envspec.resolve.pip.metadata import DamagedFile, MetadataCache, MetadataReader
-from envspec.uv.run import FoundFile
+from envspec.uv.answer import FoundFile
 
 SMALL = limits.Limits(
     page_bytes=1 << 20,

@@ -54,7 +54,7 @@ def test_reasons_of_a_stale_lock() -> None:
 
 def test_a_round_of_requirements_that_is_larger_than_a_cache_would_be() -> None:
     """5,000 requirements in 50 targets are parsed 5,000 times, not 250,000 times."""
-    from envspec.lock.inputs import normalise_requirement
+    from envspec.packages.names import normalise_requirement
 
     normalise_requirement.cache_clear()
     for _ in range(3):

@@ -26,14 +26,13 @@ from envspec.diff.foreign import (
 from envspec.diff.foreign.formats import format_of
 from envspec.diff.foreign.read import oldest_python
 from envspec.diff.foreign.universal import Environment, holds
-from envspec.lock import inputs
 from envspec.lock.graph import asked, parsed
 from envspec.lock.model import GitSource, Pin
 from envspec.lock.read import loads
 from envspec.lock.rules.requirements import names_source
 from envspec.net.registry import _CHALLENGE
 from envspec.net.simple_page import parse_page
-from envspec.packages import licences
+from envspec.packages import licences, names
 from envspec.packages.conda_build import _LOWEST
 from envspec.packages.environment import marker_environment
 from envspec.packages.match_spec import admits
@@ -123,8 +122,8 @@ LINES: dict[str, Parser] = {
     "spec: a match spec": values.match_spec,
     "spec: the file, with a requirement": _in_spec,
     "spec: the file, with a name": _named_in_spec,
-    "lock: normalise_requirement": inputs.normalise_requirement.__wrapped__,
-    "lock: normalise_match_spec": inputs.normalise_match_spec,
+    "lock: normalise_requirement": names.normalise_requirement.__wrapped__,
+    "lock: normalise_match_spec": names.normalise_match_spec,
     "without_credentials": without_credentials,
     "has_credentials": has_credentials,
     "lock: asked": asked.__wrapped__,

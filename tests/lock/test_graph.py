@@ -13,9 +13,9 @@ from lock_samples import conda, inputs, sample_lock, wheel
 
 from envspec.errors import InternalError
 from envspec.lock.graph import Edge, Graph, Node, Tree, asked, parsed
-from envspec.lock.inputs import canonical_name
 from envspec.lock.model import LockedTarget, Pin
 from envspec.lock.read import load
+from envspec.packages.requirement import canonical_name
 
 
 def graph(*pins: Pin, roots: tuple[str, ...], conda_roots: tuple[str, ...] = (), platform: str = "linux-64") -> Graph:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envspec.lock.inputs import conda_name
 from envspec.lock.read import load
 from envspec.packages.match_spec import admits
+from envspec.packages.names import conda_name
 
 
 @pytest.mark.parametrize(

@@ -279,7 +279,7 @@ def test_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program, "PyPI", lambda *settings: source)
     shown = CliRunner().invoke(program.command, [], standalone_mode=False)
     assert (shown.return_value, table.read_text()) == (1, TABLE)
-    assert shown.stdout.startswith("--- a/envspec/gpu/data/torch.toml\n+++ b/envspec/gpu/data/torch.toml\n@@ ")
+    assert shown.stdout.startswith("--- a/envspec/facts/data/torch.toml\n+++ b/envspec/facts/data/torch.toml\n@@ ")
     assert [line[:40] for line in shown.stdout.splitlines() if line.startswith("+ ")] == [
         '+  { torch = "2.1.0", variant = "cu121",'
     ]

@@ -12,8 +12,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from envspec.errors import StorageError, Unsatisfiable
-from envspec.resolve.setup import scratch_folder, uvs_default_index
-from envspec.uv.run import Uv, find_uv
+from envspec.scratch import scratch_folder
+from envspec.uv.default_index import uvs_default_index
+from envspec.uv.program import Uv, find_uv
 
 
 def test_uv_tells_where_pypi_is_and_is_asked_once(tmp_path: Path) -> None:

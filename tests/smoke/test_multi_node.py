@@ -41,10 +41,7 @@ class StandInTorch:
 )
 def test_the_report_says_where_it_ran(cuda: str | None, on_gpus: bool, headline: str) -> None:
     needs_gpu = cuda is not None
-    checks = [
-        multi_node.check("all_reduce", needs_gpu, "", 0.1, {}),
-        multi_node.check("ddp", needs_gpu, "bad", 0.1, {}),
-    ]
+    checks = [multi_node.check(name, needs_gpu, why, 0.1, {}) for name, why in (("all_reduce", ""), ("ddp", "bad"))]
     torch: Any = StandInTorch
     made = multi_node.report(torch, {**CONFIG, "cuda": cuda}, on_gpus, STARTED, 1.0, checks, [])
     jsonschema.validate(made, SCHEMA)

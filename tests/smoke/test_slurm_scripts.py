@@ -17,7 +17,7 @@ from runner_samples import case
 from envspec.smoke.run.case import Folders, Options
 from envspec.smoke.run.jobs import Plan
 from envspec.smoke.run.local import Local
-from envspec.smoke.run.slurm import ACROSS_LIMIT, Partition, Resources, plan_jobs
+from envspec.smoke.run.slurm import MULTI_NODE_LIMIT, Partition, Resources, plan_jobs
 
 GPU_CASE = case("cu128-hopper", cuda="12.8")
 
@@ -94,8 +94,8 @@ def test_a_node_without_torch_starts_no_ranks(tmp_path: Path) -> None:
 def test_nodes_that_never_meet_end_with_a_message(tmp_path: Path) -> None:
     path = script(tmp_path, '[ "$1" = -c ] && echo 2 || exec sleep 600', nodes=2)
     text = path.read_text()
-    assert f" {ACROSS_LIMIT} env " in text
-    path.write_text(text.replace(f" {ACROSS_LIMIT} env ", " 1 env "))
+    assert f" {MULTI_NODE_LIMIT} env " in text
+    path.write_text(text.replace(f" {MULTI_NODE_LIMIT} env ", " 1 env "))
     argv = ["bash", str(path), "multi-node", "10.0.0.1", "25536"]
     begin = time.monotonic()
     ran = subprocess.run(argv, env=environment(tmp_path), capture_output=True, text=True, check=False)

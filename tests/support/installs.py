@@ -7,9 +7,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from envspec.lock.inputs import requirement_name, spec_inputs, target_inputs
+from envspec.lock.inputs import spec_inputs, target_inputs
 from envspec.lock.model import Artifact, Lock, Pin
 from envspec.lock.store import LockFolder
+from envspec.packages.names import requirement_name
 from envspec.spec.parse import load_spec
 from support.machine import Machine
 from support.packages import Dist

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from envspec.facts import wheels
 from envspec.facts.minimum import architectures, driver_floor
-from envspec.lock.inputs import conda_name, requirement_name
 from envspec.lock.model import Artifact, LockedTarget, Pin, TargetInputs
+from envspec.packages.names import conda_name, requirement_name
 
 
 def sound_target(name: str, inputs: TargetInputs, pins: Iterable[Pin]) -> LockedTarget:

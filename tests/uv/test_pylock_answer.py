@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from envspec.errors import InternalError
-from envspec.uv.run import Found, FoundFile, read_pylock
+from envspec.uv.answer import Found, FoundFile, read_pylock
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

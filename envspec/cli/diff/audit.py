@@ -13,8 +13,8 @@ from envspec.audit.packages import packages
 from envspec.audit.rules import findings, not_asked, oldest
 from envspec.cli import look_up
 from envspec.cli.progress import counting
-from envspec.diff.advisories import Key, Known, LookedUp, Vulnerability, versions, with_advisories
-from envspec.diff.review import Review
+from envspec.diff.advisories import Key, Known, Vulnerability, versions, with_advisories
+from envspec.diff.rows import LookedUp, Review
 from envspec.diff.side import LoosePin, Side
 from envspec.errors import OutsideError
 from envspec.spec.model import Audit, Spec

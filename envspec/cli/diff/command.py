@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from envspec.cli import look_up, options
+from envspec.cli import inputs, look_up, options
 from envspec.cli.console import out, out_file, styled
 from envspec.cli.diff.choices import choices, refuse_for_spec
 from envspec.errors import InputError, OutsideError
 
 if TYPE_CHECKING:
     from envspec.diff.foreign.selection import Wish
-    from envspec.diff.review import Review
+    from envspec.diff.rows import Review
     from envspec.diff.side import Side
     from envspec.spec.model import Spec
 
@@ -92,7 +92,7 @@ def command(
     spec = None
     if other is None:
         refuse_for_spec(wish)
-        spec = options.read_spec(path)
+        spec = inputs.read_spec(path)
         old, new = _against_git(spec, revision or "HEAD", locks_dir)
     elif revision is not None:
         raise InputError("--from compares a spec with git; two files need none", hint="leave out --from, or NEW")
@@ -134,7 +134,7 @@ def _against_git(spec: Spec, revision: str, locks_dir: Path | None) -> tuple[Sid
     from envspec.diff.side import Side
     from envspec.lock.read import loads
 
-    folder = options.folder_of(spec, locks_dir)
+    folder = inputs.folder_of(spec, locks_dir)
     lock = folder.read()
     text = text_at(folder.path, revision)
     if lock is None and text is None:

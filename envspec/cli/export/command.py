@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from envspec.cli import options
+from envspec.cli import inputs, options
 from envspec.cli.console import out_file, say
 from envspec.cli.export.file_urls import file_urls
 from envspec.cli.export.files import write_files
@@ -85,9 +85,9 @@ def command(
     gone: list[str] = []
     of: dict[str, str] = {}
     for path in paths:
-        spec, lock = options.read_lock(path, locks_dir)
-        options.warn_if_stale(spec, lock)
-        chosen = options.locked_targets(lock, targets)
+        spec, lock = inputs.read_lock(path, locks_dir)
+        inputs.warn_if_stale(spec, lock)
+        chosen = inputs.locked_targets(lock, targets)
         folder = lock.name if tree or len(paths) > 1 else "."
         if output == "-":
             _refuse_several(chosen, formats)
@@ -111,7 +111,7 @@ def command(
 
 def _place(spec: Spec, folder: Path, locks_dir: Path | None) -> str:
     """Where a folder is, seen from the one that editors open: the repository of a spec's own folder, else itself."""
-    own = options.recipes_of(spec, locks_dir)
+    own = inputs.recipes_of(spec, locks_dir)
     return recipes.place_of(spec.name) if os.path.abspath(own) == os.path.abspath(folder) else "."
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from envspec.cli import options
+from envspec.cli import inputs, options
 from envspec.cli.console import out, say
 from envspec.cli.main import tell
 from envspec.errors import EnvspecError, InfeasibleTargets, InputError, Place, SpecErrors
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from envspec.resolve.pip.solve import PipResolver
     from envspec.rules.finding import Finding
     from envspec.spec.model import Spec
-    from envspec.workflow import Upgrade
+    from envspec.workflow.relock import Upgrade
 
 EPILOG = """\b
 Examples:
@@ -76,16 +76,16 @@ def command(
     fit. The digests of the images that recipes use are asked for at the same time, and stay once they are known. The
     lock is written whole or not at all. Of several specs, the first that can't be locked ends the run.
     """
-    from envspec.workflow import Upgrade
+    from envspec.workflow.relock import Upgrade
 
     wanted = Upgrade(everything=upgrade, packages=frozenset(packages))
     renew = upgrade or upgrade_images
     # every spec is read before the first is resolved: a typing error in the last one should cost no time
-    parsed = [options.read_spec(path) for path in specs]
+    parsed = [inputs.read_spec(path) for path in specs]
     _refuse_shared_locks(parsed, locks_dir)
     results = []
     for number, spec in enumerate(parsed, start=1):
-        folder = options.folder_of(spec, locks_dir)
+        folder = inputs.folder_of(spec, locks_dir)
         waiting = f"waiting: another envspec is locking {spec.name}"
         try:
             with folder.exclusive(lambda waiting=waiting: say(waiting)):  # type: ignore[misc]
@@ -117,7 +117,7 @@ def command(
 
 def _tell_recipes(spec: Spec, folder: LockFolder, locks_dir: Path | None) -> None:
     """Say so where recipes stand beside the locks that the new lock has outdated."""
-    recipes = options.recipes_of(spec, locks_dir)
+    recipes = inputs.recipes_of(spec, locks_dir)
     if not recipes.is_dir():
         return
     from envspec.cli.export.recipes import differing
@@ -133,7 +133,7 @@ def _tell_recipes(spec: Spec, folder: LockFolder, locks_dir: Path | None) -> Non
         say(f"hint: {error.hint or 'see `envspec check`'}")
         return
     if found:
-        say(f"hint: the recipes in {recipes} aren't of this lock any more: {again}{options.elsewhere(locks_dir)}")
+        say(f"hint: the recipes in {recipes} aren't of this lock any more: {again}{inputs.elsewhere(locks_dir)}")
 
 
 def _placed(error: EnvspecError, spec: Spec) -> EnvspecError:
@@ -146,7 +146,7 @@ def _placed(error: EnvspecError, spec: Spec) -> EnvspecError:
 def _refuse_shared_locks(specs: list[Spec], locks_dir: Path | None) -> None:
     seen: dict[Path, str] = {}
     for spec in specs:
-        path = options.folder_of(spec, locks_dir).path
+        path = inputs.folder_of(spec, locks_dir).path
         if seen.setdefault(path, spec.path) != spec.path:
             raise InputError(
                 f"{seen[path]} and {spec.path} would both be locked as {path}", hint="give each its own [env] name"
@@ -167,7 +167,7 @@ def _lock(
 ) -> dict[str, object]:
     from envspec.cli.lock.images import ImageDigests, stale_images
     from envspec.cli.lock.summary import changes, describe
-    from envspec.workflow import flaws_of
+    from envspec.workflow.relock import flaws_of
 
     old = folder.read()
     forced = upgrade.everything or upgrade.packages or refresh or targets
@@ -211,7 +211,7 @@ def _resolved(
     is allowed there, until nothing more is needed."""
     from envspec.resolve.pip.sources_needed import SourcesNeeded
     from envspec.spec.edit import allow_source
-    from envspec.workflow import relock
+    from envspec.workflow.relock import relock
 
     while True:
         try:
@@ -226,12 +226,13 @@ def _resolved(
             allow_source(spec.path, needed.names)
             say(f"note: {needed.message}", style="cyan")
             say(f"wrote allow-source into {spec.path}: {', '.join(needed.names)}")
-            spec = options.read_spec(spec.path)
+            spec = inputs.read_spec(spec.path)
 
 
 def _refuse_unknown_packages(upgrade: Upgrade, spec: Spec, old: Lock | None) -> None:
     """`--upgrade-package` with a name that nothing has would change nothing, in silence."""
-    from envspec.lock.inputs import canonical_name, conda_name, requirement_name
+    from envspec.packages.names import conda_name, requirement_name
+    from envspec.packages.requirement import canonical_name
 
     known = {canonical_name(pin.name) for target in old or () for pin in target.pins}
     for target in spec.targets:

@@ -9,7 +9,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from envspec.cli import options
+from envspec.cli import inputs
 from envspec.errors import InputError, ToolError
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedTarget
@@ -92,15 +92,15 @@ def find_cases(
     skipped: list[Skipped] = []
     unknown = set(targets)
     for path in dict.fromkeys(paths):
-        spec, lock = options.read_lock(path, locks_dir)
-        options.warn_if_stale(spec, lock)
-        folder = options.folder_of(spec, locks_dir)
+        spec, lock = inputs.read_lock(path, locks_dir)
+        inputs.warn_if_stale(spec, lock)
+        folder = inputs.folder_of(spec, locks_dir)
         # with one spec, a misspelt target gets its hint; of several, each may have some of those named
         named = targets if len(paths) == 1 else [name for name in targets if lock.target(name)]
         unknown -= set(named)
         if targets and not named:
             continue
-        for target in options.locked_targets(lock, named):
+        for target in inputs.locked_targets(lock, named):
             reason = None if targets else serve(spec, target, machine)
             if reason:
                 skipped.append((spec.name, target.name, reason))

@@ -8,8 +8,8 @@ from typing import Any
 from envspec.diff.foreign.names import channel_name, conda_file, index_name
 from envspec.diff.foreign.platforms import lock_of
 from envspec.diff.foreign.shape import artifact, file_name, optional, string, table, tables
-from envspec.lock.inputs import canonical_name
 from envspec.lock.model import Lock, Pin
+from envspec.packages.requirement import canonical_name
 
 KNOWS = frozenset({"edges", "index", "files"})
 

@@ -11,8 +11,8 @@ from envspec.diff.foreign.platforms import lock_of
 from envspec.diff.foreign.shape import sequence, string
 from envspec.diff.foreign.universal import DEFAULT_PYTHON, Environment
 from envspec.diff.side import LoosePin
-from envspec.lock.inputs import conda_name
 from envspec.lock.model import Lock, Pin
+from envspec.packages.names import conda_name
 
 KNOWS: frozenset[str] = frozenset()
 

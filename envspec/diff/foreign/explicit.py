@@ -7,8 +7,8 @@ import re
 from envspec.diff.foreign.names import channel_name, conda_file, index_name, subdir
 from envspec.diff.foreign.platforms import lock_of
 from envspec.diff.foreign.shape import Malformed, artifact, file_name
-from envspec.lock.inputs import canonical_name
 from envspec.lock.model import Lock, Pin
+from envspec.packages.requirement import canonical_name
 from envspec.redact import without_credentials
 
 KNOWS = frozenset({"index", "files"})

@@ -8,8 +8,8 @@ from typing import Any
 from envspec.diff.foreign.names import channel_name, conda_file, index_name
 from envspec.diff.foreign.platforms import lock_of
 from envspec.diff.foreign.shape import Malformed, artifact, file_name, optional, string, strings, table, tables
-from envspec.lock.inputs import canonical_name
 from envspec.lock.model import GitSource, Lock, Pin
+from envspec.packages.requirement import canonical_name
 from envspec.redact import without_credentials
 
 KNOWS = frozenset({"edges", "index", "files", "licence"})

@@ -9,8 +9,9 @@ from envspec.diff.foreign.names import index_name
 from envspec.diff.foreign.selection import Offers
 from envspec.diff.foreign.shape import artifact, digest, optional, string, strings, table, tables
 from envspec.diff.foreign.universal import Entry, Universal
-from envspec.lock.inputs import canonical_name, requirement_name
 from envspec.lock.model import GitSource
+from envspec.packages.names import requirement_name
+from envspec.packages.requirement import canonical_name
 from envspec.redact import without_credentials
 
 KNOWS = frozenset({"edges", "index", "files"})

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from envspec.diff.foreign.shape import Malformed
 from envspec.diff.foreign.universal import Environment, holds
 from envspec.diff.side import HashedPin, LoosePin
-from envspec.lock.inputs import canonical_name
 from envspec.lock.model import GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.packages.environment import marker_environment
-from envspec.packages.requirement import parse_requirement
+from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.redact import without_credentials
 
 KNOWS = frozenset({"files"})

@@ -21,8 +21,10 @@ from envspec.lock.conda_files import (
 )
 from envspec.lock.formats.requirements import MARK
 from envspec.lock.formats.yaml_text import inline_strings, string
-from envspec.lock.inputs import canonical_name, conda_name, fingerprint
+from envspec.lock.inputs import fingerprint
 from envspec.lock.model import Lock, LockedTarget, Pin
+from envspec.packages.names import conda_name
+from envspec.packages.requirement import canonical_name
 
 FILE_NAME = "conda-lock.yml"
 

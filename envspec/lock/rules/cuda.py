@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from envspec.facts.torch_builds import cuda_of, pypi_variant
 from envspec.facts.wheels import FAMILY
 from envspec.lock.conda_files import channel_of
-from envspec.lock.inputs import conda_name, requirement_name
 from envspec.lock.model import Pin
 from envspec.lock.rules.case import Case, Flaw
 from envspec.packages.conda_build import Build, foreign_builds
+from envspec.packages.names import conda_name, requirement_name
 
 # nvidia-cublas-cu12, cupy-cuda12x, nvidia-dali-cuda120, torch's +cu126
 _SUFFIX = re.compile(r"-cu(?:da)?(\d{2})\d?x?(?:$|-)")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envspec.lock.conda_files import channel_of
-from envspec.lock.inputs import conda_name, requirement_name
 from envspec.lock.model import Pin
 from envspec.lock.rules.case import Case, Flaw
+from envspec.packages.names import conda_name, requirement_name
 
 _TABLED = "conda-forge"
 """The channel whose packages the table of PyPI names is of. Elsewhere a record says for itself what it provides."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from envspec.errors import InputError
-from envspec.lock.inputs import canonical_name
 from envspec.lock.model import Artifact, Pin
 from envspec.lock.rules.case import Case, Flaw
 from envspec.lock.rules.requirements import version_of
+from envspec.packages.requirement import canonical_name
 from envspec.packages.tags import wheel_tags
 
 if TYPE_CHECKING:

@@ -8,10 +8,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from envspec.lock.graph import Node, parsed
-from envspec.lock.inputs import conda_name, implied_match_specs
+from envspec.lock.inputs import implied_match_specs
 from envspec.lock.model import GitSource, Pin
 from envspec.lock.rules.case import Case, Flaw, asker
 from envspec.packages.match_spec import admits
+from envspec.packages.names import conda_name
 from envspec.packages.requirement import admits as plainly_admits
 from envspec.packages.requirement import plain_requirement
 from envspec.redact import without_credentials

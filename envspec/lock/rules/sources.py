@@ -9,10 +9,10 @@ from envspec.facts.torch_builds import variant_of
 from envspec.facts.wheels import family
 from envspec.lock.conda_files import channel_of
 from envspec.lock.graph import Node, parsed
-from envspec.lock.inputs import PUBLIC, channel_name
 from envspec.lock.model import Pin
 from envspec.lock.rules.case import Case, Flaw
 from envspec.lock.rules.requirements import names_source
+from envspec.packages.names import PUBLIC, channel_name
 
 
 def unnamed_sources(case: Case) -> Iterator[Flaw]:

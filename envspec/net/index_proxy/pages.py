@@ -20,11 +20,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from envspec.errors import IndexFailure
-from envspec.lock.inputs import canonical_name
 from envspec.net.fetch import Fetcher, Reply
 from envspec.net.index_proxy.address import ALLOWED, REFUSED, WHEEL, FileAddress, path_of
 from envspec.net.index_proxy.releases import Release, ReleaseStore, releases_of, version_of
 from envspec.net.simple_page import ACCEPT, Page, parse_page, refuse_foreign_page
+from envspec.packages.requirement import canonical_name
 from envspec.redact import redact
 from envspec.settings import split_credentials
 

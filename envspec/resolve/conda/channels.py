@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from envspec.errors import InputError, Place, SpecError, ToolError
-from envspec.lock.inputs import channel_name
+from envspec.packages.names import channel_name
 from envspec.redact import register_all
 from envspec.settings import Settings
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from envspec.facts import toolkits
 from envspec.facts.compute_capability import capability_of
-from envspec.lock.inputs import conda_name, implied_match_specs
+from envspec.lock.inputs import implied_match_specs
 from envspec.lock.model import SpecInputs, TargetInputs
+from envspec.packages.names import conda_name
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class CondaRequest:
 
     platform       the target's subdir ("linux-64"); noarch packages come besides
     python         X.Y: becomes the match spec `python X.Y.*`
-    specs          the spec's match specs (`envspec.lock.inputs.normalise_match_spec`)
+    specs          the spec's match specs (`envspec.packages.names.normalise_match_spec`)
     channels       the spec's channels, the most important one first
     constraints    match specs that bound a package without asking for it
     glibc          the target's glibc, None off Linux

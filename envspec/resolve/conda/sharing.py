@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from envspec.lock.inputs import conda_name
 from envspec.packages.conda_build import Build
+from envspec.packages.names import conda_name
 from envspec.resolve.conda.request import CondaRequest
 
 Admits = Callable[[str, Build], bool]

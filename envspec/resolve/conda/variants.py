@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterable, Sequence
 
-from envspec.lock.inputs import conda_name
 from envspec.packages.conda_build import Build, numbers
+from envspec.packages.names import conda_name
 
 
 def base_constraints(cuda: str | None, asked: Iterable[str]) -> tuple[str, ...]:

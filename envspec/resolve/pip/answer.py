@@ -16,7 +16,7 @@ from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.sources_needed import NeededSource, SourcesNeeded, needed_source
 from envspec.resolve.pip.static_source import StaticReader
 from envspec.rules.finding import Finding
-from envspec.uv.run import Found, FoundFile
+from envspec.uv.answer import Found, FoundFile
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from envspec.errors import AnswerNo, EnvspecError
-from envspec.lock.inputs import PUBLIC, canonical_name
+from envspec.packages.names import PUBLIC
+from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.answer import Answer
 from envspec.resolve.pip.edges import parsed_requirement
 from envspec.resolve.pip.request import Request

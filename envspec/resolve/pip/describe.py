@@ -10,12 +10,12 @@ import itertools
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from envspec.lock.inputs import canonical_name
 from envspec.net.index_proxy.address import ALLOWED, WHEEL, FileAddress
+from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.metadata import DamagedFile, Metadata, MetadataReader, metadata_text
 from envspec.resolve.pip.reading import Counting
 from envspec.resolve.pip.source import SourceReader
-from envspec.uv.run import Found, FoundFile
+from envspec.uv.answer import Found, FoundFile
 
 _NO_METADATA = b"Metadata-Version: 2.1\n\n"
 """uv passes over a release whose METADATA says nothing, and tells so where no other will do."""

@@ -9,9 +9,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from envspec.errors import IndexFailure
-from envspec.lock.inputs import canonical_name
 from envspec.packages.environment import marker_environment
-from envspec.packages.requirement import TEXTS, parse_requirement
+from envspec.packages.requirement import TEXTS, canonical_name, parse_requirement
 from envspec.resolve.pip.metadata import Metadata
 from envspec.resolve.pip.request import Request
 from envspec.texts import UNSEEN, printable

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from envspec.errors import IndexFailure
-from envspec.lock.inputs import canonical_name
 from envspec.net.fetch import Fetcher, Reply
+from envspec.packages.requirement import canonical_name
 from envspec.settings import split_credentials
-from envspec.uv.run import FoundFile
+from envspec.uv.answer import FoundFile
 
 _SCHEMA = 2
 _TAIL = 64 << 10

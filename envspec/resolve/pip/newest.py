@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from envspec.lock.inputs import canonical_name
 from envspec.net.index_proxy.releases import Release, version_of
+from envspec.packages.requirement import canonical_name
 from envspec.packages.tags import wheel_tags
 from envspec.resolve.pip.edges import parsed_requirement
 from envspec.resolve.pip.request import Request
-from envspec.uv.run import Found
+from envspec.uv.answer import Found
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet

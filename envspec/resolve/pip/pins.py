@@ -9,9 +9,10 @@ from dataclasses import replace
 from envspec.errors import InternalError
 from envspec.facts.missing_requirements import left_out
 from envspec.facts.wheels import FAMILY
-from envspec.lock.inputs import canonical_name, requirement_name
 from envspec.lock.model import GitSource, Pin
 from envspec.net.index_proxy.server import IndexProxy
+from envspec.packages.names import requirement_name
+from envspec.packages.requirement import canonical_name
 from envspec.packages.tags import ranked_tags
 from envspec.redact import without_credentials
 from envspec.resolve.pip.edges import holding
@@ -20,7 +21,7 @@ from envspec.resolve.pip.reading import Description, Reading
 from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index.choice import TorchIndex, needs_own_triton
 from envspec.texts import seen
-from envspec.uv.run import Found, FoundFile
+from envspec.uv.answer import Found, FoundFile
 
 
 def begin(found: Sequence[Found], request: Request, reading: Reading) -> None:

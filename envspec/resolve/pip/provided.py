@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Sequence
 
 from envspec.errors import Unsatisfiable
-from envspec.lock.inputs import requirement_name
 from envspec.lock.model import Pin
 from envspec.net.index_proxy.provided import Provided
+from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement
 from envspec.redact import redact
 from envspec.resolve.pip.request import Request

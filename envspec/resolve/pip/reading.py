@@ -17,7 +17,7 @@ from envspec.net.index_proxy.server import IndexProxy
 from envspec.redact import redact
 from envspec.resolve.pip.metadata import Metadata, MetadataReader, parse_metadata
 from envspec.resolve.pip.source import SourceReader
-from envspec.uv.run import Found, FoundFile
+from envspec.uv.answer import Found, FoundFile
 
 _WORKERS = 8
 """More would gain nothing on a fast network, and a burst of name look-ups makes small resolvers drop some:

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from envspec.facts.missing_requirements import MissingRequirement
-from envspec.lock.inputs import PUBLIC, requirement_name
 from envspec.lock.model import SpecInputs, TargetInputs
+from envspec.packages.names import PUBLIC, requirement_name
 
 UV_PLATFORMS = {
     "linux-64": "x86_64-manylinux_2_{glibc}",

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from envspec.facts.cuda_stack import is_toolkit
-from envspec.lock.inputs import requirement_name
+from envspec.packages.names import requirement_name
 from envspec.resolve.pip.request import Preferences, Request
-from envspec.uv.run import Found
+from envspec.uv.answer import Found
 
 
 def versions_of(found: Sequence[Found]) -> dict[str, str]:

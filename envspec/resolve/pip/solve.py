@@ -20,12 +20,13 @@ from typing import Protocol
 
 from envspec.errors import IndexFailure, Unsatisfiable
 from envspec.facts.wheels import FAMILY
-from envspec.lock.inputs import canonical_name, requirement_name
 from envspec.lock.model import Pin
 from envspec.net.index_proxy.pages import Pages, Upstream
 from envspec.net.index_proxy.releases import Release
 from envspec.net.index_proxy.server import IndexProxy, open_proxy
 from envspec.net.simple_page import LivePages
+from envspec.packages.names import requirement_name
+from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.answer import (
     Answer,
     answer_of,
@@ -35,6 +36,7 @@ from envspec.resolve.pip.answer import (
     refuse_sources,
     tell_passed_over,
 )
+from envspec.resolve.pip.compile import UvIndex, compile_request
 from envspec.resolve.pip.confusion import is_pytorch, refuse_unsaid, refuse_unsaid_builds
 from envspec.resolve.pip.describe import Describer
 from envspec.resolve.pip.metadata import MetadataReader
@@ -49,7 +51,8 @@ from envspec.resolve.torch_index import choice as torch_index
 from envspec.resolve.torch_index import holes as torch_holes
 from envspec.resolve.torch_index.choice import TorchIndex, needs_own_triton
 from envspec.rules.finding import Finding
-from envspec.uv.run import Found, Uv, UvIndex
+from envspec.uv.answer import Found
+from envspec.uv.program import Uv
 
 
 class Progress(Protocol):
@@ -237,7 +240,8 @@ class PipResolver:
                 step = folder / str(next(numbers))
                 step.mkdir(parents=True)
                 try:
-                    found = self.uv.compile(
+                    found = compile_request(
+                        self.uv,
                         asked,
                         preferences=preferences,
                         indexes=ordered,

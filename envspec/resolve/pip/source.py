@@ -20,14 +20,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from envspec.errors import IndexFailure, ToolError
-from envspec.lock.inputs import canonical_name
 from envspec.net.fetch import Fetcher
+from envspec.packages.requirement import canonical_name
 from envspec.redact import redact
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, cache_key, licence, refuse_other_hash
 from envspec.resolve.pip.static_source import StaticReader
 from envspec.settings import split_credentials
+from envspec.uv.answer import FoundFile
 from envspec.uv.processes import Processes
-from envspec.uv.run import FoundFile
 
 _PYTHON = "{}.{}".format(*sys.version_info)
 """What a build says of its requirements may depend on it."""

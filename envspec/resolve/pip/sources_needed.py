@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from envspec.errors import AnswerNo
-from envspec.lock.inputs import canonical_name, requirement_name
+from envspec.packages.names import requirement_name
+from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.edges import parsed_requirement
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.static_source import SourceFacts, Trust

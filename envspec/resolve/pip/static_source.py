@@ -30,11 +30,11 @@ from typing import IO, Any, Literal
 import tomli
 
 from envspec.errors import IndexFailure
-from envspec.lock.inputs import canonical_name
 from envspec.net.fetch import Fetcher, Stream
+from envspec.packages.requirement import canonical_name
 from envspec.redact import redact
 from envspec.resolve.pip.metadata import DamagedFile, Metadata, cache_key, parse_metadata
-from envspec.uv.run import FoundFile
+from envspec.uv.answer import FoundFile
 
 _SCHEMA = 2
 _ARCHIVE = 1 << 30

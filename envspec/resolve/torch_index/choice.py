@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from envspec.errors import Infeasible
 from envspec.facts import torch_builds, wheels
-from envspec.lock.inputs import requirement_name
 from envspec.net.index_proxy.torch_family import belongs
+from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement
 from envspec.packages.tags import wheel_tags
 from envspec.resolve.pip.request import Request

@@ -11,9 +11,9 @@ from datetime import datetime, timezone
 
 from envspec.facts import released, torch_builds
 from envspec.facts.wheels import FAMILY
-from envspec.lock.inputs import canonical_name, requirement_name
 from envspec.lock.model import Pin
-from envspec.packages.requirement import parse_requirement
+from envspec.packages.names import requirement_name
+from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.torch_index.choice import TorchIndex, asked_of, choose, default_builds, index_builds
 from envspec.rules.finding import Finding

@@ -1,7 +1,8 @@
 """What comes out of smoke runs: the report of one run's checks, the run, all runs together, and what they amount to.
 
-A report is the check's JSON as values; `read` reads it, `as_json` writes it. What it says about itself (its summary, its figures' verdicts) isn't taken over but worked out again from its checks: a skip never
-counts as a pass, and a figure never decides.
+A report is the check's JSON as values; `read` reads it, `as_json` writes it. What it says about itself (its summary,
+its figures' verdicts) isn't taken over but worked out again from its checks: a skip never counts as a pass, and a
+figure never decides.
 """
 
 from __future__ import annotations

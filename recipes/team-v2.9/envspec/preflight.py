@@ -94,8 +94,8 @@ def _judge_gpus(target: dict[str, Any], gpus: Sequence[Gpu]) -> Verdict:
 
 
 def runs(capability: str, machine_code: Iterable[str], ptx: Iterable[str], cuda: str | None) -> bool:
-    """Whether a GPU runs code that this CUDA compiled: envspec/gpu/compute_capability.py has the rule and its sources,
-    and a test holds this equal to it."""
+    """Whether a GPU runs code that this CUDA compiled. A test holds this equal to envspec/facts/compute_capability.py,
+    which has the rule and its sources."""
     own = _renamed(capability)
     for code in map(_renamed, machine_code):
         if code == own:

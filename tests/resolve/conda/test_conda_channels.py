@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from envspec.errors import InputError, SpecError
-from envspec.lock.inputs import channel_name
+from envspec.packages.names import channel_name
 from envspec.resolve.conda.channels import CondaConfig, channel_addresses, load_conda_config
 from envspec.settings import Settings
 

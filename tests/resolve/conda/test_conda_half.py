@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from envspec import workflow
 from envspec.errors import Infeasible, InternalError
 from envspec.lock.model import Artifact, Lock, Pin
 from envspec.resolve.conda.request import CondaRequest
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.rules.finding import Finding
 from envspec.spec.parse import load_spec
-from envspec.workflow import Upgrade, relock
+from envspec.workflow import relock as workflow
+from envspec.workflow.relock import Upgrade, relock
 
 pytest.importorskip("rattler")
 

@@ -14,7 +14,7 @@ from support.packages import Dist, metadata_text, wheel
 from envspec.errors import IndexFailure
 from envspec.net.fetch import Fetcher
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader, parse_metadata
-from envspec.uv.run import FoundFile
+from envspec.uv.answer import FoundFile
 
 MODERN = """\
 Metadata-Version: 2.4

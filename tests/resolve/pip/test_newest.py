@@ -9,7 +9,7 @@ import pytest
 from envspec.net.index_proxy.releases import Release
 from envspec.resolve.pip.newest import asks_of, passed_over, unasked
 from envspec.resolve.pip.request import Request
-from envspec.uv.run import Found, FoundFile
+from envspec.uv.answer import Found, FoundFile
 
 WINDOWS = ("a-{}-cp312-cp312-win_amd64.whl",)
 ANY = ("a-{}-py3-none-any.whl",)

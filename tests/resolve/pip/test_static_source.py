@@ -17,7 +17,7 @@ from envspec.errors import IndexFailure
 from envspec.net.fetch import Fetcher
 from envspec.resolve.pip import static_source
 from envspec.resolve.pip.static_source import SourceFacts, StaticReader, facts_of, parse_requires
-from envspec.uv.run import FoundFile
+from envspec.uv.answer import FoundFile
 
 OLD = "Metadata-Version: 1.0\nName: a\nVersion: 1.0\n"
 SETUPTOOLS = '[build-system]\nrequires = ["setuptools"]\n'

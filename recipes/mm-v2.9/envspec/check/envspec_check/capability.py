@@ -17,7 +17,7 @@ def flag_number(flag: str) -> int:
 
 
 def covers(flags: Sequence[str], architecture: str, cuda: Optional[str] = None) -> bool:
-    """Whether code that this CUDA compiled for `flags` runs on an architecture: envspec/gpu/compute_capability.py has
+    """Whether code that this CUDA compiled for `flags` runs on an architecture: envspec/facts/compute_capability.py has
     the rule and its sources, and a test holds this equal to it."""
     own = capability_of(architecture)
     for flag in flags:

@@ -13,10 +13,12 @@ from envspec.facts.minimum import architectures, driver_floor
 from envspec.facts.missing_requirements import MissingRequirement, missing_requirements
 from envspec.lock import extras
 from envspec.lock.graph import parsed
-from envspec.lock.inputs import canonical_name, has_equal_inputs, requirement_name, spec_inputs, target_inputs
+from envspec.lock.inputs import has_equal_inputs, spec_inputs, target_inputs
 from envspec.lock.judge import WRONG_BUILDS, Flaw, judge_target
 from envspec.lock.judge import judge as judge_lock
 from envspec.lock.model import Lock, LockedTarget, Pin, SpecInputs, TargetInputs
+from envspec.packages.names import requirement_name
+from envspec.packages.requirement import canonical_name
 from envspec.redact import redact
 from envspec.resolve.conda.request import CondaRequest, conda_request_for
 from envspec.resolve.pip.provided import provided_by

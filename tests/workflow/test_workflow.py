@@ -10,13 +10,13 @@ import pytest
 
 from envspec.errors import AnswerNo, EnvspecError, InputError, InternalError
 from envspec.facts.minimum import architectures
-from envspec.lock.inputs import requirement_name
 from envspec.lock.model import Artifact, GitSource, Lock, Pin
+from envspec.packages.names import requirement_name
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.rules.finding import Finding
 from envspec.spec.model import Spec
 from envspec.spec.parse import load_spec
-from envspec.workflow import Upgrade, relock
+from envspec.workflow.relock import Upgrade, relock
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

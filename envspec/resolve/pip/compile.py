@@ -1,0 +1,176 @@
+"""A resolution asked of uv: one `uv pip compile`, with a project, a configuration and preferences written for it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from envspec.lock.toml_text import string
+from envspec.net.fetch import give_up_seconds
+from envspec.packages.names import requirement_name
+from envspec.packages.requirement import parse_requirement
+from envspec.resolve.pip.request import Preferences, Request
+from envspec.uv.answer import Found, read_pylock
+from envspec.uv.errors import PROJECT, failure, offline_failure
+from envspec.uv.program import Uv
+
+_BUILD_SECONDS = 1200
+"""How long uv waits for the METADATA of a source that must be built for it."""
+
+
+@dataclass(frozen=True)
+class UvIndex:
+    """An index as uv takes it. `explicit` ones serve only the packages that name them."""
+
+    name: str
+    url: str
+    explicit: bool = False
+    default: bool = False
+    cacheable: bool = True
+
+
+def compile_request(
+    uv: Uv,
+    request: Request,
+    *,
+    preferences: Preferences,
+    indexes: Sequence[UvIndex],
+    folder: Path,
+    label: str,
+    torch_backend: str | None = None,
+    no_pre_releases: Sequence[str] = (),
+    proxy_host: str,
+) -> tuple[Found, ...]:
+    """Solve a request.
+
+    Takes the versions to prefer, the indexes in uv's order, an empty folder for uv's input, and `label`, the
+    targets' names for messages. `torch_backend` ("cu126") lets uv take the torch family from the live PyTorch
+    index it knows; `no_pre_releases` names packages that may have none; `proxy_host` is the index proxy's address.
+
+    Raises Unsatisfiable, IndexFailure or ToolError.
+    """
+    answer = folder / "pylock.answer.toml"
+    (folder / "pyproject.toml").write_text(_project(request, indexes, for_ever=uv.offline), encoding="utf-8")
+    configuration = _configuration(uv.settings, request, indexes, for_ever=uv.offline)
+    (folder / "uv.toml").write_text(configuration, encoding="utf-8")
+    if preferences.versions or preferences.commits:
+        answer.write_text(_preferences(preferences, request), encoding="utf-8")
+    command = [
+        "pip", "compile", "pyproject.toml", "--config-file", "uv.toml",
+        "--python", sys.executable, "--python-version", request.python, "--python-platform", request.uv_platform,
+        "--format", "pylock.toml", "--output-file", answer.name, "--no-header", "--quiet",
+        # sources of indexes are shown as wheels; git and direct URLs remain, which uv builds where it may
+        "--only-binary", ":all:", *(f"--no-binary={name}" for name in _built_by_uv(request)),
+        *(f"--prerelease-package={name}=disallow" for name in no_pre_releases),
+    ]  # fmt: skip
+    if request.constraints:
+        (folder / "constraints.txt").write_text("\n".join(request.constraints) + "\n", encoding="utf-8")
+        command += ["--constraints", "constraints.txt"]
+    if torch_backend:
+        command += ["--torch-backend", torch_backend]
+    # the proxy waits, tries again and gives up by the user's limits, and builds what may be built before it answers
+    patience = give_up_seconds(uv.env) + (_BUILD_SECONDS if request.allow_source else 0)
+    more = {"UV_HTTP_TIMEOUT": f"{patience:.0f}"}
+    if uv.offline and torch_backend:
+        command.append("--offline")
+    elif uv.offline:
+        more |= uv.cut_off(proxy_host)
+    result = uv.run(command, cwd=folder, more=more)
+    if result.returncode:
+        default = next((index.url for index in indexes if index.default), None)
+        error = failure(result.returncode, result.stderr, label=label, offline=uv.offline, index=default)
+        raise offline_failure(error, label) if uv.offline else error
+    return read_pylock(answer.read_text(encoding="utf-8"))
+
+
+def _built_by_uv(request: Request) -> list[str]:
+    """What may be built and isn't a source of an index."""
+    own = {requirement_name(text) for text in request.requirements if "@" in text}
+    return [name for name in request.allow_source if name in own]
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_value(item) for item in value) + "]"
+    return str(value) if isinstance(value, int) else string(str(value))
+
+
+def _project(request: Request, indexes: Sequence[UvIndex], *, for_ever: bool) -> str:
+    lines = ["[project]", f'name = "{PROJECT}"', 'version = "0"', f'requires-python = ">={request.python}"']
+    lines += ["dependencies = [", *(f"  {string(requirement)}," for requirement in request.requirements), "]"]
+    if request.sources:
+        lines.append("[tool.uv.sources]")
+        lines += [f"{string(package)} = {{ index = {string(index)} }}" for package, index in request.sources]
+    for index in indexes:
+        if index.explicit:
+            lines += [
+                "[[tool.uv.index]]",
+                f"name = {string(index.name)}",
+                f"url = {string(index.url)}",
+                "explicit = true",
+            ]
+            if for_ever:
+                lines.append('cache-control = { api = "max-age=365000000", files = "max-age=365000000, immutable" }')
+    return "\n".join(lines) + "\n"
+
+
+def _configuration(settings: Mapping[str, Any], request: Request, indexes: Sequence[UvIndex], *, for_ever: bool) -> str:
+    """uv's configuration. `for_ever` takes every cached page for fresh, and leaves proxies out."""
+    lines = [f"{key} = {_value(value)}" for key, value in settings.items() if not (for_ever and "proxy" in key)]
+    if request.exclude_newer:
+        lines.append(f"exclude-newer = {string(request.exclude_newer)}")
+    for index in indexes:
+        if index.explicit:
+            continue
+        lines += ["[[index]]", f"name = {string(index.name)}", f"url = {string(index.url)}"]
+        if index.default:
+            lines.append("default = true")
+        if index.cacheable:
+            # PyPI's own rules (pages live ten minutes, files never change), for mirrors that don't pass them on
+            age = 365000000 if for_ever else 600
+            lines.append(f'cache-control = {{ api = "max-age={age}", files = "max-age=365000000, immutable" }}')
+    lines += _stated(request)
+    return "\n".join(lines) + "\n"
+
+
+def _stated(request: Request) -> list[str]:
+    """METADATA with what it leaves out, stated for uv: it asks no index for that of these versions."""
+    return [
+        line
+        for missing in request.missing
+        for version in missing.builds()
+        for line in (
+            "[[dependency-metadata]]",
+            f"name = {string(missing.package)}",
+            f"version = {string(version)}",
+            f"requires-dist = {_value([*missing.published, missing.requirement])}",
+        )
+    ]
+
+
+def _preferences(preferences: Preferences, request: Request) -> str:
+    """Versions and commits as a pylock, which uv reads from its output file and keeps where it can."""
+    lines = ['lock-version = "1.0"', 'created-by = "envspec"']
+    for name, version in sorted(preferences.versions.items()):
+        lines += ["[[packages]]", f"name = {string(name)}", f"version = {string(version)}"]
+    for text, commit in sorted(preferences.commits.items()):
+        if text in request.requirements:
+            url, revision = _git_address(text)
+            asked = f", requested-revision = {string(revision)}" if revision else ""
+            vcs = f'{{ type = "git", url = {string(url)}{asked}, commit-id = {string(commit)} }}'
+            lines += ["[[packages]]", f"name = {string(requirement_name(text))}", f"vcs = {vcs}"]
+    return "\n".join(lines) + "\n"
+
+
+def _git_address(requirement: str) -> tuple[str, str]:
+    """A git requirement's repository and revision (empty where it names none)."""
+    from urllib.parse import urlsplit, urlunsplit
+
+    parts = urlsplit(str(parse_requirement(requirement).url).removeprefix("git+"))
+    path, _, revision = parts.path.rpartition("@") if "@" in parts.path else (parts.path, "", "")
+    return urlunsplit((parts.scheme, parts.netloc, path, "", "")), revision

@@ -1,0 +1,63 @@
+"""Scratch folders: one a run, swept by the next run when theirs was killed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from envspec.errors import StorageError
+
+_ROOM = "free some space, or point ENVSPEC_CACHE_DIR to a place that can be written"
+
+
+@contextmanager
+def scratch_folder(cache_dir: Path) -> Iterator[Path]:
+    """A folder for one run, below the cache: `scratch/<pid>-<host>-…`. Only its user may read it: while the run
+    lasts, it holds addresses with credentials.
+
+    Those of processes of this host that were killed are swept first.
+    """
+    base = cache_dir / "scratch"
+    try:
+        base.mkdir(parents=True, exist_ok=True)
+        _sweep(base)
+        folder = base / f"{os.getpid()}-{_host()}-{secrets.token_hex(4)}"
+        folder.mkdir(mode=0o700)
+    except OSError as error:
+        raise StorageError(f"{base} can't be written: {error.strerror}", hint=_ROOM) from None
+    try:
+        yield folder
+    except OSError as error:
+        # what runs in the block answers for its own files elsewhere
+        raise StorageError(f"{base} can't be written: {error.strerror or error}", hint=_ROOM) from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _host() -> str:
+    """A short name for this host. Many may share a home folder, and a process id means something on one alone."""
+    return hashlib.sha256(socket.gethostname().encode("utf-8", "surrogateescape")).hexdigest()[:8]
+
+
+def _sweep(base: Path) -> None:
+    host = _host()
+    for entry in base.iterdir():
+        pid, _, rest = entry.name.partition("-")
+        if pid.isdecimal() and rest.startswith(f"{host}-") and not _alive(int(pid)):
+            shutil.rmtree(entry, ignore_errors=True)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
