@@ -20,7 +20,7 @@ from envspec.facts.compute_capability import (
     sass_runs,
     sm_of,
 )
-from envspec.recipes.data import preflight
+from envspec.carried import preflight
 
 CODE = (50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 103, 110, 120, 121)
 GPUS = (*CODE, 88)

@@ -100,5 +100,4 @@ def test_packaging_is_asked_from_one_place() -> None:
         for path in package.rglob("*.py")
         if calls.search(path.read_text(encoding="utf-8")) and "packaging" in path.read_text(encoding="utf-8")
     }
-    # its requirements come out of a resolution, which read them here
-    assert found <= {"requirement.py", "resolve/prefer_wheels.py"}
+    assert found <= {"packages/requirement.py"}

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-SCRIPT = Path(__file__).resolve().parents[2] / "envspec" / "recipes" / "data" / "bytecode.py"
+SCRIPT = Path(__file__).resolve().parents[2] / "envspec" / "carried" / "bytecode.py"
 
 
 def compile_all(folder: Path) -> None:

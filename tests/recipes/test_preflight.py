@@ -25,7 +25,7 @@ TARGET: dict[str, Any] = {
     "driver_floor": "525.60.13",
 }
 H100 = Gpu("NVIDIA H100 80GB HBM3", "9.0")
-SCRIPT = Path(__file__).resolve().parents[2] / "envspec" / "recipes" / "data" / "preflight.py"
+SCRIPT = Path(__file__).resolve().parents[2] / "envspec" / "carried" / "preflight.py"
 
 
 def machine(*gpus: Gpu, driver: str | None = "550.54.15", nvml: bool = True) -> Machine:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-DATA = Path(__file__).resolve().parents[2] / "envspec" / "recipes" / "data"
+DATA = Path(__file__).resolve().parents[2] / "envspec" / "carried"
 SCRIPTS = sorted(path.relative_to(DATA).as_posix() for path in DATA.rglob("*.sh"))
 
 
@@ -49,7 +49,7 @@ class Image:
 
     def __init__(self, folder: Path) -> None:
         self.carried = folder / "envspec"
-        shutil.copytree(DATA, self.carried)
+        shutil.copytree(DATA, self.carried, ignore=shutil.ignore_patterns("check", "__pycache__"))
         shutil.rmtree(self.carried / "services")
         (self.carried / "services").mkdir()
         self.prefix = folder / "env"

@@ -42,7 +42,7 @@ def project(pytester: pytest.Pytester, root: Path, monkeypatch: pytest.MonkeyPat
     pytester.makeconftest(
         """
         from pathlib import Path
-        from envspec.smoke import pytest_plugin
+        from envspec import pytest_plugin
 
         def ask(argv):
             Path("asked.txt").write_text(" ".join(argv))

@@ -211,7 +211,7 @@ multi-node)
     mkdir -p "$out"
     ranks=$(count_ranks) || exit
     ranks=${{ranks##*$'\\n'}}
-    run_across
+    run_multi_node
     status=$?
     [ "$status" -ne 124 ] || echo "no end after {limit} s: do the nodes reach each other at $address, port $port?" >&2
     exit "$status"

@@ -26,8 +26,8 @@ case "${SLURM_ARRAY_TASK_ID:-0}" in
     count_ranks() {
         env -u PYTHONHOME -u PYTHONPATH -u PYTHONSTARTUP -u PYTHONUSERBASE -u PYTHONPLATLIBDIR -u PYTHONSAFEPATH -u PYTHONWARNINGS -u PYTHONOPTIMIZE -u VIRTUAL_ENV -u CONDA_PREFIX -u CONDA_DEFAULT_ENV -u CONDA_SHLVL PYTHONNOUSERSITE=1 bash -c '. "$0/bin/activate" && exec "$0/bin/python" "$@"' /cache/smoke/environments/demo-cu128-hopper-0123456789abcdef -c 'import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 2)'
     }
-    run_across() {
-        timeout --foreground --kill-after=30 900 env -u PYTHONHOME -u PYTHONPATH -u PYTHONSTARTUP -u PYTHONUSERBASE -u PYTHONPLATLIBDIR -u PYTHONSAFEPATH -u PYTHONWARNINGS -u PYTHONOPTIMIZE -u VIRTUAL_ENV -u CONDA_PREFIX -u CONDA_DEFAULT_ENV -u CONDA_SHLVL PYTHONNOUSERSITE=1 bash -c '. "$0/bin/activate" && exec "$0/bin/python" "$@"' /cache/smoke/environments/demo-cu128-hopper-0123456789abcdef -m torch.distributed.run --nnodes=2 --nproc-per-node="$ranks" --node-rank="$SLURM_NODEID" --master-addr="$address" --master-port="$port" --rdzv-conf=timeout=300 /results/carried/demo-cu128-hopper/across.py --config /results/carried/demo-cu128-hopper/target.json --device auto --json "$out"/check.json
+    run_multi_node() {
+        timeout --foreground --kill-after=30 900 env -u PYTHONHOME -u PYTHONPATH -u PYTHONSTARTUP -u PYTHONUSERBASE -u PYTHONPLATLIBDIR -u PYTHONSAFEPATH -u PYTHONWARNINGS -u PYTHONOPTIMIZE -u VIRTUAL_ENV -u CONDA_PREFIX -u CONDA_DEFAULT_ENV -u CONDA_SHLVL PYTHONNOUSERSITE=1 bash -c '. "$0/bin/activate" && exec "$0/bin/python" "$@"' /cache/smoke/environments/demo-cu128-hopper-0123456789abcdef -m torch.distributed.run --nnodes=2 --nproc-per-node="$ranks" --node-rank="$SLURM_NODEID" --master-addr="$address" --master-port="$port" --rdzv-conf=timeout=300 /results/carried/demo-cu128-hopper/multi_node.py --config /results/carried/demo-cu128-hopper/target.json --device auto --json "$out"/check.json
     }
     ;;
 esac
@@ -44,14 +44,14 @@ node)
     finish "$?"
     exit 0
     ;;
-across)
-    out=$run/across
+multi-node)
+    out=$run/multi-node
     address=$2
     port=$3
     mkdir -p "$out"
     ranks=$(count_ranks) || exit
     ranks=${ranks##*$'\n'}
-    run_across
+    run_multi_node
     status=$?
     [ "$status" -ne 124 ] || echo "no end after 900 s: do the nodes reach each other at $address, port $port?" >&2
     exit "$status"
@@ -62,7 +62,7 @@ esac
 steps=(--ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1)
 [ -z "${SLURM_CPUS_PER_TASK:-}" ] || steps+=(--cpus-per-task="$SLURM_CPUS_PER_TASK")
 srun --wait=0 "${steps[@]}" bash "$script" node
-out=$run/across
+out=$run/multi-node
 mkdir -p "$out" && rm -f "$out/done.json" "$out/check.json"
 status=143
 if [ -z "$stopped" ]; then
@@ -72,7 +72,7 @@ if [ -z "$stopped" ]; then
     address=$(scontrol --oneliner show node "$first" | sed -n 's/.* NodeAddr=\([^ ]*\).*/\1/p') || address=
     port=$((20000 + SLURM_JOB_ID % 12000))
     # where one node has ended, the others soon have, or wait for nobody
-    srun --wait=60 "${steps[@]}" bash "$script" across "${address:-$first}" "$port"
+    srun --wait=60 "${steps[@]}" bash "$script" multi-node "${address:-$first}" "$port"
     status=$?
 fi
 finish "$status"
