@@ -7,6 +7,7 @@ from itertools import product
 import pytest
 from envspec_check.capability import covers as check_covers
 
+from envspec.carried import preflight
 from envspec.facts import gpus
 from envspec.facts.compute_capability import (
     Architecture,
@@ -20,7 +21,6 @@ from envspec.facts.compute_capability import (
     sass_runs,
     sm_of,
 )
-from envspec.carried import preflight
 
 CODE = (50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 103, 110, 120, 121)
 GPUS = (*CODE, 88)
