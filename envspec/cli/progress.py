@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import ProgressColumn
 
-    from envspec.resolve.pip.solve import Silent
+    from envspec.resolve.progress import SilentResolution
 
 
 class OnTerminal:
@@ -57,13 +57,13 @@ def bars(columns: Callable[[], tuple[ProgressColumn, ...]], *, quiet: bool = Fal
 
 
 @contextmanager
-def resolution(*, quiet: bool = False) -> Iterator[OnTerminal | Silent]:
+def resolution(*, quiet: bool = False) -> Iterator[OnTerminal | SilentResolution]:
     """Progress for one resolution."""
     with bars(_of_resolution, quiet=quiet) as drawn:
         if drawn is None:
-            from envspec.resolve.pip.solve import Silent
+            from envspec.resolve.progress import SilentResolution
 
-            yield Silent()
+            yield SilentResolution()
         else:
             yield OnTerminal(drawn)
 

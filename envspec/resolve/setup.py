@@ -12,9 +12,10 @@ from envspec.net.keyring import Keyring
 from envspec.net.logins import credentials_of
 from envspec.net.simple_page import LivePages, mirror_pages
 from envspec.resolve.pip.metadata import MetadataCache, MetadataReader
-from envspec.resolve.pip.solve import PipResolver, Progress
+from envspec.resolve.pip.solve import PipResolver
 from envspec.resolve.pip.source import SourceReader
 from envspec.resolve.pip.static_source import StaticReader
+from envspec.resolve.progress import ResolutionProgress
 from envspec.rules.finding import Finding
 from envspec.scratch import scratch_folder
 from envspec.settings import load_settings
@@ -30,7 +31,7 @@ def pip_resolver(
     *,
     offline: bool,
     refresh: bool,
-    progress: Progress,
+    progress: ResolutionProgress,
     notice: Callable[[Finding], None] = lambda finding: None,
 ) -> Iterator[PipResolver]:
     """The resolver of a spec's pip half. Its scratch folder is gone when the block ends.

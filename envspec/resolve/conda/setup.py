@@ -11,7 +11,7 @@ from envspec.errors import InputError, StorageError, ToolError
 from envspec.resolve.conda.channels import CondaConfig, channel_addresses, load_conda_config
 from envspec.resolve.conda.logins import Channels, apart, told
 from envspec.resolve.conda.solve import CondaResolver
-from envspec.resolve.pip.solve import Progress
+from envspec.resolve.progress import ResolutionProgress
 from envspec.settings import load_settings
 from envspec.spec.model import Spec
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rattler.networking import Client
 
 
-def conda_resolver(spec: Spec, env: Mapping[str, str], *, offline: bool, progress: Progress) -> CondaResolver:
+def conda_resolver(spec: Spec, env: Mapping[str, str], *, offline: bool, progress: ResolutionProgress) -> CondaResolver:
     """The resolver of a spec's conda half.
 
     Raises ToolError without py-rattler, InputError for a broken configuration, SpecError for channels that no lock can

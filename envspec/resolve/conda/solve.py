@@ -24,7 +24,7 @@ from envspec.resolve.conda.request import CondaRequest, group_conda, virtual_pac
 from envspec.resolve.conda.sharing import shared_versions
 from envspec.resolve.conda.variants import base_constraints, constraint, excused, existing, to_look_up, wrong_variants
 from envspec.resolve.pip.request import Preferences
-from envspec.resolve.pip.solve import Progress, Silent
+from envspec.resolve.progress import ResolutionProgress, SilentResolution
 
 if TYPE_CHECKING:
     from rattler import Channel, Gateway, GenericVirtualPackage, MatchSpec, RepoDataRecord
@@ -48,7 +48,7 @@ class CondaResolver:
     gateway: Gateway
     channels: tuple[ChannelAddress, ...]
     offline: bool = False
-    progress: Progress = field(default_factory=Silent)
+    progress: ResolutionProgress = field(default_factory=SilentResolution)
 
     def resolve(
         self, requests: Mapping[str, CondaRequest], keep: Mapping[str, Preferences]

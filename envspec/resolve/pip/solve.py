@@ -13,10 +13,8 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
 
 from envspec.errors import IndexFailure, Unsatisfiable
 from envspec.facts.wheels import FAMILY
@@ -47,32 +45,13 @@ from envspec.resolve.pip.reading import Counting, Reading
 from envspec.resolve.pip.request import Preferences, Request, group
 from envspec.resolve.pip.sharing import commits_of, public, to_share, versions_of
 from envspec.resolve.pip.source import SourceReader
+from envspec.resolve.progress import ResolutionProgress, SilentResolution
 from envspec.resolve.torch_index import choice as torch_index
 from envspec.resolve.torch_index import holes as torch_holes
 from envspec.resolve.torch_index.choice import TorchIndex, needs_own_triton
 from envspec.rules.finding import Finding
 from envspec.uv.answer import Found
 from envspec.uv.program import Uv
-
-
-class Progress(Protocol):
-    """What a resolution tells while it works. Every method may be called from several threads."""
-
-    def solving(self, targets: Sequence[str]) -> AbstractContextManager[None]:
-        """Around the solving of one request."""
-
-    def reading(self, done: int, total: int) -> None:
-        """Metadata read so far, of how many."""
-
-
-class Silent:
-    """A progress that tells nothing."""
-
-    def solving(self, targets: Sequence[str]) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def reading(self, done: int, total: int) -> None:
-        return None
 
 
 @dataclass(frozen=True)
@@ -99,7 +78,7 @@ class PipResolver:
     default_index: str | None = None
     live_pages: Callable[[str], LivePages | None] = lambda variant: None
     refresh: bool = False
-    progress: Progress = field(default_factory=Silent)
+    progress: ResolutionProgress = field(default_factory=SilentResolution)
     notice: Callable[[Finding], None] = lambda finding: None
 
     def resolve(self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]) -> dict[str, tuple[Pin, ...]]:
