@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from envspec.errors import InternalError
 from envspec.lock.model import LockedTarget, Pin
-from envspec.packages.environment import marker_environment
+from envspec.packages.marker_environment import marker_environment
 from envspec.packages.names import conda_name
 from envspec.packages.requirement import TEXTS, canonical_name, parse_marker, parse_requirement, plain_requirement
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from envspec.facts.tables import numbers
+from envspec.packages.marker_environment import marker_environment
 from envspec.packages.requirement import parse_requirement
-from envspec.rules.wanted import marker_environment
 
 PLATFORMS: Mapping[str, str] = {
     "linux-64": r"(many)?linux.*_x86_64",

@@ -9,6 +9,7 @@ from typing import Literal
 
 from envspec.errors import Place
 from envspec.facts import conda_builds, torch_builds
+from envspec.packages.marker_environment import marker_environment
 from envspec.packages.requirement import canonical_name, parse_requirement, plain_requirement
 from envspec.rules.case import Build, conda_builds_of, pip_builds
 from envspec.rules.specifier import Specifier, parse
@@ -99,26 +100,6 @@ def _specifier(text: str, platform: str, python: str) -> Specifier | None:
     requirement = parse_requirement(text)
     left_out = requirement.marker and not requirement.marker.evaluate(marker_environment(platform, python))
     return None if requirement.url or left_out else parse(str(requirement.specifier))
-
-
-def marker_environment(platform: str, python: str) -> dict[str, str]:
-    """The marker values that a target decides (PEP 508)."""
-    system, sys_platform, os_name = {
-        "linux": ("Linux", "linux", "posix"),
-        "osx": ("Darwin", "darwin", "posix"),
-        "win": ("Windows", "win32", "nt"),
-    }[platform.split("-")[0]]
-    machine = {"linux-aarch64": "aarch64", "osx-arm64": "arm64", "win-64": "AMD64"}.get(platform, "x86_64")
-    return {
-        "platform_system": system,
-        "sys_platform": sys_platform,
-        "os_name": os_name,
-        "platform_machine": machine,
-        "python_version": python,
-        "python_full_version": f"{python}.0",
-        "implementation_name": "cpython",
-        "platform_python_implementation": "CPython",
-    }
 
 
 def _conda(located: Iterable[Located]) -> list[Wanted]:

@@ -15,7 +15,7 @@ from envspec.diff.foreign.read import sides
 from envspec.diff.foreign.selection import NO_WISH, Choice, Offers, Wish, forks
 from envspec.diff.review import review
 from envspec.errors import InputError
-from envspec.packages.environment import marker_environment
+from envspec.packages.marker_environment import marker_environment
 
 LINUX = ("linux-64",)
 

@@ -34,7 +34,7 @@ from envspec.net.registry import _CHALLENGE
 from envspec.net.simple_page import parse_page
 from envspec.packages import licences, names
 from envspec.packages.conda_build import _LOWEST
-from envspec.packages.environment import marker_environment
+from envspec.packages.marker_environment import marker_environment
 from envspec.packages.match_spec import admits
 from envspec.packages.requirement import (
     canonical_name,

@@ -13,7 +13,7 @@ from envspec.lock.model import Artifact, GitSource, LockedTarget, Pin, SpecInput
 from envspec.lock.rules.case import Case
 from envspec.lock.rules.files import wrong_files
 from envspec.lock.rules.requirements import unasked, unmet
-from envspec.packages.environment import marker_environment
+from envspec.packages.marker_environment import marker_environment
 from envspec.packages.tags import wheel_tags
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from packaging.requirements import Requirement
 
 from envspec.facts import wheels
-from envspec.packages.environment import marker_environment
+from envspec.packages.marker_environment import marker_environment
 from support.packages import Dist, wheel
 
 

@@ -63,7 +63,7 @@ def _wish(
     import re
 
     from envspec.diff.foreign.selection import Wish
-    from envspec.packages.environment import PLATFORMS
+    from envspec.packages.marker_environment import PLATFORMS
 
     for platform in platforms:
         if platform not in PLATFORMS:

@@ -16,7 +16,7 @@ from envspec.diff.foreign.universal import DEFAULT_PLATFORMS, DEFAULT_PYTHON, En
 from envspec.diff.side import Side
 from envspec.errors import InputError, Place, StorageError, ToolError
 from envspec.lock.model import Lock
-from envspec.packages.environment import PLATFORMS
+from envspec.packages.marker_environment import PLATFORMS
 
 if TYPE_CHECKING:
     from envspec.diff.foreign.uv_lock import UvLock

@@ -9,7 +9,7 @@ from envspec.diff.foreign.shape import Malformed
 from envspec.diff.foreign.universal import Environment, holds
 from envspec.diff.side import HashedPin, LoosePin
 from envspec.lock.model import GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
-from envspec.packages.environment import marker_environment
+from envspec.packages.marker_environment import marker_environment
 from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.redact import without_credentials
 

@@ -12,7 +12,7 @@ from envspec.diff.foreign.selection import PLAIN, Offers, Selection
 from envspec.diff.foreign.shape import Malformed
 from envspec.errors import InputError
 from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
-from envspec.packages.environment import marker_environment
+from envspec.packages.marker_environment import marker_environment
 from envspec.packages.requirement import TEXTS, parse_marker
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from envspec.diff.foreign.selection import Choice, Offers, Selection
 from envspec.diff.foreign.shape import artifact, digest, file_name, optional, sequence, string, strings, table, tables
 from envspec.diff.foreign.universal import Entry, Environment, holds
 from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
-from envspec.packages.environment import marker_environment
+from envspec.packages.marker_environment import marker_environment
 from envspec.packages.requirement import canonical_name
 from envspec.redact import without_credentials
 

@@ -177,7 +177,7 @@ def _split(constraint: str) -> tuple[str, str]:
 def _pip_dependencies(pin: Pin, target: LockedTarget) -> dict[str, str]:
     """The requirements that hold for the target without extras: name and specifier."""
     from envspec.lock.graph import parsed
-    from envspec.packages.environment import marker_environment
+    from envspec.packages.marker_environment import marker_environment
 
     environment = {**marker_environment(target.inputs.platform, target.inputs.python), "extra": ""}
     found: dict[str, set[str]] = {}

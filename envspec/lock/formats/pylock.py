@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from envspec.errors import InternalError
 from envspec.lock.model import Artifact, Lock, LockedTarget, Pin
 from envspec.lock.toml_text import inline_strings, string
-from envspec.packages.environment import marker_environment
+from envspec.packages.marker_environment import marker_environment
 
 PylockUrls = Mapping[tuple[str, str], str]
 """(index name, file name) -> URL."""

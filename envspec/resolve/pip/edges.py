@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from envspec.errors import IndexFailure
-from envspec.packages.environment import marker_environment
+from envspec.packages.marker_environment import marker_environment
 from envspec.packages.requirement import TEXTS, canonical_name, parse_requirement
 from envspec.resolve.pip.metadata import Metadata
 from envspec.resolve.pip.request import Request

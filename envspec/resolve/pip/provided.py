@@ -30,7 +30,7 @@ def provided_by(pins: Iterable[Pin]) -> Provided:
 
 def refuse_conflicts(label: str, request: Request) -> None:
     """Raises Unsatisfiable, naming both sides, where the spec's own pip requirement rules out what conda installs."""
-    from envspec.packages.environment import marker_environment
+    from envspec.packages.marker_environment import marker_environment
 
     provided = dict(request.provided)
     environment = marker_environment(request.platform, request.python)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from packaging.requirements import Requirement
 
 from envspec.errors import IndexFailure
-from envspec.packages.environment import marker_environment
+from envspec.packages.marker_environment import marker_environment
 from envspec.resolve.pip.edges import holding
 from envspec.resolve.pip.metadata import Metadata
 from envspec.resolve.pip.request import Request
