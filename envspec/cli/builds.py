@@ -98,7 +98,7 @@ def _refuse_malformed(cuda: str | None, version: str | None, python: str | None)
             raise InputError(f'{option}: "{printable(value)}" is no version', hint=f"for example {example}")
     if cuda not in (None, "cpu"):
         from envspec.facts import toolkits
-        from envspec.facts.tables import numbers
+        from envspec.packages.version_numbers import numbers
 
         known = [toolkit.version for toolkit in toolkits.known()]
         if toolkits.toolkit(str(cuda)) is None and numbers(str(cuda)) < numbers(known[-1]):

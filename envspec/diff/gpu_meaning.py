@@ -122,7 +122,7 @@ def _driver(new: LockedTarget, was: _Gpu, now: _Gpu) -> Iterator[Fact]:
 
 def _older(one: str, other: str) -> bool:
     """Whether a driver comes before another. Drivers are dotted numbers; anything else counts as older."""
-    from envspec.facts.tables import numbers
+    from envspec.packages.version_numbers import numbers
 
     try:
         return numbers(one) < numbers(other)

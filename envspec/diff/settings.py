@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 from envspec.diff.facts import Fact
 from envspec.diff.model import ImageChange
-from envspec.facts.tables import numbers
 from envspec.lock.model import SpecInputs, TargetInputs
 from envspec.packages.names import conda_name, requirement_name
+from envspec.packages.version_numbers import numbers
 
 
 def of_spec(old: SpecInputs, new: SpecInputs) -> Iterator[Fact]:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from envspec.doctor.hardware import Hardware
 from envspec.facts import gpus
-from envspec.facts.tables import numbers
+from envspec.packages.version_numbers import numbers
 from envspec.rules import feasible, judge
 from envspec.rules.finding import Finding, errors
 from envspec.spec.model import Spec, Target

@@ -8,7 +8,7 @@ from envspec.doctor.machine import Device, Machine, Nvidia
 from envspec.doctor.result import Result
 from envspec.facts import gpus, toolkits
 from envspec.facts.compute_capability import sm_of
-from envspec.facts.tables import numbers
+from envspec.packages.version_numbers import numbers
 from envspec.rules.finding import Finding
 from envspec.texts import byte_size
 

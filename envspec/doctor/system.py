@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from envspec.doctor.machine import Machine, Quota, Space
 from envspec.doctor.result import Result
 from envspec.facts import torch_builds
-from envspec.facts.tables import numbers
+from envspec.packages.version_numbers import numbers
 from envspec.rules.finding import Finding
 from envspec.texts import byte_size
 

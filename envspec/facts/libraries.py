@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from envspec.facts.tables import numbers, read, words
+from envspec.facts.tables import read, words
+from envspec.packages.version_numbers import numbers
 
 
 @dataclass(frozen=True)

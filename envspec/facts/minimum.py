@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from envspec.facts import gpus, toolkits
 from envspec.facts.compute_capability import order, sm_of
-from envspec.facts.tables import numbers
+from envspec.packages.version_numbers import numbers
 
 
 def capabilities(names: Iterable[str]) -> list[str]:

@@ -17,11 +17,6 @@ def read(name: str) -> dict[str, Any]:
     return tomli.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
 
 
-def numbers(version: str) -> tuple[int, ...]:
-    """A dotted number as integers, so that `"12.10"` sorts after `"12.9"`. Raises ValueError for anything else."""
-    return tuple(int(part) for part in version.split("."))
-
-
 def words(text: str | None) -> tuple[str, ...]:
     """The words of a table cell; none for an absent one."""
     return tuple(text.split()) if text else ()

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from envspec.facts.compute_capability import covers
-from envspec.facts.tables import numbers, read, words
+from envspec.facts.tables import read, words
+from envspec.packages.version_numbers import numbers
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from envspec.errors import InputError
 from envspec.lock.model import Lock, LockedTarget
+from envspec.packages.version_numbers import numbers_in
 
 _SUBDIRS = {
     ("Linux", "x86_64"): "linux-64",
@@ -56,8 +57,4 @@ def refuse_unfit(host: Host, lock: Lock, target: LockedTarget) -> None:
 
 
 def _at_least(found: str | None, needed: str) -> bool:
-    return found is not None and _numbers(found) >= _numbers(needed)
-
-
-def _numbers(version: str) -> list[int]:
-    return [int(part) for part in version.split(".") if part.isdigit()]
+    return found is not None and numbers_in(found) >= numbers_in(needed)

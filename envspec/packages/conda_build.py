@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from envspec.packages.names import conda_name
+from envspec.packages.version_numbers import numbers_in
 
 _MARKED_CUDA = re.compile(r"cuda(?:(\d\d)(\d)(?!\d))?")
 _MARKED_CPU = re.compile(r"(?:^|_)cpu(?:_|\d|$)")
@@ -55,7 +56,7 @@ class Build:
     def admits(self, cuda: str) -> bool:
         """Whether it runs with this CUDA: its own major, and its own minor or a higher one."""
         return self.for_cuda and (
-            self.cuda is None or (major(self.cuda) == major(cuda) and numbers(self.cuda) <= numbers(cuda))
+            self.cuda is None or (major(self.cuda) == major(cuda) and numbers_in(self.cuda) <= numbers_in(cuda))
         )
 
     def runs_on_python(self, python: str) -> bool:
@@ -75,8 +76,3 @@ def foreign_builds(solution: Iterable[Build], cuda: str) -> list[Build]:
 def major(version: str) -> str:
     """ "12" of "12.8"."""
     return version.partition(".")[0]
-
-
-def numbers(version: str) -> tuple[int, ...]:
-    """A version's numbers, for comparing."""
-    return tuple(int(part) for part in re.findall(r"\d+", version))

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from envspec.facts.tables import numbers
 from envspec.packages.marker_environment import marker_environment
 from envspec.packages.requirement import parse_requirement
+from envspec.packages.version_numbers import numbers
 
 PLATFORMS: Mapping[str, str] = {
     "linux-64": r"(many)?linux.*_x86_64",

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from envspec.facts.missing_requirements import left_out, missing_requirements
-from envspec.facts.tables import numbers
 from envspec.facts.torch_builds import variant_of
+from envspec.packages.version_numbers import numbers
 from envspec.refresh.published import Contents, Index, Wheel, contents, requirements, span, wheels
 from envspec.refresh.rows import Row, rows_of, with_rows, with_source
 from envspec.rules.specifier import Specifier, parse

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envspec.facts.compute_capability import can_translate, order, sm_of
-from envspec.facts.tables import numbers
+from envspec.packages.version_numbers import numbers
 from envspec.rules.case import Build, Case, Problem
 
 CUDNN_WITHOUT_VOLTA = "9.11"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from envspec.facts import conda_builds, gpus, torch_builds
-from envspec.facts.tables import numbers
+from envspec.packages.version_numbers import numbers
 from envspec.rules import driver, toolkit
 from envspec.rules.build import works
 from envspec.rules.case import Case

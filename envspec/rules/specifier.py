@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from envspec.facts.tables import numbers
 from envspec.packages.requirement import Clause, admits, plain_specifier
+from envspec.packages.version_numbers import numbers
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from envspec.facts import gpus, toolkits
 from envspec.facts.compute_capability import order, sm_of
-from envspec.facts.tables import numbers
+from envspec.packages.version_numbers import numbers
 from envspec.rules.case import Case, Problem
 
 

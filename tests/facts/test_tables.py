@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from envspec.facts import conda_builds, corrections, gpus, libraries, released, tables, toolkits, torch_builds, wheels
-from envspec.facts.tables import numbers
+from envspec.packages.version_numbers import numbers
 
 DATA = Path(tables.__file__).parent / "data"
 TABLES = (

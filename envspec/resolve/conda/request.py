@@ -13,6 +13,7 @@ from envspec.facts.compute_capability import capability_of
 from envspec.lock.inputs import implied_match_specs
 from envspec.lock.model import SpecInputs, TargetInputs
 from envspec.packages.names import conda_name
+from envspec.packages.version_numbers import numbers
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def virtual_packages(request: CondaRequest) -> tuple[tuple[str, str, str], ...]:
     if system == "linux":
         glibc = request.glibc or "2.28"
         # the kernels of the distributions that brought these glibcs: RHEL 7 and RHEL 8
-        kernel = "4.18" if _numbers(glibc) >= (2, 28) else "3.10"
+        kernel = "4.18" if numbers(glibc) >= (2, 28) else "3.10"
         found += [("__unix", "0", "0"), ("__linux", kernel, "0"), ("__glibc", glibc, "0")]
     elif system == "osx":
         found += [("__unix", "0", "0"), ("__osx", "13.0", "0")]
@@ -114,14 +115,10 @@ def _native_cuda(request: CondaRequest) -> str:
     assert request.cuda is not None
     if request.driver is None:
         return request.cuda
-    driver = _numbers(request.driver)
+    driver = numbers(request.driver)
     runs = [
         toolkit.version
         for toolkit in toolkits.known()
-        if (native := toolkit.native(request.platform)) and _numbers(native) <= driver
+        if (native := toolkit.native(request.platform)) and numbers(native) <= driver
     ]
-    return min([request.cuda, *runs[-1:]], key=_numbers)
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
+    return min([request.cuda, *runs[-1:]], key=numbers)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterable, Sequence
 
-from envspec.packages.conda_build import Build, numbers
+from envspec.packages.conda_build import Build
 from envspec.packages.names import conda_name
+from envspec.packages.version_numbers import numbers_in
 
 
 def base_constraints(cuda: str | None, asked: Iterable[str]) -> tuple[str, ...]:
@@ -106,16 +107,16 @@ def existing(name: str, builds: Iterable[Build], cuda: str, python: str, wanted:
         return None
     asked = [version for version in known if version in wanted] or list(known)
     nearest = sorted(asked, key=lambda v: (min(_distance(c, cuda) for c in known[v]), _reversed(v)))[:4]
-    listed = "; ".join(f"{v} for CUDA {', '.join(sorted(known[v], key=numbers))}" for v in nearest)
+    listed = "; ".join(f"{v} for CUDA {', '.join(sorted(known[v], key=numbers_in))}" for v in nearest)
     text = f"CUDA builds of {name} for Python {python} that exist: {listed}"
     others = sorted((v for v in fits if v not in nearest), key=_reversed)
     return text + (f"; with CUDA {cuda} runs {name} {others[0]}" if others else "")
 
 
 def _distance(cuda: str, asked: str) -> int:
-    (a, b), (c, d) = numbers(cuda)[:2], numbers(asked)[:2]
+    (a, b), (c, d) = numbers_in(cuda)[:2], numbers_in(asked)[:2]
     return abs((a - c) * 20 + b - d)
 
 
 def _reversed(version: str) -> tuple[int, ...]:
-    return tuple(-number for number in numbers(version))
+    return tuple(-number for number in numbers_in(version))

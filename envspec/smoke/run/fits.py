@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from envspec.facts.compute_capability import capability_of
 from envspec.lock.model import LockedTarget
+from envspec.packages.version_numbers import numbers_in
 from envspec.spec.model import Spec
 
 GB = 10**9
@@ -54,8 +55,9 @@ def serve(spec: Spec, target: LockedTarget, machine: Serving) -> str | None:
 def _unfit(target: LockedTarget, machine: Serving) -> str | None:
     """Why the environment can't be made on this machine itself."""
     inputs = target.inputs
-    if inputs.glibc and inputs.platform.startswith("linux-") and numbers(machine.glibc or "0") < numbers(inputs.glibc):
-        return f"it is locked for glibc {inputs.glibc}, this machine has {machine.glibc or 'none'}"
+    glibc = inputs.glibc if inputs.platform.startswith("linux-") else None
+    if glibc and numbers_in(machine.glibc or "0") < numbers_in(glibc):
+        return f"it is locked for glibc {glibc}, this machine has {machine.glibc or 'none'}"
     if any(pin.kind == "conda" for pin in target.pins) and not machine.has_conda:
         return "it has conda packages, and py-rattler isn't there (pip install 'envspec[conda]')"
     if target.pin("python", "conda") is None and not machine.has_python(inputs.python):
@@ -73,11 +75,6 @@ def _without(target: LockedTarget, machine: Serving) -> str | None:
     meant = {capability_of(sm) for sm in target.architectures}
     if not all(own in meant for own in machine.capabilities):
         return f"it is for {', '.join(target.architectures)}, this machine's GPUs are {', '.join(machine.capabilities)}"
-    if target.driver_floor and (machine.driver is None or numbers(machine.driver) < numbers(target.driver_floor)):
+    if target.driver_floor and (machine.driver is None or numbers_in(machine.driver) < numbers_in(target.driver_floor)):
         return f"it needs driver {target.driver_floor} or newer, this machine has {machine.driver or 'an unknown one'}"
     return None
-
-
-def numbers(version: str) -> list[int]:
-    """A version's numbers, for comparing."""
-    return [int(part) for part in version.split(".") if part.isdigit()]
