@@ -90,7 +90,7 @@ def nearest_build(
 ) -> str | None:
     """The nearest change of the question that has an answer, as the rules say it."""
     from envspec.errors import Place
-    from envspec.rules.judge import judge
+    from envspec.rules import judge
     from envspec.spec.model import CondaTable, Located, PipTable, Spec, Target
 
     asked = "pytorch" if from_conda else "torch"
@@ -105,10 +105,10 @@ def nearest_build(
         pip=PipTable() if from_conda else PipTable(located),
         conda=CondaTable(("conda-forge",), located) if from_conda else CondaTable(),
     )
-    findings = judge(spec, Target("", platform, cuda=cuda, gpus=tuple(gpus)))
-    found = next((finding for finding in findings if finding.severity == "error"), None)
-    if found is None:
+    errors = judge(spec, Target("", platform, cuda=cuda, gpus=tuple(gpus))).errors
+    if not errors:
         return None
+    found = errors[0]
     return f"{found.message}. {found.remedy}" if found.remedy else found.message
 
 

@@ -16,7 +16,7 @@ from envspec.errors import AnswerNo, InputError
 from envspec.texts import printable
 
 if TYPE_CHECKING:
-    from envspec.doctor.feasibility import Verdict
+    from envspec.doctor.feasibility import Feasibility
     from envspec.doctor.hardware import Hardware
     from envspec.doctor.result import Result
     from envspec.rules.finding import Finding
@@ -153,7 +153,7 @@ def _check_lines(results: tuple[Result, ...]) -> Iterator[str]:
         yield from _finding_lines(result.findings)
 
 
-def _verdict_lines(verdicts: tuple[Verdict, ...]) -> Iterator[str]:
+def _verdict_lines(verdicts: tuple[Feasibility, ...]) -> Iterator[str]:
     width = max((len(verdict.target) for verdict in verdicts), default=0)
     for verdict in verdicts:
         told = verdict.reason or (f"torch {', '.join(verdict.torch)}" if verdict.torch else "")
@@ -186,7 +186,7 @@ def _print_json(
     hardware: Hardware | None,
     spec: str | None,
     findings: tuple[Finding, ...] = (),
-    verdicts: tuple[Verdict, ...] = (),
+    verdicts: tuple[Feasibility, ...] = (),
 ) -> None:
     options.print_json(
         "doctor",

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from envspec.cli import inputs
-from envspec.doctor.feasibility import Verdict
+from envspec.doctor.feasibility import Feasibility
 from envspec.errors import LockError
 from envspec.lock.inputs import has_equal_inputs
 from envspec.lock.judge import Flaw, judge
@@ -16,8 +16,8 @@ from envspec.spec.model import Spec
 
 
 def with_lock(
-    spec: Spec, verdicts: Sequence[Verdict], locks_dir: Path | None
-) -> tuple[tuple[Verdict, ...], tuple[Finding, ...]]:
+    spec: Spec, verdicts: Sequence[Feasibility], locks_dir: Path | None
+) -> tuple[tuple[Feasibility, ...], tuple[Finding, ...]]:
     """The verdicts with what can't be right in their lock, and what is to be said of the lock as a whole."""
     remedy = f"envspec lock {spec.path}{inputs.elsewhere(locks_dir)}"
     folder = inputs.folder_of(spec, locks_dir)
@@ -31,7 +31,7 @@ def with_lock(
     return tuple(_with_flaws(verdict, flaws, remedy) for verdict in verdicts), ()
 
 
-def _with_flaws(verdict: Verdict, flaws: Sequence[Flaw], remedy: str) -> Verdict:
+def _with_flaws(verdict: Feasibility, flaws: Sequence[Flaw], remedy: str) -> Feasibility:
     own = [flaw for flaw in flaws if verdict.target in flaw.targets]
     if not own or verdict.status == "elsewhere":
         return verdict

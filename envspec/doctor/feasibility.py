@@ -9,13 +9,13 @@ from typing import Literal
 from envspec.doctor.hardware import Hardware
 from envspec.facts import gpus
 from envspec.packages.version_numbers import numbers
-from envspec.rules import feasible, judge
+from envspec.rules import judge
 from envspec.rules.finding import Finding, errors
 from envspec.spec.model import Spec, Target
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Feasibility:
     """feasible    no rule stands against the target; `torch` has the releases it can take, newest first
     infeasible     an error stands against it
     elsewhere      it is made for other hardware and wasn't judged: `reason` says for which
@@ -28,7 +28,7 @@ class Verdict:
     reason: str | None = None
 
 
-def assess(spec: Spec, hardware: Hardware, only: Collection[str] = ()) -> tuple[Verdict, ...]:
+def assess(spec: Spec, hardware: Hardware, only: Collection[str] = ()) -> tuple[Feasibility, ...]:
     """The verdict on each target, or on those named by `only`, in the spec's order.
 
     A target for other GPUs than these is left alone (its neighbour is meant), unless `only` names it or no target of
@@ -40,7 +40,7 @@ def assess(spec: Spec, hardware: Hardware, only: Collection[str] = ()) -> tuple[
     return tuple(
         _verdict(spec, target, hardware)
         if target in chosen and _fits_platform(target, hardware)
-        else Verdict(target.name, "elsewhere", reason=_reason(target, hardware))
+        else Feasibility(target.name, "elsewhere", reason=_reason(target, hardware))
         for target in targets
     )
 
@@ -60,14 +60,13 @@ def overall(spec: Spec, hardware: Hardware) -> tuple[Finding, ...]:
     return tuple(finding for finding in found if finding is not None)
 
 
-def _verdict(spec: Spec, target: Target, hardware: Hardware) -> Verdict:
-    judged = on_hardware(target, hardware)
-    findings = judge(spec, judged)
-    older = _older_glibc(target, hardware, findings)
-    findings += (older,) if older else ()
+def _verdict(spec: Spec, target: Target, hardware: Hardware) -> Feasibility:
+    verdict = judge(spec, on_hardware(target, hardware))
+    older = _older_glibc(target, hardware, verdict.findings)
+    findings = (*verdict.findings, older) if older else verdict.findings
     if errors(findings):
-        return Verdict(target.name, "infeasible", findings=findings)
-    return Verdict(target.name, "feasible", feasible(spec, judged), findings)
+        return Feasibility(target.name, "infeasible", findings=findings)
+    return Feasibility(target.name, "feasible", verdict.feasible, findings)
 
 
 def _older_glibc(target: Target, hardware: Hardware, findings: tuple[Finding, ...]) -> Finding | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from envspec.errors import Place
 from envspec.facts import conda_builds, gpus, toolkits, torch_builds
@@ -12,47 +12,68 @@ from envspec.rules.build import problems, works
 from envspec.rules.case import Build, Case, Problem, of_target
 from envspec.rules.finding import Finding
 from envspec.rules.specifier import Specifier
+from envspec.rules.verdict import Verdict
 from envspec.rules.wanted import Wanted, builds_of, companions_of, torch_of
 from envspec.spec.model import Spec, Target
 
 _ORDER = {"error": 0, "warning": 1, "info": 2}
 
 
-def judge(spec: Spec, target: Target) -> tuple[Finding, ...]:
-    """Everything the facts say against a target, errors first; empty when it can be locked as it stands.
+def judge(spec: Spec, target: Target) -> Verdict:
+    """What the facts say of a target.
 
     A range of torch releases is infeasible only when every one of them is. A torch that the tables don't know yet is
     never an error.
     """
     case = case_of(spec, target)
-    wanted, versions = _torch(spec, target)
+    family = companions_of(spec, target)
+    wanted, versions = _torch(torch_of(spec, target), family)
+    choice = _choice(wanted, versions, case)
     found = list(_unknown_gpus(target))
     contradictions = list(fallback.problems(case, target.gpus, wanted))
     machine = [*toolkit.problems(case), *driver.problems(case)]
-    if wanted and _translated(wanted, versions, case):
+    if case.cuda and choice.working:  # a GPU that this CUDA doesn't know runs what one of these has for older ones
         machine = [problem for problem in machine if problem.code != "cuda-too-old-for-gpu"]
     against = [*contradictions, *machine]
     if wanted and not contradictions and not any(problem.code == "no-such-cuda" for problem in machine):
-        against += _against_torch(wanted, versions, case)
+        against += _against_torch(wanted, versions, choice, case)
     for problem in against:
         remedy = problem.remedy if problem in contradictions else _remedy(problem, wanted, versions, case)
         found.append(located(spec, target, wanted, replace(problem, remedy=remedy)))
-    for companion in companions_of(spec, target):
+    for companion in family:
         found += companions.findings(companion, wanted, versions)
-    return tuple(sorted(dict.fromkeys(found), key=lambda finding: _ORDER[finding.severity]))
+    return Verdict(
+        findings=tuple(sorted(dict.fromkeys(found), key=lambda finding: _ORDER[finding.severity])),
+        wanted=wanted,
+        feasible=choice.releases,
+        narrowed=choice.narrowed,
+    )
 
 
-def feasible(spec: Spec, target: Target) -> tuple[str, ...]:
-    """The known torch releases that the target admits and that work on it, newest first; empty if it names no torch."""
-    wanted, versions = _torch(spec, target)
+@dataclass(frozen=True)
+class _Choice:
+    """The builds of torch that a target can take, and those of them that work on it, oldest first."""
+
+    builds: tuple[Build, ...] = ()
+    working: tuple[Build, ...] = ()
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        """The releases that work, newest first."""
+        return tuple(sorted({build.version for build in self.working}, key=torch_builds.order, reverse=True))
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether some work, and the newest release isn't among them."""
+        return bool(self.working) and self.builds[-1].version != self.working[-1].version
+
+
+def _choice(wanted: Wanted | None, versions: Sequence[str], case: Case) -> _Choice:
     if wanted is None:
-        return ()
-    case = case_of(spec, target)
-    if any(p.severity == "error" for p in toolkit.problems(case)) and not _translated(wanted, versions, case):
-        return ()
-    case = case if case.cuda else replace(case, gpus=())
-    found = {b.version for b in builds_of(wanted, versions, case.cuda, case.platform) if works(b, case)}
-    return tuple(sorted(found, key=torch_builds.order, reverse=True))
+        return _Choice()
+    machine = case if case.cuda else replace(case, gpus=())
+    builds = builds_of(wanted, versions, case.cuda, case.platform)
+    return _Choice(tuple(builds), tuple(build for build in builds if works(build, machine)))
 
 
 def case_of(spec: Spec, target: Target) -> Case:
@@ -71,12 +92,11 @@ def located(spec: Spec, target: Target, wanted: Wanted | None, problem: Problem)
     return Finding(problem.severity, problem.code, problem.message, place or target.place, problem.remedy)
 
 
-def _torch(spec: Spec, target: Target) -> tuple[Wanted | None, list[str]]:
+def _torch(named: Wanted | None, family: Sequence[Wanted]) -> tuple[Wanted | None, list[str]]:
     """The torch asked for and its known releases. One that only torchvision brings in counts as asked for."""
-    wanted = torch_of(spec, target)
-    if wanted:
-        return wanted, list(wanted.versions())
-    for companion in companions_of(spec, target):
+    if named:
+        return named, list(named.versions())
+    for companion in family:
         made_for = companions.torches(companion)
         return replace(companion, name="torch", specifier=Specifier(), local=None), made_for
     return None, []
@@ -104,29 +124,19 @@ def _for_torch(case: Case) -> Case:
     return replace(case, gpus=tuple(gpu for gpu in case.gpus if known.reaches(gpu.capability)))
 
 
-def _translated(wanted: Wanted, versions: Sequence[str], case: Case) -> bool:
-    """Whether a build runs on all the GPUs, those that its CUDA doesn't know by its PTX."""
-    return case.cuda is not None and any(
-        works(build, case) for build in builds_of(wanted, versions, case.cuda, case.platform)
-    )
-
-
-def _against_torch(wanted: Wanted, versions: Sequence[str], case: Case) -> list[Problem]:
+def _against_torch(wanted: Wanted, versions: Sequence[str], choice: _Choice, case: Case) -> list[Problem]:
     if not versions:
         return [_unknown_torch(wanted)]
-    case = case if _translated(wanted, versions, case) else _for_torch(case)
-    candidates = builds_of(wanted, versions, case.cuda, case.platform)
-    if not candidates:
+    if not (case.cuda and choice.working):
+        case = _for_torch(case)
+        choice = _choice(wanted, versions, case)
+    if not choice.builds:
         return [_no_build(wanted, versions, case)]
-    working = [build for build in candidates if works(build, case)]
-    if not working:
-        best = min(reversed(candidates), key=lambda build: sum(p.severity == "error" for p in problems(build, case)))
+    if not choice.working:
+        best = min(reversed(choice.builds), key=lambda build: sum(p.severity == "error" for p in problems(build, case)))
         return problems(best, case)
-    newest = candidates[-1]
-    found = problems(working[-1], case)
-    if not works(newest, case) and newest.version != working[-1].version:
-        found.append(_narrowed(wanted, working, newest, case))
-    return found
+    found = problems(choice.working[-1], case)
+    return [*found, _narrowed(wanted, choice, case)] if choice.narrowed else found
 
 
 def _unknown_torch(wanted: Wanted) -> Problem:
@@ -154,10 +164,10 @@ def _no_build(wanted: Wanted, versions: Sequence[str], case: Case) -> Problem:
     return Problem("error", "no-build", "cuda", message)
 
 
-def _narrowed(wanted: Wanted, working: Sequence[Build], newest: Build, case: Case) -> Problem:
-    first, last = working[0].version, working[-1].version
+def _narrowed(wanted: Wanted, choice: _Choice, case: Case) -> Problem:
+    first, last = choice.working[0].version, choice.working[-1].version
     span = first if first == last else f"{first} to {last}"
-    reason = next(p.message for p in problems(newest, case) if p.severity == "error")
+    reason = next(p.message for p in problems(choice.builds[-1], case) if p.severity == "error")
     return Problem(
         "warning",
         "torch-narrowed",

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from envspec.doctor.feasibility import Verdict, assess, on_hardware, overall
+from envspec.doctor.feasibility import Feasibility, assess, on_hardware, overall
 from envspec.doctor.hardware import Hardware, hardware_of
 from envspec.doctor.machine import Device, Machine, Nvidia, Pythons
 from envspec.spec.model import Spec
@@ -36,11 +36,11 @@ def spec() -> Spec:
     return parse_spec(TEXT, "specs/demo.toml")
 
 
-def verdicts(spec: Spec, hardware: Hardware, *only: str) -> dict[str, Verdict]:
+def verdicts(spec: Spec, hardware: Hardware, *only: str) -> dict[str, Feasibility]:
     return {verdict.target: verdict for verdict in assess(spec, hardware, only)}
 
 
-def codes(verdict: Verdict) -> list[str]:
+def codes(verdict: Feasibility) -> list[str]:
     return [finding.code for finding in verdict.findings]
 
 

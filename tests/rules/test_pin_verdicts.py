@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from envspec.errors import Place
 from envspec.facts import conda_builds, gpus, torch_builds
-from envspec.rules import feasible, judge, judge_pins
+from envspec.rules import judge, judge_pins
 from envspec.rules.finding import Finding, errors
 from envspec.spec.model import CondaTable, Located, PipTable, Spec, Target
 
@@ -128,23 +128,23 @@ def test_no_build_works_on_a_gpu_it_has_no_code_for(build: torch_builds.TorchBui
         python=build.pythons[-1],
         platform=build.platform,
     )
-    assert errors(judge(pinned, target))
-    assert feasible(pinned, target) == ()
+    assert judge(pinned, target).errors
+    assert judge(pinned, target).feasible == ()
 
 
 @given(st.sampled_from([b for b in conda_builds.builds() if b.cuda and b.arm_variant is None]))
 def test_every_conda_build_works_on_the_gpus_it_is_compiled_for(build: conda_builds.CondaBuild) -> None:
     names = tuple(f"sm_{sm.replace('.', '')}" for sm in build.sm)
     spec, target = spec_of(build.cuda, names, pip=(), conda=(f"pytorch =={build.version}",), platform=build.platform)
-    assert not errors(judge(spec, target))
-    assert feasible(spec, target) == (build.version,)
+    assert not judge(spec, target).errors
+    assert judge(spec, target).feasible == (build.version,)
 
 
 def test_feasible_names_what_works_newest_first() -> None:
-    assert feasible(*spec_of("12.8", ("V100",))) == ("2.10.0", "2.9.1", "2.9.0", "2.8.0")
-    assert feasible(*spec_of("12.4", ("RTX 5090",))) == ()
-    assert feasible(*spec_of("12.8", pip=("numpy",))) == ()
-    assert feasible(*spec_of("11.8", pip=("torch>=2.6",))) == ("2.7.1", "2.7.0", "2.6.0")
+    assert judge(*spec_of("12.8", ("V100",))).feasible == ("2.10.0", "2.9.1", "2.9.0", "2.8.0")
+    assert judge(*spec_of("12.4", ("RTX 5090",))).feasible == ()
+    assert judge(*spec_of("12.8", pip=("numpy",))).feasible == ()
+    assert judge(*spec_of("11.8", pip=("torch>=2.6",))).feasible == ("2.7.1", "2.7.0", "2.6.0")
 
 
 @pytest.mark.parametrize(
@@ -166,11 +166,11 @@ def test_feasible_names_what_works_newest_first() -> None:
 )
 def test_which_requirements_the_tables_speak_about(kwargs: dict[str, object], expected: list[str]) -> None:
     """CUDA 11.8 has no torch 2.9 anywhere: a silent case is one the tables don't describe."""
-    assert codes(judge(*spec_of("11.8", **kwargs))) == expected  # type: ignore[arg-type]
+    assert codes(judge(*spec_of("11.8", **kwargs)).findings) == expected  # type: ignore[arg-type]
 
 
 def test_errors_come_first() -> None:
     spec, target = spec_of("13.0", ("Orin", "V100"), pip=("torch==2.9.1",))
-    severities = [finding.severity for finding in judge(spec, target)]
+    severities = [finding.severity for finding in judge(spec, target).findings]
     assert severities == sorted(severities, key=["error", "warning", "info"].index)
     assert len(set(severities)) == 2

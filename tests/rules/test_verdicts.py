@@ -200,7 +200,7 @@ def test_there_are_at_least_sixty_cases_each_its_own() -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{case.id} -> {case.verdict}" for case in CASES])
 def test_verdict(case: Case) -> None:
-    findings = judge(*spec_of(case))
+    findings = judge(*spec_of(case)).findings
     assert verdict(findings) == (set() if case.verdict == "ok" else set(case.verdict.split())), findings
     if case.nearest:
         assert case.nearest in (findings[0].remedy or ""), findings[0]
@@ -208,7 +208,7 @@ def test_verdict(case: Case) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=[case.id for case in CASES])
 def test_every_finding_is_placed_and_every_error_has_a_remedy(case: Case) -> None:
-    for finding in judge(*spec_of(case)):
+    for finding in judge(*spec_of(case)).findings:
         assert finding.place is not None and finding.place.line
         assert finding.message and not finding.message.endswith(".")
         if finding.severity == "error":
@@ -218,7 +218,7 @@ def test_every_finding_is_placed_and_every_error_has_a_remedy(case: Case) -> Non
 @pytest.mark.parametrize("case", [c for c in CASES if "with" in c.nearest], ids=lambda c: c.id)
 def test_the_nearest_change_works(case: Case) -> None:
     """What a remedy proposes is judged again: it must have no error."""
-    findings = judge(*spec_of(case))
+    findings = judge(*spec_of(case)).findings
     text = findings[0].remedy or ""
     proposals = re.findall(r"(?:torch|pytorch) ([\d.]+) with CUDA ([\d.]+\d)", text)
     proposals += [("", cuda) for cuda in re.findall(r"CUDA ([\d.]+) with", text)]
@@ -232,7 +232,7 @@ def test_the_nearest_change_works(case: Case) -> None:
         elif version:
             conda = f"pytorch =={version}"
         changed = Case(torch, cuda, "", "", case.gpus, case.driver, case.python, case.glibc, case.platform, conda)
-        assert not [f for f in judge(*spec_of(changed)) if f.severity == "error"], (text, changed)
+        assert not judge(*spec_of(changed)).errors, (text, changed)
     for python in re.findall(r"Python (3\.\d+)", text):
         changed = Case(case.torch, case.cuda, "", "", case.gpus, case.driver, python, case.glibc, case.platform)
-        assert not [f for f in judge(*spec_of(changed)) if f.severity == "error"]
+        assert not judge(*spec_of(changed)).errors

@@ -1,0 +1,29 @@
+"""What the rules say of a target: the one answer that everybody who asks them reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from envspec.rules.finding import Finding, errors
+from envspec.rules.wanted import Wanted
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The rules' answer on one target.
+
+    findings  everything that the facts say against it, errors first; empty when it can be locked as it stands
+    wanted    the torch that the target asks for, by name or through torchvision alone; None without one
+    feasible  the known torch releases that it admits and that work on it, newest first
+    narrowed  the newest release that has a build for the target isn't among them: a resolver has to be told which are
+    """
+
+    findings: tuple[Finding, ...] = ()
+    wanted: Wanted | None = None
+    feasible: tuple[str, ...] = ()
+    narrowed: bool = False
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """The findings that stop a lock."""
+        return errors(self.findings)
