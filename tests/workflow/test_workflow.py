@@ -16,7 +16,8 @@ from envspec.resolve.pip.request import Preferences, Request
 from envspec.rules.finding import Finding
 from envspec.spec.model import Spec
 from envspec.spec.parse import load_spec
-from envspec.workflow.relock import Upgrade, relock
+from envspec.workflow.keep import Upgrade
+from envspec.workflow.relock import relock
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from envspec.resolve.pip.solve import PipResolver
     from envspec.rules.finding import Finding
     from envspec.spec.model import Spec
-    from envspec.workflow.relock import Upgrade
+    from envspec.workflow.keep import Upgrade
 
 EPILOG = """\b
 Examples:
@@ -76,7 +76,7 @@ def command(
     fit. The digests of the images that recipes use are asked for at the same time, and stay once they are known. The
     lock is written whole or not at all. Of several specs, the first that can't be locked ends the run.
     """
-    from envspec.workflow.relock import Upgrade
+    from envspec.workflow.keep import Upgrade
 
     wanted = Upgrade(everything=upgrade, packages=frozenset(packages))
     renew = upgrade or upgrade_images

@@ -12,10 +12,11 @@ from envspec.errors import Infeasible, InternalError
 from envspec.lock.model import Artifact, Lock, Pin
 from envspec.resolve.conda.request import CondaRequest
 from envspec.resolve.pip.request import Preferences, Request
-from envspec.rules.finding import Finding
+from envspec.rules import judge
 from envspec.spec.parse import load_spec
-from envspec.workflow import relock as workflow
-from envspec.workflow.relock import Upgrade, relock
+from envspec.workflow import prepare
+from envspec.workflow.keep import Upgrade
+from envspec.workflow.relock import relock
 
 pytest.importorskip("rattler")
 
@@ -114,8 +115,10 @@ def test_old_pins_are_kept_with_their_builds_unless_they_may_move(tmp_path: Path
 
 def test_the_gpu_facts_bound_condas_pytorch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Today's tables narrow no conda target, so they are made to: 2.6.0 and 2.8.0 don't work."""
-    monkeypatch.setattr(workflow, "judge", lambda spec, target: (Finding("warning", "torch-narrowed", "not all work"),))
-    monkeypatch.setattr(workflow, "feasible", lambda spec, target: ("2.7.1", "2.7.0", "2.5.1"))
+    works = ("2.7.1", "2.7.0", "2.5.1")
+    monkeypatch.setattr(
+        prepare, "judge", lambda spec, target: replace(judge(spec, target), feasible=works, narrowed=True)
+    )
     conda = CondaStandIn(conda_pin("pytorch", "2.7.1", "cuda126_0", "torch"), conda_pin("einops", "1", "0", "einops"))
     pip = PipStandIn()
     gpu = 'cuda = "12.6"\ngpus = ["H100"]'

@@ -17,7 +17,8 @@ from envspec.errors import AnswerNo, Infeasible, Unsatisfiable, WrongBuild
 from envspec.lock.model import Lock
 from envspec.resolve.setup import pip_resolver
 from envspec.spec.parse import load_spec
-from envspec.workflow.relock import Upgrade, relock
+from envspec.workflow.keep import Upgrade
+from envspec.workflow.relock import relock
 
 pytestmark = pytest.mark.e2e
 

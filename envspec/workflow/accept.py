@@ -1,0 +1,96 @@
+"""Solved targets to targets of a lock: exact pins judged, and what is odd about them told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from envspec.errors import InternalError, Place, WrongBuild
+from envspec.facts.minimum import architectures, driver_floor
+from envspec.lock import extras
+from envspec.lock.judge import WRONG_BUILDS, judge_target
+from envspec.lock.model import LockedTarget
+from envspec.packages.names import requirement_name
+from envspec.resolve.torch_index import holes as torch_holes
+from envspec.rules import judge_pins
+from envspec.rules.finding import Finding
+from envspec.spec.model import Spec, Target
+from envspec.workflow.keep import Kept
+from envspec.workflow.notices import Notice, tell_corrections, tell_findings
+from envspec.workflow.solve import Solved
+
+
+def accept(
+    spec: Spec, solved: Sequence[Solved], kept: Kept, *, refreshed: bool, notice: Notice
+) -> tuple[LockedTarget, ...]:
+    """The solved targets of a spec as its lock has them. `refreshed` says that the live PyTorch index was asked.
+
+    Raises Infeasible or InfeasibleTargets for pins that the rules refuse, WrongBuild when a CPU build or one of another
+    CUDA got in, InternalError when the result contradicts itself.
+    """
+    tell_corrections(
+        [
+            *((one.name, correction) for one in solved for correction in one.corrections),
+            *((one.name, missing) for one in solved for missing in one.missing),
+        ],
+        notice,
+    )
+    tell_findings(((one.name, _of_pins(spec, one)) for one in solved), notice)
+    holes = _holes(solved, kept, refreshed=refreshed)
+    tell_findings(((one.name, holes.get(one.name, ())) for one in solved), notice)
+    locked = tuple(_locked(one) for one in solved)
+    tell_findings(
+        (
+            (one.name, tuple(extras.findings(target, _places(spec, one.prepared.target))))
+            for one, target in zip(solved, locked, strict=True)
+        ),
+        notice,
+    )
+    return locked
+
+
+def _of_pins(spec: Spec, solved: Solved) -> tuple[Finding, ...]:
+    return judge_pins(
+        spec,
+        solved.prepared.target,
+        {pin.name: pin.version for pin in solved.pins},
+        builds={pin.name: pin.build for pin in solved.conda if pin.build},
+        needs={pin.name: [requirement_name(line) for line in pin.dependencies] for pin in solved.pip},
+    )
+
+
+def _holes(solved: Sequence[Solved], kept: Kept, *, refreshed: bool) -> dict[str, tuple[Finding, ...]]:
+    requests = {one.name: one.request for one in solved if one.request is not None}
+    return torch_holes.findings(requests, {one.name: one.pins for one in solved}, kept.pip, refreshed=refreshed)
+
+
+def _places(spec: Spec, target: Target) -> dict[str, Place]:
+    """Where the spec asks for each package."""
+    return {requirement_name(located.text): located.place for located in spec.pip_dependencies(target)}
+
+
+def _locked(solved: Solved) -> LockedTarget:
+    """A target with its pins, judged as every reader of the lock will judge it."""
+    target, inputs = solved.prepared.target, solved.prepared.inputs
+    locked = LockedTarget(
+        name=target.name,
+        inputs=inputs,
+        pins=tuple(sorted(solved.pins, key=lambda pin: (pin.kind, pin.name))),
+        architectures=architectures(inputs.gpus),
+        driver_floor=driver_floor(inputs.cuda, inputs.platform, inputs.gpus),
+    )
+    flaws = judge_target(locked, solved.prepared.shared)
+    wrong = [flaw.sentence for flaw in flaws if flaw.code in WRONG_BUILDS]
+    if wrong:
+        asked = f"CUDA {target.cuda}" if target.cuda else "no CUDA"
+        listed = f" --cuda {target.cuda}" if target.cuda else ""
+        raise WrongBuild(
+            f"{target.name} asks for {asked}, but {'; '.join(wrong)}",
+            hint=f"`envspec builds torch{listed}` lists the builds that fit; nothing was written",
+            place=target.places.get("cuda", target.place),
+        )
+    if flaws:
+        raise InternalError(
+            f"{target.name}: the resolution contradicts itself: {'; '.join(flaw.sentence for flaw in flaws[:5])}",
+            hint="nothing was written; please report this with the spec",
+        )
+    return locked

@@ -1,0 +1,66 @@
+"""What of an old lock stays where it still fits: versions, builds and commits that resolvers prefer, without a must."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from envspec.lock.judge import Flaw
+from envspec.lock.model import Lock, LockedTarget
+from envspec.packages.names import requirement_name
+from envspec.packages.requirement import canonical_name
+from envspec.resolve.pip.request import Preferences
+
+
+@dataclass(frozen=True)
+class Upgrade:
+    """What of an old lock may move: all of it, or the packages named."""
+
+    everything: bool = False
+    packages: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What each half prefers, by the old lock's targets: a new target joins in what another one has."""
+
+    pip: Mapping[str, Preferences] = field(default_factory=dict)
+    conda: Mapping[str, Preferences] = field(default_factory=dict)
+
+
+def kept_of(old: Lock | None, upgrade: Upgrade, flaws: Sequence[Flaw] = ()) -> Kept:
+    """What stays of an old lock. Packages that can't be right (`flaws`) don't."""
+    if old is None or upgrade.everything:
+        return Kept()
+    moving = {target.name: _moving(target, upgrade, flaws) for target in old}
+    return Kept(
+        pip={target.name: _pip(target).without(moving[target.name]) for target in old},
+        conda={target.name: _conda(target, moving[target.name]) for target in old},
+    )
+
+
+def _moving(target: LockedTarget, upgrade: Upgrade, flaws: Sequence[Flaw]) -> frozenset[str]:
+    """The packages of a target that don't stay: those that shall move, and those that can't be right."""
+    wrong = {flaw.package for flaw in flaws if flaw.package and target.name in flaw.targets}
+    return frozenset(canonical_name(name) for name in {*upgrade.packages, *wrong})
+
+
+def _pip(target: LockedTarget) -> Preferences:
+    versions = {pin.name: pin.version for pin in target.pins if pin.kind == "pip" and not pin.git}
+    return Preferences(versions, _commits(target))
+
+
+def _commits(target: LockedTarget) -> dict[str, str]:
+    """The commits of a target's git requirements, by requirement: another URL or revision is another requirement."""
+    commits = {pin.name: pin.git.commit for pin in target.pins if pin.git}
+    return {text: commits[name] for text in target.inputs.requirements if (name := requirement_name(text)) in commits}
+
+
+def _conda(target: LockedTarget, moving: frozenset[str]) -> Preferences:
+    return Preferences(
+        {
+            pin.name: f"{pin.version} {pin.build or ''}".rstrip()
+            for pin in target.pins
+            if pin.kind == "conda" and moving.isdisjoint({canonical_name(pin.name), *pin.provides})
+        }
+    )

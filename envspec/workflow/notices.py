@@ -1,0 +1,83 @@
+"""What locking tells on its way: what rules found, what was corrected, what is odd about spec or old lock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from envspec.errors import Infeasible, InfeasibleTargets
+from envspec.facts.corrections import Correction
+from envspec.facts.missing_requirements import MissingRequirement
+from envspec.lock.judge import Flaw
+from envspec.lock.model import LockedTarget
+from envspec.packages.requirement import canonical_name
+from envspec.rules.finding import Finding
+from envspec.spec.model import Spec
+
+Notice = Callable[[Finding], None]
+"""Told what a user should know and that stops nothing: warnings, corrections."""
+
+
+def tell_findings(found: Iterable[tuple[str, Sequence[Finding]]], notice: Notice) -> None:
+    """Tell what was found of targets, by name: each finding once, with the targets it holds for.
+
+    Raises Infeasible with an error among them, InfeasibleTargets with several.
+    """
+    by_finding: dict[Finding, list[str]] = {}
+    for name, findings in found:
+        for finding in findings:
+            by_finding.setdefault(finding, []).append(name)
+    refused = []
+    for finding, names in by_finding.items():
+        message = f"{', '.join(names)}: {finding.message}"
+        if finding.severity == "error":
+            refused.append(Infeasible(message, hint=finding.remedy, place=finding.place))
+        else:
+            notice(Finding(finding.severity, finding.code, message, finding.place, finding.remedy))
+    if len(refused) == 1:
+        raise refused[0]
+    if refused:
+        raise InfeasibleTargets(refused)
+
+
+def tell_flaws(flaws: Iterable[Flaw], notice: Notice) -> None:
+    """Tell what can't be right in the old lock."""
+    for flaw in flaws:
+        notice(Finding("warning", flaw.code, f"the lock can't be right: {flaw.message}; this is solved anew"))
+
+
+def tell_corrections(added: Iterable[tuple[str, Correction | MissingRequirement]], notice: Notice) -> None:
+    """Tell what was added to published metadata, by target name: each once, with the targets that it shaped."""
+    targets: dict[tuple[str, str, str], list[str]] = {}
+    for target, one in added:
+        text = one.constraint if isinstance(one, Correction) else one.requirement
+        targets.setdefault((one.name, text, one.reason), []).append(target)
+    for (name, text, reason), names in targets.items():
+        notice(
+            Finding(
+                "info",
+                "correction",
+                f"{', '.join(names)}: {text} added, because {reason}",
+                remedy=f'to do without: without-corrections = ["{name}"] in [pip]',
+            )
+        )
+
+
+def tell_unused_sources(spec: Spec, locked: Iterable[LockedTarget], notice: Notice) -> None:
+    """Tell a source for a name that nothing has. It guards nothing: the name it was meant for is looked up on PyPI."""
+    used = {canonical_name(name) for target in locked for pin in target.pins for name in (pin.name, *pin.provides)}
+    places = {
+        canonical_name(key.removeprefix("pip.sources.")): place
+        for key, place in spec.places.items()
+        if key.startswith("pip.sources.")
+    }
+    for name, index in sorted(spec.pip.sources.items()):
+        if name not in used:
+            notice(
+                Finding(
+                    "warning",
+                    "unused-source",
+                    f"[pip] sources names {name}, which no target has: a misspelt name would come from PyPI",
+                    places.get(name),
+                    f"write it as the dependency is written, or take it out if nothing needs it from {index}",
+                )
+            )

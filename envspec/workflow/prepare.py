@@ -1,0 +1,136 @@
+"""Before anything is resolved: each target judged, and all that its resolution stands on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from envspec.errors import SpecError
+from envspec.facts import conda_builds, torch_builds
+from envspec.facts.corrections import Correction, corrections, corrections_for
+from envspec.facts.minimum import architectures
+from envspec.facts.missing_requirements import MissingRequirement, missing_requirements
+from envspec.lock.graph import parsed
+from envspec.lock.inputs import spec_inputs, target_inputs
+from envspec.lock.model import SpecInputs, TargetInputs
+from envspec.packages.requirement import canonical_name
+from envspec.redact import redact
+from envspec.resolve.conda.request import CondaRequest, conda_request_for
+from envspec.rules import Verdict, judge
+from envspec.spec.model import Spec, Target
+from envspec.workflow.notices import Notice, tell_findings
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A target that can be solved.
+
+    target       as the spec has it
+    shared       what all targets of the spec are solved from
+    inputs       what this one is solved from
+    verdict      what the rules say of it: no error
+    constraints  PEP 508 lines that admit only the torch wheels that work on it
+    corrections  of published metadata, those that hold whatever the resolver picks
+    missing      requirements that published metadata leaves out, and that count as said
+    conda        what its conda half is asked for; None without one
+    """
+
+    target: Target
+    shared: SpecInputs
+    inputs: TargetInputs
+    verdict: Verdict
+    constraints: tuple[str, ...] = ()
+    corrections: tuple[Correction, ...] = ()
+    missing: tuple[MissingRequirement, ...] = ()
+    conda: CondaRequest | None = None
+
+    @property
+    def name(self) -> str:
+        return self.target.name
+
+
+def prepare(spec: Spec, targets: Sequence[Target], notice: Notice) -> tuple[Prepared, ...]:
+    """These targets of a spec, ready to be solved. The rules' warnings are told.
+
+    Raises Infeasible or InfeasibleTargets for what the rules refuse, SpecError for a correction that doesn't exist and
+    for a requirement that no lock can hold.
+    """
+    _refuse_unknown_corrections(spec)
+    for target in targets:
+        _refuse_addresses(spec, target)
+    verdicts = [judge(spec, target) for target in targets]
+    tell_findings(((t.name, verdict.findings) for t, verdict in zip(targets, verdicts, strict=True)), notice)
+    shared = spec_inputs(spec)
+    missing = tuple(one for one in missing_requirements() if one.name not in shared.without_corrections)
+    return tuple(
+        _prepared(target, shared, target_inputs(spec, target), verdict, missing)
+        for target, verdict in zip(targets, verdicts, strict=True)
+    )
+
+
+def _prepared(
+    target: Target,
+    shared: SpecInputs,
+    inputs: TargetInputs,
+    verdict: Verdict,
+    missing: tuple[MissingRequirement, ...],
+) -> Prepared:
+    bounds = _torch_bounds(verdict)
+    by_conda = verdict.wanted is not None and verdict.wanted.channel == "conda"
+    for_conda = (f"pytorch {bounds}",) if bounds and by_conda else ()
+    return Prepared(
+        target=target,
+        shared=shared,
+        inputs=inputs,
+        verdict=verdict,
+        constraints=(f"torch{bounds}",) if bounds and not by_conda else (),
+        corrections=corrections_for(inputs.requirements, shared.without_corrections),
+        missing=missing,
+        conda=conda_request_for(shared, inputs, architectures(target.gpus), for_conda)
+        if inputs.conda_requirements
+        else None,
+    )
+
+
+def _torch_bounds(verdict: Verdict) -> str:
+    """The clauses that admit only the torch releases that work; empty where the newest one does."""
+    if verdict.wanted is None or not verdict.narrowed:
+        return ""
+    newest, oldest = verdict.feasible[0], verdict.feasible[-1]
+    by_conda = verdict.wanted.channel == "conda"
+    known = conda_builds.versions() if by_conda else [release.version for release in torch_builds.releases()]
+    first, last = torch_builds.order(oldest), torch_builds.order(newest)
+    between = [version for version in known if first < torch_builds.order(version) < last]
+    holes = [f"!={version}" for version in between if version not in verdict.feasible]
+    return ",".join([f">={oldest}", f"<={newest}", *holes])
+
+
+def _refuse_unknown_corrections(spec: Spec) -> None:
+    known = {*(one.name for one in corrections()), *(one.name for one in missing_requirements())}
+    for name in sorted(spec.pip.without_corrections - known):
+        raise SpecError(
+            f'there is no correction "{name}"',
+            hint=f"the corrections: {', '.join(sorted(known))}",
+            place=spec.places.get("pip.without-corrections"),
+        )
+
+
+def _refuse_addresses(spec: Spec, target: Target) -> None:
+    """Refuse what names its own source and can't be locked: a path of this machine, or source that may not be built."""
+    for located in spec.pip_dependencies(target):
+        requirement = parsed(located.text) if "@" in located.text else None
+        if requirement is None or requirement.url is None:
+            continue
+        name = canonical_name(requirement.name)
+        if requirement.url.startswith("file:"):
+            raise SpecError(
+                f"{redact(located.text)} is on this machine alone, which no lock can hold",
+                hint="give a git URL, an address that others reach too, or a released version",
+                place=located.place,
+            )
+        if not requirement.url.partition("#")[0].endswith(".whl") and name not in spec.pip.allow_source:
+            raise SpecError(
+                f"{redact(located.text)} is built from source, which runs its code",
+                hint=f'if you trust it: allow-source = ["{name}"] in [pip]',
+                place=located.place,
+            )
