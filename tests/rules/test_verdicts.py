@@ -236,3 +236,12 @@ def test_the_nearest_change_works(case: Case) -> None:
     for python in re.findall(r"Python (3\.\d+)", text):
         changed = Case(case.torch, case.cuda, "", "", case.gpus, case.driver, python, case.glibc, case.platform)
         assert not judge(*spec_of(changed)).errors
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.id for case in CASES])
+def test_a_verdict_says_what_its_findings_say(case: Case) -> None:
+    found = judge(*spec_of(case))
+    assert found.errors == tuple(finding for finding in found.findings if finding.severity == "error")
+    if not found.errors:
+        assert found.narrowed is ("-torch-narrowed" in verdict(found.findings))
+    assert not found.feasible or (found.wanted is not None and set(found.feasible) <= set(found.wanted.versions()))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.told import Told, pin
 
 from envspec.errors import AnswerNo, EnvspecError, InputError, InternalError
 from envspec.facts.minimum import architectures
-from envspec.lock.model import Artifact, GitSource, Lock, Pin
-from envspec.packages.names import requirement_name
-from envspec.resolve.pip.request import Preferences, Request
+from envspec.lock.model import GitSource, Lock, Pin
+from envspec.resolve.pip.request import Preferences
 from envspec.rules.finding import Finding
 from envspec.spec.model import Spec
 from envspec.spec.parse import load_spec
@@ -20,33 +19,6 @@ from envspec.workflow.keep import Upgrade
 from envspec.workflow.relock import relock
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-
-
-def pin(name: str, version: str, *dependencies: str, index: str = "pypi") -> Pin:
-    file = f"{name.replace('-', '_')}-{version}-py3-none-any.whl"
-    return Pin("pip", name, version, index, Artifact(file, "a" * 64, 1), dependencies)
-
-
-class Told:
-    """Answers every target with the same pins, or with its own; remembers what it was asked."""
-
-    def __init__(self, *pins: Pin, **by_target: tuple[Pin, ...]) -> None:
-        self.pins = pins
-        self.by_target = by_target
-        self.requests: Mapping[str, Request] = {}
-        self.keep: Mapping[str, Preferences] = {}
-
-    def resolve(
-        self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]
-    ) -> Mapping[str, tuple[Pin, ...]]:
-        self.requests, self.keep = requests, keep
-        return {name: _marked(self.by_target.get(name, self.pins), request) for name, request in requests.items()}
-
-
-def _marked(pins: tuple[Pin, ...], request: Request) -> tuple[Pin, ...]:
-    """With what a resolver sees in the request: which packages it asks for, and the index that it gives them."""
-    asked, sources = {requirement_name(text) for text in request.requirements}, dict(request.sources)
-    return tuple(replace(p, direct=p.name in asked, index=sources.get(p.name, p.index)) for p in pins)
 
 
 @pytest.fixture

@@ -1,0 +1,58 @@
+"""The rules' one answer: the torch wanted, the releases that work, and whether a resolver must be told which."""
+
+from __future__ import annotations
+
+from envspec.errors import Place
+from envspec.rules import Verdict, judge
+from envspec.rules.finding import Finding
+from envspec.spec.model import CondaTable, Located, PipTable, Spec, Target
+
+HERE = Place("specs/s.toml", 1, 1)
+
+
+def judged(*pip: str, cuda: str | None = "12.8", gpus: tuple[str, ...] = (), conda: tuple[str, ...] = ()) -> Verdict:
+    target = Target("t", "linux-64", cuda, gpus, glibc="2.28", place=HERE)
+    table = PipTable(tuple(Located(text, HERE) for text in pip))
+    matches = CondaTable(("conda-forge",), tuple(Located(text, HERE) for text in conda))
+    return judge(Spec("specs/s.toml", "s", "3.12", (target,), pip=table, conda=matches), target)
+
+
+def test_without_torch_there_is_nothing_to_choose() -> None:
+    assert judged("numpy") == Verdict()
+
+
+def test_the_torch_wanted_and_where_it_comes_from() -> None:
+    by_pip, by_conda = judged("torch>=2.9").wanted, judged("torchvision", conda=("pytorch",)).wanted
+    assert by_pip is not None and (by_pip.channel, by_pip.label) == ("pip", "torch>=2.9")
+    assert by_conda is not None and (by_conda.channel, by_conda.label) == ("conda", "pytorch")
+
+
+def test_torchvision_alone_wants_a_torch() -> None:
+    found = judged("torchvision==0.24.1")
+    assert found.wanted is not None and (found.wanted.name, found.wanted.channel) == ("torch", "pip")
+    assert found.feasible == ("2.9.1",)
+
+
+def test_a_target_is_narrowed_where_its_newest_build_fails() -> None:
+    found = judged("torch", gpus=("V100",))
+    assert found.feasible == ("2.10.0", "2.9.1", "2.9.0", "2.8.0")
+    assert found.narrowed and not found.errors
+
+
+def test_no_build_for_newer_releases_narrows_nothing() -> None:
+    """CUDA 11.8 ends with 2.7.1: the index says so by itself."""
+    found = judged("torch", cuda="11.8")
+    assert found.feasible[0] == "2.7.1"
+    assert not found.narrowed
+
+
+def test_what_cannot_work_has_no_feasible_release() -> None:
+    found = judged("torch==2.11.0", gpus=("V100",))
+    assert [finding.code for finding in found.errors] == ["architecture-missing"]
+    assert (found.feasible, found.narrowed) == ((), False)
+
+
+def test_errors_are_what_stops_a_lock() -> None:
+    warning, error = Finding("warning", "odd", "it is odd"), Finding("error", "wrong", "it is wrong")
+    assert Verdict((error, warning)).errors == (error,)
+    assert Verdict((warning,)).errors == ()

@@ -1,0 +1,112 @@
+"""Both halves of prepared targets: the order they are solved in, and solving again with corrections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from support.told import Told, pin
+
+from envspec.errors import InternalError
+from envspec.lock.model import Artifact, Pin
+from envspec.resolve.conda.request import CondaRequest
+from envspec.resolve.pip.request import Preferences, Request
+from envspec.spec.parse import parse_spec
+from envspec.workflow.keep import Kept
+from envspec.workflow.prepare import Prepared, prepare
+from envspec.workflow.solve import solve
+
+TWO = '[targets.a]\nplatform = "linux-64"\n[targets.b]\nplatform = "linux-64"\n'
+
+
+def prepared(pip: str, conda: str = "", targets: str = TWO) -> tuple[Prepared, ...]:
+    tables = f"[pip]\ndependencies = [{pip}]\n[conda]\nchannels = ['conda-forge']\ndependencies = [{conda}]\n"
+    spec = parse_spec(f"[env]\npython = '3.12'\n{tables}{targets}", "specs/demo.toml")
+    return prepare(spec, spec.targets, lambda finding: None)
+
+
+class ByTurn:
+    """Answers each question with the next answer, by target, and remembers the questions."""
+
+    def __init__(self, *answers: Mapping[str, tuple[Pin, ...]]) -> None:
+        self.answers = list(answers)
+        self.asked: list[Mapping[str, Request]] = []
+
+    def resolve(
+        self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]
+    ) -> Mapping[str, tuple[Pin, ...]]:
+        self.asked.append(requests)
+        return self.answers.pop(0)
+
+
+class CondaTold:
+    def __init__(self, *pins: Pin) -> None:
+        self.pins = pins
+        self.keep: Mapping[str, Preferences] = {}
+
+    def resolve(
+        self, requests: Mapping[str, CondaRequest], keep: Mapping[str, Preferences]
+    ) -> Mapping[str, tuple[Pin, ...]]:
+        self.keep = keep
+        return dict.fromkeys(requests, self.pins)
+
+
+OLD, NEW = pin("numpy", "1.26.4"), pin("numpy", "2.0.0")
+SPEED = pin("deepspeed", "0.9.5", "numpy")
+
+
+def test_what_breaks_a_correction_is_solved_again_with_it() -> None:
+    told = ByTurn({"a": (SPEED, NEW), "b": (NEW,)}, {"a": (SPEED, OLD), "b": (NEW,)})
+    a, b = solve(prepared("'deepspeed'"), told, None, Kept())
+    assert [{name: request.constraints for name, request in asked.items()} for asked in told.asked] == [
+        {"a": (), "b": ()},
+        {"a": ("numpy<2",), "b": ()},
+    ]
+    assert [correction.name for correction in a.corrections] == ["deepspeed-numpy-2"]
+    assert (a.pins, b.pins, b.corrections) == ((SPEED, OLD), (NEW,), ())
+    assert a.request is not None and a.request.constraints == ("numpy<2",)
+
+
+def test_corrections_add_up() -> None:
+    """One holds from the start, the other is found out."""
+    torch = pin("torch", "2.2.2+cpu", index="pytorch/cpu")
+    told = Told(torch, SPEED, NEW)
+    a, _ = solve(prepared("'torch==2.2.2', 'deepspeed'"), told, None, Kept())
+    assert [correction.name for correction in a.corrections] == ["torch-numpy-2", "deepspeed-numpy-2"]
+    assert told.requests["a"].constraints == ("numpy<2",)
+
+
+def test_a_correction_that_does_not_help_is_not_tried_for_ever() -> None:
+    told = ByTurn({"a": (SPEED, NEW)}, {"a": (SPEED, NEW)})
+    (a,) = solve(prepared("'deepspeed'", targets='[targets.a]\nplatform = "linux-64"\n'), told, None, Kept())
+    assert len(told.asked) == 2
+    assert a.pins == (SPEED, NEW)
+
+
+def test_what_metadata_leaves_out_is_told_of_the_targets_that_have_it() -> None:
+    audio = pin("torchaudio", "2.11.0+cpu", index="pytorch/cpu")
+    a, b = solve(prepared("'torchaudio'"), Told(a=(audio,), b=(OLD,)), None, Kept())
+    assert [missing.requirement for missing in a.missing] == ["torch>=2.11.0"]
+    assert b.missing == ()
+
+
+def test_conda_comes_first_and_each_half_keeps_its_own() -> None:
+    artifact = Artifact("numpy-2.1-0.conda", "0" * 64, 1, "0" * 32)
+    numpy = Pin("conda", "numpy", "2.1", "conda-forge/linux-64", artifact, build="0", provides=("numpy",))
+    told, conda = Told(pin("beta", "1.0")), CondaTold(numpy)
+    kept = Kept({"a": Preferences({"beta": "1.0"})}, {"a": Preferences({"numpy": "2.1 0"})})
+    a, _ = solve(prepared("'beta'", "'numpy'"), told, conda, kept)
+    assert told.requests["a"].provided == (("numpy", "2.1"),)
+    assert (told.keep, conda.keep) == (kept.pip, kept.conda)
+    assert [one.kind for one in a.pins] == ["conda", "pip"]
+
+
+def test_pip_is_asked_nothing_where_nothing_is_wanted_of_it() -> None:
+    told = ByTurn()
+    a, b = solve(prepared("", "'numpy'"), told, CondaTold(), Kept())
+    assert (told.asked, a.pins, b.request) == ([], (), None)
+
+
+def test_a_conda_half_needs_a_solver() -> None:
+    with pytest.raises(InternalError, match="a, b ask for conda packages"):
+        solve(prepared("", "'numpy'"), ByTurn(), None, Kept())
