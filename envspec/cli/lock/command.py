@@ -282,7 +282,7 @@ def resolvers_for(
     A spec without conda packages has no conda resolver, and needs no py-rattler.
     """
     from envspec.cli.progress import resolution
-    from envspec.resolve.setup import pip_resolver
+    from envspec.resolve.pip.setup import pip_resolver
 
     with (
         resolution(quiet=quiet) as progress,

@@ -15,7 +15,7 @@ from support.torch_packages import stand_ins
 
 from envspec.errors import AnswerNo, Infeasible, Unsatisfiable, WrongBuild
 from envspec.lock.model import Lock
-from envspec.resolve.setup import pip_resolver
+from envspec.resolve.pip.setup import pip_resolver
 from envspec.spec.parse import load_spec
 from envspec.workflow.keep import Upgrade
 from envspec.workflow.relock import relock

@@ -1,4 +1,4 @@
-"""A resolver put together for this machine: the user's indexes and credentials, the caches, a scratch folder, uv."""
+"""A pip resolver put together for this machine: the user's indexes and logins, the caches, a scratch folder, uv."""
 
 from __future__ import annotations
 
