@@ -38,7 +38,7 @@ _GRACE = 20.0
 
 
 @dataclass(frozen=True)
-class Case:
+class SmokeTarget:
     """One target of one spec's file."""
 
     path: str
@@ -53,17 +53,17 @@ class Unproved(Exception):
     """The smoke run failed or gave no answer. Its text is for people, and is the whole failure."""
 
 
-def cases(paths: Iterable[Path]) -> tuple[Case, ...]:
+def cases(paths: Iterable[Path]) -> tuple[SmokeTarget, ...]:
     """Every target of these specs, and of those in these folders. Raises InputError for one that can't be read."""
     files = [file for path in paths for file in (sorted(path.glob("*.toml")) if path.is_dir() else [path])]
     found = []
     for file in files:
         spec, lock = inputs.read_lock(str(file), None)
-        found += [Case(str(file), spec.name, target.name) for target in lock]
+        found += [SmokeTarget(str(file), spec.name, target.name) for target in lock]
     return tuple(found)
 
 
-def why_not(case: Case, words: Sequence[str] = ()) -> str | None:
+def why_not(case: SmokeTarget, words: Sequence[str] = ()) -> str | None:
     """Why this machine can't serve a case with these words for `envspec smoke`; None when it can."""
     spec, lock = inputs.read_lock(case.path, None)
     (target,) = inputs.locked_targets(lock, [case.target])
@@ -97,10 +97,10 @@ def smoke(argv: Sequence[str]) -> Ran:
 
 
 def prove(
-    case: Case,
+    case: SmokeTarget,
     words: Sequence[str] = (),
     *,
-    serves: Callable[[Case, Sequence[str]], str | None] = why_not,
+    serves: Callable[[SmokeTarget, Sequence[str]], str | None] = why_not,
     ask: Callable[[Sequence[str]], Ran] = smoke,
 ) -> Run:
     """Run the smoke check of a case; give the run that passed. Raises Unproved, and pytest's own skip."""
@@ -116,7 +116,7 @@ def prove(
     return run
 
 
-def _run(case: Case, code: int, out: str, err: str) -> Run:
+def _run(case: SmokeTarget, code: int, out: str, err: str) -> Run:
     try:
         (run,) = json.loads(out)["runs"]
         report = report_of(run["report"], f"the report of {case}") if run["report"] else None
@@ -159,7 +159,7 @@ class SpecFile(pytest.File):
 class SpecTarget(pytest.Item):
     """The smoke run of one target."""
 
-    def __init__(self, *, case: Case, **given: object) -> None:
+    def __init__(self, *, case: SmokeTarget, **given: object) -> None:
         super().__init__(**given)  # type: ignore[arg-type]
         self.case = case
         self.add_marker("slow")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from envspec.audit import store
 from envspec.audit.gather import gather, recall, stamp
-from envspec.audit.model import Facts, Package
+from envspec.audit.model import AuditedPackage, Facts
 from envspec.audit.osv import OsvDatabase
 from envspec.audit.sources import (
     IndexPages,
@@ -39,7 +39,7 @@ class How:
 
 def learn(
     indexes: Mapping[str, str],
-    packages: Sequence[Package],
+    packages: Sequence[AuditedPackage],
     how: How,
     env: Mapping[str, str],
     now: datetime,

@@ -16,8 +16,8 @@ from envspec.errors import AnswerNo, InputError, OutsideError
 from envspec.texts import printable, shown
 
 if TYPE_CHECKING:
-    from envspec.audit.model import Finding
-    from envspec.audit.report import Report
+    from envspec.audit.model import AuditFinding
+    from envspec.audit.report import AuditReport
 
 EPILOG = """\b
 Examples:
@@ -87,7 +87,7 @@ def command(
     """
     from envspec.audit.learn import How, learn
     from envspec.audit.packages import packages
-    from envspec.audit.report import Database, Report
+    from envspec.audit.report import AuditReport, Database
     from envspec.audit.rules import findings, not_asked, oldest
     from envspec.lock.write import digest, dumps
 
@@ -101,7 +101,7 @@ def command(
     how = How(database, offline, timedelta(days=max_age), not skip_files)
     with counting("looking up releases") as on_progress:
         name, facts = learn(spec.pip.indexes, found, how, os.environ, now, on_progress, look_up.warn)
-    report = Report(
+    report = AuditReport(
         spec.path,
         str(lock_path),
         tuple(target.name for target in chosen),
@@ -126,7 +126,7 @@ def command(
     return AnswerNo.exit_code if report.at_least(fail_on) else 0
 
 
-def _show(report: Report) -> None:
+def _show(report: AuditReport) -> None:
     """For people: one paragraph a finding, the worst first, in 80 columns."""
     read = f", as of {report.database.oldest[:10]}" if report.database.oldest else ""
     head = f"{report.spec}: {len(report.names)} packages of {', '.join(report.targets)} ({report.database.name}{read})"
@@ -172,7 +172,7 @@ def _coloured(level: str) -> str:
     return styled(level, {"error": "red;bold", "warning": "yellow;bold"}.get(level, "blue;bold"))
 
 
-def _print_sarif(report: Report, lock: Path, lock_text: str) -> None:
+def _print_sarif(report: AuditReport, lock: Path, lock_text: str) -> None:
 
     from envspec import __version__
     from envspec.audit.sarif import sarif
@@ -192,7 +192,7 @@ def _within_repository(lock: Path) -> PurePosixPath:
     return PurePosixPath(path.parent.name, path.name)
 
 
-def _as_json(report: Report, lock_digest: str, fail_on: str) -> dict[str, Any]:
+def _as_json(report: AuditReport, lock_digest: str, fail_on: str) -> dict[str, Any]:
     from dataclasses import asdict
 
     return {
@@ -211,7 +211,7 @@ def _as_json(report: Report, lock_digest: str, fail_on: str) -> dict[str, Any]:
     }
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def _finding(finding: AuditFinding) -> dict[str, Any]:
     from dataclasses import asdict
 
     package = finding.package

@@ -36,7 +36,7 @@ Exit codes: 0 all fresh, 1 a lock is stale or drifted, 2 a spec is wrong.
 
 
 @dataclass(frozen=True)
-class Finding:
+class SpecState:
     """What is found of one spec.
 
     status   "fresh"; "unsound": what the lock pins can't be right; "stale": the spec asks for what the lock doesn't
@@ -99,7 +99,7 @@ def command(paths: tuple[str, ...], locks_dir: Path | None, as_json: bool) -> in
     return code
 
 
-def _check(path: str, locks_dir: Path | None) -> Finding:
+def _check(path: str, locks_dir: Path | None) -> SpecState:
     lock_path = None
     try:
         spec = inputs.read_spec(path)
@@ -110,21 +110,21 @@ def _check(path: str, locks_dir: Path | None) -> Finding:
         recipes = inputs.recipes_of(spec, locks_dir)
         return _with_recipes(replace(found, recipes=recipes), spec, elsewhere) if recipes.is_dir() else found
     except EnvspecError as error:
-        return Finding(path, lock_path, "error", error=error)
+        return SpecState(path, lock_path, "error", error=error)
 
 
-def _compare(spec: Spec, folder: LockFolder, relock: str) -> Finding:
+def _compare(spec: Spec, folder: LockFolder, relock: str) -> SpecState:
     lock_path = str(folder.path)
     try:
         lock = folder.read()
     except LockError as error:
         from envspec.lock.freshness import LockDamaged
 
-        return Finding(spec.path, lock_path, "stale", reasons=(LockDamaged(str(error)),), hint=error.hint or relock)
+        return SpecState(spec.path, lock_path, "stale", reasons=(LockDamaged(str(error)),), hint=error.hint or relock)
     if lock is None:
         from envspec.lock.freshness import LockMissing
 
-        return Finding(spec.path, lock_path, "stale", reasons=(LockMissing(),), hint=relock)
+        return SpecState(spec.path, lock_path, "stale", reasons=(LockMissing(),), hint=relock)
     expected, found = rendered_files(lock), folder.rendered(lock)
     stale: tuple[Reason, ...] = ()
     drifted: tuple[Reason, ...] = ()
@@ -145,7 +145,7 @@ def _compare(spec: Spec, folder: LockFolder, relock: str) -> Finding:
         stale, drifted = reasons(spec, lock), rendered_reasons(expected, found)
     stale = (*stale, *stale_images(spec, lock))
     if flaws or stale or drifted:
-        return Finding(
+        return SpecState(
             spec.path,
             lock_path,
             "unsound" if flaws else "stale" if stale else "drifted",
@@ -155,10 +155,10 @@ def _compare(spec: Spec, folder: LockFolder, relock: str) -> Finding:
             else relock,
             compared=accepted,
         )
-    return Finding(spec.path, lock_path, "fresh", summary=describe(lock), compared=accepted)
+    return SpecState(spec.path, lock_path, "fresh", summary=describe(lock), compared=accepted)
 
 
-def _with_recipes(found: Finding, spec: Spec, elsewhere: str) -> Finding:
+def _with_recipes(found: SpecState, spec: Spec, elsewhere: str) -> SpecState:
     """The finding, with what is to be said of exported recipes. A stale lock is to be made anew first."""
     lock, recipes = found.compared, found.recipes
     if lock is None or found.status == "stale":
@@ -173,7 +173,7 @@ def _with_recipes(found: Finding, spec: Spec, elsewhere: str) -> Finding:
     return replace(found, status="drifted", summary="", reasons=(*found.reasons, *reasons), hint=hint)
 
 
-def _show(findings: list[Finding]) -> None:
+def _show(findings: list[SpecState]) -> None:
     shown = []
     for finding in findings:
         if finding.error is None:
@@ -186,7 +186,7 @@ def _show(findings: list[Finding]) -> None:
         out("\n".join(shown))
 
 
-def _as_json(finding: Finding) -> dict[str, Any]:
+def _as_json(finding: SpecState) -> dict[str, Any]:
     return {
         "spec": finding.spec,
         "lock": finding.lock,

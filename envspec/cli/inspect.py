@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import ProgressColumn
 
-    from envspec.binaries.inspect import Progress
+    from envspec.binaries.inspect import ReadProgress
     from envspec.binaries.library import Inspection, Library
-    from envspec.binaries.report import Gpu
+    from envspec.binaries.report import QueriedGpu
 
 RARE = 0.1
 """Architectures in less than this share of a library's most common one are shown apart, with their counts."""
@@ -102,14 +102,14 @@ def _gpus_of_targets(spec_path: str | None, names: tuple[str, ...]) -> tuple[str
     return gpus
 
 
-def _gpus(name: str) -> Iterator[Gpu]:
+def _gpus(name: str) -> Iterator[QueriedGpu]:
     """The compute capabilities that a name stands for, each once: one for a product, several for "ampere"."""
-    from envspec.binaries.report import Gpu
+    from envspec.binaries.report import QueriedGpu
     from envspec.facts.compute_capability import Architecture, known, parse
 
     # a bare number is likelier a product's
     if not name.isdecimal() and (architecture := parse(name)):
-        yield Gpu(name, Architecture(architecture.number))
+        yield QueriedGpu(name, Architecture(architecture.number))
         return
     from envspec.facts.gpus import find, suggest
 
@@ -118,10 +118,10 @@ def _gpus(name: str) -> Iterator[Gpu]:
         near = suggest(name)
         hint = f'did you mean "{near}"?' if near else '`envspec gpus` lists them; "sm_90" and "9.0" work as well'
         raise InputError(f'--gpu: unknown GPU "{printable(name)}"', hint=hint)
-    yield from (Gpu(name, architecture) for architecture in capabilities.values())
+    yield from (QueriedGpu(name, architecture) for architecture in capabilities.values())
 
 
-def _lines(inspection: Inspection, gpus: list[Gpu]) -> Iterator[str]:
+def _lines(inspection: Inspection, gpus: list[QueriedGpu]) -> Iterator[str]:
     name = printable(Path(inspection.source).name or inspection.source)
     if not inspection.libraries:
         yield f"{name}: no CUDA code ({_count(inspection.binaries, 'binary', 'binaries')} read)"
@@ -132,7 +132,7 @@ def _lines(inspection: Inspection, gpus: list[Gpu]) -> Iterator[str]:
         yield from _library_lines(library, gpus)
 
 
-def _library_lines(library: Library, gpus: list[Gpu]) -> Iterator[str]:
+def _library_lines(library: Library, gpus: list[QueriedGpu]) -> Iterator[str]:
     from envspec.binaries.architecture import Code, Kind
 
     files = f", {library.files:,} files" if library.files > 1 else ""
@@ -173,7 +173,7 @@ def _count(number: int, one: str, many: str) -> str:
 
 
 @contextmanager
-def _progress() -> Iterator[Progress | None]:
+def _progress() -> Iterator[ReadProgress | None]:
     with bars(_columns) as drawn:
         yield _Bar(drawn) if drawn else None
 

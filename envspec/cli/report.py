@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from envspec.diff.rows import Review
     from envspec.lock.model import Lock, LockedTarget
-    from envspec.report.model import Audit
+    from envspec.report.model import AuditSummary
     from envspec.spec.model import Spec
 
 EPILOG = """\b
@@ -130,7 +130,7 @@ def _review(lock: Lock, chosen: Sequence[LockedTarget], file: Path, revision: st
 
 def _audit(
     spec: Spec, chosen: Sequence[LockedTarget], digest: str, audit_file: Path | None, database: Path | None
-) -> Audit | None:
+) -> AuditSummary | None:
     from envspec.report.checked import from_database, from_json
 
     if audit_file:

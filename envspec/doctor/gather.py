@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from envspec.doctor.commands import Answer, ask, find
+from envspec.doctor.commands import CommandOutput, ask, find
 from envspec.doctor.machine import (
     Conda,
     ForeignLibrary,
@@ -265,7 +265,7 @@ def condarc(lines: Iterable[str]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _problem(answer: Answer | None) -> str | None:
+def _problem(answer: CommandOutput | None) -> str | None:
     return answer.problem if answer else None
 
 

@@ -18,21 +18,21 @@ from envspec.diff.side import Side
 from envspec.lock.model import Lock
 from envspec.report import embed
 from envspec.report.collect import page_of
-from envspec.report.model import Audit, Page, Trouble
+from envspec.report.model import AuditSummary, Page, Trouble
 from envspec.report.page import html
 
 DIGEST = "sha256:" + "0" * 64
 
 
-def page(lock: Lock | None = None, audit: Audit | None = None, compared: bool = False) -> Page:
+def page(lock: Lock | None = None, audit: AuditSummary | None = None, compared: bool = False) -> Page:
     of = sample.spec()
     lock = lock or sample.lock(of)
     found = review(Side("HEAD", nothing("sample")), Side("now", lock)) if compared else None
     return page_of(of, lock.targets, lock="l", digest=DIGEST, audit=audit, review=found, uncompared="nothing to see")
 
 
-def audit(*troubles: Trouble, **fields: object) -> Audit:
-    made = Audit("db", "2026-11-01T00:00:00Z", troubles, (), (), ())
+def audit(*troubles: Trouble, **fields: object) -> AuditSummary:
+    made = AuditSummary("db", "2026-11-01T00:00:00Z", troubles, (), (), ())
     return replace(made, **fields)  # type: ignore[arg-type]
 
 

@@ -21,7 +21,7 @@ from envspec.smoke.run.command import Command, Files, dry, quoted, variable
 from envspec.smoke.run.docker import Docker, user_of
 from envspec.smoke.run.foreground import steps
 from envspec.smoke.run.local import Local
-from envspec.smoke.run.process import Ended
+from envspec.smoke.run.process import FinishedProgram
 from envspec.smoke.run.runner import Runner
 
 ENVSPEC = ("python3", "-m", "envspec")
@@ -76,14 +76,14 @@ def test_root_in_podman_asks_for_no_name_space() -> None:
 @pytest.mark.parametrize(
     ("engine", "info", "user"),
     [
-        ("docker", Ended(0, "[name=seccomp,profile=builtin name=rootless name=cgroupns]\n"), (0, 0)),
-        ("docker", Ended(0, "[name=seccomp,profile=builtin name=cgroupns]\n"), (1000, 100)),
-        ("docker", Ended(1, "Cannot connect to the Docker daemon at rootless.sock"), (1000, 100)),
-        ("docker", Ended(127, "No such file or directory"), (1000, 100)),
-        ("podman", Ended(0, "rootless"), (1000, 100)),
+        ("docker", FinishedProgram(0, "[name=seccomp,profile=builtin name=rootless name=cgroupns]\n"), (0, 0)),
+        ("docker", FinishedProgram(0, "[name=seccomp,profile=builtin name=cgroupns]\n"), (1000, 100)),
+        ("docker", FinishedProgram(1, "Cannot connect to the Docker daemon at rootless.sock"), (1000, 100)),
+        ("docker", FinishedProgram(127, "No such file or directory"), (1000, 100)),
+        ("podman", FinishedProgram(0, "rootless"), (1000, 100)),
     ],
 )
-def test_who_a_container_runs_as(engine: str, info: Ended, user: tuple[int, int]) -> None:
+def test_who_a_container_runs_as(engine: str, info: FinishedProgram, user: tuple[int, int]) -> None:
     assert user_of(engine, (1000, 100), lambda argv: info) == user
 
 

@@ -15,7 +15,7 @@ import pytest
 from runner_samples import case
 
 from envspec.smoke.run.case import Folders, Options
-from envspec.smoke.run.jobs import Plan
+from envspec.smoke.run.jobs import JobPlan
 from envspec.smoke.run.local import Local
 from envspec.smoke.run.slurm import MULTI_NODE_LIMIT, Partition, Resources, plan_jobs
 
@@ -36,7 +36,7 @@ def script(tmp_path: Path, python: str, *, nodes: int = 1, device: str = "auto")
     path = folders.results / jobs[0].script
     path.parent.mkdir(parents=True)
     path.write_text(
-        Plan((one,), jobs, Local(folders, ("envspec",)), options, resources, folders).script(jobs[0]).texts[0][1]
+        JobPlan((one,), jobs, Local(folders, ("envspec",)), options, resources, folders).script(jobs[0]).texts[0][1]
     )
     return path
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 from envspec.audit.learn import How, learn
-from envspec.audit.model import Facts, Finding, Package
+from envspec.audit.model import AuditedPackage, AuditFinding, Facts
 from envspec.audit.packages import packages
 from envspec.audit.rules import findings, not_asked, oldest
 from envspec.cli import look_up
@@ -55,7 +55,7 @@ def audited(review: Review, old: Side, new: Side, spec: Spec | None, how: How) -
     return with_advisories(review, known, looked_up), not incomplete
 
 
-def _chosen(wanted: Iterable[Key], old: Side, new: Side) -> tuple[Package, ...]:
+def _chosen(wanted: Iterable[Key], old: Side, new: Side) -> tuple[AuditedPackage, ...]:
     """The packages of both sides in the wanted versions."""
     targets = [
         replace(target, name=f"{side} {target.name}", pins=tuple(p for p in target.pins if not isinstance(p, LoosePin)))
@@ -70,11 +70,11 @@ def _chosen(wanted: Iterable[Key], old: Side, new: Side) -> tuple[Package, ...]:
     )
 
 
-def _is(package: Package, key: Key) -> bool:
+def _is(package: AuditedPackage, key: Key) -> bool:
     return (package.kind, package.name, package.version) == key[:3] and key[3] in (None, package.index)
 
 
-def _known(alike: Iterable[Package], facts: Facts, found: Iterable[Finding]) -> Known:
+def _known(alike: Iterable[AuditedPackage], facts: Facts, found: Iterable[AuditFinding]) -> Known:
     """What is known of a version, whatever licence or file a side has of it."""
     alike = tuple(alike)
     mine = [one for one in found if one.package in alike]

@@ -14,7 +14,7 @@ from envspec.errors import InputError, ToolError
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedTarget
 from envspec.smoke.report.references import References
-from envspec.smoke.run.case import MULTI_NODE, Case, make_case
+from envspec.smoke.run.case import MULTI_NODE, SmokeCase, make_case
 from envspec.smoke.run.fits import Serving, serve
 from envspec.spec.model import Spec
 from envspec.texts import printable
@@ -81,14 +81,14 @@ def find_cases(
     references: References,
     recipe: Recipe,
     multi_node: bool = False,
-) -> tuple[tuple[Case, ...], tuple[Skipped, ...]]:
+) -> tuple[tuple[SmokeCase, ...], tuple[Skipped, ...]]:
     """The cases of these specs: of the targets that are named, or of all that `machine` can serve; and what it can't.
 
     `gpus` says whether a target's runs get the machine's GPUs; `multi_node` adds the program for several nodes. Raises
     InputError.
     """
     programs = _programs(multi_node)
-    cases: list[Case] = []
+    cases: list[SmokeCase] = []
     skipped: list[Skipped] = []
     unknown = set(targets)
     for path in dict.fromkeys(paths):
@@ -132,7 +132,7 @@ def _programs(multi_node: bool) -> dict[str, str]:
     return found
 
 
-def _refuse_twins(cases: Sequence[Case]) -> None:
+def _refuse_twins(cases: Sequence[SmokeCase]) -> None:
     """Two specs of one name would share folders of results."""
     seen: dict[str, str] = {}
     for case in cases:

@@ -22,7 +22,7 @@ from envspec.cli.smoke import cases as smoke_cases
 from envspec.cli.smoke import show as smoke_show
 from envspec.errors import InputError, StorageError, ToolError
 from envspec.smoke.report.result import Results, Run
-from envspec.smoke.run.case import Case, Folders, Options
+from envspec.smoke.run.case import Folders, Options, SmokeCase
 from envspec.smoke.run.submitted import STATE, Submitted, read_submitted
 from envspec.storage import storage_error
 from envspec.texts import printable
@@ -158,7 +158,7 @@ class Asked:
             return self.runner
         return self.inner or ("apptainer" if self.sif else "local")
 
-    def _cases(self) -> tuple[tuple[Case, ...], tuple[smoke_cases.Skipped, ...]]:
+    def _cases(self) -> tuple[tuple[SmokeCase, ...], tuple[smoke_cases.Skipped, ...]]:
         from envspec.smoke.report.references import References, load_references
 
         within = self._within()
@@ -189,8 +189,8 @@ class Asked:
         return cases, skipped
 
     def _without_cpu_targets(
-        self, cases: tuple[Case, ...], skipped: tuple[smoke_cases.Skipped, ...]
-    ) -> tuple[tuple[Case, ...], tuple[smoke_cases.Skipped, ...]]:
+        self, cases: tuple[SmokeCase, ...], skipped: tuple[smoke_cases.Skipped, ...]
+    ) -> tuple[tuple[SmokeCase, ...], tuple[smoke_cases.Skipped, ...]]:
         """Raises InputError for a target that was named, or where no other is left."""
         without = [case for case in cases if not case.cuda]
         if without and (self.targets or len(without) == len(cases)):
@@ -225,8 +225,8 @@ class Asked:
 
     # Slurm
 
-    def _slurm(self, cases: tuple[Case, ...], skipped: tuple[smoke_cases.Skipped, ...], folders: Folders) -> int:
-        from envspec.smoke.run.jobs import Plan, prepare_all, submit
+    def _slurm(self, cases: tuple[SmokeCase, ...], skipped: tuple[smoke_cases.Skipped, ...], folders: Folders) -> int:
+        from envspec.smoke.run.jobs import JobPlan, prepare_all, submit
         from envspec.smoke.run.slurm import Partition, Resources, partition_of, plan_jobs
 
         if (folders.results / STATE).exists():
@@ -250,7 +250,7 @@ class Asked:
         cases = tuple(case for case in cases if case not in homeless)
         skipped = (*skipped, *((case.spec, case.target, "no --partition takes it") for case in homeless))
         jobs = plan_jobs(cases, partitions, token)
-        plan = Plan(cases, jobs, self._runner(self._within(), folders), self._options(), resources, folders)
+        plan = JobPlan(cases, jobs, self._runner(self._within(), folders), self._options(), resources, folders)
         if self.dry_run:
             return self._dry(plan.steps(), skipped)
         if not cases:
@@ -321,7 +321,7 @@ class Asked:
         return tuple(Run(spec, target, runner or self.runner, "skip", None, reason) for spec, target, reason in skipped)
 
     def _dry_local(
-        self, runner: Runner, cases: Sequence[Case], skipped: tuple[smoke_cases.Skipped, ...], folders: Folders
+        self, runner: Runner, cases: Sequence[SmokeCase], skipped: tuple[smoke_cases.Skipped, ...], folders: Folders
     ) -> int:
         from envspec.smoke.run.command import Step
         from envspec.smoke.run.foreground import steps

@@ -7,7 +7,7 @@ from textwrap import wrap
 
 from envspec.cli.table import coloured
 from envspec.smoke.report import words
-from envspec.smoke.report.result import Check, Results, Run
+from envspec.smoke.report.result import CheckResult, Results, Run
 
 WIDTH = 80
 LAST_WORDS = 6
@@ -43,7 +43,7 @@ def _run(run: Run) -> Iterator[str]:
         yield f"      log: {words.clean(run.log)}"
 
 
-def _failed(check: Check) -> Iterator[str]:
+def _failed(check: CheckResult) -> Iterator[str]:
     yield from _labelled("fail", f"{check.name}: {check.reason or 'no reason given'}")
     if check.remedy:
         yield from _wrapped(words.clean(f"remedy: {check.remedy}"), " " * 8)

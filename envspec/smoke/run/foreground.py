@@ -13,9 +13,9 @@ from envspec.lock.exclusive import exclusive
 from envspec.open_folder import located
 from envspec.smoke.report.read import load_report
 from envspec.smoke.report.result import Run
-from envspec.smoke.run.case import REPORT, Case, Folders, Options
+from envspec.smoke.run.case import REPORT, Folders, Options, SmokeCase
 from envspec.smoke.run.command import Command, Step
-from envspec.smoke.run.process import Ended, do, last_lines, silent
+from envspec.smoke.run.process import FinishedProgram, do, last_lines, silent
 from envspec.smoke.run.runner import Runner, check
 
 LOG = "log.txt"
@@ -24,7 +24,7 @@ Told = Callable[[int, str], None]
 """Told of the case with this index what goes on in it."""
 
 
-def steps(runner: Runner, case: Case, options: Options, folders: Folders) -> tuple[tuple[Step, ...], Command]:
+def steps(runner: Runner, case: SmokeCase, options: Options, folders: Folders) -> tuple[tuple[Step, ...], Command]:
     """What makes the environment of a case ready, and what then checks it."""
     carried, results = folders.carried(case), folders.run(case.title)
     before: tuple[Step, ...] = (
@@ -37,7 +37,7 @@ def steps(runner: Runner, case: Case, options: Options, folders: Folders) -> tup
 
 def perform(
     runner: Runner,
-    cases: Sequence[Case],
+    cases: Sequence[SmokeCase],
     options: Options,
     folders: Folders,
     told: Told = lambda index, text: None,
@@ -52,7 +52,7 @@ def perform(
     return tuple(runs)
 
 
-def _one(runner: Runner, case: Case, options: Options, folders: Folders, told: Callable[[str], None]) -> Run:
+def _one(runner: Runner, case: SmokeCase, options: Options, folders: Folders, told: Callable[[str], None]) -> Run:
     results = folders.run(case.title)
     log, report = results / LOG, results / REPORT
     try:
@@ -79,7 +79,7 @@ def _forget(*files: Path) -> None:
 
 
 def prepare(
-    case: Case, before: Sequence[Step], folders: Folders, log: Path, told: Callable[[str], None] = silent
+    case: SmokeCase, before: Sequence[Step], folders: Folders, log: Path, told: Callable[[str], None] = silent
 ) -> str | None:
     """Do what makes an environment ready; gives why that failed. Two processes don't make the same one at a time.
 
@@ -103,7 +103,9 @@ def _noted(told: Callable[[str], None], note: str, line: str) -> None:
     told(f"{note}: {line}" if line else note)
 
 
-def judged(spec: str, target: str, runner: str, where: str | None, done: Ended, report: Path, log: str | None) -> Run:
+def judged(
+    spec: str, target: str, runner: str, where: str | None, done: FinishedProgram, report: Path, log: str | None
+) -> Run:
     """The run that a check with this end and this report was. A report that can't be used, and an exit status that
     contradicts it, is no answer."""
 

@@ -14,18 +14,18 @@ from pathlib import Path
 from envspec.errors import EnvspecError, InputError, StorageError
 from envspec.open_folder import located
 from envspec.smoke.report.read import load_report
-from envspec.smoke.report.result import Report, Run
-from envspec.smoke.run.case import REPORT, Case, Folders, Options
+from envspec.smoke.report.result import Run, SmokeReport
+from envspec.smoke.run.case import REPORT, Folders, Options, SmokeCase
 from envspec.smoke.run.command import Command, Files, Step
 from envspec.smoke.run.foreground import LOG, judged, prepare
-from envspec.smoke.run.process import Ended, ask, do, last_lines, tail
+from envspec.smoke.run.process import FinishedProgram, ask, do, last_lines, tail
 from envspec.smoke.run.runner import Runner
 from envspec.smoke.run.slurm import DONE, JOBS, Job, Resources, asking_for, outputs, script, submission
 from envspec.smoke.run.slurm_queue import (
     OF_ITS_OWN,
     TOLD,
     Ask,
-    State,
+    TaskState,
     Unreachable,
     ask_states,
     find_job,
@@ -47,17 +47,17 @@ Told = Callable[[int, str], None]
 
 
 @dataclass(frozen=True)
-class Plan:
+class JobPlan:
     """The jobs of one command, and all that their scripts hold."""
 
-    cases: tuple[Case, ...]
+    cases: tuple[SmokeCase, ...]
     jobs: tuple[Job, ...]
     inner: Runner
     options: Options
     resources: Resources
     folders: Folders
 
-    def preparation(self, case: Case) -> tuple[Step, ...]:
+    def preparation(self, case: SmokeCase) -> tuple[Step, ...]:
         return (self.folders.carry(case), *self.inner.prepare(case))
 
     def steps(self) -> tuple[Step, ...]:
@@ -78,8 +78,8 @@ class Plan:
 
 
 def prepare_all(
-    plan: Plan, told: Told = lambda index, text: None
-) -> tuple[Plan, tuple[tuple[str, str, str, str | None], ...]]:
+    plan: JobPlan, told: Told = lambda index, text: None
+) -> tuple[JobPlan, tuple[tuple[str, str, str, str | None], ...]]:
     """Make every environment, here; gives the plan without the cases whose environment can't be made, and these."""
     failed: dict[str, str] = {}
     for index, case in enumerate(plan.cases):
@@ -103,11 +103,11 @@ def prepare_all(
     return replace(plan, cases=cases, jobs=tuple(jobs)), lost
 
 
-def _log(plan: Plan, case: Case) -> Path:
+def _log(plan: JobPlan, case: SmokeCase) -> Path:
     return plan.folders.results / JOBS / f"{case.title}.{LOG}"
 
 
-def submit(plan: Plan, submitted: Submitted, on_job: Callable[[str], None] = lambda job: None) -> Submitted:
+def submit(plan: JobPlan, submitted: Submitted, on_job: Callable[[str], None] = lambda job: None) -> Submitted:
     """Hand every job to Slurm. The state is on disk before the first one, and after each.
 
     What sbatch refuses is written down with its reason, and becomes a run without an answer. Where no node is as large
@@ -148,7 +148,7 @@ def _hand_over(job: SubmittedJob) -> SubmittedJob:
     return replace(job, refused=f"sbatch took no job {said}")
 
 
-def _submitted(job: Job, plan: Plan) -> SubmittedJob:
+def _submitted(job: Job, plan: JobPlan) -> SubmittedJob:
     tasks = tuple(
         SubmittedTask(task.case.spec, task.case.target, task.partition, outputs(task, plan.resources.nodes))
         for task in job.tasks
@@ -210,7 +210,7 @@ def wait(
     runs: dict[int, Run] = {}
     pause, longest = POLLS
     while True:
-        states: Mapping[str, State] | None
+        states: Mapping[str, TaskState] | None
         try:
             found = find_lost(submitted, asking)
             if found != submitted:
@@ -245,7 +245,7 @@ def wait(
         pause = min(pause * 1.5, longest)
 
 
-def collect(one: Expected, results: Path, state: State | None, *, last: bool) -> Run | None:
+def collect(one: Expected, results: Path, state: TaskState | None, *, last: bool) -> Run | None:
     """The run of a task, None while there is none: from `done.json` and the report, or, at `last`, from what Slurm says
     of its end. A run that didn't come to its own end is no answer, but has the report that was left."""
     folder = results / one.output
@@ -260,7 +260,7 @@ def collect(one: Expected, results: Path, state: State | None, *, last: bool) ->
     over = TOLD.get(state.name, "the job ended") + f" ({state.name})" if state and state.is_over else None
     if done is not None:
         status = int(done["status"])
-        run = judged(*name, where, Ended(status, said), folder / REPORT, log_path)
+        run = judged(*name, where, FinishedProgram(status, said), folder / REPORT, log_path)
         if run.status != "error":
             return run
         if not last and status in _PROMISE and not (folder / REPORT).is_file():
@@ -297,7 +297,7 @@ def _read_anew(folder: Path) -> None:
             os.listdir(path)
 
 
-def _left(path: Path, task: SubmittedTask) -> Report | None:
+def _left(path: Path, task: SubmittedTask) -> SmokeReport | None:
     """The report that a run left that didn't come to its own end."""
     try:
         report = load_report(path)
@@ -316,7 +316,7 @@ def _done(path: Path) -> dict[str, str | int] | None:
     return None
 
 
-def _where(one: Expected, done: Mapping[str, str | int] | None, state: State | None) -> str | None:
+def _where(one: Expected, done: Mapping[str, str | int] | None, state: TaskState | None) -> str | None:
     """`node/partition`, as much of it as is known; `4 nodes/partition` for what ran across all of them."""
     count = len(one.task.outputs) - 1
     if count and one.output == one.task.outputs[-1]:
@@ -326,7 +326,7 @@ def _where(one: Expected, done: Mapping[str, str | int] | None, state: State | N
     return "/".join(word for word in (node, one.task.partition) if word) or None
 
 
-def _words(state: State | None) -> str:
+def _words(state: TaskState | None) -> str:
     if state is None:
         return "unknown to Slurm"
     name = state.name.lower().replace("_", " ")
