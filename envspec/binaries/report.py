@@ -1,4 +1,4 @@
-"""An inspection as JSON. The format is described by `inspection.schema.json` beside this module."""
+"""An inspection as JSON."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from typing import Any
 from envspec.binaries.architecture import Code, Kind
 from envspec.binaries.library import Inspection, Library
 from envspec.facts.compute_capability import Architecture
-
-SCHEMA = "envspec.inspect/1"
-"""The format's name and version. A field that goes away or changes its meaning makes it 2; a new field doesn't."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +28,9 @@ def without_code_for(inspection: Inspection, gpu: QueriedGpu) -> tuple[str, ...]
     return tuple(lib.path for lib in inspection.libraries if lib.coverage(gpu.architecture).verdict == "no")
 
 
-def as_json(inspection: Inspection, gpus: Sequence[QueriedGpu] = ()) -> dict[str, Any]:
+def report(inspection: Inspection, gpus: Sequence[QueriedGpu] = ()) -> dict[str, Any]:
     """The inspection, and what it means for each GPU, as plain values."""
     return {
-        "schema": SCHEMA,
         "source": inspection.source,
         "kind": inspection.kind,
         "binaries": inspection.binaries,

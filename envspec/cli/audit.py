@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envspec.cli import inputs, look_up, options
-from envspec.cli.console import out, out_json, silence_stdout, styled
+from envspec.cli.console import out, out_json, silence_stdout, styled, warn
 from envspec.cli.progress import counting
 from envspec.errors import AnswerNo, InputError, OutsideError
 from envspec.texts import printable, shown
@@ -100,7 +100,7 @@ def command(
     now, found = datetime.now(timezone.utc), packages(chosen)
     how = How(database, offline, timedelta(days=max_age), not skip_files)
     with counting("looking up releases") as on_progress:
-        name, facts = learn(spec.pip.indexes, found, how, os.environ, now, on_progress, look_up.warn)
+        name, facts = learn(spec.pip.indexes, found, how, os.environ, now, on_progress, warn)
     report = AuditReport(
         spec.path,
         str(lock_path),

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envspec.cli.console import say
+from envspec.cli.console import say, warn
 from envspec.cli.outputs import location, shown
 from envspec.errors import InputError, SpecError
 from envspec.texts import nearest, printable
@@ -84,7 +84,7 @@ def look_at_lock(path: str, given: Path | None) -> tuple[Spec, Lock]:
     flaws = judge(lock, spec if equal else None)
     if flaws:
         more = f" (and {len(flaws) - 1} more)" if len(flaws) > 1 else ""
-        say(f"warning: {where} can't be right: {printable(flaws[0].message)}{more}", style="yellow")
+        warn(f"{where} can't be right: {printable(flaws[0].message)}{more}")
         say(f"hint: `envspec check {spec.path}` says all that is wrong with it")
     return spec, lock
 
@@ -132,7 +132,7 @@ def warn_if_stale(spec: Spec, lock: Lock) -> None:
         found = (*reasons(spec, lock), *found)
     if found:
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        say(f"warning: {spec.path} changed since it was locked: {printable(found[0].message)}{more}", style="yellow")
+        warn(f"{spec.path} changed since it was locked: {printable(found[0].message)}{more}")
         say(f"hint: envspec lock {spec.path}")
 
 

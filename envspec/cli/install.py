@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from envspec.cli import inputs, options
-from envspec.cli.console import out, say, styled
+from envspec.cli.console import out, say, styled, warn
 from envspec.cli.progress import bars
 from envspec.texts import printable
 
@@ -82,7 +82,7 @@ def command(
         say("interrupted: run the same command again, and it goes on from here")
         return 130
     for warning in outcome.warnings:
-        say(f"warning: {printable(warning)}", style="yellow")
+        warn(f"{printable(warning)}")
     if as_json:
         options.print_json("install", _document(path, chosen, place, outcome, dry_run=dry_run))
     else:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import click
 
 from envspec.cli.console import say
-from envspec.errors import StorageError
 from envspec.texts import printable
 
 if TYPE_CHECKING:
@@ -33,10 +32,6 @@ max_age = click.option(
     metavar="DAYS",
     help="How old a downloaded database, or an answer taken with --offline, may be.",
 )
-
-
-def warn(error: StorageError) -> None:
-    say(f"warning: {error}", style="yellow")
 
 
 def complain(facts: Facts) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from envspec.cli import inputs, options
-from envspec.cli.console import out_file, say
+from envspec.cli.console import out_file, say, warn
 from envspec.cli.outputs import write_text
 from envspec.errors import InputError, LockError, OutsideError, Place
 from envspec.texts import printable
@@ -148,7 +148,7 @@ def _audit(
         osv = OsvDatabase.read(database)
         # the day decides only what is said here, never what the page holds
         if osv.modified[:10] < (datetime.now(timezone.utc) - _OLD).strftime("%Y-%m-%d"):
-            say(f"warning: the newest entry of {printable(osv.name)} is of {osv.modified[:10]}", style="yellow")
+            warn(f"the newest entry of {printable(osv.name)} is of {osv.modified[:10]}")
         return from_database(osv, spec.audit, chosen)
     return None
 

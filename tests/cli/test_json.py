@@ -111,7 +111,7 @@ def test_failures_leave_stdout_empty(project: Project, envspec: Envspec) -> None
 
 def test_every_json_command_has_its_schema_and_its_place_on_the_page(envspec: Envspec) -> None:
     reporting = [name for name in COMMANDS if re.search(r"^  --json\b", envspec(name, "--help").out, re.MULTILINE)]
-    assert sorted(reporting) == sorted([*NAMES, "inspect"])
+    assert sorted(reporting) == NAMES
     for name in reporting:
         assert f"| `envspec {name} --json` |" in PAGE
     for name in NAMES:

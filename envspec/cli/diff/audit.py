@@ -12,6 +12,7 @@ from envspec.audit.model import AuditedPackage, AuditFinding, Facts
 from envspec.audit.packages import packages
 from envspec.audit.rules import findings, not_asked, oldest
 from envspec.cli import look_up
+from envspec.cli.console import warn
 from envspec.cli.progress import counting
 from envspec.diff.advisories import Key, Known, Vulnerability, versions, with_advisories
 from envspec.diff.rows import LookedUp, Review
@@ -35,7 +36,7 @@ def audited(review: Review, old: Side, new: Side, spec: Spec | None, how: How) -
     try:
         with counting("looking up releases") as on_progress:
             indexes = spec.pip.indexes if spec else {}
-            name, facts = learn(indexes, chosen, how, os.environ, now, on_progress, look_up.warn)
+            name, facts = learn(indexes, chosen, how, os.environ, now, on_progress, warn)
     except OutsideError as error:
         # the rest of the review is worth showing
         name, facts = "", Facts(files=None, unread=(str(error),))
