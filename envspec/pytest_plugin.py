@@ -28,7 +28,7 @@ from envspec.errors import EnvspecError
 from envspec.lock.model import LockedTarget
 from envspec.smoke.report.read import report_of
 from envspec.smoke.report.result import Results, Run
-from envspec.smoke.run.fits import serve
+from envspec.smoke.run.fits import misfit
 
 Ran = tuple[int, str, str]
 """How a process ended: its exit code, and what it said on stdout and stderr."""
@@ -71,7 +71,9 @@ def why_not(case: SmokeTarget, words: Sequence[str] = ()) -> str | None:
         return "it has no torch, which the smoke check is about"
     runner, device = _value(words, "--runner", "local"), _value(words, "--device", "auto")
     blind = device == "cpu" or runner == "slurm"
-    return serve(spec, target, smoke_cases.this_machine(without_gpu=blind, contained=runner in ("docker", "apptainer")))
+    return misfit(
+        spec, target, smoke_cases.this_machine(without_gpu=blind, contained=runner in ("docker", "apptainer"))
+    )
 
 
 def smoke(argv: Sequence[str]) -> Ran:

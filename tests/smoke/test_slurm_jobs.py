@@ -18,7 +18,7 @@ from envspec.errors import InputError
 from envspec.smoke.report.as_json import report_json
 from envspec.smoke.report.result import Run
 from envspec.smoke.run.apptainer import Apptainer
-from envspec.smoke.run.case import Folders, Options, SmokeCase
+from envspec.smoke.run.case import CheckOptions, Folders, SmokeCase
 from envspec.smoke.run.command import dry
 from envspec.smoke.run.jobs import GRACE, POLLS, JobPlan, find_lost, submit, wait
 from envspec.smoke.run.local import Local
@@ -43,7 +43,7 @@ def plan(
     cases: tuple[SmokeCase, ...], partitions: Sequence[Partition], resources: Resources, folders: Folders = PLAIN
 ) -> JobPlan:
     jobs = plan_jobs(cases, partitions, "0a1b2c3d")
-    return JobPlan(cases, jobs, Local(folders, ("envspec",)), Options(), resources, folders)
+    return JobPlan(cases, jobs, Local(folders, ("envspec",)), CheckOptions(), resources, folders)
 
 
 PLANS = {

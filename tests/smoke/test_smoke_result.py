@@ -14,7 +14,7 @@ from smoke_samples import BROKEN, blind, broke, checks, failed, left_out, no_gpu
 from envspec.errors import InternalError
 from envspec.smoke.report.as_json import report_json
 from envspec.smoke.report.result import CheckResult, CheckStatus, Figure, Results, Run, RunStatus, SmokeReport, findings
-from envspec.smoke.run.foreground import judged
+from envspec.smoke.run.foreground import finished_run
 from envspec.smoke.run.process import FinishedProgram
 from envspec.spec.model import Reference
 
@@ -111,7 +111,7 @@ def test_no_answer_has_a_reason(status: RunStatus) -> None:
 def test_an_exit_status_agrees_with_its_report(tmp_path: Path, made: SmokeReport, status: int, found: str) -> None:
     path = tmp_path / "check.json"
     path.write_text(json.dumps(report_json(made)), "utf-8")
-    run = judged(made.spec, made.target, "local", None, FinishedProgram(status, ""), path, None)
+    run = finished_run(made.spec, made.target, "local", None, FinishedProgram(status, ""), path, None)
     assert run.status == found
     if found == "error":
         assert "status" in (run.reason or "") and "their report says" in (run.reason or "")

@@ -20,7 +20,7 @@ _COLOURS = {"pass": "green", "fail": "red", "error": "red", "skip": "yellow"}
 class RunDisplay(Protocol):
     """Told how runs go, each by its index."""
 
-    def told(self, index: int, text: str) -> None:
+    def update(self, index: int, text: str) -> None:
         """This goes on in it."""
 
     def ended(self, index: int, run: Run) -> None:
@@ -28,7 +28,7 @@ class RunDisplay(Protocol):
 
 
 class NoDisplay:
-    def told(self, index: int, text: str) -> None:
+    def update(self, index: int, text: str) -> None:
         """Say nothing."""
 
     def ended(self, index: int, run: Run) -> None:
@@ -44,7 +44,7 @@ class LiveTable:
         self._ended: dict[int, Run] = {}
         self._draw()
 
-    def told(self, index: int, text: str) -> None:
+    def update(self, index: int, text: str) -> None:
         if self._texts[index] != text:
             self._texts[index] = text
             self._draw()

@@ -26,7 +26,7 @@ _NO_FILES: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
-class Options:
+class CheckOptions:
     """How the checks are to run. None leaves it to the spec (`workload`, `steps`) or to the check (`timeout`)."""
 
     device: str = "auto"

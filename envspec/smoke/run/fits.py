@@ -14,7 +14,7 @@ GB = 10**9
 
 
 @dataclass(frozen=True)
-class Serving:
+class LocalMachine:
     """A machine as far as it decides what it can serve, and what it is allowed.
 
     platform    conda's name of it ("linux-64"); glibc its version, None where there is none
@@ -37,7 +37,7 @@ class Serving:
     contained: bool = False
 
 
-def serve(spec: Spec, target: LockedTarget, machine: Serving) -> str | None:
+def misfit(spec: Spec, target: LockedTarget, machine: LocalMachine) -> str | None:
     """Why `machine` can't serve a target of `spec`'s lock, None when it can."""
     inputs = target.inputs
     if inputs.platform != machine.platform:
@@ -52,7 +52,7 @@ def serve(spec: Spec, target: LockedTarget, machine: Serving) -> str | None:
     return None
 
 
-def _unfit(target: LockedTarget, machine: Serving) -> str | None:
+def _unfit(target: LockedTarget, machine: LocalMachine) -> str | None:
     """Why the environment can't be made on this machine itself."""
     inputs = target.inputs
     glibc = inputs.glibc if inputs.platform.startswith("linux-") else None
@@ -65,7 +65,7 @@ def _unfit(target: LockedTarget, machine: Serving) -> str | None:
     return None
 
 
-def _without(target: LockedTarget, machine: Serving) -> str | None:
+def _without(target: LockedTarget, machine: LocalMachine) -> str | None:
     """Why this machine's GPUs aren't those of a CUDA target."""
     if target.inputs.cuda is None:
         return None

@@ -13,18 +13,18 @@ from envspec.lock.exclusive import exclusive
 from envspec.open_folder import located
 from envspec.smoke.report.read import load_report
 from envspec.smoke.report.result import Run
-from envspec.smoke.run.case import REPORT, Folders, Options, SmokeCase
+from envspec.smoke.run.case import REPORT, CheckOptions, Folders, SmokeCase
 from envspec.smoke.run.command import Command, Step
 from envspec.smoke.run.process import FinishedProgram, do, last_lines, silent
 from envspec.smoke.run.runner import Runner, check
 
 LOG = "log.txt"
 
-Told = Callable[[int, str], None]
-"""Told of the case with this index what goes on in it."""
+OnText = Callable[[int, str], None]
+"""Called with the index of a case, and what goes on in it."""
 
 
-def steps(runner: Runner, case: SmokeCase, options: Options, folders: Folders) -> tuple[tuple[Step, ...], Command]:
+def steps(runner: Runner, case: SmokeCase, options: CheckOptions, folders: Folders) -> tuple[tuple[Step, ...], Command]:
     """What makes the environment of a case ready, and what then checks it."""
     carried, results = folders.carried(case), folders.run(case.title)
     before: tuple[Step, ...] = (
@@ -35,12 +35,12 @@ def steps(runner: Runner, case: SmokeCase, options: Options, folders: Folders) -
     return before, check(runner, case, options, str(carried), str(results))
 
 
-def perform(
+def run_cases(
     runner: Runner,
     cases: Sequence[SmokeCase],
-    options: Options,
+    options: CheckOptions,
     folders: Folders,
-    told: Told = lambda index, text: None,
+    told: OnText = lambda index, text: None,
     ended: Callable[[int, Run], None] = lambda index, run: None,
 ) -> tuple[Run, ...]:
     """Run every case to its end; one that can't be run is an error and doesn't keep the others from it."""
@@ -52,7 +52,7 @@ def perform(
     return tuple(runs)
 
 
-def _one(runner: Runner, case: SmokeCase, options: Options, folders: Folders, told: Callable[[str], None]) -> Run:
+def _one(runner: Runner, case: SmokeCase, options: CheckOptions, folders: Folders, told: Callable[[str], None]) -> Run:
     results = folders.run(case.title)
     log, report = results / LOG, results / REPORT
     try:
@@ -65,7 +65,7 @@ def _one(runner: Runner, case: SmokeCase, options: Options, folders: Folders, to
         done = do(checking, log, lambda line: told(line or "checking"))
     except EnvspecError as error:
         return Run(case.spec, case.target, runner.name, "error", None, _reason(error), None, _existing(log))
-    return judged(case.spec, case.target, runner.name, None, done, report, str(log))
+    return finished_run(case.spec, case.target, runner.name, None, done, report, str(log))
 
 
 def _forget(*files: Path) -> None:
@@ -103,7 +103,7 @@ def _noted(told: Callable[[str], None], note: str, line: str) -> None:
     told(f"{note}: {line}" if line else note)
 
 
-def judged(
+def finished_run(
     spec: str, target: str, runner: str, where: str | None, done: FinishedProgram, report: Path, log: str | None
 ) -> Run:
     """The run that a check with this end and this report was. A report that can't be used, and an exit status that

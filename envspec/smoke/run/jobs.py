@@ -15,15 +15,15 @@ from envspec.errors import EnvspecError, InputError, StorageError
 from envspec.open_folder import located
 from envspec.smoke.report.read import load_report
 from envspec.smoke.report.result import Run, SmokeReport
-from envspec.smoke.run.case import REPORT, Folders, Options, SmokeCase
+from envspec.smoke.run.case import REPORT, CheckOptions, Folders, SmokeCase
 from envspec.smoke.run.command import Command, Files, Step
-from envspec.smoke.run.foreground import LOG, judged, prepare
+from envspec.smoke.run.foreground import LOG, OnText, finished_run, prepare
 from envspec.smoke.run.process import FinishedProgram, ask, do, last_lines, tail
 from envspec.smoke.run.runner import Runner
 from envspec.smoke.run.slurm import DONE, JOBS, Job, Resources, asking_for, outputs, script, submission
 from envspec.smoke.run.slurm_queue import (
+    ENDINGS,
     OF_ITS_OWN,
-    TOLD,
     Ask,
     TaskState,
     Unreachable,
@@ -43,8 +43,6 @@ _PROMISE = (0, 1, 130)
 _TOO_LARGE = "Requested node configuration is not available"
 """sbatch's words for what no node has."""
 
-Told = Callable[[int, str], None]
-
 
 @dataclass(frozen=True)
 class JobPlan:
@@ -53,7 +51,7 @@ class JobPlan:
     cases: tuple[SmokeCase, ...]
     jobs: tuple[Job, ...]
     inner: Runner
-    options: Options
+    options: CheckOptions
     resources: Resources
     folders: Folders
 
@@ -78,7 +76,7 @@ class JobPlan:
 
 
 def prepare_all(
-    plan: JobPlan, told: Told = lambda index, text: None
+    plan: JobPlan, told: OnText = lambda index, text: None
 ) -> tuple[JobPlan, tuple[tuple[str, str, str, str | None], ...]]:
     """Make every environment, here; gives the plan without the cases whose environment can't be made, and these."""
     failed: dict[str, str] = {}
@@ -198,7 +196,7 @@ def expected(submitted: Submitted) -> tuple[Expected, ...]:
 def wait(
     submitted: Submitted,
     results: Path,
-    told: Told = lambda index, text: None,
+    told: OnText = lambda index, text: None,
     ended: Callable[[int, Run], None] = lambda index, run: None,
     sleep: Callable[[float], None] = time.sleep,
     asking: Ask = ask,
@@ -257,10 +255,10 @@ def collect(one: Expected, results: Path, state: TaskState | None, *, last: bool
     slurm_log = results / log if (log := one.job.log(one.at)) else None
     said = tail(slurm_log) if slurm_log else ""
     log_path = str(slurm_log) if slurm_log else None
-    over = TOLD.get(state.name, "the job ended") + f" ({state.name})" if state and state.is_over else None
+    over = ENDINGS.get(state.name, "the job ended") + f" ({state.name})" if state and state.is_over else None
     if done is not None:
         status = int(done["status"])
-        run = judged(*name, where, FinishedProgram(status, said), folder / REPORT, log_path)
+        run = finished_run(*name, where, FinishedProgram(status, said), folder / REPORT, log_path)
         if run.status != "error":
             return run
         if not last and status in _PROMISE and not (folder / REPORT).is_file():

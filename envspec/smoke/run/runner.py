@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Protocol
 
 from envspec.recipes.carried import CHECK
-from envspec.smoke.run.case import CONFIG, REPORT, Options, SmokeCase
+from envspec.smoke.run.case import CONFIG, REPORT, CheckOptions, SmokeCase
 from envspec.smoke.run.command import Command, Step
 
 
@@ -40,7 +40,7 @@ class Runner(Protocol):
         """Run the environment's Python with these arguments."""
 
 
-def check(runner: Runner, case: SmokeCase, options: Options, carried: str, results: str) -> Command:
+def check(runner: Runner, case: SmokeCase, options: CheckOptions, carried: str, results: str) -> Command:
     """Run the checks of a case; their report is `check.json` in `results`."""
     inside = runner.places(carried, results)
     arguments = (

@@ -18,7 +18,7 @@ from textwrap import indent
 
 from envspec.errors import InputError
 from envspec.recipes.slurm import MEETING_POINT
-from envspec.smoke.run.case import CONFIG, MULTI_NODE, REPORT, Folders, Options, SmokeCase
+from envspec.smoke.run.case import CONFIG, MULTI_NODE, REPORT, CheckOptions, Folders, SmokeCase
 from envspec.smoke.run.command import joined, quoted, variable
 from envspec.smoke.run.runner import Runner, check
 
@@ -236,7 +236,7 @@ exit "$status"
 """
 
 
-def script(job: Job, inner: Runner, options: Options, folders: Folders, nodes: int) -> str:
+def script(job: Job, inner: Runner, options: CheckOptions, folders: Folders, nodes: int) -> str:
     """The batch script of a job, whole."""
     parts = [_HEAD.format(name=job.name, done=DONE)]
     for index, task in enumerate(job.tasks):
@@ -272,7 +272,7 @@ def _ranks(inner: Runner, case: SmokeCase, carried: str, out: str) -> str:
 
 
 def _multi_node(
-    inner: Runner, case: SmokeCase, options: Options, carried: str, out: str, nodes: int
+    inner: Runner, case: SmokeCase, options: CheckOptions, carried: str, out: str, nodes: int
 ) -> tuple[str, ...]:
     inside = inner.places(carried, out)
     return (

@@ -19,7 +19,7 @@ ACTIVE = frozenset(
 )  # fmt: skip
 """States of a job that isn't over (squeue(1), JOB STATE CODES)."""
 
-TOLD = {
+ENDINGS = {
     "CANCELLED": "the job was cancelled",
     "TIMEOUT": "the job ran into its time limit",
     "NODE_FAIL": "a node of the job failed",
