@@ -120,11 +120,13 @@ def _compare(spec: Spec, folder: LockFolder, relock: str) -> SpecState:
     except LockError as error:
         from envspec.lock.freshness import LockDamaged
 
-        return SpecState(spec.path, lock_path, "stale", reasons=(LockDamaged(str(error)),), hint=error.hint or relock)
+        return SpecState(
+            spec.path, lock_path, "stale", reasons=(LockDamaged("lock-damaged", str(error)),), hint=error.hint or relock
+        )
     if lock is None:
         from envspec.lock.freshness import LockMissing
 
-        return SpecState(spec.path, lock_path, "stale", reasons=(LockMissing(),), hint=relock)
+        return SpecState(spec.path, lock_path, "stale", reasons=(LockMissing("lock-missing"),), hint=relock)
     expected, found = rendered_files(lock), folder.rendered(lock)
     stale: tuple[Reason, ...] = ()
     drifted: tuple[Reason, ...] = ()
