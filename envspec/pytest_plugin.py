@@ -63,7 +63,7 @@ def cases(paths: Iterable[Path]) -> tuple[SmokeTarget, ...]:
     return tuple(found)
 
 
-def why_not(case: SmokeTarget, words: Sequence[str] = ()) -> str | None:
+def skip_reason(case: SmokeTarget, words: Sequence[str] = ()) -> str | None:
     """Why this machine can't serve a case with these words for `envspec smoke`; None when it can."""
     spec, lock = inputs.read_lock(case.path, None)
     (target,) = inputs.locked_targets(lock, [case.target])
@@ -102,7 +102,7 @@ def prove(
     case: SmokeTarget,
     words: Sequence[str] = (),
     *,
-    serves: Callable[[SmokeTarget, Sequence[str]], str | None] = why_not,
+    serves: Callable[[SmokeTarget, Sequence[str]], str | None] = skip_reason,
     ask: Callable[[Sequence[str]], Ran] = smoke,
 ) -> Run:
     """Run the smoke check of a case; give the run that passed. Raises Unproved, and pytest's own skip."""

@@ -87,7 +87,7 @@ def gather(
     return Facts(answers, known, tuple(unread), tuple(unread_files)), fresh
 
 
-def recall(
+def recall_facts(
     packages: Sequence[AuditedPackage],
     stored: Stored,
     now: datetime,

@@ -85,7 +85,7 @@ def command(
     yanked, releases too new to trust, and packages whose installation runs their code. Asks PyPI, at the user's own
     index, and keeps what it learns for --offline.
     """
-    from envspec.audit.learn import How, learn
+    from envspec.audit.learn import How, look_up_facts
     from envspec.audit.packages import packages
     from envspec.audit.report import AuditReport, Database
     from envspec.audit.rules import findings, not_asked, oldest
@@ -100,7 +100,7 @@ def command(
     now, found = datetime.now(timezone.utc), packages(chosen)
     how = How(database, offline, timedelta(days=max_age), not skip_files)
     with counting("looking up releases") as on_progress:
-        name, facts = learn(spec.pip.indexes, found, how, os.environ, now, on_progress, warn)
+        name, facts = look_up_facts(spec.pip.indexes, found, how, os.environ, now, on_progress, warn)
     report = AuditReport(
         spec.path,
         str(lock_path),
@@ -121,7 +121,7 @@ def command(
     except BrokenPipeError:
         # who reads only the first line must not take this for a pass
         silence_stdout()
-    if look_up.complain(facts):
+    if look_up.say_unread(facts):
         return OutsideError.exit_code
     return AnswerNo.exit_code if report.at_least(fail_on) else 0
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envspec.cli.console import say, warn
-from envspec.cli.outputs import location, shown
+from envspec.cli.outputs import location, shown_path
 from envspec.errors import InputError, SpecError
 from envspec.texts import nearest, printable
 
@@ -47,13 +47,13 @@ def elsewhere(given: Path | None) -> str:
 
 def recipes_of(spec: Spec, given: Path | None) -> Path:
     """The folder with a spec's recipes: in `recipes/`, beside the folder of the locks."""
-    return shown(locks_of(Path(spec.path), given).parent / "recipes" / spec.name)
+    return shown_path(locks_of(Path(spec.path), given).parent / "recipes" / spec.name)
 
 
 def folder_of(spec: Spec, given: Path | None) -> LockFolder:
     from envspec.lock.store import LockFolder
 
-    return LockFolder(location(shown(locks_of(Path(spec.path), given)), [spec.path]), spec.name)
+    return LockFolder(location(shown_path(locks_of(Path(spec.path), given)), [spec.path]), spec.name)
 
 
 def read_lock(path: str, given: Path | None) -> tuple[Spec, SoundLock]:

@@ -34,7 +34,7 @@ max_age = click.option(
 )
 
 
-def complain(facts: Facts) -> bool:
+def say_unread(facts: Facts) -> bool:
     """Say what couldn't be read, and what helps; whether there was anything."""
     for reason in (*facts.unread, *facts.unread_files):
         say(f"error: {printable(reason)}", style="red")

@@ -13,7 +13,7 @@ from envspec.cli import inputs, options
 from envspec.cli.console import out
 from envspec.cli.groups import grouped, heading
 from envspec.errors import AnswerNo
-from envspec.lock.graph import Edge, Graph, named
+from envspec.lock.graph import Edge, Graph, packages_named
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.texts import printable
 
@@ -104,7 +104,7 @@ def command(
 
 def _answer(target: LockedTarget, package: str, limit: int) -> Explanation:
     """Why `target` has `package`, by any spelling, or by the PyPI name that a conda package provides."""
-    nodes = named(target.pins, package)
+    nodes = packages_named(target.pins, package)
     if not nodes:
         return Explanation((), ())
     graph = Graph.of(target)
@@ -117,7 +117,7 @@ def _answer(target: LockedTarget, package: str, limit: int) -> Explanation:
 
 
 def _not_locked(package: str, lock: Lock, chosen: tuple[LockedTarget, ...]) -> AnswerNo:
-    elsewhere = [target.name for target in lock if named(target.pins, package)]
+    elsewhere = [target.name for target in lock if packages_named(target.pins, package)]
     asked = printable(package)
     if elsewhere:
         return AnswerNo(

@@ -20,14 +20,14 @@ class CommandOutput:
     problem: str | None = None
 
 
-def find(name: str, env: Mapping[str, str]) -> str | None:
+def find_program(name: str, env: Mapping[str, str]) -> str | None:
     """The program's path, by the PATH of `env`."""
     return shutil.which(name, path=env.get("PATH", os.defpath))
 
 
-def ask(name: str, *arguments: str, env: Mapping[str, str], seconds: float = SECONDS) -> CommandOutput | None:
+def ask_program(name: str, *arguments: str, env: Mapping[str, str], seconds: float = SECONDS) -> CommandOutput | None:
     """Run a program. None when it isn't there. The whole of what it started ends with it."""
-    path = find(name, env)
+    path = find_program(name, env)
     if path is None:
         return None
     try:

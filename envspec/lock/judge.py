@@ -34,7 +34,7 @@ _RULES: tuple[Callable[[LockedCase], Iterator[Flaw]], ...] = (
     files.wrong_hashes,
     requirements.unmet,
     requirements.unasked,
-    requirements.twice,
+    requirements.provided_twice,
     derived.wrong_marks,
     derived.wrong_target_facts,
 )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from envspec.lock.freshness import FileDiffers
-from envspec.recipes.folder import Standing
+from envspec.recipes.folder import ExportedRecipes
 from envspec.recipes.leftovers import Read, leftovers
 from envspec.recipes.plan import SpecPlan
 
 
-def recipe_reasons(plan: SpecPlan, standing: Standing, paths: Iterable[str], read: Read) -> tuple[FileDiffers, ...]:
+def recipe_reasons(plan: SpecPlan, standing: ExportedRecipes, paths: Iterable[str], read: Read) -> tuple[FileDiffers, ...]:
     """How a spec's folder of recipes differs from what its plan gives.
 
     Takes what stands in it, the paths of its files, and what reads one of them. What envspec didn't write is the user's

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.smoke_runs import whole_run
 
-from envspec.pytest_plugin import SmokeTarget, Unproved, cases, prove, why_not
+from envspec.pytest_plugin import SmokeTarget, Unproved, cases, prove, skip_reason
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = cases([ROOT / "specs"])
@@ -39,4 +39,4 @@ def test_every_shipped_target_is_a_case() -> None:
 
 @pytest.mark.parametrize("case", [case for case in SHIPPED if case.spec == "dev"], ids=str)
 def test_a_target_without_torch_isnt_trained(case: SmokeTarget) -> None:
-    assert why_not(case) == "it has no torch, which the smoke check is about"
+    assert skip_reason(case) == "it has no torch, which the smoke check is about"

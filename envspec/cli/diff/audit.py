@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
-from envspec.audit.learn import How, learn
+from envspec.audit.learn import How, look_up_facts
 from envspec.audit.model import AuditedPackage, AuditFinding, Facts
 from envspec.audit.packages import packages
 from envspec.audit.rules import findings, not_asked, oldest
@@ -36,11 +36,11 @@ def audited(review: Review, old: Side, new: Side, spec: Spec | None, how: How) -
     try:
         with counting("looking up releases") as on_progress:
             indexes = spec.pip.indexes if spec else {}
-            name, facts = learn(indexes, chosen, how, os.environ, now, on_progress, warn)
+            name, facts = look_up_facts(indexes, chosen, how, os.environ, now, on_progress, warn)
     except OutsideError as error:
         # the rest of the review is worth showing
         name, facts = "", Facts(files=None, unread=(str(error),))
-    incomplete = look_up.complain(facts)
+    incomplete = look_up.say_unread(facts)
     found = findings(chosen, facts, spec.audit if spec else Audit(), now, timedelta(0))
     told = (
         (tuple(code for code in one.codes if code in _CODES), one.reason, one.packages)

@@ -120,11 +120,11 @@ def _tell_recipes(spec: Spec, folder: LockFolder, locks_dir: Path | None) -> Non
     recipes = inputs.recipes_of(spec, locks_dir)
     if not recipes.is_dir():
         return
-    from envspec.cli.export.recipes import differing
+    from envspec.cli.export.recipes import recipe_drift
     from envspec.lock.judge import UnsoundLock, sound
 
     try:
-        found, again = differing(spec, sound(folder.load(), spec, str(folder.path)), recipes)
+        found, again = recipe_drift(spec, sound(folder.load(), spec, str(folder.path)), recipes)
     except UnsoundLock:
         # with --target, the other targets may not answer the spec yet
         return

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envspec.atomic import try_out
+from envspec.atomic import refuse_read_only
 from envspec.cli.console import out, say
 from envspec.cli.main import tell
 from envspec.cli.options import print_json
@@ -49,7 +49,7 @@ def refuse_unwritable(options: SmokeOptions) -> None:
         try:
             with location(path.parent, options.selection.paths).open(make=True) as folder:
                 folder.refuse_odd(path.name)
-                try_out(folder)
+                refuse_read_only(folder)
         except OSError as error:
             raise storage_error(error, path, option=option) from None
 

@@ -46,9 +46,9 @@ def _first_in_path(*programs: str) -> str | None:
 
 def _need_buildx() -> None:
     """Raises ToolError where docker can't build as the recipe wants it."""
-    from envspec.smoke.run.process import ask
+    from envspec.smoke.run.process import ask_program
 
-    done = ask(["docker", "buildx", "version"])
+    done = ask_program(["docker", "buildx", "version"])
     if done.status:
         said = done.said.strip().splitlines()
         raise ToolError(

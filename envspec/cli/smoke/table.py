@@ -36,7 +36,7 @@ def _run(run: Run) -> Iterator[str]:
     for reason, names in _skipped(run).items():
         yield from _labelled("skip", f"{', '.join(names)}: {reason}")
     for figure in run.report.off if run.report else ():
-        told = f"{figure.name} is {figure.verdict}: {words.measured(figure)}, {words.against(figure)}"
+        told = f"{figure.name} is {figure.verdict}: {words.measured(figure)}, {words.reference_words(figure)}"
         yield from _labelled("warning", told)
     if run.log and run.status in ("fail", "error"):
         # not wrapped: a path is there to be copied

@@ -58,7 +58,7 @@ def unasked(case: LockedCase) -> Iterator[Flaw]:
             yield case.flaw("nothing-asks", node.name, f"{node.name} is pinned, and nothing asks for it")
 
 
-def twice(case: LockedCase) -> Iterator[Flaw]:
+def provided_twice(case: LockedCase) -> Iterator[Flaw]:
     """What conda installs counts for pip, which then doesn't install it again."""
     provided = {name: pin for pin in case.pins("conda") for name in pin.provides}
     for pin in case.pins("pip"):

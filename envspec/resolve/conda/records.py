@@ -11,7 +11,7 @@ from envspec.lock.model import Artifact, Pin
 from envspec.packages.conda_build import BuildRecord
 from envspec.packages.conda_names import pypi_names
 from envspec.redact import without_credentials
-from envspec.texts import UNSEEN, printable, seen
+from envspec.texts import UNSEEN, printable, without_unseen
 
 if TYPE_CHECKING:
     from rattler import RepoDataRecord
@@ -77,7 +77,7 @@ def _pin(build: BuildRecord, record: RepoDataRecord, channels: Mapping[str, str]
         ),
         dependencies=tuple(sorted(set(build.depends))),
         direct=direct,
-        licence=seen(record.license) or None if record.license else None,
+        licence=without_unseen(record.license) or None if record.license else None,
         provides=pypi_names(build.name, build.depends, _purls(record)),
     )
 

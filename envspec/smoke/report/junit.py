@@ -59,7 +59,7 @@ def _properties(run: Run) -> list[tuple[str, str]]:
         return found
     found += list(words.facts(run.report))
     for figure in run.report.figures:
-        told = words.against(figure)
+        told = words.reference_words(figure)
         verdict = f"; {figure.verdict}: {told}" if figure.verdict else f"; {told}" if told else ""
         found.append((f"figure {figure.name}", words.measured(figure) + verdict))
     return found

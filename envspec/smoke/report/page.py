@@ -155,7 +155,7 @@ def _figures(report: SmokeReport) -> Iterator[str]:
 
 def _figure(figure: Figure) -> str:
     off = figure.verdict in ("low", "high")
-    told = _text(words.against(figure)) or '<span class="quiet">no reference</span>'
+    told = _text(words.reference_words(figure)) or '<span class="quiet">no reference</span>'
     if off:
         told = f'<strong class="error">{figure.verdict}</strong>: {told}'
     measured = f'<td class="number">{_text(words.measured(figure))}</td>'
@@ -176,7 +176,9 @@ def _curves(report: SmokeReport) -> Iterator[str]:
 
 
 def _chart(group: str, of: Mapping[str, chart.Curve]) -> Iterator[str]:
-    legend = "".join(f"<li>{chart.key(index)} {_text(line)}</li>" for index, line in enumerate(chart.told(of)))
+    legend = "".join(
+        f"<li>{chart.legend_line(index)} {_text(line)}</li>" for index, line in enumerate(chart.curve_sentences(of))
+    )
     caption = f"<figcaption><strong>{_text(group)}</strong><ul>{legend}</ul></figcaption>"
     yield f"<figure>{chart.curves(of)}{caption}</figure>"
 

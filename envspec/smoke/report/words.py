@@ -59,7 +59,7 @@ def measured(figure: Figure) -> str:
     return f"{number(figure.value)} {clean(figure.unit)}".rstrip()
 
 
-def against(figure: Figure) -> str:
+def reference_words(figure: Figure) -> str:
     """What a figure's reference says of it: "8 % below 130 samples/s (allowed: -5 %)". Empty where there is none."""
     reference = figure.reference
     if reference is None:

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from envspec.recipes.dockerfile import FILE as DOCKERFILE
 from envspec.smoke.run.case import Folders, SmokeCase
 from envspec.smoke.run.command import Command, Files, Step
-from envspec.smoke.run.process import FinishedProgram, ask
+from envspec.smoke.run.process import FinishedProgram, ask_program
 from envspec.smoke.run.runner import Places
 
 CARRIED = "/mnt/envspec"
@@ -81,7 +81,7 @@ def _field(key: str, value: str) -> str:
 
 
 def user_of(
-    engine: str, caller: tuple[int, int], asking: Callable[[Sequence[str]], FinishedProgram] = ask
+    engine: str, caller: tuple[int, int], asking: Callable[[Sequence[str]], FinishedProgram] = ask_program
 ) -> tuple[int, int]:
     """Who a container is to run as, for its files to be the caller's: the caller, who is root inside rootless docker.
     A docker that doesn't answer is taken for one with root."""

@@ -15,7 +15,7 @@ from envspec.smoke.report.read import load_report
 from envspec.smoke.report.result import Run
 from envspec.smoke.run.case import REPORT, CheckOptions, Folders, SmokeCase
 from envspec.smoke.run.command import Command, Step
-from envspec.smoke.run.process import FinishedProgram, do, last_lines, silent
+from envspec.smoke.run.process import FinishedProgram, last_lines, run_step, silent
 from envspec.smoke.run.runner import Runner, check
 
 LOG = "log.txt"
@@ -62,7 +62,7 @@ def _one(runner: Runner, case: SmokeCase, options: CheckOptions, folders: Folder
         if problem:
             return Run(case.spec, case.target, runner.name, "error", None, problem, None, str(log))
         told("checking")
-        done = do(checking, log, lambda line: told(line or "checking"))
+        done = run_step(checking, log, lambda line: told(line or "checking"))
     except EnvspecError as error:
         return Run(case.spec, case.target, runner.name, "error", None, _reason(error), None, _existing(log))
     return finished_run(case.spec, case.target, runner.name, None, done, report, str(log))
@@ -90,7 +90,7 @@ def prepare(
         with exclusive(held, lambda: told("waiting: another envspec makes this environment")):
             for step in before:
                 told(step.note)
-                done = do(step, log, partial(_noted, told, step.note))
+                done = run_step(step, log, partial(_noted, told, step.note))
                 if done.status:
                     said = last_lines(done.said)
                     return f"{step.note} can't be made (status {done.status})" + (f"\n{said}" if said else "")

@@ -18,7 +18,7 @@ from envspec.smoke.report.result import Run, SmokeReport
 from envspec.smoke.run.case import REPORT, CheckOptions, Folders, SmokeCase
 from envspec.smoke.run.command import Command, Files, Step
 from envspec.smoke.run.foreground import LOG, OnText, finished_run, prepare
-from envspec.smoke.run.process import FinishedProgram, ask, do, last_lines, tail
+from envspec.smoke.run.process import FinishedProgram, ask_program, last_lines, run_step, tail
 from envspec.smoke.run.runner import Runner
 from envspec.smoke.run.slurm import DONE, JOBS, Job, Resources, asking_for, outputs, script, submission
 from envspec.smoke.run.slurm_queue import (
@@ -116,7 +116,7 @@ def submit(plan: JobPlan, submitted: Submitted, on_job: Callable[[str], None] = 
     submitted = replace(submitted, jobs=jobs)
     write_submitted(results, submitted)
     for index, job in enumerate(plan.jobs):
-        do(plan.script(job), results / JOBS / LOG)
+        run_step(plan.script(job), results / JOBS / LOG)
         for task in job.tasks:
             _make(results / task.folder)
         handed = _hand_over(jobs[index])
@@ -131,13 +131,13 @@ def submit(plan: JobPlan, submitted: Submitted, on_job: Callable[[str], None] = 
 
 
 def _hand_over(job: SubmittedJob) -> SubmittedJob:
-    done = ask(job.argv, seconds=120)
+    done = ask_program(job.argv, seconds=120)
     number = done.said.strip().splitlines()[-1].partition(";")[0] if done.said.strip() else ""
     if not done.status and number.isdigit():
         return replace(job, job=number)
     with suppress(Unreachable):
         # it may have taken the job, and its answer was lost
-        if found := find_job(job.name, ask):
+        if found := find_job(job.name, ask_program):
             return replace(job, job=found)
     said = f"(status {done.status})\n{last_lines(done.said, 4)}"
     if may_have_taken(done):
@@ -161,7 +161,7 @@ def _make(folder: Path) -> None:
         raise StorageError(f"{folder} can't be made: {error.strerror}") from None
 
 
-def find_lost(submitted: Submitted, asking: Ask = ask) -> Submitted:
+def find_lost(submitted: Submitted, asking: Ask = ask_program) -> Submitted:
     """Look for jobs whose number was never written down, by their name: sbatch's answer was lost, or the process that
     asked it died. Raises Unreachable."""
     for index, job in enumerate(submitted.jobs):
@@ -199,7 +199,7 @@ def wait(
     told: OnText = lambda index, text: None,
     ended: Callable[[int, Run], None] = lambda index, run: None,
     sleep: Callable[[float], None] = time.sleep,
-    asking: Ask = ask,
+    asking: Ask = ask_program,
     clock: Callable[[], float] = time.monotonic,
 ) -> tuple[Run, ...]:
     """Wait until every task is over, and give the runs in the order of the submission. Raises StorageError."""

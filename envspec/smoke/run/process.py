@@ -38,7 +38,7 @@ def silent(line: str) -> None:
     """Watch nothing."""
 
 
-def do(step: Step, log: Path, watch: Watch = silent) -> FinishedProgram:
+def run_step(step: Step, log: Path, watch: Watch = silent) -> FinishedProgram:
     """Do one step; what a program says is added to `log`. A `Command` with nothing left to do ends with 0.
 
     Raises StorageError, and ToolError for a program that can't be started. When this call is interrupted, the program
@@ -47,7 +47,7 @@ def do(step: Step, log: Path, watch: Watch = silent) -> FinishedProgram:
     if isinstance(step, Files):
         write(step)
         return FinishedProgram(0)
-    if step.unless and ask(step.unless).status == 0:
+    if step.unless and ask_program(step.unless).status == 0:
         return FinishedProgram(0)
     return _run(step, log, watch)
 
@@ -66,7 +66,7 @@ def _unwritable(error: OSError, path: Path) -> StorageError:
     return StorageError(f"can't be written: {error.strerror}", place=Place(str(error.filename or path)))
 
 
-def ask(argv: Sequence[str], seconds: float = 60.0) -> FinishedProgram:
+def ask_program(argv: Sequence[str], seconds: float = 60.0) -> FinishedProgram:
     """Run a short program and give its status and what it said on both streams; 127 where it can't be started, 124
     where it takes longer than `seconds`."""
     try:
