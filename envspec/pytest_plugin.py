@@ -3,7 +3,7 @@
     pytest -p envspec.pytest_plugin --envspec-specs specs/
     pytest -p envspec.pytest_plugin --envspec-specs specs/ --envspec-smoke '--quick --device cpu' -k cu128
 
-A target that this machine can't serve is a skipped test that says why; a failed check is a failure with its reason, its
+A target that this machine can't run is a skipped test that says why; a failed check is a failure with its reason, its
 remedy and its last words, without a traceback. All are marked `slow`. A test of one's own does the same for
 `cases([path])` with `prove(case)`.
 """
@@ -64,7 +64,7 @@ def cases(paths: Iterable[Path]) -> tuple[SmokeTarget, ...]:
 
 
 def skip_reason(case: SmokeTarget, words: Sequence[str] = ()) -> str | None:
-    """Why this machine can't serve a case with these words for `envspec smoke`; None when it can."""
+    """Why this machine can't run a case with these words for `envspec smoke`; None when it can."""
     spec, lock = inputs.read_lock(case.path, None)
     (target,) = inputs.locked_targets(lock, [case.target])
     if not _has_torch(target):

@@ -1,4 +1,4 @@
-"""Which targets a machine can serve, each refusal by its reason."""
+"""Which targets a machine can run, each refusal by its reason."""
 
 from __future__ import annotations
 

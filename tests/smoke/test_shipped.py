@@ -1,4 +1,4 @@
-"""The shipped specs, proved on this machine: every target that it can serve; the others are skipped by name."""
+"""The shipped specs, proved on this machine: every target that it can run; the others are skipped by name."""
 
 from __future__ import annotations
 

@@ -27,11 +27,11 @@ ENVSPEC = (sys.executable, "-m", "envspec")
 """The words that start this envspec."""
 
 Skipped = tuple[str, str, str]
-"""Spec, target, and why this machine can't serve it."""
+"""Spec, target, and why this machine can't run it."""
 
 
 def this_machine(*, without_gpu: bool = False, contained: bool = False, largest: int | None = None) -> LocalMachine:
-    """This machine as far as it decides what it can serve. Starts no program but Pythons, and those when asked."""
+    """This machine as far as it decides what it can run. Starts no program but Pythons, and those when asked."""
     from envspec.doctor.gather import gather_hardware
 
     machine = gather_hardware(os.environ)
@@ -130,7 +130,7 @@ def find_cases(
     recipe: Recipe,
     multi_node: bool = False,
 ) -> tuple[tuple[SmokeCase, ...], tuple[Skipped, ...]]:
-    """The cases of these specs: of the targets that are named, or of all that `machine` can serve; and what it can't.
+    """The cases of these specs: of the targets that are named, or of all that `machine` can run; and what it can't.
 
     `gpus` says whether a target's runs get the machine's GPUs; `multi_node` adds the program for several nodes. Raises
     InputError.

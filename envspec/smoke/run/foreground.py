@@ -40,29 +40,31 @@ def run_cases(
     cases: Sequence[SmokeCase],
     options: CheckOptions,
     folders: Folders,
-    told: OnText = lambda index, text: None,
-    ended: Callable[[int, Run], None] = lambda index, run: None,
+    on_text: OnText = lambda index, text: None,
+    on_end: Callable[[int, Run], None] = lambda index, run: None,
 ) -> tuple[Run, ...]:
     """Run every case to its end; one that can't be run is an error and doesn't keep the others from it."""
     runs = []
     for index, case in enumerate(cases):
-        run = _one(runner, case, options, folders, partial(told, index))
-        ended(index, run)
+        run = _one(runner, case, options, folders, partial(on_text, index))
+        on_end(index, run)
         runs.append(run)
     return tuple(runs)
 
 
-def _one(runner: Runner, case: SmokeCase, options: CheckOptions, folders: Folders, told: Callable[[str], None]) -> Run:
+def _one(
+    runner: Runner, case: SmokeCase, options: CheckOptions, folders: Folders, on_text: Callable[[str], None]
+) -> Run:
     results = folders.run(case.title)
     log, report = results / LOG, results / REPORT
     try:
         _forget(log, report)
         before, checking = steps(runner, case, options, folders)
-        problem = prepare(case, before, folders, log, told)
+        problem = prepare(case, before, folders, log, on_text)
         if problem:
             return Run(case.spec, case.target, runner.name, "error", None, problem, None, str(log))
-        told("checking")
-        done = run_step(checking, log, lambda line: told(line or "checking"))
+        on_text("checking")
+        done = run_step(checking, log, lambda line: on_text(line or "checking"))
     except EnvspecError as error:
         return Run(case.spec, case.target, runner.name, "error", None, _reason(error), None, _existing(log))
     return finished_run(case.spec, case.target, runner.name, None, done, report, str(log))
@@ -79,7 +81,7 @@ def _forget(*files: Path) -> None:
 
 
 def prepare(
-    case: SmokeCase, before: Sequence[Step], folders: Folders, log: Path, told: Callable[[str], None] = silent
+    case: SmokeCase, before: Sequence[Step], folders: Folders, log: Path, on_text: Callable[[str], None] = silent
 ) -> str | None:
     """Do what makes an environment ready; gives why that failed. Two processes don't make the same one at a time.
 
@@ -87,10 +89,10 @@ def prepare(
     """
     held = folders.cache / "held" / case.slug
     try:
-        with exclusive(held, lambda: told("waiting: another envspec makes this environment")):
+        with exclusive(held, lambda: on_text("waiting: another envspec makes this environment")):
             for step in before:
-                told(step.note)
-                done = run_step(step, log, partial(_noted, told, step.note))
+                on_text(step.note)
+                done = run_step(step, log, partial(_noted, on_text, step.note))
                 if done.status:
                     said = last_lines(done.said)
                     return f"{step.note} can't be made (status {done.status})" + (f"\n{said}" if said else "")
@@ -99,8 +101,8 @@ def prepare(
     return None
 
 
-def _noted(told: Callable[[str], None], note: str, line: str) -> None:
-    told(f"{note}: {line}" if line else note)
+def _noted(on_text: Callable[[str], None], note: str, line: str) -> None:
+    on_text(f"{note}: {line}" if line else note)
 
 
 def finished_run(

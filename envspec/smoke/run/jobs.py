@@ -76,13 +76,13 @@ class JobPlan:
 
 
 def prepare_all(
-    plan: JobPlan, told: OnText = lambda index, text: None
+    plan: JobPlan, on_text: OnText = lambda index, text: None
 ) -> tuple[JobPlan, tuple[tuple[str, str, str, str | None], ...]]:
     """Make every environment, here; gives the plan without the cases whose environment can't be made, and these."""
     failed: dict[str, str] = {}
     for index, case in enumerate(plan.cases):
         try:
-            reason = prepare(case, plan.preparation(case), plan.folders, _log(plan, case), partial(told, index))
+            reason = prepare(case, plan.preparation(case), plan.folders, _log(plan, case), partial(on_text, index))
         except EnvspecError as error:
             reason = f"{error}; {error.hint}" if error.hint else str(error)
         if reason:
@@ -196,8 +196,8 @@ def expected(submitted: Submitted) -> tuple[Expected, ...]:
 def wait(
     submitted: Submitted,
     results: Path,
-    told: OnText = lambda index, text: None,
-    ended: Callable[[int, Run], None] = lambda index, run: None,
+    on_text: OnText = lambda index, text: None,
+    on_end: Callable[[int, Run], None] = lambda index, run: None,
     sleep: Callable[[float], None] = time.sleep,
     asking: Ask = ask_program,
     clock: Callable[[], float] = time.monotonic,
@@ -218,7 +218,7 @@ def wait(
         except Unreachable as problem:
             states = None
             for index in waiting:
-                told(index, f"Slurm doesn't answer: {problem}")
+                on_text(index, f"Slurm doesn't answer: {problem}")
         now = clock()
         for index, one in tuple(waiting.items()):
             state = states.get(one.slurm_name or "") if states is not None else None
@@ -234,9 +234,9 @@ def wait(
             if run is not None:
                 runs[index] = run
                 del waiting[index]
-                ended(index, run)
+                on_end(index, run)
             elif states is not None:
-                told(index, _words(state))
+                on_text(index, _words(state))
         if not waiting:
             return tuple(runs[index] for index in sorted(runs))
         sleep(pause)
