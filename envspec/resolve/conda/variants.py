@@ -38,7 +38,9 @@ def to_look_up(solution: Iterable[BuildRecord], cuda: str | None, excused: Conta
     return wanted
 
 
-def wrong_variants(solution: Iterable[BuildRecord], siblings: Iterable[BuildRecord], cuda: str | None) -> list[BuildRecord]:
+def wrong_variants(
+    solution: Iterable[BuildRecord], siblings: Iterable[BuildRecord], cuda: str | None
+) -> list[BuildRecord]:
     """The builds of a solution that are for the wrong device while builds for the right one exist.
 
     A build counts as its package's CPU build when its name says so, or when the same version has a CUDA build that
@@ -91,7 +93,9 @@ def constraint(name: str, builds: Iterable[BuildRecord], cuda: str | None) -> st
     return f'{name}[build="^({"|".join(map(re.escape, strings))})$"]'
 
 
-def existing(name: str, builds: Iterable[BuildRecord], cuda: str, python: str, wanted: Sequence[str] = ()) -> str | None:
+def existing(
+    name: str, builds: Iterable[BuildRecord], cuda: str, python: str, wanted: Sequence[str] = ()
+) -> str | None:
     """What CUDA builds of a package exist, the nearest to the asked CUDA first; None when there are none.
 
     `wanted` are the versions that the spec admits; empty for all.
