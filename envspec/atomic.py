@@ -93,7 +93,7 @@ def write_file(path: Path, text: str) -> None:
     write_text(located(path.parent), path.name, text)
 
 
-def try_out(folder: OpenFolder) -> None:
+def refuse_read_only(folder: OpenFolder) -> None:
     """Raise what a write into this folder would raise."""
     with _staging(folder):
         pass

@@ -3,7 +3,7 @@
     pytest -p envspec.pytest_plugin --envspec-specs specs/
     pytest -p envspec.pytest_plugin --envspec-specs specs/ --envspec-smoke '--quick --device cpu' -k cu128
 
-A target that this machine can't serve is a skipped test that says why; a failed check is a failure with its reason, its
+A target that this machine can't run is a skipped test that says why; a failed check is a failure with its reason, its
 remedy and its last words, without a traceback. All are marked `slow`. A test of one's own does the same for
 `cases([path])` with `prove(case)`.
 """
@@ -28,7 +28,7 @@ from envspec.errors import EnvspecError
 from envspec.lock.model import LockedTarget
 from envspec.smoke.report.read import report_of
 from envspec.smoke.report.result import Results, Run
-from envspec.smoke.run.fits import serve
+from envspec.smoke.run.fits import misfit
 
 Ran = tuple[int, str, str]
 """How a process ended: its exit code, and what it said on stdout and stderr."""
@@ -38,7 +38,7 @@ _GRACE = 20.0
 
 
 @dataclass(frozen=True)
-class Case:
+class SmokeTarget:
     """One target of one spec's file."""
 
     path: str
@@ -53,25 +53,27 @@ class Unproved(Exception):
     """The smoke run failed or gave no answer. Its text is for people, and is the whole failure."""
 
 
-def cases(paths: Iterable[Path]) -> tuple[Case, ...]:
+def cases(paths: Iterable[Path]) -> tuple[SmokeTarget, ...]:
     """Every target of these specs, and of those in these folders. Raises InputError for one that can't be read."""
     files = [file for path in paths for file in (sorted(path.glob("*.toml")) if path.is_dir() else [path])]
     found = []
     for file in files:
         spec, lock = inputs.read_lock(str(file), None)
-        found += [Case(str(file), spec.name, target.name) for target in lock]
+        found += [SmokeTarget(str(file), spec.name, target.name) for target in lock]
     return tuple(found)
 
 
-def why_not(case: Case, words: Sequence[str] = ()) -> str | None:
-    """Why this machine can't serve a case with these words for `envspec smoke`; None when it can."""
+def skip_reason(case: SmokeTarget, words: Sequence[str] = ()) -> str | None:
+    """Why this machine can't run a case with these words for `envspec smoke`; None when it can."""
     spec, lock = inputs.read_lock(case.path, None)
     (target,) = inputs.locked_targets(lock, [case.target])
     if not _has_torch(target):
         return "it has no torch, which the smoke check is about"
     runner, device = _value(words, "--runner", "local"), _value(words, "--device", "auto")
     blind = device == "cpu" or runner == "slurm"
-    return serve(spec, target, smoke_cases.this_machine(without_gpu=blind, contained=runner in ("docker", "apptainer")))
+    return misfit(
+        spec, target, smoke_cases.this_machine(without_gpu=blind, contained=runner in ("docker", "apptainer"))
+    )
 
 
 def smoke(argv: Sequence[str]) -> Ran:
@@ -97,10 +99,10 @@ def smoke(argv: Sequence[str]) -> Ran:
 
 
 def prove(
-    case: Case,
+    case: SmokeTarget,
     words: Sequence[str] = (),
     *,
-    serves: Callable[[Case, Sequence[str]], str | None] = why_not,
+    serves: Callable[[SmokeTarget, Sequence[str]], str | None] = skip_reason,
     ask: Callable[[Sequence[str]], Ran] = smoke,
 ) -> Run:
     """Run the smoke check of a case; give the run that passed. Raises Unproved, and pytest's own skip."""
@@ -116,7 +118,7 @@ def prove(
     return run
 
 
-def _run(case: Case, code: int, out: str, err: str) -> Run:
+def _run(case: SmokeTarget, code: int, out: str, err: str) -> Run:
     try:
         (run,) = json.loads(out)["runs"]
         report = report_of(run["report"], f"the report of {case}") if run["report"] else None
@@ -159,7 +161,7 @@ class SpecFile(pytest.File):
 class SpecTarget(pytest.Item):
     """The smoke run of one target."""
 
-    def __init__(self, *, case: Case, **given: object) -> None:
+    def __init__(self, *, case: SmokeTarget, **given: object) -> None:
         super().__init__(**given)  # type: ignore[arg-type]
         self.case = case
         self.add_marker("slow")

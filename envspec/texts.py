@@ -17,7 +17,7 @@ of a lock has one.
 """
 
 
-def seen(text: str) -> str:
+def without_unseen(text: str) -> str:
     """A text from an index as a lock can hold it: without what doesn't show, on one line."""
     return " ".join(UNSEEN.sub(" ", text).split()) if UNSEEN.search(text) else text
 

@@ -205,6 +205,17 @@ def test_modules_are_small() -> None:
     assert {name: lines for name, lines in long.items() if lines > LINES} == {}
 
 
+def test_no_two_classes_have_one_name() -> None:
+    """What stands alone aside: it can't import ours, and has its own words for the same things."""
+    homes: dict[str, list[str]] = {}
+    for name, path in MODULES.items():
+        if not is_within(name, STAND_ALONE):
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    homes.setdefault(node.name, []).append(name)
+    assert {name: modules for name, modules in homes.items() if len(modules) > 1} == {}, "one name, one noun"
+
+
 def test_the_smoke_check_imports_in_no_circle() -> None:
     """It isn't imported as a part of envspec, so the table doesn't see its inside."""
     package = PACKAGE / "carried" / "check" / "envspec_check"

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
-from envspec.audit.model import Answer, Facts, FileFacts, Package, Release
+from envspec.audit.model import AuditedPackage, DatabaseAnswer, Facts, FileFacts, PublishedRelease
 from envspec.audit.store import Stored
 from envspec.errors import OutsideError
 
@@ -18,14 +18,14 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-class Database(Protocol):
+class VulnerabilityDatabase(Protocol):
     """Known vulnerabilities."""
 
-    def ask(self, release: Release) -> Answer:
+    def ask(self, release: PublishedRelease) -> DatabaseAnswer:
         """What is known of a release. Raises OutsideError."""
 
 
-class Pages(Protocol):
+class ProjectPages(Protocol):
     """The pages of projects on the indexes of a lock."""
 
     def ask(self, index: str, project: str) -> Mapping[str, FileFacts] | None:
@@ -37,9 +37,9 @@ FileKey = tuple[str, str]
 
 
 def gather(
-    packages: Sequence[Package],
-    database: Database,
-    pages: Pages | None,
+    packages: Sequence[AuditedPackage],
+    database: VulnerabilityDatabase,
+    pages: ProjectPages | None,
     now: datetime,
     shipped: Mapping[FileKey, FileFacts],
     on_progress: Callable[[int, int], None] = lambda done, total: None,
@@ -87,8 +87,8 @@ def gather(
     return Facts(answers, known, tuple(unread), tuple(unread_files)), fresh
 
 
-def recall(
-    packages: Sequence[Package],
+def recall_facts(
+    packages: Sequence[AuditedPackage],
     stored: Stored,
     now: datetime,
     max_age: timedelta,
@@ -112,7 +112,9 @@ def stamp(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _without_answer(packages: Sequence[Package], answers: Mapping[Release, Answer], what: str) -> list[str]:
+def _without_answer(
+    packages: Sequence[AuditedPackage], answers: Mapping[PublishedRelease, DatabaseAnswer], what: str
+) -> list[str]:
     """Which packages nobody can say anything of, as a line or none.
 
     What PyPI installs, its database must know. A build of the PyTorch index or a conda package may never have been on
@@ -131,7 +133,9 @@ def _without_answer(packages: Sequence[Package], answers: Mapping[Release, Answe
     )
 
 
-def _without_page(packages: Sequence[Package], files: Mapping[FileKey, FileFacts], nowhere: Iterable[str]) -> list[str]:
+def _without_page(
+    packages: Sequence[AuditedPackage], files: Mapping[FileKey, FileFacts], nowhere: Iterable[str]
+) -> list[str]:
     """Which files no index could be asked about, and which ones their index doesn't have, a line for each index."""
     lines: list[str] = []
     missing = _without_facts(packages, files)
@@ -144,11 +148,11 @@ def _without_page(packages: Sequence[Package], files: Mapping[FileKey, FileFacts
     return lines
 
 
-def _without_facts(packages: Iterable[Package], files: Mapping[FileKey, FileFacts]) -> list[Package]:
+def _without_facts(packages: Iterable[AuditedPackage], files: Mapping[FileKey, FileFacts]) -> list[AuditedPackage]:
     return [p for p in packages if any((p.index, artifact.file) not in files for artifact in p.indexed_files)]
 
 
-def _listed(what: str, packages: Iterable[Package]) -> list[str]:
+def _listed(what: str, packages: Iterable[AuditedPackage]) -> list[str]:
     """What is to be said of some packages, as a line; none where there are none."""
     names = sorted({f"{package.name} {package.version}" for package in packages})
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""

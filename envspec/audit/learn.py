@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from envspec.audit import store
-from envspec.audit.gather import gather, recall, stamp
-from envspec.audit.model import Facts, Package
+from envspec.audit.gather import gather, recall_facts, stamp
+from envspec.audit.model import AuditedPackage, Facts
 from envspec.audit.osv import OsvDatabase
 from envspec.audit.sources import (
     IndexPages,
@@ -37,9 +37,9 @@ class How:
     files: bool = True
 
 
-def learn(
+def look_up_facts(
     indexes: Mapping[str, str],
-    packages: Sequence[Package],
+    packages: Sequence[AuditedPackage],
     how: How,
     env: Mapping[str, str],
     now: datetime,
@@ -59,7 +59,7 @@ def learn(
     kept = store.store_path(settings.cache_dir, source)
     if how.offline:
         shipped = shipped_files(packages) if how.files else None
-        facts = recall(packages, store.load(kept), now, how.max_age, shipped)
+        facts = recall_facts(packages, store.load(kept), now, how.max_age, shipped)
         if osv:
             facts = replace(facts, answers={p.release: osv.ask(p.release) for p in packages if p.release}, unread=())
     else:

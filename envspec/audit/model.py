@@ -12,7 +12,7 @@ LEVELS = ("note", "warning", "error")
 
 
 @dataclass(frozen=True)
-class Release:
+class PublishedRelease:
     """A package's version as a database is asked for it: PyPI's normalised name and a PEP 440 version without local
     part."""
 
@@ -21,7 +21,7 @@ class Release:
 
 
 @dataclass(frozen=True)
-class Package:
+class AuditedPackage:
     """A package of the lock, once for all its targets.
 
     files      what the targets install of it: several where they differ
@@ -37,7 +37,7 @@ class Package:
     files: tuple[Artifact, ...] = ()
     licence: str | None = None
     source: str = "wheel"
-    release: Release | None = None
+    release: PublishedRelease | None = None
     unknown: str = ""
 
     @property
@@ -74,7 +74,7 @@ class FileFacts:
 
 
 @dataclass(frozen=True)
-class Answer:
+class DatabaseAnswer:
     """What a database knows of a release, and when it was read (RFC 3339, UTC).
 
     `files` by name; empty where the database says nothing of files. `known` is False where it has no such release: then
@@ -88,12 +88,12 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Finding:
+class AuditFinding:
     """Something wrong with a package. `ignored` is the spec's reason to accept it, None if it isn't accepted."""
 
     code: str
     level: str
-    package: Package
+    package: AuditedPackage
     message: str
     remedy: str = ""
     advisory: Advisory | None = None
@@ -119,7 +119,7 @@ class Facts:
     unread_files   the same of files alone
     """
 
-    answers: Mapping[Release, Answer] = field(default_factory=dict)
+    answers: Mapping[PublishedRelease, DatabaseAnswer] = field(default_factory=dict)
     files: Mapping[tuple[str, str], FileFacts] | None = field(default_factory=dict)
     unread: tuple[str, ...] = ()
     unread_files: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from envspec.audit.model import Advisory, Answer, Release
+from envspec.audit.model import Advisory, DatabaseAnswer, PublishedRelease
 from envspec.audit.pypi import first_line
 from envspec.errors import InputError, Place
 from envspec.packages.requirement import canonical_name
@@ -58,7 +58,7 @@ class OsvDatabase:
             raise InputError("the database knows nothing of PyPI's packages", place=place, hint=_DOWNLOAD)
         return database
 
-    def ask(self, release: Release) -> Answer:
+    def ask(self, release: PublishedRelease) -> DatabaseAnswer:
         """What is known of a release; a database of all advisories has an answer for everything.
 
         Raises InputError for an entry about the package that doesn't say which versions it is about.
@@ -70,7 +70,7 @@ class OsvDatabase:
             except (KeyError, TypeError, AttributeError):
                 raise _broken(record, self.name) from None
             found += [advisory] if advisory else []
-        return Answer(self.modified, tuple(sorted(found, key=lambda advisory: advisory.id)))
+        return DatabaseAnswer(self.modified, tuple(sorted(found, key=lambda advisory: advisory.id)))
 
 
 def _broken(record: Mapping[str, Any], database: str) -> InputError:
@@ -113,7 +113,7 @@ def _list(within: Mapping[str, Any], key: str) -> Sequence[Any]:
     return found
 
 
-def _advisory(record: Mapping[str, Any], release: Release) -> Advisory | None:
+def _advisory(record: Mapping[str, Any], release: PublishedRelease) -> Advisory | None:
     from packaging.version import Version
 
     version = Version(release.version)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from envspec.audit.model import Package, Release
+from envspec.audit.model import AuditedPackage, PublishedRelease
 from envspec.lock.model import Artifact, LockedTarget, Pin
 from envspec.packages.requirement import canonical_name
 
 
-def packages(targets: Iterable[LockedTarget]) -> tuple[Package, ...]:
+def packages(targets: Iterable[LockedTarget]) -> tuple[AuditedPackage, ...]:
     """Every package of the targets, each version once, by kind, name and version."""
     holders: dict[tuple[str, ...], list[tuple[str, Pin]]] = {}
     for target in targets:
@@ -19,11 +19,11 @@ def packages(targets: Iterable[LockedTarget]) -> tuple[Package, ...]:
     return tuple(_package(found) for _, found in sorted(holders.items()))
 
 
-def _package(found: list[tuple[str, Pin]]) -> Package:
+def _package(found: list[tuple[str, Pin]]) -> AuditedPackage:
     pin = found[0][1]
     files: dict[Artifact, None] = {p.artifact: None for _, p in found if p.artifact is not None}
     release, unknown = _release(pin)
-    return Package(
+    return AuditedPackage(
         pin.kind,
         pin.name,
         pin.version,
@@ -47,7 +47,7 @@ def _source(pin: Pin) -> str:
     return "url" if pin.url else "sdist"
 
 
-def _release(pin: Pin) -> tuple[Release | None, str]:
+def _release(pin: Pin) -> tuple[PublishedRelease | None, str]:
     """What to ask PyPI's database for, or why nothing.
 
     PyPI isn't asked for packages of the spec's own indexes: it would learn their names, and may have others of the
@@ -58,11 +58,11 @@ def _release(pin: Pin) -> tuple[Release | None, str]:
         public = _public(pin.version)
         if len(names) != 1 or public is None:
             return None, "conda packages that aren't on PyPI"
-        return Release(names.pop(), public), ""
+        return PublishedRelease(names.pop(), public), ""
     if pin.index not in ("pypi",) and not pin.index.startswith("pytorch/"):
         where = {"git": "packages from git", "url": "packages from a URL", "": "packages whose index isn't known"}
         return None, where.get(pin.index, f'packages of the index "{pin.index}"')
-    return Release(pin.name, _public(pin.version) or pin.version), ""
+    return PublishedRelease(pin.name, _public(pin.version) or pin.version), ""
 
 
 def _public(version: str) -> str | None:

@@ -10,28 +10,28 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from envspec.audit.model import Advisory, Answer, FileFacts, Release
+from envspec.audit.model import Advisory, DatabaseAnswer, FileFacts, PublishedRelease
 from envspec.errors import IndexFailure
 from envspec.redact import redact
 from envspec.settings import split_credentials
 
 
-def release_url(index: str, release: Release) -> str:
+def release_url(index: str, release: PublishedRelease) -> str:
     """Where the JSON of a release is, beside the simple index at `index`, as PyPI and the servers that mirror it have
     it."""
     base = index.rstrip("/").removesuffix("/simple")
     return f"{base}/pypi/{release.name}/{release.version}/json"
 
 
-def parse_release(body: bytes, release: Release, url: str, fetched: str) -> Answer:
+def parse_release(body: bytes, release: PublishedRelease, url: str, fetched: str) -> DatabaseAnswer:
     """The answer in a release's JSON; withdrawn advisories are left out.
 
     Raises IndexFailure for what is no such document, or the document of another release.
     """
     try:
         document = json.loads(body)
-        found = Release(_canonical(document["info"]["name"]), _normal(document["info"]["version"]))
-        if found != Release(release.name, _normal(release.version)):
+        found = PublishedRelease(_canonical(document["info"]["name"]), _normal(document["info"]["version"]))
+        if found != PublishedRelease(release.name, _normal(release.version)):
             raise ValueError
         advisories = tuple(_advisory(row) for row in document["vulnerabilities"] if not row.get("withdrawn"))
         files = {row["filename"]: _file(row) for row in document.get("urls", ())}
@@ -40,7 +40,7 @@ def parse_release(body: bytes, release: Release, url: str, fetched: str) -> Answ
             f"{redact(split_credentials(url)[0])} isn't PyPI's JSON of {release.name} {release.version}",
             hint="check what serves this address; a database can be given with --database",
         ) from None
-    return Answer(fetched, advisories, files)
+    return DatabaseAnswer(fetched, advisories, files)
 
 
 def _advisory(row: Mapping[str, Any]) -> Advisory:

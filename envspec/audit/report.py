@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from envspec.audit.model import LEVELS, Finding, NotAsked, Package
+from envspec.audit.model import LEVELS, AuditedPackage, AuditFinding, NotAsked
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Database:
 
 
 @dataclass(frozen=True)
-class Report:
+class AuditReport:
     """One audited lock.
 
     not_asked  what nobody could say of some packages, with the reason
@@ -27,9 +27,9 @@ class Report:
     spec: str
     lock: str
     targets: tuple[str, ...]
-    packages: tuple[Package, ...]
+    packages: tuple[AuditedPackage, ...]
     database: Database
-    findings: tuple[Finding, ...]
+    findings: tuple[AuditFinding, ...]
     not_asked: tuple[NotAsked, ...]
     unread: tuple[str, ...]
 
@@ -38,7 +38,7 @@ class Report:
         """Kind and name of each package, however many versions of it there are."""
         return frozenset((package.kind, package.name) for package in self.packages)
 
-    def at_least(self, level: str) -> tuple[Finding, ...]:
+    def at_least(self, level: str) -> tuple[AuditFinding, ...]:
         """The findings that count: as bad as `level` or worse, and not ignored."""
         least = LEVELS.index(level)
         return tuple(one for one in self.findings if one.ignored is None and LEVELS.index(one.level) >= least)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from envspec.audit.licences import is_acceptable
-from envspec.audit.model import LEVELS, Advisory, Facts, Finding, NotAsked, Package
+from envspec.audit.model import LEVELS, Advisory, AuditedPackage, AuditFinding, Facts, NotAsked
 from envspec.spec.model import Audit
 
 CODES = {
@@ -35,8 +35,8 @@ _RUNS_CODE = {
 
 
 def findings(
-    packages: Iterable[Package], facts: Facts, accepted: Audit, now: datetime, min_age: timedelta
-) -> tuple[Finding, ...]:
+    packages: Iterable[AuditedPackage], facts: Facts, accepted: Audit, now: datetime, min_age: timedelta
+) -> tuple[AuditFinding, ...]:
     """All findings, the worst first, then by package; the ignored ones at the end. Younger than `min_age` is one."""
     found = [one for package in packages for one in _of(package, facts, accepted, now, min_age)]
     order = list(CODES)
@@ -55,7 +55,7 @@ def findings(
     )
 
 
-def not_asked(packages: Iterable[Package], facts: Facts) -> tuple[NotAsked, ...]:
+def not_asked(packages: Iterable[AuditedPackage], facts: Facts) -> tuple[NotAsked, ...]:
     """The packages of which nobody could say whether something is wrong, by what and why."""
     asked_in_vain = not any(answer.known for answer in facts.answers.values())
     found: dict[tuple[str, tuple[str, ...]], dict[str, None]] = {}
@@ -71,7 +71,7 @@ def not_asked(packages: Iterable[Package], facts: Facts) -> tuple[NotAsked, ...]
     return tuple(NotAsked(codes, reason, tuple(found[reason, codes])) for reason, codes in ordered)
 
 
-def _files_not_asked(package: Package, facts: Facts) -> dict[str, str]:
+def _files_not_asked(package: AuditedPackage, facts: Facts) -> dict[str, str]:
     """Why something can't be said of a package's files, by what."""
     if facts.files is None:
         return dict.fromkeys(OF_FILES, "any files (--skip-files)")
@@ -88,13 +88,15 @@ def _files_not_asked(package: Package, facts: Facts) -> dict[str, str]:
     return reasons
 
 
-def oldest(packages: Iterable[Package], facts: Facts) -> str | None:
+def oldest(packages: Iterable[AuditedPackage], facts: Facts) -> str | None:
     """When the oldest of the answers about the packages was read (RFC 3339, UTC); None without any."""
     answers = (facts.answers.get(package.release) for package in packages if package.release is not None)
     return min((answer.fetched for answer in answers if answer is not None and answer.known), default=None)
 
 
-def _of(package: Package, facts: Facts, accepted: Audit, now: datetime, min_age: timedelta) -> Iterator[Finding]:
+def _of(
+    package: AuditedPackage, facts: Facts, accepted: Audit, now: datetime, min_age: timedelta
+) -> Iterator[AuditFinding]:
     answer = facts.answers.get(package.release) if package.release else None
     for advisory in merged(answer.advisories if answer else ()):
         ignored = next((accepted.ignore[name] for name in sorted(advisory.names) if name in accepted.ignore), None)
@@ -102,7 +104,7 @@ def _of(package: Package, facts: Facts, accepted: Audit, now: datetime, min_age:
     yield from _licence(package, accepted)
     yield from _files(package, facts, now, min_age)
     if package.source in _RUNS_CODE:
-        yield Finding("source", "note", package, _RUNS_CODE[package.source], "prefer a release that has a wheel")
+        yield AuditFinding("source", "note", package, _RUNS_CODE[package.source], "prefer a release that has a wheel")
 
 
 def merged(advisories: Sequence[Advisory]) -> tuple[Advisory, ...]:
@@ -125,7 +127,7 @@ def merged(advisories: Sequence[Advisory]) -> tuple[Advisory, ...]:
     return tuple(out)
 
 
-def _vulnerability(package: Package, advisory: Advisory) -> Finding:
+def _vulnerability(package: AuditedPackage, advisory: Advisory) -> AuditFinding:
     also = f" ({', '.join(advisory.aliases)})" if advisory.aliases else ""
     severity = f", {advisory.severity}" if advisory.severity else ""
     summary = f": {advisory.summary}" if advisory.summary else ""
@@ -134,18 +136,18 @@ def _vulnerability(package: Package, advisory: Advisory) -> Finding:
         if advisory.fixed_in
         else "no release fixes it yet"
     )
-    return Finding(
+    return AuditFinding(
         "vulnerability", "error", package, f"{advisory.id}{also}{severity}{summary}", remedy, advisory=advisory
     )
 
 
-def _licence(package: Package, accepted: Audit) -> Iterator[Finding]:
+def _licence(package: AuditedPackage, accepted: Audit) -> Iterator[AuditFinding]:
     licence = accepted.licence_of(package.name, package.licence)
     if licence is None:
         if accepted.allow_licences:
             key = package.name if _BARE_KEY.fullmatch(package.name) else f'"{package.name}"'
             remedy = f'say what it is: [audit] licences = {{ {key} = "…" }}'
-            yield Finding("licence-unknown", "error", package, "its metadata names no licence", remedy)
+            yield AuditFinding("licence-unknown", "error", package, "its metadata names no licence", remedy)
         return
     if (accepted.allow_licences or accepted.deny_licences) and not is_acceptable(
         licence, accepted.allow_licences, accepted.deny_licences
@@ -153,16 +155,16 @@ def _licence(package: Package, accepted: Audit) -> Iterator[Finding]:
         denied = not is_acceptable(licence, (), accepted.deny_licences)
         verdict = "[audit] deny-licences names it" if denied else "[audit] allow-licences doesn't name it"
         remedy = "do without the package, or change the list"
-        yield Finding("licence", "error", package, f'its licence is "{licence}", and {verdict}', remedy)
+        yield AuditFinding("licence", "error", package, f'its licence is "{licence}", and {verdict}', remedy)
 
 
-def _files(package: Package, facts: Facts, now: datetime, min_age: timedelta) -> Iterator[Finding]:
+def _files(package: AuditedPackage, facts: Facts, now: datetime, min_age: timedelta) -> Iterator[AuditFinding]:
     files = facts.files or {}
     known = [(artifact, files.get((package.index, artifact.file))) for artifact in package.files]
     pairs = [(artifact, fact) for artifact, fact in known if fact is not None]
     for artifact, fact in pairs:
         if fact.sha256 and fact.sha256 != artifact.sha256:
-            yield Finding(
+            yield AuditFinding(
                 "another-file",
                 "error",
                 package,
@@ -174,12 +176,12 @@ def _files(package: Package, facts: Facts, now: datetime, min_age: timedelta) ->
     if yanked is not None:
         reason = f": {yanked}" if yanked else ", without a reason given"
         remedy = f"envspec lock SPEC --upgrade-package {package.name}"
-        yield Finding("yanked", "warning", package, f"its authors took it back{reason}", remedy)
+        yield AuditFinding("yanked", "warning", package, f"its authors took it back{reason}", remedy)
     times = [time for _, fact in pairs if (time := _moment(fact.uploaded)) is not None]
     if times and now - max(times) < min_age:
         newest = max(times)
         days = max(0, (now - newest).days)
-        yield Finding(
+        yield AuditFinding(
             "young",
             "warning",
             package,

@@ -8,8 +8,8 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
-from envspec.audit.model import Advisory, Finding, Package
-from envspec.audit.report import Report
+from envspec.audit.model import Advisory, AuditedPackage, AuditFinding
+from envspec.audit.report import AuditReport
 from envspec.audit.rules import CODES
 
 _PACKAGE = re.compile(r'^\[\[(pip|conda)\]\]\nname = "([^"]*)"\nversion = "([^"]*)"$', re.MULTILINE)
@@ -28,7 +28,7 @@ def lines_of(lock_text: str) -> dict[tuple[str, str, str], int]:
     return found
 
 
-def sarif(report: Report, lock: PurePosixPath, lock_text: str, version: str) -> dict[str, Any]:
+def sarif(report: AuditReport, lock: PurePosixPath, lock_text: str, version: str) -> dict[str, Any]:
     """The report for tools that read SARIF. `lock` is the lock's path from the root of its repository, `version` is
     envspec's. Ignored findings are in it, as suppressed.
 
@@ -64,7 +64,7 @@ def sarif(report: Report, lock: PurePosixPath, lock_text: str, version: str) -> 
     }
 
 
-def _left_out(report: Report) -> list[str]:
+def _left_out(report: AuditReport) -> list[str]:
     return [
         f"not looked for {', '.join(one.codes)} in {one.reason}: {', '.join(one.packages)}" for one in report.not_asked
     ]
@@ -98,7 +98,7 @@ def _describe(rule: dict[str, Any], advisory: Advisory) -> None:
 
 
 def _result(
-    finding: Finding, uri: str, lines: Mapping[tuple[str, str, str], int], numbers: Mapping[str, int]
+    finding: AuditFinding, uri: str, lines: Mapping[tuple[str, str, str], int], numbers: Mapping[str, int]
 ) -> dict[str, Any]:
     package = finding.package
     rule = finding.advisory.id if finding.advisory else finding.code
@@ -124,5 +124,5 @@ def _result(
     return result
 
 
-def _fingerprint(rule: str, package: Package) -> str:
+def _fingerprint(rule: str, package: AuditedPackage) -> str:
     return f"{package.kind}:{package.name}:{package.version}:{rule}"

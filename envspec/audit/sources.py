@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
 from envspec.audit.gather import stamp
-from envspec.audit.model import Answer, FileFacts, Package, Release
+from envspec.audit.model import AuditedPackage, DatabaseAnswer, FileFacts, PublishedRelease
 from envspec.audit.pypi import parse_release, release_url
 from envspec.errors import IndexFailure, OutsideError
 from envspec.net.fetch import Fetcher, read_timeout
@@ -37,7 +37,7 @@ def fetcher_of(named: Mapping[str, str], settings: Settings, env: Mapping[str, s
     )
 
 
-def shipped_files(packages: Iterable[Package]) -> dict[tuple[str, str], FileFacts]:
+def shipped_files(packages: Iterable[AuditedPackage]) -> dict[tuple[str, str], FileFacts]:
     """What ships with envspec of the packages' files on the PyTorch indexes, whose addresses a user need not know."""
     found: dict[tuple[str, str], FileFacts] = {}
     for package in packages:
@@ -61,11 +61,11 @@ class PypiDatabase:
     def __init__(self, index: str, fetcher: Fetcher, now: datetime) -> None:
         self._index, self._fetcher, self._fetched = index, fetcher, stamp(now)
 
-    def ask(self, release: Release) -> Answer:
+    def ask(self, release: PublishedRelease) -> DatabaseAnswer:
         url = release_url(self._index, release)
         reply = self._fetcher.get(url, headers={"Accept": "application/json"})
         if reply.status in (404, 405):
-            return Answer(self._fetched, known=False)
+            return DatabaseAnswer(self._fetched, known=False)
         if reply.status != 200:
             raise IndexFailure(f"{split_credentials(url)[0]} answered HTTP {reply.status}")
         return parse_release(reply.body, release, url, self._fetched)

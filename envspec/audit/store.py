@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from envspec import atomic
-from envspec.audit.model import Advisory, Answer, FileFacts, Release
+from envspec.audit.model import Advisory, DatabaseAnswer, FileFacts, PublishedRelease
 from envspec.errors import OutsideError, Place, StorageError
 
 _SCHEMA = "envspec/audit-database/1"
@@ -20,7 +20,7 @@ _SCHEMA = "envspec/audit-database/1"
 class Stored:
     """Answers by release, and facts of files by (index, file name), each with when it was read (RFC 3339, UTC)."""
 
-    answers: Mapping[Release, Answer] = field(default_factory=dict)
+    answers: Mapping[PublishedRelease, DatabaseAnswer] = field(default_factory=dict)
     files: Mapping[tuple[str, str], tuple[str, FileFacts]] = field(default_factory=dict)
 
     def with_more(self, other: Stored) -> Stored:
@@ -46,7 +46,7 @@ def load(path: Path) -> Stored:
         if document["schema"] != _SCHEMA:
             raise ValueError
         return Stored(
-            {Release(row["name"], row["version"]): _answer(row) for row in document["releases"]},
+            {PublishedRelease(row["name"], row["version"]): _answer(row) for row in document["releases"]},
             {(row["index"], row["file"]): (row["fetched"], _facts(row)) for row in document["files"]},
         )
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -76,11 +76,11 @@ def save(path: Path, source: str, stored: Stored) -> None:
         ) from None
 
 
-def _by_release(item: tuple[Release, Answer]) -> tuple[str, str]:
+def _by_release(item: tuple[PublishedRelease, DatabaseAnswer]) -> tuple[str, str]:
     return (item[0].name, item[0].version)
 
 
-def _row(release: Release, answer: Answer) -> dict[str, Any]:
+def _row(release: PublishedRelease, answer: DatabaseAnswer) -> dict[str, Any]:
     return {
         "name": release.name,
         "version": release.version,
@@ -96,7 +96,7 @@ def _facts_row(facts: FileFacts) -> dict[str, Any]:
     return {"sha256": facts.sha256, "uploaded": facts.uploaded, "yanked": facts.yanked}
 
 
-def _answer(row: Mapping[str, Any]) -> Answer:
+def _answer(row: Mapping[str, Any]) -> DatabaseAnswer:
     advisories = tuple(
         Advisory(
             str(one["id"]),
@@ -108,7 +108,9 @@ def _answer(row: Mapping[str, Any]) -> Answer:
         )
         for one in row["advisories"]
     )
-    return Answer(row["fetched"], advisories, {name: _facts(one) for name, one in row["files"].items()}, row["known"])
+    return DatabaseAnswer(
+        row["fetched"], advisories, {name: _facts(one) for name, one in row["files"].items()}, row["known"]
+    )
 
 
 def _facts(row: Mapping[str, Any]) -> FileFacts:

@@ -29,7 +29,7 @@ _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueE
 """What zipfile raises on damaged members."""
 
 
-class Progress(Protocol):
+class ReadProgress(Protocol):
     """Told how much there is to do and how much of it is done, in bytes. `advance` is called from several threads."""
 
     def start(self, total: int) -> None: ...
@@ -37,7 +37,7 @@ class Progress(Protocol):
     def advance(self, size: int) -> None: ...
 
 
-def inspect(path: Path, progress: Progress | None = None) -> Inspection:
+def inspect(path: Path, progress: ReadProgress | None = None) -> Inspection:
     """The device code in a wheel, below a folder (an environment's prefix, site-packages) or in one file.
 
     Nothing is written anywhere, and memory stays at some megabytes whatever the size.
@@ -60,7 +60,7 @@ def inspect(path: Path, progress: Progress | None = None) -> Inspection:
         raise StorageError(f"can't be read: {error.strerror or error}", place=Place(str(path))) from None
 
 
-def _prefix(path: Path, progress: Progress | None) -> Inspection:
+def _prefix(path: Path, progress: ReadProgress | None) -> Inspection:
     unread: list[str] = []
 
     def note(shown: str, error: OSError) -> None:
@@ -70,7 +70,7 @@ def _prefix(path: Path, progress: Progress | None) -> Inspection:
     return _gather(path, "prefix", found, progress, unread, note)
 
 
-def _wheel(path: Path, file: IO[bytes], progress: Progress | None) -> Inspection:
+def _wheel(path: Path, file: IO[bytes], progress: ReadProgress | None) -> Inspection:
     begins_as_zip = file.read(4) == b"PK\x03\x04"
     try:
         with zipfile.ZipFile(file) as archive:
@@ -103,7 +103,7 @@ def _gather(
     path: Path,
     kind: str,
     found: list[Member],
-    progress: Progress | None,
+    progress: ReadProgress | None,
     unread: list[str] | None = None,
     note: Callable[[str, OSError], None] | None = None,
 ) -> Inspection:

@@ -16,7 +16,7 @@ from envspec.facts.compute_capability import Architecture
 
 
 @dataclass(frozen=True)
-class Coverage:
+class ModuleCoverage:
     """How many modules of a library a GPU can use: by their SASS, by compiling their PTX, or not at all."""
 
     native: int
@@ -58,13 +58,13 @@ class Library:
             counts.update({code.architecture: number for code in codes if code.kind is kind})
         return dict(sorted(counts.items()))
 
-    def coverage(self, gpu: Architecture) -> Coverage:
+    def coverage(self, gpu: Architecture) -> ModuleCoverage:
         """How much of the library a GPU of this compute capability can use."""
         counts = Counter[str]()
         for codes, number in self.modules.items():
             kinds = {code.kind for code in codes if code.runs_on(gpu)}
             counts["native" if Kind.SASS in kinds else "jit" if kinds else "none"] += number
-        return Coverage(counts["native"], counts["jit"], counts["none"])
+        return ModuleCoverage(counts["native"], counts["jit"], counts["none"])
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""An inspection as JSON. The format is described by `inspection.schema.json` beside this module."""
+"""An inspection as JSON."""
 
 from __future__ import annotations
 
@@ -10,12 +10,9 @@ from envspec.binaries.architecture import Code, Kind
 from envspec.binaries.library import Inspection, Library
 from envspec.facts.compute_capability import Architecture
 
-SCHEMA = "envspec.inspect/1"
-"""The format's name and version. A field that goes away or changes its meaning makes it 2; a new field doesn't."""
-
 
 @dataclass(frozen=True)
-class Gpu:
+class QueriedGpu:
     """A GPU that was asked about: the user's own words, and its compute capability as an architecture."""
 
     name: str
@@ -26,15 +23,14 @@ class Gpu:
         return f"compute capability {capability}" if self.name == capability else f"{self.name} ({capability})"
 
 
-def without_code_for(inspection: Inspection, gpu: Gpu) -> tuple[str, ...]:
+def without_code_for(inspection: Inspection, gpu: QueriedGpu) -> tuple[str, ...]:
     """The paths of the libraries of which a GPU can use no module at all."""
     return tuple(lib.path for lib in inspection.libraries if lib.coverage(gpu.architecture).verdict == "no")
 
 
-def as_json(inspection: Inspection, gpus: Sequence[Gpu] = ()) -> dict[str, Any]:
+def report(inspection: Inspection, gpus: Sequence[QueriedGpu] = ()) -> dict[str, Any]:
     """The inspection, and what it means for each GPU, as plain values."""
     return {
-        "schema": SCHEMA,
         "source": inspection.source,
         "kind": inspection.kind,
         "binaries": inspection.binaries,
@@ -43,7 +39,7 @@ def as_json(inspection: Inspection, gpus: Sequence[Gpu] = ()) -> dict[str, Any]:
     }
 
 
-def _library(library: Library, gpus: Sequence[Gpu]) -> dict[str, Any]:
+def _library(library: Library, gpus: Sequence[QueriedGpu]) -> dict[str, Any]:
     return {
         "path": library.path,
         "size": library.size,
@@ -59,7 +55,7 @@ def _counts(library: Library, kind: Kind) -> dict[str, int]:
     return {Code(kind, built).name: modules for built, modules in library.architectures(kind).items()}
 
 
-def _gpu(library: Library, gpu: Gpu) -> dict[str, Any]:
+def _gpu(library: Library, gpu: QueriedGpu) -> dict[str, Any]:
     coverage = library.coverage(gpu.architecture)
     return {
         "gpu": gpu.name,

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envspec.cli import inputs, look_up, options
-from envspec.cli.console import out, out_json, silence_stdout, styled
+from envspec.cli.console import out, out_json, silence_stdout, styled, warn
 from envspec.cli.progress import counting
 from envspec.errors import AnswerNo, InputError, OutsideError
 from envspec.texts import printable, shown
 
 if TYPE_CHECKING:
-    from envspec.audit.model import Finding
-    from envspec.audit.report import Report
+    from envspec.audit.model import AuditFinding
+    from envspec.audit.report import AuditReport
 
 EPILOG = """\b
 Examples:
@@ -85,9 +85,9 @@ def command(
     yanked, releases too new to trust, and packages whose installation runs their code. Asks PyPI, at the user's own
     index, and keeps what it learns for --offline.
     """
-    from envspec.audit.learn import How, learn
+    from envspec.audit.learn import How, look_up_facts
     from envspec.audit.packages import packages
-    from envspec.audit.report import Database, Report
+    from envspec.audit.report import AuditReport, Database
     from envspec.audit.rules import findings, not_asked, oldest
     from envspec.lock.write import digest, dumps
 
@@ -100,8 +100,8 @@ def command(
     now, found = datetime.now(timezone.utc), packages(chosen)
     how = How(database, offline, timedelta(days=max_age), not skip_files)
     with counting("looking up releases") as on_progress:
-        name, facts = learn(spec.pip.indexes, found, how, os.environ, now, on_progress, look_up.warn)
-    report = Report(
+        name, facts = look_up_facts(spec.pip.indexes, found, how, os.environ, now, on_progress, warn)
+    report = AuditReport(
         spec.path,
         str(lock_path),
         tuple(target.name for target in chosen),
@@ -121,12 +121,12 @@ def command(
     except BrokenPipeError:
         # who reads only the first line must not take this for a pass
         silence_stdout()
-    if look_up.complain(facts):
+    if look_up.say_unread(facts):
         return OutsideError.exit_code
     return AnswerNo.exit_code if report.at_least(fail_on) else 0
 
 
-def _show(report: Report) -> None:
+def _show(report: AuditReport) -> None:
     """For people: one paragraph a finding, the worst first, in 80 columns."""
     read = f", as of {report.database.oldest[:10]}" if report.database.oldest else ""
     head = f"{report.spec}: {len(report.names)} packages of {', '.join(report.targets)} ({report.database.name}{read})"
@@ -172,7 +172,7 @@ def _coloured(level: str) -> str:
     return styled(level, {"error": "red;bold", "warning": "yellow;bold"}.get(level, "blue;bold"))
 
 
-def _print_sarif(report: Report, lock: Path, lock_text: str) -> None:
+def _print_sarif(report: AuditReport, lock: Path, lock_text: str) -> None:
 
     from envspec import __version__
     from envspec.audit.sarif import sarif
@@ -192,7 +192,7 @@ def _within_repository(lock: Path) -> PurePosixPath:
     return PurePosixPath(path.parent.name, path.name)
 
 
-def _as_json(report: Report, lock_digest: str, fail_on: str) -> dict[str, Any]:
+def _as_json(report: AuditReport, lock_digest: str, fail_on: str) -> dict[str, Any]:
     from dataclasses import asdict
 
     return {
@@ -211,7 +211,7 @@ def _as_json(report: Report, lock_digest: str, fail_on: str) -> dict[str, Any]:
     }
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def _finding(finding: AuditFinding) -> dict[str, Any]:
     from dataclasses import asdict
 
     package = finding.package

@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 from envspec.facts import conda_builds, toolkits, torch_builds, wheels
 from envspec.facts.gpus import Gpu
 from envspec.rules.build import works
-from envspec.rules.case import Build, Case
+from envspec.rules.case import CandidateBuild, Case
 
 
 @dataclass(frozen=True)
-class Row:
+class BuildRow:
     """A build and where it is for. `driver` is the floor of its CUDA; `pypi` says that PyPI's own wheel is this one,
     `ptx_only` that one of the GPUs asked about runs it only after its driver has compiled the PTX. `unheld` are the
     Pythons whose wheel the shipped facts don't hold, and PyPI neither: the PyTorch index has to be asked for it."""
 
-    build: Build
+    build: CandidateBuild
     platform: str
     driver: str | None
     sources: tuple[str, ...]
@@ -44,14 +44,14 @@ class Row:
             yield "by PTX only"
 
 
-def pip_rows(cuda: str | None) -> Iterator[Row]:
+def pip_rows(cuda: str | None) -> Iterator[BuildRow]:
     """The wheels, oldest release first. `cuda` is a version, "cpu", or None for all."""
     variant = None if cuda is None else torch_builds.variant_of(None if cuda == "cpu" else cuda)
     for b in torch_builds.builds(variant=variant):
         companions = torch_builds.companions(b.version)
         from_pypi = torch_builds.pypi_variant(b.version, b.platform) == b.variant
-        yield Row(
-            Build(b.version, b.variant, b.cuda, b.sm, b.ptx, b.pythons, b.glibc, b.cudnn, b.trust, "pip"),
+        yield BuildRow(
+            CandidateBuild(b.version, b.variant, b.cuda, b.sm, b.ptx, b.pythons, b.glibc, b.cudnn, b.trust, "pip"),
             b.platform,
             _driver(b.cuda, b.platform),
             b.sources,
@@ -64,17 +64,19 @@ def pip_rows(cuda: str | None) -> Iterator[Row]:
         )
 
 
-def conda_rows(cuda: str | None) -> Iterator[Row]:
+def conda_rows(cuda: str | None) -> Iterator[BuildRow]:
     """conda-forge's builds, oldest release first. With `cuda`, those that run with this `cuda-version`."""
     for b in conda_builds.builds(cuda=None if cuda == "cpu" else cuda):
         if cuda == "cpu" and b.cuda is not None:
             continue
         glibc = b.glibc if b.platform.startswith("linux") else None
-        build = Build(b.version, b.variant, b.cuda, b.sm, b.ptx, (), glibc, None, "high", "conda", b.arm_variant)
-        yield Row(build, b.platform, _driver(b.cuda, b.platform), b.sources)
+        build = CandidateBuild(
+            b.version, b.variant, b.cuda, b.sm, b.ptx, (), glibc, None, "high", "conda", b.arm_variant
+        )
+        yield BuildRow(build, b.platform, _driver(b.cuda, b.platform), b.sources)
 
 
-def running(rows: Iterable[Row], gpus: Sequence[Gpu]) -> Iterator[Row]:
+def running(rows: Iterable[BuildRow], gpus: Sequence[Gpu]) -> Iterator[BuildRow]:
     """The rows whose build runs on all these GPUs, by machine code or PTX; cuDNN's architectures count too."""
     for row in rows:
         build = row.build

@@ -16,7 +16,7 @@ from envspec.errors import AnswerNo, InputError
 from envspec.texts import nearest, printable
 
 if TYPE_CHECKING:
-    from envspec.cli.build_rows import Row
+    from envspec.cli.build_rows import BuildRow
 
 EPILOG = """\b
 Examples:
@@ -140,7 +140,7 @@ def _nearest(
     return nearest_build(from_conda, exact, gpus, version, platform or "linux-64", python) or "leave out an option"
 
 
-def _table(rows: list[Row], from_conda: bool) -> Iterator[tuple[str, ...]]:
+def _table(rows: list[BuildRow], from_conda: bool) -> Iterator[tuple[str, ...]]:
     yield (
         "PYTORCH" if from_conda else "TORCH",
         "CUDA",
@@ -173,7 +173,7 @@ def _table(rows: list[Row], from_conda: bool) -> Iterator[tuple[str, ...]]:
         )
 
 
-def _as_json(row: Row) -> dict[str, Any]:
+def _as_json(row: BuildRow) -> dict[str, Any]:
     build = row.build
     return {
         "version": build.version,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from envspec.cli import inputs, options
-from envspec.cli.console import out, say
+from envspec.cli.console import out, say, warn
 from envspec.cli.export.file_urls import file_urls
 from envspec.cli.outputs import written
 from envspec.cli.progress import bars
@@ -59,10 +59,7 @@ def command(path: str, target: str | None, output: Path, locks_dir: Path | None,
     refuse_git(chosen.pins, "a bundle")
     sources = [pin.name for pin in chosen.pins if pin.kind == "pip" and not pin.is_wheel]
     if sources:
-        say(
-            f"warning: locked as source, so installing builds them and needs their build tools: {', '.join(sources)}",
-            style="yellow",
-        )
+        warn(f"locked as source, so installing builds them and needs their build tools: {', '.join(sources)}")
     try:
         found = _collect(spec, chosen.pins, quiet=as_json)
         with written(output, "-o", [path]) as file:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import posixpath
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +17,7 @@ from envspec.cli.console import out, say, silence_stdout
 from envspec.cli.lock.images import stale_images
 from envspec.cli.lock.summary import describe
 from envspec.cli.main import tell
-from envspec.errors import AnswerNo, EnvspecError, LockError, SpecErrors
+from envspec.errors import MOST, AnswerNo, EnvspecError, LockError, SpecErrors
 from envspec.lock.inputs import has_equal_inputs
 from envspec.lock.judge import UnsoundLock, judge, sound
 from envspec.lock.render import rendered_files
@@ -36,7 +40,7 @@ Exit codes: 0 all fresh, 1 a lock is stale or drifted, 2 a spec is wrong.
 
 
 @dataclass(frozen=True)
-class Finding:
+class SpecState:
     """What is found of one spec.
 
     status   "fresh"; "unsound": what the lock pins can't be right; "stale": the spec asks for what the lock doesn't
@@ -99,7 +103,7 @@ def command(paths: tuple[str, ...], locks_dir: Path | None, as_json: bool) -> in
     return code
 
 
-def _check(path: str, locks_dir: Path | None) -> Finding:
+def _check(path: str, locks_dir: Path | None) -> SpecState:
     lock_path = None
     try:
         spec = inputs.read_spec(path)
@@ -110,21 +114,23 @@ def _check(path: str, locks_dir: Path | None) -> Finding:
         recipes = inputs.recipes_of(spec, locks_dir)
         return _with_recipes(replace(found, recipes=recipes), spec, elsewhere) if recipes.is_dir() else found
     except EnvspecError as error:
-        return Finding(path, lock_path, "error", error=error)
+        return SpecState(path, lock_path, "error", error=error)
 
 
-def _compare(spec: Spec, folder: LockFolder, relock: str) -> Finding:
+def _compare(spec: Spec, folder: LockFolder, relock: str) -> SpecState:
     lock_path = str(folder.path)
     try:
         lock = folder.read()
     except LockError as error:
         from envspec.lock.freshness import LockDamaged
 
-        return Finding(spec.path, lock_path, "stale", reasons=(LockDamaged(str(error)),), hint=error.hint or relock)
+        return SpecState(
+            spec.path, lock_path, "stale", reasons=(LockDamaged("lock-damaged", str(error)),), hint=error.hint or relock
+        )
     if lock is None:
         from envspec.lock.freshness import LockMissing
 
-        return Finding(spec.path, lock_path, "stale", reasons=(LockMissing(),), hint=relock)
+        return SpecState(spec.path, lock_path, "stale", reasons=(LockMissing("lock-missing"),), hint=relock)
     expected, found = rendered_files(lock), folder.rendered(lock)
     stale: tuple[Reason, ...] = ()
     drifted: tuple[Reason, ...] = ()
@@ -145,7 +151,7 @@ def _compare(spec: Spec, folder: LockFolder, relock: str) -> Finding:
         stale, drifted = reasons(spec, lock), rendered_reasons(expected, found)
     stale = (*stale, *stale_images(spec, lock))
     if flaws or stale or drifted:
-        return Finding(
+        return SpecState(
             spec.path,
             lock_path,
             "unsound" if flaws else "stale" if stale else "drifted",
@@ -155,17 +161,17 @@ def _compare(spec: Spec, folder: LockFolder, relock: str) -> Finding:
             else relock,
             compared=accepted,
         )
-    return Finding(spec.path, lock_path, "fresh", summary=describe(lock), compared=accepted)
+    return SpecState(spec.path, lock_path, "fresh", summary=describe(lock), compared=accepted)
 
 
-def _with_recipes(found: Finding, spec: Spec, elsewhere: str) -> Finding:
+def _with_recipes(found: SpecState, spec: Spec, elsewhere: str) -> SpecState:
     """The finding, with what is to be said of exported recipes. A stale lock is to be made anew first."""
     lock, recipes = found.compared, found.recipes
     if lock is None or found.status == "stale":
         return found
-    from envspec.cli.export.recipes import differing
+    from envspec.cli.export.recipes import recipe_drift
 
-    reasons, again = differing(spec, lock, recipes)
+    reasons, again = recipe_drift(spec, lock, recipes)
     if not reasons:
         return found
     export = f"{again}{elsewhere}"
@@ -173,20 +179,20 @@ def _with_recipes(found: Finding, spec: Spec, elsewhere: str) -> Finding:
     return replace(found, status="drifted", summary="", reasons=(*found.reasons, *reasons), hint=hint)
 
 
-def _show(findings: list[Finding]) -> None:
+def _show(findings: list[SpecState]) -> None:
     shown = []
     for finding in findings:
         if finding.error is None:
             shown.append(f"{finding.spec}: {finding.status}" + (f" ({finding.summary})" if finding.summary else ""))
             if finding.reasons:
-                from envspec.cli.check_lines import lines
-
-                shown += [f"  {printable(line)}" for line in lines(finding.reasons, finding.folder, finding.recipes)]
+                shown += [
+                    f"  {printable(line)}" for line in reason_lines(finding.reasons, finding.folder, finding.recipes)
+                ]
     if shown:
         out("\n".join(shown))
 
 
-def _as_json(finding: Finding) -> dict[str, Any]:
+def _as_json(finding: SpecState) -> dict[str, Any]:
     return {
         "spec": finding.spec,
         "lock": finding.lock,
@@ -220,3 +226,58 @@ def _error(error: EnvspecError) -> dict[str, Any]:
         "line": place.line or None if place else None,
         "column": place.column or None if place else None,
     }
+
+
+_SEVERAL = {
+    "rendered-missing": "are missing",
+    "rendered-edited": "are not what the lock says",
+    "rendered-extra": "belong to no target of the lock",
+    "recipe-missing": "aren't there beside the others of their recipe",
+    "recipe-differs": "are not what the spec and its lock give",
+    "recipe-extra": "belong to no recipe of the lock",
+}
+"""What holds for several files, by the code of the reasons that say it of one."""
+
+_FOLDER = re.compile(r"(?:\.\./)*[^/]*")
+"""The folder of a path that several may share: a target's, or one that is elsewhere in the repository."""
+
+_NAMED = 3
+"""Files that a line names before it leaves out the rest: `--json` has them all."""
+
+
+def reason_lines(reasons: Iterable[Reason | Flaw], locks: Path, recipes: Path) -> list[str]:
+    """One line a reason, with its code; one for all files of a target of which the same is true.
+
+    At most `MOST`, and one that says how many more there are.
+
+    `locks` and `recipes` are the spec's folders, to which the reasons' paths are relative.
+    """
+    groups: dict[tuple[str, ...], list[Any]] = {}
+    for reason in reasons:
+        path = getattr(reason, "path", None)
+        folder = _folder(str(path)) if reason.code in _SEVERAL else reason.message
+        groups.setdefault((reason.code, folder), []).append(reason)
+    told = [f"{_message(group, locks, recipes)}  [{group[0].code}]" for group in islice(groups.values(), MOST)]
+    return told if len(groups) <= MOST else [*told, f"and {len(groups) - MOST:,} more: --json has them all"]
+
+
+def _message(group: list[Any], locks: Path, recipes: Path) -> str:
+    first = group[0]
+    if first.code not in _SEVERAL:
+        return str(first.message)
+    folder = recipes if first.code.startswith("recipe-") else locks
+    if len(group) == 1:
+        return str(replace(first, path=_shown(folder, first.path)).message)
+    common = _folder(first.path)
+    names = [reason.path.removeprefix(f"{common}/") for reason in group]
+    named = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
+    return f"{_shown(folder, common)}/: {len(group)} files {_SEVERAL[first.code]}: {named}"
+
+
+def _folder(path: str) -> str:
+    found = _FOLDER.match(path)
+    return found[0] if found else ""
+
+
+def _shown(folder: Path, path: str) -> str:
+    return posixpath.normpath((folder / path).as_posix())

@@ -58,7 +58,9 @@ def _items(values: Iterable[str], incomplete: str) -> list[CompletionItem[str]]:
 
 
 def _specs(ctx: click.Context) -> list[Spec]:
-    given = ctx.params.get("path") or ctx.params.get("paths") or ctx.params.get("specs") or ()
+    # where a spec comes by an option, the argument is something else
+    names = ("spec_path",) if "spec_path" in ctx.params else ("path", "paths", "specs")
+    given = next((value for name in names if (value := ctx.params.get(name))), ())
     # While an option's value is being typed, click leaves the arguments as they are.
     unsorted = (argument for argument in ctx.args if argument.endswith(".toml"))
     found = []

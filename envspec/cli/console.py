@@ -43,6 +43,11 @@ def say(text: str, *, style: str | None = None) -> None:
         click.echo(_safe(text), err=True, color=True)
 
 
+def warn(text: str | Exception) -> None:
+    """A warning: what is amiss, and what envspec does all the same."""
+    say(f"warning: {text}", style="yellow")
+
+
 def out(text: str, *, newline: bool = True) -> None:
     """Lines of an answer on stdout."""
     click.echo(_safe(text), nl=newline, color=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from envspec.cli.console import say
-from envspec.cli.outputs import shown
+from envspec.cli.outputs import shown_path
 
 EPILOG = """\b
 Examples:
@@ -37,7 +37,7 @@ def command(for_user: bool, take_out: bool) -> None:
 
     here = Path.cwd()
     scope = setup.user(here, os.environ) if for_user else setup.repository(here)
-    where = shown(scope.attributes)
+    where = shown_path(scope.attributes)
     if take_out:
         setup.undo(scope)
         say(f"took the drivers out of git's configuration, and our lines out of {where}")

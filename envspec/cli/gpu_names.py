@@ -20,8 +20,15 @@ def known_gpus(names: Iterable[str], option: str = "--gpu: ") -> tuple[Gpu, ...]
     for name in names:
         meant = gpus.find(name)
         if not meant:
-            near = gpus.suggest(name)
-            hint = f'did you mean "{near}"?' if near else '`envspec gpus` lists them; "hopper" and "sm_90" work as well'
-            raise InputError(f'{option}unknown GPU "{printable(name)}"', hint=hint)
+            raise unknown_gpu(name, option)
         found.update(dict.fromkeys(meant))
     return tuple(found)
+
+
+def unknown_gpu(name: str, option: str = "--gpu: ") -> InputError:
+    """The error for a name that the tables don't know, with the nearest that they do."""
+    from envspec.facts.gpus import suggest
+
+    near = suggest(name)
+    hint = f'did you mean "{near}"?' if near else '`envspec gpus` lists them; "hopper", "sm_90" and "9.0" work as well'
+    return InputError(f'{option}unknown GPU "{printable(name)}"', hint=hint)

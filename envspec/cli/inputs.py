@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envspec.cli.console import say
-from envspec.cli.outputs import location, shown
+from envspec.cli.console import say, warn
+from envspec.cli.outputs import location, shown_path
 from envspec.errors import InputError, SpecError
 from envspec.texts import nearest, printable
 
@@ -47,13 +47,13 @@ def elsewhere(given: Path | None) -> str:
 
 def recipes_of(spec: Spec, given: Path | None) -> Path:
     """The folder with a spec's recipes: in `recipes/`, beside the folder of the locks."""
-    return shown(locks_of(Path(spec.path), given).parent / "recipes" / spec.name)
+    return shown_path(locks_of(Path(spec.path), given).parent / "recipes" / spec.name)
 
 
 def folder_of(spec: Spec, given: Path | None) -> LockFolder:
     from envspec.lock.store import LockFolder
 
-    return LockFolder(location(shown(locks_of(Path(spec.path), given)), [spec.path]), spec.name)
+    return LockFolder(location(shown_path(locks_of(Path(spec.path), given)), [spec.path]), spec.name)
 
 
 def read_lock(path: str, given: Path | None) -> tuple[Spec, SoundLock]:
@@ -84,7 +84,7 @@ def look_at_lock(path: str, given: Path | None) -> tuple[Spec, Lock]:
     flaws = judge(lock, spec if equal else None)
     if flaws:
         more = f" (and {len(flaws) - 1} more)" if len(flaws) > 1 else ""
-        say(f"warning: {where} can't be right: {printable(flaws[0].message)}{more}", style="yellow")
+        warn(f"{where} can't be right: {printable(flaws[0].message)}{more}")
         say(f"hint: `envspec check {spec.path}` says all that is wrong with it")
     return spec, lock
 
@@ -132,7 +132,7 @@ def warn_if_stale(spec: Spec, lock: Lock) -> None:
         found = (*reasons(spec, lock), *found)
     if found:
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        say(f"warning: {spec.path} changed since it was locked: {printable(found[0].message)}{more}", style="yellow")
+        warn(f"{spec.path} changed since it was locked: {printable(found[0].message)}{more}")
         say(f"hint: envspec lock {spec.path}")
 
 

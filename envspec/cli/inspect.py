@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from envspec.cli.console import out, out_json, say
-from envspec.cli.progress import bars
+from envspec.cli import options
+from envspec.cli.console import out, warn
+from envspec.cli.gpu_names import unknown_gpu
+from envspec.cli.progress import reading
 from envspec.errors import AnswerNo, InputError
 from envspec.texts import byte_size, printable
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as Bars
-    from rich.progress import ProgressColumn
-
-    from envspec.binaries.inspect import Progress
     from envspec.binaries.library import Inspection, Library
-    from envspec.binaries.report import Gpu
+    from envspec.binaries.report import QueriedGpu
 
 RARE = 0.1
 """Architectures in less than this share of a library's most common one are shown apart, with their counts."""
@@ -40,25 +37,27 @@ Example:
 @click.command("inspect", epilog=_EXAMPLE)
 @click.argument("path", metavar="WHEEL-OR-PREFIX", type=click.Path(path_type=Path))
 @click.option("--gpu", "gpus", multiple=True, metavar="GPU", help='A product ("H100"), "sm_90" or "9.0". Repeatable.')
-@click.option("--spec", "spec_path", metavar="SPEC", help="Judge against the GPUs of this spec's targets.")
 @click.option(
-    "--target", "-t", "targets", multiple=True, metavar="NAME", help="Of the spec, this target only. Repeatable."
+    "--spec",
+    "spec_path",
+    metavar="SPEC",
+    shell_complete=options.complete("spec_paths"),
+    help="Judge against the GPUs of this spec's targets.",
 )
-@click.option("--json", "json_output", is_flag=True, help="Print JSON (schema envspec.inspect/1).")
-def command(
-    path: Path, gpus: tuple[str, ...], spec_path: str | None, targets: tuple[str, ...], json_output: bool
-) -> None:
+@options.target
+@options.as_json
+def command(path: Path, gpus: tuple[str, ...], spec_path: str | None, targets: tuple[str, ...], as_json: bool) -> None:
     """Show the GPU architectures and PTX compiled into a wheel, an environment's folder or a library.
 
     Read from the fat binaries themselves, not from what a build says of itself. With --gpu or --spec, exit status 1
     when a library has no code at all that one of these GPUs can run.
     """
     from envspec.binaries.inspect import inspect
-    from envspec.binaries.report import as_json, without_code_for
+    from envspec.binaries.report import report, without_code_for
 
     names = dict.fromkeys((*gpus, *_gpus_of_targets(spec_path, targets)))
     asked = [gpu for name in names for gpu in _gpus(name)]
-    with _progress() as progress:
+    with reading(_LARGE, quiet=as_json) as progress:
         inspection = inspect(path, progress)
     if not inspection.binaries and path.is_dir() and not _is_environment(path):
         raise InputError(
@@ -66,8 +65,8 @@ def command(
             hint="give a wheel, the folder of an environment, or a library",
         )
     _warn(inspection)
-    if json_output:
-        out_json(as_json(inspection, asked))
+    if as_json:
+        options.print_json("inspect", report(inspection, asked))
     else:
         out("\n".join(_lines(inspection, asked)))
     lacking = [(gpu, paths) for gpu in asked if (paths := without_code_for(inspection, gpu))]
@@ -102,26 +101,24 @@ def _gpus_of_targets(spec_path: str | None, names: tuple[str, ...]) -> tuple[str
     return gpus
 
 
-def _gpus(name: str) -> Iterator[Gpu]:
+def _gpus(name: str) -> Iterator[QueriedGpu]:
     """The compute capabilities that a name stands for, each once: one for a product, several for "ampere"."""
-    from envspec.binaries.report import Gpu
+    from envspec.binaries.report import QueriedGpu
     from envspec.facts.compute_capability import Architecture, known, parse
 
     # a bare number is likelier a product's
     if not name.isdecimal() and (architecture := parse(name)):
-        yield Gpu(name, Architecture(architecture.number))
+        yield QueriedGpu(name, Architecture(architecture.number))
         return
-    from envspec.facts.gpus import find, suggest
+    from envspec.facts.gpus import find
 
     capabilities = {gpu.capability: known(gpu.capability) for gpu in find(name)}
     if not capabilities:
-        near = suggest(name)
-        hint = f'did you mean "{near}"?' if near else '`envspec gpus` lists them; "sm_90" and "9.0" work as well'
-        raise InputError(f'--gpu: unknown GPU "{printable(name)}"', hint=hint)
-    yield from (Gpu(name, architecture) for architecture in capabilities.values())
+        raise unknown_gpu(name)
+    yield from (QueriedGpu(name, architecture) for architecture in capabilities.values())
 
 
-def _lines(inspection: Inspection, gpus: list[Gpu]) -> Iterator[str]:
+def _lines(inspection: Inspection, gpus: list[QueriedGpu]) -> Iterator[str]:
     name = printable(Path(inspection.source).name or inspection.source)
     if not inspection.libraries:
         yield f"{name}: no CUDA code ({_count(inspection.binaries, 'binary', 'binaries')} read)"
@@ -132,7 +129,7 @@ def _lines(inspection: Inspection, gpus: list[Gpu]) -> Iterator[str]:
         yield from _library_lines(library, gpus)
 
 
-def _library_lines(library: Library, gpus: list[Gpu]) -> Iterator[str]:
+def _library_lines(library: Library, gpus: list[QueriedGpu]) -> Iterator[str]:
     from envspec.binaries.architecture import Code, Kind
 
     files = f", {library.files:,} files" if library.files > 1 else ""
@@ -157,9 +154,9 @@ def _library_lines(library: Library, gpus: list[Gpu]) -> Iterator[str]:
 def _warn(inspection: Inspection) -> None:
     for library in inspection.libraries:
         if not library.complete:
-            say(f"warning: {printable(library.path)}: a fat binary is cut off or damaged")
+            warn(f"{printable(library.path)}: a fat binary is cut off or damaged")
     for line in inspection.unread:
-        say(f"warning: not read: {printable(line)}")
+        warn(f"not read: {printable(line)}")
 
 
 def _first(paths: Sequence[str]) -> str:
@@ -170,29 +167,3 @@ def _first(paths: Sequence[str]) -> str:
 
 def _count(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
-
-
-@contextmanager
-def _progress() -> Iterator[Progress | None]:
-    with bars(_columns) as drawn:
-        yield _Bar(drawn) if drawn else None
-
-
-class _Bar:
-    """A bar that shows itself where there is much to read."""
-
-    def __init__(self, drawn: Bars) -> None:
-        self._drawn = drawn
-        self._task = drawn.add_task("", visible=False, total=None)
-
-    def start(self, total: int) -> None:
-        self._drawn.update(self._task, total=total, visible=total > _LARGE)
-
-    def advance(self, size: int) -> None:
-        self._drawn.advance(self._task, size)
-
-
-def _columns() -> tuple[ProgressColumn, ...]:
-    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
-
-    return TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from envspec.cli import inputs, options
-from envspec.cli.console import out, say, styled
+from envspec.cli.console import out, say, styled, warn
 from envspec.cli.progress import bars
 from envspec.texts import printable
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import ProgressColumn
 
-    from envspec.install.model import Change, Outcome, Progress
+    from envspec.install.model import Change, InstallOutcome, InstallProgress
     from envspec.lock.model import LockedTarget
 
 EPILOG = """\b
@@ -82,7 +82,7 @@ def command(
         say("interrupted: run the same command again, and it goes on from here")
         return 130
     for warning in outcome.warnings:
-        say(f"warning: {printable(warning)}", style="yellow")
+        warn(f"{printable(warning)}")
     if as_json:
         options.print_json("install", _document(path, chosen, place, outcome, dry_run=dry_run))
     else:
@@ -90,7 +90,7 @@ def command(
     return 0
 
 
-def _tell(target: LockedTarget, prefix: Path, outcome: Outcome, *, dry_run: bool) -> None:
+def _tell(target: LockedTarget, prefix: Path, outcome: InstallOutcome, *, dry_run: bool) -> None:
     for change in outcome.changes:
         sign, colour = _SIGNS[change.action]
         out(f"{styled(sign, colour)} {_line(change)}")
@@ -114,7 +114,9 @@ def _line(change: Change) -> str:
     return printable(f"{change.kind:<5} {change.name} {versions}")
 
 
-def _document(path: str, target: LockedTarget, prefix: Path, outcome: Outcome, *, dry_run: bool) -> dict[str, object]:
+def _document(
+    path: str, target: LockedTarget, prefix: Path, outcome: InstallOutcome, *, dry_run: bool
+) -> dict[str, object]:
     return {
         "spec": path,
         "target": target.name,
@@ -157,12 +159,12 @@ class _OnTerminal:
 
 
 @contextmanager
-def _progress(*, quiet: bool) -> Iterator[Progress]:
+def _progress(*, quiet: bool) -> Iterator[InstallProgress]:
     """Progress on stderr, where that is a terminal."""
-    from envspec.install.model import Silent
+    from envspec.install.model import SilentInstall
 
     with bars(_columns, quiet=quiet) as drawn:
-        yield Silent() if drawn is None else _OnTerminal(drawn)
+        yield SilentInstall() if drawn is None else _OnTerminal(drawn)
 
 
 def _columns() -> tuple[ProgressColumn, ...]:

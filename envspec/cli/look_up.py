@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import click
 
 from envspec.cli.console import say
-from envspec.errors import StorageError
 from envspec.texts import printable
 
 if TYPE_CHECKING:
@@ -35,11 +34,7 @@ max_age = click.option(
 )
 
 
-def warn(error: StorageError) -> None:
-    say(f"warning: {error}", style="yellow")
-
-
-def complain(facts: Facts) -> bool:
+def say_unread(facts: Facts) -> bool:
     """Say what couldn't be read, and what helps; whether there was anything."""
     for reason in (*facts.unread, *facts.unread_files):
         say(f"error: {printable(reason)}", style="red")

@@ -22,7 +22,7 @@ def location(path: Path, specs: Iterable[str] = ()) -> Location:
     return located(path, (project_of(Path(spec)) for spec in specs))
 
 
-def shown(path: Path) -> Path:
+def shown_path(path: Path) -> Path:
     """A path as messages show it: relative to here where it is below here."""
     try:
         return path.absolute().relative_to(Path.cwd())

@@ -95,3 +95,30 @@ def _of_counting() -> tuple[ProgressColumn, ...]:
     from rich.progress import Progress
 
     return tuple(column for column in Progress.get_default_columns() if not isinstance(column, str))
+
+
+class ReadBar:
+    """A bar of bytes that are read; it shows itself from `large` bytes on."""
+
+    def __init__(self, drawn: Bars, large: int) -> None:
+        self._drawn, self._large = drawn, large
+        self._task = drawn.add_task("reading", visible=False, total=None)
+
+    def start(self, total: int) -> None:
+        self._drawn.update(self._task, total=total, visible=total > self._large)
+
+    def advance(self, size: int) -> None:
+        self._drawn.advance(self._task, size)
+
+
+@contextmanager
+def reading(large: int, *, quiet: bool = False) -> Iterator[ReadBar | None]:
+    """A bar for reading more than `large` bytes."""
+    with bars(_of_reading, quiet=quiet) as drawn:
+        yield ReadBar(drawn, large) if drawn else None
+
+
+def _of_reading() -> tuple[ProgressColumn, ...]:
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
+
+    return TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn()

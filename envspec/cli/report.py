@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from envspec.cli import inputs, options
-from envspec.cli.console import out_file, say
+from envspec.cli.console import out_file, say, warn
 from envspec.cli.outputs import write_text
 from envspec.errors import InputError, LockError, OutsideError, Place
 from envspec.texts import printable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from envspec.diff.rows import Review
     from envspec.lock.model import Lock, LockedTarget
-    from envspec.report.model import Audit
+    from envspec.report.model import AuditSummary
     from envspec.spec.model import Spec
 
 EPILOG = """\b
@@ -130,7 +130,7 @@ def _review(lock: Lock, chosen: Sequence[LockedTarget], file: Path, revision: st
 
 def _audit(
     spec: Spec, chosen: Sequence[LockedTarget], digest: str, audit_file: Path | None, database: Path | None
-) -> Audit | None:
+) -> AuditSummary | None:
     from envspec.report.checked import from_database, from_json
 
     if audit_file:
@@ -148,7 +148,7 @@ def _audit(
         osv = OsvDatabase.read(database)
         # the day decides only what is said here, never what the page holds
         if osv.modified[:10] < (datetime.now(timezone.utc) - _OLD).strftime("%Y-%m-%d"):
-            say(f"warning: the newest entry of {printable(osv.name)} is of {osv.modified[:10]}", style="yellow")
+            warn(f"the newest entry of {printable(osv.name)} is of {osv.modified[:10]}")
         return from_database(osv, spec.audit, chosen)
     return None
 

@@ -13,7 +13,7 @@ from envspec.cli import inputs, options
 from envspec.cli.console import out
 from envspec.cli.groups import grouped, heading
 from envspec.errors import AnswerNo
-from envspec.lock.graph import Edge, Graph, named
+from envspec.lock.graph import Edge, Graph, packages_named
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.texts import printable
 
@@ -25,7 +25,7 @@ Examples:
 
 
 @dataclass(frozen=True)
-class Package:
+class ExplainedPackage:
     """A pin as far as `why` tells of it: targets whose pins differ in nothing else have the same answer."""
 
     kind: str
@@ -37,8 +37,8 @@ class Package:
     direct: bool
 
     @staticmethod
-    def of(pin: Pin) -> Package:
-        return Package(pin.kind, pin.name, pin.version, pin.build, pin.index, pin.licence, pin.direct)
+    def of(pin: Pin) -> ExplainedPackage:
+        return ExplainedPackage(pin.kind, pin.name, pin.version, pin.build, pin.index, pin.licence, pin.direct)
 
 
 @dataclass(frozen=True)
@@ -63,14 +63,14 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Explanation:
     """Why a target has the packages of a name (conda and pip may both have one).
 
     `paths` lead from the spec to a package, the shortest first; `more` says that there are others. All of it is empty
     for a target without the package.
     """
 
-    packages: tuple[Package, ...]
+    packages: tuple[ExplainedPackage, ...]
     paths: tuple[tuple[Step, ...], ...]
     more: bool = False
 
@@ -102,22 +102,22 @@ def command(
         out("\n\n".join("\n".join(_lines(names, answer, lock)) for names, answer in groups))
 
 
-def _answer(target: LockedTarget, package: str, limit: int) -> Answer:
+def _answer(target: LockedTarget, package: str, limit: int) -> Explanation:
     """Why `target` has `package`, by any spelling, or by the PyPI name that a conda package provides."""
-    nodes = named(target.pins, package)
+    nodes = packages_named(target.pins, package)
     if not nodes:
-        return Answer((), ())
+        return Explanation((), ())
     graph = Graph.of(target)
     found = graph.paths_to(package, limit + 1)
-    return Answer(
-        tuple(Package.of(graph.pins[node]) for node in nodes),
+    return Explanation(
+        tuple(ExplainedPackage.of(graph.pins[node]) for node in nodes),
         tuple(tuple(Step.of(edge, graph) for edge in path) for path in found[:limit]),
         len(found) > limit,
     )
 
 
 def _not_locked(package: str, lock: Lock, chosen: tuple[LockedTarget, ...]) -> AnswerNo:
-    elsewhere = [target.name for target in lock if named(target.pins, package)]
+    elsewhere = [target.name for target in lock if packages_named(target.pins, package)]
     asked = printable(package)
     if elsewhere:
         return AnswerNo(
@@ -127,7 +127,7 @@ def _not_locked(package: str, lock: Lock, chosen: tuple[LockedTarget, ...]) -> A
     return AnswerNo(f"{asked} isn't in the lock of {lock.name}", hint=inputs.did_you_mean(package, lock))
 
 
-def _lines(names: tuple[str, ...], answer: Answer, lock: Lock) -> Iterator[str]:
+def _lines(names: tuple[str, ...], answer: Explanation, lock: Lock) -> Iterator[str]:
     if not answer.packages:
         yield f"{heading(names, lock)}: nothing needs it"
         return
@@ -143,13 +143,13 @@ def _lines(names: tuple[str, ...], answer: Answer, lock: Lock) -> Iterator[str]:
         yield "  ... and others: --limit shows more"
 
 
-def _described(package: Package) -> str:
+def _described(package: ExplainedPackage) -> str:
     build = f" {package.build}" if package.build else ""
     licence = printable(package.licence) if package.licence else "licence unknown"
     return f"{package.name} {package.version}{build} ({package.index}, {licence})"
 
 
-def _as_json(spec: str, package: str, groups: tuple[tuple[tuple[str, ...], Answer], ...]) -> dict[str, Any]:
+def _as_json(spec: str, package: str, groups: tuple[tuple[tuple[str, ...], Explanation], ...]) -> dict[str, Any]:
     return {
         "spec": spec,
         "package": package,

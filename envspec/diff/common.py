@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from envspec.diff.matching import Match
 from envspec.diff.risk import different_hashes
-from envspec.diff.side import EVERYTHING, HashedPin, LoosePin, Side
+from envspec.diff.side import EVERYTHING, HashedPin, LoosePin, Side, version_text
 from envspec.lock.model import Artifact, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 
 
@@ -61,9 +61,8 @@ def _pair(old: Pin | None, new: Pin | None, knows: frozenset[str]) -> tuple[Pin 
     before, after = (None if pin is None else _known(pin, knows) for pin in (old, new))
     if before is None or after is None or old is None or new is None:
         return before, after
-    if isinstance(old, LoosePin) != isinstance(new, LoosePin):
-        loose, exact = (old, new) if isinstance(old, LoosePin) else (new, old)
-        if admits(loose, exact):
+    for loose, exact in ((old, new), (new, old)):
+        if isinstance(loose, LoosePin) and not isinstance(exact, LoosePin) and admits(loose, exact):
             before, after = replace(before, version=exact.version), replace(after, version=exact.version)
     if before.version == after.version:
         files = _files(old, new)
@@ -76,11 +75,12 @@ def _pair(old: Pin | None, new: Pin | None, knows: frozenset[str]) -> tuple[Pin 
 
 
 def _known(pin: Pin, knows: frozenset[str]) -> Pin:
-    """A plain pin without what the other side can't say."""
+    """A plain pin without what the other side can't say. Here a specifier stands for the version, to be shown as what
+    changed."""
     return Pin(
         pin.kind,
         pin.name,
-        pin.version,
+        version_text(pin),
         pin.index if "index" in knows or pin.git or pin.url else "",
         pin.artifact if "files" in knows else None,
         pin.dependencies if "edges" in knows else (),
@@ -111,18 +111,18 @@ def _hashes(pin: Pin) -> Iterator[str]:
         yield pin.artifact.sha256
 
 
-def admits(loose: Pin, exact: Pin) -> bool:
+def admits(loose: LoosePin, exact: Pin) -> bool:
     """Whether a version that is only asked for allows the one that is pinned."""
-    if loose.version == "*":
+    if loose.specifier == "*":
         return True
     if loose.kind == "conda":
         # a single number of a match spec, `=1.26`, `1.26.*` or `1.26`, is a prefix; for more, the text itself is shown
-        wanted = loose.version.lstrip("=").removesuffix(".*").removesuffix("*")
+        wanted = loose.specifier.lstrip("=").removesuffix(".*").removesuffix("*")
         return exact.version == wanted or exact.version.startswith(f"{wanted}.")
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
     from packaging.version import InvalidVersion
 
     try:
-        return SpecifierSet(loose.version).contains(exact.version, prereleases=True)
+        return SpecifierSet(loose.specifier).contains(exact.version, prereleases=True)
     except (InvalidSpecifier, InvalidVersion):
         return False

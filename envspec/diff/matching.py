@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from envspec.diff.side import Side
+from envspec.diff.side import Side, version_text
 from envspec.errors import InputError
 from envspec.lock.model import Lock, LockedTarget
 
@@ -72,7 +72,7 @@ def _for_the_same(old: LockedTarget, new: LockedTarget) -> bool:
 
 def _common(old: LockedTarget, new: LockedTarget) -> tuple[float, float]:
     """The share of packages that two targets have in common: in the same version, and in any."""
-    was, now = ({(pin.kind, pin.name): pin.version for pin in target.pins} for target in (old, new))
+    was, now = ({(pin.kind, pin.name): version_text(pin) for pin in target.pins} for target in (old, new))
     every = len({*was, *now})
     if not every:
         return 1.0, 1.0

@@ -15,7 +15,7 @@ from envspec.diff.model import Diff, PackageChange, PinChange
 from envspec.diff.relations import Relations
 from envspec.diff.risk import different_hashes, facts, form
 from envspec.diff.rows import Move, Review, Row, TargetSize, View
-from envspec.diff.side import Side, said
+from envspec.diff.side import Side, selection_sentences
 from envspec.lock.model import Lock, Pin
 
 
@@ -60,7 +60,7 @@ class _Reviewer:
             sizes=self._sizes(),
             rows=tuple(rows),
             renamed=self.match.renamed,
-            chosen=tuple(said(self.old, self.new)),
+            chosen=tuple(selection_sentences(self.old, self.new)),
         )
 
     def _settings(self) -> tuple[Fact, ...]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from shlex import quote
 
 from envspec.errors import InputError, Place, ToolError
-from envspec.git.program import call, why
+from envspec.git.program import git_error, run_git
 
 _OWN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_NAMESPACE")
 """What git tells its hooks. They may speak of another repository than the one that the lock is in."""
@@ -42,11 +42,11 @@ def text_at(path: Path, revision: str, env: Mapping[str, str] | None = None) -> 
         listed = git("ls-tree", "--name-only", commit, "--", f"./{relative}")
         if listed.returncode == 0 and not listed.stdout.strip():
             return None
-        raise ToolError(f"git can't give {relative} at {revision}: {why(listed)}", hint=_fetch(git, revision))
+        raise ToolError(f"git can't give {relative} at {revision}: {git_error(listed)}", hint=_fetch(git, revision))
     # `cat-file`, because `show` would run a configured textconv program
     shown = git("cat-file", "blob", name)
     if shown.returncode:
-        raise ToolError(f"git can't give {relative} at {revision}: {why(shown)}", hint=_fetch(git, revision))
+        raise ToolError(f"git can't give {relative} at {revision}: {git_error(shown)}", hint=_fetch(git, revision))
     try:
         return shown.stdout.decode()
     except UnicodeDecodeError:
@@ -61,7 +61,7 @@ class _Git:
         self.env = {name: value for name, value in env.items() if name not in _OWN}
 
     def __call__(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-        return call(["--no-replace-objects", *arguments], self.folder, self.env)
+        return run_git(["--no-replace-objects", *arguments], self.folder, self.env)
 
 
 def _commit(git: _Git, revision: str) -> str:
@@ -72,7 +72,7 @@ def _commit(git: _Git, revision: str) -> str:
         return commit
     where = git("rev-parse", "--is-inside-work-tree", "--is-shallow-repository")
     if where.returncode:
-        reason = why(where)
+        reason = git_error(where)
         if "not a git repository" in reason:
             raise InputError(
                 f"{git.folder} is in no git repository", hint="name two files to compare: envspec diff OLD NEW"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from envspec.lock.model import Lock, Pin
+from envspec.lock.model import Artifact, Lock, Pin
 
 EVERYTHING = frozenset({"inputs", "direct", "edges", "licence", "index", "files"})
 """What a file may know of its packages. A comparison is about what both sides know: that a requirements.txt names no
@@ -46,10 +46,20 @@ class HashedPin(Pin):
 
 @dataclass(frozen=True)
 class LoosePin(Pin):
-    """A package that is asked for, and not pinned. `version` holds the specifier (">=2,<3"), or "*"."""
+    """A package that is asked for, and not pinned: it has no version, and `specifier` is ">=2,<3", "=1.26" or "*"."""
+
+    version: str = field(default="", init=False)
+    index: str = field(default="", init=False)
+    artifact: Artifact | None = field(default=None, init=False)
+    specifier: str = "*"
 
 
-def said(old: Side, new: Side) -> Iterator[str]:
+def version_text(pin: Pin) -> str:
+    """What a file says of a package's version: the one that it pins, or the specifier."""
+    return pin.specifier if isinstance(pin, LoosePin) else pin.version
+
+
+def selection_sentences(old: Side, new: Side) -> Iterator[str]:
     """What was chosen of universal files, in sentences: without it, nobody knows what a comparison is about."""
     if old.seen and new.seen:
         platforms = ", ".join(dict.fromkeys(platform for platform, _ in new.seen))

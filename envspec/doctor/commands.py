@@ -13,21 +13,21 @@ SECONDS = 5.0
 
 
 @dataclass(frozen=True)
-class Answer:
+class CommandOutput:
     """What a program wrote to stdout. `problem` says how it failed, None when it didn't."""
 
     out: str
     problem: str | None = None
 
 
-def find(name: str, env: Mapping[str, str]) -> str | None:
+def find_program(name: str, env: Mapping[str, str]) -> str | None:
     """The program's path, by the PATH of `env`."""
     return shutil.which(name, path=env.get("PATH", os.defpath))
 
 
-def ask(name: str, *arguments: str, env: Mapping[str, str], seconds: float = SECONDS) -> Answer | None:
+def ask_program(name: str, *arguments: str, env: Mapping[str, str], seconds: float = SECONDS) -> CommandOutput | None:
     """Run a program. None when it isn't there. The whole of what it started ends with it."""
-    path = find(name, env)
+    path = find_program(name, env)
     if path is None:
         return None
     try:
@@ -43,16 +43,18 @@ def ask(name: str, *arguments: str, env: Mapping[str, str], seconds: float = SEC
             start_new_session=True,
         )
     except OSError as error:
-        return Answer("", error.strerror or str(error))
+        return CommandOutput("", error.strerror or str(error))
     try:
         out, err = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
-        return Answer("", f"no answer within {seconds:.0f} s")
+        return CommandOutput("", f"no answer within {seconds:.0f} s")
     finally:
         _end(process)
     if process.returncode:
-        return Answer(out, next(iter((err or out).strip().splitlines()), f"exit status {process.returncode}")[:200])
-    return Answer(out)
+        return CommandOutput(
+            out, next(iter((err or out).strip().splitlines()), f"exit status {process.returncode}")[:200]
+        )
+    return CommandOutput(out)
 
 
 def _end(process: subprocess.Popen[str]) -> None:

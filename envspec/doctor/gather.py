@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from envspec.doctor.commands import Answer, ask, find
+from envspec.doctor.commands import CommandOutput, ask_program, find_program
 from envspec.doctor.machine import (
     Conda,
     ForeignLibrary,
@@ -97,7 +97,7 @@ def _pythons(env: Mapping[str, str]) -> Pythons:
     return Pythons(
         version=platform.python_version(),
         executable=sys.executable,
-        found=tuple(f"3.{minor}" for minor in range(8, 20) if find(f"python3.{minor}", env)),
+        found=tuple(f"3.{minor}" for minor in range(8, 20) if find_program(f"python3.{minor}", env)),
         user_sites=tuple(_user_sites(_home(env))),
         no_user_site=bool(env.get("PYTHONNOUSERSITE")),
         path=env.get("PYTHONPATH") or None,
@@ -148,7 +148,7 @@ def _distinct(paths: Iterable[Path]) -> list[Path]:
 
 def _ldconfig(env: Mapping[str, str]) -> list[Path]:
     """What the loader's cache holds (`ldconfig -p`). A user's PATH often lacks sbin."""
-    answer = ask("ldconfig", "-p", env={**env, "PATH": f"{env.get('PATH', os.defpath)}:/usr/sbin:/sbin"})
+    answer = ask_program("ldconfig", "-p", env={**env, "PATH": f"{env.get('PATH', os.defpath)}:/usr/sbin:/sbin"})
     lines = answer.out.splitlines() if answer and not answer.problem else []
     return sorted({Path(line.rpartition("=> ")[2].strip()) for line in lines if "=> " in line})
 
@@ -181,7 +181,7 @@ def _spaces(env: Mapping[str, str]) -> Iterator[Space]:
 
 
 def _quotas(env: Mapping[str, str]) -> Iterator[Quota]:
-    answer = ask("quota", "-w", "-p", env=env)
+    answer = ask_program("quota", "-w", "-p", env=env)
     for line in answer.out.splitlines() if answer else ():
         cells = line.replace("*", "").split()
         if len(cells) == 9 and all(cell.isdigit() for cell in cells[1:]):
@@ -191,30 +191,30 @@ def _quotas(env: Mapping[str, str]) -> Iterator[Quota]:
 
 def _containers(env: Mapping[str, str]) -> Iterator[Tool]:
     for name in ("docker", "podman", "apptainer", "singularity", "nvidia-ctk"):
-        path = find(name, env)
+        path = find_program(name, env)
         if path is None:
             continue
-        told = ask(name, "--version", env=env)
+        told = ask_program(name, "--version", env=env)
         problem = told.problem if told else None
         if name == "docker" and not problem:
-            problem = _problem(ask(name, "version", "--format", "{{.Server.Version}}", env=env))
+            problem = _problem(ask_program(name, "version", "--format", "{{.Server.Version}}", env=env))
         elif name == "podman" and not problem:
-            problem = _problem(ask(name, "info", "--format", "{{.Version.Version}}", env=env))
+            problem = _problem(ask_program(name, "info", "--format", "{{.Version.Version}}", env=env))
         yield Tool(name, path, _version(told.out) if told else None, problem)
 
 
 def _slurm(env: Mapping[str, str]) -> Slurm | None:
-    told = ask("sinfo", "--version", env=env)
+    told = ask_program("sinfo", "--version", env=env)
     if told is None:
         return None
-    partitions = ask("sinfo", "--noheader", "--format=%P %G", env=env)
+    partitions = ask_program("sinfo", "--noheader", "--format=%P %G", env=env)
     rows = [line.split(None, 1) for line in partitions.out.splitlines()] if partitions else []
     found = {row[0].rstrip("*"): row[1].strip().replace("(null)", "") for row in rows if len(row) == 2}
     return Slurm(_version(told.out), found, _problem(partitions))
 
 
 def _namespaces(env: Mapping[str, str]) -> UserNamespaces:
-    answer = ask("unshare", "--user", "--map-root-user", "true", env=env)
+    answer = ask_program("unshare", "--user", "--map-root-user", "true", env=env)
     settings = {}
     for name, path in _USERNS_SETTINGS.items():
         with suppress(OSError):
@@ -225,8 +225,8 @@ def _namespaces(env: Mapping[str, str]) -> UserNamespaces:
 def _compiler(env: Mapping[str, str]) -> Tool | None:
     """The compiler that Triton takes: $CC, else gcc, else clang; cc as the last resort."""
     for name in filter(None, (env.get("CC"), "gcc", "clang", "cc")):
-        path = find(name, env)
-        answer = ask(name, "--version", env=env) if path else None
+        path = find_program(name, env)
+        answer = ask_program(name, "--version", env=env) if path else None
         if path and answer and not answer.problem:
             return Tool(name, path, next(iter(answer.out.splitlines()), None))
     return None
@@ -265,7 +265,7 @@ def condarc(lines: Iterable[str]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _problem(answer: Answer | None) -> str | None:
+def _problem(answer: CommandOutput | None) -> str | None:
     return answer.problem if answer else None
 
 

@@ -10,7 +10,7 @@ from envspec.packages.version_numbers import numbers
 
 
 @dataclass(frozen=True)
-class Library:
+class LibraryWheel:
     """A wheel on PyPI and what was found in it. `variant` is the CUDA it was built for, where the wheel says so."""
 
     package: str
@@ -24,10 +24,10 @@ class Library:
 
 
 @cache
-def known() -> tuple[Library, ...]:
+def known() -> tuple[LibraryWheel, ...]:
     """Every library that was read, by package and version."""
     return tuple(
-        Library(
+        LibraryWheel(
             row["package"],
             row["version"],
             row.get("variant"),
@@ -41,7 +41,7 @@ def known() -> tuple[Library, ...]:
     )
 
 
-def library(package: str, version: str) -> Library | None:
+def library(package: str, version: str) -> LibraryWheel | None:
     """What was found in this release, or in the nearest older one that was read; None when there is none."""
     try:
         wanted = numbers(version.split("+")[0])

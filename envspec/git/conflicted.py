@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from envspec.git.program import git
+from envspec.git.program import git_output
 
 
 def conflicted(base: Path, ours: Path, theirs: Path, folder: Path) -> str:
@@ -22,5 +22,5 @@ def by_line(base: Path, ours: Path, theirs: Path, folder: Path) -> tuple[str, bo
     labels = ["-L", "one side", "-L", "base", "-L", "the other side"]
     sides = [str(path.absolute()) for path in (ours, base, theirs)]
     # its status is the number of conflicts, 127 at most
-    text = git(["merge-file", "-p", *labels, *sides], folder, allowed=range(128)) + "\n"
+    text = git_output(["merge-file", "-p", *labels, *sides], folder, allowed=range(128)) + "\n"
     return text, "\n<<<<<<< one side\n" in f"\n{text}"

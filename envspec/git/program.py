@@ -10,7 +10,7 @@ from pathlib import Path
 from envspec.errors import InputError, ToolError
 
 
-def call(
+def run_git(
     arguments: Sequence[str], cwd: Path, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[bytes]:
     """`git <arguments>` in `cwd`, however it ends; it asks nobody anything, and speaks English.
@@ -28,22 +28,22 @@ def call(
         raise ToolError(f"git can't be started: {error.strerror}") from None
 
 
-def why(ran: subprocess.CompletedProcess[bytes]) -> str:
+def git_error(ran: subprocess.CompletedProcess[bytes]) -> str:
     """Why git failed, in its own words: the first line of them."""
     said = ran.stderr.decode(errors="replace").strip().split("\n")[0]
     return said.removeprefix("fatal: ").strip() or f"exit code {ran.returncode}"
 
 
-def git(arguments: Sequence[str], cwd: Path, *, allowed: Sequence[int] = (0,)) -> str:
+def git_output(arguments: Sequence[str], cwd: Path, *, allowed: Sequence[int] = (0,)) -> str:
     """What `git <arguments>` says on stdout, without the last line end.
 
     Raises InputError where `cwd` is in no repository, or in one without a work tree that `arguments` ask for; ToolError
     when git is missing or fails with a status that isn't `allowed`.
     """
-    ran = call(arguments, cwd)
+    ran = run_git(arguments, cwd)
     if ran.returncode in allowed:
         return ran.stdout.decode(errors="surrogateescape").removesuffix("\n")
-    reason = why(ran)
+    reason = git_error(ran)
     if "not a git repository" in reason:
         raise InputError("this is no git repository", hint="run this inside one; or with --global, for all of yours")
     if "must be run in a work tree" in reason:

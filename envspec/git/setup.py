@@ -9,7 +9,7 @@ from pathlib import Path
 
 from envspec import atomic
 from envspec.errors import Place, StorageError
-from envspec.git.program import git
+from envspec.git.program import git_output
 from envspec.open_folder import Location, open_folder
 
 _DRIVER = "envspec"
@@ -40,13 +40,13 @@ class Scope:
 
 def repository(folder: Path) -> Scope:
     """The repository that `folder` is in. Raises InputError where there is none, ToolError."""
-    top = Path(git(["rev-parse", "--show-toplevel"], folder))
+    top = Path(git_output(["rev-parse", "--show-toplevel"], folder))
     return Scope("--local", top, top / ".gitattributes", (*LOCKS, *RENDERED))
 
 
 def user(folder: Path, env: Mapping[str, str]) -> Scope:
     """All repositories of this user. Raises ToolError."""
-    named = git(["config", "--global", "--type=path", "--get", "core.attributesFile"], folder, allowed=(0, 1))
+    named = git_output(["config", "--global", "--type=path", "--get", "core.attributesFile"], folder, allowed=(0, 1))
     home = Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME", "~")).expanduser() / ".config")
     # a user's own file may be a link into a folder that is kept elsewhere
     return Scope("--global", folder, (Path(named) if named else home / "git" / "attributes").resolve(), LOCKS)
@@ -58,15 +58,15 @@ def install(scope: Scope, program: Sequence[str]) -> None:
     Raises ToolError, StorageError.
     """
     for key, value in drivers(program).items():
-        git(["config", scope.option, "--replace-all", key, value], scope.folder)
+        git_output(["config", scope.option, "--replace-all", key, value], scope.folder)
     _rewrite(scope.attributes, with_block(_read(scope.attributes), scope.lines))
 
 
 def undo(scope: Scope) -> None:
     """Take out what `install` put in; nothing happens where there is none. Raises ToolError, StorageError."""
     for section in (f"diff.{_DRIVER}", f"merge.{_DRIVER}"):
-        if git(["config", scope.option, "--get-regexp", rf"^{section}\."], scope.folder, allowed=(0, 1)):
-            git(["config", scope.option, "--remove-section", section], scope.folder)
+        if git_output(["config", scope.option, "--get-regexp", rf"^{section}\."], scope.folder, allowed=(0, 1)):
+            git_output(["config", scope.option, "--remove-section", section], scope.folder)
     _rewrite(scope.attributes, without_block(_read(scope.attributes)))
 
 

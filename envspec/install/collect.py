@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -10,10 +11,10 @@ from threading import Event
 from urllib.parse import unquote, urlsplit
 
 from envspec.errors import IndexFailure, InputError, StorageError
-from envspec.install.wheel_size import refuse_bomb
 from envspec.lock.conda_files import FileUrls, artifact_of, url_of
 from envspec.lock.exclusive import exclusive
 from envspec.lock.model import Pin
+from envspec.net import limits
 from envspec.net.fetch import Fetcher
 from envspec.settings import split_credentials
 
@@ -198,3 +199,25 @@ def refuse_git(pins: Iterable[Pin], use: str) -> None:
 
 Paths = Mapping[tuple[str, str], Path]
 """(index name, file name) → where the file is."""
+
+
+def refuse_bomb(path: Path, name: str) -> None:
+    """Raise IndexFailure for a wheel of more entries, or that unpacks to more bytes, than the limits allow. `name` is
+    for the message; what is no wheel at all is left to who installs it. Raises OSError."""
+    bounds = limits.LIMITS
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError):
+        return
+    unpacked = sum(entry.file_size for entry in entries)
+    most = max(bounds.unpacked_bytes, path.stat().st_size * bounds.unpacked_ratio)
+    if len(entries) > bounds.archive_entries:
+        told = f"{len(entries)} entries, and {bounds.archive_entries} are the most"
+    elif unpacked > most:
+        told = f"{unpacked >> 20} MiB once it's unpacked, and {most >> 20} MiB are the most for its size"
+    else:
+        return
+    raise IndexFailure(
+        f"{name} has {told}", hint="don't install it: such a wheel is hostile or broken; tell those who publish it"
+    )

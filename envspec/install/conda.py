@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from envspec.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError
 from envspec.install.collect import sha256_of
 from envspec.install.conda_cache import AGAIN, CondaCache, path_of
-from envspec.install.conda_paths import Entry, Unpacked, entries_of, refuse_unsafe, site_packages_of
+from envspec.install.conda_paths import PackagePath, Unpacked, entries_of, refuse_unsafe, site_packages_of
 from envspec.install.installed import CONDA_META
-from envspec.install.model import Progress
+from envspec.install.model import InstallProgress
 from envspec.install.prefix import write_file
 from envspec.lock.conda_files import artifact_of, channel_of, url_in_channel
 from envspec.lock.model import LockedTarget, Pin
@@ -51,7 +51,7 @@ class CondaInstaller:
     settings: Settings
     config: CondaConfig
     offline: bool
-    progress: Progress
+    progress: InstallProgress
 
     def install(
         self, target: LockedTarget, channels: Collection[str], coming: Collection[str], reinstall: Collection[str]
@@ -156,12 +156,12 @@ class CondaInstaller:
 
     def _sound(
         self, cache: CondaCache, records: Sequence[RepoDataRecord], fetched: Collection[str], target: LockedTarget
-    ) -> dict[Unpacked, list[Entry]] | None:
+    ) -> dict[Unpacked, list[PackagePath]] | None:
         """What each package brings. None where some in the cache turned out damaged, and were taken away, so that they
         come again; what is as it was fetched is refused."""
         places = {f"lib/python{target.inputs.python}/site-packages"}
         packages = [(record, cache.unpacked(record)) for record in records]
-        entries: dict[Unpacked, list[Entry]] = {}
+        entries: dict[Unpacked, list[PackagePath]] = {}
         whole = True
         # Python first: it says where packages for any Python go
         for record, package in sorted(packages, key=lambda each: each[1].name != "python"):

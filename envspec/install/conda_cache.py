@@ -23,7 +23,7 @@ from urllib.parse import unquote, urlsplit
 from envspec.errors import EnvspecError, IndexFailure
 from envspec.install.conda_paths import Unpacked, member_fault, refused_member
 from envspec.install.inside import path_fault
-from envspec.install.model import Progress
+from envspec.install.model import InstallProgress
 from envspec.redact import redact
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class CondaCache:
     folder: Path
     scratch: Path
     client: Client
-    progress: Progress
+    progress: InstallProgress
 
     def entry(self, record: RepoDataRecord) -> Path:
         """Where a package lies, or would. Raises IndexFailure for names that make no folder's name."""
@@ -232,7 +232,7 @@ class _Hashing:
 class _Counted:
     """Packages and bytes that have come."""
 
-    def __init__(self, progress: Progress, total: int) -> None:
+    def __init__(self, progress: InstallProgress, total: int) -> None:
         self._progress, self._bytes, self._done = progress, 0, 0
         if total:
             progress.phase("fetching conda packages", total)

@@ -35,7 +35,7 @@ class Unpacked:
 
 
 @dataclass(frozen=True)
-class Entry:
+class PackagePath:
     """One path that a package brings: where it comes to lie, what kind it is there, and what it says as a link."""
 
     path: str
@@ -43,7 +43,7 @@ class Entry:
     link: str | None = None
 
 
-def entries_of(package: Unpacked, site_packages: Collection[str]) -> list[Entry]:
+def entries_of(package: Unpacked, site_packages: Collection[str]) -> list[PackagePath]:
     """What a package brings into a prefix. Raises IndexFailure for an entry that no package may have, by its name.
 
     `site_packages` is where the prefix's Python may have them: there, a package for any Python is linked to.
@@ -68,8 +68,8 @@ def entries_of(package: Unpacked, site_packages: Collection[str]) -> list[Entry]
             raise _refused(package, path, "it asks to replace nothing by the prefix")
         source = package.folder / path
         link = os.readlink(source) if source.is_symlink() else None
-        entries += [Entry(place, kind.directory, link) for place in _places(path, site_packages)]
-    entries += [Entry(f"bin/{command}") for command in _entry_points(package)]
+        entries += [PackagePath(place, kind.directory, link) for place in _places(path, site_packages)]
+    entries += [PackagePath(f"bin/{command}") for command in _entry_points(package)]
     _refuse_shared_names(package, entries)
     return entries
 
@@ -88,7 +88,7 @@ def site_packages_of(package: Unpacked) -> str | None:
     return said
 
 
-def refuse_unsafe(packages: Mapping[Unpacked, Sequence[Entry]], prefix: Path, platform: str) -> None:
+def refuse_unsafe(packages: Mapping[Unpacked, Sequence[PackagePath]], prefix: Path, platform: str) -> None:
     """Raise IndexFailure, by name, for a package that would put something outside the prefix, through whatever links
     the prefix has or the packages bring; or over what envspec and rattler write down there."""
     links = {entry.path: entry.link for entries in packages.values() for entry in entries if entry.link is not None}
@@ -115,7 +115,9 @@ def refuse_unsafe_records(records: Collection[CondaRecord], prefix: Path) -> Non
             if "/" in part or path_fault(part):
                 raise InputError(f"{part!r} is no part of a record's name", place=Place(str(record.file)), hint=hint)
         for path in (*record.paths, *record.site_packages):
-            fault = path_fault(path) or _place_fault(Entry(path, link=_link_at(prefix / path)), inside, own=record.file)
+            fault = path_fault(path) or _place_fault(
+                PackagePath(path, link=_link_at(prefix / path)), inside, own=record.file
+            )
             if fault:
                 raise InputError(
                     f"the record of {record.name} lists {path!r}: {fault}",
@@ -139,7 +141,7 @@ def _refused(package: Unpacked, path: str, fault: Fault) -> IndexFailure:
     return refused_member(package.name, path, fault)
 
 
-def _place_fault(entry: Entry, inside: Inside, own: Path | None = None) -> Fault:
+def _place_fault(entry: PackagePath, inside: Inside, own: Path | None = None) -> Fault:
     plain = folded(entry.path)
     for reserved in _RESERVED:
         if (plain == reserved or plain.startswith(f"{reserved}/")) and inside.root / entry.path != own:
@@ -208,7 +210,7 @@ def _entry_points(package: Unpacked) -> Iterator[str]:
         yield command
 
 
-def _refuse_shared_names(package: Unpacked, entries: Sequence[Entry]) -> None:
+def _refuse_shared_names(package: Unpacked, entries: Sequence[PackagePath]) -> None:
     """No path may be a file and a folder at once: linking would stop half-way."""
     folders: set[str] = set()
     for entry in entries:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from rattler import InstallerReporter
 
-from envspec.install.model import Progress
+from envspec.install.model import InstallProgress
 
 
 class Reporter(InstallerReporter):
     """Counts packages as they are linked, and bytes as they come."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: InstallProgress) -> None:
         self._progress = progress
         self._names: dict[int, str] = {}
         self._bytes: dict[int, int] = {}

@@ -14,16 +14,16 @@ from pathlib import Path
 from envspec.errors import ToolError
 from envspec.install import activation
 from envspec.install.conda_paths import refuse_unsafe_records
-from envspec.install.host import Host, refuse_unfit, this_host
-from envspec.install.installed import Installed, read_installed
+from envspec.install.host import InstallHost, refuse_unfit, this_host
+from envspec.install.installed import InstalledPackages, read_installed
 from envspec.install.interpreter import has_python, make_virtual_environment, unmake_virtual_environment
-from envspec.install.model import Change, OnWait, Outcome, Progress, Silent, identity
+from envspec.install.model import Change, InstallOutcome, InstallProgress, OnWait, SilentInstall, identity
 from envspec.install.pip import PipInstaller, pip_check, uninstall
 from envspec.install.plan import changes
 from envspec.install.prefix import (
     LOCK_PATH,
     TARGET_PATH,
-    State,
+    PrefixState,
     claim,
     close_uvs_lock,
     digest_of,
@@ -58,18 +58,18 @@ class Installation:
     prefix: Path
     env: Mapping[str, str]
     offline: bool = False
-    progress: Progress = field(default_factory=Silent)
-    host: Host = field(default_factory=this_host)
+    progress: InstallProgress = field(default_factory=SilentInstall)
+    host: InstallHost = field(default_factory=this_host)
 
-    def look(self) -> Outcome:
+    def look(self) -> InstallOutcome:
         """What `run` would do. Changes nothing. Raises InputError, StorageError."""
         refuse_unfit(self.host, self.lock, self.target)
         with storage(self.prefix):
             state = claim(self.prefix, self.lock.name)
             found = self._changes(self._installed(), state)
-            return Outcome(self._status(state, found), found)
+            return InstallOutcome(self._status(state, found), found)
 
-    def run(self, on_wait: OnWait = lambda: None) -> Outcome:
+    def run(self, on_wait: OnWait = lambda: None) -> InstallOutcome:
         """Install, or bring up to date, or finish what was interrupted; nothing where nothing is to be done.
 
         Waits for another process that works on the same prefix, after a call of `on_wait`. Raises InputError for a
@@ -88,7 +88,7 @@ class Installation:
             if status == "unchanged":
                 # another target of the same lock may have changed
                 self._write_lock()
-                return Outcome(status, ())
+                return InstallOutcome(status, ())
             self._require_rattler(found)
             begun = self._begin(state, found)
             settings = load_settings(self.env)
@@ -100,15 +100,15 @@ class Installation:
             warnings = pip_check(self.prefix, find_uv(self.env))
             close_uvs_lock(self.prefix)
             write_state(self.prefix, replace(begun, complete=True, pip=known))
-            return Outcome(status, found, warnings)
+            return InstallOutcome(status, found, warnings)
 
-    def _installed(self) -> Installed:
+    def _installed(self) -> InstalledPackages:
         return read_installed(self.prefix, self.target.inputs.python, activation.PATHS)
 
-    def _changes(self, installed: Installed, state: State | None) -> tuple[Change, ...]:
+    def _changes(self, installed: InstalledPackages, state: PrefixState | None) -> tuple[Change, ...]:
         return changes(self.target.pins, installed, state.pip if state else {})
 
-    def _status(self, state: State | None, found: Collection[Change]) -> str:
+    def _status(self, state: PrefixState | None, found: Collection[Change]) -> str:
         if state is None or not state.complete:
             return "installed"
         same = (state.target, state.digest) == (self.target.name, digest_of(self.target))
@@ -141,15 +141,15 @@ class Installation:
         found = ((self.prefix / path, text.encode()) for path, text in self._scripts().items())
         return all(path.is_file() and path.read_bytes() == text for path, text in found)
 
-    def _begin(self, state: State | None, found: Collection[Change]) -> State:
+    def _begin(self, state: PrefixState | None, found: Collection[Change]) -> PrefixState:
         """Write down that the environment isn't whole, and forget the files of the pip packages that will change."""
         touched = {change.name for change in found if change.kind == "pip"}
         known = {name: file for name, file in (state.pip if state else {}).items() if name not in touched}
-        begun = State(self.lock.name, self.target.name, str(self.prefix), digest_of(self.target), False, known)
+        begun = PrefixState(self.lock.name, self.target.name, str(self.prefix), digest_of(self.target), False, known)
         write_state(self.prefix, begun)
         return begun
 
-    def _remove(self, installed: Installed, found: Collection[Change]) -> None:
+    def _remove(self, installed: InstalledPackages, found: Collection[Change]) -> None:
         """Remove the pip packages that go, and those of another Python, before conda links anything in their place; and
         a virtual environment where conda's Python comes, which would take it for its own."""
         remove_debris(installed.debris)
@@ -181,7 +181,9 @@ class Installation:
         coming = {change.name for change in wanted if change.action != "remove"}
         installer.install(self.target, self.spec.conda.channels, coming, damaged)
 
-    def _install_pip(self, begun: State, settings: Settings, found: Collection[Change], held: int) -> Mapping[str, str]:
+    def _install_pip(
+        self, begun: PrefixState, settings: Settings, found: Collection[Change], held: int
+    ) -> Mapping[str, str]:
         """Install the pip packages that come or change; gives the file of each one that is there now."""
         uv = find_uv(self.env)
         uv.offline = self.offline

@@ -19,7 +19,7 @@ _SUBDIRS = {
 
 
 @dataclass(frozen=True)
-class Host:
+class InstallHost:
     """platform  conda's name of it ("linux-64"), or the system's own words where conda has none
     glibc     its version ("2.36"), None on a system without
     """
@@ -28,7 +28,7 @@ class Host:
     glibc: str | None = None
 
 
-def this_host() -> Host:
+def this_host() -> InstallHost:
     """The machine that this runs on."""
     system = platform.system(), platform.machine()
     try:
@@ -36,10 +36,10 @@ def this_host() -> Host:
     except (AttributeError, ValueError, OSError):
         libc = ""
     name, _, version = libc.partition(" ")
-    return Host(_SUBDIRS.get(system, "-".join(system)), version if name == "glibc" else None)
+    return InstallHost(_SUBDIRS.get(system, "-".join(system)), version if name == "glibc" else None)
 
 
-def refuse_unfit(host: Host, lock: Lock, target: LockedTarget) -> None:
+def refuse_unfit(host: InstallHost, lock: Lock, target: LockedTarget) -> None:
     """Raise InputError for a target that can't run on `host`: another platform, or a newer glibc than it has."""
     inputs = target.inputs
     if inputs.platform != host.platform:

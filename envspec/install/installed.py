@@ -68,7 +68,7 @@ class CondaRecord:
 
 
 @dataclass(frozen=True)
-class Installed:
+class InstalledPackages:
     """records: those of conda-meta that can be read
     debris:  dist-info folders and records that an interrupted installer left, which no installer can read"""
 
@@ -83,7 +83,7 @@ def site_packages(prefix: Path, python: str) -> Path:
     return prefix / "lib" / f"python{python}" / "site-packages"
 
 
-def read_installed(prefix: Path, python: str, written_over: Collection[str] = ()) -> Installed:
+def read_installed(prefix: Path, python: str, written_over: Collection[str] = ()) -> InstalledPackages:
     """What is installed in a prefix for Python `python` ("3.12").
 
     What lies in another Python's folder counts as damaged: this Python doesn't see it. The paths `written_over`
@@ -111,7 +111,7 @@ def read_installed(prefix: Path, python: str, written_over: Collection[str] = ()
                 # of two versions side by side nobody knows which one's files are there
                 dist = Dist(dist.name, dist.version, dist.folder, f"it is there twice, as {twice.version} too")
             dists[dist.name] = dist
-    return Installed(conda, dists, tuple(debris), tuple(records))
+    return InstalledPackages(conda, dists, tuple(debris), tuple(records))
 
 
 def recorded_files(info: Path) -> list[tuple[Path, int | None]]:

@@ -34,7 +34,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class InstallOutcome:
     """How an installation ended.
 
     status    "installed", "updated" or "unchanged"; for a dry run what it would be
@@ -47,7 +47,7 @@ class Outcome:
     warnings: tuple[str, ...] = ()
 
 
-class Progress(Protocol):
+class InstallProgress(Protocol):
     """Told how far the work is. Calls may come from several threads."""
 
     def phase(self, text: str, total: int | None = None) -> None:
@@ -57,7 +57,7 @@ class Progress(Protocol):
         """So many steps of the phase are done; `detail` is what it's at now."""
 
 
-class Silent:
+class SilentInstall:
     """Progress that nobody watches."""
 
     def phase(self, text: str, total: int | None = None) -> None:

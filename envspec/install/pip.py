@@ -25,7 +25,7 @@ from envspec.install.collect import at_hand
 from envspec.install.inside import cannot_exist, stays_inside
 from envspec.install.installed import Dist, recorded_files
 from envspec.install.interpreter import python_of
-from envspec.install.model import Progress
+from envspec.install.model import InstallProgress
 from envspec.lock.formats.requirements import requirements_txt
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.lock.toml_text import inline_strings, key, string
@@ -66,7 +66,7 @@ class PipInstaller:
     indexes: Mapping[str, str]
     default: str | None
     held: int
-    progress: Progress
+    progress: InstallProgress
 
     def install(
         self,

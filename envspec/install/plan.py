@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from envspec.install.installed import Installed
+from envspec.install.installed import InstalledPackages
 from envspec.install.model import Change, identity, shown_version
 from envspec.lock.model import Pin
 
 
-def changes(pins: Sequence[Pin], installed: Installed, known: Mapping[str, str]) -> tuple[Change, ...]:
+def changes(pins: Sequence[Pin], installed: InstalledPackages, known: Mapping[str, str]) -> tuple[Change, ...]:
     """What makes `installed` what `pins` say, in the order of (kind, name).
 
     `known` says which file each pip package came from (`State.pip`): a version alone doesn't tell a file of one index
@@ -21,7 +21,7 @@ def changes(pins: Sequence[Pin], installed: Installed, known: Mapping[str, str])
     return tuple(sorted(found, key=lambda change: (change.kind, change.name)))
 
 
-def _conda(wanted: Mapping[tuple[str, str], Pin], installed: Installed) -> Iterator[Change]:
+def _conda(wanted: Mapping[tuple[str, str], Pin], installed: InstalledPackages) -> Iterator[Change]:
     for (kind, name), pin in wanted.items():
         if kind != "conda":
             continue
@@ -40,7 +40,9 @@ def _conda(wanted: Mapping[tuple[str, str], Pin], installed: Installed) -> Itera
             yield Change("remove", "conda", name, f"{there.version} {there.build}", None)
 
 
-def _pip(wanted: Mapping[tuple[str, str], Pin], installed: Installed, known: Mapping[str, str]) -> Iterator[Change]:
+def _pip(
+    wanted: Mapping[tuple[str, str], Pin], installed: InstalledPackages, known: Mapping[str, str]
+) -> Iterator[Change]:
     for (kind, name), pin in wanted.items():
         if kind != "pip":
             continue

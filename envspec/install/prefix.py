@@ -39,7 +39,7 @@ _NOT_OURS = frozenset({LOCK_FILE, "lost+found"})
 
 
 @dataclass(frozen=True)
-class State:
+class PrefixState:
     """spec, target  what is installed, or was being installed
     prefix           where: an environment that was moved isn't one any more, for its files name this path
     digest           of the target as it is installed (`digest_of`)
@@ -77,7 +77,7 @@ def checked_prefix(path: Path) -> Path:
     return absolute
 
 
-def claim(prefix: Path, spec: str) -> State | None:
+def claim(prefix: Path, spec: str) -> PrefixState | None:
     """The state of the environment in `prefix`, None where there is none yet.
 
     Raises InputError when something else is there: anything but an environment that `spec` made at this very path.
@@ -107,7 +107,7 @@ def claim(prefix: Path, spec: str) -> State | None:
     return state
 
 
-def _read_state(prefix: Path) -> State | None:
+def _read_state(prefix: Path) -> PrefixState | None:
     path = prefix / _STATE_PATH
     try:
         content: Any = json.loads(path.read_bytes())
@@ -119,14 +119,14 @@ def _read_state(prefix: Path) -> State | None:
         raise InputError("a newer envspec made this environment", place=Place(str(path)), hint="update envspec")
     try:
         fields = {key: value for key, value in content.items() if key != "format"}
-        return State(**{**fields, "pip": dict(fields["pip"])})
+        return PrefixState(**{**fields, "pip": dict(fields["pip"])})
     except (AttributeError, TypeError, KeyError, ValueError):
         raise InputError(
             "this isn't as envspec writes it", place=Place(str(path)), hint=f"remove {prefix} and install anew"
         ) from None
 
 
-def write_state(prefix: Path, state: State) -> None:
+def write_state(prefix: Path, state: PrefixState) -> None:
     """Write the state so that a crash leaves the old one or the new one. Raises NotPlain, OSError."""
     text = json.dumps({"format": _FORMAT, **asdict(state)}, indent=1, sort_keys=True) + "\n"
     write_file(prefix, _STATE_PATH, text)

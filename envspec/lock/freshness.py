@@ -1,4 +1,4 @@
-"""Why a lock is stale: one type a cause, so that a caller can act on it and a person can read it."""
+"""Why a lock is stale: each cause has a code for machines, words for people, and details of its type's shape."""
 
 from __future__ import annotations
 
@@ -11,35 +11,55 @@ from envspec.lock.model import Lock, TargetInputs
 from envspec.packages.names import conda_name, requirement_name
 from envspec.spec.model import Spec
 
+_WORDS = {
+    "lock-missing": "there is no lock yet",
+    "name-changed": "the name",
+    "exclude-newer-changed": "exclude-newer",
+    "image-changed": "the base image",
+    "channels-changed": "the list of conda channels",
+    "target-added": "is not locked yet",
+    "target-removed": "is no longer in the spec",
+    "platform-changed": "the platform",
+    "python-changed": "Python",
+    "glibc-changed": "glibc",
+    "cuda-changed": "CUDA",
+    "gpus-changed": "the list of GPUs",
+    "driver-changed": "the driver",
+    "requirement-added": "was added",
+    "requirement-removed": "was removed",
+    "rendered-missing": "is missing",
+    "rendered-edited": "is not what the lock says",
+    "rendered-extra": "belongs to no target of the lock",
+    "recipe-missing": "isn't there beside the others of its recipe",
+    "recipe-differs": "is not what the spec and its lock give",
+    "recipe-extra": "belongs to no recipe of the lock",
+}
+"""What a cause says, or what it says of its subject. Those that aren't here have a sentence of their own."""
+
 
 @dataclass(frozen=True)
 class Reason:
-    """Base of all. `code` names the cause for machines; `message` is one line for people."""
+    """Base of all. `code` names the cause for machines: one of the type's `codes`. The other fields are the cause's
+    details, `message` is one line for people."""
 
-    code: ClassVar[str]
+    codes: ClassVar[tuple[str, ...]]
+    code: str
 
     @property
     def message(self) -> str:
-        raise NotImplementedError
-
-
-# The lock itself.
+        return _WORDS[self.code]
 
 
 @dataclass(frozen=True)
 class LockMissing(Reason):
-    code = "lock-missing"
-
-    @property
-    def message(self) -> str:
-        return "there is no lock yet"
+    codes = ("lock-missing",)
 
 
 @dataclass(frozen=True)
 class LockDamaged(Reason):
     """`problem` is the message of the LockError that reading the lock raised."""
 
-    code = "lock-damaged"
+    codes = ("lock-damaged",)
     problem: str
 
     @property
@@ -51,29 +71,21 @@ class LockDamaged(Reason):
 
 
 @dataclass(frozen=True)
-class _Changed(Reason):
-    what: ClassVar[str]
+class SpecChanged(Reason):
+    """A value of the whole spec; None where it isn't set. The image is the one whose digest the lock has."""
+
+    codes = ("name-changed", "exclude-newer-changed", "image-changed")
     old: str | None
     new: str | None
 
     @property
     def message(self) -> str:
-        return _change(self.what, self.old, self.new)
-
-
-@dataclass(frozen=True)
-class NameChanged(_Changed):
-    code, what = "name-changed", "the name"
-
-
-@dataclass(frozen=True)
-class ExcludeNewerChanged(_Changed):
-    code, what = "exclude-newer-changed", "exclude-newer"
+        return _change(_WORDS[self.code], self.old, self.new)
 
 
 @dataclass(frozen=True)
 class AllowSourceChanged(Reason):
-    code = "allow-source-changed"
+    codes = ("allow-source-changed",)
     added: tuple[str, ...]
     removed: tuple[str, ...]
 
@@ -84,23 +96,26 @@ class AllowSourceChanged(Reason):
 
 
 @dataclass(frozen=True)
-class CorrectionsChanged(Reason):
-    """The spec does without other corrections of published metadata than the lock did."""
+class ListChanged(Reason):
+    """A list of the whole spec: the channels, or the corrections of published metadata that it does without."""
 
-    code = "corrections-changed"
+    codes = ("corrections-changed", "channels-changed")
     old: tuple[str, ...]
     new: tuple[str, ...]
 
     @property
     def message(self) -> str:
-        return f"without-corrections: {', '.join(self.old) or 'none'} -> {', '.join(self.new) or 'none'}"
+        old, new = ", ".join(self.old), ", ".join(self.new)
+        if self.code == "corrections-changed":
+            return f"without-corrections: {old or 'none'} -> {new or 'none'}"
+        return _change(_WORDS[self.code], old or None, new or None)
 
 
 @dataclass(frozen=True)
 class SourceChanged(Reason):
     """A package comes from another named index, or no longer from a named one."""
 
-    code = "source-changed"
+    codes = ("source-changed",)
     package: str
     old: str | None
     new: str | None
@@ -110,51 +125,17 @@ class SourceChanged(Reason):
         return _change(f"the index of {self.package}", self.old, self.new)
 
 
-@dataclass(frozen=True)
-class ChannelsChanged(Reason):
-    code = "channels-changed"
-    old: tuple[str, ...]
-    new: tuple[str, ...]
-
-    @property
-    def message(self) -> str:
-        return _change("the list of conda channels", ", ".join(self.old) or None, ", ".join(self.new) or None)
-
-
-@dataclass(frozen=True)
-class ImageChanged(Reason):
-    """The spec's base is another image than the one whose digest the lock has."""
-
-    code = "image-changed"
-    old: str
-    new: str
-
-    @property
-    def message(self) -> str:
-        return _change("the base image", self.old, self.new)
-
-
 # What a target has. `targets` is empty where the reason holds for every target that spec and lock share.
 
 
 @dataclass(frozen=True)
-class TargetAdded(Reason):
-    code = "target-added"
+class TargetCameOrWent(Reason):
+    codes = ("target-added", "target-removed")
     target: str
 
     @property
     def message(self) -> str:
-        return f"target {self.target} is not locked yet"
-
-
-@dataclass(frozen=True)
-class TargetRemoved(Reason):
-    code = "target-removed"
-    target: str
-
-    @property
-    def message(self) -> str:
-        return f"target {self.target} is no longer in the spec"
+        return f"target {self.target} {_WORDS[self.code]}"
 
 
 @dataclass(frozen=True)
@@ -167,71 +148,34 @@ class _OfTargets(Reason):
 
 
 @dataclass(frozen=True)
-class _TargetChanged(_OfTargets):
-    what: ClassVar[str]
+class TargetChanged(_OfTargets):
+    """A value of a target; None where it isn't set."""
+
+    codes = ("platform-changed", "python-changed", "glibc-changed", "cuda-changed", "gpus-changed", "driver-changed")
     old: str | None
     new: str | None
 
     @property
     def message(self) -> str:
-        return _change(self.what, self.old, self.new) + self._for
+        return _change(_WORDS[self.code], self.old, self.new) + self._for
 
 
 @dataclass(frozen=True)
-class PlatformChanged(_TargetChanged):
-    code, what = "platform-changed", "the platform"
+class RequirementCameOrWent(_OfTargets):
+    """`kind` is "pip" or "conda"."""
 
-
-@dataclass(frozen=True)
-class PythonChanged(_TargetChanged):
-    code, what = "python-changed", "Python"
-
-
-@dataclass(frozen=True)
-class GlibcChanged(_TargetChanged):
-    code, what = "glibc-changed", "glibc"
-
-
-@dataclass(frozen=True)
-class CudaChanged(_TargetChanged):
-    code, what = "cuda-changed", "CUDA"
-
-
-@dataclass(frozen=True)
-class GpusChanged(_TargetChanged):
-    code, what = "gpus-changed", "the list of GPUs"
-
-
-@dataclass(frozen=True)
-class DriverChanged(_TargetChanged):
-    code, what = "driver-changed", "the driver"
-
-
-@dataclass(frozen=True)
-class RequirementAdded(_OfTargets):
-    code = "requirement-added"
+    codes = ("requirement-added", "requirement-removed")
     kind: str
     requirement: str
 
     @property
     def message(self) -> str:
-        return f"{_kind(self.kind)}{self.requirement} was added{self._for}"
-
-
-@dataclass(frozen=True)
-class RequirementRemoved(_OfTargets):
-    code = "requirement-removed"
-    kind: str
-    requirement: str
-
-    @property
-    def message(self) -> str:
-        return f"{_kind(self.kind)}{self.requirement} was removed{self._for}"
+        return f"{_kind(self.kind)}{self.requirement} {_WORDS[self.code]}{self._for}"
 
 
 @dataclass(frozen=True)
 class RequirementChanged(_OfTargets):
-    code = "requirement-changed"
+    codes = ("requirement-changed",)
     kind: str
     old: str
     new: str
@@ -241,37 +185,23 @@ class RequirementChanged(_OfTargets):
         return f"{_kind(self.kind)}{self.old} became {self.new}{self._for}"
 
 
-# The files rendered from the lock. `path` is relative to the lock's folder.
-
-
 @dataclass(frozen=True)
-class RenderedMissing(Reason):
-    code = "rendered-missing"
+class FileDiffers(Reason):
+    """A file rendered from the lock (`path` is below the lock's folder) or exported from it (below the recipes')."""
+
+    codes = (
+        "rendered-missing",
+        "rendered-edited",
+        "rendered-extra",
+        "recipe-missing",
+        "recipe-differs",
+        "recipe-extra",
+    )
     path: str
 
     @property
     def message(self) -> str:
-        return f"{self.path} is missing"
-
-
-@dataclass(frozen=True)
-class RenderedEdited(Reason):
-    code = "rendered-edited"
-    path: str
-
-    @property
-    def message(self) -> str:
-        return f"{self.path} is not what the lock says"
-
-
-@dataclass(frozen=True)
-class RenderedExtra(Reason):
-    code = "rendered-extra"
-    path: str
-
-    @property
-    def message(self) -> str:
-        return f"{self.path} belongs to no target of the lock"
+        return f"{self.path} {_WORDS[self.code]}"
 
 
 def reasons(spec: Spec, lock: Lock) -> tuple[Reason, ...]:
@@ -286,8 +216,8 @@ def reasons(spec: Spec, lock: Lock) -> tuple[Reason, ...]:
     wanted = {target.name for target in spec.targets}
     return (
         *_of_spec(spec, lock),
-        *(TargetAdded(target.name) for target in spec.targets if lock.target(target.name) is None),
-        *(TargetRemoved(target.name) for target in lock if target.name not in wanted),
+        *(TargetCameOrWent("target-added", target.name) for target in spec.targets if lock.target(target.name) is None),
+        *(TargetCameOrWent("target-removed", target.name) for target in lock if target.name not in wanted),
         *(
             reason if len(names) == len(shared) else replace(reason, targets=tuple(names))
             for reason, names in found.items()
@@ -302,7 +232,7 @@ def image_reasons(spec: Spec, lock: Lock, used: Collection[str]) -> tuple[Reason
     """
     base = spec.image.base
     left = sorted({image.name for image in lock.images} - set(used))
-    return () if "@" in base or lock.image(base) or not left else (ImageChanged(", ".join(left), base),)
+    return () if "@" in base or lock.image(base) or not left else (SpecChanged("image-changed", ", ".join(left), base),)
 
 
 def rendered_reasons(expected: Mapping[str, str], found: Mapping[str, str]) -> tuple[Reason, ...]:
@@ -310,46 +240,46 @@ def rendered_reasons(expected: Mapping[str, str], found: Mapping[str, str]) -> t
     out: list[Reason] = []
     for path in sorted({*expected, *found}):
         if path not in found:
-            out.append(RenderedMissing(path))
+            out.append(FileDiffers("rendered-missing", path))
         elif path not in expected:
-            out.append(RenderedExtra(path))
+            out.append(FileDiffers("rendered-extra", path))
         elif expected[path] != found[path]:
-            out.append(RenderedEdited(path))
+            out.append(FileDiffers("rendered-edited", path))
     return tuple(out)
 
 
 def _of_spec(spec: Spec, lock: Lock) -> Iterator[Reason]:
     old, new = lock.inputs, spec_inputs(spec)
     if lock.name != spec.name:
-        yield NameChanged(lock.name, spec.name)
+        yield SpecChanged("name-changed", lock.name, spec.name)
     if old.exclude_newer != new.exclude_newer:
-        yield ExcludeNewerChanged(old.exclude_newer, new.exclude_newer)
+        yield SpecChanged("exclude-newer-changed", old.exclude_newer, new.exclude_newer)
     added, removed = _difference(old.allow_source, new.allow_source)
     if added or removed:
-        yield AllowSourceChanged(added, removed)
+        yield AllowSourceChanged("allow-source-changed", added, removed)
     if old.without_corrections != new.without_corrections:
-        yield CorrectionsChanged(old.without_corrections, new.without_corrections)
+        yield ListChanged("corrections-changed", old.without_corrections, new.without_corrections)
     for package in sorted({*old.sources, *new.sources}):
         if old.sources.get(package) != new.sources.get(package):
-            yield SourceChanged(package, old.sources.get(package), new.sources.get(package))
+            yield SourceChanged("source-changed", package, old.sources.get(package), new.sources.get(package))
     if old.channels != new.channels:
-        yield ChannelsChanged(old.channels, new.channels)
+        yield ListChanged("channels-changed", old.channels, new.channels)
 
 
 def _of_target(old: TargetInputs, new: TargetInputs) -> Iterator[_OfTargets]:
     if old.platform != new.platform:
-        yield PlatformChanged((), old.platform, new.platform)
+        yield TargetChanged("platform-changed", (), old.platform, new.platform)
     if old.python != new.python:
-        yield PythonChanged((), old.python, new.python)
+        yield TargetChanged("python-changed", (), old.python, new.python)
     # A platform without glibc says so by its name.
     if old.glibc != new.glibc and old.platform == new.platform:
-        yield GlibcChanged((), old.glibc, new.glibc)
+        yield TargetChanged("glibc-changed", (), old.glibc, new.glibc)
     if old.cuda != new.cuda:
-        yield CudaChanged((), old.cuda, new.cuda)
+        yield TargetChanged("cuda-changed", (), old.cuda, new.cuda)
     if old.gpus != new.gpus:
-        yield GpusChanged((), ", ".join(old.gpus) or None, ", ".join(new.gpus) or None)
+        yield TargetChanged("gpus-changed", (), ", ".join(old.gpus) or None, ", ".join(new.gpus) or None)
     if old.driver != new.driver:
-        yield DriverChanged((), old.driver, new.driver)
+        yield TargetChanged("driver-changed", (), old.driver, new.driver)
     yield from _of_requirements("pip", old.requirements, new.requirements, requirement_name)
     yield from _of_requirements("conda", old.conda_requirements, new.conda_requirements, conda_name)
 
@@ -362,10 +292,10 @@ def _of_requirements(
     for name in sorted({*added_by_name, *removed_by_name}):
         gone, come = removed_by_name.get(name, []), added_by_name.get(name, [])
         if len(gone) == len(come) == 1:
-            yield RequirementChanged((), kind, gone[0], come[0])
+            yield RequirementChanged("requirement-changed", (), kind, gone[0], come[0])
             continue
-        yield from (RequirementRemoved((), kind, text) for text in gone)
-        yield from (RequirementAdded((), kind, text) for text in come)
+        yield from (RequirementCameOrWent("requirement-removed", (), kind, text) for text in gone)
+        yield from (RequirementCameOrWent("requirement-added", (), kind, text) for text in come)
 
 
 def _by_name(requirements: Iterable[str], name_of: Callable[[str], str]) -> dict[str, list[str]]:

@@ -90,8 +90,8 @@ class Graph:
         return _Builder(target).build(target.inputs.requirements if roots is None else roots)
 
     def find(self, name: str) -> tuple[Node, ...]:
-        """The nodes of `named`."""
-        return named(self.pins.values(), name)
+        """The nodes of `packages_named`."""
+        return packages_named(self.pins.values(), name)
 
     def unreached(self) -> tuple[Node, ...]:
         """Pins that no requirement of the spec leads to."""
@@ -224,7 +224,7 @@ class _Builder:
             yield from self._edge(source, text, Node("conda", name), "conda")
 
     def _pip_edge(self, source: Node | None, text: str, extras: frozenset[str]) -> Iterator[Edge]:
-        name, _, marker = asked(text)
+        name, _, marker = requirement_parts(text)
         if marker is None or any(self._holds(text, marker, extra) for extra in ("", *sorted(extras))):
             node = Node("pip", name)
             yield from self._edge(source, text, node if node in self.pins else self.provided.get(name, node), "pip")
@@ -243,7 +243,7 @@ class _Builder:
         return self.holds[key]
 
 
-def named(pins: Iterable[Pin], name: str) -> tuple[Node, ...]:
+def packages_named(pins: Iterable[Pin], name: str) -> tuple[Node, ...]:
     """The packages of a name in any spelling: conda and pip may both have one. Where none has, those that provide it:
     conda's `pytorch` is PyPI's `torch`.
     """
@@ -280,7 +280,7 @@ def parsed(requirement: str) -> Requirement:
 
 
 @lru_cache(maxsize=TEXTS)
-def asked(requirement: str) -> tuple[str, frozenset[str], Marker | None]:
+def requirement_parts(requirement: str) -> tuple[str, frozenset[str], Marker | None]:
     """The name, the extras and the marker of a PEP 508 requirement: what `parsed` gives, for a tenth of its time.
 
     A graph asks for nothing else, and thousands of requirements share a few markers. Raises InternalError as `parsed`.
@@ -306,7 +306,7 @@ def _marker(text: str) -> Marker:
 
 @lru_cache(maxsize=16384)
 def is_requirement(text: str) -> bool:
-    """Whether a text is what `parsed` and `asked` read: most are plain, and cost little."""
+    """Whether a text is what `parsed` and `requirement_parts` read: most are plain, and cost little."""
     head, semicolon, marker = text.partition(";")
     try:
         if plain_requirement(head) is None:
@@ -319,4 +319,4 @@ def is_requirement(text: str) -> bool:
 
 
 def _asked_extras(edge: Edge) -> frozenset[str]:
-    return frozenset() if edge.kind == "conda" else asked(edge.requirement)[1]
+    return frozenset() if edge.kind == "conda" else requirement_parts(edge.requirement)[1]

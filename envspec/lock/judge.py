@@ -14,8 +14,8 @@ from envspec.errors import LockError, Place
 from envspec.lock.inputs import spec_inputs, target_inputs
 from envspec.lock.model import Lock, LockedTarget, SpecInputs
 from envspec.lock.rules import cuda, derived, files, requirements, sources
-from envspec.lock.rules.case import Case, merged
 from envspec.lock.rules.case import Flaw as Flaw
+from envspec.lock.rules.case import LockedCase, merged
 from envspec.spec.model import Spec
 from envspec.texts import printable
 
@@ -25,7 +25,7 @@ SoundLock = NewType("SoundLock", Lock)
 WRONG_BUILDS = frozenset({"wrong-cuda", "cpu-build"})
 """The codes of what belongs to another CUDA, or to none."""
 
-_RULES: tuple[Callable[[Case], Iterator[Flaw]], ...] = (
+_RULES: tuple[Callable[[LockedCase], Iterator[Flaw]], ...] = (
     cuda.wrong_builds,
     sources.unnamed_sources,
     sources.built_sources,
@@ -34,7 +34,7 @@ _RULES: tuple[Callable[[Case], Iterator[Flaw]], ...] = (
     files.wrong_hashes,
     requirements.unmet,
     requirements.unasked,
-    requirements.twice,
+    requirements.provided_twice,
     derived.wrong_marks,
     derived.wrong_target_facts,
 )
@@ -94,7 +94,7 @@ def judge(lock: Lock, spec: Spec | None = None) -> tuple[Flaw, ...]:
 
 def judge_target(target: LockedTarget, shared: SpecInputs) -> tuple[Flaw, ...]:
     """The same of one target, by the inputs that it has."""
-    case = Case(target, shared)
+    case = LockedCase(target, shared)
     return tuple(flaw for rule in _RULES for flaw in rule(case))
 
 

@@ -18,7 +18,7 @@ _LOWEST = re.compile(r"(?:^|,|=| )>?=? ?(\d+\.\d+)")
 
 
 @dataclass(frozen=True)
-class Build:
+class BuildRecord:
     """One build of a package, as its record describes it."""
 
     name: str
@@ -68,7 +68,7 @@ class Build:
         return f"{self.name} {self.version} {self.string}"
 
 
-def foreign_builds(solution: Iterable[Build], cuda: str) -> list[Build]:
+def foreign_builds(solution: Iterable[BuildRecord], cuda: str) -> list[BuildRecord]:
     """Builds of a solution that are for another CUDA major than the asked one."""
     return [build for build in solution if build.cuda and build.for_cuda and major(build.cuda) != major(cuda)]
 

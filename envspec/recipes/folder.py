@@ -48,16 +48,16 @@ def of_a_spec() -> Mapping[str, Callable[[SpecPlan], dict[str, str]]]:
 def render(plan: Plan, name: str) -> dict[str, str]:
     """The files of one of `OF_A_TARGET`, with all that it needs besides. Raises InputError for a target that it isn't
     for."""
-    return of_a_target()[name](plan) | needed(plan, name)
+    return of_a_target()[name](plan) | shared_files(plan, name)
 
 
 def render_spec(plan: SpecPlan, name: str) -> dict[str, str]:
     """The files of one of `OF_A_SPEC`, with all that it needs besides. Raises InputError for a spec that it isn't for."""
     made = of_a_spec()[name](plan)
-    return made | {path: text for of in plan.targets for path, text in needed(of, name).items()}
+    return made | {path: text for of in plan.targets for path, text in shared_files(of, name).items()}
 
 
-def needed(plan: Plan, name: str) -> dict[str, str]:
+def shared_files(plan: Plan, name: str) -> dict[str, str]:
     """What a format uses of the files that targets and formats share: images are made from all of them, Nix's
     environments keep what is carried, and the others use an image or an environment that is there."""
     if name in ("dockerfile", "apptainer"):
@@ -91,7 +91,7 @@ def _admitted(render: Callable[[str], dict[str, str]], names: Iterable[str]) -> 
 
 
 @dataclass(frozen=True)
-class Standing:
+class ExportedRecipes:
     """What of a spec's recipes stands in a folder.
 
     targets  the formats of each target, in the plan's order
@@ -106,7 +106,7 @@ class Standing:
     files: Mapping[str, str]
 
 
-def standing(plan: SpecPlan, paths: Iterable[str]) -> Standing:
+def exported_recipes(plan: SpecPlan, paths: Iterable[str]) -> ExportedRecipes:
     """What stands in a folder that has these paths: the formats whose first file is there."""
     there = set(paths)
     targets: dict[str, tuple[str, ...]] = {}
@@ -118,7 +118,7 @@ def standing(plan: SpecPlan, paths: Iterable[str]) -> Standing:
         whole = whole and len(targets[of.target]) in (0, len(rendered))
     rendered = admitted_spec(plan)
     spec = _there(rendered, there, files)
-    return Standing(targets, spec, whole and len(spec) == len(rendered), files)
+    return ExportedRecipes(targets, spec, whole and len(spec) == len(rendered), files)
 
 
 def _there(rendered: Mapping[str, Mapping[str, str]], there: set[str], files: dict[str, str]) -> tuple[str, ...]:

@@ -9,14 +9,14 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from envspec.audit import rules
-from envspec.audit.model import Answer, Facts, Release
+from envspec.audit.model import DatabaseAnswer, Facts, PublishedRelease
 from envspec.audit.osv import OsvDatabase
 from envspec.audit.packages import packages
 from envspec.errors import InputError, Place
 from envspec.lock.graph import Node
 from envspec.lock.model import LockedTarget
 from envspec.report.collect import numbers_of
-from envspec.report.model import Audit, Trouble
+from envspec.report.model import AuditSummary, Trouble
 from envspec.spec.model import Audit as Rules
 
 _SCHEMA = "envspec/audit/1"
@@ -25,7 +25,7 @@ _AGAIN = "make it anew: envspec audit SPEC --json > FILE"
 _NEVER = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
-def from_json(text: str, place: Place, digest: str, targets: Sequence[LockedTarget]) -> Audit:
+def from_json(text: str, place: Place, digest: str, targets: Sequence[LockedTarget]) -> AuditSummary:
     """The audit in a document of `envspec audit --json`. It must be of this very lock: `digest` decides.
 
     Raises InputError for anything else, for what it doesn't name must not pass for sound.
@@ -38,7 +38,7 @@ def from_json(text: str, place: Place, digest: str, targets: Sequence[LockedTarg
             told = "of another lock" if document.get("digest") else "without its lock's digest"
             raise InputError(f"this audit is {told}, so it says nothing of this one", place=place, hint=_AGAIN)
         audited = set(document["targets"])
-        return Audit(
+        return AuditSummary(
             database=str(document["database"]["name"]),
             as_of=_text(document["database"]["oldest"]),
             troubles=tuple(_troubles(document["findings"], targets)),
@@ -53,10 +53,12 @@ def from_json(text: str, place: Place, digest: str, targets: Sequence[LockedTarg
         raise InputError("this isn't what `envspec audit --json` prints", place=place, hint=_AGAIN) from None
 
 
-def from_database(database: OsvDatabase, accepted: Rules, targets: Sequence[LockedTarget]) -> Audit:
+def from_database(database: OsvDatabase, accepted: Rules, targets: Sequence[LockedTarget]) -> AuditSummary:
     """The known vulnerabilities of what is locked, by a downloaded database. Asks nobody."""
     found = packages(targets)
-    answers: dict[Release, Answer] = {one.release: database.ask(one.release) for one in found if one.release}
+    answers: dict[PublishedRelease, DatabaseAnswer] = {
+        one.release: database.ask(one.release) for one in found if one.release
+    }
     facts = Facts(answers, files=None)
     # without facts about files nothing depends on the day
     findings = rules.findings(found, facts, accepted, _NEVER, timedelta(0))
@@ -66,7 +68,7 @@ def from_database(database: OsvDatabase, accepted: Rules, targets: Sequence[Lock
         for one in findings
         if one.code == "vulnerability"
     ]
-    return Audit(
+    return AuditSummary(
         database=database.name,
         as_of=database.modified or None,
         troubles=tuple(_troubles(told, targets)),

@@ -9,7 +9,7 @@ from envspec.diff.rows import Review
 from envspec.lock.graph import Graph, Node
 from envspec.lock.model import LockedTarget, Pin
 from envspec.report.coverage import coverage
-from envspec.report.model import Audit, Licence, Link, PackageRow, Page, TargetRow, Variant
+from envspec.report.model import AuditSummary, Licence, Link, PackageRow, Page, TargetRow, Variant
 from envspec.spec.model import Audit as Rules
 from envspec.spec.model import Spec
 
@@ -23,7 +23,7 @@ def page_of(
     *,
     lock: str,
     digest: str,
-    audit: Audit | None,
+    audit: AuditSummary | None,
     review: Review | None,
     uncompared: str = "",
 ) -> Page:

@@ -10,7 +10,7 @@ from envspec.diff.gpu_meaning import cuda_of
 from envspec.facts import conda_builds, gpus, libraries, torch_builds
 from envspec.facts.compute_capability import can_translate, capability_of, covers, order
 from envspec.lock.model import LockedTarget, Pin
-from envspec.report.model import Architecture, Cell, Coverage, CoverageRow
+from envspec.report.model import CapabilityProducts, Cell, Coverage, CoverageRow
 
 _LIBRARY = re.compile(r"nvidia-(cudnn|nccl)-cu\d\d")
 _TITLES = {"cudnn": "cuDNN", "nccl": "NCCL"}
@@ -25,7 +25,7 @@ class _Compiled:
     why: str = ""
     sm: tuple[str, ...] = ()
     ptx: tuple[str, ...] = ()
-    libraries: tuple[libraries.Library, ...] = ()
+    libraries: tuple[libraries.LibraryWheel, ...] = ()
     cuda: str | None = None
 
 
@@ -100,7 +100,7 @@ def _asked(target: LockedTarget) -> set[str]:
     return {capability_of(sm) for sm in target.architectures}
 
 
-def _architecture(capability: str, meant: Container[str]) -> Architecture:
+def _architecture(capability: str, meant: Container[str]) -> CapabilityProducts:
     """Its products, those that the targets are meant for first."""
     kinds = ("datacentre", "workstation", "consumer", "embedded")
     sold = [gpu for gpu in gpus.known() if gpu.capability == capability and gpu.kind in kinds]
@@ -108,4 +108,4 @@ def _architecture(capability: str, meant: Container[str]) -> Architecture:
     known = gpus.capabilities().get(capability)
     # "A100 40GB" and "A100 80GB" are one name here
     names = dict.fromkeys(re.sub(r"^GeForce | (\d+GB|Blackwell)$", "", gpu.name) for gpu in sold)
-    return Architecture(capability, known.architecture if known else "", tuple(names)[:_PRODUCTS])
+    return CapabilityProducts(capability, known.architecture if known else "", tuple(names)[:_PRODUCTS])

@@ -72,7 +72,7 @@ class Licence:
 
 
 @dataclass(frozen=True)
-class Architecture:
+class CapabilityProducts:
     """A compute capability ("9.0"), its generation, and some products that have it."""
 
     capability: str
@@ -114,9 +114,9 @@ class CoverageRow:
 class Coverage:
     """`nowhere` are the architectures with products that no target runs on."""
 
-    architectures: tuple[Architecture, ...]
+    architectures: tuple[CapabilityProducts, ...]
     rows: tuple[CoverageRow, ...]
-    nowhere: tuple[Architecture, ...]
+    nowhere: tuple[CapabilityProducts, ...]
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class Trouble:
 
 
 @dataclass(frozen=True)
-class Audit:
+class AuditSummary:
     """What was looked up. A package in `unknown`, a target in `left_out`, and anything at all while `unread` holds
     something, isn't known to be sound.
 
@@ -180,6 +180,6 @@ class Page:
     links: tuple[Link, ...]
     licences: tuple[Licence, ...]
     coverage: Coverage
-    audit: Audit | None
+    audit: AuditSummary | None
     review: Review | None
     uncompared: str

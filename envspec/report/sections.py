@@ -10,7 +10,7 @@ from html import escape
 
 from envspec.diff import html as changes
 from envspec.diff import words
-from envspec.report.model import Architecture, Cell, Page, Trouble
+from envspec.report.model import CapabilityProducts, Cell, Page, Trouble
 from envspec.texts import plural, shown
 
 _SYMBOLS = {
@@ -203,7 +203,7 @@ def gpus(page: Page) -> Iterator[str]:
         yield f"<p>No target runs on {text(', '.join(map(_named, coverage.nowhere)))}.</p>"
 
 
-def _named(one: Architecture) -> str:
+def _named(one: CapabilityProducts) -> str:
     return f"{one.sm} ({one.generation})"
 
 

@@ -6,23 +6,23 @@ from collections.abc import Iterator
 
 from envspec.facts.compute_capability import can_translate, order, sm_of
 from envspec.packages.version_numbers import numbers
-from envspec.rules.case import Build, Case, Problem
+from envspec.rules.case import CandidateBuild, Case, Problem
 
 CUDNN_WITHOUT_VOLTA = "9.11"
 """From here on cuDNN has no machine code below 7.5 (fat binary scan, data/libraries.toml)."""
 
 
-def problems(build: Build, case: Case) -> list[Problem]:
+def problems(build: CandidateBuild, case: Case) -> list[Problem]:
     """Everything that stands between this build and this machine."""
     return [*architecture(build, case), *cudnn(build, case), *python(build, case), *glibc(build, case), *trust(build)]
 
 
-def works(build: Build, case: Case) -> bool:
+def works(build: CandidateBuild, case: Case) -> bool:
     """Whether no error stands between them."""
     return not any(problem.severity == "error" for problem in problems(build, case))
 
 
-def architecture(build: Build, case: Case) -> Iterator[Problem]:
+def architecture(build: CandidateBuild, case: Case) -> Iterator[Problem]:
     """Whether there is code for its GPUs; PTX alone is translated when it is loaded."""
     for capability in case.capabilities:
         name = f"{sm_of(capability)} ({case.names(capability)})"
@@ -46,7 +46,7 @@ def architecture(build: Build, case: Case) -> Iterator[Problem]:
             )
 
 
-def _jetson(build: Build, case: Case, name: str) -> Iterator[Problem]:
+def _jetson(build: CandidateBuild, case: Case, name: str) -> Iterator[Problem]:
     if build.arm_variant == "tegra" or (
         build.cuda and numbers(build.cuda)[0] >= 13 and case.platform == "linux-aarch64"
     ):
@@ -60,7 +60,7 @@ def _jetson(build: Build, case: Case, name: str) -> Iterator[Problem]:
     )
 
 
-def cudnn(build: Build, case: Case) -> Iterator[Problem]:
+def cudnn(build: CandidateBuild, case: Case) -> Iterator[Problem]:
     """cuDNN dropped Maxwell, Pascal and Volta in 9.11, whatever torch is compiled for."""
     if not build.cuda or not (old := [c for c in case.capabilities if order(c) < (7, 5) and build.runs_on(c)]):
         return
@@ -83,7 +83,7 @@ def cudnn(build: Build, case: Case) -> Iterator[Problem]:
         )
 
 
-def python(build: Build, case: Case) -> Iterator[Problem]:
+def python(build: CandidateBuild, case: Case) -> Iterator[Problem]:
     """A build has wheels for a span of Pythons."""
     if not build.pythons or case.python in build.pythons:
         return
@@ -96,7 +96,7 @@ def python(build: Build, case: Case) -> Iterator[Problem]:
     )
 
 
-def glibc(build: Build, case: Case) -> Iterator[Problem]:
+def glibc(build: CandidateBuild, case: Case) -> Iterator[Problem]:
     """A Linux build needs the glibc of its manylinux tag, or of its symbols where the tag says less."""
     if build.glibc and case.platform.startswith("linux") and numbers(case.glibc) < numbers(build.glibc):
         yield Problem(
@@ -107,13 +107,13 @@ def glibc(build: Build, case: Case) -> Iterator[Problem]:
         )
 
 
-def trust(build: Build) -> Iterator[Problem]:
+def trust(build: CandidateBuild) -> Iterator[Problem]:
     """A build that was announced but never seen."""
     if build.trust == "planned":
         yield Problem("warning", "build-not-seen", "torch", f"{label(build)} was announced; nobody has seen it yet")
 
 
-def label(build: Build) -> str:
+def label(build: CandidateBuild) -> str:
     """For a message: "torch 2.9.1+cu126", or "conda-forge's pytorch 2.9.1 (cuda129)"."""
     if build.channel == "conda":
         return f"conda-forge's pytorch {build.version} ({build.variant})"

@@ -38,7 +38,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Build:
+class CandidateBuild:
     """A build of torch from either world. `pythons` is empty where it isn't known, `cudnn` None."""
 
     version: str
@@ -69,21 +69,21 @@ class Problem:
     remedy: str | None = None
 
 
-def pip_builds(versions: Iterable[str], cuda: str | None, platform: str) -> list[Build]:
+def pip_builds(versions: Iterable[str], cuda: str | None, platform: str) -> list[CandidateBuild]:
     """The wheels of these torch releases for a CUDA (None: the CPU) on a platform, oldest first."""
     wanted = set(versions)
     return [
-        Build(b.version, b.variant, b.cuda, b.sm, b.ptx, b.pythons, b.glibc, b.cudnn, b.trust, "pip")
+        CandidateBuild(b.version, b.variant, b.cuda, b.sm, b.ptx, b.pythons, b.glibc, b.cudnn, b.trust, "pip")
         for b in torch_builds.builds(variant=torch_builds.variant_of(cuda), platform=platform)
         if b.version in wanted
     ]
 
 
-def conda_builds_of(versions: Iterable[str], cuda: str | None, platform: str) -> list[Build]:
+def conda_builds_of(versions: Iterable[str], cuda: str | None, platform: str) -> list[CandidateBuild]:
     """The conda-forge builds of these releases that run with a `cuda-version` (None: the CPU build), oldest first."""
     wanted = set(versions)
     return [
-        Build(b.version, b.variant, b.cuda, b.sm, b.ptx, (), b.glibc, None, "high", "conda", b.arm_variant)
+        CandidateBuild(b.version, b.variant, b.cuda, b.sm, b.ptx, (), b.glibc, None, "high", "conda", b.arm_variant)
         for b in conda_builds.builds(cuda=cuda, platform=platform)
         if b.version in wanted and (cuda is not None or b.cuda is None)
     ]

@@ -9,7 +9,7 @@ from envspec.errors import Place
 from envspec.facts import conda_builds, gpus, toolkits, torch_builds
 from envspec.rules import companions, driver, fallback, nearest, toolkit
 from envspec.rules.build import problems, works
-from envspec.rules.case import Build, Case, Problem, of_target
+from envspec.rules.case import CandidateBuild, Case, Problem, of_target
 from envspec.rules.finding import Finding
 from envspec.rules.specifier import Specifier
 from envspec.rules.verdict import Verdict
@@ -54,8 +54,8 @@ def judge(spec: Spec, target: Target) -> Verdict:
 class _Choice:
     """The builds of torch that a target can take, and those of them that work on it, oldest first."""
 
-    builds: tuple[Build, ...] = ()
-    working: tuple[Build, ...] = ()
+    builds: tuple[CandidateBuild, ...] = ()
+    working: tuple[CandidateBuild, ...] = ()
 
     @property
     def releases(self) -> tuple[str, ...]:

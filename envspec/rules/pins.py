@@ -12,7 +12,7 @@ from envspec.facts import torch_builds
 from envspec.facts.compute_capability import can_translate, covers, sm_of
 from envspec.rules import cpu_target, nearest
 from envspec.rules.build import problems
-from envspec.rules.case import Build, Case, Problem, conda_builds_of, pip_builds
+from envspec.rules.case import CandidateBuild, Case, Problem, conda_builds_of, pip_builds
 from envspec.rules.finding import Finding
 from envspec.rules.judge import case_of, located
 from envspec.rules.specifier import parse
@@ -93,7 +93,9 @@ def _pytorch(case: Case, pins: Mapping[str, str], builds: Mapping[str, str]) -> 
     yield from _of_build(case, "conda", version, found[-1:])
 
 
-def _of_build(case: Case, channel: Literal["pip", "conda"], version: str, builds: list[Build]) -> Iterator[Problem]:
+def _of_build(
+    case: Case, channel: Literal["pip", "conda"], version: str, builds: list[CandidateBuild]
+) -> Iterator[Problem]:
     name = "torch" if channel == "pip" else "pytorch"
     wanted = Wanted(name, parse(f"=={version}"), Place(""), channel)
     machine = case if case.cuda else replace(case, gpus=())

@@ -11,7 +11,7 @@ from envspec.errors import Place
 from envspec.facts import conda_builds, torch_builds
 from envspec.packages.marker_environment import marker_environment
 from envspec.packages.requirement import canonical_name, parse_requirement, plain_requirement
-from envspec.rules.case import Build, conda_builds_of, pip_builds
+from envspec.rules.case import CandidateBuild, conda_builds_of, pip_builds
 from envspec.rules.specifier import Specifier, parse
 from envspec.spec.model import Located, Spec, Target
 
@@ -69,7 +69,7 @@ def companions_of(spec: Spec, target: Target) -> tuple[Wanted, ...]:
     return tuple(w for w in _pip(spec, target) if w.name in COMPANIONS)
 
 
-def builds_of(wanted: Wanted, versions: Iterable[str], cuda: str | None, platform: str) -> list[Build]:
+def builds_of(wanted: Wanted, versions: Iterable[str], cuda: str | None, platform: str) -> list[CandidateBuild]:
     """The builds of these releases where `wanted` takes its torch from."""
     find = conda_builds_of if wanted.channel == "conda" else pip_builds
     found = find(versions, cuda, platform)

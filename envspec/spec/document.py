@@ -16,7 +16,7 @@ import tomli
 from envspec.errors import EnvspecError, Place, SpecError, StorageError
 from envspec.redact import redact
 from envspec.spec.messages import RawFloat, dotted, table_name
-from envspec.spec.positions import Mark, Path, Position, TooDeep, first_duplicate, locate, mark_at, too_deep
+from envspec.spec.positions import Mark, Path, Position, TooDeep, first_duplicate, mark_at, toml_positions, too_deep
 from envspec.texts import nearest
 
 MAX_BYTES = 1 << 20
@@ -120,7 +120,7 @@ def parse_toml(text: str, file: str) -> Document:
     _refuse_odd_characters(text, file)
     try:
         data = tomli.loads(text, parse_float=RawFloat)
-        return Document(file, data, locate(text))
+        return Document(file, data, toml_positions(text))
     except tomli.TOMLDecodeError as error:
         raise _syntax_error(text, error, file) from None
     except (RecursionError, TooDeep):

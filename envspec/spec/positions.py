@@ -199,7 +199,7 @@ class _Lines:
         return Mark(line, offset - self.starts[line - 1] + 1)
 
 
-def locate(text: str) -> Mapping[Path, Position]:
+def toml_positions(text: str) -> Mapping[Path, Position]:
     """Gives the position of everything in `text`, a TOML document that has already parsed.
 
     Every path that a TOML parser sees is a key of the answer, implied tables and the root, `()`, too. Where several

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from support.audit import document, vulnerability
 
-from envspec.audit.model import Advisory, FileFacts, Release
+from envspec.audit.model import Advisory, FileFacts, PublishedRelease
 from envspec.audit.osv import OsvDatabase
 from envspec.audit.pypi import parse_release, release_url
 from envspec.audit.sources import file_facts
 from envspec.errors import IndexFailure, InputError
 from envspec.net.simple_page import parse_page
 
-JINJA = Release("jinja2", "3.1.2")
+JINJA = PublishedRelease("jinja2", "3.1.2")
 NOW = "2026-11-20T00:00:00Z"
 
 
@@ -138,7 +138,7 @@ def affected(name: str, *events: dict[str, str], versions: list[str] | None = No
 )
 def test_ranges(events: list[dict[str, str]], inside: list[str], outside: list[str]) -> None:
     database = OsvDatabase([entry("PYSEC-1", affected("lib", *events))], "db")
-    assert [v for v in (*inside, *outside) if database.ask(Release("lib", v)).advisories] == inside
+    assert [v for v in (*inside, *outside) if database.ask(PublishedRelease("lib", v)).advisories] == inside
 
 
 def test_what_an_entry_says() -> None:
@@ -149,7 +149,7 @@ def test_what_an_entry_says() -> None:
         database_specific={"severity": "HIGH"},
         references=[{"type": "WEB", "url": "https://x"}, {"type": "ADVISORY", "url": "https://y"}],
     )
-    (advisory,) = OsvDatabase([made], "db").ask(Release("some-lib", "1.0")).advisories
+    (advisory,) = OsvDatabase([made], "db").ask(PublishedRelease("some-lib", "1.0")).advisories
     assert advisory == Advisory("GHSA-1", ("CVE-1",), "About GHSA-1", ("1.2", "2.1"), "https://y", "high")
 
 
@@ -161,9 +161,9 @@ def test_what_does_not_count() -> None:
         entry("D", affected("lib", versions=["1.0", "garbage"])),
     ]
     database = OsvDatabase(records, "db")
-    assert [one.id for one in database.ask(Release("lib", "1.0.0")).advisories] == ["D"]
-    assert database.ask(Release("lib", "1.1")).advisories == ()
-    assert database.ask(Release("unheard-of", "1")).known
+    assert [one.id for one in database.ask(PublishedRelease("lib", "1.0.0")).advisories] == ["D"]
+    assert database.ask(PublishedRelease("lib", "1.1")).advisories == ()
+    assert database.ask(PublishedRelease("unheard-of", "1")).known
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_what_does_not_count() -> None:
 )
 def test_what_an_entry_may_lack(more: dict[str, Any]) -> None:
     database = OsvDatabase([entry("A", affected("lib", versions=["1"]), **more)], "db")
-    (advisory,) = database.ask(Release("lib", "1")).advisories
+    (advisory,) = database.ask(PublishedRelease("lib", "1")).advisories
     assert (advisory.id, advisory.link, advisory.severity) == ("A", None, None)
 
 
@@ -198,9 +198,9 @@ def test_what_an_entry_may_lack(more: dict[str, Any]) -> None:
 def test_an_entry_that_cant_be_judged_is_named(broken: dict[str, Any]) -> None:
     made = entry("GHSA-7", {"package": {"name": "lib", "ecosystem": "PyPI"}, **broken})
     database = OsvDatabase([made], "all.zip")
-    assert database.ask(Release("other", "1")).advisories == ()
+    assert database.ask(PublishedRelease("other", "1")).advisories == ()
     with pytest.raises(InputError) as caught:
-        database.ask(Release("lib", "1"))
+        database.ask(PublishedRelease("lib", "1"))
     assert "the entry GHSA-7 isn't in the OSV format" in str(caught.value) and "all.zip" in str(caught.value)
 
 
@@ -241,7 +241,7 @@ def test_a_zip_a_folder_and_a_file(tmp_path: Path) -> None:
             (folder / f"{record['id']}.json").write_text(json.dumps(record))
     for path, found in ((archive, 2), (tmp_path / "folder", 2), (folder / "A.json", 1)):
         database = OsvDatabase.read(path)
-        assert len(database.ask(Release("lib", "1")).advisories) == found
+        assert len(database.ask(PublishedRelease("lib", "1")).advisories) == found
         assert (database.modified, database.name) == ("2026-11-01T10:00:00.5Z", path.name)
 
 

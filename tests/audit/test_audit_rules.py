@@ -12,9 +12,18 @@ import jsonschema
 import pytest
 from support.audit import package
 
-from envspec.audit.model import Advisory, Answer, Facts, FileFacts, Finding, NotAsked, Package, Release
+from envspec.audit.model import (
+    Advisory,
+    AuditedPackage,
+    AuditFinding,
+    DatabaseAnswer,
+    Facts,
+    FileFacts,
+    NotAsked,
+    PublishedRelease,
+)
 from envspec.audit.packages import packages
-from envspec.audit.report import Database, Report
+from envspec.audit.report import AuditReport, Database
 from envspec.audit.rules import CODES, OF_FILES, findings, merged, not_asked, oldest
 from envspec.audit.sarif import lines_of, sarif
 from envspec.lock.model import Artifact, GitSource, LockedTarget, Pin, TargetInputs
@@ -86,17 +95,17 @@ SARIF = _object(
 
 
 def found(
-    *audited: Package, facts: Facts = NO_FACTS, accepted: Audit = ALL_ACCEPTED, min_age: timedelta = WEEK
-) -> tuple[Finding, ...]:
+    *audited: AuditedPackage, facts: Facts = NO_FACTS, accepted: Audit = ALL_ACCEPTED, min_age: timedelta = WEEK
+) -> tuple[AuditFinding, ...]:
     return findings(audited, facts, accepted, NOW, min_age)
 
 
-def about(subject: Package, *advisories: Advisory) -> Facts:
+def about(subject: AuditedPackage, *advisories: Advisory) -> Facts:
     assert subject.release is not None
-    return Facts({subject.release: Answer("2026-11-20T00:00:00Z", advisories)})
+    return Facts({subject.release: DatabaseAnswer("2026-11-20T00:00:00Z", advisories)})
 
 
-def of_file(subject: Package, **facts: Any) -> Facts:
+def of_file(subject: AuditedPackage, **facts: Any) -> Facts:
     return Facts(files={(subject.index, subject.files[0].file): FileFacts(**{"sha256": SHA, **facts})})
 
 
@@ -240,12 +249,12 @@ def test_whom_a_database_is_asked_about() -> None:
     )
     found = packages([LockedTarget("cpu", TargetInputs("linux-64", "3.12", None), pins)])
     assert {one.name: (one.release, one.source) for one in found} == {
-        "torch": (Release("torch", "2.9.1"), "wheel"),
+        "torch": (PublishedRelease("torch", "2.9.1"), "wheel"),
         "own": (None, "wheel"),
         "flash": (None, "git"),
         "tar": (None, "url"),
-        "deepspeed": (Release("deepspeed", "0.18.0"), "sdist"),
-        "pytorch": (Release("torch", "2.9.1"), "conda"),
+        "deepspeed": (PublishedRelease("deepspeed", "0.18.0"), "sdist"),
+        "pytorch": (PublishedRelease("torch", "2.9.1"), "conda"),
         "tzdata": (None, "conda"),
         "multi": (None, "conda"),
     }
@@ -273,7 +282,7 @@ def test_a_version_once_for_all_its_targets() -> None:
 def test_what_was_asked_in_vain_and_when() -> None:
     lib, other = package("lib"), package("other")
     assert lib.release and other.release
-    facts = Facts({lib.release: Answer("2026-11-02"), other.release: Answer("2026-11-01", known=False)})
+    facts = Facts({lib.release: DatabaseAnswer("2026-11-02"), other.release: DatabaseAnswer("2026-11-01", known=False)})
     assert not_asked((lib, other), facts) == (
         NotAsked(("vulnerability",), "releases that PyPI doesn't have", ("other",)),
     )
@@ -304,15 +313,15 @@ def test_lines() -> None:
     assert lines_of(LOCK) == {("conda", "lib", "1.0"): 3, ("pip", "lib", "1.0"): 8, ("pip", "lib", "2.0"): 13}
 
 
-def report(*made: Finding, unread: tuple[str, ...] = ()) -> Report:
+def report(*made: AuditFinding, unread: tuple[str, ...] = ()) -> AuditReport:
     subjects = tuple(one.package for one in made)
-    return Report("s.toml", "locks/s/envspec.lock", ("cpu",), subjects, Database("db", None), made, (), unread)
+    return AuditReport("s.toml", "locks/s/envspec.lock", ("cpu",), subjects, Database("db", None), made, (), unread)
 
 
 HERE = PurePosixPath("locks/s/envspec.lock")
 
 
-def checked_sarif(made: Report, lock: PurePosixPath = HERE) -> dict[str, Any]:
+def checked_sarif(made: AuditReport, lock: PurePosixPath = HERE) -> dict[str, Any]:
     """The only run of the report's SARIF, which has the format's structure."""
     document = sarif(made, lock, LOCK, "1.2.3")
     jsonschema.validate(document, SARIF, cls=jsonschema.Draft202012Validator)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from envspec.binaries.architecture import Code, Kind
-from envspec.binaries.library import Coverage, Library, merge
+from envspec.binaries.library import Library, ModuleCoverage, merge
 from envspec.facts.compute_capability import Architecture, known
 
 
@@ -65,10 +65,10 @@ def test_coverage_counts_modules() -> None:
     assert library.module_count == 15
     assert library.architectures(Kind.SASS) == {known("8.0"): 10, known("9.0"): 10, Architecture(90, "a"): 2}
     assert library.architectures(Kind.PTX) == {known("7.0"): 3, known("9.0"): 10}
-    assert library.coverage(known("9.0")) == Coverage(native=12, jit=3, none=0)
-    assert library.coverage(known("8.6")) == Coverage(native=10, jit=3, none=2)
-    assert library.coverage(known("12.0")) == Coverage(native=0, jit=13, none=2)
-    assert library.coverage(known("6.1")) == Coverage(native=0, jit=0, none=15)
+    assert library.coverage(known("9.0")) == ModuleCoverage(native=12, jit=3, none=0)
+    assert library.coverage(known("8.6")) == ModuleCoverage(native=10, jit=3, none=2)
+    assert library.coverage(known("12.0")) == ModuleCoverage(native=0, jit=13, none=2)
+    assert library.coverage(known("6.1")) == ModuleCoverage(native=0, jit=0, none=15)
     verdicts = {capability: library.coverage(known(capability)).verdict for capability in ("9.0", "8.6", "12.0", "6.1")}
     assert verdicts == {"9.0": "native", "8.6": "native", "12.0": "jit", "6.1": "no"}
 

@@ -89,6 +89,8 @@ def test_a_script_needs_no_shell(envspec: Envspec, monkeypatch: pytest.MonkeyPat
             ["export", "specs/demo.toml", "--format", ""],
             [*FORMATS, *recipes.FORMATS, ALL],
         ),
+        (["inspect", "app.whl", "--spec", "specs/demo.toml", "--target", "cp"], ["cpu"]),
+        (["inspect", "app.whl", "--target", "cp"], []),
         (["completion", ""], SHELLS),
     ],
     ids=" ".join,

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 
-import envspec.binaries
+import envspec.cli
 from envspec.cli.inspect import command
 from envspec.errors import AnswerNo, InputError
 
@@ -92,13 +92,13 @@ def test_products_and_architectures(demo: Path) -> None:
 
 
 def test_json_keeps_to_its_schema(demo: Path) -> None:
-    schema = json.loads((Path(envspec.binaries.__file__).parent / "inspection.schema.json").read_text())
+    schema = json.loads((Path(envspec.cli.__file__).parent / "schemas" / "inspect.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     result = run(demo, "--json", "--gpu", "H100")
     report = json.loads(result.stdout)
     jsonschema.validate(report, schema)
     assert isinstance(result.exception, AnswerNo)
-    assert (report["schema"], report["kind"], report["binaries"]) == ("envspec.inspect/1", "wheel", 3)
+    assert (report["schema"], report["kind"], report["binaries"]) == ("envspec/inspect/1", "wheel", 3)
     first, second = report["libraries"]
     assert first == {
         "path": "demo/_C.so",

@@ -24,8 +24,7 @@ from envspec.diff.markdown import LIMIT, markdown
 from envspec.diff.model import Diff, nothing
 from envspec.diff.review import review
 from envspec.diff.side import Side
-from envspec.diff.text import WIDTH, text
-from envspec.diff.wrap import cells
+from envspec.diff.text import WIDTH, cells, text
 from envspec.errors import InternalError
 from envspec.lock.model import Lock
 

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 from diff_samples import base, sha
 
-from envspec.diff.foreign.formats import format_of
 from envspec.diff.foreign.names import channel_name, conda_file, index_name
-from envspec.diff.foreign.read import oldest_python, sides
+from envspec.diff.foreign.read import format_of, oldest_python, sides
 from envspec.diff.review import review
 from envspec.diff.rows import Review
 from envspec.diff.words import edges, versions

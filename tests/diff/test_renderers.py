@@ -15,8 +15,7 @@ from envspec.diff.markdown import LIMIT, inert, markdown
 from envspec.diff.review import review
 from envspec.diff.rows import Review
 from envspec.diff.side import Side
-from envspec.diff.text import text
-from envspec.diff.wrap import cells
+from envspec.diff.text import cells, text
 from envspec.lock.model import GitSource, Lock
 
 HOSTILE = [

@@ -7,7 +7,7 @@ import textwrap
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envspec.diff.wrap import cells, padded, wrap
+from envspec.diff.text import cells, padded, wrap
 
 plain = st.text(alphabet="ab-c .,  ", max_size=120)
 wide = st.text(alphabet="a 中文🟡é\u0301한 ", max_size=80)

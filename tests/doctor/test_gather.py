@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from envspec.doctor import nvml
-from envspec.doctor.commands import Answer, ask
+from envspec.doctor.commands import CommandOutput, ask_program
 from envspec.doctor.examine import examine
 from envspec.doctor.gather import condarc, gather, gather_hardware
 from envspec.doctor.machine import Device, Nvidia
@@ -146,19 +146,19 @@ def test_asking_programs(tmp_path: Path) -> None:
     program(tmp_path, "bad", "echo no daemon >&2; echo more >&2; exit 3")
     program(tmp_path, "mute", "exit 3")
     write(tmp_path / "broken", "#!/no/such/shell\n", 0o755)
-    assert ask("good", "a", env=env) == Answer("a C\n")
-    assert ask("bad", env=env) == Answer("", "no daemon")
-    assert ask("mute", env=env) == Answer("", "exit status 3")
-    assert ask("missing", env=env) is None
-    broken = ask("broken", env=env)
+    assert ask_program("good", "a", env=env) == CommandOutput("a C\n")
+    assert ask_program("bad", env=env) == CommandOutput("", "no daemon")
+    assert ask_program("mute", env=env) == CommandOutput("", "exit status 3")
+    assert ask_program("missing", env=env) is None
+    broken = ask_program("broken", env=env)
     assert broken is not None and broken.problem == "No such file or directory"
 
 
 def test_a_program_that_hangs_ends_with_its_children(tmp_path: Path) -> None:
     program(tmp_path, "hang", "/bin/sleep 60 & /bin/sleep 60")
     started = time.monotonic()
-    answer = ask("hang", env={"PATH": str(tmp_path)}, seconds=0.3)
-    assert answer == Answer("", "no answer within 0 s")
+    answer = ask_program("hang", env={"PATH": str(tmp_path)}, seconds=0.3)
+    assert answer == CommandOutput("", "no answer within 0 s")
     assert time.monotonic() - started < 10
 
 

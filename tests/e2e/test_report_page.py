@@ -14,7 +14,7 @@ from envspec.diff.model import nothing
 from envspec.diff.review import review
 from envspec.diff.side import Side
 from envspec.report.collect import page_of
-from envspec.report.model import Audit, Trouble
+from envspec.report.model import AuditSummary, Trouble
 from envspec.report.page import html
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
@@ -49,7 +49,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     trouble = Trouble(
         "vulnerability", "error", names.index("lib"), "2.6", (1, 2), evil, "upgrade", None, "CVE-1", link=link
     )
-    audit = Audit("db", None, (trouble,), (("packages from git", (names.index("speedup"),)),), (), ())
+    audit = AuditSummary("db", None, (trouble,), (("packages from git", (names.index("speedup"),)),), (), ())
     found = review(Side("HEAD", nothing("sample")), Side("now", lock))
     page = page_of(of, lock.targets, lock="l", digest=DIGEST, audit=audit, review=found)
     path = tmp_path_factory.mktemp("report") / "report.html"

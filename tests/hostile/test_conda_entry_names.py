@@ -13,7 +13,7 @@ from envspec.errors import IndexFailure
 from envspec.install.conda_cache import CondaCache
 from envspec.install.conda_paths import Unpacked, entries_of, member_fault, refuse_unsafe
 from envspec.install.inside import Inside, path_fault
-from envspec.install.model import Silent
+from envspec.install.model import SilentInstall
 
 SITE = "lib/python3.12/site-packages"
 
@@ -194,6 +194,6 @@ def test_chains_of_links_are_followed_to_their_end(tmp_path: Path) -> None:
 def test_a_package_whose_name_is_a_path(tmp_path: Path) -> None:
     """rattler itself takes no such build string, and no lock has one; the cache doesn't count on either."""
     record = SimpleNamespace(name=SimpleNamespace(normalized="esc"), version="1.0", build="../../../victim")
-    cache = CondaCache(tmp_path, tmp_path, None, Silent())  # type: ignore[arg-type]
+    cache = CondaCache(tmp_path, tmp_path, None, SilentInstall())  # type: ignore[arg-type]
     with pytest.raises(IndexFailure, match=r"\.\./victim"):
         cache.drop(record)  # type: ignore[arg-type]

@@ -12,8 +12,7 @@ import tomlkit
 import yaml
 from support.uv_locks import Shape, uv_lock
 
-from envspec.diff.foreign.formats import format_of
-from envspec.diff.foreign.read import sides
+from envspec.diff.foreign.read import format_of, sides
 from envspec.diff.review import review
 from envspec.diff.text import text as rendered
 from envspec.errors import EnvspecError, InputError

@@ -45,10 +45,12 @@ def test_targets_that_can_not_work() -> None:
 
 
 def test_reasons_of_a_stale_lock() -> None:
-    from envspec.cli.check_lines import lines
-    from envspec.lock.freshness import TargetAdded
+    from envspec.cli.check import reason_lines
+    from envspec.lock.freshness import TargetCameOrWent
 
-    told = lines([TargetAdded(f"t{number}") for number in range(10_000)], Path("locks"), Path("recipes"))
+    told = reason_lines(
+        [TargetCameOrWent("target-added", f"t{number}") for number in range(10_000)], Path("locks"), Path("recipes")
+    )
     assert len(told) == MOST + 1 and told[-1] == "and 9,950 more: --json has them all"
 
 

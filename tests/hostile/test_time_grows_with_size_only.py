@@ -23,10 +23,9 @@ from envspec.diff.foreign import (
     requirements,
     uv_lock,
 )
-from envspec.diff.foreign.formats import format_of
-from envspec.diff.foreign.read import oldest_python
+from envspec.diff.foreign.read import format_of, oldest_python
 from envspec.diff.foreign.universal import Environment, holds
-from envspec.lock.graph import asked, parsed
+from envspec.lock.graph import parsed, requirement_parts
 from envspec.lock.model import GitSource, Pin
 from envspec.lock.read import loads
 from envspec.lock.rules.requirements import names_source
@@ -126,7 +125,7 @@ LINES: dict[str, Parser] = {
     "lock: normalise_match_spec": names.normalise_match_spec,
     "without_credentials": without_credentials,
     "has_credentials": has_credentials,
-    "lock: asked": asked.__wrapped__,
+    "lock: asked": requirement_parts.__wrapped__,
     "lock: parsed": parsed.__wrapped__,
     "lock: a match spec": lambda text: admits.__wrapped__(f"a {text}", "1.0", "0"),
     "lock: a conda version": lambda text: admits.__wrapped__("a >=1", text, "0"),

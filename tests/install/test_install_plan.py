@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envspec.install.installed import CondaPackage, Dist, Installed
+from envspec.install.installed import CondaPackage, Dist, InstalledPackages
 from envspec.install.model import Change, identity, shown_version
 from envspec.install.plan import changes
 from envspec.lock.model import Artifact, GitSource, Pin
@@ -27,7 +27,7 @@ def conda(name: str, version: str = "1.0", build: str = "0", sha: str = "a") -> 
     return Pin("conda", name, version, "forge/noarch", Artifact(f"{name}.conda", sha * 64), build=build)
 
 
-def there(*pins: Pin, faults: Mapping[str, str] | None = None) -> Installed:
+def there(*pins: Pin, faults: Mapping[str, str] | None = None) -> InstalledPackages:
     """A prefix in which these pins are installed."""
     told = faults or {}
     packages, dists = {}, {}
@@ -39,7 +39,7 @@ def there(*pins: Pin, faults: Mapping[str, str] | None = None) -> Installed:
             )
         else:
             dists[pin.name] = Dist(pin.name, pin.version, NOWHERE, told.get(pin.name, ""))
-    return Installed(packages, dists)
+    return InstalledPackages(packages, dists)
 
 
 def known(*pins: Pin) -> dict[str, str]:
@@ -53,7 +53,7 @@ def test_nothing_to_do() -> None:
 
 def test_an_empty_prefix_gets_everything() -> None:
     pins = [pip("app"), conda("python", "3.12.1", "0_cpython")]
-    assert changes(pins, Installed({}, {}), {}) == (
+    assert changes(pins, InstalledPackages({}, {}), {}) == (
         Change("install", "conda", "python", None, "3.12.1 0_cpython"),
         Change("install", "pip", "app", None, "1.0"),
     )

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from envspec.errors import InputError, ToolError
-from envspec.install.host import Host, refuse_unfit, this_host
+from envspec.install.host import InstallHost, refuse_unfit, this_host
 from envspec.install.interpreter import find_interpreter
-from envspec.install.prefix import State, checked_prefix, claim, digest_of, write_file, write_state
+from envspec.install.prefix import PrefixState, checked_prefix, claim, digest_of, write_file, write_state
 from envspec.lock.model import Artifact, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -21,8 +21,8 @@ PIN = Pin("pip", "app", "1.0", "pypi", Artifact("app-1.0-py3-none-any.whl", "a" 
 TARGET = LockedTarget("cpu", TargetInputs("linux-64", "3.12", "2.28"), (PIN,))
 
 
-def state(prefix: Path) -> State:
-    return State("demo", "cpu", str(prefix), digest_of(TARGET), True, {"app": "sha256:x"})
+def state(prefix: Path) -> PrefixState:
+    return PrefixState("demo", "cpu", str(prefix), digest_of(TARGET), True, {"app": "sha256:x"})
 
 
 def test_a_new_folder_is_free(tmp_path: Path) -> None:
@@ -115,9 +115,9 @@ def lock(*targets: LockedTarget) -> Lock:
 def test_a_target_for_another_platform(tmp_path: Path) -> None:
     arm = replace(TARGET, name="arm", inputs=replace(TARGET.inputs, platform="linux-aarch64"))
     both = lock(arm, TARGET)
-    refuse_unfit(Host("linux-64", "2.28"), both, TARGET)
+    refuse_unfit(InstallHost("linux-64", "2.28"), both, TARGET)
     with pytest.raises(InputError, match="arm is for linux-aarch64, and this machine is linux-64") as raised:
-        refuse_unfit(Host("linux-64", "2.36"), both, arm)
+        refuse_unfit(InstallHost("linux-64", "2.36"), both, arm)
     assert raised.value.hint == "the targets that fit: cpu"
 
 
@@ -125,7 +125,7 @@ def test_a_target_for_another_platform(tmp_path: Path) -> None:
     ("glibc", "fits"), [("2.28", True), ("2.4", False), ("2.27", False), ("3.0", True), (None, False)]
 )
 def test_the_machines_glibc(glibc: str | None, fits: bool) -> None:
-    host = Host("linux-64", glibc)
+    host = InstallHost("linux-64", glibc)
     if fits:
         refuse_unfit(host, lock(TARGET), TARGET)
     else:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lock_samples import conda, inputs, sample_lock, wheel
 
 from envspec.errors import InternalError
-from envspec.lock.graph import Edge, Graph, Node, Tree, asked, parsed
+from envspec.lock.graph import Edge, Graph, Node, Tree, parsed, requirement_parts
 from envspec.lock.model import LockedTarget, Pin
 from envspec.lock.read import load
 from envspec.packages.requirement import canonical_name
@@ -195,11 +195,11 @@ def test_what_a_graph_asks_of_requirements_is_what_they_say() -> None:
             whole = parsed(text)
         except InternalError:
             with pytest.raises(InternalError, match="got into a lock"):
-                asked(text)
+                requirement_parts(text)
             continue
         extras = frozenset(canonical_name(extra) for extra in whole.extras)
-        assert asked(text) == (canonical_name(whole.name), extras, whole.marker), text
-        assert str(asked(text)[2]) == str(whole.marker)
+        assert requirement_parts(text) == (canonical_name(whole.name), extras, whole.marker), text
+        assert str(requirement_parts(text)[2]) == str(whole.marker)
 
 
 def test_old_spellings() -> None:

@@ -10,7 +10,7 @@ from packaging.tags import Tag
 
 from envspec.errors import InputError
 from envspec.lock.model import Artifact, GitSource, LockedTarget, Pin, SpecInputs
-from envspec.lock.rules.case import Case
+from envspec.lock.rules.case import LockedCase
 from envspec.lock.rules.files import wrong_files
 from envspec.lock.rules.requirements import unasked, unmet
 from envspec.packages.marker_environment import marker_environment
@@ -19,7 +19,7 @@ from envspec.packages.tags import wheel_tags
 
 def judged(*pins: Pin, roots: tuple[str, ...] = ("a",), platform: str = "linux-64", glibc: str = "2.28") -> list[str]:
     values = dataclasses.replace(inputs(*roots), platform=platform, glibc=glibc if "linux" in platform else None)
-    case = Case(LockedTarget("t", values, pins), SpecInputs())
+    case = LockedCase(LockedTarget("t", values, pins), SpecInputs())
     return [flaw.sentence for rule in (unmet, unasked, wrong_files) for flaw in rule(case)]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from envspec.lock.model import LockedTarget, Pin, SpecInputs, TargetInputs
-from envspec.lock.rules.case import Case
+from envspec.lock.rules.case import LockedCase
 from envspec.lock.rules.cuda import torch_cuda, wrong_builds
 
 
@@ -15,7 +15,7 @@ def wrong(pins: Iterable[Pin], cuda: str | None) -> list[str]:
     inputs = TargetInputs("linux-64", "3.12", "2.28", cuda)
     return [
         flaw.sentence.partition(", and the target asks")[0]
-        for flaw in wrong_builds(Case(LockedTarget("t", inputs, tuple(pins)), SpecInputs()))
+        for flaw in wrong_builds(LockedCase(LockedTarget("t", inputs, tuple(pins)), SpecInputs()))
     ]
 
 

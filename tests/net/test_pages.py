@@ -15,7 +15,7 @@ from support.packages import sdist, wheel
 from envspec.errors import IndexFailure
 from envspec.net.fetch import Fetcher
 from envspec.net.index_proxy.address import ALLOWED, REFUSED, WHEEL, FileAddress, parse, path_of
-from envspec.net.index_proxy.pages import Pages, Shown, Upstream
+from envspec.net.index_proxy.pages import Pages, ServedPage, Upstream
 from envspec.net.index_proxy.releases import ReleaseStore
 
 BASE = "http://127.0.0.9:1/token"
@@ -26,7 +26,7 @@ def pages(folder: Path, *, offline: bool = False) -> Pages:
     return Pages(Fetcher(credentials={}, env=env), ReleaseStore(folder / "cache"), offline)
 
 
-def files(shown: Shown, root: str, project: str) -> dict[str, FileAddress]:
+def files(shown: ServedPage, root: str, project: str) -> dict[str, FileAddress]:
     """What stands behind each file of a page, by the file name that uv sees."""
     rows: list[dict[str, Any]] = json.loads(shown.body)["files"]
     found = {}

@@ -16,23 +16,22 @@ from envspec.diff.model import nothing
 from envspec.diff.review import review
 from envspec.diff.side import Side
 from envspec.lock.model import Lock
-from envspec.report import embed
 from envspec.report.collect import page_of
-from envspec.report.model import Audit, Page, Trouble
-from envspec.report.page import html
+from envspec.report.model import AuditSummary, Page, Trouble
+from envspec.report.page import html, page_data
 
 DIGEST = "sha256:" + "0" * 64
 
 
-def page(lock: Lock | None = None, audit: Audit | None = None, compared: bool = False) -> Page:
+def page(lock: Lock | None = None, audit: AuditSummary | None = None, compared: bool = False) -> Page:
     of = sample.spec()
     lock = lock or sample.lock(of)
     found = review(Side("HEAD", nothing("sample")), Side("now", lock)) if compared else None
     return page_of(of, lock.targets, lock="l", digest=DIGEST, audit=audit, review=found, uncompared="nothing to see")
 
 
-def audit(*troubles: Trouble, **fields: object) -> Audit:
-    made = Audit("db", "2026-11-01T00:00:00Z", troubles, (), (), ())
+def audit(*troubles: Trouble, **fields: object) -> AuditSummary:
+    made = AuditSummary("db", "2026-11-01T00:00:00Z", troubles, (), (), ())
     return replace(made, **fields)  # type: ignore[arg-type]
 
 
@@ -109,7 +108,7 @@ def test_hostile_texts_stay_texts() -> None:
 
 def test_the_data_cannot_end_its_element() -> None:
     lock = sample.lock(extra=(sample.pin("evil", "1", index="<!--<script>&\u2028"),))
-    text = embed.document(page(lock))
+    text = page_data(page(lock))
     assert not set("<>&\u2028\u2029") & set(text)
     evil = next(one for one in json.loads(text)["packages"] if one["name"] == "evil")
     assert evil["variants"][0]["index"] == "<!--<script>&\\u2028"
@@ -143,6 +142,6 @@ def test_what_needs_no_script() -> None:
 
 
 def test_targets_of_all_packages_are_left_out_of_the_data() -> None:
-    data = json.loads(embed.document(page()))
+    data = json.loads(page_data(page()))
     variants = {one["name"]: one["variants"] for one in data["packages"]}
     assert variants["fsspec"][0]["targets"] is None and variants["lib"][0]["targets"] == [0]

@@ -17,7 +17,7 @@ from envspec.errors import InputError, Place
 from envspec.lock.model import Lock
 from envspec.report.checked import from_database, from_json
 from envspec.report.collect import page_of, verdict
-from envspec.report.model import Audit, Page
+from envspec.report.model import AuditSummary, Page
 from envspec.spec.model import Audit as Rules
 
 GOLDEN = Path(__file__).parent / "golden" / "sample.json"
@@ -25,7 +25,7 @@ PLACE = Place("audit.json")
 DIGEST = "sha256:" + "0" * 64
 
 
-def page(lock: Lock | None = None, audit: Audit | None = None) -> Page:
+def page(lock: Lock | None = None, audit: AuditSummary | None = None) -> Page:
     of = sample.spec()
     targets = (lock or sample.lock(of)).targets
     return page_of(of, targets, lock="l", digest=DIGEST, audit=audit, review=None, uncompared="nothing")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from envspec.smoke.run.case import Case, Folders
+from envspec.smoke.run.case import Folders, SmokeCase
 
 CARRIED = {"check/__main__.py": "print('check')\n", "target.json": "{}\n"}
 
@@ -21,9 +21,9 @@ PLAIN = Folders(Path("/cache/smoke"), Path("/results"))
 HOSTILE = Folders(Path("/ca che/$(id)"), Path("/re,sul\"ts/'; rm -rf $HOME #"))
 
 
-def case(target: str = "cpu", *, cuda: str | None = None, path: str = "specs/demo.toml") -> Case:
+def case(target: str = "cpu", *, cuda: str | None = None, path: str = "specs/demo.toml") -> SmokeCase:
     made = recipe(target)
-    return Case(
+    return SmokeCase(
         "demo", target, path, "locks", "linux-64", cuda, "0123456789abcdef", CARRIED, made, wants_gpu=cuda is not None
     )
 

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from envspec.smoke.report.result import Check, Figure, Gpu, Machine, Report, Results, Run, Torch
+from envspec.smoke.report.result import (
+    CheckResult,
+    Figure,
+    ReportedGpu,
+    ReportedMachine,
+    Results,
+    Run,
+    SmokeReport,
+    Torch,
+)
 from envspec.spec.model import Reference
 
-CPU = Machine(
+CPU = ReportedMachine(
     python="3.11.2",
     system="Linux-6.1.0-x86_64",
     glibc="2.36",
@@ -15,30 +24,32 @@ CPU = Machine(
     memory_bytes=8 * 2**30,
     shm_bytes=64 * 2**20,
 )
-GPU = replace(CPU, cpus=96, driver="570.86.15", gpus=(Gpu("NVIDIA H100 80GB HBM3", "9.0", 85_520_809_984),))
+GPU = replace(CPU, cpus=96, driver="570.86.15", gpus=(ReportedGpu("NVIDIA H100 80GB HBM3", "9.0", 85_520_809_984),))
 TORCH = Torch("2.9.1+cu128", "12.8", "9.10.2", "2.27.5", ("sm_80", "sm_90"))
 
 LAST_WORDS = 'Traceback (most recent call last):\n  File "check.py", line 7\nRuntimeError: no C compiler was found\n'
 
 
-def checks(gpu: bool = True) -> tuple[Check, ...]:
+def checks(gpu: bool = True) -> tuple[CheckResult, ...]:
     """One of each kind; `gpu` says whether those that need one could run."""
     return (
-        Check("static.distributions", "static", "pass", seconds=0.4, details={"count": 41}),
-        Check("static.user_site", "static", "pass", seconds=0.1),
-        Check("device.driver", "device", "pass", True, seconds=0.2) if gpu else no_gpu("device.driver"),
-        Check("operators.matmul.fp32", "operators", "pass", seconds=1.25),
-        Check("training.fp32", "training", "pass", seconds=6.5),
-        Check("training.fp16", "training", "pass", True, seconds=4.0) if gpu else no_gpu("training.fp16"),
-        Check("collectives.allreduce", "collectives", "skip", reason="one process: nothing to reduce", seconds=0.0),
+        CheckResult("static.distributions", "static", "pass", seconds=0.4, details={"count": 41}),
+        CheckResult("static.user_site", "static", "pass", seconds=0.1),
+        CheckResult("device.driver", "device", "pass", True, seconds=0.2) if gpu else no_gpu("device.driver"),
+        CheckResult("operators.matmul.fp32", "operators", "pass", seconds=1.25),
+        CheckResult("training.fp32", "training", "pass", seconds=6.5),
+        CheckResult("training.fp16", "training", "pass", True, seconds=4.0) if gpu else no_gpu("training.fp16"),
+        CheckResult(
+            "collectives.allreduce", "collectives", "skip", reason="one process: nothing to reduce", seconds=0.0
+        ),
     )
 
 
-def no_gpu(name: str) -> Check:
-    return Check(name, name.partition(".")[0], "skip", True, reason="there is no GPU", remedy="run it on one")
+def no_gpu(name: str) -> CheckResult:
+    return CheckResult(name, name.partition(".")[0], "skip", True, reason="there is no GPU", remedy="run it on one")
 
 
-BROKEN = Check(
+BROKEN = CheckResult(
     "compile.eager",
     "compile",
     "fail",
@@ -60,8 +71,8 @@ CURVES = {
 }
 
 
-def report(**changes: object) -> Report:
-    made = Report(
+def report(**changes: object) -> SmokeReport:
+    made = SmokeReport(
         spec="demo",
         target="cu128-hopper",
         lock_digest="sha256:" + "1" * 64,
@@ -82,7 +93,7 @@ def report(**changes: object) -> Report:
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
-def on_cpu(**changes: object) -> Report:
+def on_cpu(**changes: object) -> SmokeReport:
     """The same without a GPU."""
     return report(**{"device": "cpu", "machine": CPU, "checks": checks(gpu=False), "figures": (), **changes})
 

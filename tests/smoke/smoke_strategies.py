@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from envspec.smoke.report.result import GROUPS, Check, Figure, Gpu, Machine, Report, Results, Run, Torch
+from envspec.smoke.report.result import (
+    GROUPS,
+    CheckResult,
+    Figure,
+    ReportedGpu,
+    ReportedMachine,
+    Results,
+    Run,
+    SmokeReport,
+    Torch,
+)
 from envspec.spec.model import Reference
 
 HOSTILE = [
@@ -41,7 +51,7 @@ plain = st.recursive(
 )
 references = st.builds(Reference, numbers, maybe(st.floats(-1, 0)), maybe(st.floats(0, 5)), st.sampled_from(["", "s"]))
 machines = st.builds(
-    Machine,
+    ReportedMachine,
     names,
     names,
     maybe(texts),
@@ -49,11 +59,11 @@ machines = st.builds(
     maybe(counts),
     maybe(counts),
     maybe(texts),
-    st.lists(st.builds(Gpu, texts, st.sampled_from(["9.0", "12.0"]), counts), max_size=2).map(tuple),
+    st.lists(st.builds(ReportedGpu, texts, st.sampled_from(["9.0", "12.0"]), counts), max_size=2).map(tuple),
 )
 torches = st.builds(Torch, texts, maybe(texts), maybe(texts), maybe(texts), st.lists(texts, max_size=3).map(tuple))
 checks = st.builds(
-    Check,
+    CheckResult,
     names,
     st.sampled_from(GROUPS),
     st.sampled_from(["pass", "fail", "skip"]),
@@ -68,9 +78,9 @@ figures = st.builds(Figure, names, maybe(numbers), st.sampled_from(["", "s", "<b
 curves = st.dictionaries(texts, st.lists(maybe(numbers), max_size=12).map(tuple), max_size=4)
 
 
-def reports() -> st.SearchStrategy[Report]:
+def reports() -> st.SearchStrategy[SmokeReport]:
     return st.builds(
-        Report,
+        SmokeReport,
         spec=names,
         target=names,
         lock_digest=texts,
@@ -91,7 +101,7 @@ def reports() -> st.SearchStrategy[Report]:
     )
 
 
-def _finished(report: Report, runner: str, where: str | None, log: str | None) -> Run:
+def _finished(report: SmokeReport, runner: str, where: str | None, log: str | None) -> Run:
     return Run.finished(report.spec, report.target, runner, report, where=where, log=log)
 
 

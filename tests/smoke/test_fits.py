@@ -1,4 +1,4 @@
-"""Which targets a machine can serve, each refusal by its reason."""
+"""Which targets a machine can run, each refusal by its reason."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from envspec.lock.model import Artifact, LockedTarget, Pin, TargetInputs
-from envspec.smoke.run.fits import Serving, serve
+from envspec.smoke.run.fits import LocalMachine, misfit
 from envspec.spec.model import Spec, Target
 
 SPEC = Spec("specs/demo.toml", "demo", "3.12", (Target("t", "linux-64"),))
@@ -23,12 +23,12 @@ CUDA = replace(
     architectures=("sm_80",),
     driver_floor="525.60.13",
 )
-HERE = Serving("linux-64", "2.36", lambda version: version == "3.12", capabilities=("8.0",), driver="550.54.15")
+HERE = LocalMachine("linux-64", "2.36", lambda version: version == "3.12", capabilities=("8.0",), driver="550.54.15")
 
 
 @pytest.mark.parametrize("target", [CPU, CUDA], ids=lambda target: target.name)
 def test_what_fits_is_served(target: LockedTarget) -> None:
-    assert serve(SPEC, target, HERE) is None
+    assert misfit(SPEC, target, HERE) is None
 
 
 @pytest.mark.parametrize(
@@ -48,29 +48,29 @@ def test_what_fits_is_served(target: LockedTarget) -> None:
         (CUDA, replace(HERE, driver=None), "an unknown one"),
     ],
 )
-def test_what_doesnt_fit_is_named(target: LockedTarget, machine: Serving, says: str) -> None:
-    assert says in (serve(SPEC, target, machine) or "")
+def test_what_doesnt_fit_is_named(target: LockedTarget, machine: LocalMachine, says: str) -> None:
+    assert says in (misfit(SPEC, target, machine) or "")
 
 
 def test_a_cuda_target_without_a_gpu_where_that_is_allowed() -> None:
-    assert serve(SPEC, CUDA, replace(HERE, capabilities=(), driver=None, without_gpu=True)) is None
+    assert misfit(SPEC, CUDA, replace(HERE, capabilities=(), driver=None, without_gpu=True)) is None
 
 
 def test_an_image_brings_its_own_python_and_glibc() -> None:
-    assert serve(SPEC, CPU, replace(HERE, glibc=None, has_python=lambda version: False, contained=True)) is None
+    assert misfit(SPEC, CPU, replace(HERE, glibc=None, has_python=lambda version: False, contained=True)) is None
 
 
 def test_conda_packages_need_their_installer() -> None:
     conda = replace(CPU, pins=(Pin("conda", "python", "3.12.1", "conda-forge/linux-64", None),))
-    assert "py-rattler" in (serve(SPEC, conda, replace(HERE, has_conda=False)) or "")
-    assert serve(SPEC, conda, replace(HERE, has_python=lambda version: False)) is None
+    assert "py-rattler" in (misfit(SPEC, conda, replace(HERE, has_conda=False)) or "")
+    assert misfit(SPEC, conda, replace(HERE, has_python=lambda version: False)) is None
 
 
 def test_the_gpus_are_the_targets_exactly() -> None:
     several = replace(CUDA, architectures=("sm_80", "sm_86", "sm_120"))
-    assert serve(SPEC, several, replace(HERE, capabilities=("8.0", "12.0"))) is None
+    assert misfit(SPEC, several, replace(HERE, capabilities=("8.0", "12.0"))) is None
     newer = replace(CUDA, architectures=("sm_89",))
-    assert "it is for sm_89" in (serve(SPEC, newer, HERE) or "")
+    assert "it is for sm_89" in (misfit(SPEC, newer, HERE) or "")
 
 
 def test_this_machine_is_asked_without_failing() -> None:

@@ -16,12 +16,12 @@ from smoke_golden import golden
 from envspec.errors import InputError
 from envspec.smoke.report.references import load_references
 from envspec.smoke.run.apptainer import Apptainer
-from envspec.smoke.run.case import Options
+from envspec.smoke.run.case import CheckOptions
 from envspec.smoke.run.command import Command, Files, dry, quoted, variable
 from envspec.smoke.run.docker import Docker, user_of
 from envspec.smoke.run.foreground import steps
 from envspec.smoke.run.local import Local
-from envspec.smoke.run.process import Ended
+from envspec.smoke.run.process import FinishedProgram
 from envspec.smoke.run.runner import Runner
 
 ENVSPEC = ("python3", "-m", "envspec")
@@ -36,7 +36,7 @@ RUNNERS: dict[str, Runner] = {
 }
 
 
-def told(runner: Runner, options: Options = Options()) -> str:  # noqa: B008 - frozen
+def told(runner: Runner, options: CheckOptions = CheckOptions()) -> str:  # noqa: B008 - frozen
     before, checking = steps(runner, case("cu128-hopper", cuda="12.8"), options, PLAIN)
     return dry([*before, checking]) + "\n"
 
@@ -48,20 +48,20 @@ def test_golden(name: str) -> None:
 
 
 def test_options_go_to_the_check() -> None:
-    options = Options("cuda", "llm", 7, True, ("static", "compile"), 90)
+    options = CheckOptions("cuda", "llm", 7, True, ("static", "compile"), 90)
     wanted = "--device cuda --workload llm --steps 7 --quick --only static --only compile --timeout 90"
     assert wanted in told(RUNNERS["local"], options)
 
 
 @pytest.mark.parametrize("name", ["local", "docker", "podman", "apptainer"])
 def test_a_cpu_case_asks_for_no_gpu(name: str) -> None:
-    _, checking = steps(RUNNERS[name], case(), Options(), PLAIN)
+    _, checking = steps(RUNNERS[name], case(), CheckOptions(), PLAIN)
     assert not {"--gpus", "--nv", "--device=nvidia.com/gpu=all", "nvidia.com/gpu=all"} & set(checking.argv)
 
 
 @pytest.mark.parametrize("name", ["docker", "podman"])
 def test_a_container_is_locked_down(name: str) -> None:
-    _, checking = steps(RUNNERS[name], case(), Options(), PLAIN)
+    _, checking = steps(RUNNERS[name], case(), CheckOptions(), PLAIN)
     line = " ".join(checking.argv)
     assert "--read-only" in line and "--network none" in line and "--cap-drop all" in line and "--user 1000:" in line
     assert "--privileged" not in line
@@ -69,21 +69,21 @@ def test_a_container_is_locked_down(name: str) -> None:
 
 def test_root_in_podman_asks_for_no_name_space() -> None:
     """podman refuses `--userns keep-id` to root."""
-    _, checking = steps(Docker(PLAIN, "podman", (0, 0)), case(), Options(), PLAIN)
+    _, checking = steps(Docker(PLAIN, "podman", (0, 0)), case(), CheckOptions(), PLAIN)
     assert "--userns" not in checking.argv and "--user 0:0" in " ".join(checking.argv)
 
 
 @pytest.mark.parametrize(
     ("engine", "info", "user"),
     [
-        ("docker", Ended(0, "[name=seccomp,profile=builtin name=rootless name=cgroupns]\n"), (0, 0)),
-        ("docker", Ended(0, "[name=seccomp,profile=builtin name=cgroupns]\n"), (1000, 100)),
-        ("docker", Ended(1, "Cannot connect to the Docker daemon at rootless.sock"), (1000, 100)),
-        ("docker", Ended(127, "No such file or directory"), (1000, 100)),
-        ("podman", Ended(0, "rootless"), (1000, 100)),
+        ("docker", FinishedProgram(0, "[name=seccomp,profile=builtin name=rootless name=cgroupns]\n"), (0, 0)),
+        ("docker", FinishedProgram(0, "[name=seccomp,profile=builtin name=cgroupns]\n"), (1000, 100)),
+        ("docker", FinishedProgram(1, "Cannot connect to the Docker daemon at rootless.sock"), (1000, 100)),
+        ("docker", FinishedProgram(127, "No such file or directory"), (1000, 100)),
+        ("podman", FinishedProgram(0, "rootless"), (1000, 100)),
     ],
 )
-def test_who_a_container_runs_as(engine: str, info: Ended, user: tuple[int, int]) -> None:
+def test_who_a_container_runs_as(engine: str, info: FinishedProgram, user: tuple[int, int]) -> None:
     assert user_of(engine, (1000, 100), lambda argv: info) == user
 
 
@@ -93,7 +93,7 @@ def test_what_apptainer_hands_on(tmp_path: Path, program: str, prefix: str) -> N
     stand_in = tmp_path / program
     stand_in.write_text(f'#!/bin/bash\nenv | grep ^{prefix} | sort\nprintf "%s\\n" "$@"\n')
     stand_in.chmod(0o755)
-    _, checking = steps(Apptainer(PLAIN, program, Path("/x.sif")), case("g", cuda="12.8"), Options(), PLAIN)
+    _, checking = steps(Apptainer(PLAIN, program, Path("/x.sif")), case("g", cuda="12.8"), CheckOptions(), PLAIN)
     given = {
         "CUDA_VISIBLE_DEVICES": "2,3", "NCCL_IB_HCA": "mlx5_0,mlx5_1", "GLOO_SOCKET_IFNAME": "it's $(id)",
         "UCX_TLS": "", "PYTHONPATH": "/elsewhere", "NVIDIA_VISIBLE_DEVICES": "0",
@@ -114,7 +114,7 @@ def test_the_devices_of_infiniband_are_bound_where_they_are(tmp_path: Path) -> N
     stand_in = tmp_path / "apptainer"
     stand_in.write_text('#!/bin/bash\nprintf "%s\\n" "$@"\n')
     stand_in.chmod(0o755)
-    _, checking = steps(Apptainer(PLAIN, sif=Path("/x.sif")), case(), Options(), PLAIN)
+    _, checking = steps(Apptainer(PLAIN, sif=Path("/x.sif")), case(), CheckOptions(), PLAIN)
     argv = [word.replace("/dev/infiniband", str(tmp_path)) for word in checking.argv]
     ran = subprocess.run(argv, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines()[:4] == ["exec", "--bind", str(tmp_path), "--containall"]
@@ -123,7 +123,7 @@ def test_the_devices_of_infiniband_are_bound_where_they_are(tmp_path: Path) -> N
 @pytest.mark.parametrize("make", [lambda f: Local(f, ENVSPEC), lambda f: Docker(f, "docker", (1, 1)), Apptainer])
 def test_hostile_paths_stay_words(make: object) -> None:
     """What a shell reads from a dry run is, word for word, what is run without one."""
-    before, checking = steps(make(HOSTILE), HOSTILE_CASE, Options(), HOSTILE)  # type: ignore[operator]
+    before, checking = steps(make(HOSTILE), HOSTILE_CASE, CheckOptions(), HOSTILE)  # type: ignore[operator]
     for command in [*(step for step in before if isinstance(step, Command)), checking]:
         printed = subprocess.run(
             ["bash", "-c", f"printf '%s\\0' {' '.join(map(quoted, command.argv))}"], capture_output=True, check=True
@@ -160,7 +160,7 @@ def test_a_variable_is_expanded_and_what_is_around_it_quoted() -> None:
 
 
 def test_docker_quotes_a_comma_in_a_mount() -> None:
-    _, checking = steps(Docker(HOSTILE, "docker", (1, 1)), case(), Options(), HOSTILE)
+    _, checking = steps(Docker(HOSTILE, "docker", (1, 1)), case(), CheckOptions(), HOSTILE)
     mounts = [word for word in checking.argv if word.startswith("type=bind,")]
     assert len(mounts) == 2
     import csv
@@ -171,7 +171,7 @@ def test_docker_quotes_a_comma_in_a_mount() -> None:
 
 
 def test_what_is_carried_is_written_beside_the_runs() -> None:
-    before, _ = steps(RUNNERS["local"], case(), Options(), PLAIN)
+    before, _ = steps(RUNNERS["local"], case(), CheckOptions(), PLAIN)
     carried = before[0]
     assert isinstance(carried, Files)
     assert dict(carried.texts) == CARRIED and carried.folder == Path("/results/carried/demo-cpu")
@@ -210,4 +210,4 @@ def test_wrong_references_are_refused(tmp_path: Path, text: str, says: str) -> N
 
 
 def test_options_are_plain_words() -> None:
-    assert json.dumps(Options().arguments()) == '["--device", "auto"]'
+    assert json.dumps(CheckOptions().arguments()) == '["--device", "auto"]'

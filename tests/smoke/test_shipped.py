@@ -1,4 +1,4 @@
-"""The shipped specs, proved on this machine: every target that it can serve; the others are skipped by name."""
+"""The shipped specs, proved on this machine: every target that it can run; the others are skipped by name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.smoke_runs import whole_run
 
-from envspec.pytest_plugin import Case, Unproved, cases, prove, why_not
+from envspec.pytest_plugin import SmokeTarget, Unproved, cases, prove, skip_reason
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = cases([ROOT / "specs"])
@@ -19,7 +19,7 @@ SHIPPED = cases([ROOT / "specs"])
 @pytest.mark.e2e
 @pytest.mark.parametrize("case", SHIPPED, ids=str)
 def test_it_trains(
-    case: Case, record_property: Callable[[str, object], None], tmp_path_factory: pytest.TempPathFactory
+    case: SmokeTarget, record_property: Callable[[str, object], None], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     try:
         run = prove(case, ask=whole_run(tmp_path_factory))
@@ -38,5 +38,5 @@ def test_every_shipped_target_is_a_case() -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in SHIPPED if case.spec == "dev"], ids=str)
-def test_a_target_without_torch_isnt_trained(case: Case) -> None:
-    assert why_not(case) == "it has no torch, which the smoke check is about"
+def test_a_target_without_torch_isnt_trained(case: SmokeTarget) -> None:
+    assert skip_reason(case) == "it has no torch, which the smoke check is about"

@@ -18,14 +18,14 @@ from envspec.errors import InputError
 from envspec.smoke.report.as_json import report_json
 from envspec.smoke.report.result import Run
 from envspec.smoke.run.apptainer import Apptainer
-from envspec.smoke.run.case import Case, Folders, Options
+from envspec.smoke.run.case import CheckOptions, Folders, SmokeCase
 from envspec.smoke.run.command import dry
-from envspec.smoke.run.jobs import GRACE, POLLS, Plan, find_lost, submit, wait
+from envspec.smoke.run.jobs import GRACE, POLLS, JobPlan, find_lost, submit, wait
 from envspec.smoke.run.local import Local
-from envspec.smoke.run.process import Ended
+from envspec.smoke.run.process import FinishedProgram
 from envspec.smoke.run.slurm import LARGEST_ARRAY, Partition, Resources, partition_of, plan_jobs
 from envspec.smoke.run.slurm_queue import (
-    State,
+    TaskState,
     Unreachable,
     ask_states,
     may_have_taken,
@@ -40,10 +40,10 @@ TWO = (case("cu128-hopper", cuda="12.8"), case("cu128-ampere", cuda="12.8"))
 
 
 def plan(
-    cases: tuple[Case, ...], partitions: Sequence[Partition], resources: Resources, folders: Folders = PLAIN
-) -> Plan:
+    cases: tuple[SmokeCase, ...], partitions: Sequence[Partition], resources: Resources, folders: Folders = PLAIN
+) -> JobPlan:
     jobs = plan_jobs(cases, partitions, "0a1b2c3d")
-    return Plan(cases, jobs, Local(folders, ("envspec",)), Options(), resources, folders)
+    return JobPlan(cases, jobs, Local(folders, ("envspec",)), CheckOptions(), resources, folders)
 
 
 PLANS = {
@@ -126,15 +126,15 @@ def test_a_partition_takes_what_fits_its_patterns() -> None:
 def test_reading_squeue() -> None:
     text = "12_0|RUNNING|n1|None\n12_1|PENDING||Resources\n13|COMPLETED|n2|None\n12_[2-5]|PENDING||Priority\njunk\n"
     assert read_squeue(text) == {
-        "12_0": State("RUNNING", "n1"),
-        "12_1": State("PENDING", "", "Resources"),
-        "13": State("COMPLETED", "n2"),
+        "12_0": TaskState("RUNNING", "n1"),
+        "12_1": TaskState("PENDING", "", "Resources"),
+        "13": TaskState("COMPLETED", "n2"),
     }
 
 
 def test_reading_sacct() -> None:
     text = "12_0|CANCELLED by 1000|n1\n12_1|TIMEOUT|None assigned\n12_[2-3]|PENDING|\n13.batch|FAILED|n1\n"
-    assert read_sacct(text) == {"12_0": State("CANCELLED", "n1"), "12_1": State("TIMEOUT")}
+    assert read_sacct(text) == {"12_0": TaskState("CANCELLED", "n1"), "12_1": TaskState("TIMEOUT")}
 
 
 def test_reading_scontrol() -> None:
@@ -142,49 +142,53 @@ def test_reading_scontrol() -> None:
         "JobId=13 ArrayJobId=12 ArrayTaskId=1 JobName=x JobState=NODE_FAIL Reason=None NodeList=n[1-2] BatchHost=n1\n"
         "JobId=14 JobName=JobState=FAKE JobState=FAILED NodeList=(null)\n"
     )
-    assert read_scontrol(text) == {"12_1": State("NODE_FAIL", "n[1-2]"), "14": State("FAILED")}
+    assert read_scontrol(text) == {"12_1": TaskState("NODE_FAIL", "n[1-2]"), "14": TaskState("FAILED")}
 
 
-Answers = dict[str, Ended]
+Answers = dict[str, FinishedProgram]
 
 
-def asking(answers: Answers) -> Callable[[Sequence[str]], Ended]:
+def asking(answers: Answers) -> Callable[[Sequence[str]], FinishedProgram]:
     """What programs answer, by name; `squeue --name` by that word, and with nothing where none is given."""
 
-    def ask(argv: Sequence[str]) -> Ended:
+    def ask(argv: Sequence[str]) -> FinishedProgram:
         if argv[0] == "squeue" and any(word.startswith("--name=") for word in argv):
-            return answers.get("--name", Ended(0))
-        return answers.get(argv[0], Ended(127, "not found"))
+            return answers.get("--name", FinishedProgram(0))
+        return answers.get(argv[0], FinishedProgram(127, "not found"))
 
     return ask
 
 
-GONE = Ended(1, "slurm_load_jobs error: Invalid job id specified")
-NO_ACCOUNTS = Ended(1, "Slurm accounting storage is disabled")
+GONE = FinishedProgram(1, "slurm_load_jobs error: Invalid job id specified")
+NO_ACCOUNTS = FinishedProgram(1, "Slurm accounting storage is disabled")
 
 
 @pytest.mark.parametrize(
     ("answers", "found"),
     [
-        ({"squeue": Ended(0, "5|RUNNING|n1|None\n")}, {"5": State("RUNNING", "n1")}),
-        ({"squeue": GONE, "sacct": Ended(0, "5|FAILED|n1\n")}, {"5": State("FAILED", "n1")}),
+        ({"squeue": FinishedProgram(0, "5|RUNNING|n1|None\n")}, {"5": TaskState("RUNNING", "n1")}),
+        ({"squeue": GONE, "sacct": FinishedProgram(0, "5|FAILED|n1\n")}, {"5": TaskState("FAILED", "n1")}),
         (
-            {"squeue": GONE, "sacct": NO_ACCOUNTS, "scontrol": Ended(0, "JobId=5 JobState=TIMEOUT NodeList=n1\n")},
-            {"5": State("TIMEOUT", "n1")},
+            {
+                "squeue": GONE,
+                "sacct": NO_ACCOUNTS,
+                "scontrol": FinishedProgram(0, "JobId=5 JobState=TIMEOUT NodeList=n1\n"),
+            },
+            {"5": TaskState("TIMEOUT", "n1")},
         ),
         ({"squeue": GONE, "scontrol": GONE}, {}),
         ({"squeue": GONE}, {}),
     ],
 )
-def test_who_knows_of_a_job(answers: Answers, found: dict[str, State]) -> None:
+def test_who_knows_of_a_job(answers: Answers, found: dict[str, TaskState]) -> None:
     assert ask_states(["5"], asking(answers)) == found
 
 
 @pytest.mark.parametrize(
     "answers",
     [
-        {"squeue": Ended(1, "Unable to contact slurm controller (connect failure)")},
-        {"squeue": GONE, "scontrol": Ended(1, "Unable to contact slurm controller (connect failure)")},
+        {"squeue": FinishedProgram(1, "Unable to contact slurm controller (connect failure)")},
+        {"squeue": GONE, "scontrol": FinishedProgram(1, "Unable to contact slurm controller (connect failure)")},
     ],
 )
 def test_a_controller_that_is_away_says_nothing_of_jobs(answers: Answers) -> None:
@@ -242,9 +246,9 @@ def passing(results: Path) -> Then:
     return lambda: leave(results / "a", 0, json.dumps(report_json(OURS)))
 
 
-def says(answers: Answers, squeue: str, **more: Ended) -> Then:
+def says(answers: Answers, squeue: str, **more: FinishedProgram) -> Then:
     """Slurm that says something else from then on."""
-    return lambda: answers.update({"squeue": Ended(0, squeue), **more})
+    return lambda: answers.update({"squeue": FinishedProgram(0, squeue), **more})
 
 
 def test_a_report_is_the_run(tmp_path: Path) -> None:
@@ -267,7 +271,7 @@ def test_a_report_is_the_run(tmp_path: Path) -> None:
 def test_an_end_without_a_result_is_an_error_with_the_log(tmp_path: Path, state: str, says: str) -> None:
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs" / "5.log").write_text("first\nlast words\n")
-    (run,) = waited(submitted("a"), tmp_path, {"squeue": Ended(0, f"5|{state}|n1|None\n")})
+    (run,) = waited(submitted("a"), tmp_path, {"squeue": FinishedProgram(0, f"5|{state}|n1|None\n")})
     assert run.status == "error" and says in (run.reason or "") and (run.reason or "").endswith("last words")
     assert run.log == str(tmp_path / "jobs" / "5.log")
 
@@ -304,7 +308,7 @@ def test_every_node_and_all_together_are_runs(tmp_path: Path) -> None:
     for name in ("r/node-0", "r/multi-node"):
         leave(tmp_path / name, 0, json.dumps(report_json(OURS)))
     whole = submitted("r/node-0", "r/node-1", "r/multi-node")
-    runs = waited(whole, tmp_path, {"squeue": Ended(0, "5|NODE_FAIL|n1|None\n")})
+    runs = waited(whole, tmp_path, {"squeue": FinishedProgram(0, "5|NODE_FAIL|n1|None\n")})
     assert [run.status for run in runs] == ["pass", "error", "pass"]
     assert [run.where for run in runs] == ["n1/main", "n1/main", "across 2 nodes/main"]
 
@@ -331,28 +335,30 @@ def test_a_state_leads_nowhere_else(tmp_path: Path) -> None:
 def test_a_job_whose_number_was_lost_is_found_while_waiting(tmp_path: Path) -> None:
     leave(tmp_path / "a", 139, None)
     (run,) = waited(
-        submitted("a", job=None), tmp_path, {"--name": Ended(0, "5|5\n"), "squeue": Ended(0, "5|CANCELLED|n1|None\n")}
+        submitted("a", job=None),
+        tmp_path,
+        {"--name": FinishedProgram(0, "5|5\n"), "squeue": FinishedProgram(0, "5|CANCELLED|n1|None\n")},
     )
     assert "cancelled" in (run.reason or "") and read_submitted(tmp_path).jobs[0].job == "5"
 
 
 def test_a_controller_that_is_away_says_nothing_of_lost_jobs(tmp_path: Path) -> None:
-    away = Ended(1, "slurm_load_jobs error: Unable to contact slurm controller (connect failure)")
+    away = FinishedProgram(1, "slurm_load_jobs error: Unable to contact slurm controller (connect failure)")
     answers = {"--name": away, "squeue": away}
-    back = says(answers, "5|RUNNING|n1|None\n", **{"--name": Ended(0, "5|5\n")})
+    back = says(answers, "5|RUNNING|n1|None\n", **{"--name": FinishedProgram(0, "5|5\n")})
     (run,) = waited(submitted("a", job=None), tmp_path, answers, *PAUSE * 50, back, passing(tmp_path), most=3600)
     assert run.status == "pass"
 
 
 def test_a_result_that_shows_up_late_counts(tmp_path: Path) -> None:
     """NFS shows a new name up to a minute late."""
-    answers = {"squeue": Ended(0, "5|COMPLETED|n1|None\n")}
+    answers = {"squeue": FinishedProgram(0, "5|COMPLETED|n1|None\n")}
     (run,) = waited(submitted("a"), tmp_path, answers, *PAUSE * 8, passing(tmp_path))
     assert run.status == "pass"
 
 
 def test_the_grace_begins_anew_when_the_job_does(tmp_path: Path) -> None:
-    answers = {"squeue": Ended(0, "5|NODE_FAIL|n1|None\n")}
+    answers = {"squeue": FinishedProgram(0, "5|NODE_FAIL|n1|None\n")}
     again, gone = says(answers, "5|PENDING||Resources\n"), says(answers, "5|NODE_FAIL|n2|None\n")
     late = (*PAUSE * 8, again, gone, *PAUSE * 3, passing(tmp_path))
     (run,) = waited(submitted("a"), tmp_path, answers, *late, most=2 * GRACE)
@@ -360,7 +366,7 @@ def test_the_grace_begins_anew_when_the_job_does(tmp_path: Path) -> None:
 
 
 def test_a_job_that_never_had_a_node_left_nothing(tmp_path: Path) -> None:
-    (run,) = waited(submitted("a"), tmp_path, {"squeue": Ended(0, "5|CANCELLED||None\n")}, most=0)
+    (run,) = waited(submitted("a"), tmp_path, {"squeue": FinishedProgram(0, "5|CANCELLED||None\n")}, most=0)
     assert (run.reason or "").startswith("the job was cancelled (CANCELLED)")
 
 
@@ -372,7 +378,9 @@ def test_a_job_that_was_ended_shows_its_report(tmp_path: Path, written: bool) ->
     leave(tmp_path / "a", 130, json.dumps(CUT))
     if not written:
         (tmp_path / "a" / "done.json").unlink()
-    (run,) = waited(submitted("a"), tmp_path, {"squeue": Ended(0, "5|TIMEOUT|n1|None\n")}, most=0 if written else 200)
+    (run,) = waited(
+        submitted("a"), tmp_path, {"squeue": FinishedProgram(0, "5|TIMEOUT|n1|None\n")}, most=0 if written else 200
+    )
     assert run.status == "error" and run.report is not None
     assert run.headline.startswith("no answer: the job ran into its time limit (TIMEOUT)")
     assert "its report: interrupted: " in (run.reason or "")
@@ -380,7 +388,7 @@ def test_a_job_that_was_ended_shows_its_report(tmp_path: Path, written: bool) ->
 
 def test_slurm_is_asked_why_a_job_was_ended(tmp_path: Path) -> None:
     leave(tmp_path / "a", 130, json.dumps(CUT))
-    answers = {"squeue": Ended(0, "5|COMPLETING|n1|None\n")}
+    answers = {"squeue": FinishedProgram(0, "5|COMPLETING|n1|None\n")}
     (run,) = waited(submitted("a"), tmp_path, answers, *PAUSE, says(answers, "5|PREEMPTED|n1|None\n"))
     assert "the job was preempted (PREEMPTED)" in (run.reason or "")
 
@@ -388,9 +396,9 @@ def test_slurm_is_asked_why_a_job_was_ended(tmp_path: Path) -> None:
 def test_a_lost_job_is_found_by_its_name() -> None:
     seen: list[Sequence[str]] = []
 
-    def ask(argv: Sequence[str]) -> Ended:
+    def ask(argv: Sequence[str]) -> FinishedProgram:
         seen.append(argv)
-        return Ended(0, "18|17\n17|17\n")
+        return FinishedProgram(0, "18|17\n17|17\n")
 
     assert find_lost(submitted("a", job=None), ask).jobs[0].job == "17"
     assert "--name=envspec-x-0" in seen[0]
@@ -450,7 +458,7 @@ def test_a_job_whose_answer_was_lost_isnt_refused(cluster: Callable[[str], Folde
     assert (job.job, job.refused) == (None, None) and "Socket timed out" in (job.unsure or "")
     assert read_submitted(folders.results) == whole
     # a later envspec finds it, or says what was said
-    assert find_lost(whole, asking({"--name": Ended(0, "17|17\n")})).jobs[0].job == "17"
+    assert find_lost(whole, asking({"--name": FinishedProgram(0, "17|17\n")})).jobs[0].job == "17"
     (run,) = waited(whole, folders.results, {})
     assert run.status == "error" and "Socket timed out" in (run.reason or "")
 
@@ -458,17 +466,17 @@ def test_a_job_whose_answer_was_lost_isnt_refused(cluster: Callable[[str], Folde
 @pytest.mark.parametrize(
     ("done", "may"),
     [
-        (Ended(124, "no answer within 120 s"), True),
-        (Ended(-9), True),
-        (Ended(0, "a banner of the site"), True),
-        (Ended(1, f"{FAILED} Unable to contact slurm controller (connect failure)"), True),
-        (Ended(1, f"{FAILED} Zero Bytes were transmitted or received"), True),
-        (Ended(1, f"{FAILED} Invalid account or account/partition combination"), False),
-        (Ended(1, "No clusters can be reached now. Contact your admin to resolve the problem."), False),
-        (Ended(127, "No such file or directory"), False),
+        (FinishedProgram(124, "no answer within 120 s"), True),
+        (FinishedProgram(-9), True),
+        (FinishedProgram(0, "a banner of the site"), True),
+        (FinishedProgram(1, f"{FAILED} Unable to contact slurm controller (connect failure)"), True),
+        (FinishedProgram(1, f"{FAILED} Zero Bytes were transmitted or received"), True),
+        (FinishedProgram(1, f"{FAILED} Invalid account or account/partition combination"), False),
+        (FinishedProgram(1, "No clusters can be reached now. Contact your admin to resolve the problem."), False),
+        (FinishedProgram(127, "No such file or directory"), False),
     ],
 )  # fmt: skip
-def test_which_failures_of_sbatch_say_nothing(done: Ended, may: bool) -> None:
+def test_which_failures_of_sbatch_say_nothing(done: FinishedProgram, may: bool) -> None:
     assert may_have_taken(done) is may
 
 
@@ -491,7 +499,7 @@ def test_a_site_with_small_nodes_is_asked_for_less(cluster: Callable[[str], Fold
         (Resources(more=("-c12",)), TWO[0], ["-c12"]),
     ],
 )
-def test_the_cpus_that_a_job_asks_for(resources: Resources, target: Case, cpus: list[str]) -> None:
+def test_the_cpus_that_a_job_asks_for(resources: Resources, target: SmokeCase, cpus: list[str]) -> None:
     made = plan((target,), [Partition(None)], resources)
     argv = made.submission(made.jobs[0]).argv
     assert [word for word in argv if word.startswith(("--cpus", "-c1"))] == cpus

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from runner_samples import case
 
-from envspec.smoke.run.case import Folders, Options
-from envspec.smoke.run.jobs import Plan
+from envspec.smoke.run.case import CheckOptions, Folders
+from envspec.smoke.run.jobs import JobPlan
 from envspec.smoke.run.local import Local
 from envspec.smoke.run.slurm import MULTI_NODE_LIMIT, Partition, Resources, plan_jobs
 
@@ -31,12 +31,12 @@ def script(tmp_path: Path, python: str, *, nodes: int = 1, device: str = "auto")
     (bin / "activate").write_text("echo activated by a package that talks\n")
     (bin / "python").write_text(f"#!/bin/bash\n{python}\n")
     (bin / "python").chmod(0o755)
-    options, resources = Options(device), Resources(nodes)
+    options, resources = CheckOptions(device), Resources(nodes)
     jobs = plan_jobs([one], [Partition(None)], "0a1b2c3d")
     path = folders.results / jobs[0].script
     path.parent.mkdir(parents=True)
     path.write_text(
-        Plan((one,), jobs, Local(folders, ("envspec",)), options, resources, folders).script(jobs[0]).texts[0][1]
+        JobPlan((one,), jobs, Local(folders, ("envspec",)), options, resources, folders).script(jobs[0]).texts[0][1]
     )
     return path
 

@@ -10,7 +10,7 @@ from smoke_strategies import HOSTILE
 from support.browser import Browser, axe
 
 from envspec.smoke.report.page import page
-from envspec.smoke.report.result import Check, Figure, Results, Run
+from envspec.smoke.report.result import CheckResult, Figure, Results, Run
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -81,7 +81,7 @@ def test_axe_finds_nothing(browser: Browser, width: int, dark: bool) -> None:
 def test_hostile_texts_stay_inert(browser: Browser) -> None:
     runs = []
     for text in HOSTILE:
-        check = Check(f"static.{text}", text, "fail", reason=text, remedy=text, details={text: text}, output=text)
+        check = CheckResult(f"static.{text}", text, "fail", reason=text, remedy=text, details={text: text}, output=text)
         found = report(
             spec=text, workload=text, checks=(check,), figures=(Figure(text, 1.0, text),), curves={text: (2.0, 1.0)}
         )

@@ -58,9 +58,9 @@ def test_a_hole_parts_a_curve_and_is_told() -> None:
     of = {"fp16": (3.0, 2.0, None, None, 1.0)}
     svg = ET.fromstring(chart.curves(of))
     assert len(list(svg.iter("polyline"))) == 1 and len(list(svg.iter("circle"))) == 1
-    assert list(chart.told(of)) == ["fp16: from 3 to 1 in 5 steps, no number at step 3 and 1 more"]
+    assert list(chart.curve_sentences(of)) == ["fp16: from 3 to 1 in 5 steps, no number at step 3 and 1 more"]
     assert "no number at step 3" in svg.attrib["aria-label"]
-    assert list(chart.told({"a": (None,), "b": ()})) == ["a: no number at step 1", "b: no step"]
+    assert list(chart.curve_sentences({"a": (None,), "b": ()})) == ["a: no number at step 1", "b: no step"]
 
 
 def test_long_curves_are_thinned_and_keep_their_ends() -> None:
@@ -70,10 +70,11 @@ def test_long_curves_are_thinned_and_keep_their_ends() -> None:
     points = line.attrib["points"].split()
     assert 200 < len(points) < 1000
     assert points[0].startswith("66.0,") and points[-1].startswith("406.0,")
-    assert list(chart.told(of)) == ["a: from 0 to 99,999 in 100000 steps"]
+    assert list(chart.curve_sentences(of)) == ["a: from 0 to 99,999 in 100000 steps"]
 
 
 @given(figures)
+@example(Figure("a", 0.0, "", Reference(1.7e308)))
 def test_bars_stay_in_their_frame(figure: Figure) -> None:
     text = chart.bar(figure)
     if figure.verdict is None:

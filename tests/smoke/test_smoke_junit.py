@@ -13,7 +13,7 @@ from smoke_strategies import HOSTILE, results
 from support.examples import examples
 
 from envspec.smoke.report.junit import junit
-from envspec.smoke.report.result import Check, Results, Run
+from envspec.smoke.report.result import CheckResult, Results, Run
 
 TIME = re.compile(r"\d+\.\d{3}")
 
@@ -96,7 +96,7 @@ def test_nothing() -> None:
 def test_hostile_texts_are_texts(text: str) -> None:
     from smoke_samples import report
 
-    check = Check("static.x", "static", "fail", reason=text, remedy=text, output=text)
+    check = CheckResult("static.x", "static", "fail", reason=text, remedy=text, output=text)
     root = by_the_schema(junit(Results((Run.finished("demo", text.strip() or "x", text, report(checks=(check,))),))))
     assert {element.tag for element in root.iter()} <= {
         "testsuites", "testsuite", "properties", "property", "testcase", "failure", "system-out",

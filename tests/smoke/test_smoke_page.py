@@ -12,7 +12,7 @@ from smoke_strategies import HOSTILE, results
 from support.examples import examples
 
 from envspec.smoke.report.page import page
-from envspec.smoke.report.result import Check, Figure, Results, Run
+from envspec.smoke.report.result import CheckResult, Figure, Results, Run
 
 TAGS = {
     "html", "head", "meta", "title", "style", "body", "main", "header", "h1", "h2", "h3", "h4", "p", "ul", "li", "span",
@@ -106,7 +106,7 @@ def test_a_skip_doesnt_look_like_a_pass() -> None:
 
 
 def test_what_a_passed_check_leaves_open_is_told() -> None:
-    passed = Check("collectives.ddp", "collectives", "pass", reason="on the CPU, by Gloo: there is one GPU")
+    passed = CheckResult("collectives.ddp", "collectives", "pass", reason="on the CPU, by Gloo: there is one GPU")
     run = Run.finished("demo", "t", "local", report(checks=(passed,)))
     assert "<td>on the CPU, by Gloo: there is one GPU</td>" in page(Results((run,)))
 
@@ -134,7 +134,7 @@ def test_nothing_was_run() -> None:
 
 @pytest.mark.parametrize("text", HOSTILE, ids=repr)
 def test_hostile_texts_stay_texts(text: str) -> None:
-    checked = Check(f"static.{text}", text, "fail", reason=text, remedy=text, details={text: text}, output=text)
+    checked = CheckResult(f"static.{text}", text, "fail", reason=text, remedy=text, details={text: text}, output=text)
     found = report(
         spec=text,
         checks=(checked,),

@@ -10,13 +10,13 @@ from xml.etree import ElementTree as ET
 import pytest
 from smoke_samples import BROKEN, checks, no_gpu, on_cpu
 
-from envspec.pytest_plugin import Case, Unproved, prove
+from envspec.pytest_plugin import SmokeTarget, Unproved, prove
 from envspec.smoke.report.as_json import as_json
 from envspec.smoke.report.result import Results, Run
 
 pytest_plugins = ["pytester"]
 
-CPU = Case("specs/cpu-py311.toml", "cpu-py311", "cpu")
+CPU = SmokeTarget("specs/cpu-py311.toml", "cpu-py311", "cpu")
 OPTIONS = ("-p", "envspec.pytest_plugin", "--envspec-specs", "specs", "-p", "no:cacheprovider")
 
 

@@ -21,7 +21,7 @@ from envspec.errors import EnvspecError, InputError, StorageError
 from envspec.smoke.report import read
 from envspec.smoke.report.as_json import as_json, report_json
 from envspec.smoke.report.read import load_report, read_report, report_of
-from envspec.smoke.report.result import Report
+from envspec.smoke.report.result import SmokeReport
 
 CHECK = json.loads((Path(envspec.smoke.__file__).parent / "check.schema.json").read_text(encoding="utf-8"))
 SMOKE = json.loads((Path(envspec.cli.__file__).parent / "schemas" / "smoke.json").read_text(encoding="utf-8"))
@@ -42,14 +42,14 @@ def test_the_schemas_are_schemas() -> None:
 
 
 @given(reports())
-def test_what_is_written_is_read_back(found: Report) -> None:
+def test_what_is_written_is_read_back(found: SmokeReport) -> None:
     text = json.dumps(report_json(found), allow_nan=False, ensure_ascii=False)
     assert read_report(text, "x") == found
     text.encode()
 
 
 @given(reports())
-def test_what_is_written_fits_the_schema(found: Report) -> None:
+def test_what_is_written_fits_the_schema(found: SmokeReport) -> None:
     valid(report_json(found), CHECK)
 
 

@@ -18,12 +18,12 @@ from envspec.smoke.report.as_json import report_json
 from envspec.smoke.report.junit import junit
 from envspec.smoke.report.page import page
 from envspec.smoke.report.read import load_report
-from envspec.smoke.report.result import Report, Results, Run
+from envspec.smoke.report.result import Results, Run, SmokeReport
 
 FOLDER = Path(envspec.smoke.__file__).parent
 
 
-def real(root: Path, tmp_path: Path, *words: str) -> tuple[Report, dict[str, Any], int]:
+def real(root: Path, tmp_path: Path, *words: str) -> tuple[SmokeReport, dict[str, Any], int]:
     """The report of the check under this Python, read and raw, and the exit code."""
     written = tmp_path / "check.json"
     config = root / "recipes" / "cpu-py311" / "cpu" / "target.json"
@@ -36,7 +36,7 @@ def real(root: Path, tmp_path: Path, *words: str) -> tuple[Report, dict[str, Any
     return load_report(written), json.loads(written.read_text(encoding="utf-8")), ran.returncode
 
 
-def agrees(found: Report, raw: dict[str, Any], code: int) -> None:
+def agrees(found: SmokeReport, raw: dict[str, Any], code: int) -> None:
     schema = json.loads((FOLDER / "check.schema.json").read_text(encoding="utf-8"))
     jsonschema.validate(raw, schema, cls=jsonschema.Draft202012Validator)
     ours = report_json(found)

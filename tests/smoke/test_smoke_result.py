@@ -13,9 +13,9 @@ from smoke_samples import BROKEN, blind, broke, checks, failed, left_out, no_gpu
 
 from envspec.errors import InternalError
 from envspec.smoke.report.as_json import report_json
-from envspec.smoke.report.result import Check, CheckStatus, Figure, Report, Results, Run, RunStatus, findings
-from envspec.smoke.run.foreground import judged
-from envspec.smoke.run.process import Ended
+from envspec.smoke.report.result import CheckResult, CheckStatus, Figure, Results, Run, RunStatus, SmokeReport, findings
+from envspec.smoke.run.foreground import finished_run
+from envspec.smoke.run.process import FinishedProgram
 from envspec.spec.model import Reference
 
 STATUSES: list[CheckStatus] = ["pass", "fail", "skip"]
@@ -36,7 +36,7 @@ def test_no_gpu_check_ran_is_in_the_headline() -> None:
 
 
 @pytest.mark.parametrize("ran", [checks()[:1], checks()])
-def test_what_ran_on_the_cpu_proves_nothing_of_a_gpu_whatever_passed(ran: tuple[Check, ...]) -> None:
+def test_what_ran_on_the_cpu_proves_nothing_of_a_gpu_whatever_passed(ran: tuple[CheckResult, ...]) -> None:
     found = on_cpu(cuda="12.8", checks=ran)
     assert found.without_gpu and found.verdict == "pass" and found.gpu_skipped == 0
     assert found.headline.startswith(f"no GPU check ran: {found.passed} passed") and "need" not in found.headline
@@ -61,7 +61,7 @@ def test_a_run_that_was_cut_short_is_no_answer() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(STATUSES), st.booleans())))
 def test_a_skip_is_never_a_pass(drawn: list[tuple[CheckStatus, bool]]) -> None:
-    made = tuple(Check(f"c{n}", "static", status, gpu, reason="x") for n, (status, gpu) in enumerate(drawn))
+    made = tuple(CheckResult(f"c{n}", "static", status, gpu, reason="x") for n, (status, gpu) in enumerate(drawn))
     found = report(checks=made)
     statuses = {status for status, _ in drawn}
     assert (found.verdict == "pass") == (statuses <= {"pass", "skip"} and "pass" in statuses)
@@ -108,10 +108,10 @@ def test_no_answer_has_a_reason(status: RunStatus) -> None:
         (report(), 139, "error"),
     ],
 )
-def test_an_exit_status_agrees_with_its_report(tmp_path: Path, made: Report, status: int, found: str) -> None:
+def test_an_exit_status_agrees_with_its_report(tmp_path: Path, made: SmokeReport, status: int, found: str) -> None:
     path = tmp_path / "check.json"
     path.write_text(json.dumps(report_json(made)), "utf-8")
-    run = judged(made.spec, made.target, "local", None, Ended(status, ""), path, None)
+    run = finished_run(made.spec, made.target, "local", None, FinishedProgram(status, ""), path, None)
     assert run.status == found
     if found == "error":
         assert "status" in (run.reason or "") and "their report says" in (run.reason or "")
@@ -196,7 +196,7 @@ def test_check_names_follow_the_groups() -> None:
         "compile.eager",
         "collectives.allreduce",
     )
-    strange = Check("new.thing", "new", "pass")
+    strange = CheckResult("new.thing", "new", "pass")
     run = Run.finished("demo", "cpu", "local", report(checks=(strange, *checks())))
     assert Results((run,)).check_names[-1] == "new.thing"
 

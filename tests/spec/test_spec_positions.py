@@ -14,7 +14,7 @@ import tomlkit
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from envspec.spec.positions import MAX_DEPTH, Mark, Path, TooDeep, first_duplicate, locate, too_deep
+from envspec.spec.positions import MAX_DEPTH, Mark, Path, TooDeep, first_duplicate, toml_positions, too_deep
 
 TRICKY = '''# a comment = [ "with", { brackets = 1 }
 title = "x # not a comment" # but this is
@@ -56,7 +56,7 @@ def mark(text: str, needle: str, nth: int = 0) -> Mark:
 
 
 def test_tricky_text() -> None:
-    found = locate(TRICKY)
+    found = toml_positions(TRICKY)
     assert set(found) == set(paths(tomli.loads(TRICKY)))
     assert found["title",].key == mark(TRICKY, "title")
     assert found["quoted . key",].value == mark(TRICKY, "'C:")
@@ -77,17 +77,17 @@ def test_tricky_text() -> None:
 
 
 def test_columns_count_characters() -> None:
-    found = locate('"ä𝄞" = { b = "é", c = 1 }\r\nd = 2\r\n')
+    found = toml_positions('"ä𝄞" = { b = "é", c = 1 }\r\nd = 2\r\n')
     assert found["ä𝄞", "c"].key == Mark(1, 19)
     assert found["d",].value == Mark(2, 5)
 
 
 def test_too_deep() -> None:
     fine = "x = " + "[" * (MAX_DEPTH - 1) + "]" * (MAX_DEPTH - 1)
-    assert len(locate(fine)) == MAX_DEPTH and too_deep(fine) is None
+    assert len(toml_positions(fine)) == MAX_DEPTH and too_deep(fine) is None
     deep = "\nx = " + "[" * 60 + "]" * 60
     with pytest.raises(TooDeep):
-        locate(deep)
+        toml_positions(deep)
     assert too_deep(deep) == Mark(2, 5 + MAX_DEPTH)
     assert too_deep(".".join("a" * 5000) + " = 1") == Mark(1, 2 * MAX_DEPTH + 1)
 
@@ -136,7 +136,7 @@ def begins(text: str, value: Any) -> bool:
 
 def check(text: str) -> None:
     data = tomli.loads(text)
-    found = locate(text)
+    found = toml_positions(text)
     assert set(found) == set(paths(data))
     lines = text.split("\n")
     for path, position in found.items():

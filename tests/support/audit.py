@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from envspec.audit.model import Package, Release
+from envspec.audit.model import AuditedPackage, PublishedRelease
 from envspec.lock.model import Artifact
 from support.index import Answer, Index
 
@@ -58,14 +58,14 @@ def vulnerability(
     }
 
 
-def package(name: str, version: str = "1.0", **fields: Any) -> Package:
+def package(name: str, version: str = "1.0", **fields: Any) -> AuditedPackage:
     """A wheel of PyPI's in one target."""
     artifact = Artifact(f"{name}-{version}-py3-none-any.whl", "0" * 64, 10)
     given: dict[str, Any] = {
         "targets": ("cpu",),
         "files": (artifact,),
         "licence": "MIT",
-        "release": Release(name, version),
+        "release": PublishedRelease(name, version),
         **fields,
     }
-    return Package(given.pop("kind", "pip"), name, version, given.pop("index", "pypi"), **given)
+    return AuditedPackage(given.pop("kind", "pip"), name, version, given.pop("index", "pypi"), **given)

@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
-from envspec.audit.learn import How, learn
-from envspec.audit.model import Facts, Finding, Package
+from envspec.audit.learn import How, look_up_facts
+from envspec.audit.model import AuditedPackage, AuditFinding, Facts
 from envspec.audit.packages import packages
 from envspec.audit.rules import findings, not_asked, oldest
 from envspec.cli import look_up
+from envspec.cli.console import warn
 from envspec.cli.progress import counting
 from envspec.diff.advisories import Key, Known, Vulnerability, versions, with_advisories
 from envspec.diff.rows import LookedUp, Review
@@ -35,11 +36,11 @@ def audited(review: Review, old: Side, new: Side, spec: Spec | None, how: How) -
     try:
         with counting("looking up releases") as on_progress:
             indexes = spec.pip.indexes if spec else {}
-            name, facts = learn(indexes, chosen, how, os.environ, now, on_progress, look_up.warn)
+            name, facts = look_up_facts(indexes, chosen, how, os.environ, now, on_progress, warn)
     except OutsideError as error:
         # the rest of the review is worth showing
         name, facts = "", Facts(files=None, unread=(str(error),))
-    incomplete = look_up.complain(facts)
+    incomplete = look_up.say_unread(facts)
     found = findings(chosen, facts, spec.audit if spec else Audit(), now, timedelta(0))
     told = (
         (tuple(code for code in one.codes if code in _CODES), one.reason, one.packages)
@@ -55,7 +56,7 @@ def audited(review: Review, old: Side, new: Side, spec: Spec | None, how: How) -
     return with_advisories(review, known, looked_up), not incomplete
 
 
-def _chosen(wanted: Iterable[Key], old: Side, new: Side) -> tuple[Package, ...]:
+def _chosen(wanted: Iterable[Key], old: Side, new: Side) -> tuple[AuditedPackage, ...]:
     """The packages of both sides in the wanted versions."""
     targets = [
         replace(target, name=f"{side} {target.name}", pins=tuple(p for p in target.pins if not isinstance(p, LoosePin)))
@@ -70,11 +71,11 @@ def _chosen(wanted: Iterable[Key], old: Side, new: Side) -> tuple[Package, ...]:
     )
 
 
-def _is(package: Package, key: Key) -> bool:
+def _is(package: AuditedPackage, key: Key) -> bool:
     return (package.kind, package.name, package.version) == key[:3] and key[3] in (None, package.index)
 
 
-def _known(alike: Iterable[Package], facts: Facts, found: Iterable[Finding]) -> Known:
+def _known(alike: Iterable[AuditedPackage], facts: Facts, found: Iterable[AuditFinding]) -> Known:
     """What is known of a version, whatever licence or file a side has of it."""
     alike = tuple(alike)
     mine = [one for one in found if one.package in alike]

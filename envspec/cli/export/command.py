@@ -117,9 +117,9 @@ def _place(spec: Spec, folder: Path, locks_dir: Path | None) -> str:
 
 def _gone(plan: SpecPlan, folder: Path, targets: Sequence[LockedTarget], made: Mapping[str, str]) -> list[str]:
     """The files of earlier exports that no recipe in the folder has any more, by path below it."""
-    from envspec.cli.export.recipes import gone
+    from envspec.cli.export.recipes import superseded_files
 
-    return gone(plan, folder, {target.name for target in targets}, made)
+    return superseded_files(plan, folder, {target.name for target in targets}, made)
 
 
 def _tell(output: str, texts: Mapping[str, str]) -> None:

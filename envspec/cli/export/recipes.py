@@ -7,7 +7,7 @@ from collections.abc import Collection, Container, Iterator
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from envspec.recipes.folder import FORMATS, SHARED, Standing, place_of, standing
+from envspec.recipes.folder import FORMATS, SHARED, ExportedRecipes, exported_recipes, place_of
 from envspec.recipes.freshness import recipe_reasons
 from envspec.recipes.leftovers import CONTAINERS, OWN, leftovers, read_sums, removable
 from envspec.recipes.make import make_spec_plan
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     from envspec.spec.model import Spec
 
 
-def differing(spec: Spec, lock: SoundLock, recipes: Path) -> tuple[tuple[Reason, ...], str]:
+def recipe_drift(spec: Spec, lock: SoundLock, recipes: Path) -> tuple[tuple[Reason, ...], str]:
     """How the folder differs from what a spec and its lock give, and the command that writes again what is there.
 
     Nothing, and no command, where it doesn't. Raises InputError for a spec of which no recipe can be made.
     """
     plan = make_spec_plan(spec, lock, place_of(spec.name))
     paths = list(_paths(recipes, plan))
-    there = standing(plan, paths)
+    there = exported_recipes(plan, paths)
     found = recipe_reasons(plan, there, paths, lambda path: _text(recipes / path))
     return found, _command(spec.path, there, recipes) if found else ""
 
 
-def gone(plan: SpecPlan, recipes: Path, targets: Container[str], written: Collection[str]) -> list[str]:
+def superseded_files(plan: SpecPlan, recipes: Path, targets: Container[str], written: Collection[str]) -> list[str]:
     """The files of earlier exports that no recipe in the folder has any more when these paths of these targets are
     written, by path below the folder. What targets share stays as long as others there may need it as it is.
     """
     paths = list(_paths(recipes, plan))
-    there = standing(plan, [*paths, *written])
+    there = exported_recipes(plan, [*paths, *written])
     left = leftovers(plan, there.files, paths, lambda path: _text(recipes / path))
     whole = all(target in targets for target, formats in there.targets.items() if formats)
     sums = read_sums(_text(recipes / CARRIED_FOLDER / SUMS) or "")
@@ -74,7 +74,7 @@ def _text(path: Path) -> str | None:
         return None
 
 
-def _command(spec: str, there: Standing, recipes: Path) -> str:
+def _command(spec: str, there: ExportedRecipes, recipes: Path) -> str:
     """`envspec export …` of those targets and formats that are there, and no more."""
     names = {name for formats in there.targets.values() for name in formats} | set(there.spec)
     formats = ["all"] if there.whole else [name for name in FORMATS if name in names]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from envspec.cli import inputs, options
-from envspec.cli.console import out, say
+from envspec.cli.console import out, say, warn
 from envspec.cli.main import tell
 from envspec.errors import EnvspecError, InfeasibleTargets, InputError, Place, SpecErrors
 from envspec.lock.freshness import reasons, rendered_reasons
@@ -120,16 +120,16 @@ def _tell_recipes(spec: Spec, folder: LockFolder, locks_dir: Path | None) -> Non
     recipes = inputs.recipes_of(spec, locks_dir)
     if not recipes.is_dir():
         return
-    from envspec.cli.export.recipes import differing
+    from envspec.cli.export.recipes import recipe_drift
     from envspec.lock.judge import UnsoundLock, sound
 
     try:
-        found, again = differing(spec, sound(folder.load(), spec, str(folder.path)), recipes)
+        found, again = recipe_drift(spec, sound(folder.load(), spec, str(folder.path)), recipes)
     except UnsoundLock:
         # with --target, the other targets may not answer the spec yet
         return
     except InputError as error:
-        say(f"warning: {recipes} can't be exported again: {error.message}", style="yellow")
+        warn(f"{recipes} can't be exported again: {error.message}")
         say(f"hint: {error.hint or 'see `envspec check`'}")
         return
     if found:
@@ -255,7 +255,7 @@ def _notice(finding: Finding) -> None:
     """A warning, or something to know, on stderr."""
     place = f"{finding.place}: " if finding.place else ""
     if finding.severity == "warning":
-        say(f"warning: {place}{finding.message}", style="yellow")
+        warn(f"{place}{finding.message}")
     else:
         say(f"note: {place}{finding.message}", style="cyan")
     if finding.remedy:

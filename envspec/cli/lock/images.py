@@ -85,12 +85,12 @@ class ImageDigests:
             self._asking.start(name for name in names if name not in self._known and self._registries.asks(name))
 
     def _warn(self, problems: dict[str, EnvspecError], without: list[str]) -> None:
-        from envspec.cli.console import say
+        from envspec.cli.console import say, warn
         from envspec.texts import printable
 
         first = next(iter(problems.values()))
         told = f"no registry tells the digest of {', '.join(problems)}: {first.message}"
         kept = "the tag alone" if without else "the digest that the lock had"
-        say(f"warning: {printable(told)}; recipes name {kept}", style="yellow")
+        warn(f"{printable(told)}; recipes name {kept}")
         again = f"`envspec lock {self._spec.path} --upgrade-images` asks again"
         say(f"hint: {again}; a registry's [mirrors] address says where to ask instead, and an empty one not to ask")

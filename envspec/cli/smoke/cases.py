@@ -5,34 +5,38 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from envspec.cli import inputs
 from envspec.errors import InputError, ToolError
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedTarget
 from envspec.smoke.report.references import References
-from envspec.smoke.run.case import MULTI_NODE, Case, make_case
-from envspec.smoke.run.fits import Serving, serve
+from envspec.smoke.run.case import MULTI_NODE, SmokeCase, make_case
+from envspec.smoke.run.fits import LocalMachine, misfit
 from envspec.spec.model import Spec
 from envspec.texts import printable
+
+if TYPE_CHECKING:
+    from envspec.cli.smoke.options import SmokeOptions
 
 ENVSPEC = (sys.executable, "-m", "envspec")
 """The words that start this envspec."""
 
 Skipped = tuple[str, str, str]
-"""Spec, target, and why this machine can't serve it."""
+"""Spec, target, and why this machine can't run it."""
 
 
-def this_machine(*, without_gpu: bool = False, contained: bool = False, largest: int | None = None) -> Serving:
-    """This machine as far as it decides what it can serve. Starts no program but Pythons, and those when asked."""
+def this_machine(*, without_gpu: bool = False, contained: bool = False, largest: int | None = None) -> LocalMachine:
+    """This machine as far as it decides what it can run. Starts no program but Pythons, and those when asked."""
     from envspec.doctor.gather import gather_hardware
 
     machine = gather_hardware(os.environ)
     devices = machine.nvidia.devices if machine.nvidia.visible != "" else ()
-    return Serving(
+    return LocalMachine(
         platform=machine.platform,
         glibc=machine.glibc,
         has_python=_has_python,
@@ -71,24 +75,68 @@ def recipe_of(spec: Spec, lock: SoundLock, target: LockedTarget, *, format: str)
     return render(make_plan(spec, lock, target), format)
 
 
+def choose_cases(options: SmokeOptions) -> tuple[tuple[SmokeCase, ...], tuple[Skipped, ...]]:
+    """What the options name, and what of it is skipped. Raises InputError for a choice that can't be run."""
+    from envspec.smoke.report.references import load_references
+
+    selection, place, device = options.selection, options.place, options.checks.device
+    slurm, within = place.runner == "slurm", place.within
+    machine = this_machine(without_gpu=slurm or device == "cpu", contained=within != "local")
+    given = place.image or place.sif
+
+    def gpus(target: LockedTarget) -> bool:
+        if target.inputs.cuda is None or device == "cpu":
+            return False
+        return slurm or device == "cuda" or bool(machine.capabilities)
+
+    format = {"docker": "dockerfile", "apptainer": "apptainer"}.get(within)
+    cases, skipped = find_cases(
+        selection.paths,
+        selection.targets,
+        selection.locks_dir,
+        machine=machine,
+        gpus=gpus,
+        references=load_references(selection.references) if selection.references else References({}, {}),
+        recipe=partial(recipe_of, format=format) if format and not given else no_recipe,
+        multi_node=options.submission.resources.nodes > 1,
+    )
+    if device == "cuda":
+        cases, skipped = _without_cpu_targets(cases, skipped, named=bool(selection.targets))
+    if given and len(cases) != 1:
+        raise InputError(f"one image, and {len(cases)} targets to check in it", hint="choose one with --target")
+    return cases, skipped
+
+
+def _without_cpu_targets(
+    cases: tuple[SmokeCase, ...], skipped: tuple[Skipped, ...], *, named: bool
+) -> tuple[tuple[SmokeCase, ...], tuple[Skipped, ...]]:
+    """Raises InputError for a target that was named, or where no other is left."""
+    without = [case for case in cases if not case.cuda]
+    if without and (named or len(without) == len(cases)):
+        names = ", ".join(case.title for case in without)
+        raise InputError(f"--device cuda, and {names} has no CUDA", hint="leave --device out, or choose a CUDA target")
+    more = tuple((case.spec, case.target, "it is for CPUs, and --device cuda was asked for") for case in without)
+    return tuple(case for case in cases if case.cuda), (*skipped, *more)
+
+
 def find_cases(
     paths: Sequence[str],
     targets: Sequence[str],
     locks_dir: Path | None,
     *,
-    machine: Serving,
+    machine: LocalMachine,
     gpus: Callable[[LockedTarget], bool],
     references: References,
     recipe: Recipe,
     multi_node: bool = False,
-) -> tuple[tuple[Case, ...], tuple[Skipped, ...]]:
-    """The cases of these specs: of the targets that are named, or of all that `machine` can serve; and what it can't.
+) -> tuple[tuple[SmokeCase, ...], tuple[Skipped, ...]]:
+    """The cases of these specs: of the targets that are named, or of all that `machine` can run; and what it can't.
 
     `gpus` says whether a target's runs get the machine's GPUs; `multi_node` adds the program for several nodes. Raises
     InputError.
     """
     programs = _programs(multi_node)
-    cases: list[Case] = []
+    cases: list[SmokeCase] = []
     skipped: list[Skipped] = []
     unknown = set(targets)
     for path in dict.fromkeys(paths):
@@ -101,7 +149,7 @@ def find_cases(
         if targets and not named:
             continue
         for target in inputs.locked_targets(lock, named):
-            reason = None if targets else serve(spec, target, machine)
+            reason = None if targets else misfit(spec, target, machine)
             if reason:
                 skipped.append((spec.name, target.name, reason))
                 continue
@@ -132,7 +180,7 @@ def _programs(multi_node: bool) -> dict[str, str]:
     return found
 
 
-def _refuse_twins(cases: Sequence[Case]) -> None:
+def _refuse_twins(cases: Sequence[SmokeCase]) -> None:
     """Two specs of one name would share folders of results."""
     seen: dict[str, str] = {}
     for case in cases:

@@ -71,9 +71,10 @@ def command(**given: Any) -> int:
     """Train in each environment, check it, and report.
 
     Makes what is needed from the lock (kept in envspec's cache), runs the checks in it and collects their reports.
-    Without --target, the targets that this machine can't serve are skipped, with the reason. A skip is no pass: the
+    Without --target, the targets that this machine can't run are skipped, with the reason. A skip is no pass: the
     exit code is 0 only when a run passed, none failed and each gave an answer; 3 when one gave none.
     """
-    from envspec.cli.smoke.run import Asked
+    from envspec.cli.smoke.options import smoke_options
+    from envspec.cli.smoke.run import run
 
-    return Asked(**given).run()
+    return run(smoke_options(given))

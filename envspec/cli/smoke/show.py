@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 _COLOURS = {"pass": "green", "fail": "red", "error": "red", "skip": "yellow"}
 
 
-class Shown(Protocol):
+class RunDisplay(Protocol):
     """Told how runs go, each by its index."""
 
-    def told(self, index: int, text: str) -> None:
+    def update(self, index: int, text: str) -> None:
         """This goes on in it."""
 
     def ended(self, index: int, run: Run) -> None:
         """It is over."""
 
 
-class Silent:
-    def told(self, index: int, text: str) -> None:
+class NoDisplay:
+    def update(self, index: int, text: str) -> None:
         """Say nothing."""
 
     def ended(self, index: int, run: Run) -> None:
         """Say nothing."""
 
 
-class Table:
+class LiveTable:
     """A table on the terminal, one row a run: those that go on, and the last that ended; all counted below."""
 
     def __init__(self, live: Live, titles: Sequence[str]) -> None:
@@ -44,7 +44,7 @@ class Table:
         self._ended: dict[int, Run] = {}
         self._draw()
 
-    def told(self, index: int, text: str) -> None:
+    def update(self, index: int, text: str) -> None:
         if self._texts[index] != text:
             self._texts[index] = text
             self._draw()
@@ -76,14 +76,14 @@ class Table:
 
 
 @contextmanager
-def progress(titles: Sequence[str], *, quiet: bool) -> Iterator[Shown]:
+def progress(titles: Sequence[str], *, quiet: bool) -> Iterator[RunDisplay]:
     """A table on stderr, where that is a terminal; taken off the screen at the end."""
     if quiet or not sys.stderr.isatty():
-        yield Silent()
+        yield NoDisplay()
         return
     from rich.live import Live
 
     from envspec.cli.console import drawing
 
     with Live(console=drawing(), transient=True, refresh_per_second=8) as live:
-        yield Table(live, titles)
+        yield LiveTable(live, titles)

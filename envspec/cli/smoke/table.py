@@ -7,7 +7,7 @@ from textwrap import wrap
 
 from envspec.cli.table import coloured
 from envspec.smoke.report import words
-from envspec.smoke.report.result import Check, Results, Run
+from envspec.smoke.report.result import CheckResult, Results, Run
 
 WIDTH = 80
 LAST_WORDS = 6
@@ -36,14 +36,14 @@ def _run(run: Run) -> Iterator[str]:
     for reason, names in _skipped(run).items():
         yield from _labelled("skip", f"{', '.join(names)}: {reason}")
     for figure in run.report.off if run.report else ():
-        told = f"{figure.name} is {figure.verdict}: {words.measured(figure)}, {words.against(figure)}"
+        told = f"{figure.name} is {figure.verdict}: {words.measured(figure)}, {words.reference_words(figure)}"
         yield from _labelled("warning", told)
     if run.log and run.status in ("fail", "error"):
         # not wrapped: a path is there to be copied
         yield f"      log: {words.clean(run.log)}"
 
 
-def _failed(check: Check) -> Iterator[str]:
+def _failed(check: CheckResult) -> Iterator[str]:
     yield from _labelled("fail", f"{check.name}: {check.reason or 'no reason given'}")
     if check.remedy:
         yield from _wrapped(words.clean(f"remedy: {check.remedy}"), " " * 8)

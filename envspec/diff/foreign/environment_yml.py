@@ -41,4 +41,4 @@ def _pin(text: str) -> Pin:
     exact = _EXPORTED.fullmatch(constraint.replace(" ", ""))
     if exact and (exact[2] or constraint.startswith("==")):
         return Pin("conda", name, exact[1], "", None, build=exact[2])
-    return LoosePin("conda", name, " ".join(constraint.split()) or "*", "", None)
+    return LoosePin("conda", name, specifier=" ".join(constraint.split()) or "*")

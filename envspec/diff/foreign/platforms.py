@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from envspec.diff.side import version_text
 from envspec.lock.model import Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 
 
@@ -15,7 +16,7 @@ def lock_of(targets: Mapping[tuple[str, str], Iterable[Pin]], name: str = "") ->
 
 
 def _target(name: str, platform: str, pins: list[Pin]) -> LockedTarget:
-    python = next((pin.version for pin in pins if pin.kind == "conda" and pin.name == "python"), "")
+    python = next((version_text(pin) for pin in pins if pin.kind == "conda" and pin.name == "python"), "")
     minor = re.match(r"\d+\.\d+", python)
     inputs = TargetInputs(
         platform,

@@ -8,7 +8,7 @@ from typing import Any
 from envspec.diff.foreign.names import index_name
 from envspec.diff.foreign.selection import Offers
 from envspec.diff.foreign.shape import artifact, digest, optional, string, strings, table, tables
-from envspec.diff.foreign.universal import Entry, Universal
+from envspec.diff.foreign.universal import Universal, UniversalPackage
 from envspec.lock.model import GitSource
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
@@ -65,7 +65,7 @@ def _source(package: Mapping[str, Any]) -> Mapping[str, Any]:
     return table(package.get("source"), "source")
 
 
-def _entry(package: Mapping[str, Any], brought: Mapping[str, list[str]]) -> Entry:
+def _entry(package: Mapping[str, Any], brought: Mapping[str, list[str]]) -> UniversalPackage:
     name = canonical_name(string(package.get("name"), "name"))
     source = _source(package)
     where = without_credentials(string(source.get("url", ""), "url"))
@@ -79,7 +79,7 @@ def _entry(package: Mapping[str, Any], brought: Mapping[str, list[str]]) -> Entr
         artifact(string(one.get("file"), "file"), digest(optional(one.get("hash"), "hash")))
         for one in tables(package.get("files"), "files")
     )
-    return Entry(
+    return UniversalPackage(
         name,
         string(package.get("version"), f"the version of {name}"),
         "git" if git else "url" if url else index_name(where),

@@ -8,7 +8,7 @@ from typing import Any
 from envspec.diff.foreign.names import index_name
 from envspec.diff.foreign.selection import Offers
 from envspec.diff.foreign.shape import artifact, optional, string, strings, table, tables
-from envspec.diff.foreign.universal import Entry, Universal
+from envspec.diff.foreign.universal import Universal, UniversalPackage
 from envspec.lock.model import Artifact, GitSource
 from envspec.packages.requirement import canonical_name
 from envspec.redact import without_credentials
@@ -30,7 +30,7 @@ def read(data: Mapping[str, Any]) -> Universal:
     return Universal(tuple(_entry(one) for one in packages if "directory" not in one), python, offers)
 
 
-def _entry(package: Mapping[str, Any]) -> Entry:
+def _entry(package: Mapping[str, Any]) -> UniversalPackage:
     name = canonical_name(string(package.get("name"), "name"))
     git = url = None
     if "vcs" in package:
@@ -43,7 +43,7 @@ def _entry(package: Mapping[str, Any]) -> Entry:
         url = without_credentials(string(table(package["archive"], "archive").get("url", ""), "url"))
     index = optional(package.get("index"), "index") or next((one.get("url") for one in _listed(package)), None)
     marker = optional(package.get("marker"), "marker")
-    return Entry(
+    return UniversalPackage(
         name,
         string(package.get("version", "0"), f"the version of {name}"),
         "git" if git else "url" if url else index_name(optional(index, "index")),

@@ -94,7 +94,7 @@ _VERSION = re.compile(r"[^\s\x00-\x1f\x7f]{1,200}")
 
 def check_pin(pin: Pin) -> None:
     """Raises Malformed for a pin whose name, version or requirements nothing can be made of."""
-    from envspec.lock.graph import asked
+    from envspec.lock.graph import requirement_parts
 
     if not _NAME.fullmatch(pin.name):
         raise Malformed(f"{pin.name[:80]!r} is no name of a package")
@@ -102,6 +102,6 @@ def check_pin(pin: Pin) -> None:
         raise Malformed(f"the version of {pin.name[:80]} is {pin.version[:80]!r}, which is none")
     for line in pin.dependencies if pin.kind == "pip" else ():
         try:
-            asked(line)
+            requirement_parts(line)
         except InternalError:
             raise Malformed(f"{pin.name[:80]} needs {line[:80]!r}, which is no requirement") from None

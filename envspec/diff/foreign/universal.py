@@ -38,7 +38,7 @@ class Environment:
 
 
 @dataclass(frozen=True)
-class Entry:
+class UniversalPackage:
     """One package of a universal file.
 
     files      every file that it may be installed from
@@ -74,7 +74,7 @@ class Entry:
 class Universal:
     """A whole universal file whose packages carry markers. Every package that is there counts as a root."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[UniversalPackage, ...]
     python: str | None = None
     offers: Offers = field(default_factory=Offers)
 

@@ -15,7 +15,7 @@ from typing import Any
 from envspec.diff.foreign.names import index_name
 from envspec.diff.foreign.selection import Choice, Offers, Selection
 from envspec.diff.foreign.shape import artifact, digest, file_name, optional, sequence, string, strings, table, tables
-from envspec.diff.foreign.universal import Entry, Environment, holds
+from envspec.diff.foreign.universal import Environment, UniversalPackage, holds
 from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.packages.marker_environment import marker_environment
 from envspec.packages.requirement import canonical_name
@@ -39,7 +39,7 @@ class _Edge:
 
 @dataclass(frozen=True, eq=False)
 class _Package:
-    entry: Entry
+    entry: UniversalPackage
     local: bool
     source: object
     edges: tuple[_Edge, ...]
@@ -57,7 +57,7 @@ def read(data: Mapping[str, Any]) -> UvLock:
     asked = tuple(map(_edge, tables(manifest.get("requirements"), "requirements")))
     groups = _edges_by_name(manifest, "dependency-groups")
     if asked or groups:
-        roots.append(_Package(Entry("", "0", ""), True, None, asked, {}, groups))
+        roots.append(_Package(UniversalPackage("", "0", ""), True, None, asked, {}, groups))
     return UvLock(
         packages,
         tuple(roots),
@@ -260,11 +260,11 @@ def _edge(one: Mapping[str, Any]) -> _Edge:
     )
 
 
-def _entry(package: Mapping[str, Any], name: str, source: Mapping[str, Any]) -> Entry:
+def _entry(package: Mapping[str, Any], name: str, source: Mapping[str, Any]) -> UniversalPackage:
     git = _git(string(source["git"], "git")) if "git" in source else None
     url = without_credentials(string(source["url"], "url")) if "url" in source else None
     index = "git" if git else "url" if url else index_name(optional(source.get("registry"), "registry"))
-    return Entry(
+    return UniversalPackage(
         name,
         string(package.get("version", "0"), f"the version of {name}"),
         index,

@@ -31,7 +31,7 @@ class Flaw:
 
 
 @dataclass(frozen=True)
-class Case:
+class LockedCase:
     """One target, with the inputs that it is judged by: the spec's, or its own where no spec is at hand."""
 
     target: LockedTarget

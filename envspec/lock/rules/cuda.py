@@ -13,8 +13,8 @@ from envspec.facts.torch_builds import cuda_of, pypi_variant
 from envspec.facts.wheels import FAMILY
 from envspec.lock.conda_files import channel_of
 from envspec.lock.model import Pin
-from envspec.lock.rules.case import Case, Flaw
-from envspec.packages.conda_build import Build, foreign_builds
+from envspec.lock.rules.case import Flaw, LockedCase
+from envspec.packages.conda_build import BuildRecord, foreign_builds
 from envspec.packages.names import conda_name, requirement_name
 
 # nvidia-cublas-cu12, cupy-cuda12x, nvidia-dali-cuda120, torch's +cu126
@@ -34,13 +34,13 @@ _TOOLKIT_VERSIONED = (
 _CONDA_TORCH = ("pytorch", "libtorch")
 
 
-def wrong_builds(case: Case) -> Iterator[Flaw]:
+def wrong_builds(case: LockedCase) -> Iterator[Flaw]:
     """The guard against a silent fall back to the CPU."""
     yield from _wheels(case, case.pins("pip"), case.target.inputs.cuda)
     yield from _conda(case, case.target.inputs.cuda)
 
 
-def _wheels(case: Case, pins: Sequence[Pin], cuda: str | None) -> Iterator[Flaw]:
+def _wheels(case: LockedCase, pins: Sequence[Pin], cuda: str | None) -> Iterator[Flaw]:
     major = cuda.partition(".")[0] if cuda else None
     for pin in pins if cuda else ():
         found = _cuda_major(pin)
@@ -54,7 +54,7 @@ def _wheels(case: Case, pins: Sequence[Pin], cuda: str | None) -> Iterator[Flaw]
             yield case.flaw("cpu-build", pin.name, f"{pin.name} {pin.version} from {pin.index} is a CPU build")
 
 
-def _torch(case: Case, torch: Pin, built: str | None, cuda: str | None) -> Iterator[Flaw]:
+def _torch(case: LockedCase, torch: Pin, built: str | None, cuda: str | None) -> Iterator[Flaw]:
     """`built` is what the pin itself says; of PyPI's own wheel the tables know it too, whatever its edges say."""
     name = f"torch {torch.version} from {torch.index}"
     known = pypi_variant(torch.version, case.target.inputs.platform) if torch.index == "pypi" else None
@@ -69,7 +69,7 @@ def _torch(case: Case, torch: Pin, built: str | None, cuda: str | None) -> Itera
         yield case.flaw("wrong-cuda", "torch", f"{name} is built for CUDA {built}, and the target asks for {asked}")
 
 
-def _conda(case: Case, cuda: str | None) -> Iterator[Flaw]:
+def _conda(case: LockedCase, cuda: str | None) -> Iterator[Flaw]:
     pins = case.pins("conda")
     if cuda is None:
         named = any(conda_name(text).startswith("cuda") for text in case.target.inputs.conda_requirements)
@@ -88,9 +88,9 @@ def _conda(case: Case, cuda: str | None) -> Iterator[Flaw]:
             yield case.flaw("cpu-build", name, f"{builds[name]} is a CPU build")
 
 
-def build_of(pin: Pin) -> Build:
+def build_of(pin: Pin) -> BuildRecord:
     """A conda pin as a build; its build number doesn't stand in a lock."""
-    return Build(pin.name, pin.version, pin.build or "", 0, channel_of(pin)[1], pin.dependencies)
+    return BuildRecord(pin.name, pin.version, pin.build or "", 0, channel_of(pin)[1], pin.dependencies)
 
 
 def torch_cuda(torch: Pin, pins: Iterable[Pin]) -> str | None:

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from envspec.lock.conda_files import channel_of
 from envspec.lock.model import Pin
-from envspec.lock.rules.case import Case, Flaw
+from envspec.lock.rules.case import Flaw, LockedCase
 from envspec.packages.names import conda_name, requirement_name
 
 _TABLED = "conda-forge"
 """The channel whose packages the table of PyPI names is of. Elsewhere a record says for itself what it provides."""
 
 
-def wrong_marks(case: Case) -> Iterator[Flaw]:
+def wrong_marks(case: LockedCase) -> Iterator[Flaw]:
     """`direct` stands on what the spec names, `provides` on conda packages alone, as the table has it."""
     inputs = case.target.inputs
     named = {
@@ -44,7 +44,7 @@ def _provides(pin: Pin) -> tuple[str, ...]:
     return pypi_names(pin.name, pin.dependencies)
 
 
-def wrong_target_facts(case: Case) -> Iterator[Flaw]:
+def wrong_target_facts(case: LockedCase) -> Iterator[Flaw]:
     """The architectures are those of the GPUs, the driver floor that of the CUDA and the GPUs."""
     target, inputs = case.target, case.target.inputs
     if not (inputs.cuda or inputs.gpus or target.architectures or target.driver_floor):

@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from envspec.errors import InputError
 from envspec.lock.model import Artifact, Pin
-from envspec.lock.rules.case import Case, Flaw
+from envspec.lock.rules.case import Flaw, LockedCase
 from envspec.lock.rules.requirements import version_of
 from envspec.packages.requirement import canonical_name
 from envspec.packages.tags import wheel_tags
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _CONDA_ENDS = (".conda", ".tar.bz2")
 
 
-def wrong_files(case: Case) -> Iterator[Flaw]:
+def wrong_files(case: LockedCase) -> Iterator[Flaw]:
     """Every package but git's has a file, of its name and version, that the target runs."""
     for pin in case.target.pins:
         if pin.artifact is None:
@@ -35,14 +35,14 @@ def wrong_files(case: Case) -> Iterator[Flaw]:
             yield from _of_pip(case, pin, pin.artifact)
 
 
-def _of_conda(case: Case, pin: Pin, artifact: Artifact) -> Iterator[Flaw]:
+def _of_conda(case: LockedCase, pin: Pin, artifact: Artifact) -> Iterator[Flaw]:
     stem = next((artifact.file.removesuffix(end) for end in _CONDA_ENDS if artifact.file.endswith(end)), None)
     if stem != f"{pin.name}-{pin.version}-{pin.build}":
         said = f"{artifact.file} is not {pin.name} {pin.version} {pin.build or 'without a build'}"
         yield case.flaw("wrong-file", pin.name, said)
 
 
-def _of_pip(case: Case, pin: Pin, artifact: Artifact) -> Iterator[Flaw]:
+def _of_pip(case: LockedCase, pin: Pin, artifact: Artifact) -> Iterator[Flaw]:
     inputs, file = case.target.inputs, artifact.file
     if pin.url is not None and unquote(urlsplit(pin.url).path).rpartition("/")[2] != file:
         yield case.flaw("wrong-file", pin.name, f"{file} is not the file of {pin.url}")
@@ -77,7 +77,7 @@ def _file_name(file: str) -> tuple[str, Version, frozenset[Tag] | None]:
     return name, version, None
 
 
-def wrong_hashes(case: Case) -> Iterator[Flaw]:
+def wrong_hashes(case: LockedCase) -> Iterator[Flaw]:
     """A release of a PyTorch index that ships with envspec has the file and the hash of that index."""
     from envspec.facts import wheels
 

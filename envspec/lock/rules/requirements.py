@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from envspec.lock.graph import Node, parsed
 from envspec.lock.inputs import implied_match_specs
 from envspec.lock.model import GitSource, Pin
-from envspec.lock.rules.case import Case, Flaw, asker
+from envspec.lock.rules.case import Flaw, LockedCase, asker
 from envspec.packages.match_spec import admits
 from envspec.packages.names import conda_name
 from envspec.packages.requirement import admits as plainly_admits
@@ -24,7 +24,7 @@ _RELEASE = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})*")
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
-def unmet(case: Case) -> Iterator[Flaw]:
+def unmet(case: LockedCase) -> Iterator[Flaw]:
     """Requirements of the spec and of the pins that hold in the target (markers; extras as asked for on the way) and
     that no pin answers, or one that doesn't satisfy them."""
     for missing in case.graph.missing:
@@ -44,7 +44,7 @@ def unmet(case: Case) -> Iterator[Flaw]:
             yield case.flaw("requirement-unmet", own.name, f"the spec needs {requirement}, and {_what(own)}")
 
 
-def unasked(case: Case) -> Iterator[Flaw]:
+def unasked(case: LockedCase) -> Iterator[Flaw]:
     """Pins that no requirement leads to. What Python and pip need on conda's side is asked for by the target itself."""
     reached = set(case.graph.outgoing)
     waiting = [Node("conda", conda_name(requirement)) for requirement in _implied(case)]
@@ -58,7 +58,7 @@ def unasked(case: Case) -> Iterator[Flaw]:
             yield case.flaw("nothing-asks", node.name, f"{node.name} is pinned, and nothing asks for it")
 
 
-def twice(case: Case) -> Iterator[Flaw]:
+def provided_twice(case: LockedCase) -> Iterator[Flaw]:
     """What conda installs counts for pip, which then doesn't install it again."""
     provided = {name: pin for pin in case.pins("conda") for name in pin.provides}
     for pin in case.pins("pip"):
@@ -67,7 +67,7 @@ def twice(case: Case) -> Iterator[Flaw]:
             yield case.flaw("installed-twice", pin.name, said)
 
 
-def _implied(case: Case) -> tuple[str, ...]:
+def _implied(case: LockedCase) -> tuple[str, ...]:
     inputs = case.target.inputs
     if not inputs.conda_requirements:
         return ()

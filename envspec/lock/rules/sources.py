@@ -10,12 +10,12 @@ from envspec.facts.wheels import family
 from envspec.lock.conda_files import channel_of
 from envspec.lock.graph import Node, parsed
 from envspec.lock.model import Pin
-from envspec.lock.rules.case import Case, Flaw
+from envspec.lock.rules.case import Flaw, LockedCase
 from envspec.lock.rules.requirements import names_source
 from envspec.packages.names import PUBLIC, channel_name
 
 
-def unnamed_sources(case: Case) -> Iterator[Flaw]:
+def unnamed_sources(case: LockedCase) -> Iterator[Flaw]:
     """A package from git or a URL is there because the spec, or a package that is itself from git or a URL, names that
     repository or file: no index's package may name one (uv refuses it as well)."""
     named: dict[Node, list[str]] = {}
@@ -34,7 +34,7 @@ def unnamed_sources(case: Case) -> Iterator[Flaw]:
             yield case.flaw("unasked-source", pin.name, f"{pin.name} is from {source}, which no requirement names")
 
 
-def built_sources(case: Case) -> Iterator[Flaw]:
+def built_sources(case: LockedCase) -> Iterator[Flaw]:
     """Building a package runs its code: only those that allow-source names are source."""
     for pin in case.pins("pip"):
         if pin.is_wheel or pin.name in case.shared.allow_source:
@@ -44,7 +44,7 @@ def built_sources(case: Case) -> Iterator[Flaw]:
             yield case.flaw("source-not-allowed", pin.name, f"{pin.name} is {what}, and allow-source doesn't name it")
 
 
-def wrong_indexes(case: Case) -> Iterator[Flaw]:
+def wrong_indexes(case: LockedCase) -> Iterator[Flaw]:
     """A package of `sources` comes from that index alone, the torch family from PyPI or the PyTorch index of the
     target's CUDA, every other one from PyPI; conda's from the spec's channels."""
     for pin in case.pins("pip"):
@@ -63,7 +63,7 @@ def wrong_indexes(case: Case) -> Iterator[Flaw]:
             yield case.flaw("wrong-platform", pin.name, said)
 
 
-def _indexes(case: Case, pin: Pin) -> tuple[str, ...]:
+def _indexes(case: LockedCase, pin: Pin) -> tuple[str, ...]:
     if pin.git:
         return ("git",)
     if pin.url:

@@ -65,7 +65,7 @@ class Upstream:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ServedPage:
     """A page as uv gets it. `status` is 200, 304 or 404; `holds` says whether it has any release."""
 
     status: int
@@ -86,13 +86,13 @@ class Pages:
     fetcher: Fetcher
     store: ReleaseStore
     offline: bool = False
-    _jobs: dict[tuple[str, str], Future[Shown]] = field(default_factory=dict)
+    _jobs: dict[tuple[str, str], Future[ServedPage]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def show(self, upstream: Upstream, project: str, known: str | None = None) -> Shown:
+    def show(self, upstream: Upstream, project: str, known: str | None = None) -> ServedPage:
         """A project's page. `known` is the ETag of the one that uv has. Raises IndexFailure."""
         if upstream.only_allowed and project not in upstream.allowed:
-            return Shown(404)
+            return ServedPage(404)
         key = (upstream.root, project)
         with self._lock:
             job = self._jobs.get(key)
@@ -115,7 +115,7 @@ class Pages:
         shown = job.result()
         if shown.status == 304 and not known:
             return self.show(upstream, project, known)
-        return Shown(304, etag=shown.etag) if known and known == shown.etag else shown
+        return ServedPage(304, etag=shown.etag) if known and known == shown.etag else shown
 
     def releases(self, upstream: Upstream, project: str) -> tuple[Release, ...]:
         """What the page holds, newest first; as it was last read, if it ever was. Raises IndexFailure."""
@@ -139,7 +139,7 @@ class Pages:
     def _not_cached(self, project: str) -> IndexFailure:
         return IndexFailure(f"not in the cache: {project}", hint="run without --offline once")
 
-    def _read(self, upstream: Upstream, project: str, known: str | None) -> Shown:
+    def _read(self, upstream: Upstream, project: str, known: str | None) -> ServedPage:
         url = upstream.page(project)
         if self.offline:
             raise self._not_cached(project)
@@ -149,10 +149,10 @@ class Pages:
             headers["If-None-Match"] = theirs
         reply = self.fetcher.get(url, headers=headers)
         if reply.status == 304:
-            return Shown(304, etag=known)
+            return ServedPage(304, etag=known)
         if reply.status == 404:
             self.store.put(upstream.root, project, ())
-            return Shown(404)
+            return ServedPage(404)
         if reply.status != 200:
             raise IndexFailure(f"{redact(url)} answered HTTP {reply.status}", hint="check the address of the index")
         rows = parse_page(reply.body, url)
@@ -162,7 +162,7 @@ class Pages:
         self.store.put(upstream.root, project, releases_of(files))
         allowed = project in upstream.allowed
         body = _page(project, [row for several in files.values() for row in _shown(several, project, allowed)])
-        return Shown(200, body, _etag(reply, body), bool(files))
+        return ServedPage(200, body, _etag(reply, body), bool(files))
 
 
 def by_version(rows: Page, project: str) -> dict[Version, list[dict[str, Any]]]:

@@ -87,7 +87,7 @@ def _parts(channel: ChannelAddress) -> tuple[str, str, Mapping[str, Any] | None]
 
 
 @contextmanager
-def told(logins: Mapping[str, Mapping[str, Any]], also: Path | None = None) -> Iterator[Path | None]:
+def logins_file(logins: Mapping[str, Mapping[str, Any]], also: Path | None = None) -> Iterator[Path | None]:
     """A file with these logins and those of the user's own (`also`, or `RATTLER_AUTH_FILE`), for as long as a client is
     made; the variable names it meanwhile. None where there are no logins to tell. Raises OSError."""
     if not logins:

@@ -1,4 +1,4 @@
-"""From rattler's records to what the rules look at (`Build`) and what a lock holds (`Pin`)."""
+"""From rattler's records to what the rules look at (`BuildRecord`) and what a lock holds (`Pin`)."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 from envspec.errors import IndexFailure
 from envspec.lock.model import Artifact, Pin
-from envspec.packages.conda_build import Build
+from envspec.packages.conda_build import BuildRecord
 from envspec.packages.conda_names import pypi_names
 from envspec.redact import without_credentials
-from envspec.texts import UNSEEN, printable, seen
+from envspec.texts import UNSEEN, printable, without_unseen
 
 if TYPE_CHECKING:
     from rattler import RepoDataRecord
 
 
-def build_of(record: RepoDataRecord) -> Build:
-    return Build(
+def build_of(record: RepoDataRecord) -> BuildRecord:
+    return BuildRecord(
         name=record.name.normalized,
         version=str(record.version),
         string=str(record.build),
@@ -40,7 +40,7 @@ def best_of_each(records: Iterable[RepoDataRecord], python: str) -> list[RepoDat
 
 
 def pins_of_records(
-    records: Mapping[Build, RepoDataRecord], channels: Mapping[str, str], direct: Iterable[str]
+    records: Mapping[BuildRecord, RepoDataRecord], channels: Mapping[str, str], direct: Iterable[str]
 ) -> tuple[Pin, ...]:
     """The pins of a solution. `channels` has the lock's name of every channel by its bare URL, `direct` the packages
     that the spec asks for by name.
@@ -51,7 +51,7 @@ def pins_of_records(
     return tuple(_pin(build, record, channels, build.name in named) for build, record in records.items())
 
 
-def _pin(build: Build, record: RepoDataRecord, channels: Mapping[str, str], direct: bool) -> Pin:
+def _pin(build: BuildRecord, record: RepoDataRecord, channels: Mapping[str, str], direct: bool) -> Pin:
     if record.sha256 is None:
         raise IndexFailure(
             f"the channel gives no sha256 of {record.file_name}",
@@ -77,7 +77,7 @@ def _pin(build: Build, record: RepoDataRecord, channels: Mapping[str, str], dire
         ),
         dependencies=tuple(sorted(set(build.depends))),
         direct=direct,
-        licence=seen(record.license) or None if record.license else None,
+        licence=without_unseen(record.license) or None if record.license else None,
         provides=pypi_names(build.name, build.depends, _purls(record)),
     )
 

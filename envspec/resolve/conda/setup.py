@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from envspec.errors import InputError, StorageError, ToolError
 from envspec.resolve.conda.channels import CondaConfig, channel_addresses, load_conda_config
-from envspec.resolve.conda.logins import Channels, apart, told
+from envspec.resolve.conda.logins import Channels, apart, logins_file
 from envspec.resolve.conda.solve import CondaResolver
 from envspec.resolve.progress import ResolutionProgress
 from envspec.settings import load_settings
@@ -54,7 +54,7 @@ def conda_client(config: CondaConfig, logins: Mapping[str, Mapping[str, Any]]) -
     try:
         rattler = Config.from_toml(config_text(config)).merge(Config.load_from_default_locations("rattler"))
         override = rattler.authentication_override_file
-        with told(logins, override) as file:
+        with logins_file(logins, override) as file:
             if file is not None and override is not None:
                 rattler = rattler.merge(Config.from_toml(f"authentication-override-file = {json.dumps(str(file))}"))
             return Client.from_config(rattler)

@@ -5,23 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from envspec.packages.conda_build import Build
+from envspec.packages.conda_build import BuildRecord
 from envspec.packages.names import conda_name
 from envspec.resolve.conda.request import CondaRequest
 
-Admits = Callable[[str, Build], bool]
+Admits = Callable[[str, BuildRecord], bool]
 """Whether a match spec (one of a record's `depends`) admits a build."""
 
 
 def shared_versions(
-    solved: Mapping[CondaRequest, Sequence[Build]], admits: Admits
+    solved: Mapping[CondaRequest, Sequence[BuildRecord]], admits: Admits
 ) -> dict[CondaRequest, dict[str, str]]:
     """What to prefer in each request that is worth solving once more: name → version, and the build where it stays.
 
     Packages that differ between requests may meet on the lowest version any of them needs. CUDA's own packages differ
     by their nature, and what the rest of a solution rules out isn't tried. Empty when nothing can move.
     """
-    lowest: dict[str, Build] = {}
+    lowest: dict[str, BuildRecord] = {}
     for builds in solved.values():
         for build in builds:
             known = lowest.get(build.name)
@@ -42,7 +42,9 @@ def shared_versions(
     return again
 
 
-def _movable(own: Mapping[str, Build], moving: Mapping[str, Build], admits: Admits) -> dict[str, Build]:
+def _movable(
+    own: Mapping[str, BuildRecord], moving: Mapping[str, BuildRecord], admits: Admits
+) -> dict[str, BuildRecord]:
     """Those that can move together while all others stay."""
     left = dict(moving)
     while left:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from envspec.errors import Unsatisfiable, WrongBuild
 from envspec.lock.model import Pin
-from envspec.packages.conda_build import Build, foreign_builds
+from envspec.packages.conda_build import BuildRecord, foreign_builds
 from envspec.packages.names import conda_name
 from envspec.redact import without_credentials
 from envspec.resolve.conda.channels import ChannelAddress
@@ -33,7 +33,7 @@ _T = TypeVar("_T")
 _TORCH = ("pytorch", "libtorch")
 """The GPU rules refuse their CPU build in a CUDA target, whoever asks for it."""
 Records = Sequence["RepoDataRecord"]
-Solution = Mapping[Build, "RepoDataRecord"]
+Solution = Mapping[BuildRecord, "RepoDataRecord"]
 
 
 @dataclass(frozen=True)
@@ -111,8 +111,8 @@ class _Solve:
         held = [*base_constraints(request.cuda, request.names), *request.constraints]
         kept = await self._records([_exact(name, text) for name, text in prefer.items()])
         locked = best_of_each(kept, request.python)
-        wrong: list[Build] = []
-        siblings: list[Build] = []
+        wrong: list[BuildRecord] = []
+        siblings: list[BuildRecord] = []
         while True:
             try:
                 records = await self._solved(specs, held, locked)
@@ -169,7 +169,7 @@ class _Solve:
         )
         return [record for records in found for record in records]
 
-    async def _siblings(self, builds: Iterable[Build], chosen: Container[str]) -> list[Build]:
+    async def _siblings(self, builds: Iterable[BuildRecord], chosen: Container[str]) -> list[BuildRecord]:
         wanted = to_look_up(builds, self.request.cuda, chosen)
         return [build_of(record) for record in await self._records(wanted.values())]
 
@@ -193,7 +193,7 @@ class _Solve:
         return Unsatisfiable(conflict.message, hint=await self._existing(names, builds) or conflict.hint)
 
     async def _wrong_build(
-        self, wrong: Sequence[Build], siblings: Sequence[Build], conflict: Unsatisfiable
+        self, wrong: Sequence[BuildRecord], siblings: Sequence[BuildRecord], conflict: Unsatisfiable
     ) -> WrongBuild:
         cuda = self.request.cuda
         if cuda is None:
@@ -212,7 +212,7 @@ class _Solve:
             hint=(told or f"the channels have no CUDA build of {names[0]} for Python {self.request.python}") + instead,
         )
 
-    async def _existing(self, names: Sequence[str], builds: Sequence[Build]) -> str | None:
+    async def _existing(self, names: Sequence[str], builds: Sequence[BuildRecord]) -> str | None:
         """What CUDA builds exist of these packages, of the versions that the spec admits where there are any."""
         assert self.request.cuda is not None
         specs = [_without_build(spec) for spec in self.request.specs if conda_name(spec) in names]

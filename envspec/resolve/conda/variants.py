@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterable, Sequence
 
-from envspec.packages.conda_build import Build
+from envspec.packages.conda_build import BuildRecord
 from envspec.packages.names import conda_name
 from envspec.packages.version_numbers import numbers_in
 
@@ -27,7 +27,7 @@ def base_constraints(cuda: str | None, asked: Iterable[str]) -> tuple[str, ...]:
     return ("cuda-version <0", "cudatoolkit <0")
 
 
-def to_look_up(solution: Iterable[Build], cuda: str | None, excused: Container[str]) -> dict[str, str]:
+def to_look_up(solution: Iterable[BuildRecord], cuda: str | None, excused: Container[str]) -> dict[str, str]:
     """Which siblings must be known to judge a solution: package → match spec of its builds."""
     wanted = {}
     for build in solution:
@@ -38,13 +38,15 @@ def to_look_up(solution: Iterable[Build], cuda: str | None, excused: Container[s
     return wanted
 
 
-def wrong_variants(solution: Iterable[Build], siblings: Iterable[Build], cuda: str | None) -> list[Build]:
+def wrong_variants(
+    solution: Iterable[BuildRecord], siblings: Iterable[BuildRecord], cuda: str | None
+) -> list[BuildRecord]:
     """The builds of a solution that are for the wrong device while builds for the right one exist.
 
     A build counts as its package's CPU build when its name says so, or when the same version has a CUDA build that
     isn't older. A package that dropped CUDA, or never had it, is neither.
     """
-    by_name: dict[str, list[Build]] = {}
+    by_name: dict[str, list[BuildRecord]] = {}
     for sibling in siblings:
         by_name.setdefault(sibling.name, []).append(sibling)
     wrong = []
@@ -61,7 +63,7 @@ def wrong_variants(solution: Iterable[Build], siblings: Iterable[Build], cuda: s
     return wrong
 
 
-def excused(solution: Sequence[Build], chosen: Iterable[str]) -> frozenset[str]:
+def excused(solution: Sequence[BuildRecord], chosen: Iterable[str]) -> frozenset[str]:
     """The packages whose build the spec chose: by name, and the CPU builds that hang together with such a one."""
     tied: dict[str, set[str]] = {}
     cpu = {build.name for build in solution if build.for_cpu}
@@ -79,7 +81,7 @@ def excused(solution: Sequence[Build], chosen: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def constraint(name: str, builds: Iterable[Build], cuda: str | None) -> str:
+def constraint(name: str, builds: Iterable[BuildRecord], cuda: str | None) -> str:
     """A match spec that admits a package's builds for the right device alone."""
     own = [build for build in builds if build.name == name]
     right = [build for build in own if build.for_cuda == (cuda is not None)]
@@ -91,7 +93,9 @@ def constraint(name: str, builds: Iterable[Build], cuda: str | None) -> str:
     return f'{name}[build="^({"|".join(map(re.escape, strings))})$"]'
 
 
-def existing(name: str, builds: Iterable[Build], cuda: str, python: str, wanted: Sequence[str] = ()) -> str | None:
+def existing(
+    name: str, builds: Iterable[BuildRecord], cuda: str, python: str, wanted: Sequence[str] = ()
+) -> str | None:
     """What CUDA builds of a package exist, the nearest to the asked CUDA first; None when there are none.
 
     `wanted` are the versions that the spec admits; empty for all.

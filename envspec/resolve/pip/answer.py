@@ -20,7 +20,7 @@ from envspec.uv.answer import Found, FoundFile
 
 
 @dataclass(frozen=True)
-class Answer:
+class Resolution:
     """edges  the packages' requirements that hold in the target
     asks   what all requirements together ask of each package
     """
@@ -30,13 +30,13 @@ class Answer:
     asks: Mapping[str, Asks]
 
 
-def answer_of(found: tuple[Found, ...], request: Request, reading: Reading) -> Answer:
+def answer_of(found: tuple[Found, ...], request: Request, reading: Reading) -> Resolution:
     """A solution as its packages' own METADATA has it. Raises what reading METADATA raises."""
     metadata = {
         package.name: completed(reading.result(package, installed(package, request)), request)[0] for package in found
     }
     edges = holding(request, metadata)
-    return Answer(found, edges, asks_of(request, edges))
+    return Resolution(found, edges, asks_of(request, edges))
 
 
 def in_own_addresses(found: Sequence[Found], proxy: IndexProxy) -> tuple[Found, ...]:
@@ -55,7 +55,7 @@ def in_own_addresses(found: Sequence[Found], proxy: IndexProxy) -> tuple[Found, 
 
 
 def refuse_sources(
-    answers: Mapping[Request, Answer], groups: Mapping[Request, tuple[str, ...]], static: StaticReader
+    answers: Mapping[Request, Resolution], groups: Mapping[Request, tuple[str, ...]], static: StaticReader
 ) -> None:
     """Raise SourcesNeeded for all packages of all targets that only source is on offer of and that may not be built."""
     needed: dict[NeededSource, list[str]] = {}

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from envspec.errors import AnswerNo, EnvspecError
 from envspec.packages.names import PUBLIC
 from envspec.packages.requirement import canonical_name
-from envspec.resolve.pip.answer import Answer
+from envspec.resolve.pip.answer import Resolution
 from envspec.resolve.pip.edges import parsed_requirement
 from envspec.resolve.pip.request import Request
 
@@ -70,10 +70,10 @@ def _told(one: Unsaid) -> str:
 
 
 def refuse_unsaid(
-    answers: Mapping[Request, Answer],
+    answers: Mapping[Request, Resolution],
     groups: Mapping[Request, tuple[str, ...]],
     has: Has,
-    again: Callable[[Request], Answer],
+    again: Callable[[Request], Resolution],
 ) -> None:
     """Raise SourcesUnsaid for all names of all targets at once.
 
@@ -117,7 +117,7 @@ def _refuse(unsaid: Mapping[Unsaid, Sequence[str]], requests: Iterable[Request])
         raise SourcesUnsaid(unsaid, {**said, **public})
 
 
-def _unsaid(request: Request, answer: Answer, has: Has) -> list[Unsaid]:
+def _unsaid(request: Request, answer: Resolution, has: Has) -> list[Unsaid]:
     taken = {package.name: package.version for package in answer.found if package.files}
     silent = taken.keys() - dict(request.sources).keys() - set(request.public)
     ways = {

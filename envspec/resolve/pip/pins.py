@@ -20,7 +20,7 @@ from envspec.resolve.pip.metadata import Metadata
 from envspec.resolve.pip.reading import Description, Reading
 from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index.choice import TorchIndex, needs_own_triton
-from envspec.texts import seen
+from envspec.texts import without_unseen
 from envspec.uv.answer import Found, FoundFile
 
 
@@ -114,7 +114,7 @@ def _pin(package: Found, description: Description, edges: tuple[str, ...], direc
         artifact=artifact,
         dependencies=edges,
         direct=direct,
-        licence=seen(metadata.licence) or None if metadata.licence else None,
+        licence=without_unseen(metadata.licence) or None if metadata.licence else None,
         git=GitSource(without_credentials(package.git[0]), *package.git[1:]) if package.git else None,
         url=without_credentials(package.archive.url) if package.archive else None,
         extras=frozenset(_extras(metadata)),

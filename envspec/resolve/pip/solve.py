@@ -26,7 +26,7 @@ from envspec.net.simple_page import LivePages
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.answer import (
-    Answer,
+    Resolution,
     answer_of,
     hint_about_pre_releases,
     in_own_addresses,
@@ -108,7 +108,7 @@ class PipResolver:
                 found = self._solve_all(groups, indexes, proxy, keep, reading)
                 answers = {request: answer_of(found[request], request, reading) for request in groups}
 
-                def again(request: Request) -> Answer:
+                def again(request: Request) -> Resolution:
                     index = torch_index.choose(request, refresh=self.refresh)
                     folder = _below(self.scratch)
                     more = self._solve(request, index, proxy, (), Preferences(), folder, reading)
@@ -129,7 +129,7 @@ class PipResolver:
 
     def _tell(
         self,
-        answers: Mapping[Request, Answer],
+        answers: Mapping[Request, Resolution],
         groups: Mapping[Request, tuple[str, ...]],
         keep: Mapping[str, Preferences],
     ) -> None:

@@ -90,7 +90,7 @@ def needs_own_triton(request: Request) -> bool:
 
 
 @dataclass(frozen=True)
-class Asked:
+class TorchRequest:
     """What the spec itself asks of torch's version. `named` is False when torch is only pulled in by something else."""
 
     text: str
@@ -111,17 +111,17 @@ class Asked:
     def beyond(self, releases: Sequence[str]) -> bool:
         """Whether it asks for a release that the facts don't know at all."""
         # a local part (+cu126) names a build; the release is what stands before it
-        public = Asked(
+        public = TorchRequest(
             self.text, self.named, tuple(re.sub(r"\+[a-z0-9.]+", "", s, flags=re.I) for s in self.specifiers)
         )
         return self.named and not any(public.admits(release) for release in releases)
 
 
-def asked_of(request: Request) -> Asked:
+def asked_of(request: Request) -> TorchRequest:
     """What a request's own lines ask of torch."""
     own = [parse_requirement(text) for text in request.requirements if requirement_name(text) == "torch"]
     bounds = [parse_requirement(text) for text in request.constraints if requirement_name(text) == "torch"]
-    return Asked(
+    return TorchRequest(
         ", ".join(f"torch{r.specifier}" for r in own) or "torch",
         bool(own),
         tuple(str(r.specifier) for r in (*own, *bounds)),

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from envspec.smoke.report.read import KIND, SCHEMA
-from envspec.smoke.report.result import Check, Figure, Report, Results, Run
+from envspec.smoke.report.result import CheckResult, Figure, Results, Run, SmokeReport
 
 
 def as_json(results: Results) -> dict[str, Any]:
@@ -14,7 +14,7 @@ def as_json(results: Results) -> dict[str, Any]:
     return {"runs": [_run(run) for run in results.runs], "summary": asdict(results.summary)}
 
 
-def report_json(report: Report) -> dict[str, Any]:
+def report_json(report: SmokeReport) -> dict[str, Any]:
     """A report as the check writes it (`check.schema.json`). `envspec.smoke.report.read.report_of` reads it back."""
     return {
         "schema": SCHEMA,
@@ -62,7 +62,7 @@ def _run(run: Run) -> dict[str, Any]:
     }
 
 
-def _check(check: Check) -> dict[str, Any]:
+def _check(check: CheckResult) -> dict[str, Any]:
     return {
         "name": check.name,
         "group": check.group,

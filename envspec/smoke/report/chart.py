@@ -41,7 +41,7 @@ def curves(of: Mapping[str, Curve]) -> str:
         # halves: the difference of two huge numbers may be no number
         return _TOP + (high / 2 - value / 2) / (high / 2 - low / 2) * (_HEIGHT - _TOP - _BOTTOM)
 
-    label = "Loss by step. " + " ".join(f"{line}." for line in told(of))
+    label = "Loss by step. " + " ".join(f"{line}." for line in curve_sentences(of))
     parts = [f'<svg class="chart" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(label)}">']
     for value in y_ticks:
         at = y(value)
@@ -66,7 +66,7 @@ def curves(of: Mapping[str, Curve]) -> str:
     return "".join(parts)
 
 
-def told(of: Mapping[str, Curve]) -> Iterator[str]:
+def curve_sentences(of: Mapping[str, Curve]) -> Iterator[str]:
     """Each curve in words: "fp32: from 2.3 to 0.41 in 50 steps"; where it had no number."""
     for name, curve in of.items():
         numbers = [value for value in curve if value is not None]
@@ -82,7 +82,7 @@ def told(of: Mapping[str, Curve]) -> Iterator[str]:
         yield line if curve else f"{line}no step"
 
 
-def key(index: int) -> str:
+def legend_line(index: int) -> str:
     """The line of the curve at `index`, for a legend."""
     return (
         '<svg class="key" viewBox="0 0 28 10" aria-hidden="true">'
@@ -97,14 +97,15 @@ def bar(figure: Figure) -> str:
         return ""
     least, greatest = figure.bounds
     most = max(figure.value, reference.value, least or 0, min(greatest or 0, 2 * reference.value)) * 1.05
-    if not most:
+    # nothing to divide by, or too much
+    if not most or math.isinf(most):
         return ""
 
     def x(value: float) -> str:
         return f"{min(max(value / most, 0), 1) * 160:.1f}"
 
     start, end = least or 0, greatest if greatest is not None else most
-    label = f"{words.measured(figure)}: {words.against(figure)}"
+    label = f"{words.measured(figure)}: {words.reference_words(figure)}"
     return (
         f'<svg class="bar" viewBox="0 0 160 16" role="img" aria-label="{escape(label)}">'
         f'<rect class="allowed" x="{x(start)}" y="0" width="{float(x(end)) - float(x(start)):.1f}" height="16"/>'

@@ -10,7 +10,7 @@ import re
 from xml.etree import ElementTree as ET
 
 from envspec.smoke.report import words
-from envspec.smoke.report.result import Check, Results, Run
+from envspec.smoke.report.result import CheckResult, Results, Run
 
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
@@ -59,13 +59,13 @@ def _properties(run: Run) -> list[tuple[str, str]]:
         return found
     found += list(words.facts(run.report))
     for figure in run.report.figures:
-        told = words.against(figure)
+        told = words.reference_words(figure)
         verdict = f"; {figure.verdict}: {told}" if figure.verdict else f"; {told}" if told else ""
         found.append((f"figure {figure.name}", words.measured(figure) + verdict))
     return found
 
 
-def _case(check: Check, suite: str) -> ET.Element:
+def _case(check: CheckResult, suite: str) -> ET.Element:
     case = ET.Element(
         "testcase", {"name": _text(check.name), "classname": _text(suite), "time": _seconds(check.seconds)}
     )

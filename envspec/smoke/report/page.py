@@ -8,7 +8,7 @@ from html import escape
 from itertools import groupby
 
 from envspec.smoke.report import chart, words
-from envspec.smoke.report.result import GROUPS, Check, Figure, Report, Results, Run, findings
+from envspec.smoke.report.result import GROUPS, CheckResult, Figure, Results, Run, SmokeReport, findings
 from envspec.smoke.report.style import STYLE
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -143,7 +143,7 @@ def _findings(run: Run, number: int) -> Iterator[str]:
         yield "</div>"
 
 
-def _figures(report: Report) -> Iterator[str]:
+def _figures(report: SmokeReport) -> Iterator[str]:
     if not report.figures:
         return
     yield "<h3>Figures</h3>"
@@ -155,14 +155,14 @@ def _figures(report: Report) -> Iterator[str]:
 
 def _figure(figure: Figure) -> str:
     off = figure.verdict in ("low", "high")
-    told = _text(words.against(figure)) or '<span class="quiet">no reference</span>'
+    told = _text(words.reference_words(figure)) or '<span class="quiet">no reference</span>'
     if off:
         told = f'<strong class="error">{figure.verdict}</strong>: {told}'
     measured = f'<td class="number">{_text(words.measured(figure))}</td>'
     return f'<tr><th scope="row">{_text(figure.name)}</th>{measured}<td>{told}{chart.bar(figure)}</td></tr>'
 
 
-def _curves(report: Report) -> Iterator[str]:
+def _curves(report: SmokeReport) -> Iterator[str]:
     charts: dict[str, dict[str, chart.Curve]] = {}
     for name, curve in report.curves.items():
         group, _, own = name.partition(".")
@@ -176,12 +176,14 @@ def _curves(report: Report) -> Iterator[str]:
 
 
 def _chart(group: str, of: Mapping[str, chart.Curve]) -> Iterator[str]:
-    legend = "".join(f"<li>{chart.key(index)} {_text(line)}</li>" for index, line in enumerate(chart.told(of)))
+    legend = "".join(
+        f"<li>{chart.legend_line(index)} {_text(line)}</li>" for index, line in enumerate(chart.curve_sentences(of))
+    )
     caption = f"<figcaption><strong>{_text(group)}</strong><ul>{legend}</ul></figcaption>"
     yield f"<figure>{chart.curves(of)}{caption}</figure>"
 
 
-def _all_checks(report: Report) -> Iterator[str]:
+def _all_checks(report: SmokeReport) -> Iterator[str]:
     if not report.checks:
         return
     yield f"<details><summary>All {words.plural(len(report.checks), 'check')}</summary>"
@@ -193,13 +195,13 @@ def _all_checks(report: Report) -> Iterator[str]:
     yield "</tbody></table></details>"
 
 
-def _check(check: Check) -> str:
+def _check(check: CheckResult) -> str:
     status = f'<td class="{check.status}">{words.MARK[check.status]} {words.STATUS[check.status]}</td>'
     took = f'<td class="number">{words.seconds(check.seconds)}</td>'
     return f'<tr><th scope="row">{_text(check.name)}</th>{status}{took}<td>{_text(check.reason or "")}</td></tr>'
 
 
-def _group_order(check: Check) -> int:
+def _group_order(check: CheckResult) -> int:
     return GROUPS.index(check.group) if check.group in GROUPS else len(GROUPS)
 
 

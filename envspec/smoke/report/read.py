@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from envspec.errors import InputError, Place, StorageError
-from envspec.smoke.report.result import Check, Figure, Gpu, Machine, Report, Torch
+from envspec.smoke.report.result import CheckResult, Figure, ReportedGpu, ReportedMachine, SmokeReport, Torch
 from envspec.spec.model import Reference
 
 SCHEMA = 1
@@ -32,7 +32,7 @@ _DEEPEST = 20
 _T = TypeVar("_T")
 
 
-def load_report(path: Path) -> Report:
+def load_report(path: Path) -> SmokeReport:
     """The report in a file. Raises InputError when it can't be used, StorageError when the file can't be read."""
     try:
         with path.open("rb") as file:
@@ -44,7 +44,7 @@ def load_report(path: Path) -> Report:
     return read_report(data.decode("utf-8", errors="replace"), str(path))
 
 
-def read_report(text: str, name: str) -> Report:
+def read_report(text: str, name: str) -> SmokeReport:
     """The report in a text; `name` says in messages where it is from. Raises InputError."""
     if not text.strip():
         raise InputError("this report is empty", hint=_AGAIN, place=Place(name))
@@ -62,7 +62,7 @@ def read_report(text: str, name: str) -> Report:
     return report_of(value, name)
 
 
-def report_of(value: object, name: str) -> Report:
+def report_of(value: object, name: str) -> SmokeReport:
     """The report in a parsed JSON document. Raises InputError."""
     whole = _Node(value, "", name)
     if not isinstance(value, dict) or whole.value.get("kind") != KIND:
@@ -180,13 +180,13 @@ class _Node:
         return found
 
 
-def _report(whole: _Node) -> Report:
+def _report(whole: _Node) -> SmokeReport:
     checks = whole.get("checks").list_of(_check)
     _refuse_twice(whole, "checks", [check.name for check in checks])
     figures = whole.get("figures").list_of(_figure)
     _refuse_twice(whole, "figures", [figure.name for figure in figures])
     torch = whole.find("torch")
-    return Report(
+    return SmokeReport(
         spec=whole.get("spec").word(),
         target=whole.get("target").word(),
         lock_digest=whole.get("lock_digest").text(),
@@ -217,12 +217,12 @@ def _refuse_twice(whole: _Node, what: str, names: list[str]) -> None:
         seen.add(name)
 
 
-def _check(node: _Node) -> Check:
+def _check(node: _Node) -> CheckResult:
     name = node.get("name").word()
     group = node.get("group").word()
     status = node.get("status").one_of("pass", "fail", "skip")
     details = node.find("details")
-    return Check(
+    return CheckResult(
         name=name,
         group=group,
         status=status,  # type: ignore[arg-type]
@@ -255,9 +255,9 @@ def _reference(node: _Node) -> Reference:
     )
 
 
-def _machine(node: _Node) -> Machine:
+def _machine(node: _Node) -> ReportedMachine:
     gpus = node.find("gpus")
-    return Machine(
+    return ReportedMachine(
         python=node.get("python").text(),
         system=node.get("system").text(),
         glibc=_text_or_none(node, "glibc"),
@@ -269,8 +269,8 @@ def _machine(node: _Node) -> Machine:
     )
 
 
-def _gpu(node: _Node) -> Gpu:
-    return Gpu(node.get("name").text(), node.get("capability").text(), node.get("memory_bytes").count())
+def _gpu(node: _Node) -> ReportedGpu:
+    return ReportedGpu(node.get("name").text(), node.get("capability").text(), node.get("memory_bytes").count())
 
 
 def _torch(node: _Node) -> Torch | None:

@@ -27,7 +27,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
-class Check:
+class CheckResult:
     """One check. `reason` says why it failed or was skipped, `output` is the last that a failed process said."""
 
     name: str
@@ -78,14 +78,14 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Gpu:
+class ReportedGpu:
     name: str
     capability: str
     memory_bytes: int
 
 
 @dataclass(frozen=True)
-class Machine:
+class ReportedMachine:
     """Where the checks ran. Sizes in bytes; None where it couldn't be told."""
 
     python: str
@@ -95,7 +95,7 @@ class Machine:
     memory_bytes: int | None = None
     shm_bytes: int | None = None
     driver: str | None = None
-    gpus: tuple[Gpu, ...] = ()
+    gpus: tuple[ReportedGpu, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Torch:
 
 
 @dataclass(frozen=True)
-class Report:
+class SmokeReport:
     """What the check found in one environment. `curves` has the loss of each step by name; None is no number.
 
     `complete` is False for a run that was cut short, which proves nothing. `cuda` is the target's CUDA, None for CPUs.
@@ -127,9 +127,9 @@ class Report:
     seed: int
     started: str
     seconds: float
-    machine: Machine
+    machine: ReportedMachine
     torch: Torch | None
-    checks: tuple[Check, ...]
+    checks: tuple[CheckResult, ...]
     figures: tuple[Figure, ...] = ()
     curves: Mapping[str, tuple[float | None, ...]] = field(default_factory=lambda: _NOTHING)
     complete: bool = True
@@ -192,7 +192,7 @@ class Report:
         """The figures that are outside their references."""
         return tuple(figure for figure in self.figures if figure.verdict in ("low", "high"))
 
-    def against(self, references: Mapping[str, Reference]) -> Report:
+    def against(self, references: Mapping[str, Reference]) -> SmokeReport:
         """The same report with its figures judged by these references as well.
 
         A reference's name is a figure's name, or what follows its group (`samples_per_s` for `training.samples_per_s`);
@@ -230,7 +230,7 @@ class Run:
     status: RunStatus
     where: str | None = None
     reason: str | None = None
-    report: Report | None = None
+    report: SmokeReport | None = None
     log: str | None = None
 
     def __post_init__(self) -> None:
@@ -244,7 +244,14 @@ class Run:
 
     @classmethod
     def finished(
-        cls, spec: str, target: str, runner: str, report: Report, *, where: str | None = None, log: str | None = None
+        cls,
+        spec: str,
+        target: str,
+        runner: str,
+        report: SmokeReport,
+        *,
+        where: str | None = None,
+        log: str | None = None,
     ) -> Run:
         """The run that a report came out of: its status is the report's verdict; one that was cut short gives no answer
         unless a check had failed already."""
@@ -266,7 +273,7 @@ class Run:
         return self.report.headline if self.report else ""
 
     @property
-    def checks(self) -> tuple[Check, ...]:
+    def checks(self) -> tuple[CheckResult, ...]:
         return self.report.checks if self.report else ()
 
 
@@ -338,16 +345,16 @@ class Results:
         """Every check that any run has, in the order of the groups, then as the reports have them."""
         return tuple(dict.fromkeys(check.name for check in sorted(self._checks(), key=_group_order)))
 
-    def _checks(self) -> Iterator[Check]:
+    def _checks(self) -> Iterator[CheckResult]:
         for run in self.runs:
             yield from run.checks
 
 
-def _group_order(check: Check) -> int:
+def _group_order(check: CheckResult) -> int:
     return GROUPS.index(check.group) if check.group in GROUPS else len(GROUPS)
 
 
-def findings(checks: Iterable[Check]) -> tuple[Check, ...]:
+def findings(checks: Iterable[CheckResult]) -> tuple[CheckResult, ...]:
     """The checks that there is something to say of: the failed, then the skipped."""
     kept = list(checks)
     return tuple([c for c in kept if c.status == "fail"] + [c for c in kept if c.status == "skip"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envspec.smoke.report.result import Figure, Report, Run
+from envspec.smoke.report.result import Figure, Run, SmokeReport
 from envspec.texts import byte_size, shown
 from envspec.texts import plural as plural
 
@@ -59,7 +59,7 @@ def measured(figure: Figure) -> str:
     return f"{number(figure.value)} {clean(figure.unit)}".rstrip()
 
 
-def against(figure: Figure) -> str:
+def reference_words(figure: Figure) -> str:
     """What a figure's reference says of it: "8 % below 130 samples/s (allowed: -5 %)". Empty where there is none."""
     reference = figure.reference
     if reference is None:
@@ -83,7 +83,7 @@ def place(run: Run) -> str:
     return ", ".join(clean(part) for part in (run.runner, run.where) if part)
 
 
-def facts(report: Report) -> Iterator[tuple[str, str]]:
+def facts(report: SmokeReport) -> Iterator[tuple[str, str]]:
     """What was checked and on what machine, as pairs of a word and its value. Nothing where a fact isn't known."""
     machine, torch = report.machine, report.torch
     how = f"{report.workload}, {plural(report.steps, 'step')}, seed {report.seed}{', quick' if report.quick else ''}"
@@ -109,7 +109,7 @@ def facts(report: Report) -> Iterator[tuple[str, str]]:
     yield "Started", f"{clean(report.started)}, took {seconds(report.seconds)}"
 
 
-def _torch(report: Report) -> str:
+def _torch(report: SmokeReport) -> str:
     torch = report.torch
     if torch is None:
         return "couldn't be imported"

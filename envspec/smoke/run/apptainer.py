@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from envspec.recipes.apptainer import FILE as DEFINITION
-from envspec.smoke.run.case import Case, Folders
+from envspec.smoke.run.case import Folders, SmokeCase
 from envspec.smoke.run.command import Command, Files, Step
 from envspec.smoke.run.runner import Places
 
@@ -37,10 +37,10 @@ class Apptainer:
     sif: Path | None = None
     name: str = "apptainer"
 
-    def image(self, case: Case) -> Path:
+    def image(self, case: SmokeCase) -> Path:
         return self.sif or self.folders.sif(case)
 
-    def prepare(self, case: Case) -> tuple[Step, ...]:
+    def prepare(self, case: SmokeCase) -> tuple[Step, ...]:
         if self.sif:
             return ()
         image, folder = self.image(case), self.folders.recipe(case)
@@ -58,7 +58,7 @@ class Apptainer:
     def places(self, carried: str, results: str) -> Places:
         return Places(PurePosixPath(CARRIED), PurePosixPath(RESULTS))
 
-    def python(self, case: Case, carried: str, results: str, arguments: tuple[str, ...]) -> Command:
+    def python(self, case: SmokeCase, carried: str, results: str, arguments: tuple[str, ...]) -> Command:
         handing_on = _HANDING_ON.format(prefix=self.program.upper())
         words = ["bash", "-c", handing_on, self.program, "exec", "--containall", "--cleanenv", "--no-home"]
         words += ["--nv"] if case.wants_gpu else []

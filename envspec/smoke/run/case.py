@@ -26,7 +26,7 @@ _NO_FILES: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
-class Options:
+class CheckOptions:
     """How the checks are to run. None leaves it to the spec (`workload`, `steps`) or to the check (`timeout`)."""
 
     device: str = "auto"
@@ -49,7 +49,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Case:
+class SmokeCase:
     """One target of one lock.
 
     path      the spec's file; `locks_dir` where its lock was found, for `envspec install`
@@ -88,22 +88,22 @@ class Folders:
     cache: Path
     results: Path
 
-    def carried(self, case: Case) -> Path:
+    def carried(self, case: SmokeCase) -> Path:
         return self.results / "carried" / case.title
 
     def run(self, name: str) -> Path:
         return self.results / "runs" / name
 
-    def recipe(self, case: Case) -> Path:
+    def recipe(self, case: SmokeCase) -> Path:
         return self.cache / "recipes" / case.slug
 
-    def prefix(self, case: Case) -> Path:
+    def prefix(self, case: SmokeCase) -> Path:
         return self.cache / "environments" / case.slug
 
-    def sif(self, case: Case) -> Path:
+    def sif(self, case: SmokeCase) -> Path:
         return self.cache / "images" / f"{case.slug}.sif"
 
-    def carry(self, case: Case) -> Files:
+    def carry(self, case: SmokeCase) -> Files:
         """Write the carried files."""
         return Files(self.carried(case), tuple(sorted(case.carried.items())), f"what the checks of {case.title} need")
 
@@ -118,13 +118,13 @@ def make_case(
     references: Mapping[str, Reference],
     recipe: Mapping[str, str] = _NO_FILES,
     wants_gpu: bool = False,
-) -> Case:
+) -> SmokeCase:
     """`programs` are the stand-alone programs by path (`CHECK`); `references` come over the spec's own."""
     config = target_document(spec, lock, target)
     for name, one in references.items():
         config["references"][name] = {"value": one.value, "low": one.low, "high": one.high, "unit": one.unit}
     carried = {**programs, CONFIG: dumps(config)}
-    return Case(
+    return SmokeCase(
         spec=spec.name,
         target=target.name,
         path=spec.path,

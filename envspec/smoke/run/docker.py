@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from envspec.recipes.dockerfile import FILE as DOCKERFILE
-from envspec.smoke.run.case import Case, Folders
+from envspec.smoke.run.case import Folders, SmokeCase
 from envspec.smoke.run.command import Command, Files, Step
-from envspec.smoke.run.process import Ended, ask
+from envspec.smoke.run.process import FinishedProgram, ask_program
 from envspec.smoke.run.runner import Places
 
 CARRIED = "/mnt/envspec"
@@ -35,10 +35,10 @@ class Docker:
     image: str | None = None
     name: str = "docker"
 
-    def tag(self, case: Case) -> str:
+    def tag(self, case: SmokeCase) -> str:
         return self.image or f"envspec-smoke/{case.spec}:{case.target}-{case.key}"
 
-    def prepare(self, case: Case) -> tuple[Step, ...]:
+    def prepare(self, case: SmokeCase) -> tuple[Step, ...]:
         if self.image:
             return ()
         folder = self.folders.recipe(case)
@@ -56,7 +56,7 @@ class Docker:
     def places(self, carried: str, results: str) -> Places:
         return Places(PurePosixPath(CARRIED), PurePosixPath(RESULTS))
 
-    def python(self, case: Case, carried: str, results: str, arguments: tuple[str, ...]) -> Command:
+    def python(self, case: SmokeCase, carried: str, results: str, arguments: tuple[str, ...]) -> Command:
         uid, gid = self.user
         words = [self.engine, "run", "--rm", "--init", "--read-only", "--network", "none", "--cap-drop", "all"]
         words += ["--security-opt", "no-new-privileges", "--ipc", "host", "--tmpfs", "/tmp:rw,exec,mode=1777"]
@@ -80,7 +80,9 @@ def _field(key: str, value: str) -> str:
     return '"' + field.replace('"', '""') + '"' if any(c in value for c in ',"\n') else field
 
 
-def user_of(engine: str, caller: tuple[int, int], asking: Callable[[Sequence[str]], Ended] = ask) -> tuple[int, int]:
+def user_of(
+    engine: str, caller: tuple[int, int], asking: Callable[[Sequence[str]], FinishedProgram] = ask_program
+) -> tuple[int, int]:
     """Who a container is to run as, for its files to be the caller's: the caller, who is root inside rootless docker.
     A docker that doesn't answer is taken for one with root."""
     if engine != "docker":

@@ -1,4 +1,4 @@
-"""Which targets a machine can serve: make the environment of, and check without pretending. Pure."""
+"""Which targets a machine can run: make the environment of, and check without pretending. Pure."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ GB = 10**9
 
 
 @dataclass(frozen=True)
-class Serving:
-    """A machine as far as it decides what it can serve, and what it is allowed.
+class LocalMachine:
+    """A machine as far as it decides what it can run, and what it is allowed.
 
     platform    conda's name of it ("linux-64"); glibc its version, None where there is none
     has_python  whether a CPython "3.12" is there that an environment can be made from
     has_conda   whether conda packages can be installed (py-rattler is there)
     capabilities  of its GPUs ("9.0"), empty without one; `driver` the driver's version
-    without_gpu   CUDA targets are served without a GPU too: their CPU checks run, and the headline says so
+    without_gpu   CUDA targets run without a GPU too: their CPU checks run, and the headline says so
     largest     the most bytes that one target may download, None: any
     contained   the environment comes in an image: Python, glibc and conda packages are its own matter
     """
@@ -37,8 +37,8 @@ class Serving:
     contained: bool = False
 
 
-def serve(spec: Spec, target: LockedTarget, machine: Serving) -> str | None:
-    """Why `machine` can't serve a target of `spec`'s lock, None when it can."""
+def misfit(spec: Spec, target: LockedTarget, machine: LocalMachine) -> str | None:
+    """Why `machine` can't run a target of `spec`'s lock, None when it can."""
     inputs = target.inputs
     if inputs.platform != machine.platform:
         return f"it is for {inputs.platform}, this machine is {machine.platform}"
@@ -52,7 +52,7 @@ def serve(spec: Spec, target: LockedTarget, machine: Serving) -> str | None:
     return None
 
 
-def _unfit(target: LockedTarget, machine: Serving) -> str | None:
+def _unfit(target: LockedTarget, machine: LocalMachine) -> str | None:
     """Why the environment can't be made on this machine itself."""
     inputs = target.inputs
     glibc = inputs.glibc if inputs.platform.startswith("linux-") else None
@@ -65,7 +65,7 @@ def _unfit(target: LockedTarget, machine: Serving) -> str | None:
     return None
 
 
-def _without(target: LockedTarget, machine: Serving) -> str | None:
+def _without(target: LockedTarget, machine: LocalMachine) -> str | None:
     """Why this machine's GPUs aren't those of a CUDA target."""
     if target.inputs.cuda is None:
         return None

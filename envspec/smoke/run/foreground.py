@@ -13,18 +13,18 @@ from envspec.lock.exclusive import exclusive
 from envspec.open_folder import located
 from envspec.smoke.report.read import load_report
 from envspec.smoke.report.result import Run
-from envspec.smoke.run.case import REPORT, Case, Folders, Options
+from envspec.smoke.run.case import REPORT, CheckOptions, Folders, SmokeCase
 from envspec.smoke.run.command import Command, Step
-from envspec.smoke.run.process import Ended, do, last_lines, silent
+from envspec.smoke.run.process import FinishedProgram, last_lines, run_step, silent
 from envspec.smoke.run.runner import Runner, check
 
 LOG = "log.txt"
 
-Told = Callable[[int, str], None]
-"""Told of the case with this index what goes on in it."""
+OnText = Callable[[int, str], None]
+"""Called with the index of a case, and what goes on in it."""
 
 
-def steps(runner: Runner, case: Case, options: Options, folders: Folders) -> tuple[tuple[Step, ...], Command]:
+def steps(runner: Runner, case: SmokeCase, options: CheckOptions, folders: Folders) -> tuple[tuple[Step, ...], Command]:
     """What makes the environment of a case ready, and what then checks it."""
     carried, results = folders.carried(case), folders.run(case.title)
     before: tuple[Step, ...] = (
@@ -35,37 +35,39 @@ def steps(runner: Runner, case: Case, options: Options, folders: Folders) -> tup
     return before, check(runner, case, options, str(carried), str(results))
 
 
-def perform(
+def run_cases(
     runner: Runner,
-    cases: Sequence[Case],
-    options: Options,
+    cases: Sequence[SmokeCase],
+    options: CheckOptions,
     folders: Folders,
-    told: Told = lambda index, text: None,
-    ended: Callable[[int, Run], None] = lambda index, run: None,
+    on_text: OnText = lambda index, text: None,
+    on_end: Callable[[int, Run], None] = lambda index, run: None,
 ) -> tuple[Run, ...]:
     """Run every case to its end; one that can't be run is an error and doesn't keep the others from it."""
     runs = []
     for index, case in enumerate(cases):
-        run = _one(runner, case, options, folders, partial(told, index))
-        ended(index, run)
+        run = _one(runner, case, options, folders, partial(on_text, index))
+        on_end(index, run)
         runs.append(run)
     return tuple(runs)
 
 
-def _one(runner: Runner, case: Case, options: Options, folders: Folders, told: Callable[[str], None]) -> Run:
+def _one(
+    runner: Runner, case: SmokeCase, options: CheckOptions, folders: Folders, on_text: Callable[[str], None]
+) -> Run:
     results = folders.run(case.title)
     log, report = results / LOG, results / REPORT
     try:
         _forget(log, report)
         before, checking = steps(runner, case, options, folders)
-        problem = prepare(case, before, folders, log, told)
+        problem = prepare(case, before, folders, log, on_text)
         if problem:
             return Run(case.spec, case.target, runner.name, "error", None, problem, None, str(log))
-        told("checking")
-        done = do(checking, log, lambda line: told(line or "checking"))
+        on_text("checking")
+        done = run_step(checking, log, lambda line: on_text(line or "checking"))
     except EnvspecError as error:
         return Run(case.spec, case.target, runner.name, "error", None, _reason(error), None, _existing(log))
-    return judged(case.spec, case.target, runner.name, None, done, report, str(log))
+    return finished_run(case.spec, case.target, runner.name, None, done, report, str(log))
 
 
 def _forget(*files: Path) -> None:
@@ -79,7 +81,7 @@ def _forget(*files: Path) -> None:
 
 
 def prepare(
-    case: Case, before: Sequence[Step], folders: Folders, log: Path, told: Callable[[str], None] = silent
+    case: SmokeCase, before: Sequence[Step], folders: Folders, log: Path, on_text: Callable[[str], None] = silent
 ) -> str | None:
     """Do what makes an environment ready; gives why that failed. Two processes don't make the same one at a time.
 
@@ -87,10 +89,10 @@ def prepare(
     """
     held = folders.cache / "held" / case.slug
     try:
-        with exclusive(held, lambda: told("waiting: another envspec makes this environment")):
+        with exclusive(held, lambda: on_text("waiting: another envspec makes this environment")):
             for step in before:
-                told(step.note)
-                done = do(step, log, partial(_noted, told, step.note))
+                on_text(step.note)
+                done = run_step(step, log, partial(_noted, on_text, step.note))
                 if done.status:
                     said = last_lines(done.said)
                     return f"{step.note} can't be made (status {done.status})" + (f"\n{said}" if said else "")
@@ -99,11 +101,13 @@ def prepare(
     return None
 
 
-def _noted(told: Callable[[str], None], note: str, line: str) -> None:
-    told(f"{note}: {line}" if line else note)
+def _noted(on_text: Callable[[str], None], note: str, line: str) -> None:
+    on_text(f"{note}: {line}" if line else note)
 
 
-def judged(spec: str, target: str, runner: str, where: str | None, done: Ended, report: Path, log: str | None) -> Run:
+def finished_run(
+    spec: str, target: str, runner: str, where: str | None, done: FinishedProgram, report: Path, log: str | None
+) -> Run:
     """The run that a check with this end and this report was. A report that can't be used, and an exit status that
     contradicts it, is no answer."""
 

@@ -14,18 +14,18 @@ from pathlib import Path
 from envspec.errors import EnvspecError, InputError, StorageError
 from envspec.open_folder import located
 from envspec.smoke.report.read import load_report
-from envspec.smoke.report.result import Report, Run
-from envspec.smoke.run.case import REPORT, Case, Folders, Options
+from envspec.smoke.report.result import Run, SmokeReport
+from envspec.smoke.run.case import REPORT, CheckOptions, Folders, SmokeCase
 from envspec.smoke.run.command import Command, Files, Step
-from envspec.smoke.run.foreground import LOG, judged, prepare
-from envspec.smoke.run.process import Ended, ask, do, last_lines, tail
+from envspec.smoke.run.foreground import LOG, OnText, finished_run, prepare
+from envspec.smoke.run.process import FinishedProgram, ask_program, last_lines, run_step, tail
 from envspec.smoke.run.runner import Runner
 from envspec.smoke.run.slurm import DONE, JOBS, Job, Resources, asking_for, outputs, script, submission
 from envspec.smoke.run.slurm_queue import (
+    ENDINGS,
     OF_ITS_OWN,
-    TOLD,
     Ask,
-    State,
+    TaskState,
     Unreachable,
     ask_states,
     find_job,
@@ -43,21 +43,19 @@ _PROMISE = (0, 1, 130)
 _TOO_LARGE = "Requested node configuration is not available"
 """sbatch's words for what no node has."""
 
-Told = Callable[[int, str], None]
-
 
 @dataclass(frozen=True)
-class Plan:
+class JobPlan:
     """The jobs of one command, and all that their scripts hold."""
 
-    cases: tuple[Case, ...]
+    cases: tuple[SmokeCase, ...]
     jobs: tuple[Job, ...]
     inner: Runner
-    options: Options
+    options: CheckOptions
     resources: Resources
     folders: Folders
 
-    def preparation(self, case: Case) -> tuple[Step, ...]:
+    def preparation(self, case: SmokeCase) -> tuple[Step, ...]:
         return (self.folders.carry(case), *self.inner.prepare(case))
 
     def steps(self) -> tuple[Step, ...]:
@@ -78,13 +76,13 @@ class Plan:
 
 
 def prepare_all(
-    plan: Plan, told: Told = lambda index, text: None
-) -> tuple[Plan, tuple[tuple[str, str, str, str | None], ...]]:
+    plan: JobPlan, on_text: OnText = lambda index, text: None
+) -> tuple[JobPlan, tuple[tuple[str, str, str, str | None], ...]]:
     """Make every environment, here; gives the plan without the cases whose environment can't be made, and these."""
     failed: dict[str, str] = {}
     for index, case in enumerate(plan.cases):
         try:
-            reason = prepare(case, plan.preparation(case), plan.folders, _log(plan, case), partial(told, index))
+            reason = prepare(case, plan.preparation(case), plan.folders, _log(plan, case), partial(on_text, index))
         except EnvspecError as error:
             reason = f"{error}; {error.hint}" if error.hint else str(error)
         if reason:
@@ -103,11 +101,11 @@ def prepare_all(
     return replace(plan, cases=cases, jobs=tuple(jobs)), lost
 
 
-def _log(plan: Plan, case: Case) -> Path:
+def _log(plan: JobPlan, case: SmokeCase) -> Path:
     return plan.folders.results / JOBS / f"{case.title}.{LOG}"
 
 
-def submit(plan: Plan, submitted: Submitted, on_job: Callable[[str], None] = lambda job: None) -> Submitted:
+def submit(plan: JobPlan, submitted: Submitted, on_job: Callable[[str], None] = lambda job: None) -> Submitted:
     """Hand every job to Slurm. The state is on disk before the first one, and after each.
 
     What sbatch refuses is written down with its reason, and becomes a run without an answer. Where no node is as large
@@ -118,7 +116,7 @@ def submit(plan: Plan, submitted: Submitted, on_job: Callable[[str], None] = lam
     submitted = replace(submitted, jobs=jobs)
     write_submitted(results, submitted)
     for index, job in enumerate(plan.jobs):
-        do(plan.script(job), results / JOBS / LOG)
+        run_step(plan.script(job), results / JOBS / LOG)
         for task in job.tasks:
             _make(results / task.folder)
         handed = _hand_over(jobs[index])
@@ -133,13 +131,13 @@ def submit(plan: Plan, submitted: Submitted, on_job: Callable[[str], None] = lam
 
 
 def _hand_over(job: SubmittedJob) -> SubmittedJob:
-    done = ask(job.argv, seconds=120)
+    done = ask_program(job.argv, seconds=120)
     number = done.said.strip().splitlines()[-1].partition(";")[0] if done.said.strip() else ""
     if not done.status and number.isdigit():
         return replace(job, job=number)
     with suppress(Unreachable):
         # it may have taken the job, and its answer was lost
-        if found := find_job(job.name, ask):
+        if found := find_job(job.name, ask_program):
             return replace(job, job=found)
     said = f"(status {done.status})\n{last_lines(done.said, 4)}"
     if may_have_taken(done):
@@ -148,7 +146,7 @@ def _hand_over(job: SubmittedJob) -> SubmittedJob:
     return replace(job, refused=f"sbatch took no job {said}")
 
 
-def _submitted(job: Job, plan: Plan) -> SubmittedJob:
+def _submitted(job: Job, plan: JobPlan) -> SubmittedJob:
     tasks = tuple(
         SubmittedTask(task.case.spec, task.case.target, task.partition, outputs(task, plan.resources.nodes))
         for task in job.tasks
@@ -163,7 +161,7 @@ def _make(folder: Path) -> None:
         raise StorageError(f"{folder} can't be made: {error.strerror}") from None
 
 
-def find_lost(submitted: Submitted, asking: Ask = ask) -> Submitted:
+def find_lost(submitted: Submitted, asking: Ask = ask_program) -> Submitted:
     """Look for jobs whose number was never written down, by their name: sbatch's answer was lost, or the process that
     asked it died. Raises Unreachable."""
     for index, job in enumerate(submitted.jobs):
@@ -198,10 +196,10 @@ def expected(submitted: Submitted) -> tuple[Expected, ...]:
 def wait(
     submitted: Submitted,
     results: Path,
-    told: Told = lambda index, text: None,
-    ended: Callable[[int, Run], None] = lambda index, run: None,
+    on_text: OnText = lambda index, text: None,
+    on_end: Callable[[int, Run], None] = lambda index, run: None,
     sleep: Callable[[float], None] = time.sleep,
-    asking: Ask = ask,
+    asking: Ask = ask_program,
     clock: Callable[[], float] = time.monotonic,
 ) -> tuple[Run, ...]:
     """Wait until every task is over, and give the runs in the order of the submission. Raises StorageError."""
@@ -210,7 +208,7 @@ def wait(
     runs: dict[int, Run] = {}
     pause, longest = POLLS
     while True:
-        states: Mapping[str, State] | None
+        states: Mapping[str, TaskState] | None
         try:
             found = find_lost(submitted, asking)
             if found != submitted:
@@ -220,7 +218,7 @@ def wait(
         except Unreachable as problem:
             states = None
             for index in waiting:
-                told(index, f"Slurm doesn't answer: {problem}")
+                on_text(index, f"Slurm doesn't answer: {problem}")
         now = clock()
         for index, one in tuple(waiting.items()):
             state = states.get(one.slurm_name or "") if states is not None else None
@@ -236,16 +234,16 @@ def wait(
             if run is not None:
                 runs[index] = run
                 del waiting[index]
-                ended(index, run)
+                on_end(index, run)
             elif states is not None:
-                told(index, _words(state))
+                on_text(index, _words(state))
         if not waiting:
             return tuple(runs[index] for index in sorted(runs))
         sleep(pause)
         pause = min(pause * 1.5, longest)
 
 
-def collect(one: Expected, results: Path, state: State | None, *, last: bool) -> Run | None:
+def collect(one: Expected, results: Path, state: TaskState | None, *, last: bool) -> Run | None:
     """The run of a task, None while there is none: from `done.json` and the report, or, at `last`, from what Slurm says
     of its end. A run that didn't come to its own end is no answer, but has the report that was left."""
     folder = results / one.output
@@ -257,10 +255,10 @@ def collect(one: Expected, results: Path, state: State | None, *, last: bool) ->
     slurm_log = results / log if (log := one.job.log(one.at)) else None
     said = tail(slurm_log) if slurm_log else ""
     log_path = str(slurm_log) if slurm_log else None
-    over = TOLD.get(state.name, "the job ended") + f" ({state.name})" if state and state.is_over else None
+    over = ENDINGS.get(state.name, "the job ended") + f" ({state.name})" if state and state.is_over else None
     if done is not None:
         status = int(done["status"])
-        run = judged(*name, where, Ended(status, said), folder / REPORT, log_path)
+        run = finished_run(*name, where, FinishedProgram(status, said), folder / REPORT, log_path)
         if run.status != "error":
             return run
         if not last and status in _PROMISE and not (folder / REPORT).is_file():
@@ -297,7 +295,7 @@ def _read_anew(folder: Path) -> None:
             os.listdir(path)
 
 
-def _left(path: Path, task: SubmittedTask) -> Report | None:
+def _left(path: Path, task: SubmittedTask) -> SmokeReport | None:
     """The report that a run left that didn't come to its own end."""
     try:
         report = load_report(path)
@@ -316,7 +314,7 @@ def _done(path: Path) -> dict[str, str | int] | None:
     return None
 
 
-def _where(one: Expected, done: Mapping[str, str | int] | None, state: State | None) -> str | None:
+def _where(one: Expected, done: Mapping[str, str | int] | None, state: TaskState | None) -> str | None:
     """`node/partition`, as much of it as is known; `4 nodes/partition` for what ran across all of them."""
     count = len(one.task.outputs) - 1
     if count and one.output == one.task.outputs[-1]:
@@ -326,7 +324,7 @@ def _where(one: Expected, done: Mapping[str, str | int] | None, state: State | N
     return "/".join(word for word in (node, one.task.partition) if word) or None
 
 
-def _words(state: State | None) -> str:
+def _words(state: TaskState | None) -> str:
     if state is None:
         return "unknown to Slurm"
     name = state.name.lower().replace("_", " ")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from envspec.smoke.run.case import Case, Folders
+from envspec.smoke.run.case import Folders, SmokeCase
 from envspec.smoke.run.command import Command, Step
 from envspec.smoke.run.runner import Places
 
@@ -28,7 +28,7 @@ class Local:
     offline: bool = False
     name: str = "local"
 
-    def prepare(self, case: Case) -> tuple[Step, ...]:
+    def prepare(self, case: SmokeCase) -> tuple[Step, ...]:
         prefix = str(self.folders.prefix(case))
         words = ["install", case.path, "--locks-dir", case.locks_dir, "--target", case.target, "--prefix", prefix]
         words += ["--offline"] if self.offline else []
@@ -37,11 +37,11 @@ class Local:
     def places(self, carried: str, results: str) -> Places:
         return Places(PurePath(carried), PurePath(results))
 
-    def python(self, case: Case, carried: str, results: str, arguments: tuple[str, ...]) -> Command:
+    def python(self, case: SmokeCase, carried: str, results: str, arguments: tuple[str, ...]) -> Command:
         return activated(self.folders.prefix(case), case, arguments)
 
 
-def activated(prefix: Path, case: Case, arguments: tuple[str, ...]) -> Command:
+def activated(prefix: Path, case: SmokeCase, arguments: tuple[str, ...]) -> Command:
     """A program under a prefix's Python, activated first: conda packages set variables then."""
     unset = [word for name in SCRUBBED for word in ("-u", name)]
     argv = ("env", *unset, "PYTHONNOUSERSITE=1", "bash", "-c", _ACTIVATED, str(prefix), *arguments)

@@ -23,7 +23,7 @@ _TAIL = 64 * 1024
 
 
 @dataclass(frozen=True)
-class Ended:
+class FinishedProgram:
     """How a program ended: its exit status (negative: the signal that killed it), and the end of what it said."""
 
     status: int
@@ -38,7 +38,7 @@ def silent(line: str) -> None:
     """Watch nothing."""
 
 
-def do(step: Step, log: Path, watch: Watch = silent) -> Ended:
+def run_step(step: Step, log: Path, watch: Watch = silent) -> FinishedProgram:
     """Do one step; what a program says is added to `log`. A `Command` with nothing left to do ends with 0.
 
     Raises StorageError, and ToolError for a program that can't be started. When this call is interrupted, the program
@@ -46,9 +46,9 @@ def do(step: Step, log: Path, watch: Watch = silent) -> Ended:
     """
     if isinstance(step, Files):
         write(step)
-        return Ended(0)
-    if step.unless and ask(step.unless).status == 0:
-        return Ended(0)
+        return FinishedProgram(0)
+    if step.unless and ask_program(step.unless).status == 0:
+        return FinishedProgram(0)
     return _run(step, log, watch)
 
 
@@ -66,7 +66,7 @@ def _unwritable(error: OSError, path: Path) -> StorageError:
     return StorageError(f"can't be written: {error.strerror}", place=Place(str(error.filename or path)))
 
 
-def ask(argv: Sequence[str], seconds: float = 60.0) -> Ended:
+def ask_program(argv: Sequence[str], seconds: float = 60.0) -> FinishedProgram:
     """Run a short program and give its status and what it said on both streams; 127 where it can't be started, 124
     where it takes longer than `seconds`."""
     try:
@@ -75,13 +75,13 @@ def ask(argv: Sequence[str], seconds: float = 60.0) -> Ended:
             check=False, text=True, encoding="utf-8", errors="replace", start_new_session=True,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        return Ended(124, f"no answer within {seconds:.0f} s")
+        return FinishedProgram(124, f"no answer within {seconds:.0f} s")
     except OSError as error:
-        return Ended(127, error.strerror or str(error))
-    return Ended(done.returncode, done.stdout)
+        return FinishedProgram(127, error.strerror or str(error))
+    return FinishedProgram(done.returncode, done.stdout)
 
 
-def _run(command: Command, log: Path, watch: Watch) -> Ended:
+def _run(command: Command, log: Path, watch: Watch) -> FinishedProgram:
     try:
         with located(log.parent).open(make=True) as folder:
             file = folder.append(log.name)
@@ -107,7 +107,7 @@ def _run(command: Command, log: Path, watch: Watch) -> Ended:
                 watch(last_line(tail(log, begin, 2000)))
         finally:
             _end(process)
-    return Ended(process.returncode, tail(log, begin))
+    return FinishedProgram(process.returncode, tail(log, begin))
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

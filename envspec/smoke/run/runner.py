@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Protocol
 
 from envspec.recipes.carried import CHECK
-from envspec.smoke.run.case import CONFIG, REPORT, Case, Options
+from envspec.smoke.run.case import CONFIG, REPORT, CheckOptions, SmokeCase
 from envspec.smoke.run.command import Command, Step
 
 
@@ -30,17 +30,17 @@ class Runner(Protocol):
     def name(self) -> str:
         """What reports call it."""
 
-    def prepare(self, case: Case) -> tuple[Step, ...]:
+    def prepare(self, case: SmokeCase) -> tuple[Step, ...]:
         """What makes the environment, in order. Done again, it costs little: what is there already is used."""
 
     def places(self, carried: str, results: str) -> Places:
         """Where these two folders are inside."""
 
-    def python(self, case: Case, carried: str, results: str, arguments: tuple[str, ...]) -> Command:
+    def python(self, case: SmokeCase, carried: str, results: str, arguments: tuple[str, ...]) -> Command:
         """Run the environment's Python with these arguments."""
 
 
-def check(runner: Runner, case: Case, options: Options, carried: str, results: str) -> Command:
+def check(runner: Runner, case: SmokeCase, options: CheckOptions, carried: str, results: str) -> Command:
     """Run the checks of a case; their report is `check.json` in `results`."""
     inside = runner.places(carried, results)
     arguments = (

@@ -18,7 +18,7 @@ from textwrap import indent
 
 from envspec.errors import InputError
 from envspec.recipes.slurm import MEETING_POINT
-from envspec.smoke.run.case import CONFIG, MULTI_NODE, REPORT, Case, Folders, Options
+from envspec.smoke.run.case import CONFIG, MULTI_NODE, REPORT, CheckOptions, Folders, SmokeCase
 from envspec.smoke.run.command import joined, quoted, variable
 from envspec.smoke.run.runner import Runner, check
 
@@ -100,7 +100,7 @@ class Resources:
 class Task:
     """A case on a partition: one element of a job's array. `folder` is below the results."""
 
-    case: Case
+    case: SmokeCase
     partition: str | None
     folder: str
 
@@ -123,7 +123,7 @@ class Job:
         return any(task.case.wants_gpu for task in self.tasks)
 
 
-def plan_jobs(cases: Sequence[Case], partitions: Sequence[Partition], token: str) -> tuple[Job, ...]:
+def plan_jobs(cases: Sequence[SmokeCase], partitions: Sequence[Partition], token: str) -> tuple[Job, ...]:
     """The jobs of a matrix of cases × partitions, without the cases that no partition takes. `token` makes the jobs'
     names this submission's own."""
     jobs: list[Job] = []
@@ -236,7 +236,7 @@ exit "$status"
 """
 
 
-def script(job: Job, inner: Runner, options: Options, folders: Folders, nodes: int) -> str:
+def script(job: Job, inner: Runner, options: CheckOptions, folders: Folders, nodes: int) -> str:
     """The batch script of a job, whole."""
     parts = [_HEAD.format(name=job.name, done=DONE)]
     for index, task in enumerate(job.tasks):
@@ -263,7 +263,7 @@ def script(job: Job, inner: Runner, options: Options, folders: Folders, nodes: i
 _COUNT = "import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 2)"
 
 
-def _ranks(inner: Runner, case: Case, carried: str, out: str) -> str:
+def _ranks(inner: Runner, case: SmokeCase, carried: str, out: str) -> str:
     """A shell's line that prints how many ranks a node has: one a GPU that torch can use there, else 2 to be several.
     torchrun's own `gpu` fails on a node without any."""
     if not case.wants_gpu:
@@ -271,7 +271,9 @@ def _ranks(inner: Runner, case: Case, carried: str, out: str) -> str:
     return joined(inner.python(case, carried, out, ("-c", _COUNT)).argv)
 
 
-def _multi_node(inner: Runner, case: Case, options: Options, carried: str, out: str, nodes: int) -> tuple[str, ...]:
+def _multi_node(
+    inner: Runner, case: SmokeCase, options: CheckOptions, carried: str, out: str, nodes: int
+) -> tuple[str, ...]:
     inside = inner.places(carried, out)
     return (
         "-m", "torch.distributed.run", f"--nnodes={nodes}", f"--nproc-per-node={variable('ranks')}",

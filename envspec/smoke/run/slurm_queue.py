@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from envspec.smoke.run.process import Ended
+from envspec.smoke.run.process import FinishedProgram
 
-Ask = Callable[[Sequence[str]], Ended]
+Ask = Callable[[Sequence[str]], FinishedProgram]
 """Runs a short program."""
 
 ACTIVE = frozenset(
@@ -19,7 +19,7 @@ ACTIVE = frozenset(
 )  # fmt: skip
 """States of a job that isn't over (squeue(1), JOB STATE CODES)."""
 
-TOLD = {
+ENDINGS = {
     "CANCELLED": "the job was cancelled",
     "TIMEOUT": "the job ran into its time limit",
     "NODE_FAIL": "a node of the job failed",
@@ -39,7 +39,7 @@ _LOST = ("timed out", "unable to contact", "communication", "connection re", "ze
 
 
 @dataclass(frozen=True)
-class State:
+class TaskState:
     """A task's state by Slurm's name ("RUNNING"), the nodes it has or had, and why it waits, where Slurm says."""
 
     name: str
@@ -55,7 +55,7 @@ class Unreachable(Exception):
     """Slurm doesn't answer now. It may do so later, so that nothing is known of the jobs."""
 
 
-def ask_states(tasks: Sequence[str], ask: Ask) -> dict[str, State]:
+def ask_states(tasks: Sequence[str], ask: Ask) -> dict[str, TaskState]:
     """The states of those of these tasks that Slurm knows; a task is `<job>_<index>`, or `<job>` without an array.
 
     Raises Unreachable.
@@ -79,13 +79,13 @@ def find_job(name: str, ask: Ask) -> str | None:
     return next((number for number in numbers if number.isdigit()), None)
 
 
-def may_have_taken(done: Ended) -> bool:
+def may_have_taken(done: FinishedProgram) -> bool:
     """Whether an sbatch that gave no number may have handed its job over all the same: it was ended, or got no answer
     that it understood."""
     return done.status <= 0 or done.status == 124 or any(words in done.said.lower() for words in _LOST)
 
 
-def _squeue(jobs: Sequence[str], ask: Ask) -> dict[str, State]:
+def _squeue(jobs: Sequence[str], ask: Ask) -> dict[str, TaskState]:
     argv = ["squeue", "--noheader", "--array", "--states=all", "--format=%i|%T|%N|%r", f"--jobs={','.join(jobs)}"]
     done = ask(argv)
     if done.status == 0:
@@ -96,7 +96,7 @@ def _squeue(jobs: Sequence[str], ask: Ask) -> dict[str, State]:
     raise Unreachable(done.said.strip() or f"squeue ended with status {done.status}")
 
 
-def _ended(job: str, ask: Ask) -> dict[str, State]:
+def _ended(job: str, ask: Ask) -> dict[str, TaskState]:
     """sacct knows the longest, where a site keeps accounts; scontrol for MinJobAge seconds (slurm.conf)."""
     done = ask(
         ["sacct", "--noheader", "--allocations", "--parsable2", "--format=JobID,State,NodeList", f"--jobs={job}"]
@@ -112,28 +112,28 @@ def _ended(job: str, ask: Ask) -> dict[str, State]:
     raise Unreachable(done.said.strip() or f"scontrol ended with status {done.status}")
 
 
-def read_squeue(text: str) -> dict[str, State]:
+def read_squeue(text: str) -> dict[str, TaskState]:
     """Lines of `%i|%T|%N|%r`."""
     found = {}
     for line in text.splitlines():
         fields = line.strip().split("|")
         if len(fields) == 4 and _is_task(fields[0]):
-            found[fields[0]] = State(fields[1], fields[2], "" if fields[3] == "None" else fields[3])
+            found[fields[0]] = TaskState(fields[1], fields[2], "" if fields[3] == "None" else fields[3])
     return found
 
 
-def read_sacct(text: str) -> dict[str, State]:
+def read_sacct(text: str) -> dict[str, TaskState]:
     """Lines of `JobID|State|NodeList`; a state may say more: `CANCELLED by 1000`."""
     found = {}
     for line in text.splitlines():
         fields = line.strip().split("|")
         if len(fields) == 3 and _is_task(fields[0]) and fields[1]:
             nodes = "" if fields[2] == "None assigned" else fields[2]
-            found[fields[0]] = State(fields[1].split()[0], nodes)
+            found[fields[0]] = TaskState(fields[1].split()[0], nodes)
     return found
 
 
-def read_scontrol(text: str) -> dict[str, State]:
+def read_scontrol(text: str) -> dict[str, TaskState]:
     """Lines of `scontrol --oneliner show job`."""
     found = {}
     for line in text.splitlines():
@@ -142,7 +142,7 @@ def read_scontrol(text: str) -> dict[str, State]:
         task = f"{array}_{index}" if array and index else fields.get("JobId", "")
         state, nodes = fields.get("JobState"), fields.get("NodeList", "")
         if state and _is_task(task):
-            found[task] = State(state, "" if nodes == "(null)" else nodes)
+            found[task] = TaskState(state, "" if nodes == "(null)" else nodes)
     return found
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from envspec.packages.conda_build import Build, foreign_builds
+from envspec.packages.conda_build import BuildRecord, foreign_builds
 from envspec.resolve.conda.variants import base_constraints, constraint, excused, existing, to_look_up, wrong_variants
 
 
-def build(name: str, version: str, string: str, *depends: str, number: int = 0, subdir: str = "linux-64") -> Build:
-    return Build(name, version, string, number, subdir, depends)
+def build(
+    name: str, version: str, string: str, *depends: str, number: int = 0, subdir: str = "linux-64"
+) -> BuildRecord:
+    return BuildRecord(name, version, string, number, subdir, depends)
 
 
 CPU = build("pytorch", "2.7.1", "cpu_mkl_py312_h8abce0f_103", number=103)
@@ -31,7 +33,7 @@ CU129 = build("pytorch", "2.9.1", "cuda129_mkl_py312_h1_302", "cuda-version >=12
         (build("x", "1", "py312_h1_0"), None, False, False),
     ],
 )
-def test_what_a_build_is_for(given: Build, cuda: str | None, for_cuda: bool, for_cpu: bool) -> None:
+def test_what_a_build_is_for(given: BuildRecord, cuda: str | None, for_cuda: bool, for_cpu: bool) -> None:
     assert (given.cuda, given.for_cuda, given.for_cpu) == (cuda, for_cuda, for_cpu)
 
 

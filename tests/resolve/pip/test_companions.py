@@ -13,7 +13,7 @@ from support.torch_packages import stand_ins
 
 from envspec.facts.missing_requirements import left_out, missing_requirements
 from envspec.lock.model import LockedTarget, SpecInputs
-from envspec.lock.rules.case import Case
+from envspec.lock.rules.case import LockedCase
 from envspec.lock.rules.requirements import unasked, unmet
 
 LINUX = "platform = 'linux-64'"
@@ -27,7 +27,7 @@ def targets(**lines: str) -> str:
 
 def versions(target: LockedTarget | None) -> dict[str, str]:
     assert target is not None
-    case = Case(target, SpecInputs())
+    case = LockedCase(target, SpecInputs())
     assert [*unmet(case), *unasked(case)] == []
     family = ("torch", "torchaudio", "torchvision")
     return {pin.name: pin.version for pin in target.pins if pin.name in family and pin.kind == "pip"}

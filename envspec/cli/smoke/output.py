@@ -1,0 +1,105 @@
+"""What comes out of `envspec smoke`: the folder of its runs, documents, the table or JSON, and an exit code."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envspec.atomic import refuse_read_only
+from envspec.cli.console import out, say
+from envspec.cli.main import tell
+from envspec.cli.options import print_json
+from envspec.cli.outputs import location, write_text
+from envspec.cli.smoke.cases import Skipped
+from envspec.errors import StorageError
+from envspec.smoke.report.result import Results, Run
+from envspec.storage import storage_error
+from envspec.texts import printable
+
+if TYPE_CHECKING:
+    from envspec.cli.smoke.options import SmokeOptions
+    from envspec.smoke.run.command import Step
+
+EXIT = {"pass": 0, "fail": 1, "skip": 1, "error": 3}
+"""The exit code by the verdict of all runs: no answer is the outside's failure, not the environment's."""
+
+
+def cache_folder() -> Path:
+    """Where environments and images are kept between runs."""
+    from envspec.settings import load_settings
+
+    return load_settings().cache_dir.absolute() / "smoke"
+
+
+def results_folder(options: SmokeOptions) -> Path:
+    """Where reports and logs go: the folder that was named, or a new one in the cache."""
+    if options.output.output is not None:
+        return Path(os.path.abspath(options.output.output))
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    return cache_folder() / "results" / f"{stamp}-{secrets.token_hex(2)}"
+
+
+def refuse_unwritable(options: SmokeOptions) -> None:
+    """Try out where the documents go: before hours of a cluster, not after them. Raises StorageError."""
+    for option, path in options.output.documents.items():
+        try:
+            with location(path.parent, options.selection.paths).open(make=True) as folder:
+                folder.refuse_odd(path.name)
+                refuse_read_only(folder)
+        except OSError as error:
+            raise storage_error(error, path, option=option) from None
+
+
+def skipped_runs(skipped: Iterable[Skipped], runner: str) -> tuple[Run, ...]:
+    """The runs of targets that weren't run."""
+    return tuple(Run(spec, target, runner, "skip", None, reason) for spec, target, reason in skipped)
+
+
+def show_steps(steps: Sequence[Step], skipped: Iterable[Skipped]) -> int:
+    """Print what would be run; gives the exit code."""
+    from envspec.smoke.run.command import dry
+
+    for spec, target, reason in skipped:
+        out(f"# skipped: {spec} × {target}: {printable(reason)}")
+    if steps:
+        out(dry(steps))
+    return 0
+
+
+def finish(options: SmokeOptions, runs: tuple[Run, ...], results: Path) -> int:
+    """Write the documents, and print the runs that came of `results`; gives the exit code."""
+    whole = Results(runs)
+    failed: StorageError | None = None
+    for option, path in options.output.documents.items():
+        # hours of a cluster aren't thrown away because one page can't be written
+        try:
+            write_text(path, _document(option, whole), option, options.selection.paths)
+            say(f"wrote {path}")
+        except StorageError as error:
+            tell(error)
+            failed = error
+    if options.output.as_json:
+        from envspec.smoke.report.as_json import as_json
+
+        print_json("smoke", as_json(whole))
+    else:
+        from envspec.cli.smoke.table import lines
+
+        out("\n".join(lines(whole)))
+    if any(run.status != "skip" for run in runs):
+        say(f"reports and logs: {results}")
+    return EXIT[whole.verdict] if failed is None else failed.exit_code
+
+
+def _document(option: str, results: Results) -> str:
+    if option == "--junit":
+        from envspec.smoke.report.junit import junit
+
+        return junit(results)
+    from envspec.smoke.report.page import page
+
+    return page(results)

@@ -1,0 +1,57 @@
+"""The runner that the options name, with the programs of this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envspec.cli.smoke.cases import ENVSPEC
+from envspec.errors import ToolError
+from envspec.texts import printable
+
+if TYPE_CHECKING:
+    from envspec.cli.smoke.options import SmokeOptions
+    from envspec.smoke.run.case import Folders
+    from envspec.smoke.run.runner import Runner
+
+
+def make_runner(name: str, options: SmokeOptions, folders: Folders) -> Runner:
+    """The runner of this name. Raises ToolError where its program isn't there and is going to be run."""
+    from envspec.smoke.run.apptainer import Apptainer
+    from envspec.smoke.run.docker import Docker, user_of
+    from envspec.smoke.run.local import Local
+
+    place, dry_run = options.place, options.output.dry_run
+    if name == "docker":
+        engine = place.engine or _first_in_path("docker", "podman")
+        if engine is None and not dry_run:
+            raise ToolError("neither docker nor podman is in PATH", hint="install one, or take --runner apptainer")
+        engine = engine or "docker"
+        if engine == "docker" and not place.image and not dry_run:
+            _need_buildx()
+        return Docker(folders, engine, user_of(engine, (os.getuid(), os.getgid())), place.image)
+    if name == "apptainer":
+        program = _first_in_path("apptainer", "singularity")
+        if program is None and not dry_run:
+            raise ToolError("neither apptainer nor singularity is in PATH", hint="on clusters: module load apptainer")
+        return Apptainer(folders, program or "apptainer", Path(os.path.abspath(place.sif)) if place.sif else None)
+    return Local(folders, ENVSPEC, place.offline)
+
+
+def _first_in_path(*programs: str) -> str | None:
+    return next((program for program in programs if shutil.which(program)), None)
+
+
+def _need_buildx() -> None:
+    """Raises ToolError where docker can't build as the recipe wants it."""
+    from envspec.smoke.run.process import ask_program
+
+    done = ask_program(["docker", "buildx", "version"])
+    if done.status:
+        said = done.said.strip().splitlines()
+        raise ToolError(
+            f"docker has no buildx, which builds the image: {printable(said[0]) if said else 'it says nothing'}",
+            hint="install docker's buildx plugin, or take --engine podman, or --image with one that is built",
+        )
