@@ -100,4 +100,4 @@ def test_packaging_is_asked_from_one_place() -> None:
         for path in package.rglob("*.py")
         if calls.search(path.read_text(encoding="utf-8")) and "packaging" in path.read_text(encoding="utf-8")
     }
-    assert found <= {"packages/requirement.py"}
+    assert found == {"packages/requirement.py"}

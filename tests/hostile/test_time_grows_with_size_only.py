@@ -26,7 +26,6 @@ from envspec.diff.foreign import (
 from envspec.diff.foreign.formats import format_of
 from envspec.diff.foreign.read import oldest_python
 from envspec.diff.foreign.universal import Environment, holds
-from envspec.lock.graph import asked, parsed
 from envspec.lock.model import GitSource, Pin
 from envspec.lock.read import loads
 from envspec.lock.rules.requirements import names_source
@@ -37,11 +36,13 @@ from envspec.packages.conda_build import _LOWEST
 from envspec.packages.marker_environment import marker_environment
 from envspec.packages.match_spec import admits
 from envspec.packages.requirement import (
+    asked,
     canonical_name,
     parse_marker,
     parse_requirement,
     plain_requirement,
     plain_specifier,
+    published_requirement,
 )
 from envspec.redact import has_credentials, redact, without_credentials
 from envspec.resolve.pip.metadata import parse_metadata
@@ -126,8 +127,8 @@ LINES: dict[str, Parser] = {
     "lock: normalise_match_spec": names.normalise_match_spec,
     "without_credentials": without_credentials,
     "has_credentials": has_credentials,
-    "lock: asked": asked.__wrapped__,
-    "lock: parsed": parsed.__wrapped__,
+    "a requirement: what it asks for": asked.__wrapped__,
+    "a requirement, as published": published_requirement.__wrapped__,
     "lock: a match spec": lambda text: admits.__wrapped__(f"a {text}", "1.0", "0"),
     "lock: a conda version": lambda text: admits.__wrapped__("a >=1", text, "0"),
     "lock: a git address": lambda text: names_source(f"git+https://{text}", GIT),
