@@ -107,7 +107,10 @@ version = "0"
 source = { git = TEXT }
 """
 POETRY = '[[package]]\nname = TEXT\nversion = "1"\nmarkers = TEXT\n[extras]\na = [TEXT]\n'
-PYLOCK = 'packages = [{ name = TEXT, version = "1", index = TEXT, wheels = [{ url = TEXT }] }]\n'
+PYLOCK = (
+    'lock-version = "1.0"\ncreated-by = TEXT\npackages = [{ name = "x", index = TEXT, archive = '
+    "{ url = TEXT, hashes = { sha256 = TEXT } } }, { name = TEXT, wheels = [{ url = TEXT, hashes = { a = TEXT } }] }]\n"
+)
 CONDA_LOCK = (
     "package:\n- {name: x, version: '1', manager: pip, platform: linux-64, url: TEXT, dependencies: {a: TEXT}}\n"
 )
