@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "envspec"
 
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "redact"),
-    ("texts", "storage", "settings", "packages"),
+    ("texts", "storage", "settings", "packages", "condarc"),
     ("open_folder", "scratch", "facts"),
     ("atomic", "binaries"),
     ("spec",),
@@ -36,7 +36,19 @@ ONLY: dict[str, tuple[str, ...]] = {
     "binaries": ("errors", "redact", "texts", "storage", "facts"),
     # of a lock only its vocabulary: what a pin and a build are, how TOML is written
     "resolve": (
-        *("errors", "redact", "texts", "storage", "settings", "packages", "scratch", "facts", "atomic", "spec"),
+        *(
+            "errors",
+            "redact",
+            "texts",
+            "storage",
+            "settings",
+            "condarc",
+            "packages",
+            "scratch",
+            "facts",
+            "atomic",
+            "spec",
+        ),
         *("rules", "net", "uv", "lock.model", "lock.inputs", "lock.toml_text"),
     ),
 }

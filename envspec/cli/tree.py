@@ -14,8 +14,9 @@ from envspec.cli import inputs, options
 from envspec.cli.console import out, styled
 from envspec.cli.groups import grouped, heading
 from envspec.errors import AnswerNo, InputError
-from envspec.lock.graph import Edge, Graph, Tree, requirement_parts
+from envspec.lock.graph import Edge, Graph, Tree
 from envspec.lock.model import LockedTarget
+from envspec.packages.requirement import asked
 from envspec.texts import printable
 
 EPILOG = """\b
@@ -123,12 +124,12 @@ def _branches(target: LockedTarget, package: str | None, depth: int | None, *, i
 
 
 def _extras(edge: Edge) -> tuple[str, ...]:
-    return tuple(sorted(requirement_parts(edge.requirement)[1])) if edge.kind == "pip" else ()
+    return tuple(sorted(asked(edge.requirement).extras)) if edge.kind == "pip" else ()
 
 
 def _condition(edge: Edge) -> str:
     """The marker of a requirement, which a conda package's never has."""
-    marker = requirement_parts(edge.requirement)[2] if edge.kind == "pip" else None
+    marker = asked(edge.requirement).marker if edge.kind == "pip" else None
     return str(marker) if marker else ""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from envspec.diff.side import Side
-from envspec.errors import InternalError
 from envspec.lock.graph import Graph, Node
 from envspec.lock.model import Lock, LockedTarget
 
@@ -57,5 +56,5 @@ def _built(target: LockedTarget | None) -> Graph | None:
         return None
     try:
         return Graph.of(target)
-    except InternalError:
+    except ValueError:
         return None

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from envspec.condarc import condarc_files, read_condarc
 from envspec.doctor.commands import CommandOutput, ask_program, find_program
 from envspec.doctor.machine import (
     Conda,
@@ -26,6 +27,7 @@ from envspec.doctor.machine import (
     UserSite,
 )
 from envspec.doctor.nvml import read_nvidia
+from envspec.errors import InputError, ToolError
 
 _CUDA_LIBRARY = re.compile(
     r"lib(cudart|cublas(Lt)?|cudnn\w*|nccl|cusparse\w*|cufft|curand|cusolver|nvrtc|nvJitLink|cupti)\.so[.\d]*"
@@ -62,7 +64,7 @@ def gather(env: Mapping[str, str] | None = None) -> Machine:
         slurm=_slurm(env),
         namespaces=_namespaces(env),
         compiler=_compiler(env),
-        conda=_conda(env),
+        conda=gather_conda(env),
     )
 
 
@@ -232,37 +234,23 @@ def _compiler(env: Mapping[str, str]) -> Tool | None:
     return None
 
 
-def _conda(env: Mapping[str, str]) -> Conda:
+def gather_conda(env: Mapping[str, str]) -> Conda:
+    """The active environments and what conda's configuration files say."""
     prefix = env.get("CONDA_PREFIX") or None
-    files = [Path("/etc/conda/.condarc"), _home(env) / ".condarc", _home(env) / ".config" / "conda" / ".condarc"]
-    files += [Path(prefix) / ".condarc"] if prefix else []
     channels: dict[str, tuple[str, ...]] = {}
     priority: dict[str, str] = {}
-    for file in files:
-        with suppress(OSError, UnicodeDecodeError):
-            settings = condarc(file.read_text(encoding="utf-8").splitlines())
-            if settings.get("channels"):
-                channels[str(file)] = settings["channels"]
-            if settings.get("channel_priority"):
-                priority[str(file)] = settings["channel_priority"][0].lower()
-    return Conda(prefix, env.get("VIRTUAL_ENV") or None, channels, priority)
-
-
-def condarc(lines: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The top-level keys of a .condarc with their plain values or lists: the little YAML that conda itself writes."""
-    found: dict[str, tuple[str, ...]] = {}
-    key = ""
-    for raw in lines:
-        line = raw.split(" #")[0].rstrip()
-        item = re.match(r"\s*-\s*(.+)", line)
-        pair = re.match(r"([\w-]+):\s*(.*)", line)
-        if item and key:
-            found[key] = (*found.get(key, ()), item[1].strip("'\" "))
-        elif pair:
-            key = pair[1]
-            values = pair[2].strip("[]").split(",") if pair[2] else []
-            found[key] = tuple(value.strip("'\" ") for value in values if value.strip())
-    return found
+    unread: dict[str, str] = {}
+    for file in condarc_files(env):
+        try:
+            settings = read_condarc(file)
+        except (InputError, ToolError) as error:
+            unread[str(file)] = error.message
+            continue
+        if isinstance(listed := settings.get("channels"), list):
+            channels[str(file)] = tuple(map(str, listed))
+        if "channel_priority" in settings:
+            priority[str(file)] = str(settings["channel_priority"]).lower()
+    return Conda(prefix, env.get("VIRTUAL_ENV") or None, channels, priority, unread)
 
 
 def _problem(answer: CommandOutput | None) -> str | None:

@@ -133,12 +133,14 @@ class Conda:
     virtualenv    the active virtual environment (VIRTUAL_ENV)
     channels      `channels` of each configuration file that has them, by file
     priority      `channel_priority` of each configuration file that has it, by file
+    unread        why a configuration file couldn't be read, by file
     """
 
     prefix: str | None = None
     virtualenv: str | None = None
     channels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     priority: Mapping[str, str] = field(default_factory=dict)
+    unread: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

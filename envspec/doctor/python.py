@@ -64,20 +64,28 @@ def _headers(machine: Machine) -> Iterator[Finding]:
 def conda(machine: Machine) -> Result:
     """conda's settings that change what an environment gets, and two environments active at once."""
     settings = machine.conda
-    findings = tuple(_conda(settings))
-    if settings.prefix is None and not settings.channels and not settings.priority:
+    findings = tuple(findings_about_conda(settings))
+    if settings.prefix is None and not (settings.channels or settings.priority or settings.unread):
         return Result("conda", "none", "no active environment and no configuration")
     told = f"active: {settings.prefix}" if settings.prefix else "no environment is active"
     return Result("conda", "ok", told, findings)
 
 
-def _conda(settings: Conda) -> Iterator[Finding]:
+def findings_about_conda(settings: Conda) -> Iterator[Finding]:
+    """Two environments at once, settings that swap builds, and files that couldn't be read."""
     if settings.prefix and settings.virtualenv:
         yield Finding(
             "warning",
             "two-environments",
             f"a conda environment ({settings.prefix}) and a virtual one ({settings.virtualenv}) are active at once",
             remedy="conda deactivate, or deactivate: the second on PATH gives programs, the first libraries",
+        )
+    for file, reason in settings.unread.items():
+        yield Finding(
+            "info",
+            "condarc-unread",
+            f"{file} wasn't looked at: {reason}",
+            remedy="mend the file, or pip install 'envspec[conda]' where PyYAML is missing",
         )
     for file, channels in settings.channels.items():
         if "conda-forge" in channels and "defaults" in channels:

@@ -38,10 +38,6 @@ class Toolkit:
     def first_capability(self) -> str:
         return self.capabilities[0]
 
-    @property
-    def last_capability(self) -> str:
-        return self.capabilities[-1]
-
     def native(self, platform: str) -> str | None:
         """The first driver with full support on a platform (`linux-64`)."""
         return self.native_windows if platform.startswith("win") else self.native_linux

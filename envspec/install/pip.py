@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,7 +28,7 @@ from envspec.install.interpreter import python_of
 from envspec.install.model import InstallProgress
 from envspec.lock.formats.requirements import requirements_txt
 from envspec.lock.model import Lock, LockedTarget, Pin
-from envspec.lock.toml_text import inline_strings, key, string
+from envspec.lock.toml_text import inline_strings, key, string, value
 from envspec.packages.requirement import canonical_name
 from envspec.redact import has_credentials, redact
 from envspec.settings import Settings, split_credentials
@@ -180,7 +180,7 @@ class PipInstaller:
         return self.indexes[index], []
 
     def _configuration(self, index: str, url: str | None) -> str:
-        lines = [f"{key(name)} = {_value(value)}" for name, value in self.uv.settings.items()]
+        lines = [f"{key(name)} = {value(item)}" for name, item in self.uv.settings.items()]
         if self.settings.find_links:
             lines.append(f"find-links = {inline_strings(map(_absolute, self.settings.find_links))}")
         if url is not None:
@@ -307,16 +307,3 @@ def _refusal(error: EnvspecError, index: str) -> EnvspecError:
 
 def _absolute(link: str) -> str:
     return link if urlsplit(link).scheme else os.path.abspath(os.path.expanduser(link))
-
-
-def _value(value: object) -> str:
-    """A TOML value of the kinds that uv's settings have."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list):
-        return f"[{', '.join(_values(value))}]"
-    return str(value) if isinstance(value, int) else string(str(value))
-
-
-def _values(values: list[object]) -> Iterator[str]:
-    return map(_value, values)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from envspec.errors import Place
-from envspec.lock.graph import Edge, Graph, requirement_parts
+from envspec.lock.graph import Edge, Graph
 from envspec.lock.model import LockedTarget
+from envspec.packages.requirement import asked
 from envspec.rules.finding import Finding
 from envspec.texts import nearest
 
@@ -19,7 +20,7 @@ def findings(target: LockedTarget, places: Mapping[str, Place]) -> Iterator[Find
     """
     graph = Graph.of(target)
     for edge in dict.fromkeys(_edges(graph)):
-        wanted = requirement_parts(edge.requirement)[1] if edge.kind == "pip" else frozenset()
+        wanted = asked(edge.requirement).extras if edge.kind == "pip" else frozenset()
         if not wanted:
             continue
         asker = edge.source.name if edge.source else "the spec"

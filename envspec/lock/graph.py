@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 import heapq
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from envspec.errors import InternalError
 from envspec.lock.model import LockedTarget, Pin
-from envspec.packages.marker_environment import marker_environment
+from envspec.packages.edges import Markers, reach
 from envspec.packages.names import conda_name
-from envspec.packages.requirement import TEXTS, canonical_name, parse_marker, parse_requirement, plain_requirement
-
-if TYPE_CHECKING:
-    from packaging.markers import Marker
-    from packaging.requirements import Requirement
-
-
-_STARRED = re.compile(r"((?:>=|<=|>|<|~=)\s*[0-9][^,;)\s<>=~]*?)\.\*")
-
-_PLAIN = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[([^][]*)\]\s*)?(?:[(<>=!~][^;@]*)?(?:;(.+))?", re.DOTALL)
-"""A requirement without a URL: its name, its extras, its marker."""
+from envspec.packages.requirement import asked, canonical_name
 
 
 class Node(NamedTuple):
@@ -174,24 +161,18 @@ class _Builder:
         self.target = target
         self.pins = {Node(pin.kind, pin.name): pin for pin in target.pins}
         self.provided = {canonical_name(name): Node(pin.kind, pin.name) for pin in target.pins for name in pin.provides}
-        self.environment = marker_environment(target.inputs.platform, target.inputs.python)
-        self.holds: dict[tuple[str, str], bool] = {}
+        self.markers = Markers(target.inputs.platform, target.inputs.python)
         self.missing: dict[Missing, None] = {}
 
     def build(self, requirements: Iterable[str]) -> Graph:
-        extras: dict[Node, frozenset[str]] = {}
         outgoing: dict[Node, tuple[Edge, ...]] = {}
         roots = tuple(dict.fromkeys((*self._pip_roots(requirements), *self._conda_roots())))
-        # A package is looked at again when someone asks for more of its extras: until nobody does.
-        waiting = [(edge, _asked_extras(edge)) for edge in reversed(roots)]
-        while waiting:
-            edge, asked = waiting.pop()
-            node = edge.target
-            if node in outgoing and asked <= extras[node]:
-                continue
-            extras[node] = extras.get(node, frozenset()) | asked
-            outgoing[node] = tuple(self._edges(node, extras[node]))
-            waiting.extend((following, _asked_extras(following)) for following in reversed(outgoing[node]))
+
+        def following(node: Node, extras: frozenset[str]) -> Iterator[tuple[Node, frozenset[str]]]:
+            outgoing[node] = tuple(self._edges(node, extras))
+            return map(_asked, outgoing[node])
+
+        extras = reach(map(_asked, roots), following)
         incoming: dict[Node, list[Edge]] = {}
         for edges in outgoing.values():
             for edge in edges:
@@ -224,8 +205,8 @@ class _Builder:
             yield from self._edge(source, text, Node("conda", name), "conda")
 
     def _pip_edge(self, source: Node | None, text: str, extras: frozenset[str]) -> Iterator[Edge]:
-        name, _, marker = requirement_parts(text)
-        if marker is None or any(self._holds(text, marker, extra) for extra in ("", *sorted(extras))):
+        if self.markers.hold(text, extras):
+            name = asked(text).name
             node = Node("pip", name)
             yield from self._edge(source, text, node if node in self.pins else self.provided.get(name, node), "pip")
 
@@ -234,13 +215,6 @@ class _Builder:
             yield Edge(source, target, text, kind)
         else:
             self.missing[Missing(source, text)] = None
-
-    def _holds(self, text: str, marker: Marker, extra: str) -> bool:
-        # Many requirements share a marker, and writing one out costs more than judging it.
-        key = (text.partition(";")[2].strip(), extra)
-        if key not in self.holds:
-            self.holds[key] = marker.evaluate({**self.environment, "extra": extra})
-        return self.holds[key]
 
 
 def packages_named(pins: Iterable[Pin], name: str) -> tuple[Node, ...]:
@@ -262,61 +236,6 @@ def _order(edge: Edge) -> tuple[Node, str]:
     return (edge.source or Node("", ""), edge.requirement)
 
 
-@lru_cache(maxsize=TEXTS)
-def parsed(requirement: str) -> Requirement:
-    """A PEP 508 requirement. Most texts of a lock come back in every target, so each is read once.
-
-    Old packages say `>=1.0.*`, which PEP 440 doesn't allow and which every installer reads as `>=1.0`; so does this.
-    Raises InternalError for what is no requirement even so.
-    """
-    from packaging.requirements import InvalidRequirement
-
-    for text in (requirement, _STARRED.sub(r"\1", requirement)):
-        try:
-            return parse_requirement(text)
-        except InvalidRequirement:
-            pass
-    raise InternalError(f'"{requirement}" got into a lock, and is not a requirement')
-
-
-@lru_cache(maxsize=TEXTS)
-def requirement_parts(requirement: str) -> tuple[str, frozenset[str], Marker | None]:
-    """The name, the extras and the marker of a PEP 508 requirement: what `parsed` gives, for a tenth of its time.
-
-    A graph asks for nothing else, and thousands of requirements share a few markers. Raises InternalError as `parsed`.
-    """
-    plain = _PLAIN.fullmatch(requirement)
-    if plain is None:
-        read = parsed(requirement)
-        return canonical_name(read.name), frozenset(map(canonical_name, read.extras)), read.marker
-    name, extras, marker = plain.groups()
-    listed = (canonical_name(extra.strip()) for extra in (extras or "").split(",") if extra.strip())
-    return canonical_name(name), frozenset(listed), _marker(marker.strip()) if marker else None
-
-
-@lru_cache(maxsize=TEXTS)
-def _marker(text: str) -> Marker:
-    from packaging.markers import InvalidMarker
-
-    try:
-        return parse_marker(text)
-    except InvalidMarker:
-        raise InternalError(f'"{text}" got into a lock, and is not a marker') from None
-
-
-@lru_cache(maxsize=16384)
-def is_requirement(text: str) -> bool:
-    """Whether a text is what `parsed` and `requirement_parts` read: most are plain, and cost little."""
-    head, semicolon, marker = text.partition(";")
-    try:
-        if plain_requirement(head) is None:
-            parsed(text)
-        elif semicolon:
-            _marker(marker.strip())
-    except (InternalError, RecursionError):
-        return False
-    return True
-
-
-def _asked_extras(edge: Edge) -> frozenset[str]:
-    return frozenset() if edge.kind == "conda" else requirement_parts(edge.requirement)[1]
+def _asked(edge: Edge) -> tuple[Node, frozenset[str]]:
+    """Where an edge leads, and the extras that it asks for there."""
+    return edge.target, frozenset() if edge.kind == "conda" else asked(edge.requirement).extras

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from envspec.errors import LockError, Place, StorageError
-from envspec.lock.graph import is_requirement
 from envspec.lock.model import (
     LOCK_VERSION,
     Artifact,
@@ -23,6 +22,7 @@ from envspec.lock.model import (
 )
 from envspec.lock.toml_text import string, unseen
 from envspec.lock.write import HEADER, dumps
+from envspec.packages.requirement import is_requirement
 from envspec.texts import UNSEEN, printable
 
 FOLDER_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")

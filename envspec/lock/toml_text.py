@@ -32,6 +32,17 @@ def inline_strings(texts: Iterable[str]) -> str:
     return f"[{', '.join(map(string, texts))}]"
 
 
+def value(item: object) -> str:
+    """A value on one line: a string, number, boolean, array or table. Anything else is written as its text."""
+    if isinstance(item, bool):
+        return "true" if item else "false"
+    if isinstance(item, Mapping):
+        return f"{{ {', '.join(f'{key(name)} = {value(one)}' for name, one in item.items())} }}"
+    if isinstance(item, list | tuple):
+        return f"[{', '.join(map(value, item))}]"
+    return str(item) if isinstance(item, int) else string(str(item))
+
+
 def _escape(match: re.Match[str]) -> str:
     char = match[0]
     code = ord(char)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from packaging.markers import Marker
@@ -40,6 +41,15 @@ _SPECIFIER = re.compile(rf"[ \t]*{_CLAUSES}", re.ASCII)
 _LONG_NUMBER = re.compile(rf"[0-9]{{{MAX_DIGITS + 1}}}")
 _PARENTHESIS = re.compile(r"""[()]|'[^']*'|"[^"]*\"""")
 
+_LEGACY = (
+    (re.compile(r"([<>]=?|~=)([ \t]*)([0-9][^,;)\s<>=~]*?)\.\*"), r"\1\2\3"),  # >=1.19.*
+    (re.compile(r",[ \t]*(?=$|[;)])"), ""),  # >=1.0,
+)
+"""Spellings that old releases on PyPI have, that PEP 440 and 508 refuse, and that every installer reads as these."""
+
+_NAMED = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[([^][]*)\]\s*)?(?:[(<>=!~][^;@]*)?(?:;(.+))?", re.DOTALL)
+"""A requirement without a URL: its name, its extras, its marker."""
+
 
 @dataclass(frozen=True)
 class PlainRequirement:
@@ -48,6 +58,14 @@ class PlainRequirement:
     name: str
     extras: tuple[str, ...]
     clauses: tuple[Clause, ...]
+
+
+class Asked(NamedTuple):
+    """What a requirement asks for but the version. Names are normalised; no marker is None."""
+
+    name: str
+    extras: frozenset[str]
+    marker: Marker | None
 
 
 def canonical_name(name: str) -> str:
@@ -64,6 +82,56 @@ def parse_requirement(text: str) -> Requirement:
     return Requirement(text)
 
 
+@lru_cache(maxsize=TEXTS)
+def published_requirement(text: str) -> Requirement:
+    """A PEP 508 requirement as published METADATA has it: old releases write `>=1.0.*` for `>=1.0`.
+
+    Most texts come back in every target, so each is read once. Raises InvalidRequirement, which is a ValueError, for
+    what is no requirement even so.
+    """
+    from packaging.requirements import InvalidRequirement
+
+    try:
+        return parse_requirement(text)
+    except InvalidRequirement:
+        head, semicolon, marker = text.partition(";")
+        for pattern, mended in _LEGACY:
+            head = pattern.sub(mended, head)
+        if head + semicolon + marker == text:
+            raise
+    return parse_requirement(head + semicolon + marker)
+
+
+@lru_cache(maxsize=TEXTS)
+def asked(text: str) -> Asked:
+    """What a published requirement asks for, for a tenth of the time that reading it whole takes.
+
+    Following edges asks for nothing else, and thousands of requirements share a few markers. The version isn't looked
+    at. Raises ValueError as `published_requirement` does.
+    """
+    named = _NAMED.fullmatch(text)
+    if named is None:
+        read = published_requirement(text)
+        return Asked(canonical_name(read.name), frozenset(map(canonical_name, read.extras)), read.marker)
+    name, extras, marker = named.groups()
+    listed = (canonical_name(extra.strip()) for extra in (extras or "").split(",") if extra.strip())
+    return Asked(canonical_name(name), frozenset(listed), _marker(marker.strip()) if marker else None)
+
+
+@lru_cache(maxsize=16384)
+def is_requirement(text: str) -> bool:
+    """Whether a text is what `published_requirement` and `asked` read: most are plain, and cost little."""
+    head, semicolon, marker = text.partition(";")
+    try:
+        if plain_requirement(head) is None:
+            published_requirement(text)
+        elif semicolon:
+            _marker(marker.strip())
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 def parse_marker(text: str) -> Marker:
     """A PEP 508 marker by `packaging`. Raises its InvalidMarker, also for what is nested too deeply."""
     from packaging.markers import InvalidMarker, Marker
@@ -71,6 +139,9 @@ def parse_marker(text: str) -> Marker:
     if reason := too_much(text):
         raise InvalidMarker(reason)
     return Marker(text)
+
+
+_marker = lru_cache(maxsize=TEXTS)(parse_marker)
 
 
 def too_much(text: str) -> str | None:

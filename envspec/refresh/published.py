@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from envspec.packages.marker_environment import marker_environment
-from envspec.packages.requirement import parse_requirement
+from envspec.packages.edges import Markers
+from envspec.packages.requirement import canonical_name, published_requirement
 from envspec.packages.version_numbers import numbers
 
 PLATFORMS: Mapping[str, str] = {
@@ -100,13 +100,10 @@ def contents(requires_dist: Iterable[str], platform: str, python: str) -> Conten
 
 def requirements(requires_dist: Iterable[str], platform: str, python: str) -> Iterable[tuple[str, str]]:
     """Name and specifier of each line that holds without extras."""
-    from packaging.utils import canonicalize_name
-
-    environment = {**marker_environment(platform, python), "extra": ""}
-    for line in requires_dist:
-        requirement = parse_requirement(line)
-        if requirement.marker is None or requirement.marker.evaluate(environment):
-            yield canonicalize_name(requirement.name), str(requirement.specifier)
+    markers = Markers(platform, python)
+    for line in filter(markers.hold, requires_dist):
+        requirement = published_requirement(line)
+        yield canonical_name(requirement.name), str(requirement.specifier)
 
 
 def _exact(specifier: str | None) -> str | None:

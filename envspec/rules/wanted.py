@@ -9,7 +9,7 @@ from typing import Literal
 
 from envspec.errors import Place
 from envspec.facts import conda_builds, torch_builds
-from envspec.packages.marker_environment import marker_environment
+from envspec.packages.edges import Markers
 from envspec.packages.requirement import canonical_name, parse_requirement, plain_requirement
 from envspec.rules.case import CandidateBuild, conda_builds_of, pip_builds
 from envspec.rules.specifier import Specifier, parse
@@ -98,8 +98,8 @@ def _specifier(text: str, platform: str, python: str) -> Specifier | None:
     if plain is not None:
         return Specifier(plain.clauses)
     requirement = parse_requirement(text)
-    left_out = requirement.marker and not requirement.marker.evaluate(marker_environment(platform, python))
-    return None if requirement.url or left_out else parse(str(requirement.specifier))
+    left_out = requirement.url or not Markers(platform, python).hold(text)
+    return None if left_out else parse(str(requirement.specifier))
 
 
 def _conda(located: Iterable[Located]) -> list[Wanted]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import tomli
 
 from envspec.errors import InternalError
+from envspec.packages.pylock import file_name, parse_pylock
+
+if TYPE_CHECKING:
+    from packaging.pylock import Package
+
+    from envspec.packages.pylock import File
 
 
 @dataclass(frozen=True)
@@ -35,26 +40,25 @@ class FoundFile:
 
 
 def read_pylock(text: str) -> tuple[Found, ...]:
-    """The packages of a pylock.toml as uv writes it (PEP 751)."""
-    return tuple(_found(package) for package in tomli.loads(text).get("packages", []))
+    """The packages of a pylock.toml as uv writes it (PEP 751). Raises InternalError for what is none."""
+    try:
+        packages = parse_pylock(tomli.loads(text)).packages
+    except ValueError as error:
+        raise InternalError(f"uv's answer isn't what PEP 751 says: {error}") from None
+    return tuple(map(_found, packages))
 
 
-def _found(package: Mapping[str, Any]) -> Found:
-    name, version = package["name"], package.get("version")
-    if "vcs" in package:
-        vcs = package["vcs"]
-        return Found(name, version, git=(vcs["url"], vcs["commit-id"], vcs.get("subdirectory")))
-    if "archive" in package:
-        return Found(name, version, archive=_file(package["archive"]))
-    if "directory" in package:
+def _found(package: Package) -> Found:
+    name, version = package.name, None if package.version is None else str(package.version)
+    if package.directory:
         raise InternalError(f"{name} resolved to a local folder, which no lock can hold")
-    files = package.get("wheels") or [package["sdist"]]
-    return Found(name, version, files=tuple(_file(entry) for entry in files))
+    if package.vcs:
+        return Found(name, version, git=(package.vcs.url or "", package.vcs.commit_id, package.vcs.subdirectory))
+    if package.archive:
+        return Found(name, version, archive=_file(package.archive))
+    files = package.wheels or (package.sdist,)
+    return Found(name, version, files=tuple(_file(file) for file in files if file))
 
 
-def _file(entry: Mapping[str, Any]) -> FoundFile:
-    from urllib.parse import unquote, urlsplit
-
-    url = entry.get("url") or entry.get("path", "")
-    name = entry.get("name") or unquote(urlsplit(url).path).rsplit("/", 1)[-1]
-    return FoundFile(url=url, file=name, sha256=entry.get("hashes", {}).get("sha256"), size=entry.get("size"))
+def _file(file: File) -> FoundFile:
+    return FoundFile(file.url or file.path or "", file_name(file), file.hashes.get("sha256"), file.size)

@@ -32,7 +32,6 @@ _NO_METADATA = re.compile(
     r"Metadata for `([^`]+)` \(v([^)]+)\) could not be parsed: Metadata field (?:Name|Version) not found"
 )
 _UNKNOWN = re.compile(r"was not found in the package registry")
-_WITHOUT_VERSIONS = re.compile(r"there are no versions of ([A-Za-z0-9][A-Za-z0-9._-]*)(?![\w<>=!~])")
 _STORAGE = re.compile(
     r"No space left on device|Read-only file system|Permission denied|Disk quota exceeded|Failed to initialize cache"
 )
@@ -114,11 +113,6 @@ def _setting(told: str) -> str | None:
     if name:
         return f"correct the variable {name}, or unset it"
     return "correct it in your own uv.toml" if _BAD_FILE.match(told) else None
-
-
-def without_versions(error: Unsatisfiable) -> tuple[str, ...]:
-    """Packages of which the index listed no version at all, as a conflict tells them."""
-    return tuple(dict.fromkeys(_WITHOUT_VERSIONS.findall(error.message)))
 
 
 def _conflict(message: str, hints: Sequence[str], label: str, offline: bool, index: str | None) -> EnvspecError:

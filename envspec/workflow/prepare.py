@@ -10,10 +10,9 @@ from envspec.facts import conda_builds, torch_builds
 from envspec.facts.corrections import Correction, corrections, corrections_for
 from envspec.facts.minimum import architectures
 from envspec.facts.missing_requirements import MissingRequirement, missing_requirements
-from envspec.lock.graph import parsed
 from envspec.lock.inputs import spec_inputs, target_inputs
 from envspec.lock.model import SpecInputs, TargetInputs
-from envspec.packages.requirement import canonical_name
+from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.redact import redact
 from envspec.resolve.conda.request import CondaRequest, conda_request_for
 from envspec.rules import Verdict, judge
@@ -118,7 +117,7 @@ def _refuse_unknown_corrections(spec: Spec) -> None:
 def _refuse_addresses(spec: Spec, target: Target) -> None:
     """Refuse what names its own source and can't be locked: a path of this machine, or source that may not be built."""
     for located in spec.pip_dependencies(target):
-        requirement = parsed(located.text) if "@" in located.text else None
+        requirement = parse_requirement(located.text) if "@" in located.text else None
         if requirement is None or requirement.url is None:
             continue
         name = canonical_name(requirement.name)

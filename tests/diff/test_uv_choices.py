@@ -221,15 +221,19 @@ python-versions = ">=3.10"
 
 PYLOCK = """\
 lock-version = "1.0"
+created-by = "x"
 extras = ["viz"]
 dependency-groups = ["docs"]
 default-groups = ["project"]
-packages = [
-  { name = "a", version = "1", marker = "'project' in dependency_groups" },
-  { name = "b", version = "1", marker = "'viz' in extras" },
-  { name = "c", version = "1", marker = "'docs' in dependency_groups and 'viz' not in extras" },
-]
-"""
+""" + "".join(
+    f'[[packages]]\nname = "{name}"\nversion = "1"\nmarker = "{marker}"\n'
+    f'sdist = {{ url = "https://example.org/{name}-1.tar.gz", hashes = {{ sha256 = "{"0" * 64}" }} }}\n'
+    for name, marker in {
+        "a": "'project' in dependency_groups",
+        "b": "'viz' in extras",
+        "c": "'docs' in dependency_groups and 'viz' not in extras",
+    }.items()
+)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from envspec.doctor import nvml
 from envspec.doctor.commands import CommandOutput, ask_program
 from envspec.doctor.examine import examine
-from envspec.doctor.gather import condarc, gather, gather_hardware
+from envspec.doctor.gather import gather, gather_hardware
 from envspec.doctor.machine import Device, Nvidia
 
 VERSION = """\
@@ -255,18 +255,3 @@ def test_this_machine_is_read() -> None:
     assert machine.pythons.version.startswith(f"{sys.version_info[0]}.{sys.version_info[1]}.")
     if sys.platform == "linux":
         assert machine.glibc is None or machine.glibc.startswith("2.")
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", {}),
-        ("channels: [conda-forge, 'defaults']", {"channels": ("conda-forge", "defaults")}),
-        ('channels:\n- "conda-forge"  # first\n', {"channels": ("conda-forge",)}),
-        ("ssl_verify: true\nchannel_priority: Strict", {"ssl_verify": ("true",), "channel_priority": ("Strict",)}),
-        ("# channels:\n#  - x\n", {}),
-        ("- stray\n:::\n\t{", {}),
-    ],
-)
-def test_condarc(text: str, expected: dict[str, tuple[str, ...]]) -> None:
-    assert condarc(text.splitlines()) == expected

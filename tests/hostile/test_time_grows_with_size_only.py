@@ -25,7 +25,6 @@ from envspec.diff.foreign import (
 )
 from envspec.diff.foreign.read import format_of, oldest_python
 from envspec.diff.foreign.universal import Environment, holds
-from envspec.lock.graph import parsed, requirement_parts
 from envspec.lock.model import GitSource, Pin
 from envspec.lock.read import loads
 from envspec.lock.rules.requirements import names_source
@@ -36,11 +35,13 @@ from envspec.packages.conda_build import _LOWEST
 from envspec.packages.marker_environment import marker_environment
 from envspec.packages.match_spec import admits
 from envspec.packages.requirement import (
+    asked,
     canonical_name,
     parse_marker,
     parse_requirement,
     plain_requirement,
     plain_specifier,
+    published_requirement,
 )
 from envspec.redact import has_credentials, redact, without_credentials
 from envspec.resolve.pip.metadata import parse_metadata
@@ -105,7 +106,10 @@ version = "0"
 source = { git = TEXT }
 """
 POETRY = '[[package]]\nname = TEXT\nversion = "1"\nmarkers = TEXT\n[extras]\na = [TEXT]\n'
-PYLOCK = 'packages = [{ name = TEXT, version = "1", index = TEXT, wheels = [{ url = TEXT }] }]\n'
+PYLOCK = (
+    'lock-version = "1.0"\ncreated-by = TEXT\npackages = [{ name = "x", index = TEXT, archive = '
+    "{ url = TEXT, hashes = { sha256 = TEXT } } }, { name = TEXT, wheels = [{ url = TEXT, hashes = { a = TEXT } }] }]\n"
+)
 CONDA_LOCK = (
     "package:\n- {name: x, version: '1', manager: pip, platform: linux-64, url: TEXT, dependencies: {a: TEXT}}\n"
 )
@@ -125,8 +129,8 @@ LINES: dict[str, Parser] = {
     "lock: normalise_match_spec": names.normalise_match_spec,
     "without_credentials": without_credentials,
     "has_credentials": has_credentials,
-    "lock: asked": requirement_parts.__wrapped__,
-    "lock: parsed": parsed.__wrapped__,
+    "a requirement: what it asks for": asked.__wrapped__,
+    "a requirement, as published": published_requirement.__wrapped__,
     "lock: a match spec": lambda text: admits.__wrapped__(f"a {text}", "1.0", "0"),
     "lock: a conda version": lambda text: admits.__wrapped__("a >=1", text, "0"),
     "lock: a git address": lambda text: names_source(f"git+https://{text}", GIT),

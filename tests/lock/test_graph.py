@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from itertools import pairwise
-from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lock_samples import conda, inputs, sample_lock, wheel
 
-from envspec.errors import InternalError
-from envspec.lock.graph import Edge, Graph, Node, Tree, parsed, requirement_parts
+from envspec.lock.graph import Edge, Graph, Node, Tree
 from envspec.lock.model import LockedTarget, Pin
-from envspec.lock.read import load
-from envspec.packages.requirement import canonical_name
 
 
 def graph(*pins: Pin, roots: tuple[str, ...], conda_roots: tuple[str, ...] = (), platform: str = "linux-64") -> Graph:
@@ -179,30 +174,3 @@ def test_names_of_one_kind_are_those_of_the_other() -> None:
     assert whole.find("ruamel_yaml") == (Node("conda", "ruamel.yaml"), Node("pip", "ruamel-yaml"))
     both = graph(*pins, wheel("torch", "1"), roots=())
     assert both.find("torch") == (Node("pip", "torch"),), "what has the name goes before what provides it"
-
-
-TRICKY = ("a", "A_b [X.y, z] (>=1) ;extra=='x'", "a[ ]", "a@https://example.org/a;b ; python_version<'3'",
-          "a>=1.0.*,<2", "a [x] @ file:///x", "a===1;b", 'a; platform_version == "#1; x@y"')  # fmt: skip
-
-
-def test_what_a_graph_asks_of_requirements_is_what_they_say() -> None:
-    locks = (Path(__file__).resolve().parents[2] / "locks").glob("*/envspec.lock")
-    pins = {pin for path in locks for target in load(path) for pin in target.pins if pin.kind == "pip"}
-    texts = {text for pin in pins for text in pin.dependencies}
-    assert len(texts) > 400
-    for text in (*sorted(texts), *TRICKY):
-        try:
-            whole = parsed(text)
-        except InternalError:
-            with pytest.raises(InternalError, match="got into a lock"):
-                requirement_parts(text)
-            continue
-        extras = frozenset(canonical_name(extra) for extra in whole.extras)
-        assert requirement_parts(text) == (canonical_name(whole.name), extras, whole.marker), text
-        assert str(requirement_parts(text)[2]) == str(whole.marker)
-
-
-def test_old_spellings() -> None:
-    assert str(parsed("pytz>=1.0.*,<3").specifier) == "<3,>=1.0"
-    with pytest.raises(InternalError, match="got into a lock"):
-        parsed("not a requirement")

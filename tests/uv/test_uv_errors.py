@@ -9,7 +9,7 @@ import re
 import pytest
 
 from envspec.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError, Unsatisfiable
-from envspec.uv.errors import failure, offline_failure, without_versions
+from envspec.uv.errors import failure, offline_failure
 
 CONFLICT = """\
 error: No solution found when resolving dependencies
@@ -327,13 +327,3 @@ def test_neither_credentials_nor_the_stand_in_nor_uvs_options_show(stderr: str) 
     error = told(stderr)
     text = f"{error.message} {error.hint}"
     assert re.search(r"hunter2|bob|the-spec| --[a-z]", text) is None
-
-
-def test_without_versions() -> None:
-    newer = told(NEWER)
-    assert isinstance(newer, Unsatisfiable) and without_versions(newer) == ("p",)
-    conflict = Unsatisfiable(
-        "Because there are no versions of a and there are no versions of b>2 and there are no versions of a-b.c and d"
-    )
-    assert without_versions(conflict) == ("a", "a-b.c")
-    assert without_versions(Unsatisfiable(CONFLICT)) == ()

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from envspec.diff.foreign.names import index_name
 from envspec.diff.foreign.selection import Offers
-from envspec.diff.foreign.shape import artifact, optional, string, strings, table, tables
+from envspec.diff.foreign.shape import Malformed, artifact
 from envspec.diff.foreign.universal import Universal, UniversalPackage
-from envspec.lock.model import Artifact, GitSource
+from envspec.lock.model import GitSource
+from envspec.packages.pylock import file_name, parse_pylock
 from envspec.packages.requirement import canonical_name
 from envspec.redact import without_credentials
+
+if TYPE_CHECKING:
+    from packaging.pylock import Package
+
+    from envspec.packages.pylock import File
 
 KNOWS = frozenset({"index", "files"})
 """Edges are optional in the format, and the tools leave them out."""
@@ -19,47 +25,32 @@ KNOWS = frozenset({"index", "files"})
 
 def read(data: Mapping[str, Any]) -> Universal:
     """The document's packages, but for folders of the machine. Raises Malformed."""
-    packages = tables(data.get("packages"), "packages")
-    python = optional(data.get("requires-python"), "requires-python")
-    extras, groups, unasked = (
-        tuple(map(canonical_name, strings(data.get(key), key)))
-        for key in ("extras", "dependency-groups", "default-groups")
-    )
+    try:
+        lock = parse_pylock(data)
+    except ValueError as error:
+        raise Malformed(str(error)) from None
     # a tool may have groups of its own making among the default ones: these aren't for anyone to choose
-    offers = Offers(extras, tuple(dict.fromkeys((*groups, *unasked))), default_groups=unasked)
-    return Universal(tuple(_entry(one) for one in packages if "directory" not in one), python, offers)
+    unasked = tuple(map(canonical_name, lock.default_groups or ()))
+    groups = dict.fromkeys((*map(canonical_name, lock.dependency_groups or ()), *unasked))
+    offers = Offers(tuple(lock.extras or ()), tuple(groups), default_groups=unasked)
+    python = None if lock.requires_python is None else str(lock.requires_python)
+    return Universal(tuple(_entry(one) for one in lock.packages if not one.directory), python, offers)
 
 
-def _entry(package: Mapping[str, Any]) -> UniversalPackage:
-    name = canonical_name(string(package.get("name"), "name"))
+def _entry(package: Package) -> UniversalPackage:
     git = url = None
-    if "vcs" in package:
-        vcs = table(package["vcs"], "vcs")
-        where = without_credentials(string(vcs.get("url", vcs.get("path", "")), "url"))
-        subdirectory = optional(vcs.get("subdirectory"), "subdirectory")
-        git = GitSource(where, string(vcs.get("commit-id"), "commit-id"), subdirectory)
-    files = tuple(_files(package))
-    if "archive" in package:
-        url = without_credentials(string(table(package["archive"], "archive").get("url", ""), "url"))
-    index = optional(package.get("index"), "index") or next((one.get("url") for one in _listed(package)), None)
-    marker = optional(package.get("marker"), "marker")
+    if vcs := package.vcs:
+        git = GitSource(without_credentials(vcs.url or vcs.path or ""), vcs.commit_id, vcs.subdirectory)
+    if package.archive:
+        url = without_credentials(package.archive.url or "")
+    files: list[File] = [file for file in (*(package.wheels or ()), package.sdist, package.archive) if file]
+    index = package.index or next((file.url for file in files), None)
     return UniversalPackage(
-        name,
-        string(package.get("version", "0"), f"the version of {name}"),
-        "git" if git else "url" if url else index_name(optional(index, "index")),
-        files,
-        markers=(marker,) if marker else (),
+        package.name,
+        "0" if package.version is None else str(package.version),
+        "git" if git else "url" if url else index_name(index),
+        tuple(artifact(file_name(file), file.hashes, file.size) for file in files),
+        markers=(str(package.marker),) if package.marker else (),
         git=git,
         url=url,
     )
-
-
-def _listed(package: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    yield from tables(package.get("wheels"), "wheels")
-    yield from (table(package[key], key) for key in ("sdist", "archive") if key in package)
-
-
-def _files(package: Mapping[str, Any]) -> Iterator[Artifact]:
-    for one in _listed(package):
-        where = next((one[key] for key in ("name", "url", "path") if key in one), "")
-        yield artifact(string(where, "name"), table(one.get("hashes"), "hashes"), one.get("size"))

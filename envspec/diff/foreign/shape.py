@@ -8,8 +8,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from envspec.diff.side import LoosePin
-from envspec.errors import InternalError
 from envspec.lock.model import Artifact, Pin
+from envspec.packages.requirement import asked
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -94,14 +94,12 @@ _VERSION = re.compile(r"[^\s\x00-\x1f\x7f]{1,200}")
 
 def check_pin(pin: Pin) -> None:
     """Raises Malformed for a pin whose name, version or requirements nothing can be made of."""
-    from envspec.lock.graph import requirement_parts
-
     if not _NAME.fullmatch(pin.name):
         raise Malformed(f"{pin.name[:80]!r} is no name of a package")
     if not isinstance(pin, LoosePin) and not _VERSION.fullmatch(pin.version):
         raise Malformed(f"the version of {pin.name[:80]} is {pin.version[:80]!r}, which is none")
     for line in pin.dependencies if pin.kind == "pip" else ():
         try:
-            requirement_parts(line)
-        except InternalError:
+            asked(line)
+        except ValueError:
             raise Malformed(f"{pin.name[:80]} needs {line[:80]!r}, which is no requirement") from None

@@ -17,6 +17,7 @@ from envspec.diff.foreign.selection import Choice, Offers, Selection
 from envspec.diff.foreign.shape import artifact, digest, file_name, optional, sequence, string, strings, table, tables
 from envspec.diff.foreign.universal import Environment, UniversalPackage, holds
 from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
+from envspec.packages.edges import reach
 from envspec.packages.marker_environment import marker_environment
 from envspec.packages.requirement import canonical_name
 from envspec.redact import without_credentials
@@ -161,24 +162,22 @@ class _Walk:
     def _reached(self, roots: list[_Package]) -> tuple[dict[_Package, frozenset[str]], list[_Edge]]:
         """Every package on the way with the extras that it is asked for, and what the local ones ask for."""
         selection = self.environment.selection
-        waiting = [(one, selection.extras & one.extras.keys(), True) for one in roots]
+        starts = [(one, selection.extras & one.extras.keys()) for one in roots]
         if not self.lock.roots:
-            waiting = [(one, frozenset(), False) for one in self.lock.packages if self._forked(one)]
-        found: dict[_Package, frozenset[str]] = {}
+            starts = [(one, frozenset()) for one in self.lock.packages if self._forked(one)]
+        own = frozenset(roots)
         asked: list[_Edge] = []
-        while waiting:
-            package, extras, is_root = waiting.pop()
-            if package in found and extras <= found[package]:
-                continue
-            found[package] = extras = found.get(package, frozenset()) | extras
+
+        def following(package: _Package, extras: frozenset[str]) -> Iterator[tuple[_Package, frozenset[str]]]:
             edges = list(self._holding(package, extras))
-            if is_root:
+            if package in own:
                 groups = (package.groups[name] for name in package.groups if name in selection.groups)
                 edges += [edge for group in groups for edge in group if self._holds(edge)]
             if package.local:
-                asked += edges
-            waiting += [(one, frozenset(edge.extras), False) for edge in edges for one in self._at(edge)]
-        return found, asked
+                asked.extend(edges)
+            return ((one, frozenset(edge.extras)) for edge in edges for one in self._at(edge))
+
+        return reach(starts, following), asked
 
     def _at(self, edge: _Edge) -> list[_Package]:
         found = self.lock.named(edge)

@@ -24,7 +24,7 @@ from envspec.lock.formats.yaml_text import inline_strings, string
 from envspec.lock.inputs import fingerprint
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.packages.names import conda_name
-from envspec.packages.requirement import canonical_name
+from envspec.packages.requirement import canonical_name, published_requirement
 
 FILE_NAME = "conda-lock.yml"
 
@@ -176,14 +176,13 @@ def _split(constraint: str) -> tuple[str, str]:
 
 def _pip_dependencies(pin: Pin, target: LockedTarget) -> dict[str, str]:
     """The requirements that hold for the target without extras: name and specifier."""
-    from envspec.lock.graph import parsed
-    from envspec.packages.marker_environment import marker_environment
+    from envspec.packages.edges import Markers
 
-    environment = {**marker_environment(target.inputs.platform, target.inputs.python), "extra": ""}
+    markers = Markers(target.inputs.platform, target.inputs.python)
     found: dict[str, set[str]] = {}
     for text in pin.dependencies:
-        requirement = parsed(text)
-        if requirement.marker is None or requirement.marker.evaluate(environment):
+        if markers.hold(text):
+            requirement = published_requirement(text)
             specifiers = {str(specifier) for specifier in requirement.specifier}
             found.setdefault(canonical_name(requirement.name), set()).update(specifiers)
     return {name: ",".join(sorted(specifiers)) for name, specifiers in found.items()}

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from envspec.errors import InternalError
-from envspec.lock.model import Artifact, Lock, LockedTarget, Pin
-from envspec.lock.toml_text import inline_strings, string
+from envspec.lock.model import Lock, LockedTarget, Pin
+from envspec.lock.toml_text import key, value
 from envspec.packages.marker_environment import marker_environment
+from envspec.packages.requirement import parse_marker
+
+if TYPE_CHECKING:
+    from packaging.pylock import Package
 
 PylockUrls = Mapping[tuple[str, str], str]
 """(index name, file name) -> URL."""
@@ -18,47 +23,61 @@ def pylock_toml(lock: Lock, target: LockedTarget, urls: PylockUrls) -> str:
 
     `urls` says where each artifact is that comes from an index. Raises InternalError when it leaves one out.
     """
+    from packaging.pylock import Pylock, PylockValidationError
+    from packaging.specifiers import SpecifierSet
+    from packaging.version import Version
+
     inputs = target.inputs
     environment = marker_environment(inputs.platform, inputs.python)
-    where = " and ".join(f"{key} == '{environment[key]}'" for key in ("sys_platform", "platform_machine"))
-    out = [
-        f"# {lock.name}, target {target.name}.\n",
-        'lock-version = "1.0"\n',
-        f"environments = {inline_strings([where])}\n",
-        f'requires-python = "=={inputs.python}.*"\n',
-        'created-by = "envspec"\n',
-    ]
+    where = " and ".join(f"{name} == '{environment[name]}'" for name in ("sys_platform", "platform_machine"))
     pins = sorted((pin for pin in target.pins if pin.kind == "pip"), key=lambda pin: pin.name)
-    if not pins:
-        # The specification wants the array even when nothing is in it.
-        out.append("packages = []\n")
-    for pin in pins:
-        out.append(f"\n[[packages]]\nname = {string(pin.name)}\n")
-        out.extend(_source(pin, urls))
-    return "".join(out)
+    pylock = Pylock(
+        lock_version=Version("1.0"),
+        environments=[parse_marker(where)],
+        requires_python=SpecifierSet(f"=={inputs.python}.*"),
+        created_by="envspec",
+        packages=[_package(pin, urls) for pin in pins],
+    )
+    try:
+        pylock.validate()
+    except PylockValidationError as error:
+        raise InternalError(f"{lock.name}, target {target.name}: no pylock.toml can hold this: {error}") from None
+    document = dict(pylock.to_dict())
+    # The specification wants the array even when nothing is in it.
+    packages = document.pop("packages") if pins else ()
+    tables = (f"\n[[packages]]\n{_lines(package)}" for package in packages)
+    return "".join((f"# {lock.name}, target {target.name}.\n", _lines(document), *tables))
 
 
-def _source(pin: Pin, urls: PylockUrls) -> list[str]:
-    if pin.git:
+def _lines(table: Mapping[str, Any]) -> str:
+    return "".join(f"{key(name)} = {value(item)}\n" for name, item in table.items())
+
+
+def _package(pin: Pin, urls: PylockUrls) -> Package:
+    from packaging.pylock import Package, PackageArchive, PackageSdist, PackageVcs, PackageWheel
+    from packaging.utils import canonicalize_name
+    from packaging.version import Version
+
+    name = canonicalize_name(pin.name)
+    if git := pin.git:
         # No version: PEP 751 allows one only where the file says it for certain, which a source tree doesn't.
-        folder = f", subdirectory = {string(pin.git.subdirectory)}" if pin.git.subdirectory else ""
-        return [
-            f'vcs = {{ type = "git", url = {string(pin.git.url)}, commit-id = {string(pin.git.commit)}{folder} }}\n'
-        ]
+        return Package(
+            name=name,
+            vcs=PackageVcs(type="git", url=git.url, commit_id=git.commit, subdirectory=git.subdirectory),
+        )
     artifact = pin.artifact
     if artifact is None:
         raise InternalError(f"{pin.name} {pin.version} has no file")
-    version = f"version = {string(pin.version)}\n"
+    size, hashes = artifact.size, {"sha256": artifact.sha256}
     if pin.url:
-        archive = f"archive = {{ {_fields(pin.url, artifact)} }}\n"
-        return [version, archive] if pin.is_wheel else [archive]
+        archive = PackageArchive(url=pin.url, size=size, hashes=hashes)
+        return Package(name=name, version=Version(pin.version) if pin.is_wheel else None, archive=archive)
     url = urls.get((pin.index, artifact.file))
     if url is None:
         raise InternalError(f'no URL was given for {artifact.file} of the index "{pin.index}"')
-    fields = f"name = {string(artifact.file)}, {_fields(url, artifact)}"
-    return [version, f"wheels = [{{ {fields} }}]\n" if pin.is_wheel else f"sdist = {{ {fields} }}\n"]
-
-
-def _fields(url: str, artifact: Artifact) -> str:
-    size = "" if artifact.size is None else f", size = {artifact.size}"
-    return f'url = {string(url)}{size}, hashes = {{ sha256 = "{artifact.sha256}" }}'
+    version = Version(pin.version)
+    if pin.is_wheel:
+        wheel = PackageWheel(name=artifact.file, url=url, size=size, hashes=hashes)
+        return Package(name=name, version=version, wheels=[wheel])
+    sdist = PackageSdist(name=artifact.file, url=url, size=size, hashes=hashes)
+    return Package(name=name, version=version, sdist=sdist)

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from envspec.lock.graph import Node, parsed
+from envspec.lock.graph import Node
 from envspec.lock.inputs import implied_match_specs
 from envspec.lock.model import GitSource, Pin
 from envspec.lock.rules.case import Flaw, LockedCase, asker
 from envspec.packages.match_spec import admits
 from envspec.packages.names import conda_name
 from envspec.packages.requirement import admits as plainly_admits
-from envspec.packages.requirement import plain_requirement
+from envspec.packages.requirement import plain_requirement, published_requirement
 from envspec.redact import without_credentials
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _satisfies(pin: Pin, text: str) -> bool:
     plain = plain_requirement(text.partition(";")[0]) if _RELEASE.fullmatch(pin.version) else None
     if plain is not None:
         return plainly_admits(plain.clauses, tuple(map(int, pin.version.split("."))))
-    requirement = parsed(text)
+    requirement = published_requirement(text)
     if requirement.url:
         return names_source(requirement.url, pin)
     try:

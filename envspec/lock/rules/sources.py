@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from envspec.facts.torch_builds import variant_of
 from envspec.facts.wheels import family
 from envspec.lock.conda_files import channel_of
-from envspec.lock.graph import Node, parsed
+from envspec.lock.graph import Node
 from envspec.lock.model import Pin
 from envspec.lock.rules.case import Flaw, LockedCase
 from envspec.lock.rules.requirements import names_source
 from envspec.packages.names import PUBLIC, channel_name
+from envspec.packages.requirement import published_requirement
 
 
 def unnamed_sources(case: LockedCase) -> Iterator[Flaw]:
@@ -20,7 +21,7 @@ def unnamed_sources(case: LockedCase) -> Iterator[Flaw]:
     repository or file: no index's package may name one (uv refuses it as well)."""
     named: dict[Node, list[str]] = {}
     for edge in case.edges:
-        if edge.kind == "pip" and "@" in edge.requirement and (url := parsed(edge.requirement).url):
+        if edge.kind == "pip" and "@" in edge.requirement and (url := published_requirement(edge.requirement).url):
             if edge.source is None or _names_itself(case.graph.pins[edge.source]):
                 named.setdefault(edge.target, []).append(url)
             else:

@@ -5,14 +5,14 @@ A lock names channels ("conda-forge/linux-64"); only this module turns a name in
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envspec.errors import InputError, Place, SpecError, ToolError
+from envspec.condarc import condarc_files, read_condarc
+from envspec.errors import SpecError
 from envspec.packages.names import channel_name
 from envspec.redact import register_all
 from envspec.settings import Settings
@@ -81,13 +81,11 @@ def load_conda_config(env: Mapping[str, str]) -> CondaConfig:
     """The user's conda configuration: the `.condarc` files that conda reads, later ones over earlier ones, and then
     conda's environment variables.
 
-    Raises InputError for one that isn't YAML.
+    Raises what `read_condarc` raises.
     """
-    home = Path(env.get("HOME", "~")).expanduser()
     merged: dict[str, Any] = {}
-    for path in _condarc_paths(env, home):
-        if path.is_file():
-            merged.update(_read(path))
+    for path in condarc_files(env):
+        merged.update(read_condarc(path))
     register_all(merged)
     alias = env.get("CONDA_CHANNEL_ALIAS") or merged.get("channel_alias")
     verify = env.get("CONDA_SSL_VERIFY", str(merged.get("ssl_verify", True)))
@@ -97,34 +95,6 @@ def load_conda_config(env: Mapping[str, str]) -> CondaConfig:
         verify_tls=verify.strip().lower() not in ("false", "no", "off", "0"),
         proxies=_pairs(merged.get("proxy_servers")),
     )
-
-
-def _condarc_paths(env: Mapping[str, str], home: Path) -> list[Path]:
-    """In the order of conda's documentation ("Searching for .condarc")."""
-    folders = [Path("/etc/conda")]
-    if env.get("CONDA_ROOT"):
-        folders.append(Path(env["CONDA_ROOT"]))
-    folders += [Path(env.get("XDG_CONFIG_HOME") or home / ".config") / "conda", home / ".conda"]
-    paths = [folder / name for folder in folders for name in (".condarc", "condarc")]
-    paths.append(home / ".condarc")
-    if env.get("CONDA_PREFIX"):
-        paths.append(Path(env["CONDA_PREFIX"]) / ".condarc")
-    if env.get("CONDARC"):
-        paths.append(Path(env["CONDARC"]).expanduser())
-    return paths
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        import yaml
-    except ImportError:
-        raise ToolError(f"reading {path} needs PyYAML", hint="pip install 'envspec[conda]'") from None
-    try:
-        table = yaml.safe_load(os.path.expandvars(path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"conda's configuration can't be read: {reason}", place=Place(str(path))) from None
-    return table if isinstance(table, dict) else {}
 
 
 def _pairs(table: object) -> tuple[tuple[str, str], ...]:

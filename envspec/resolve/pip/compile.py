@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envspec.lock.toml_text import string
+from envspec.lock.toml_text import string, value
 from envspec.net.fetch import give_up_seconds
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement
@@ -92,14 +92,6 @@ def _built_by_uv(request: Request) -> list[str]:
     return [name for name in request.allow_source if name in own]
 
 
-def _value(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(_value(item) for item in value) + "]"
-    return str(value) if isinstance(value, int) else string(str(value))
-
-
 def _project(request: Request, indexes: Sequence[UvIndex], *, for_ever: bool) -> str:
     lines = ["[project]", f'name = "{PROJECT}"', 'version = "0"', f'requires-python = ">={request.python}"']
     lines += ["dependencies = [", *(f"  {string(requirement)}," for requirement in request.requirements), "]"]
@@ -121,7 +113,7 @@ def _project(request: Request, indexes: Sequence[UvIndex], *, for_ever: bool) ->
 
 def _configuration(settings: Mapping[str, Any], request: Request, indexes: Sequence[UvIndex], *, for_ever: bool) -> str:
     """uv's configuration. `for_ever` takes every cached page for fresh, and leaves proxies out."""
-    lines = [f"{key} = {_value(value)}" for key, value in settings.items() if not (for_ever and "proxy" in key)]
+    lines = [f"{key} = {value(item)}" for key, item in settings.items() if not (for_ever and "proxy" in key)]
     if request.exclude_newer:
         lines.append(f"exclude-newer = {string(request.exclude_newer)}")
     for index in indexes:
@@ -148,7 +140,7 @@ def _stated(request: Request) -> list[str]:
             "[[dependency-metadata]]",
             f"name = {string(missing.package)}",
             f"version = {string(version)}",
-            f"requires-dist = {_value([*missing.published, missing.requirement])}",
+            f"requires-dist = {value([*missing.published, missing.requirement])}",
         )
     ]
 

@@ -15,9 +15,8 @@ from dataclasses import dataclass, replace
 
 from envspec.errors import AnswerNo, EnvspecError
 from envspec.packages.names import PUBLIC
-from envspec.packages.requirement import canonical_name
+from envspec.packages.requirement import asked
 from envspec.resolve.pip.answer import Resolution
-from envspec.resolve.pip.edges import parsed_requirement
 from envspec.resolve.pip.request import Request
 
 _WORKERS = 8
@@ -149,10 +148,10 @@ def reached(index: str, request: Request, edges: Mapping[str, Sequence[str]]) ->
     }
     waiting = list(ways)
     for asker in waiting:
-        for asked in sorted({canonical_name(parsed_requirement(line).name) for line in edges.get(asker, ())}):
-            if asked not in ways:
-                ways[asked] = (*ways[asker], asked)
-                waiting.append(asked)
+        for name in sorted({asked(line).name for line in edges.get(asker, ())}):
+            if name not in ways:
+                ways[name] = (*ways[asker], name)
+                waiting.append(name)
     return ways
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from envspec.net.index_proxy.releases import Release, version_of
 from envspec.packages.requirement import canonical_name
 from envspec.packages.tags import wheel_tags
-from envspec.resolve.pip.edges import parsed_requirement
+from envspec.resolve.pip.edges import requirement_of
 from envspec.resolve.pip.request import Request
 from envspec.uv.answer import Found
 
@@ -37,7 +37,7 @@ def asks_of(request: Request, edges: Mapping[str, Sequence[str]]) -> dict[str, A
     specifiers: dict[str, list[SpecifierSet]] = {}
     lines = (*request.requirements, *request.constraints, *(line for several in edges.values() for line in several))
     for line in dict.fromkeys(lines):
-        requirement = parsed_requirement(line)
+        requirement = requirement_of(line)
         specifiers.setdefault(canonical_name(requirement.name), []).append(requirement.specifier)
     return {
         name: Asks(SpecifierSet(",".join(filter(None, map(str, several)))), any(one.prereleases for one in several))

@@ -30,17 +30,17 @@ def provided_by(pins: Iterable[Pin]) -> Provided:
 
 def refuse_conflicts(label: str, request: Request) -> None:
     """Raises Unsatisfiable, naming both sides, where the spec's own pip requirement rules out what conda installs."""
-    from envspec.packages.marker_environment import marker_environment
+    from envspec.packages.edges import Markers
 
     provided = dict(request.provided)
-    environment = marker_environment(request.platform, request.python)
+    markers = Markers(request.platform, request.python)
     for text in request.requirements:
         version = provided.get(requirement_name(text))
         if version is None:
             continue
-        requirement = parse_requirement(text)
-        if requirement.marker and not requirement.marker.evaluate({**environment, "extra": ""}):
+        if not markers.hold(text):
             continue
+        requirement = parse_requirement(text)
         if requirement.url or not requirement.specifier.contains(version, prereleases=True):
             raise Unsatisfiable(
                 f"{label}: [pip] asks for {redact(text)}, and conda installs {requirement.name} {version}",

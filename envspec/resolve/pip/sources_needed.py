@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from envspec.errors import AnswerNo
 from envspec.packages.names import requirement_name
-from envspec.packages.requirement import canonical_name
-from envspec.resolve.pip.edges import parsed_requirement
+from envspec.packages.requirement import asked
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.static_source import SourceFacts, Trust
 
@@ -80,12 +79,8 @@ def _path(name: str, request: Request, edges: Mapping[str, Sequence[str]]) -> tu
     for asker in waiting:
         if asker == name:
             return ways[asker]
-        for asked in sorted(_names(edges.get(asker, ()))):
-            if asked not in ways:
-                ways[asked] = (*ways[asker], asked)
-                waiting.append(asked)
+        for needed in sorted({asked(line).name for line in edges.get(asker, ())}):
+            if needed not in ways:
+                ways[needed] = (*ways[asker], needed)
+                waiting.append(needed)
     return (name,)
-
-
-def _names(lines: Iterable[str]) -> set[str]:
-    return {canonical_name(parsed_requirement(line).name) for line in lines}

@@ -88,7 +88,7 @@ def junit(report: dict[str, Any]) -> str:
                 "<failure message={} type={}>{}</failure>".format(message, attribute(one["group"]), xml_text(told))
             )
         elif one["status"] == "skip":
-            inner.append("<skipped message={}/>".format(attribute(one["reason"])))
+            inner.append("<skipped message={}/>".format(attribute(one["reason"].partition("\n")[0])))
         if one["output"]:
             inner.append("<system-out>{}</system-out>".format(xml_text(one["output"])))
         lines.append("<testcase {}>{}</testcase>".format(where, "".join(inner)))

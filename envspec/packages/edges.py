@@ -1,0 +1,59 @@
+"""Which requirements hold in a target: markers judged for it, extras as they're asked for on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import TypeVar
+
+from envspec.packages.marker_environment import marker_environment
+from envspec.packages.requirement import asked
+
+Package = TypeVar("Package", bound=Hashable)
+
+
+class Markers:
+    """Judges the markers of requirements for CPython `python` ("3.12") on a conda subdir.
+
+    Raises InputError for a platform that envspec doesn't know.
+    """
+
+    def __init__(self, platform: str, python: str) -> None:
+        self._environment = marker_environment(platform, python)
+        self._judged: dict[tuple[str, str], bool] = {}
+
+    def hold(self, requirement: str, extras: Iterable[str] = ()) -> bool:
+        """Whether a requirement holds where `extras` of the asking package are asked for: with one of them, or without
+        any. Raises ValueError for what is no requirement.
+        """
+        marker = asked(requirement).marker
+        if marker is None:
+            return True
+        # Many requirements share a marker, and writing one out costs more than judging it.
+        text = requirement.partition(";")[2].strip()
+        for extra in ("", *sorted(extras)):
+            key = (text, extra)
+            if key not in self._judged:
+                self._judged[key] = marker.evaluate({**self._environment, "extra": extra})
+            if self._judged[key]:
+                return True
+        return False
+
+
+def reach(
+    roots: Iterable[tuple[Package, frozenset[str]]],
+    following: Callable[[Package, frozenset[str]], Iterable[tuple[Package, frozenset[str]]]],
+) -> dict[Package, frozenset[str]]:
+    """Every package that the roots lead to, with the extras that are asked of it.
+
+    `following` gives what a package asks for with some of its extras. It is asked again when more of them are wanted,
+    until no more are: its last answer for a package is the one that holds.
+    """
+    found: dict[Package, frozenset[str]] = {}
+    waiting = [*roots][::-1]
+    while waiting:
+        package, extras = waiting.pop()
+        if package in found and extras <= found[package]:
+            continue
+        found[package] = found.get(package, frozenset()) | extras
+        waiting.extend([*following(package, found[package])][::-1])
+    return found

@@ -1,0 +1,39 @@
+"""pylock.toml (PEP 751) by `packaging`: what reads and writes one goes through here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from envspec.packages.requirement import too_much
+
+if TYPE_CHECKING:
+    from packaging.pylock import PackageArchive, PackageSdist, PackageWheel, Pylock
+
+    File = PackageArchive | PackageSdist | PackageWheel
+
+
+def parse_pylock(data: Mapping[str, Any]) -> Pylock:
+    """A parsed TOML document as the format has it. Raises ValueError, with the place in the document, for one that
+    isn't valid, and for markers that are nested too deeply.
+    """
+    from packaging.pylock import Pylock, PylockValidationError
+
+    listed = data.get("packages")
+    for number, package in enumerate(listed if isinstance(listed, list) else ()):
+        marker = package.get("marker") if isinstance(package, dict) else None
+        if isinstance(marker, str) and (reason := too_much(marker)):
+            raise ValueError(f"packages[{number}].marker: {reason}")
+    try:
+        return Pylock.from_dict(data)
+    except PylockValidationError as error:
+        place = f"{error.context}: " if error.context else ""
+        raise ValueError(f"{place}{error.message.partition(chr(10))[0][:200]}") from None
+
+
+def file_name(file: File) -> str:
+    """The name that a file says, else the last part of its address or path."""
+    if name := getattr(file, "name", None):
+        return str(name)
+    return unquote(urlsplit(file.url).path if file.url else (file.path or "").replace("\\", "/")).rpartition("/")[2]
