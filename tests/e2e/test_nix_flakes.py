@@ -100,11 +100,13 @@ def test_every_target_evaluates(machine: Nix, checkout: Path, locks: dict[str, L
     assert len(set(found.values())) == len(found) - 1  # the default is envspec
 
 
+@pytest.mark.slow
 def test_the_development_shell_and_the_app_evaluate(machine: Nix, checkout: Path) -> None:
     assert machine.evaluate("devShells.x86_64-linux.default.drvPath", cwd=checkout)
     assert machine.evaluate("apps.x86_64-linux.default.program", cwd=checkout).endswith("/bin/envspec")
 
 
+@pytest.mark.slow
 def test_every_file_is_fetched_by_the_locks_hash(machine: Nix, checkout: Path, locks: dict[str, Lock]) -> None:
     drvs = machine.evaluate("packages.x86_64-linux", "builtins.mapAttrs (_: package: package.drvPath)", cwd=checkout)
     for lock in locks.values():
@@ -146,6 +148,7 @@ def test_a_python_that_nixpkgs_lacks_is_told_of(machine: Nix, checkout: Path) ->
     assert "error: mm-v2.1, target cu118 needs Python 3.10, and this nixpkgs has no python310" in ran.stderr
 
 
+@pytest.mark.slow
 def test_an_unknown_index_is_told_of(machine: Nix, checkout: Path) -> None:
     machine.nixpkgs({"pytorch": None})
     ran = machine.flake("build", f"path:{checkout}#cpu-py311-cpu", cwd=checkout)
@@ -245,6 +248,7 @@ def host(files: Files) -> dict[str, object]:
     return {"pypi": f"{files.url}/pypi", "pytorch": f"{files.url}/whl", "pythons": [PYTHON]}
 
 
+@pytest.mark.slow
 def test_builds_every_kind_of_source(machine: Nix, small: Path, files: Files) -> None:
     machine.nixpkgs(host(files))
     result = machine.build("cpu", cwd=small)

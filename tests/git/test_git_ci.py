@@ -19,6 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 from git_project import BASE, ROOT, SPEC, Repository, State, pin
+from support.matrix import first_by_day
 
 from envspec.cli.main import COMMANDS
 from envspec.lock.store import LockFolder
@@ -258,7 +259,7 @@ def test_a_changed_lock_is_shown_in_one_comment(tmp_path: Path) -> None:
 
 
 @needs_jq
-@pytest.mark.parametrize("login", [BOT, "a-person"])
+@pytest.mark.parametrize("login", first_by_day(1, [BOT, "a-person"]))
 def test_the_next_push_rewrites_the_comment(tmp_path: Path, login: str) -> None:
     """Whoever the token is: a bot, or a person whose token the job was given."""
     job = runner(tmp_path, BUMPED)
@@ -278,6 +279,7 @@ def test_nobody_elses_comment_is_ours(tmp_path: Path) -> None:
     assert job.calls() == ["api --silent --method POST repos/me/project/issues/7/comments"]
 
 
+@pytest.mark.slow
 @needs_jq
 def test_nothing_is_said_when_nothing_changed(tmp_path: Path) -> None:
     job = runner(tmp_path, BASE)
@@ -289,7 +291,7 @@ def test_nothing_is_said_when_nothing_changed(tmp_path: Path) -> None:
 
 
 @needs_jq
-@pytest.mark.parametrize("existing", ["[]", comments((42, BOT, MARKED))])
+@pytest.mark.parametrize("existing", first_by_day(1, ["[]", comments((42, BOT, MARKED))]))
 def test_a_forks_read_only_token_is_no_failure(tmp_path: Path, existing: str) -> None:
     job = runner(tmp_path, BUMPED)
     job.review(GH_READ_ONLY="1", GH_COMMENTS=existing)
@@ -297,6 +299,7 @@ def test_a_forks_read_only_token_is_no_failure(tmp_path: Path, existing: str) ->
     assert job.verdict() == 0
 
 
+@pytest.mark.slow
 def test_without_the_list_of_comments_there_is_no_second_one(tmp_path: Path) -> None:
     job = runner(tmp_path, BUMPED)
     job.review(GH_BLIND="1")
@@ -351,6 +354,7 @@ def test_a_removed_spec_with_its_lock_is_told(tmp_path: Path) -> None:
     assert len(job.calls()) == 1
 
 
+@pytest.mark.slow
 @needs_jq
 def test_a_removed_spec_beside_another(tmp_path: Path) -> None:
     job = runner(tmp_path, None)
@@ -362,6 +366,7 @@ def test_a_removed_spec_beside_another(tmp_path: Path) -> None:
     assert job.outputs()["fresh"] == "true"
 
 
+@pytest.mark.slow
 @needs_jq
 def test_a_pattern_for_specs(tmp_path: Path) -> None:
     job = runner(tmp_path, BUMPED)
@@ -371,7 +376,7 @@ def test_a_pattern_for_specs(tmp_path: Path) -> None:
 
 
 @needs_jq
-@pytest.mark.parametrize("base", ["main", "HEAD^"])
+@pytest.mark.parametrize("base", first_by_day(1, ["main", "HEAD^"]))
 def test_a_base_by_name_is_fetched(tmp_path: Path, base: str) -> None:
     job = runner(tmp_path, BUMPED)
     assert job.review(BASE=base)["changed"] == "true"
@@ -379,6 +384,7 @@ def test_a_base_by_name_is_fetched(tmp_path: Path, base: str) -> None:
     assert job.bash("git rev-parse --is-shallow-repository").stdout == "true\n"
 
 
+@pytest.mark.slow
 @needs_jq
 def test_a_whole_clone_stays_whole(tmp_path: Path) -> None:
     job = runner(tmp_path, BUMPED)
@@ -521,6 +527,7 @@ def test_gitlab_tells_a_removed_lock(tmp_path: Path, gitlab: tuple[str, type[_No
     assert "can't be shown" not in ran.stdout and "No lock changed" not in ran.stdout
 
 
+@pytest.mark.slow
 def test_gitlab_says_that_nothing_changed(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
     url, _ = gitlab
     ran = in_gitlab(runner(tmp_path, BASE), url)
@@ -535,7 +542,7 @@ def test_gitlab_without_the_base_is_no_failure(tmp_path: Path, gitlab: tuple[str
     assert "git can't give the merge request's base" in ran.stdout and "No lock changed" not in ran.stdout
 
 
-@pytest.mark.parametrize("token", ["", "bad"])
+@pytest.mark.parametrize("token", first_by_day(1, ["bad", ""]))
 def test_gitlab_without_a_token_that_may(tmp_path: Path, gitlab: tuple[str, type[_Notes]], token: str) -> None:
     url, server = gitlab
     job = runner(tmp_path, BUMPED)
@@ -545,6 +552,7 @@ def test_gitlab_without_a_token_that_may(tmp_path: Path, gitlab: tuple[str, type
     assert ("the note couldn't be written" in ran.stdout) is bool(token)
 
 
+@pytest.mark.slow
 def test_gitlab_fails_with_a_stale_lock(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
     url, _ = gitlab
     job = runner(tmp_path, BUMPED)

@@ -18,7 +18,7 @@ def by_day(cases: Iterable[Any], chosen: Callable[[Any], bool]) -> list[Any]:
     return [case if now else _slow(case) for case, now in zip(listed, day, strict=True)]
 
 
-def first(count: int, cases: Iterable[Any]) -> list[Any]:
+def first_by_day(count: int, cases: Iterable[Any]) -> list[Any]:
     """The same, with the first so many cases for the day."""
     listed = list(cases)
     assert 0 < count < len(listed), "either no case is left for the day, or none for `.ci/run`"
