@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.matrix import first_by_day
 import yaml
 from recipe_plans import ROOT, shipped, shipped_spec, text_in
+from support.matrix import first_by_day
 
 from envspec.recipes import dockerfile
 from envspec.recipes.compose import FILE, PROFILE, render
