@@ -16,10 +16,10 @@ from support.once import once
 from support.recorded import unpack
 from support.smoke_env import smoke_env as smoke_env
 
-# `--hypothesis-profile=nightly` looks for what a day's hundred examples don't find. Counts of a test's own follow:
-# support.examples.
-settings.register_profile("dev", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+# A quick look while somebody works, Hypothesis's own hundred examples in `.ci/run`, and ten times as many at night. A
+# test's own count follows: support.examples.
+settings.register_profile("dev", deadline=None, max_examples=20)
+settings.register_profile("ci", deadline=None, max_examples=100, derandomize=True, print_blob=True)
 settings.register_profile("nightly", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile("ci" if os.environ.get("ENVSPEC_CI") else "dev")
 

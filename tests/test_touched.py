@@ -46,7 +46,14 @@ def test_each_rule_means_files_that_are_there(project_files: tuple[Path, ...]) -
     [
         ([], []),
         (["README.md", "docs/gpu.md", "tests/lock/test_graph.py"], []),
-        (["envspec/recipes/nix.py"], ["tests/e2e/test_nix_flakes.py", "tests/recipes/test_hostile.py"]),
+        (
+            ["envspec/recipes/nix.py"],
+            [
+                "tests/e2e/test_nix_environments.py",
+                "tests/recipes/test_hostile.py",
+                "tests/recipes/test_hostile_nix.py",
+            ],
+        ),
         (["tests/e2e/test_image.py"], ["tests/e2e/test_image.py"]),
         (["envspec/smoke/run/jobs.py"], ["tests/e2e/test_smoke_slurm.py"]),
     ],

@@ -48,6 +48,14 @@ def ranked_tags(platform: str, python: str, glibc: str | None) -> tuple[Tag, ...
     return tuple(dict.fromkeys(by_rank))
 
 
+@lru_cache(maxsize=4096)
+def wheel_file_tags(file: str) -> frozenset[Tag]:
+    """The tags in a wheel's file name. Raises packaging's InvalidWheelFilename for a name that is no wheel's."""
+    from packaging.utils import parse_wheel_filename
+
+    return parse_wheel_filename(file)[3]
+
+
 def _platforms(platform: str, glibc: str | None) -> Iterator[str]:
     if platform == "win-64":
         yield "win_amd64"

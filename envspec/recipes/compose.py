@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 from envspec.lock.formats.yaml_text import inline_strings, string
 from envspec.recipes.devcontainer import GIVEN
-from envspec.recipes.dockerfile import CHANNEL_HOST, FILE as DOCKERFILE
+from envspec.recipes.dockerfile import CHANNEL_HOST
+from envspec.recipes.dockerfile import FILE as DOCKERFILE
 from envspec.recipes.heading import hash_heading
 from envspec.recipes.plan import WORKSPACE, Plan, SpecPlan
 

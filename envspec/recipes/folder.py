@@ -52,7 +52,7 @@ def render(plan: Plan, name: str) -> dict[str, str]:
 
 
 def render_spec(plan: SpecPlan, name: str) -> dict[str, str]:
-    """The files of one of `OF_A_SPEC`, with all that it needs besides. Raises InputError for a spec that it isn't for."""
+    """The files of one of `OF_A_SPEC`, with all that it needs. Raises InputError for a spec that it isn't for."""
     made = of_a_spec()[name](plan)
     return made | {path: text for of in plan.targets for path, text in shared_files(of, name).items()}
 

@@ -10,14 +10,18 @@ from envspec.recipes.leftovers import Read, leftovers
 from envspec.recipes.plan import SpecPlan
 
 
-def recipe_reasons(plan: SpecPlan, standing: ExportedRecipes, paths: Iterable[str], read: Read) -> tuple[FileDiffers, ...]:
+def recipe_reasons(
+    plan: SpecPlan, standing: ExportedRecipes, paths: Iterable[str], read: Read
+) -> tuple[FileDiffers, ...]:
     """How a spec's folder of recipes differs from what its plan gives.
 
     Takes what stands in it, the paths of its files, and what reads one of them. What envspec didn't write is the user's
     own, but for the folders that targets share.
     """
     there = set(paths)
-    out: list[FileDiffers] = [FileDiffers("recipe-extra", path) for path in leftovers(plan, standing.files, there, read)]
+    out: list[FileDiffers] = [
+        FileDiffers("recipe-extra", path) for path in leftovers(plan, standing.files, there, read)
+    ]
     for path, text in standing.files.items():
         if path not in there:
             out.append(FileDiffers("recipe-missing", path))

@@ -9,7 +9,9 @@ from envspec.recipes.plan import Plan, SpecPlan
 
 MARK = "Exported by envspec. Not for editing: change the spec, then run `envspec export`."
 """Stands in the first lines of every recipe: such a file is envspec's to replace."""
-_OWNER = re.compile(r"(?:#!.*\n)?(?://|--|#) " + re.escape(MARK) + r"\n(?://|--|#) ([a-z0-9._-]+), targets? ([a-z0-9._-]+)")
+_OWNER = re.compile(
+    r"(?:#!.*\n)?(?://|--|#) " + re.escape(MARK) + r"\n(?://|--|#) ([a-z0-9._-]+), targets? ([a-z0-9._-]+)"
+)
 
 
 def heading(plan: Plan | SpecPlan, usage: Iterable[str] = ()) -> list[str]:

@@ -12,11 +12,15 @@ from envspec.spec.model import Spec
 UV = "astral/uv:0.13.8"
 """uv alone, at /uv; multi-platform. Source: uv's documentation, "Using uv in Docker", the distroless image."""
 MICROMAMBA = "mambaorg/micromamba:2.9.0"
-"""Debian with micromamba at /bin/micromamba; multi-platform. Source: mamba-org/micromamba-docker, its Dockerfile's MAMBA_EXE and
-the README's list of platforms."""
+"""Debian with micromamba at /bin/micromamba; multi-platform.
+
+Source: mamba-org/micromamba-docker, its Dockerfile's MAMBA_EXE and the README's list of platforms.
+"""
 CODE_SERVER = "codercom/code-server:4.138.0"
-"""Debian with code-server at /usr/lib/code-server, which brings its own Node.js; multi-platform. Source: coder/code-server,
-ci/release-image/Dockerfile, which installs the project's Debian package."""
+"""Debian with code-server at /usr/lib/code-server, which brings its own Node.js; multi-platform.
+
+Source: coder/code-server, ci/release-image/Dockerfile, which installs the project's Debian package.
+"""
 
 _DEVEL = {
     "11.2": "11.2.2",
@@ -38,12 +42,13 @@ _DEVEL = {
     "13.0": "13.0.2",
     "13.1": "13.1.1",
 }
-"""CUDA version -> a release of nvidia/cuda with its compiler. Those up to 12.9 exist for Ubuntu 20.04, those from 11.7 on
-for 22.04.
+"""CUDA version -> a release of nvidia/cuda with its compiler. Those up to 12.9 exist for Ubuntu 20.04, those from 11.7
+on for 22.04.
 
-Source: NVIDIA's lists of tags, doc/supported-tags.md and doc/unsupported-tags.md of its container-images/cuda, as copied in
-pranavmishra90/nvidia-container-images-cuda: up to 12.9 at 60a1c892e6b996382e182b4654e0a3f31aeedbee, 13.0 and 13.1 at
-181367a60650bee1a0d32f52b0e96d83d982de0d. The policy there: a tag may be deleted six months after a newer update of its CUDA.
+Source: NVIDIA's lists of tags, doc/supported-tags.md and doc/unsupported-tags.md of its container-images/cuda, as
+copied in pranavmishra90/nvidia-container-images-cuda: up to 12.9 at 60a1c892e6b996382e182b4654e0a3f31aeedbee, 13.0
+and 13.1 at 181367a60650bee1a0d32f52b0e96d83d982de0d. The policy there: a tag may be deleted six months after a newer
+update of its CUDA.
 """
 _FIRST_ON_22_04 = (11, 7)
 """Source: the same lists, which have no tag of an older CUDA for Ubuntu 22.04."""
@@ -56,8 +61,8 @@ _OLD_BASES = (
 )
 """What the names of images say whose glibc is older than Ubuntu 22.04's (2.35), and at most which glibc they have.
 
-Source: the versions of the package libc6 in the releases' own package lists: Debian 9, 10 and 11 have 2.24, 2.28 and 2.31,
-Ubuntu 14.04, 16.04, 18.04, 20.04 and 22.04 have 2.19, 2.23, 2.27, 2.31 and 2.35.
+Source: the versions of the package libc6 in the releases' own package lists: Debian 9, 10 and 11 have 2.24, 2.28 and
+2.31, Ubuntu 14.04, 16.04, 18.04, 20.04 and 22.04 have 2.19, 2.23, 2.27, 2.31 and 2.35.
 """
 
 _WITHOUT_APT = {

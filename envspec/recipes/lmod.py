@@ -21,7 +21,8 @@ def render(plan: SpecPlan) -> dict[str, str]:
     usage = [
         f"Install an environment:  envspec install SPEC --target {target} --prefix $ENVSPEC_ENVS/{plan.spec}-{target}",
         f"Link this file:          ln -s $PWD/{FILE} MODULEPATH/{plan.spec}/{target}.lua",
-        "The link's name says which target it loads. ENVSPEC_ENVS is the folder of the environments; without it, envs in",
+        "The link's name says which target it loads. ENVSPEC_ENVS is the folder of the environments; without it, "
+        "envs in",
         "the home folder.",
     ]
     if any(of.explicit for of in plan.targets):
@@ -37,7 +38,7 @@ def render(plan: SpecPlan) -> dict[str, str]:
         "",
         "local target = myModuleVersion()",
         "local found = targets[target]",
-        f"local title = {lua(plan.spec)} .. \"-\" .. target",
+        f'local title = {lua(plan.spec)} .. "-" .. target',
         'whatis("Name: " .. title)',
         f"whatis({lua(f'Description: {plan.description or plan.spec}')})",
         "if found then",
@@ -51,7 +52,8 @@ def render(plan: SpecPlan) -> dict[str, str]:
         f'        LmodError("there is no target " .. target .. {lua(f" of {plan.spec}: {_known(plan)}")})',
         "    end",
         '    if not isFile(pathJoin(prefix, "bin", "python")) then',
-        '        LmodError("there is no environment in " .. prefix .. ": install it, or set ENVSPEC_ENVS to its folder")',
+        '        LmodError("there is no environment in " .. prefix .. '
+        '": install it, or set ENVSPEC_ENVS to its folder")',
         "    end",
         "end",
         "",
@@ -80,8 +82,6 @@ def _table(plan: Plan) -> Iterator[str]:
     yield f"        about = {lua(f'Python {plan.python}{cuda}.')},"
     yield f"        active = {lua('CONDA_PREFIX' if plan.explicit else 'VIRTUAL_ENV')},"
     yield "        variables = {"
-    yield from (
-        f"            {{ {lua(name)}, {lua(value)} }}," for name, value in plan.env if name in _ALSO_OUTSIDE
-    )
+    yield from (f"            {{ {lua(name)}, {lua(value)} }}," for name, value in plan.env if name in _ALSO_OUTSIDE)
     yield "        },"
     yield "    },"

@@ -3,11 +3,6 @@ are package data, read when they are first asked for."""
 
 from __future__ import annotations
 
-from envspec.errors import InputError, Place
-from envspec.lock.model import Lock, LockedTarget
-from envspec.recipes.images import CODE_SERVER, reference
-from envspec.recipes.plan import Service
-from envspec.spec.model import Spec
 import re
 
 from envspec.errors import InputError, Place
@@ -19,7 +14,7 @@ from envspec.lock.write import dumps
 from envspec.recipes import images
 from envspec.recipes.carried import carried_files
 from envspec.recipes.environment import compile_environment, environment, torch_version
-from envspec.recipes.images import reference
+from envspec.recipes.images import CODE_SERVER, reference
 from envspec.recipes.pip_steps import build_steps, pip_steps, requirements_file
 from envspec.recipes.plan import CARRIED_FOLDER, SLICE, Compiling, PipStep, Plan, Service, SpecPlan
 from envspec.recipes.target_json import dumps as target_json

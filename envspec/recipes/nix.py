@@ -41,7 +41,8 @@ def render(plan: SpecPlan) -> dict[str, str]:
     plans = [of for of in plan.targets if admits(of)]
     if not plans:
         raise InputError(
-            f"{plan.spec}, target {', '.join(plan.names)} has conda packages, and a Nix environment is made from wheels",
+            f"{plan.spec}, target {', '.join(plan.names)} has conda packages, "
+            "and a Nix environment is made from wheels",
             hint="use another --format: dockerfile, apptainer or conda-explicit; or `envspec install`",
         )
     lines = [
@@ -81,7 +82,8 @@ def render(plan: SpecPlan) -> dict[str, str]:
         "        variables;",
         "    in",
         "    {",
-        '      packages = each ({ target, environment, ... }: { name = target; short = "default"; value = environment; });',
+        "      packages = each ({ target, environment, ... }: "
+        '{ name = target; short = "default"; value = environment; });',
         "",
         "      devShells = each ({ pkgs, target, hook, environment }: {",
         "        name = target;",
@@ -103,7 +105,7 @@ def render(plan: SpecPlan) -> dict[str, str]:
         *([f"            {_LIBCUDA}"] if any(of.is_cuda for of in plans) else []),
         "            carried=${environment}/share/envspec",
         f'            exec ${{environment}}/bin/python -I "$carried/{CHECK}" --config "$carried/{SLICE}" "$@"',
-        "          \'\'}\";",
+        "          ''}\";",
         "        };",
         "      });",
         "",

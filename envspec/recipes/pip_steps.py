@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable
 from dataclasses import replace
 
 from envspec.errors import InputError, Place
 from envspec.facts.cuda_stack import stack_of
+from envspec.lock.formats.requirements import requirements_txt
 from envspec.lock.graph import Graph
 from envspec.lock.model import Lock, LockedTarget, Pin
-from envspec.lock.formats.requirements import requirements_txt
 from envspec.recipes.plan import GROUPS, REQUIREMENTS, PipStep
 from envspec.spec.model import Spec
 
@@ -69,9 +68,7 @@ def _place(key: tuple[str, str]) -> tuple[int, bool, str]:
     return GROUPS.index(group), index != "pypi", index
 
 
-def _step(
-    spec: Spec, lock: Lock, target: LockedTarget, group: str, index: str, pins: list[Pin]
-) -> tuple[PipStep, str]:
+def _step(spec: Spec, lock: Lock, target: LockedTarget, group: str, index: str, pins: list[Pin]) -> tuple[PipStep, str]:
     backend = index.removeprefix(_PYTORCH) if index.startswith(_PYTORCH) else None
     own = index if backend is None and index not in ("pypi", "git") else None
     if own and own not in spec.pip.indexes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from envspec.recipes.heading import hash_heading
-from envspec.recipes.plan import CARRIED, WORKSPACE, Plan, SpecPlan
+from envspec.recipes.plan import CARRIED, WORKSPACE, SpecPlan
 
 APPTAINER_JOB = "job.sbatch"
 PYXIS_JOB = "job-pyxis.sbatch"

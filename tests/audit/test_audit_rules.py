@@ -4,105 +4,30 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone
-from pathlib import Path, PurePosixPath
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
+from audit_cases import (
+    LOCK,
+    WEEK,
+    about,
+    checked_sarif,
+    found,
+    report,
+)
 from support.audit import package
 
-from envspec.audit.model import (
-    Advisory,
-    AuditedPackage,
-    AuditFinding,
-    DatabaseAnswer,
-    Facts,
-    FileFacts,
-    NotAsked,
-    PublishedRelease,
-)
+from envspec.audit.model import Advisory, AuditedPackage, DatabaseAnswer, Facts, FileFacts, NotAsked, PublishedRelease
 from envspec.audit.packages import packages
-from envspec.audit.report import AuditReport, Database
-from envspec.audit.rules import CODES, OF_FILES, findings, merged, not_asked, oldest
-from envspec.audit.sarif import lines_of, sarif
+from envspec.audit.rules import CODES, OF_FILES, merged, not_asked, oldest
+from envspec.audit.sarif import lines_of
 from envspec.lock.model import Artifact, GitSource, LockedTarget, Pin, TargetInputs
 from envspec.spec.model import Audit
 from envspec.spec.parse import parse_spec
 
-NOW = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
-WEEK = timedelta(days=7)
 SHA = "0" * 64
-NO_FACTS, ALL_ACCEPTED = Facts(), Audit()
-
-
-def _object(*required: str, **properties: Any) -> dict[str, Any]:
-    return {"type": "object", "required": list(required), "properties": properties, "additionalProperties": False}
-
-
-def _array(items: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": items}
-
-
-# SARIF 2.1.0's own words (section 3.13 and below) for what is used of it. A URI here has neither a scheme nor a space.
-_NAME, _BAG = {"type": "string", "minLength": 1}, {"type": "object"}
-_MESSAGE = _object("text", text=_NAME)
-_LEVEL = {"enum": ["none", "note", "warning", "error"]}
-_URI = {"type": "string", "pattern": r"^(?:[A-Za-z0-9._~/-]|%[0-9A-F]{2})+$"}
-_RULE = _object(
-    "id",
-    id=_NAME,
-    shortDescription=_MESSAGE,
-    fullDescription=_MESSAGE,
-    help=_MESSAGE,
-    helpUri={"type": "string", "pattern": "^https?://"},
-    defaultConfiguration=_object(level=_LEVEL),
-    properties=_object(
-        tags=_array(_NAME), **{"security-severity": {"type": "string", "pattern": r"^(?:10\.0|[0-9]\.[0-9])$"}}
-    ),
-)
-_PHYSICAL = _object(
-    "artifactLocation",
-    artifactLocation=_object("uri", uri=_URI, uriBaseId={"const": "%SRCROOT%"}),
-    region=_object("startLine", startLine={"type": "integer", "minimum": 1}),
-)
-_RESULT = _object(
-    "message",
-    ruleId=_NAME,
-    ruleIndex={"type": "integer", "minimum": 0},
-    level=_LEVEL,
-    message=_MESSAGE,
-    locations=_array(_object(physicalLocation=_PHYSICAL)),
-    partialFingerprints={"type": "object", "additionalProperties": {"type": "string"}},
-    properties=_BAG,
-    suppressions=_array(_object("kind", kind={"enum": ["inSource", "external"]}, justification=_NAME)),
-)
-_INVOCATION = _object(
-    "executionSuccessful",
-    executionSuccessful={"type": "boolean"},
-    toolExecutionNotifications=_array(_object("message", level=_LEVEL, message=_MESSAGE)),
-)
-_RUN = _object(
-    "tool",
-    tool=_object("driver", driver=_object("name", name=_NAME, semanticVersion=_NAME, rules=_array(_RULE))),
-    originalUriBaseIds={"type": "object", "additionalProperties": _object(description=_MESSAGE)},
-    invocations=_array(_INVOCATION),
-    results=_array(_RESULT),
-)
-SARIF = _object(
-    "version", "runs", version={"const": "2.1.0"}, runs=_array(_RUN), **{"$schema": {"type": "string", "format": "uri"}}
-)
-
-
-def found(
-    *audited: AuditedPackage, facts: Facts = NO_FACTS, accepted: Audit = ALL_ACCEPTED, min_age: timedelta = WEEK
-) -> tuple[AuditFinding, ...]:
-    return findings(audited, facts, accepted, NOW, min_age)
-
-
-def about(subject: AuditedPackage, *advisories: Advisory) -> Facts:
-    assert subject.release is not None
-    return Facts({subject.release: DatabaseAnswer("2026-11-20T00:00:00Z", advisories)})
 
 
 def of_file(subject: AuditedPackage, **facts: Any) -> Facts:
@@ -290,114 +215,8 @@ def test_what_was_asked_in_vain_and_when() -> None:
     assert oldest((), facts) is None
 
 
-LOCK = """\
-digest = "x"
-
-[[conda]]
-name = "lib"
-version = "1.0"
-build = "h0"
-
-[[pip]]
-name = "lib"
-version = "1.0"
-index = "pypi"
-
-[[pip]]
-name = "lib"
-version = "2.0"
-"""
-
-
 def test_lines() -> None:
     assert lines_of(LOCK) == {("conda", "lib", "1.0"): 3, ("pip", "lib", "1.0"): 8, ("pip", "lib", "2.0"): 13}
-
-
-def report(*made: AuditFinding, unread: tuple[str, ...] = ()) -> AuditReport:
-    subjects = tuple(one.package for one in made)
-    return AuditReport("s.toml", "locks/s/envspec.lock", ("cpu",), subjects, Database("db", None), made, (), unread)
-
-
-HERE = PurePosixPath("locks/s/envspec.lock")
-
-
-def checked_sarif(made: AuditReport, lock: PurePosixPath = HERE) -> dict[str, Any]:
-    """The only run of the report's SARIF, which has the format's structure."""
-    document = sarif(made, lock, LOCK, "1.2.3")
-    jsonschema.validate(document, SARIF, cls=jsonschema.Draft202012Validator)
-    (run,) = document["runs"]
-    found: dict[str, Any] = run
-    rules = run["tool"]["driver"]["rules"]
-    assert len({rule["id"] for rule in rules}) == len(rules)
-    for result in run["results"]:
-        assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
-    return found
-
-
-def test_sarif() -> None:
-    lib = package("lib", source="sdist")
-    facts = about(
-        lib, Advisory("A", ("CVE-1",), "Bad.", link="https://example.org/A", severity="moderate"), Advisory("B")
-    )
-    run = checked_sarif(report(*found(lib, facts=facts, accepted=Audit(ignore={"B": "no"}))))
-    rules = {rule["id"]: rule for rule in run["tool"]["driver"]["rules"]}
-    assert list(rules) == [*CODES, "A", "B"]
-    assert rules["A"]["properties"]["security-severity"] == "5.5", "GitHub reads it from the rule"
-    assert (
-        rules["A"]["helpUri"] == "https://example.org/A" and rules["A"]["shortDescription"]["text"] == "A (CVE-1): Bad."
-    )
-    assert rules["B"]["properties"] == {"tags": ["security", "vulnerability"]} and "helpUri" not in rules["B"]
-    assert run["invocations"][0]["executionSuccessful"] is True
-    first, second, third = run["results"]
-    assert (first["ruleId"], first["level"]) == ("A", "error")
-    assert first["message"]["text"] == "lib 1.0: A (CVE-1), moderate: Bad.. No release fixes it yet"
-    assert first["locations"][0]["physicalLocation"] == {
-        "artifactLocation": {"uri": "locks/s/envspec.lock", "uriBaseId": "%SRCROOT%"},
-        "region": {"startLine": 8},
-    }
-    assert first["properties"] == {"targets": ["cpu"], "code": "vulnerability"}
-    assert first["partialFingerprints"] == {"envspec/1": "pip:lib:1.0:A"} and "suppressions" not in first
-    assert second["ruleId"] == "source" and second["level"] == "note"
-    assert third["suppressions"] == [{"kind": "inSource", "justification": "no"}]
-
-
-def test_sarif_of_one_advisory_in_two_packages() -> None:
-    lib, other = package("lib"), package("other")
-    facts = Facts({**about(lib, Advisory("A")).answers, **about(other, Advisory("A", severity="high")).answers})
-    run = checked_sarif(report(*found(lib, other, facts=facts)))
-    assert [result["ruleId"] for result in run["results"]] == ["A", "A"]
-    (rule,) = (rule for rule in run["tool"]["driver"]["rules"] if rule["id"] == "A")
-    assert rule["properties"]["security-severity"] == "8.0"
-
-
-def test_sarif_takes_what_a_database_says_as_text() -> None:
-    lib = package("lib")
-    evil = Advisory("yanked", summary="x", link="javascript:alert(1)", severity="critical")
-    run = checked_sarif(report(*found(lib, facts=about(lib, evil))))
-    assert "javascript" not in str(run)
-
-
-def test_sarif_names_the_lock_as_a_uri() -> None:
-    lib = package("lib", source="sdist")
-    run = checked_sarif(report(*found(lib)), PurePosixPath("my locks/100%/c:d/envspec.lock"))
-    (result,) = run["results"]
-    uri = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
-    assert uri == "my%20locks/100%25/c%3Ad/envspec.lock"
-
-
-def test_sarif_says_what_was_not_looked_for() -> None:
-    left = NotAsked(("yanked",), "conda packages", ("a", "b"))
-    (invocation,) = checked_sarif(replace(report(), not_asked=(left,)))["invocations"]
-    assert invocation["executionSuccessful"] is True
-    (note,) = invocation["toolExecutionNotifications"]
-    assert (note["level"], note["message"]["text"]) == ("note", "not looked for yanked in conda packages: a, b")
-
-
-def test_sarif_of_an_incomplete_audit() -> None:
-    run = checked_sarif(report(unread=("nobody answered",)))
-    (invocation,) = run["invocations"]
-    assert invocation["executionSuccessful"] is False
-    assert invocation["toolExecutionNotifications"] == [{"level": "error", "message": {"text": "nobody answered"}}]
 
 
 def test_levels_that_count() -> None:

@@ -3,66 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
 
-import jsonschema
 import pytest
-from cli_project import Envspec, Project, pin, served, without_settings
+from audit_index import (
+    APP,
+    FILES,
+    LIB,
+    OLD,
+    OWN,
+    PATH,
+    SPEC,
+    as_json,
+    codes,
+)
+from audit_index import (
+    pypi as pypi,
+)
+from cli_project import Envspec, Project, pin, served
 from support.audit import Pypi, vulnerability
 from support.index import status
 from support.packages import sdist, wheel
 
-import envspec.cli
 from envspec.lock.model import Artifact, Pin
 
 pytest_plugins = ["cli_fixtures"]
-
-SCHEMA = json.loads((Path(envspec.cli.__file__).parent / "schemas" / "audit.json").read_text(encoding="utf-8"))
-APP, LIB, OWN = wheel("app", "1.4", "lib"), wheel("lib", "2.5"), wheel("own", "1.0")
-OLD = "2020-01-01T00:00:00.000000Z"
-PATH = "specs/demo.toml"
-
-SPEC = """\
-[env]
-name = "demo"
-python = "3.12"
-[pip]
-dependencies = ["app", "lib"]
-[targets.a]
-platform = "linux-64"
-"""
-
-
-@pytest.fixture
-def pypi(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pypi]:
-    """The user's PyPI, which knows app 1.4 and lib 2.5, both old and sound."""
-    without_settings(monkeypatch, tmp_path / "home")
-    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
-    project.spec(SPEC)
-    project.lock(lambda target: (served(APP, "lib"), served(LIB)))
-    running = Pypi()
-    with running:
-        running.add(APP, LIB, uploaded=OLD)
-        running.know("app", "1.4")
-        running.know("lib", "2.5")
-        monkeypatch.setenv("UV_DEFAULT_INDEX", running.url)
-        yield running
-
-
-def as_json(envspec: Envspec, *arguments: str, code: int = 0) -> dict[str, Any]:
-    told = envspec("audit", PATH, "--json", *arguments)
-    assert told.code == code, told.err
-    document: dict[str, Any] = json.loads(told.out)
-    jsonschema.validate(document, SCHEMA, cls=jsonschema.Draft202012Validator)
-    return document
-
-
-def codes(document: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(one["package"], one["code"]) for one in document["findings"]]
 
 
 def test_nothing_found(pypi: Pypi, envspec: Envspec) -> None:
@@ -233,51 +200,6 @@ def test_a_cache_that_cant_be_written(pypi: Pypi, envspec: Envspec, monkeypatch:
     assert told.code == 0 and "warning: " in told.err and "can't be kept for --offline" in told.err
 
 
-@pytest.fixture
-def osv(tmp_path: Path) -> Callable[..., str]:
-    """Write a database with one advisory, of lib 2.5 unless told; gives its path."""
-
-    def write(modified: datetime | None = None, package: str = "lib", **more: Any) -> str:
-        at = modified or datetime.now(timezone.utc)
-        record = {
-            "id": "GHSA-1",
-            "modified": f"{at:%Y-%m-%dT%H:%M:%SZ}",
-            "summary": "Bad",
-            "affected": [{"package": {"ecosystem": "PyPI", "name": package}, "versions": ["2.5"]}],
-            **more,
-        }
-        path = tmp_path / "osv.json"
-        path.write_text(json.dumps(record))
-        return str(path)
-
-    return write
-
-
-def test_a_downloaded_database(pypi: Pypi, envspec: Envspec, osv: Callable[..., str]) -> None:
-    pypi.database = False
-    pypi.add(APP, uploaded=OLD, yanked="broken")
-    document = as_json(envspec, "--database", osv(), code=1)
-    assert codes(document) == [("lib", "vulnerability"), ("app", "yanked")]
-    assert document["database"]["name"] == "osv.json" and pypi.paths("/pypi/") == []
-    pypi.asked.clear()
-    assert as_json(envspec, "--database", osv(), "--offline", code=1)["findings"] == document["findings"]
-    assert pypi.asked == []
-    # its answers aren't PyPI's
-    as_json(envspec, "--offline", code=3)
-
-
-def test_an_old_database_is_no_pass(pypi: Pypi, envspec: Envspec, osv: Callable[..., str]) -> None:
-    old = osv(datetime.now(timezone.utc) - timedelta(days=30))
-    assert "the database osv.json is too old" in as_json(envspec, "--database", old, code=3)["unread"][0]
-    as_json(envspec, "--database", old, "--max-age", "31", code=1)
-
-
-def test_a_broken_database(pypi: Pypi, envspec: Envspec, tmp_path: Path) -> None:
-    (tmp_path / "db.zip").write_text("x")
-    told = envspec("audit", PATH, "--database", str(tmp_path / "db.zip"))
-    assert (told.code, told.out) == (2, "") and "this is no database in the OSV format" in told.err
-
-
 def test_credentials_stay_out(pypi: Pypi, envspec: Envspec, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pypi.credentials = ("me", "s3cr3t")
     monkeypatch.setenv("UV_DEFAULT_INDEX", pypi.url_with("me", "s3cr3t"))
@@ -291,34 +213,6 @@ def test_credentials_stay_out(pypi: Pypi, envspec: Envspec, monkeypatch: pytest.
 def test_unlocked(pypi: Pypi, project: Project, envspec: Envspec) -> None:
     project.lock_path.unlink()
     assert envspec("audit", PATH).code == 2
-
-
-FILES = "another-file, yanked, young"
-
-
-def test_a_database_alone_says_nothing_of_files(pypi: Pypi, envspec: Envspec, osv: Callable[..., str]) -> None:
-    arguments = ("--offline", "--database", osv(package="other"))
-    told = envspec("audit", PATH, *arguments)
-    assert told.code == 3 and "nothing found" not in told.out
-    assert "error: no facts that are new enough are kept of the files of app 1.4, lib 2.5" in told.err
-    assert "--skip-files" in told.err and "all.zip" not in told.err, "the hint is about files"
-    assert as_json(envspec, *arguments, code=3)["complete"] is False
-    told = envspec("audit", PATH, *arguments, "--skip-files")
-    assert told.code == 0 and told.err == ""
-    assert f"not looked for {FILES} in any files (--skip-files): app, lib nothing found" in " ".join(told.out.split())
-    assert as_json(envspec, *arguments, "--skip-files")["not_asked"] == [
-        {"codes": FILES.split(", "), "reason": "any files (--skip-files)", "packages": ["app", "lib"]}
-    ]
-    assert pypi.asked == []
-
-
-def test_files_that_nobody_wants_to_know_of(pypi: Pypi, envspec: Envspec, osv: Callable[..., str]) -> None:
-    pypi.add(APP, uploaded=OLD, yanked="broken")
-    pypi.fail("/simple/", status(500))
-    as_json(envspec, code=3)
-    pypi.asked.clear()
-    assert as_json(envspec, "--skip-files")["findings"] == []
-    assert pypi.paths("/simple/") == []
 
 
 def test_an_index_that_nobody_knows_is_no_pass(pypi: Pypi, project: Project, envspec: Envspec) -> None:
@@ -377,12 +271,6 @@ def test_builds_of_the_pytorch_index_are_known_without_a_mirror(pypi: Pypi, proj
     project.lock(lambda target: (torch("f" * 64, known.file.replace("2.9.1", "2.99")), served(LIB)))
     (unread,) = as_json(envspec, code=3)["unread"]
     assert unread == 'it isn\'t known where the index "pytorch/cu126" is from here: torch 2.9.1+cu126'
-
-
-def test_a_broken_entry_is_named(pypi: Pypi, envspec: Envspec, osv: Callable[..., str]) -> None:
-    broken = [{"package": {"ecosystem": "PyPI", "name": "lib"}, "ranges": [{"type": "ECOSYSTEM"}]}]
-    told = envspec("audit", PATH, "--database", osv(affected=broken))
-    assert (told.code, told.out) == (2, "") and "the entry GHSA-1 isn't in the OSV format" in told.err
 
 
 def test_a_lock_outside_is_no_path_of_this_machine(

@@ -183,11 +183,9 @@ def broken_python(path: Path, prefix: Path, then: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("there", [True, False], ids=["an empty folder", "a new folder"])
-@pytest.mark.parametrize(
-    ("then", "status"),
-    [("exit 3", 3), pytest.param("kill -TERM $PPID; sleep 0.1", 143, marks=pytest.mark.slow)],
-)
+@pytest.mark.parametrize(("then", "status"), [("exit 3", 3), ("kill -TERM $PPID; sleep 0.1", 143)])
 def test_what_a_failed_run_made_does_not_block_the_next(
     machine: Machine, locked: Index, tmp_path: Path, there: bool, then: str, status: int
 ) -> None:

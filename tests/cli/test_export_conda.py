@@ -223,6 +223,7 @@ def test_files_of_another_platform_go(project: Project, home: Path) -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_pip_takes_the_pip_list_as_conda_hands_it_over(
     project: Project, home: Path, envspec: Envspec, index: Index, tmp_path: Path

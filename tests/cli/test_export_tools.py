@@ -107,6 +107,7 @@ def test_a_changed_file_is_refused(locked: Machine, index: Index, environment: P
     assert installed(locked, environment) == {}
 
 
+@pytest.mark.slow
 def test_pip_tools_accept_requirements(locked: Machine) -> None:
     """`pip-sync --dry-run` reads the file, and would install what it says into the environment it runs in."""
     pytest.importorskip("piptools", reason="pip-tools isn't installed: the extra `interop` brings it")

@@ -16,6 +16,7 @@ import pytest
 from cli_project import Envspec, Project
 from support.index import Index, hanging
 from support.machine import Machine, cpu
+from support.matrix import first_by_day
 
 from envspec import __version__, errors
 from envspec.cli import main as program
@@ -141,7 +142,7 @@ def test_traceback_on_request(envspec: Envspec, monkeypatch: pytest.MonkeyPatch)
     assert ended.err.endswith("ZeroDivisionError: division by zero at https://host/\n")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", first_by_day(1, [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]))
 def test_interrupted(machine: Machine, index: Index, number: signal.Signals) -> None:
     index.fail("/simple/", hanging)
     path = machine.spec(cpu("app"))

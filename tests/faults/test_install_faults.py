@@ -20,6 +20,7 @@ from support.conda_archives import Archive, Channel, borrowed_python, data_packa
 from support.index import Index, hanging, other_bytes, passing, slow, status, truncated
 from support.installs import PYTHON, SPEC, SUBDIR, pip_pin, tree, write_lock
 from support.machine import Machine, Ran
+from support.matrix import first_by_day
 from support.packages import wheel
 
 pytestmark = pytest.mark.e2e
@@ -134,6 +135,7 @@ def test_told_to_stop(
     assert works(prefix)
 
 
+@pytest.mark.slow
 def test_killed_while_conda_links(
     machine: Machine, index: Index, channel: Channel, prefix: Path, install: Install
 ) -> None:
@@ -201,7 +203,7 @@ def test_two_at_once(machine: Machine, index: Index, prefix: Path) -> None:
 # wrong files
 
 
-@pytest.mark.parametrize("fault", [other_bytes, truncated, status(404), status(403), status(500)])
+@pytest.mark.parametrize("fault", first_by_day(2, [other_bytes, truncated, status(404), status(403), status(500)]))
 def test_a_file_that_doesnt_come_right(
     fault: Callable[..., object], machine: Machine, index: Index, prefix: Path, install: Install
 ) -> None:

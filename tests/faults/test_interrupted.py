@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from support.index import Index, hanging, slow
 from support.machine import Machine, cpu
+from support.matrix import first_by_day
 from support.packages import sdist, source_files, wheel
 
 pytestmark = [
@@ -90,7 +91,7 @@ def test_ctrl_c(machine: Machine, slow_index: Index) -> None:
     assert machine.envspec("lock", "specs/demo.toml", "--upgrade").status == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", first_by_day(1, [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]))
 def test_with_several_solves_at_once(machine: Machine, slow_index: Index, number: signal.Signals) -> None:
     targets = "".join(f"[targets.t{n}]\nplatform = 'linux-64'\nglibc = '2.{n}'\n" for n in (28, 31, 34, 35))
     machine.spec(cpu("pkg0", targets=targets))
@@ -191,7 +192,7 @@ def survive(machine: Machine, index: Index, delays: list[float], number: signal.
     assert ran.status == 0 and "is fresh" in ran.out
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", first_by_day(1, [signal.SIGKILL, signal.SIGINT]))
 def test_at_some_moments(machine: Machine, slow_index: Index, number: signal.Signals) -> None:
     survive(machine, slow_index, moments(5), number)
 

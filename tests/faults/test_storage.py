@@ -137,7 +137,7 @@ def edited(text: bytes) -> bytes:
     ],
     ids=["edited", "cut", "cut by a byte", "empty", "appended", "newer", "conflict", "crlf", "utf-16"],
 )
-@pytest.mark.parametrize("options", [(), ("--upgrade",)], ids=["lock", "upgrade"])
+@pytest.mark.parametrize("options", [(), pytest.param(("--upgrade",), marks=pytest.mark.slow)], ids=["lock", "upgrade"])
 def test_a_damaged_lock_is_refused(
     machine: Machine, packages: Index, damage: Callable[[bytes], bytes], said: str, options: tuple[str, ...]
 ) -> None:

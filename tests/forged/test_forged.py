@@ -8,14 +8,22 @@ from pathlib import Path
 
 import pytest
 from forgeries import FORGERIES, Forgery
+from support.matrix import by_day
 
 from envspec.cli.inputs import read_spec
 from envspec.cli.main import run
-from envspec.lock.judge import judge
+from envspec.lock.judge import UnsoundLock, judge, sound
+from envspec.lock.model import Lock
 from envspec.lock.read import load
 from envspec.lock.store import LockFolder
 
 SHIPPED = ("cpu-py311", "deit-v2.6", "dev", "hpc-v2.7", "llm-v2.9", "mm-v2.1", "mm-v2.9", "team-v2.9")
+
+SHOWN = [
+    next(case for case in FORGERIES if (case.spec, case.stale) == kind)
+    for kind in (("mm-v2.9", False), ("hpc-v2.7", False), ("mm-v2.9", True))
+]
+"""Of each spec one, and one whose inputs were changed along: what the tests of a day show each command."""
 
 Said = Callable[..., tuple[int, str]]
 
@@ -47,18 +55,22 @@ def said(capsys: pytest.CaptureFixture[str]) -> Said:
     return call
 
 
-def forged(case: Forgery, root: Path, folder: Path) -> tuple[str, str]:
-    """The forgery as files of a project; gives its spec's path, and a target that it is in."""
+def project(case: Forgery, root: Path, folder: Path) -> str:
+    """A project with the forgery's spec; gives its path."""
     text = (root / "specs" / f"{case.spec}.toml").read_text("utf-8")
     path = folder / "specs" / f"{case.spec}.toml"
     path.parent.mkdir()
     path.write_text(text.replace("[pip]\n", f"[pip]{case.added}\n", 1) if case.added else text, "utf-8")
+    return str(path)
+
+
+def forged(case: Forgery, root: Path, path: str) -> tuple[Lock, str]:
+    """The forged lock of a spec, and a target that it is in. The judge finds it, and nothing before the forging."""
+    spec = read_spec(path)
     honest = case.honest(load(root / "locks" / case.spec / "envspec.lock"))
-    assert judge(honest, read_spec(str(path))) == ()
+    assert judge(honest, spec) == ()
     lock = case.forge(honest)
-    LockFolder(folder / "locks", case.spec).write(lock)
-    flaws = judge(lock, read_spec(str(path)))
-    return f"specs/{case.spec}.toml", next(flaw.targets[0] for flaw in flaws if flaw.code == case.code)
+    return lock, next(flaw.targets[0] for flaw in judge(lock, spec) if flaw.code == case.code)
 
 
 def test_names_are_unlike() -> None:
@@ -66,8 +78,23 @@ def test_names_are_unlike() -> None:
 
 
 @pytest.mark.parametrize("case", FORGERIES, ids=[case.name for case in FORGERIES])
-def test_forged(case: Forgery, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said) -> None:
-    spec, target = forged(case, root, tmp_path)
+def test_judged(case: Forgery, root: Path, tmp_path: Path) -> None:
+    """By the judge, and by the one gate that leads from a lock to whatever is made of it."""
+    path = project(case, root, tmp_path)
+    lock, target = forged(case, root, path)
+    with pytest.raises(UnsoundLock, match="can't be right for its spec") as refused:
+        sound(lock, read_spec(path), "envspec.lock")
+    assert case.code in {flaw.code for flaw in refused.value.flaws} and target in {one.name for one in lock}
+
+
+@pytest.mark.parametrize("case", by_day(FORGERIES, SHOWN.__contains__), ids=[case.name for case in FORGERIES])
+def test_no_command_takes_it(
+    case: Forgery, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said
+) -> None:
+    path = project(case, root, tmp_path)
+    spec = f"specs/{case.spec}.toml"
+    lock, target = forged(case, root, path)
+    LockFolder(tmp_path / "locks", case.spec).write(lock)
     monkeypatch.chdir(tmp_path)
     before = (tmp_path / "locks" / case.spec / "envspec.lock").read_bytes()
 

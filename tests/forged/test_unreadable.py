@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from forgeries import each_pin, with_file
+from forging import each_pin, with_file
 
 from envspec.cli.main import run
 from envspec.errors import LockError

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from git_project import BASE, CU126, LOCK, SPEC, Repository, State, conda, pin
+from support.matrix import first_by_day
 
 from envspec.git.setup import install
 from envspec.git.setup import repository as git_repository
@@ -193,7 +194,7 @@ CONFLICTS: dict[str, tuple[State, Change, Change, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", CLEAN)
+@pytest.mark.parametrize("name", first_by_day(4, CLEAN))
 def test_it_merges(repository: Repository, name: str) -> None:
     base, ours, theirs, expected = CLEAN[name]
     repository.branches(base, ours(base), theirs(base))
@@ -212,7 +213,7 @@ def test_it_merges(repository: Repository, name: str) -> None:
     assert repository.envspec("check").stdout.startswith("specs/demo.toml: fresh")
 
 
-@pytest.mark.parametrize("name", CONFLICTS)
+@pytest.mark.parametrize("name", first_by_day(3, CONFLICTS))
 def test_it_conflicts_and_everybody_notices(repository: Repository, name: str) -> None:
     base, ours, theirs, reason = CONFLICTS[name]
     repository.branches(base, ours(base), theirs(base))
@@ -246,6 +247,7 @@ def test_two_first_locks_conflict(repository: Repository) -> None:
     assert_conflict_is_noticed(repository)
 
 
+@pytest.mark.slow
 def test_a_rebase_merges_each_commit(repository: Repository) -> None:
     repository.branches(BASE, bump("tqdm", "4.2")(BASE), bump("app", "1.1", "lib>=2", "fsspec")(BASE))
     repository.git("switch", "-q", "topic")
@@ -320,6 +322,7 @@ def test_a_lost_program_stops_a_merge_and_no_diff(repository: Repository) -> Non
     assert LOCK in repository.unmerged()
 
 
+@pytest.mark.slow
 def test_the_merge_depends_on_no_order(repository: Repository) -> None:
     """Either side first: the same bytes."""
     for name, (base, ours, theirs, _) in list(CLEAN.items())[:3]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from support.index import Index
 from support.machine import Machine, cpu
+from support.matrix import SLOW
 from support.packages import Dist, metadata_text, sdist, wheel
 
 pytestmark = pytest.mark.e2e
@@ -67,7 +68,14 @@ def test_nothing_runs_that_is_not_allowed(machine: Machine, witness: Path, comma
     assert not witness.exists()
 
 
-@pytest.mark.parametrize("command", [one for one in COMMANDS if one[0] not in ("lock", "install")], ids=" ".join)
+ASKING = [one for one in COMMANDS if one[0] not in ("lock", "install")]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(one, marks=[SLOW] * (at > 2)) for at, one in enumerate(ASKING)],
+    ids=list(map(" ".join, ASKING)),
+)
 def test_what_is_allowed_runs_for_no_question(machine: Machine, witness: Path, command: tuple[str, ...]) -> None:
     """What was locked from its static word alone is asked about, shown and packed without running it."""
     machine.spec(cpu("backend-told", "setup-told", extra="allow-source = ['backend-told', 'setup-told']"))

@@ -13,6 +13,7 @@ from urllib.parse import quote
 import pytest
 from support.index import status
 from support.machine import Ran
+from support.matrix import first_by_day
 from support.planted import COMMANDS, USER, Plant, planted, spec
 from support.registry import Registry
 
@@ -218,7 +219,7 @@ def conda(plant: Plant, address: str, *, how: str) -> list[Ran]:
     ]
 
 
-@pytest.mark.parametrize("how", [".condarc", "variable", "mirror"])
+@pytest.mark.parametrize("how", first_by_day(1, [".condarc", "variable", "mirror"]))
 def test_a_login_in_a_channels_url(tmp_path: Path, how: str) -> None:
     pytest.importorskip("rattler")
     with planted(tmp_path, AT, credentials=(USER, AT)) as plant:
@@ -227,7 +228,7 @@ def test_a_login_in_a_channels_url(tmp_path: Path, how: str) -> None:
         assert plant.found() == []
 
 
-@pytest.mark.parametrize("how", [".condarc", "mirror"])
+@pytest.mark.parametrize("how", first_by_day(1, ["mirror", ".condarc"]))
 def test_a_token_in_a_channels_path(tmp_path: Path, how: str) -> None:
     pytest.importorskip("rattler")
     with planted(tmp_path, TOKEN, token=TOKEN) as plant:

@@ -271,6 +271,7 @@ def test_every_file(name: str) -> None:
     assert not slow_ones(FILES[name], product(FILE_STARTS, FILE_UNITS, ("", "\nx")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", [r"[ a]*[ a]*x", r"a*b|a*c"])
 def test_what_is_quadratic_is_noticed(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("support.growth.LIMIT", 1)

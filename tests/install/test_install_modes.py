@@ -35,6 +35,7 @@ def world_writable(folder: Path) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("conda", [False, True], ids=["venv", "conda"])
 def test_umask_000_lets_nobody_else_write(
     machine: Machine, index: Index, tmp_path: Path, conda: bool, umask_000: None

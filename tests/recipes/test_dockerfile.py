@@ -51,7 +51,11 @@ def final_stage(text: str) -> list[str]:
 @pytest.mark.parametrize(("spec", "target"), TARGETS)
 def test_golden(spec: str, target: str) -> None:
     path = GOLDEN / f"{spec}-{target}.Dockerfile"
-    text = re.sub(r"[0-9a-f]{64}|(?<=image.version=\")[0-9a-f]{12}|(?<=-)[0-9a-f]{8}(?=\.txt)", "…", text_of(shipped(spec, target)))
+    text = re.sub(
+        r"[0-9a-f]{64}|(?<=image.version=\")[0-9a-f]{12}|(?<=-)[0-9a-f]{8}(?=\.txt)",
+        "…",
+        text_of(shipped(spec, target)),
+    )
     if os.environ.get("ENVSPEC_UPDATE_GOLDEN"):
         path.write_text(text, encoding="utf-8")
     assert text == path.read_text(encoding="utf-8")

@@ -52,7 +52,12 @@ needs_lmod = pytest.mark.skipif(LMOD is None, reason="Lmod isn't installed")
 def test_loading_puts_the_environment_first_and_keeps_others_out(tmp_path: Path) -> None:
     prefix = environment(tmp_path, "mm-v2.9-cu128-hopper")
     plan = shipped_spec("mm-v2.9")
-    ran = module(tmp_path, plan, "cu128-hopper", 'python; echo "$VIRTUAL_ENV $PYTHONNOUSERSITE $PYTORCH_VERSION ${PYTHONPATH-unset}"')
+    ran = module(
+        tmp_path,
+        plan,
+        "cu128-hopper",
+        'python; echo "$VIRTUAL_ENV $PYTHONNOUSERSITE $PYTORCH_VERSION ${PYTHONPATH-unset}"',
+    )
     assert ran.stdout.splitlines() == [f"{prefix}/bin/python", f"{prefix} 1 2.9.1 unset"], ran.stderr
 
 

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from recipe_plans import ROOT, parsed, shipped, shipped_spec
 
-from envspec.lock.judge import SoundLock
 from envspec.errors import InputError
+from envspec.facts.cuda_stack import stack_of
 from envspec.facts.toolkits import known
+from envspec.lock.judge import SoundLock
 from envspec.lock.model import Artifact, Lock, LockedImage, Pin
 from envspec.lock.slice import slice_digest, slice_of
 from envspec.recipes.environment import architecture_list, require_cuda
 from envspec.recipes.images import CODE_SERVER, MICROMAMBA, UV, wanted_images
 from envspec.recipes.make import make_plan
-from envspec.facts.cuda_stack import stack_of
 from envspec.recipes.plan import Plan
 from envspec.spec.model import Image, Spec
 
@@ -183,7 +183,7 @@ def test_target_json() -> None:
 
 
 def test_an_image_carries_its_slice_of_the_lock_a_package_a_line() -> None:
-    spec, lock = parsed("mm-v2.9")
+    _, lock = parsed("mm-v2.9")
     for target in lock:
         plan = shipped("mm-v2.9", target.name)
         text = plan.carried["target.json"]

@@ -45,7 +45,9 @@ def test_the_floor_itself_will_do(driver: str) -> None:
 def test_an_older_driver_stops(driver: str) -> None:
     stop, text = judge(TARGET, machine(H100, driver=driver))
     assert stop
-    assert text.startswith(f"the driver is {driver}, and CUDA 12.8 on this target's GPUs needs 525.60.13 or newer: update")
+    assert text.startswith(
+        f"the driver is {driver}, and CUDA 12.8 on this target's GPUs needs 525.60.13 or newer: update"
+    )
 
 
 @pytest.mark.parametrize(

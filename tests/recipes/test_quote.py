@@ -9,7 +9,6 @@ import shutil
 import subprocess
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 

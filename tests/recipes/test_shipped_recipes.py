@@ -1,4 +1,4 @@
-"""The committed recipes: those of every shipped spec and target, as `envspec export` writes them now, each text once."""
+"""The committed recipes: every shipped spec's and target's, as `envspec export` writes them now, each text once."""
 
 from __future__ import annotations
 

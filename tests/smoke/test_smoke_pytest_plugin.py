@@ -69,6 +69,7 @@ def test_paths_on_the_command_line_stay_asked_for(project: pytest.Pytester) -> N
     told.stdout.fnmatch_lines(["specs/cpu-py311.toml::cpu"])
 
 
+@pytest.mark.slow
 def test_without_the_option_no_toml_file_is_a_test(project: pytest.Pytester) -> None:
     told = project.runpytest_subprocess("-p", "envspec.pytest_plugin", "specs", ".")
     told.assert_outcomes(passed=1)

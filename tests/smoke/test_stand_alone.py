@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.matrix import first_by_day
 
 import envspec
 from envspec.errors import ToolError
@@ -82,7 +83,7 @@ def test_what_is_too_new_is_found(source: str, refused: list[str]) -> None:
     assert bool(too_new(source)) == bool(refused)
 
 
-@pytest.mark.parametrize("version", ["3.8", "3.9"])
+@pytest.mark.parametrize("version", first_by_day(1, ["3.8", "3.9"]))
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_it_starts_under_an_old_python(program: str, version: str) -> None:
     try:
@@ -96,7 +97,7 @@ def test_it_starts_under_an_old_python(program: str, version: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("version", ["3.8", "3.9", "3.13"])
+@pytest.mark.parametrize("version", first_by_day(1, ["3.8", "3.9", "3.13"]))
 def test_the_check_starts_from_any_folder_under_any_python(tmp_path: Path, version: str) -> None:
     try:
         python = find_interpreter(version, os.environ)

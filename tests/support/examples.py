@@ -1,15 +1,17 @@
-"""How many examples a property test that has a count of its own tries: so many on a day, ten times as many at night."""
+"""How many examples a property test that has a count of its own tries: so many in `.ci/run`, a fifth of them in
+`make test`, ten times as many at night.
+"""
 
 from __future__ import annotations
 
 from hypothesis import settings
 
-DAY = 100
-"""Hypothesis's own default, which the profiles of a day keep."""
+COMMIT = 100
+"""Hypothesis's own default, which the profile of `.ci/run` keeps."""
 
 
 def examples(count: int) -> int:
     """`count` as the profile multiplies it: for `settings(max_examples=examples(40))`."""
     profile = settings.default
     assert profile is not None
-    return max(1, count * profile.max_examples // DAY)
+    return max(1, count * profile.max_examples // COMMIT)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from envspec.net.index_proxy.releases import Release, version_of
 from envspec.packages.requirement import canonical_name
-from envspec.packages.tags import wheel_tags
+from envspec.packages.tags import wheel_file_tags, wheel_tags
 from envspec.resolve.pip.edges import requirement_of
 from envspec.resolve.pip.request import Request
 from envspec.uv.answer import Found
@@ -124,12 +124,12 @@ def _admitted(release: Release, request: Request, asks: Asks | None) -> bool:
 
 
 def _fits(release: Release, request: Request) -> bool:
-    from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+    from packaging.utils import InvalidWheelFilename
 
     tags = wheel_tags(request.platform, request.python, request.glibc)
     for file in release.wheels:
         try:
-            if not tags.isdisjoint(parse_wheel_filename(file)[3]):
+            if not tags.isdisjoint(wheel_file_tags(file)):
                 return True
         except InvalidWheelFilename:
             continue

@@ -13,7 +13,7 @@ from envspec.lock.model import GitSource, Pin
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
-from envspec.packages.tags import ranked_tags
+from envspec.packages.tags import ranked_tags, wheel_file_tags
 from envspec.redact import without_credentials
 from envspec.resolve.pip.edges import holding
 from envspec.resolve.pip.metadata import Metadata
@@ -60,8 +60,6 @@ def completed(description: Description, request: Request) -> Description:
 def installed(package: Found, request: Request) -> FoundFile | None:
     """The one file that the target installs, None for git: of several wheels the one whose tag an installer
     ranks first (PEP 425), and the source where none fits."""
-    from packaging.utils import parse_wheel_filename
-
     if package.archive or not package.files:
         return package.archive
     if len(package.files) == 1:
@@ -71,7 +69,7 @@ def installed(package: Found, request: Request) -> FoundFile | None:
     for file in package.files:
         if not file.file.endswith(".whl"):
             continue
-        best = min((ranks[tag] for tag in parse_wheel_filename(file.file)[3] if tag in ranks), default=None)
+        best = min((ranks[tag] for tag in wheel_file_tags(file.file) if tag in ranks), default=None)
         if best is not None:
             ranked.append((best, file.file, file))
     source = next((file for file in package.files if not file.file.endswith(".whl")), None)

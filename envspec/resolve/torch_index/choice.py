@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from envspec.errors import Infeasible
 from envspec.facts import torch_builds, wheels
 from envspec.net.index_proxy.torch_family import belongs
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement
-from envspec.packages.tags import wheel_tags
+from envspec.packages.tags import wheel_file_tags, wheel_tags
 from envspec.resolve.pip.request import Request
 
 
@@ -133,19 +134,19 @@ def default_builds(platform: str, variant: str) -> list[str]:
     return [r.version for r in torch_builds.releases() if torch_builds.pypi_variant(r.version, platform) == variant]
 
 
-def index_builds(request: Request, variant: str, project: str = "torch") -> list[str]:
+def index_builds(request: Request, variant: str, project: str = "torch") -> tuple[str, ...]:
     """The versions of a project of the torch family of which the facts hold a file that a request can install."""
-    from packaging.utils import parse_wheel_filename
+    return _builds_held(variant, project, request.platform, request.python, request.glibc)
 
+
+@lru_cache(maxsize=512)
+def _builds_held(variant: str, project: str, platform: str, python: str, glibc: str | None) -> tuple[str, ...]:
+    """The same. Each lock asks it dozens of times for each target, and the facts don't change while envspec runs."""
     if variant not in wheels.variants():
-        return []
-    tags = wheel_tags(request.platform, request.python, request.glibc)
-    accept = belongs(variant)
-    return [
-        w.version
-        for w in wheels.load(variant).files(project)
-        if accept(w) and not tags.isdisjoint(parse_wheel_filename(w.file)[3])
-    ]
+        return ()
+    tags, accept = wheel_tags(platform, python, glibc), belongs(variant)
+    files = wheels.load(variant).files(project)
+    return tuple(w.version for w in files if accept(w) and not tags.isdisjoint(wheel_file_tags(w.file)))
 
 
 def _between(versions: Sequence[str], platform: str, variant: str) -> str:

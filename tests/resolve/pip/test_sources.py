@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from support.index import Index, other_bytes
 from support.machine import Machine, cpu
+from support.matrix import first_by_day
 from support.packages import sdist, source_files, wheel
 
 pytestmark = pytest.mark.e2e
@@ -148,7 +149,7 @@ def repository(folder: Path, files: Mapping[str, str], below: str = "") -> str:
     return git(folder, "rev-parse", "HEAD")
 
 
-@pytest.mark.parametrize("below", ["", "python"])
+@pytest.mark.parametrize("below", first_by_day(1, ["python", ""]))
 def test_git_is_pinned_to_a_full_commit(machine: Machine, index: Index, tmp_path: Path, below: str) -> None:
     index.add(wheel("beta", "1.0"))
     commit = repository(tmp_path / "clip", source_files("clip", "1.0", ["beta"]), below)

@@ -8,7 +8,7 @@ from packaging.requirements import Requirement
 from envspec.errors import Infeasible
 from envspec.facts import torch_builds
 from envspec.resolve.pip.request import Request
-from envspec.resolve.torch_index.choice import TorchIndex, choose
+from envspec.resolve.torch_index.choice import TorchIndex, choose, index_builds
 
 
 def request(*requirements: str, cuda: str | None, platform: str = "linux-64", python: str = "3.12") -> Request:
@@ -112,3 +112,10 @@ def test_no_build_to_offer_leaves_the_judgement_to_the_guard() -> None:
 
 def test_a_build_that_exists_without_its_files_among_the_facts_is_asked_for_live() -> None:
     assert choose(request("torch==2.11.0", cuda=None)) == TorchIndex("cpu", live=True)
+
+
+def test_the_facts_are_looked_through_once() -> None:
+    """A lock asks dozens of times which builds fit a target, and each look through hundreds of file names shows."""
+    one = request("torch==2.9.*", cuda="12.6")
+    assert index_builds(one, "cu126") is index_builds(request("numpy", cuda="12.6"), "cu126")
+    assert index_builds(one, "cu126") != index_builds(request("torch", cuda="12.6", python="3.9"), "cu126")

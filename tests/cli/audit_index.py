@@ -1,0 +1,69 @@
+"""An index, and what it says of the packages that an audit asks about."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from cli_project import Envspec, Project, served, without_settings
+from support.audit import Pypi
+from support.packages import wheel
+
+import envspec.cli
+
+SCHEMA = json.loads((Path(envspec.cli.__file__).parent / "schemas" / "audit.json").read_text(encoding="utf-8"))
+
+
+APP, LIB, OWN = wheel("app", "1.4", "lib"), wheel("lib", "2.5"), wheel("own", "1.0")
+
+
+OLD = "2020-01-01T00:00:00.000000Z"
+
+
+PATH = "specs/demo.toml"
+
+
+SPEC = """\
+[env]
+name = "demo"
+python = "3.12"
+[pip]
+dependencies = ["app", "lib"]
+[targets.a]
+platform = "linux-64"
+"""
+
+
+@pytest.fixture
+def pypi(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pypi]:
+    """The user's PyPI, which knows app 1.4 and lib 2.5, both old and sound."""
+    without_settings(monkeypatch, tmp_path / "home")
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+    project.spec(SPEC)
+    project.lock(lambda target: (served(APP, "lib"), served(LIB)))
+    running = Pypi()
+    with running:
+        running.add(APP, LIB, uploaded=OLD)
+        running.know("app", "1.4")
+        running.know("lib", "2.5")
+        monkeypatch.setenv("UV_DEFAULT_INDEX", running.url)
+        yield running
+
+
+def as_json(envspec: Envspec, *arguments: str, code: int = 0) -> dict[str, Any]:
+    told = envspec("audit", PATH, "--json", *arguments)
+    assert told.code == code, told.err
+    document: dict[str, Any] = json.loads(told.out)
+    jsonschema.validate(document, SCHEMA, cls=jsonschema.Draft202012Validator)
+    return document
+
+
+def codes(document: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(one["package"], one["code"]) for one in document["findings"]]
+
+
+FILES = "another-file, yanked, young"

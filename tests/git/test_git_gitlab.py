@@ -1,0 +1,146 @@
+"""The GitLab template in a merge request, its script run for real."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from git_ci import (
+    BUMPED,
+    GITLAB,
+    MARK,
+    Runner,
+    runner,
+)
+from git_project import BASE, SPEC
+from support.matrix import first_by_day
+
+pytestmark = pytest.mark.e2e
+
+
+class _Notes(BaseHTTPRequestHandler):
+    """As much of GitLab's API of notes as is asked."""
+
+    asked: list[tuple[str, str, str]]
+    existing: list[dict[str, Any]]
+
+    def do_GET(self) -> None:
+        url = urlsplit(self.path)
+        if url.path.endswith("/user"):
+            self.reply({"id": 9})
+            return
+        query = {name: int(values[0]) for name, values in parse_qs(url.query).items() if name != "sort"}
+        size = query.get("per_page", 20)
+        start = (query.get("page", 1) - 1) * size
+        self.reply(self.existing[start : start + size])
+
+    def do_POST(self) -> None:
+        self.reply({})
+
+    def do_PUT(self) -> None:
+        self.reply({})
+
+    def reply(self, value: object) -> None:
+        length = int(self.headers.get("Content-Length") or 0)
+        body = json.loads(self.rfile.read(length))["body"] if length else ""
+        self.asked.append((self.command, self.path, body))
+        content = json.dumps(value).encode()
+        allowed = self.headers["PRIVATE-TOKEN"] == "good"
+        self.send_response(200 if allowed else 403)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Silent."""
+
+
+@pytest.fixture
+def gitlab() -> Iterator[tuple[str, type[_Notes]]]:
+    handler = type("Notes", (_Notes,), {"asked": [], "existing": []})
+    server = HTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/api/v4", handler
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def in_gitlab(job: Runner, url: str, **env: str) -> subprocess.CompletedProcess[str]:
+    (template,) = GITLAB.values()
+    given = {
+        "CI_MERGE_REQUEST_DIFF_BASE_SHA": job.base,
+        "CI_MERGE_REQUEST_PROJECT_ID": "5",
+        "CI_MERGE_REQUEST_IID": "7",
+        "CI_API_V4_URL": url,
+    }
+    return job.bash("\n".join(template["script"]), **{**given, **env})
+
+
+def note(number: int, author: int, text: str) -> dict[str, Any]:
+    return {"id": number, "author": {"id": author}, "body": text}
+
+
+def test_gitlab_writes_one_note(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
+    url, server = gitlab
+    job = runner(tmp_path, BUMPED)
+    notes = "/api/v4/projects/5/merge_requests/7/notes"
+    ran = in_gitlab(job, url, ENVSPEC_TOKEN="good")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    (written,) = [asked for asked in server.asked if asked[0] != "GET"]
+    assert written[:2] == ("POST", notes)
+    assert written[2].startswith(MARK) and "numpy" in written[2]
+    earlier = [note(number, 1, "hello") for number in range(130)]
+    server.existing = [*earlier, note(201, 9, "hello"), note(202, 1, written[2]), note(203, 9, written[2])]
+    in_gitlab(job, url, ENVSPEC_TOKEN="good")
+    assert server.asked[-1][:2] == ("PUT", f"{notes}/203"), "neither anybody's, nor only among the first"
+
+
+def test_gitlab_tells_a_removed_lock(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
+    url, _ = gitlab
+    ran = in_gitlab(runner(tmp_path, None), url)
+    assert "- `locks/demo/envspec.lock` was removed\n" in ran.stdout
+    assert "can't be shown" not in ran.stdout and "No lock changed" not in ran.stdout
+
+
+@pytest.mark.slow
+def test_gitlab_says_that_nothing_changed(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
+    url, _ = gitlab
+    ran = in_gitlab(runner(tmp_path, BASE), url)
+    assert ran.returncode == 0 and ran.stdout.endswith(f"{MARK}No lock changed.\n")
+
+
+def test_gitlab_without_the_base_is_no_failure(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
+    """A fork may not have it."""
+    url, _ = gitlab
+    ran = in_gitlab(runner(tmp_path, BUMPED), url, CI_MERGE_REQUEST_DIFF_BASE_SHA="01" * 20)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "git can't give the merge request's base" in ran.stdout and "No lock changed" not in ran.stdout
+
+
+@pytest.mark.parametrize("token", first_by_day(1, ["bad", ""]))
+def test_gitlab_without_a_token_that_may(tmp_path: Path, gitlab: tuple[str, type[_Notes]], token: str) -> None:
+    url, server = gitlab
+    job = runner(tmp_path, BUMPED)
+    ran = in_gitlab(job, url, ENVSPEC_TOKEN=token)
+    assert ran.returncode == 0 and "numpy" in ran.stdout
+    assert len(server.asked) == (1 if token else 0)
+    assert ("the note couldn't be written" in ran.stdout) is bool(token)
+
+
+@pytest.mark.slow
+def test_gitlab_fails_with_a_stale_lock(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
+    url, _ = gitlab
+    job = runner(tmp_path, BUMPED)
+    path = job.clone / SPEC
+    path.write_text(path.read_text().replace('"numpy"', '"numpy>=3"'))
+    ran = in_gitlab(job, url)
+    assert ran.returncode == 1 and "A lock doesn't fit its spec" in ran.stdout

@@ -1,0 +1,118 @@
+"""The torch family in a resolution: each target gets builds of its own CUDA."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from resolutions import (
+    CUDA,
+    LINUX,
+    lock,
+    targets,
+)
+from support.index import Index
+from support.machine import Machine, cpu
+from support.packages import wheel
+from support.torch_packages import stand_ins
+
+from envspec.errors import AnswerNo, Infeasible, WrongBuild
+
+pytestmark = pytest.mark.e2e
+
+
+def test_cuda_targets_share_versions_and_differ_in_the_build(machine: Machine, index: Index) -> None:
+    index.add(*stand_ins("cu126", "2.9.1"), *stand_ins("cu130", "2.9.1"), *stand_ins("cpu", "2.9.1"))
+    # what PyPI's torch 2.9.1 is (CUDA 12.8), so far as a resolver sees it
+    runtime = "nvidia-cuda-runtime-cu12==12.8.90"
+    index.add(
+        wheel("torch", "2.9.1", runtime),
+        wheel("torch", "2.12.0", runtime),
+        wheel("nvidia-cuda-runtime-cu12", "12.8.90"),
+    )
+    machine.spec(
+        cpu(
+            "torch==2.9.*",
+            targets=targets(c126=CUDA.format("12.6"), c128=CUDA.format("12.8"), c130=CUDA.format("13.0"), cpu=LINUX),
+        )
+    )
+    found = lock(machine)
+    torch = {}
+    for target in found:
+        pin = target.pin("torch")
+        assert pin is not None and pin.direct
+        torch[target.name] = (pin.version, pin.index)
+    assert torch == {
+        "c126": ("2.9.1+cu126", "pytorch/cu126"),
+        "c128": ("2.9.1", "pypi"),
+        "c130": ("2.9.1+cu130", "pytorch/cu130"),
+        "cpu": ("2.9.1+cpu", "pytorch/cpu"),
+    }
+
+
+def test_torch_that_is_only_pulled_in_has_the_right_cuda(machine: Machine, index: Index) -> None:
+    index.add(*stand_ins("cu126", "2.9.1"), wheel("trainer", "1.0", "torch==2.9.1"), wheel("torch", "2.9.1"))
+    machine.spec(cpu("trainer", targets=targets(t=CUDA.format("12.6"))))
+    pin = next(iter(lock(machine))).pin("torch")
+    assert pin is not None and (pin.version, pin.index, pin.direct) == ("2.9.1+cu126", "pytorch/cu126", False)
+
+
+def test_aarch64_takes_the_pytorch_index_where_pypi_has_a_cpu_build(machine: Machine, index: Index) -> None:
+    arm = "platform = 'linux-aarch64'\ncuda = '12.8'\ngpus = ['GH200']"
+    index.add(*stand_ins("cu128", "2.9.1", platform="linux-aarch64"), wheel("torch", "2.9.1"), wheel("triton", "3.5.1"))
+    machine.spec(cpu("torch==2.9.1", targets=targets(t=arm)))
+    pin = next(iter(lock(machine))).pin("torch")
+    assert pin is not None and (pin.version, pin.index) == ("2.9.1+cu128", "pytorch/cu128")
+    assert pin.artifact is not None and "aarch64" in pin.artifact.file
+
+
+def test_a_cpu_build_in_a_cuda_target_is_refused(machine: Machine, index: Index) -> None:
+    """PyPI's page lies: what it calls torch 2.9.1 pins no CUDA runtime."""
+    index.add(wheel("torch", "2.9.1"))
+    machine.spec(cpu("torch==2.9.1", targets=targets(t=CUDA.format("12.8"))))
+    with pytest.raises(WrongBuild, match=r"t asks for CUDA 12\.8, but torch 2\.9\.1 from pypi is a CPU build"):
+        lock(machine)
+
+
+def test_a_package_of_another_cuda_is_refused(machine: Machine, index: Index) -> None:
+    index.add(wheel("cupy-cuda13x", "14.0"))
+    machine.spec(cpu("cupy-cuda13x", targets=targets(t=CUDA.format("12.8"))))
+    with pytest.raises(AnswerNo, match=r"t: cupy-cuda13x 14\.0 belongs to CUDA 13, in a target for CUDA 12\.8"):
+        lock(machine)
+
+
+def test_an_impossible_cuda_is_told_before_anything_is_solved(machine: Machine, index: Index) -> None:
+    machine.spec(cpu("torch==2.9.*", targets=targets(t=CUDA.format("11.8"))))
+    with pytest.raises(Infeasible, match=r"demo\.toml:8:8: t: torch 2\.9 has no CUDA 11\.8 build"):
+        lock(machine)
+    assert index.asked == []
+
+
+def test_a_mirror_of_the_pytorch_index_serves_what_the_facts_do_not_know(
+    machine: Machine, index: Index, tmp_path: Path
+) -> None:
+    index.add(wheel("numpy", "2.0"), wheel("nvidia-cuda-runtime", "15.0.1"), wheel("torch", "99.0"))
+    torch = wheel(
+        "torch", "99.0+cu150", "numpy", "nvidia-cuda-runtime==15.0.1", tag="cp312-cp312-manylinux_2_28_x86_64"
+    )
+    with Index() as mirror:
+        mirror.add(torch, wheel("numpy", "99.0"))
+        machine.configure(f'"pytorch/cu150" = "{mirror.url}"')
+        machine.spec(cpu("torch>=99", targets=targets(t=CUDA.format("15.0"))))
+        (target,) = lock(machine)
+        assert mirror.paths("numpy") == []
+    pins = {pin.name: pin for pin in target.pins}
+    assert (pins["torch"].version, pins["torch"].index) == ("99.0+cu150", "pytorch/cu150")
+    assert pins["torch"].artifact is not None and pins["torch"].artifact.sha256 == torch.sha256
+    assert (pins["numpy"].version, pins["numpy"].index) == ("2.0", "pypi")
+
+
+def test_offline_takes_torch_from_the_facts_and_the_rest_from_the_cache(machine: Machine, index: Index) -> None:
+    index.add(*stand_ins("cu126", "2.9.1"), *stand_ins("cpu", "2.9.1"))
+    machine.spec(cpu("torch==2.9.1", targets=targets(gpu=CUDA.format("12.6"), cpu="platform = 'linux-64'")))
+    machine.locked()
+    before = machine.files()
+    index.asked.clear()
+    ran = machine.envspec("lock", "specs/demo.toml", "--upgrade", "--offline")
+    assert (ran.status, ran.err) == (0, "")
+    assert machine.files() == before and index.asked == []
