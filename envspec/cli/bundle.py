@@ -87,29 +87,31 @@ def command(path: str, target: str | None, output: Path, locks_dir: Path | None,
 
 def _collect(spec: Spec, pins: Sequence[Pin], *, quiet: bool) -> Paths:
     """Every file, from the caches of this machine or from the user's own indexes."""
-    from envspec.install.collect import at_hand, collect
-    from envspec.net.fetch import Fetcher, read_timeout
-    from envspec.net.logins import credentials_of
+    from envspec.install.addresses import fetcher_of, pip_addresses
+    from envspec.install.collect import Collector
+    from envspec.lock.conda_files import FileUrls
+    from envspec.net.file_store import ARTIFACTS, FileStore
     from envspec.settings import load_settings
+    from envspec.uv.program import find_uv
 
     settings = load_settings(os.environ)
-    asked = [pin for pin in pins if pin.kind == "conda" or not at_hand(pin, settings.find_links)]
-    urls = file_urls(asked, spec, os.environ)
-    named = settings.index_urls(spec.pip.indexes)
-    fetcher = Fetcher(
-        credentials=credentials_of(settings, named, os.environ), env=os.environ, read_seconds=read_timeout(os.environ)
-    )
+    store = FileStore(settings.cache_dir / ARTIFACTS, fetcher_of(spec, settings, os.environ, find_uv(os.environ)))
+
+    def urls(missing: Sequence[Pin]) -> FileUrls:
+        conda = file_urls([pin for pin in missing if pin.kind == "conda"], spec, os.environ)
+        pip = [pin for pin in missing if pin.kind == "pip"]
+        return {**conda, **pip_addresses(pip, spec, settings, os.environ, store.fetcher)}
+
     total = sum(pin.artifact.size or 0 for pin in pins if pin.artifact)
     with _progress(total, quiet=quiet) as on_bytes:
-        return collect(
-            pins,
+        return Collector(
+            store,
             urls,
-            fetcher,
-            settings.cache_dir / "artifacts",
             settings.find_links,
-            on_bytes,
-            lambda: say("waiting: another envspec fetches into the same cache"),
-        )
+            again=True,
+            on_bytes=on_bytes,
+            on_wait=lambda: say("waiting: another envspec fetches a file of this bundle"),
+        ).collect(pins)
 
 
 def _carried(spec: Spec, lock: SoundLock, target: LockedTarget) -> dict[str, str]:

@@ -22,8 +22,8 @@ from urllib.parse import unquote, urlsplit
 
 from envspec.errors import EnvspecError, IndexFailure
 from envspec.install.conda_paths import Unpacked, member_fault, refused_member
-from envspec.install.inside import path_fault
 from envspec.install.model import Progress
+from envspec.packages.archive_entries import path_fault
 from envspec.redact import redact
 
 if TYPE_CHECKING:
