@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
-from envspec.recipes.data import preflight
 from envspec_check.capability import covers as check_covers
 
 from envspec.carried import preflight

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 import uv
-from hostile.test_peers_without_end import endless, lying_range
-from support.index import Answer, Index
+from support.index import Answer, Index, endless, lying_range
 from support.installs import SPEC, pip_pin, write_lock
 from support.machine import Machine
 from support.packages import Dist, sdist, wheel
