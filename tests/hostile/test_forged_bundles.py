@@ -10,6 +10,7 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -138,8 +139,8 @@ def test_a_wheel_that_leads_out(there: tuple[Path, str], tmp_path: Path) -> None
 
 
 def test_a_conda_package_that_leads_out(machine: Machine, tmp_path: Path) -> None:
-    evil = data_package("evil", "1.0")
-    evil.files["../evil.txt"] = b"x"
+    honest = data_package("evil", "1.0")
+    evil = replace(honest, files={**honest.files, "../evil.txt": b"x"})
     channel = Channel(tmp_path / "own").add(evil)
     write_lock(machine, [channel.pin(evil)], channels=[channel.url])
     ran = machine.envspec("bundle", SPEC, "-o", "evil.tar")
@@ -155,8 +156,8 @@ def test_what_an_old_bundle_holds(machine: Machine, locked: Index, tmp_path: Pat
     write_lock(machine, [pip_pin(APP), pip_pin(NEW)])
     made = set()
     for since in ("old.tar", str(old / SUMS), "old.lock"):
-        ran = machine.envspec("bundle", SPEC, "-o", "small.tar", "--since", since)
-        assert ran.status == 0, ran.err
+        small = machine.envspec("bundle", SPEC, "-o", "small.tar", "--since", since)
+        assert small.status == 0, small.err
         made.add((machine.folder / "small.tar").read_bytes())
     assert len(made) == 1
     digest = bundled(machine, new, "--since", "old.tar")
