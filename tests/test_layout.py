@@ -156,6 +156,7 @@ READS_LOCKS = {
     "cli.git_textconv": "for git's own diff, which is shown",
     "cli.completion": "for names on a shell's command line",
     "diff.foreign.read": "for `diff`, which judges",
+    "install.bundle": "for the hashes of an earlier bundle's files, which stay out of a new one",
     "lock.store": "is how they are read",
 }
 """Who may get a lock that nobody has judged yet, and why. Everything else takes a SoundLock."""

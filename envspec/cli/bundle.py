@@ -29,6 +29,7 @@ EPILOG = """\b
 Examples:
   envspec bundle specs/mm-v2.9.toml --target cpu -o mm-cpu.tar
   tar xf mm-cpu.tar && sh install.sh ~/envs/mm       (on the machine without internet)
+  envspec bundle specs/mm-v2.9.toml --target cpu --since mm-cpu.tar -o mm-cpu-2.tar
 """
 
 
@@ -42,15 +43,24 @@ Examples:
     help="The target to bundle; may be left out where the lock has only one.",
 )
 @click.option("--output", "-o", "output", type=click.Path(path_type=Path), required=True, help="The tar to write.")
+@click.option(
+    "--since",
+    metavar="OLD",
+    type=click.Path(path_type=Path),
+    help="An earlier bundle, its SHA256SUMS or its lock: leave out what it holds.",
+)
 @options.locks_dir
 @options.as_json
-def command(path: str, target: str | None, output: Path, locks_dir: Path | None, as_json: bool) -> int:
+def command(
+    path: str, target: str | None, output: Path, since: Path | None, locks_dir: Path | None, as_json: bool
+) -> int:
     """Put all files of a target into one tar, for a machine without internet.
 
-    Every file is checked by its hash. The tar holds the target's slice of the lock, the wheels (and conda packages),
-    the smoke check, and `install.sh`, which makes the environment of it without envspec and without network.
+    Every file is checked by its hash and looked through. The tar holds the target's slice of the lock, the wheels (and
+    conda packages), the smoke check, and `install.sh`, which makes the environment of it without envspec and without
+    network. The digest that is printed is what `install.sh --expect` takes.
     """
-    from envspec.install.bundle import write_bundle
+    from envspec.install.bundle import held_by, place_of, write_bundle
     from envspec.install.collect import refuse_git
 
     spec, lock = inputs.read_lock(path, locks_dir)
@@ -60,10 +70,13 @@ def command(path: str, target: str | None, output: Path, locks_dir: Path | None,
     sources = [pin.name for pin in chosen.pins if pin.kind == "pip" and not pin.is_wheel]
     if sources:
         warn(f"locked as source, so installing builds them and needs their build tools: {', '.join(sources)}")
+    known = held_by(since, chosen.name) if since else frozenset()
+    pins = [pin for pin in chosen.pins if pin.artifact and (pin.artifact.sha256, place_of(pin)) not in known]
     try:
-        found = _collect(spec, chosen.pins, quiet=as_json)
+        found = _collect(spec, chosen, pins, quiet=as_json)
         with written(output, "-o", [path]) as file:
-            size = write_bundle(file, chosen, _carried(spec, lock, chosen), found)
+            digest = write_bundle(file, chosen, _carried(spec, lock, chosen), found, known)
+            size = file.tell()
     except KeyboardInterrupt:
         say("interrupted: run the same command again, and it goes on from here")
         return 130
@@ -73,40 +86,55 @@ def command(path: str, target: str | None, output: Path, locks_dir: Path | None,
             "target": chosen.name,
             "file": str(output),
             "size": size,
-            "files": len(chosen.pins),
+            "files": len(pins),
+            "needed": len(chosen.pins) - len(pins),
+            "digest": digest,
         }
         options.print_json("bundle", document)
     else:
-        out(f"{output}: {chosen.name}, {len(chosen.pins)} packages, {byte_size(size)}")
-        say(f"hint: tar xf {output.name} && sh install.sh PREFIX")
+        elsewhere = f", {len(chosen.pins) - len(pins)} more from {since}" if known else ""
+        out(f"{output}: {chosen.name}, {len(pins)} packages{elsewhere}, {byte_size(size)}")
+        out(f"digest {digest}")
+        old = " --with DIR" if known else ""
+        say(f"hint: tar xf {output.name} && sh install.sh --expect {digest}{old} PREFIX")
     return 0
 
 
-def _collect(spec: Spec, pins: Sequence[Pin], *, quiet: bool) -> Paths:
-    """Every file, from the caches of this machine or from the user's own indexes."""
-    from envspec.install.collect import at_hand, collect
-    from envspec.net.fetch import Fetcher, read_timeout
-    from envspec.net.logins import credentials_of
+def _collect(spec: Spec, target: LockedTarget, pins: Sequence[Pin], *, quiet: bool) -> Paths:
+    """Every file, from the caches of this machine or from the user's own indexes, looked through."""
+    from envspec.install.addresses import fetcher_of, pip_addresses
+    from envspec.install.collect import Collector
+    from envspec.lock.conda_files import FileUrls
+    from envspec.net.file_store import ARTIFACTS, FileStore
     from envspec.settings import load_settings
+    from envspec.uv.program import find_uv
 
     settings = load_settings(os.environ)
-    asked = [pin for pin in pins if pin.kind == "conda" or not at_hand(pin, settings.find_links)]
-    urls = file_urls(asked, spec, os.environ)
-    named = settings.index_urls(spec.pip.indexes)
-    fetcher = Fetcher(
-        credentials=credentials_of(settings, named, os.environ), env=os.environ, read_seconds=read_timeout(os.environ)
-    )
+    store = FileStore(settings.cache_dir / ARTIFACTS, fetcher_of(spec, settings, os.environ, find_uv(os.environ)))
+
+    def urls(missing: Sequence[Pin]) -> FileUrls:
+        conda = file_urls([pin for pin in missing if pin.kind == "conda"], spec, os.environ)
+        pip = [pin for pin in missing if pin.kind == "pip"]
+        return {**conda, **pip_addresses(pip, spec, settings, os.environ, store.fetcher)}
+
     total = sum(pin.artifact.size or 0 for pin in pins if pin.artifact)
     with _progress(total, quiet=quiet) as on_bytes:
-        return collect(
-            pins,
+        found = Collector(
+            store,
             urls,
-            fetcher,
-            settings.cache_dir / "artifacts",
             settings.find_links,
-            on_bytes,
-            lambda: say("waiting: another envspec fetches into the same cache"),
-        )
+            again=True,
+            on_bytes=on_bytes,
+            on_wait=lambda: say("waiting: another envspec fetches a file of this bundle"),
+        ).collect(pins)
+    conda = [pin for pin in pins if pin.kind == "conda"]
+    if conda:
+        from envspec.install.conda_look import refuse_unfit_packages
+        from envspec.scratch import scratch_folder
+
+        with scratch_folder(settings.cache_dir) as scratch:
+            refuse_unfit_packages(conda, found, target.inputs, scratch)
+    return found
 
 
 def _carried(spec: Spec, lock: SoundLock, target: LockedTarget) -> dict[str, str]:

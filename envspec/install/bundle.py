@@ -7,35 +7,121 @@ times, no owners.
 
 from __future__ import annotations
 
+import hashlib
 import io
+import re
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
+from envspec.errors import InputError, InternalError, Place
 from envspec.install.collect import Paths
 from envspec.lock.conda_files import artifact_of, channel_of, conda_pins, in_link_order
 from envspec.lock.model import LockedTarget, Pin
+from envspec.lock.read import load
+from envspec.net import limits
 
 INSTALLER = "install.sh"
 SUMS = "SHA256SUMS"
-"""The hashes of all packages' files, as the lock has them: what `sha256sum -c` reads."""
+"""The hashes of all other files: what `sha256sum -c` reads. Its own is the bundle's digest."""
+NEEDED = "NEEDED"
+"""The same of packages' files that an earlier bundle holds; there where the bundle was made with `--since`."""
+LOOK = "archive_entries.py"
+"""What `install.sh` looks through wheels with: `envspec.packages.archive_entries`, as it is."""
+LIMITS = "LIMITS"
+"""The limits that it holds them to."""
 REQUIREMENTS = "requirements.txt"
 """The pip packages, as `install.sh` has them installed."""
 WHEELS = "wheels"
 CONDA = "conda"
+Known = tuple[str, str]
+"""A package's file by its sha256 and its place in a bundle."""
+_LINE = re.compile(r"^([0-9a-f]{64})  (\S.*)$", re.MULTILINE)
+_MOST = 64 << 20
+_SINCE = "give --since an earlier bundle, its SHA256SUMS, or the envspec.lock that it was made from"
 
 
-def write_bundle(file: BinaryIO, target: LockedTarget, carried: Mapping[str, str], found: Paths) -> int:
-    """Write the tar into an open file, and give its size in bytes.
+def write_bundle(
+    file: BinaryIO, target: LockedTarget, carried: Mapping[str, str], found: Paths, known: Collection[Known] = ()
+) -> str:
+    """Write the tar into an open file, and give the bundle's digest, `sha256:…`.
 
-    `carried` are texts by their path in the bundle, `found` the artifacts. Raises OSError.
+    `carried` are texts by their path in the bundle, `found` the artifacts; those that are `known` stay out. Raises
+    OSError.
     """
+    listed = {(artifact_of(pin).sha256, place_of(pin)): found.get(_key(pin)) for pin in target.pins}
+    members: dict[str, Path | bytes] = {name: text.encode() for name, text in carried.items()}
+    members[INSTALLER] = files("envspec.install").joinpath(f"data/{INSTALLER}").read_bytes()
+    members[LOOK] = files("envspec.packages").joinpath(LOOK).read_bytes()
+    bounds = limits.LIMITS
+    members[LIMITS] = f"{bounds.archive_entries} {bounds.unpacked_bytes} {bounds.unpacked_ratio}\n".encode()
+    if needed := sorted(each for each in listed if each in known):
+        members[NEEDED] = _sums(needed)
+    hashes = {(hashlib.sha256(text).hexdigest(), name) for name, text in members.items() if isinstance(text, bytes)}
+    sums = _sums(hashes | {each for each in listed if each not in known})
+    members[SUMS] = sums
+    for each, path in listed.items():
+        if each not in known:
+            if path is None:
+                raise InternalError(f"nothing was collected for {each[1]}")
+            members[each[1]] = path
     with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as tar:
-        for name, content in sorted(_members(target, carried, found)):
+        for name, content in sorted(members.items()):
             _add(tar, name, content)
-    return file.tell()
+    return f"sha256:{hashlib.sha256(sums).hexdigest()}"
+
+
+def held_by(old: Path, target: str) -> frozenset[Known]:
+    """The packages' files that an earlier bundle holds, or needs itself: `old` is its tar, its `SHA256SUMS`, or the
+    lock that it was made from, of which `target` counts. Raises InputError, LockError."""
+    try:
+        if tarfile.is_tarfile(old):
+            with tarfile.open(old) as tar:
+                texts = [_text_of(tar, name) for name in (SUMS, NEEDED)]
+            found = frozenset(known for text in texts for known in _read_sums(text))
+        else:
+            with old.open("rb") as file:
+                text = file.read(_MOST)
+            found = frozenset(_read_sums(text.decode("utf-8", "replace")))
+            if not found:
+                found = _of_lock(old, target)
+    except (OSError, tarfile.TarError) as error:
+        raise InputError(f"can't be read: {error}", place=Place(str(old)), hint=_SINCE) from None
+    if not found:
+        raise InputError("this is no bundle of envspec's", place=Place(str(old)), hint=_SINCE)
+    return found
+
+
+def _of_lock(path: Path, name: str) -> frozenset[Known]:
+    lock = load(path)
+    target = lock.target(name)
+    if target is None:
+        raise InputError(f"this lock has no target {name}", place=Place(str(path)), hint=_SINCE)
+    return frozenset((artifact_of(pin).sha256, place_of(pin)) for pin in target.pins if pin.artifact)
+
+
+def _read_sums(text: str) -> Iterator[Known]:
+    for digest, place in _LINE.findall(text):
+        if place.startswith((f"{WHEELS}/", f"{CONDA}/")):
+            yield digest, place
+
+
+def _text_of(tar: tarfile.TarFile, name: str) -> str:
+    try:
+        file = tar.extractfile(name)
+    except KeyError:
+        return ""
+    return file.read(_MOST).decode("utf-8", "replace") if file else ""
+
+
+def _sums(lines: Iterable[Known]) -> bytes:
+    return "".join(f"{digest}  {name}\n" for digest, name in sorted(lines, key=lambda line: line[1])).encode()
+
+
+def _key(pin: Pin) -> tuple[str, str]:
+    return pin.index, artifact_of(pin).file
 
 
 def place_of(pin: Pin) -> str:
@@ -57,17 +143,6 @@ def explicit_list(target: LockedTarget) -> dict[str, str]:
     ]
     head = [f"# platform: {target.inputs.platform}", "@EXPLICIT"]
     return {f"{CONDA}/explicit.txt": "\n".join([*head, *lines]) + "\n"} if pins else {}
-
-
-def _members(target: LockedTarget, carried: Mapping[str, str], found: Paths) -> Iterator[tuple[str, Path | bytes]]:
-    installer = files("envspec.install").joinpath(f"data/{INSTALLER}").read_text("utf-8")
-    yield INSTALLER, installer.encode()
-    for name, text in carried.items():
-        yield name, text.encode()
-    sums = sorted(f"{artifact_of(pin).sha256}  {place_of(pin)}\n" for pin in target.pins)
-    yield SUMS, "".join(sums).encode()
-    for pin in target.pins:
-        yield place_of(pin), found[pin.index, artifact_of(pin).file]
 
 
 def _add(tar: tarfile.TarFile, name: str, content: Path | bytes) -> None:

@@ -1,190 +1,161 @@
-"""Every file of a target, fetched once, checked by its hash, and kept in the cache: what a bundle is made of."""
+"""Every file of a target, each one checked by its hash and looked through: what environments and bundles are made of.
+
+A file lies in a folder that pip is told to look into (`find-links`), in envspec's cache of files, or on its index, and
+is taken from the first that has it. Nothing is copied.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import zipfile
-from collections.abc import Callable, Iterable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Event
+from threading import Event, Lock
 from urllib.parse import unquote, urlsplit
 
 from envspec.errors import IndexFailure, InputError, StorageError
 from envspec.lock.conda_files import FileUrls, artifact_of, url_of
-from envspec.lock.exclusive import exclusive
-from envspec.lock.model import Pin
-from envspec.net import limits
-from envspec.net.fetch import Fetcher
-from envspec.settings import split_credentials
+from envspec.lock.model import Artifact, Pin
+from envspec.net.file_store import FileStore, OnBytes, Wanted, refuse_other, refuse_unfit, sha256_of
 
-_PIECE = 16 << 20
-_WORKERS = 4
+_WORKERS = 16
+_LOOKED_AT = "looked-at"
+"""Below the cache of files: an empty file for each one of a user's own folder that was hashed and looked through, named
+by all that changes when the file does."""
 
-_NEVER_CHANGE = "don't use it before you know why: files of an index never change"
+Paths = Mapping[tuple[str, str], Path]
+"""(index name, file name) → where the file is."""
 
 
-def collect(
-    pins: Iterable[Pin],
-    urls: FileUrls,
-    fetcher: Fetcher,
-    folder: Path,
-    find_links: Iterable[str] = (),
-    on_bytes: Callable[[int], None] = lambda count: None,
-    on_wait: Callable[[], None] = lambda: None,
-) -> dict[tuple[str, str], Path]:
-    """The files of pins (none from git) by (index name, file name): from a folder of `find_links`, from `folder`, which
-    keeps what is fetched under its sha256, or from the URL that `urls` has.
+@dataclass(frozen=True)
+class Collector:
+    """What brings files.
 
-    What a run that was interrupted had fetched is gone on with. `on_bytes` is told how many bytes have come. Raises
-    IndexFailure for a file that isn't there or has another hash, StorageError.
+    store       envspec's cache of files
+    urls        where the files of pins are; asked for those alone that aren't at hand
+    find_links  as the user's settings have them; those that are pages are `urls`' to ask
+    again       take the hash of every file again, also of those that were seen before: for what leaves this machine. An
+                installer takes it itself
+    on_bytes    told how many bytes have come
+    on_wait     called before waiting for another envspec that fetches the same file
     """
-    local = [Path(link.removeprefix("file://")).expanduser() for link in find_links if _is_local(link)]
-    found: dict[tuple[str, str], Path] = {}
-    wanted: dict[tuple[str, str], Pin] = {}
-    for pin in pins:
-        artifact = artifact_of(pin)
-        at_hand = [path / artifact.file for path in local if (path / artifact.file).is_file()]
-        path = next((path for path in at_hand if sha256_of(path) == artifact.sha256), None)
-        if path is not None:
-            found[pin.index, artifact.file] = path
-        else:
-            wanted[pin.index, artifact.file] = pin
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        # two runs would append to the same files
-        with exclusive(folder, on_wait):
-            found.update(_fetch_all(wanted.values(), urls, fetcher, folder, on_bytes))
-    except OSError as error:
-        raise StorageError(
-            f"{folder} can't be written: {error.strerror}",
-            hint="free some space, or give the cache another place with ENVSPEC_CACHE_DIR",
-        ) from None
-    return found
 
+    store: FileStore
+    urls: Callable[[Sequence[Pin]], FileUrls]
+    find_links: Sequence[str] = ()
+    again: bool = False
+    on_bytes: OnBytes = lambda count: None
+    on_wait: Callable[[], None] = lambda: None
+    _counting: Lock = field(default_factory=Lock)
 
-def _fetch_all(
-    pins: Iterable[Pin], urls: FileUrls, fetcher: Fetcher, folder: Path, on_bytes: Callable[[int], None]
-) -> dict[tuple[str, str], Path]:
-    found = {}
-    stop = Event()
+    def collect(self, pins: Iterable[Pin]) -> Paths:
+        """The files of pins (none from git).
 
-    def count(length: int) -> None:
-        if stop.is_set():
-            raise InterruptedError
-        on_bytes(length)
-
-    with ThreadPoolExecutor(_WORKERS) as pool:
-        fetching = {pool.submit(_fetch, pin, url_of(pin, urls), fetcher, folder, count): pin for pin in pins}
+        What a run that was interrupted had fetched is gone on with. Raises IndexFailure for a file that isn't there,
+        has another hash or can't be unpacked safely, StorageError.
+        """
+        wanted = {(pin.index, artifact_of(pin).file): pin for pin in pins}
         try:
+            with ThreadPoolExecutor(_WORKERS) as pool:
+                at_hand = zip(wanted, pool.map(self._at_hand, wanted.values()), strict=True)
+                found = {key: path for key, path in at_hand if path is not None}
+            missing = [pin for key, pin in wanted.items() if key not in found]
+            if missing:
+                found |= self._fetch_all(missing, self.urls(missing))
+        except OSError as error:
+            if error.errno is None:
+                raise
+            raise StorageError(
+                f"{self.store.folder} can't be written: {error.strerror}",
+                hint="free some space, or give the cache another place with ENVSPEC_CACHE_DIR",
+            ) from None
+        return found
+
+    def _fetch_all(self, pins: Sequence[Pin], urls: FileUrls) -> dict[tuple[str, str], Path]:
+        found = {}
+        stop = Event()
+
+        def count(length: int) -> None:
+            if stop.is_set():
+                raise InterruptedError
+            with self._counting:
+                self.on_bytes(length)
+
+        def fetch(pin: Pin) -> Path:
+            url = url_of(pin, urls)
+            if urlsplit(url).scheme == "file":
+                return self._of_folder(pin, Path(unquote(urlsplit(url).path)), count)
+            return self.store.fetch(url, _wanted(artifact_of(pin)), count, self.on_wait)
+
+        pool = ThreadPoolExecutor(_WORKERS)
+        try:
+            # the largest first: the last to end isn't the last to begin
+            ordered = sorted(pins, key=lambda pin: -(artifact_of(pin).size or 0))
+            fetching = {pool.submit(fetch, pin): pin for pin in ordered}
             for future in as_completed(fetching):
                 pin = fetching[future]
                 found[pin.index, artifact_of(pin).file] = future.result()
-        except BaseException:
-            # the others end at their next piece
+        finally:
+            # after a failure the others end at their next piece, and nobody waits for a peer that sends none
             stop.set()
-            pool.shutdown(cancel_futures=True)
-            raise
-    return found
+            pool.shutdown(wait=False, cancel_futures=True)
+        return found
 
+    def _at_hand(self, pin: Pin) -> Path | None:
+        artifact = artifact_of(pin)
+        for link in self.find_links:
+            if is_folder(link):
+                path = folder_of(link) / artifact.file
+                if path.is_file() and self._is(path, artifact):
+                    return path
+        kept = self.store.verified if self.again else self.store.kept
+        return kept(_wanted(artifact))
 
-def at_hand(pin: Pin, find_links: Iterable[str]) -> bool:
-    """Whether a file of this name lies in a folder of `find_links`, so that no index is asked for it."""
-    return pin.artifact is not None and any(
-        _is_local(link) and Path(link.removeprefix("file://"), pin.artifact.file).expanduser().is_file()
-        for link in find_links
-    )
-
-
-def _fetch(pin: Pin, url: str, fetcher: Fetcher, folder: Path, on_bytes: Callable[[int], None]) -> Path:
-    artifact = artifact_of(pin)
-    kept = folder / artifact.sha256
-    if kept.is_file():
-        if sha256_of(kept) == artifact.sha256:
-            on_bytes(kept.stat().st_size)
-            return kept
-        kept.unlink()
-    if urlsplit(url).scheme == "file":
-        path = Path(unquote(urlsplit(url).path))
+    def _of_folder(self, pin: Pin, path: Path, on_bytes: OnBytes) -> Path:
+        """The file of a channel that is a folder."""
         if not path.is_file():
             raise IndexFailure(
                 f"{path} isn't there", hint="see whether this is the channel that the lock was made from"
             )
-        _refuse_other(sha256_of(path), pin, str(path))
+        refuse_other(sha256_of(path), path.stat().st_size, _wanted(artifact_of(pin)), str(path))
         on_bytes(path.stat().st_size)
         return path
-    part = folder / f"{artifact.sha256}.part"
-    resumed = part.exists()
-    _read(url, part, fetcher, artifact.size, on_bytes)
-    digest = sha256_of(part)
-    if digest != artifact.sha256 and resumed:
-        part.unlink()
-        _read(url, part, fetcher, artifact.size, lambda count: None)
-        digest = sha256_of(part)
-    if digest != artifact.sha256:
-        part.unlink()
-    _refuse_other(digest, pin, split_credentials(url)[0])
-    if pin.is_wheel:
-        refuse_bomb(part, artifact.file)
-    part.rename(kept)
-    return kept
+
+    def _is(self, path: Path, artifact: Artifact) -> bool:
+        """Whether a file of the user's own folder is the one that is wanted. Raises IndexFailure for one that is, and
+        can't be unpacked safely."""
+        state = path.stat()
+        seen = (str(path.resolve()), state.st_size, state.st_mtime_ns, state.st_ctime_ns, artifact.sha256)
+        mark = self.store.folder / _LOOKED_AT / hashlib.sha256(repr(seen).encode()).hexdigest()
+        looked = mark.exists()
+        if looked and not self.again:
+            return True
+        if sha256_of(path) != artifact.sha256:
+            return False
+        if not looked:
+            refuse_unfit(path, artifact.file)
+            with suppress(OSError):
+                # who can't write it down looks again
+                mark.parent.mkdir(parents=True, exist_ok=True)
+                mark.touch()
+        return True
 
 
-def _read(url: str, path: Path, fetcher: Fetcher, size: int | None, on_bytes: Callable[[int], None]) -> None:
-    """Append what the file at `url` has beyond what `path` has. Raises IndexFailure beyond `size`, the lock's word."""
-    bare = split_credentials(url)[0]
-    most = fetcher.limits.file_bytes if size is None else size
-    if path.exists() and path.stat().st_size > most:
-        path.unlink()
-    with path.open("ab") as out:
-        length = out.tell()
-        on_bytes(length)
-        while True:
-            # one byte more than there may be shows whether there is more
-            reply = fetcher.range(url, length, min(_PIECE, most + 1 - length))
-            if reply.status == 416 and length:
-                return
-            if reply.status == 200:
-                out.truncate(0)
-                on_bytes(-length)
-                with fetcher.stream(url, most) as stream:
-                    while piece := stream.read(1 << 20):
-                        out.write(piece)
-                        on_bytes(len(piece))
-                return
-            if reply.status != 206:
-                raise IndexFailure(
-                    f"{bare} answered HTTP {reply.status}",
-                    hint="see whether the lock was made from this index, and whether the file was taken back",
-                )
-            if length + len(reply.body) > most or (reply.total or 0) > most:
-                raise IndexFailure(f"{bare} is larger than the {most} bytes that it may have", hint=_NEVER_CHANGE)
-            out.write(reply.body)
-            length += len(reply.body)
-            on_bytes(len(reply.body))
-            if not reply.body or length == reply.total:
-                return
-
-
-def _refuse_other(digest: str, pin: Pin, where: str) -> None:
-    artifact = artifact_of(pin)
-    if digest != artifact.sha256:
-        raise IndexFailure(
-            f"{where} has the sha256 {digest}, and {artifact.sha256} in the lock ({artifact.file})", hint=_NEVER_CHANGE
-        )
-
-
-def sha256_of(path: Path) -> str:
-    """The sha256 of a file, in hex. Raises OSError."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        for block in iter(lambda: file.read(1 << 20), b""):
-            digest.update(block)
-    return digest.hexdigest()
-
-
-def _is_local(link: str) -> bool:
+def is_folder(link: str) -> bool:
+    """Whether a link of `find-links` names a folder of this machine rather than a page."""
     return urlsplit(link).scheme in ("", "file")
+
+
+def folder_of(link: str) -> Path:
+    """The folder that a link of `find-links` names."""
+    return Path(os.path.abspath(Path(link.removeprefix("file://")).expanduser()))
+
+
+def _wanted(artifact: Artifact) -> Wanted:
+    return Wanted(artifact.file, artifact.sha256, artifact.size)
 
 
 def refuse_git(pins: Iterable[Pin], use: str) -> None:
@@ -195,29 +166,3 @@ def refuse_git(pins: Iterable[Pin], use: str) -> None:
             f"{use} holds files, and {', '.join(names)} comes from a git repository",
             hint="publish it as a wheel on an index of yours, and name that in the spec",
         )
-
-
-Paths = Mapping[tuple[str, str], Path]
-"""(index name, file name) → where the file is."""
-
-
-def refuse_bomb(path: Path, name: str) -> None:
-    """Raise IndexFailure for a wheel of more entries, or that unpacks to more bytes, than the limits allow. `name` is
-    for the message; what is no wheel at all is left to who installs it. Raises OSError."""
-    bounds = limits.LIMITS
-    try:
-        with zipfile.ZipFile(path) as archive:
-            entries = archive.infolist()
-    except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError):
-        return
-    unpacked = sum(entry.file_size for entry in entries)
-    most = max(bounds.unpacked_bytes, path.stat().st_size * bounds.unpacked_ratio)
-    if len(entries) > bounds.archive_entries:
-        told = f"{len(entries)} entries, and {bounds.archive_entries} are the most"
-    elif unpacked > most:
-        told = f"{unpacked >> 20} MiB once it's unpacked, and {most >> 20} MiB are the most for its size"
-    else:
-        return
-    raise IndexFailure(
-        f"{name} has {told}", hint="don't install it: such a wheel is hostile or broken; tell those who publish it"
-    )

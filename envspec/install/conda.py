@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envspec.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError
-from envspec.install.collect import sha256_of
 from envspec.install.conda_cache import AGAIN, CondaCache, path_of
 from envspec.install.conda_paths import PackagePath, Unpacked, entries_of, refuse_unsafe, site_packages_of
 from envspec.install.installed import CONDA_META
@@ -23,6 +22,7 @@ from envspec.install.model import InstallProgress
 from envspec.install.prefix import write_file
 from envspec.lock.conda_files import artifact_of, channel_of, url_in_channel
 from envspec.lock.model import LockedTarget, Pin
+from envspec.net.file_store import sha256_of
 from envspec.packages.names import conda_name
 from envspec.redact import redact, without_credentials
 from envspec.resolve.conda.channels import CondaConfig, channel_addresses

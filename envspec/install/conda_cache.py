@@ -22,8 +22,8 @@ from urllib.parse import unquote, urlsplit
 
 from envspec.errors import EnvspecError, IndexFailure
 from envspec.install.conda_paths import Unpacked, member_fault, refused_member
-from envspec.install.inside import path_fault
 from envspec.install.model import InstallProgress
+from envspec.packages.archive_entries import path_fault
 from envspec.redact import redact
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class CondaCache:
             archive = place / record.file_name
             await self._download(record, archive, counted)
         name = record.name.normalized
-        special = await _members(archive, name)
+        special = await members_of(archive, name)
         unpacked = place / "unpacked"
         try:
             await download_and_extract(self.client, archive.absolute().as_uri(), unpacked, record.sha256)
@@ -161,7 +161,7 @@ def path_of(record: RepoDataRecord) -> Path:
     return Path(unquote(urlsplit(record.url).path))
 
 
-async def _members(archive: Path, package: str) -> list[str]:
+async def members_of(archive: Path, package: str) -> list[str]:
     """Look at every member of an archive; gives those that are neither file nor link, by name. Raises IndexFailure."""
     from rattler.package_streaming import PackageArchive
 

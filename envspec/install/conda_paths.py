@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.errors import IndexFailure, InputError, Place
-from envspec.install.inside import Inside, folded, path_fault
+from envspec.install.inside import Inside, folded
 from envspec.install.installed import CONDA_META, CondaRecord
 from envspec.install.model import Fault
 from envspec.install.prefix import FOLDER
 from envspec.lock.exclusive import LOCK_FILE
+from envspec.packages.archive_entries import path_fault
 
 _RESERVED = (CONDA_META, FOLDER.as_posix(), LOCK_FILE, ".trash")
 """Where rattler and envspec write down what is installed, and what they read back as their own."""

@@ -13,13 +13,15 @@ from pathlib import Path
 
 from envspec.errors import ToolError
 from envspec.install import activation
+from envspec.install.addresses import fetcher_of, pip_addresses
+from envspec.install.collect import Collector
 from envspec.install.conda_paths import refuse_unsafe_records
 from envspec.install.host import InstallHost, refuse_unfit, this_host
 from envspec.install.installed import InstalledPackages, read_installed
 from envspec.install.interpreter import has_python, make_virtual_environment, unmake_virtual_environment
-from envspec.install.model import Change, InstallOutcome, InstallProgress, OnWait, SilentInstall, identity
+from envspec.install.model import Change, Fetching, InstallOutcome, InstallProgress, OnWait, SilentInstall, identity
 from envspec.install.pip import PipInstaller, pip_check, uninstall
-from envspec.install.plan import changes
+from envspec.install.plan import UNKNOWN_FILE, changes
 from envspec.install.prefix import (
     LOCK_PATH,
     TARGET_PATH,
@@ -34,10 +36,12 @@ from envspec.install.prefix import (
     write_file,
     write_state,
 )
+from envspec.lock.conda_files import FileUrls
 from envspec.lock.exclusive import exclusive
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedTarget, Pin
 from envspec.lock.write import dumps
+from envspec.net.file_store import ARTIFACTS, FileStore
 from envspec.scratch import scratch_folder
 from envspec.settings import Settings, load_settings
 from envspec.spec.model import Spec
@@ -96,7 +100,12 @@ class Installation:
             self._link(settings, found)
             known = self._install_pip(begun, settings, found, held)
             self._write_scripts_and_lock()
-            self._verify(known)
+            left = self._left(known)
+            if spoilt := [change for change in left if change.kind == "pip" and change.action == "repair"]:
+                # uv links out of its cache, so what was changed in some environment was changed there too
+                known = self._install_pip(replace(begun, pip=known), settings, spoilt, held)
+                left = self._left(known)
+            self._verify(left)
             warnings = pip_check(self.prefix, find_uv(self.env))
             close_uvs_lock(self.prefix)
             write_state(self.prefix, replace(begun, complete=True, pip=known))
@@ -191,6 +200,7 @@ class Installation:
             self.progress.phase("making a virtual environment")
             make_virtual_environment(self.prefix, self.target.inputs.python, self.env, uv)
         names = {change.name for change in found if change.kind == "pip" and change.action != "remove"}
+        damaged = {change.name for change in found if change.reason not in ("", UNKNOWN_FILE)}
         pins = [pin for pin in self._of("pip") if pin.name in names]
         known = dict(begun.pip)
         if not pins:
@@ -201,18 +211,24 @@ class Installation:
             with storage(self.prefix):
                 write_state(self.prefix, replace(begun, pip=dict(known)))
 
-        indexes = self.spec.pip.indexes
-        installer = PipInstaller(
-            uv=uv,
-            prefix=self.prefix,
-            settings=settings,
-            indexes=settings.index_urls(indexes),
-            default=settings.default_index or uvs_default_index(uv, settings.cache_dir),
-            held=held,
-            progress=self.progress,
-        )
+        store = FileStore(settings.cache_dir / ARTIFACTS, fetcher_of(self.spec, settings, self.env, uv))
+        fetching = Fetching(self.progress)
+
+        def urls(missing: Sequence[Pin]) -> FileUrls:
+            fetching.begin(missing)
+            return pip_addresses(missing, self.spec, settings, self.env, store.fetcher)
+
         with scratch_folder(settings.cache_dir) as folder:
-            installer.install(self.lock, self.target, pins, folder, done)
+            installer = PipInstaller(
+                uv=uv,
+                prefix=self.prefix,
+                collector=Collector(store, urls, settings.find_links, on_bytes=fetching.came),
+                default=settings.default_index or uvs_default_index(uv, settings.cache_dir),
+                scratch=folder,
+                held=held,
+                progress=self.progress,
+            )
+            installer.install(self.target.name, pins, damaged, done)
         return known
 
     def _write_scripts_and_lock(self) -> None:
@@ -224,9 +240,11 @@ class Installation:
         write_file(self.prefix, LOCK_PATH, dumps(self.lock))
         write_file(self.prefix, TARGET_PATH, f"{self.target.name}\n")
 
-    def _verify(self, known: Mapping[str, str]) -> None:
+    def _left(self, known: Mapping[str, str]) -> tuple[Change, ...]:
         self.progress.phase("checking")
-        left = changes(self.target.pins, self._installed(), known)
+        return changes(self.target.pins, self._installed(), known)
+
+    def _verify(self, left: Sequence[Change]) -> None:
         if left:
             told = "; ".join(f"{change.name}: {change.reason or change.action}" for change in left[:5])
             raise ToolError(

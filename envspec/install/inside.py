@@ -1,54 +1,20 @@
 """What lies inside a folder and what leads out of it: one rule for all that archives and records name.
 
-Packages are other people's files. What they name is a path below the environment, written plainly; where it goes is
-asked of the links that are there and of those that come.
+Packages are other people's files. What they name is a path below the environment, written plainly
+(`envspec.packages.archive_entries`); where it goes is asked of the links that are there and of those that come.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from envspec.install.model import Fault
-
-LONGEST_NAME = 255
-LONGEST_PATH = 4096
-"""In bytes: what a name and a path may have on Linux (NAME_MAX and PATH_MAX of limits.h)."""
 _MOST_LINKS = 40
 """How many links one path may go through: the kernel's own bound (path_resolution(7))."""
-_DRIVE = re.compile(r"[A-Za-z]:")
-
-
-def path_fault(path: str) -> Fault:
-    """Why no package may name this path, in a few words; empty when it's a plain path below the environment.
-
-    Refused is what leaves a folder on any system, and what no file system holds: the same lock serves them all.
-    """
-    if not path:
-        return "an empty name"
-    if any(unicodedata.category(letter) in ("Cc", "Cs") for letter in path):
-        # half of a surrogate pair stands for a byte that is no UTF-8
-        surrogate = any("\ud800" <= letter <= "\udfff" for letter in path)
-        return "it isn't UTF-8" if surrogate else "it has a control character"
-    if path.startswith(("/", "\\")):
-        return "it's absolute"
-    if _DRIVE.match(path):
-        return "it names a drive"
-    if "\\" in path:
-        return "it has a backslash, which separates folders on Windows"
-    parts = path.split("/")
-    if ".." in parts:
-        return "it leads out of its folder (..)"
-    if "" in parts or "." in parts:
-        return "it has an empty part"
-    if any(len(part.encode()) > LONGEST_NAME for part in parts) or len(path.encode()) >= LONGEST_PATH:
-        return "it's longer than a file's name can be"
-    return ""
 
 
 def folded(path: str) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from envspec.lock.model import Pin
+from envspec.texts import byte_size
 
 Fault = str
 """Why an installed package isn't sound, in a few words; empty when it is."""
@@ -65,6 +66,26 @@ class SilentInstall:
 
     def advance(self, done: int | None = None, detail: str = "") -> None:
         """Say nothing."""
+
+
+@dataclass
+class Fetching:
+    """Tells a progress how much of some packages' files has come."""
+
+    progress: InstallProgress
+    _total: int = 0
+    _came: int = 0
+
+    def begin(self, pins: Sequence[Pin]) -> None:
+        """These are missing, and fetched from here on."""
+        self._total, self._came = sum(pin.artifact.size or 0 for pin in pins if pin.artifact), 0
+        self.progress.phase(f"pip: fetching {len(pins)} {'file' if len(pins) == 1 else 'files'}")
+
+    def came(self, count: int) -> None:
+        """So many bytes more."""
+        self._came += count
+        known = f" of {byte_size(self._total)}" if self._total else ""
+        self.progress.advance(detail=f"{byte_size(self._came)}{known}")
 
 
 OnWait = Callable[[], None]

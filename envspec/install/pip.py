@@ -1,199 +1,153 @@
-"""The pip half: uv installs what the lock pins, every file by its hash, and nothing else.
+"""The pip half: uv installs the files that the lock pins, every one by its hash, and nothing else.
 
-Each index gets a run of its own, with that index alone: a package comes from where the lock says, and no index is asked
-for a name that isn't its own. uv learns of indexes through a configuration file: no command line has credentials.
+envspec has fetched and looked through each file before uv sees it (`envspec.install.collect`), and uv has no network.
+Two kinds of packages need more: a source's build requirements come through the index proxy, and a git checkout through
+git. No command line has credentials.
 """
 
 from __future__ import annotations
 
 import glob
-import os
 import re
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, NoReturn
-from urllib.parse import urlsplit
+from typing import IO
 
-from envspec.errors import EnvspecError, IndexFailure, InputError, ToolError, Unsatisfiable
-from envspec.install.collect import at_hand
+from envspec.errors import ToolError
+from envspec.install.build_requirements import build_requirements
+from envspec.install.collect import Collector, Paths
 from envspec.install.inside import cannot_exist, stays_inside
 from envspec.install.installed import Dist, recorded_files
 from envspec.install.interpreter import python_of
 from envspec.install.model import InstallProgress
-from envspec.lock.formats.requirements import requirements_txt
-from envspec.lock.model import Lock, LockedTarget, Pin
+from envspec.lock.conda_files import artifact_of
+from envspec.lock.model import Pin
 from envspec.lock.toml_text import inline_strings, key, string, value
-from envspec.packages.requirement import canonical_name
-from envspec.redact import has_credentials, redact
-from envspec.settings import Settings, split_credentials
+from envspec.net.index_proxy.pages import Upstream
+from envspec.net.index_proxy.server import IndexProxy
+from envspec.redact import redact
+from envspec.resolve.pip.answer import labelled
 from envspec.uv.errors import failure
 from envspec.uv.processes import end
 from envspec.uv.program import Uv
 
-_PYTORCH = "pytorch/"
 _ERROR = re.compile(r"^error:", re.MULTILINE)
-_TELLS_ENTRIES = {"RUST_LOG": "uv_extract=warn,uv_distribution=info", "UV_LOG_CONTEXT": "1"}
-"""With these in its environment, uv 0.13 says which wheels it unpacks, and which entries of them it leaves out:
-
-     uv_distribution::distribution_database::wheel wheel=app==1.0
-        0.095172s WARN uv_extract::stream Skipping unsafe file name: ../evil
-"""
-_UNPACKING = re.compile(r"\bwheel=(\S+)")
-_UNSAFE = re.compile(r"Skipping unsafe file name: (.*)")
-_OWN_SOURCE = ("git", "url")
-"""Pins that name their source themselves; what builds them comes from PyPI."""
+_PATIENCE = {"UV_HTTP_TIMEOUT": "86400"}
+"""The index proxy fetches a file whole before it answers, and gives up who is too slow by itself."""
 
 
 @dataclass(frozen=True)
 class PipInstaller:
     """uv for one prefix.
 
-    indexes   the spec's named indexes: name → URL
-    default   where "pypi" is, None for uv's own
-    held      the descriptor that holds the prefix; uv inherits it, so that where a system can't end a uv whose envspec
-              was killed, others stay out until it has ended
+    collector  brings the files
+    default    where "pypi" is, None where nobody knows
+    scratch    an empty folder for uv's input
+    held       the descriptor that holds the prefix; uv inherits it, so that where a system can't end a uv whose envspec
+               was killed, others stay out until it has ended
     """
 
     uv: Uv
     prefix: Path
-    settings: Settings
-    indexes: Mapping[str, str]
+    collector: Collector
     default: str | None
+    scratch: Path
     held: int
     progress: InstallProgress
 
     def install(
-        self,
-        lock: Lock,
-        target: LockedTarget,
-        pins: Sequence[Pin],
-        folder: Path,
-        done: Callable[[Sequence[Pin]], None],
+        self, label: str, pins: Sequence[Pin], damaged: Collection[str], done: Callable[[Sequence[Pin]], None]
     ) -> None:
-        """Install pins of `target`, replacing whatever version is there.
+        """Install pins of the target `label`, replacing whatever version is there. `done` is called with those that are
+        in place.
 
-        Takes an empty folder for uv's input. `done` is called with the pins of each index once they are in place.
-        Raises IndexFailure for a file that isn't there or has another hash, ToolError, StorageError, InputError.
+        `damaged` are names whose files had changed: they may have been uv's own, for it links out of its cache, so that
+        these are unpacked anew.
+
+        Raises IndexFailure for a file that isn't there, has another hash or can't be unpacked safely, ToolError,
+        StorageError, InputError.
         """
-        for number, (index, group) in enumerate(sorted(_by_index(pins).items())):
-            self.progress.phase(f"pip: {len(group)} from {'their own URLs' if index in _OWN_SOURCE else index}")
-            place = folder / str(number)
-            self._install(index, lock, replace(target, pins=tuple(group)), place)
+        files = self._collect([pin for pin in pins if pin.git is None])
+        groups: dict[tuple[bool, bool], list[Pin]] = {}
+        for pin in pins:
+            groups.setdefault((not pin.is_wheel, pin.name in damaged), []).append(pin)
+        for (built, fresh), group in sorted(groups.items()):
+            what = "source" if built else "wheel"
+            self.progress.phase(f"pip: {len(group)} {what}{'s' * (len(group) > 1)}")
+            place = self.scratch / f"{what}s{'-anew' * fresh}"
+            cache = ["--cache-dir", str(place / "cache")] if fresh else []
+            with ExitStack() as stack:
+                proxy = stack.enter_context(self._build_requirements(place)) if built else None
+                self._install(label, group, files, place, proxy, cache)
             done(group)
 
-    def _install(self, index: str, lock: Lock, part: LockedTarget, place: Path) -> None:
-        """Install what one index has."""
-        url, _ = self._source(index, part.pins)
-        status, told, entries = self._run(self._command(index, lock, part, place), place)
-        if entries:
-            self._refuse(index, lock, part, place, _UNPACKING.findall(told))
-        if status:
-            # what it did so far comes first
-            problem = _ERROR.search(told)
-            text = told[problem.start() :] if problem else told
-            raise _refusal(failure(status, text, label=part.name, offline=self.uv.offline, index=url), index)
+    def _collect(self, pins: Sequence[Pin]) -> Paths:
+        return self.collector.collect(pins) if pins else {}
 
-    def _command(self, index: str, lock: Lock, part: LockedTarget, place: Path) -> list[str]:
-        """uv's arguments for what one index has; its input goes into `place`, a folder that isn't there yet."""
-        place.mkdir()
-        pins = part.pins
-        (place / "requirements.txt").write_text(requirements_txt(lock, part), encoding="utf-8")
-        url, how = self._source(index, pins)
-        configuration = place / "uv.toml"
-        configuration.touch(mode=0o600)
-        configuration.write_text(self._configuration(index, url), encoding="utf-8")
+    def _build_requirements(self, place: Path) -> AbstractContextManager[IndexProxy]:
+        return build_requirements(self.uv, self.collector.store, self.default, place / "building")
+
+    def _install(
+        self,
+        label: str,
+        pins: Sequence[Pin],
+        files: Paths,
+        place: Path,
+        proxy: IndexProxy | None,
+        options: Sequence[str],
+        *,
+        again: bool = True,
+    ) -> None:
+        place.mkdir(exist_ok=True)
+        (place / "requirements.txt").write_text("".join(_requirements(pins, files)), encoding="utf-8")
+        (place / "uv.toml").write_text(self._configuration(pins, files, proxy), encoding="utf-8")
         command = [
             "pip", "install", "--config-file", "uv.toml", "--python", str(python_of(self.prefix)),
-            "--no-deps", "--requirements", "requirements.txt", *how,
+            "--no-deps", "--requirements", "requirements.txt",
             "--only-binary", ":all:", *(f"--no-binary={pin.name}" for pin in pins if not pin.is_wheel),
-            *(f"--reinstall-package={pin.name}" for pin in pins),
+            *(f"--reinstall-package={pin.name}" for pin in pins), *options,
         ]  # fmt: skip
-        if index != "git":
+        git = any(pin.git for pin in pins)
+        if not git:
             command.append("--require-hashes")
-        if self.uv.offline:
-            command.append("--offline")
-        # uv writes addresses into its cache; it leaves logins out of them, but no tokens
-        if url is not None and has_credentials(split_credentials(url)[0]):
-            self._private.mkdir(mode=0o700, parents=True, exist_ok=True)
-            command += ["--cache-dir", str(self._private)]
-        return command
+        if proxy is None:
+            command += ["--no-index", "--offline"]
+        # git goes to the network by itself; everything else goes through the proxy
+        env = {**_PATIENCE, **(self.uv.cut_off(proxy.host) if proxy and (self.uv.offline or not git) else {})}
+        status, told = self._run(command, place, env)
+        if status == 0:
+            return
+        if proxy and proxy.failures:
+            # uv saw the proxy fail; what failed is behind it
+            raise labelled(proxy.failures[0], label)
+        # what it did so far comes first
+        problem = _ERROR.search(told)
+        error = failure(status, told[problem.start() :] if problem else told, label=label, offline=self.uv.offline)
+        if again and "Hash mismatch" in error.message:
+            # something in the cache isn't what was fetched any more
+            fresh = replace(self.collector, again=True).collect([pin for pin in pins if pin.git is None])
+            return self._install(label, pins, fresh, place, proxy, options, again=False)
+        raise error
 
-    @property
-    def _private(self) -> Path:
-        """A cache for uv that only its user may look into."""
-        return self.settings.cache_dir / "uv-private"
-
-    def _refuse(self, index: str, lock: Lock, part: LockedTarget, place: Path, unpacking: Collection[str]) -> NoReturn:
-        """Raise IndexFailure for the wheels with entries that lead out, by name, and leave nothing of them: not in the
-        prefix, which uv may have been quick to fill, and not in uv's cache, from which they would come without a word.
-
-        `unpacking` are the wheels that uv was at. It unpacks several at once and doesn't say which has the entry, so
-        each is looked at alone, without uv's cache.
-        """
-        self.progress.phase("looking for the wheel that is refused")
-        doubtful = {canonical_name(name.partition("==")[0]) for name in unpacking}
-        found: list[tuple[str, str]] = []
-        for number, pin in enumerate(pin for pin in part.pins if pin.name in doubtful):
-            alone = place / str(number)
-            command = self._command(index, lock, replace(part, pins=(pin,)), alone)
-            entries = self._run([*command, "--no-cache", "--target", "unpacked"], alone)[2]
-            if entries:
-                found.append((f"{pin.name} {pin.version}", entries[0]))
-                self._forget(pin.name)
-        told = "; ".join(f"the wheel of {name} has the entry {entry!r}" for name, entry in found)
-        raise IndexFailure(
-            f"{told or f'a wheel of {index} has an entry'}: it leads out of the folder that it's installed to",
-            hint="don't install it: a wheel with such an entry is hostile or broken; tell those who publish it",
-        )
-
-    def _forget(self, name: str) -> None:
-        for folder in (self.prefix / "lib").glob("python*/site-packages"):
-            for info in folder.glob("*.dist-info"):
-                installed, _, version = info.name.removesuffix(".dist-info").rpartition("-")
-                if canonical_name(installed) == name:
-                    uninstall(Dist(name, version, info), self.prefix)
-        for option in ([], ["--cache-dir", str(self._private)] if self._private.is_dir() else None):
-            if option is not None:
-                self.uv.run(["cache", "clean", "--quiet", *option, name], cwd=Path("/"))
-
-    def _source(self, index: str, pins: Sequence[Pin]) -> tuple[str | None, list[str]]:
-        """The URL of an index (None for uv's own choice), and the options that lead uv to it."""
-        if index not in _OWN_SOURCE and all(at_hand(pin, self.settings.find_links) for pin in pins):
-            return None, ["--no-index"]
-        if index.startswith(_PYTORCH):
-            variant = index.removeprefix(_PYTORCH)
-            mirror = self.settings.pytorch_mirror(variant)
-            return (mirror, []) if mirror else (self.default, [f"--torch-backend={variant}"])
-        if index == "pypi" or index in _OWN_SOURCE:
-            return self.default, []
-        if index not in self.indexes:
-            raise InputError(
-                f'the lock has files from the index "{index}", which the spec doesn\'t name',
-                hint=f'add it to the spec, [pip] indexes = {{ {index} = "https://…" }}, or lock again',
-            )
-        return self.indexes[index], []
-
-    def _configuration(self, index: str, url: str | None) -> str:
+    def _configuration(self, pins: Sequence[Pin], files: Paths, proxy: IndexProxy | None) -> str:
         lines = [f"{key(name)} = {value(item)}" for name, item in self.uv.settings.items()]
-        if self.settings.find_links:
-            lines.append(f"find-links = {inline_strings(map(_absolute, self.settings.find_links))}")
-        if url is not None:
-            name = "pypi" if index in _OWN_SOURCE else index.replace("/", "-")
-            lines += ["[[index]]", f"name = {string(name)}", f"url = {string(url)}", "default = true"]
+        folders = dict.fromkeys(str(files[_key(pin)].parent) for pin in pins if _is_of_an_index(pin))
+        lines.append(f"find-links = {inline_strings(folders)}")
+        if proxy is not None:
+            url = proxy.index(Upstream(str(self.default)))
+            lines += ["[[index]]", 'name = "pypi"', f"url = {string(url)}", "default = true"]
         return "\n".join(lines) + "\n"
 
-    def _run(self, command: Sequence[str], place: Path) -> tuple[int, str, list[str]]:
-        """Run uv, telling its progress; give its status, what it said, and the entries of wheels that it would leave
-        out. It is ended at the first of these, before it installs."""
-        env = {**self.uv.environment(), **_TELLS_ENTRIES}
+    def _run(self, command: Sequence[str], place: Path, more: Mapping[str, str]) -> tuple[int, str]:
+        """Run uv, telling its progress; give its status, and what it said."""
+        env = {**self.uv.environment(), **more}
         said: list[str] = []
-        entries: list[str] = []
         try:
             process = subprocess.Popen(
                 [self.uv.executable, *command],
@@ -203,7 +157,7 @@ class PipInstaller:
         except OSError as error:
             raise ToolError(f"uv can't be started: {error}", hint="reinstall envspec: uv comes with it") from None
         assert process.stderr is not None  # a pipe, as asked for
-        reader = threading.Thread(target=self._listen, args=(process.stderr, process.pid, said, entries), daemon=True)
+        reader = threading.Thread(target=self._listen, args=(process.stderr, said), daemon=True)
         try:
             reader.start()
             process.wait()
@@ -215,15 +169,12 @@ class PipInstaller:
                 process.kill()
                 process.wait()
             reader.join(5)
-        return process.returncode, "".join(said), entries
+        return process.returncode, "".join(said)
 
-    def _listen(self, stream: IO[str], pid: int, said: list[str], entries: list[str]) -> None:
+    def _listen(self, stream: IO[str], said: list[str]) -> None:
         with stream:
             for line in stream:
                 said.append(line)
-                if unsafe := _UNSAFE.search(line):
-                    entries.append(unsafe[1])
-                    end(pid)
                 words = line.lstrip()
                 if words.startswith(("Downloading", "Downloaded", "Prepared", "Installed", "Building", "Built")):
                     self.progress.advance(detail=" ".join(redact(line).split()))
@@ -288,22 +239,19 @@ def uninstall(dist: Dist, prefix: Path) -> None:
                 folder.rmdir()
 
 
-def _by_index(pins: Collection[Pin]) -> dict[str, list[Pin]]:
-    groups: dict[str, list[Pin]] = {}
+def _key(pin: Pin) -> tuple[str, str]:
+    return pin.index, artifact_of(pin).file
+
+
+def _is_of_an_index(pin: Pin) -> bool:
+    """Whether a pin's file has a name that says what it is. That of a URL may have any."""
+    return pin.git is None and pin.url is None
+
+
+def _requirements(pins: Sequence[Pin], files: Paths) -> Iterator[str]:
     for pin in pins:
-        groups.setdefault(pin.index, []).append(pin)
-    return groups
-
-
-def _refusal(error: EnvspecError, index: str) -> EnvspecError:
-    """uv looks for versions; whoever installs a lock looks for files."""
-    if isinstance(error, Unsatisfiable):
-        return IndexFailure(
-            f'the index "{index}" doesn\'t have what the lock pins: {error.message}',
-            hint="see whether this is the index that the lock was made from, and whether the file was taken back",
-        )
-    return error
-
-
-def _absolute(link: str) -> str:
-    return link if urlsplit(link).scheme else os.path.abspath(os.path.expanduser(link))
+        if pin.git:
+            yield f"{pin.name} @ git+{pin.git.address}\n"
+            continue
+        what = f"{pin.name}=={pin.version}" if _is_of_an_index(pin) else f"{pin.name} @ {files[_key(pin)].as_uri()}"
+        yield f"{what} --hash=sha256:{artifact_of(pin).sha256}\n"

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from envspec.install.installed import InstalledPackages
-from envspec.install.model import Change, identity, shown_version
+from envspec.install.model import Change, Fault, identity, shown_version
 from envspec.lock.model import Pin
+
+UNKNOWN_FILE: Fault = "nobody knows which file it came from"
 
 
 def changes(pins: Sequence[Pin], installed: InstalledPackages, known: Mapping[str, str]) -> tuple[Change, ...]:
@@ -54,7 +56,7 @@ def _pip(
         elif there.fault:
             yield Change("repair", kind, name, there.version, pin.version, there.fault)
         elif name not in known:
-            yield Change("repair", kind, name, there.version, pin.version, "nobody knows which file it came from")
+            yield Change("repair", kind, name, there.version, pin.version, UNKNOWN_FILE)
     for name, dist in installed.pip.items():
         if ("pip", name) not in wanted:
             yield Change("remove", "pip", name, dist.version, None)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import urllib3
 
 _RETRIES = 3
+_REDIRECTS = 5
 _CONNECT_SECONDS = 10.0
 _READ_SECONDS = 30.0
 """uv's own default."""
@@ -86,7 +87,7 @@ class Fetcher:
         self._credentials = credentials
         self._env = env
         self._read_seconds = read_seconds
-        self._retries = _retries(env)
+        self.retries = _retries(env)
         self._netrc = _netrc(env)
         self._pools: dict[str | None, urllib3.PoolManager] = {}
         self._making = threading.Lock()
@@ -108,20 +109,28 @@ class Fetcher:
         return self._ask(url, {"Range": span}, length, cut=True)
 
     @contextmanager
-    def stream(self, url: str, most: int | None = None) -> Iterator[Stream]:
-        """A whole file of at most `most` bytes as it comes in, for what is too large to hold. Raises IndexFailure, also
-        while it's read."""
+    def stream(self, url: str, most: int | None = None, *, start: int = 0) -> Iterator[Stream]:
+        """A file of at most `most` bytes as it comes in, for what is too large to hold. With `start`, what it has from
+        there on, unless the server sends it whole again: `Stream.start` tells. Raises IndexFailure, also while it's
+        read: BrokenOff where the connection did."""
         bare, own = split_credentials(url)
-        response = self._request(bare, self._authorization(bare, own), self._retry())
+        span = {"Range": f"bytes={start}-"} if start else {}
+        response = self._request(bare, {**span, **self._authorization(bare, own)}, self._retry())
         try:
             self._judge(bare, response.status)
-            if response.status != 200:
+            bound = self.limits.file_bytes if most is None else most
+            if start and response.status == 416:
+                yield Stream(bare, bound, iter(()), start)
+                return
+            resumed = bool(start) and response.status == 206 and _begins_at(response, start)
+            if response.status != 200 and not resumed:
                 raise IndexFailure(
                     f"{bare} isn't there (HTTP {response.status})",
                     hint="the index lists a file that it doesn't hold: tell who runs it",
                 )
-            bound = self.limits.file_bytes if most is None else most
-            yield Stream(bare, bound, pieces(response, Pace(bare, self.limits)))
+            if (_total(response) or 0) > bound:
+                raise _larger(bare, bound)
+            yield Stream(bare, bound, pieces(response, Pace(bare, self.limits)), start if resumed else 0)
         finally:
             # what is left of it on the wire would be taken for the next answer
             response.close()
@@ -166,7 +175,7 @@ class Fetcher:
                     retries.sleep()
             response.release_conn()
         except HTTPError as error:
-            raise IndexFailure(f"{bare} can't be read: {reason_of(error)}", hint=_HINT) from None
+            raise _unreadable(bare, error) from None
         if too_much and not cut:
             raise IndexFailure(
                 f"{bare} is larger than {_size(limit)}, which no such file is", hint="check what serves this address"
@@ -178,8 +187,13 @@ class Fetcher:
         import urllib3
 
         return urllib3.Retry(
-            total=self._retries,
-            redirect=5,
+            # urllib3 counts redirects into it, and being led on is no failure
+            total=self.retries + _REDIRECTS,
+            connect=self.retries,
+            read=self.retries,
+            status=self.retries,
+            other=self.retries,
+            redirect=_REDIRECTS,
             backoff_factor=0.3,
             status_forcelist=_PASSING,
             raise_on_status=False,
@@ -202,7 +216,7 @@ class Fetcher:
         except HeadTooSlow:
             raise too_slow(bare, self.limits.first_seconds, 0) from None
         except HTTPError as error:
-            raise IndexFailure(f"{bare} can't be read: {reason_of(error)}", hint=_HINT) from None
+            raise _unreadable(bare, error) from None
 
     def _judge(self, bare: str, status: int) -> None:
         """Raises IndexFailure for a status that is no answer."""
@@ -212,7 +226,7 @@ class Fetcher:
                 hint="give them in ~/.netrc or as UV_INDEX_<NAME>_USERNAME and UV_INDEX_<NAME>_PASSWORD",
             )
         if status not in (200, 206, 304, 404, 405, 416):
-            raise IndexFailure(f"{bare} answered HTTP {status} after {self._retries} retries", hint=_HINT)
+            raise IndexFailure(f"{bare} answered HTTP {status} after {self.retries} retries", hint=_HINT)
 
     def pool(self, url: str) -> urllib3.PoolManager:
         """The connections to use for a URL: through the user's proxy and with the user's certificates."""
@@ -263,13 +277,19 @@ class Fetcher:
         return dict(make_headers(basic_auth=f"{found.username}:{found.password}")) if found else {}
 
 
+class BrokenOff(IndexFailure):
+    """A connection broke off in the middle of a file."""
+
+
 @dataclass
 class Stream:
-    """The body of an answer, in pieces, with the sha256 and the length of what was read."""
+    """The body of an answer, in pieces, with the sha256 and the length of what was read. `start` is where in the file
+    it begins."""
 
     _url: str
     _most: int
     _pieces: Iterator[bytes]
+    start: int = 0
     _left: bytes = b""
     _hasher: Any = field(default_factory=hashlib.sha256)
     length: int = 0
@@ -287,16 +307,23 @@ class Stream:
             while len(held) < size and (more := next(self._pieces, b"")):
                 held += more
         except HTTPError as error:
-            raise IndexFailure(f"{self._url} can't be read: {reason_of(error)}", hint=_HINT) from None
+            raise BrokenOff(f"{self._url} can't be read: {reason_of(error)}", hint=_HINT) from None
         piece, self._left = held[:size], held[size:]
         self._hasher.update(piece)
         self.length += len(piece)
-        if self.length > self._most:
-            raise IndexFailure(
-                f"{self._url} is larger than the {self._most} bytes that it may have",
-                hint="check what serves this address",
-            )
+        if self.start + self.length > self._most:
+            raise _larger(self._url, self._most)
         return piece
+
+
+def _larger(url: str, most: int) -> IndexFailure:
+    return IndexFailure(
+        f"{url} is larger than the {most} bytes that it may have", hint="check what serves this address"
+    )
+
+
+def _begins_at(response: Any, start: int) -> bool:
+    return str(response.headers.get("Content-Range", "")).startswith(f"bytes {start}-")
 
 
 def _netrc(env: Mapping[str, str]) -> netrc | None:
@@ -319,6 +346,16 @@ def _is_direct(host: str, no_proxy: str) -> bool:
     """Whether `NO_PROXY` names the host or a domain above it."""
     domains = [entry.strip().lstrip(".").lower() for entry in no_proxy.split(",")]
     return "*" in domains or any(domain and f".{host.lower()}".endswith(f".{domain}") for domain in domains)
+
+
+def _unreadable(bare: str, error: Exception) -> IndexFailure:
+    reason = reason_of(error)
+    if "too many redirects" in reason:
+        return IndexFailure(
+            f"{bare} only leads on: {_REDIRECTS} redirects, and still no file",
+            hint="check the address, and tell who runs it: its redirects go in a circle",
+        )
+    return IndexFailure(f"{bare} can't be read: {reason}", hint=_HINT)
 
 
 def _size(count: int) -> str:

@@ -48,9 +48,9 @@ def refuse_foreign_page(url: str, body: bytes) -> None:
         )
 
 
-def parse_page(body: bytes, url: str) -> Page:
-    """The files of a page, as PEP 691 rows with absolute URLs. Files without a sha256 are left out: nothing
-    could lock them.
+def parse_page(body: bytes, url: str, *, unhashed: bool = False) -> Page:
+    """The files of a page, as PEP 691 rows with absolute URLs. Files without a sha256 are left out unless `unhashed`:
+    nothing could lock them.
 
     Raises IndexFailure for what is neither form, and for more rows than the limits allow, before any is made.
     """
@@ -61,7 +61,7 @@ def parse_page(body: bytes, url: str) -> Page:
         )
     try:
         rows = _json_rows(body, url) if body.lstrip()[:1] == b"{" else _html_rows(body, url)
-        return [_checked(row) for row in rows if row.get("hashes", {}).get("sha256")]
+        return [_checked(row) for row in rows if unhashed or row.get("hashes", {}).get("sha256")]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise IndexFailure(f"{redact(url)} isn't an index page", hint="check the address of the mirror") from None
 

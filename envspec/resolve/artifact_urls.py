@@ -17,7 +17,7 @@ from envspec.net.logins import credentials_of
 from envspec.net.simple_page import parse_page
 from envspec.settings import Settings, load_settings, split_credentials
 from envspec.spec.model import Spec
-from envspec.uv.default_index import uvs_default_index
+from envspec.uv.default_index import uvs_default_index, uvs_pytorch_index
 from envspec.uv.program import find_uv
 
 _WORKERS = 16
@@ -85,7 +85,8 @@ def _address(index: str, named: Mapping[str, str], settings: Settings, env: Mapp
             )
         return address
     if index.startswith("pytorch/"):
-        address = settings.pytorch_mirror(index.removeprefix("pytorch/"))
+        variant = index.removeprefix("pytorch/")
+        address = settings.pytorch_mirror(variant) or uvs_pytorch_index(find_uv(env), settings.cache_dir, variant)
         if address is None:
             raise OutsideError(f'it isn\'t known where files of the PyTorch index "{index}" are', hint=_MIRROR_HINT)
         return address

@@ -1,13 +1,18 @@
-"""Where uv finds PyPI when nobody says otherwise."""
+"""Where uv finds PyPI and the PyTorch indexes when nobody says otherwise."""
 
 from __future__ import annotations
 
+import re
 import secrets
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from envspec.scratch import scratch_folder
 from envspec.uv.program import Uv
+
+_ASKED_FOR = re.compile(r"(https?://\S+)/torch/")
 
 
 def uvs_default_index(uv: Uv, cache_dir: Path) -> str | None:
@@ -15,29 +20,47 @@ def uvs_default_index(uv: Uv, cache_dir: Path) -> str | None:
 
     A uv that fails (for a broken setting of its own, say) tells nothing, and nothing of it is remembered.
     """
+
+    def ask() -> str | None:
+        ran = uv.run([*_COMPILE, "--emit-index-url", "--no-header", "--quiet"], cwd=Path("/"))
+        if ran.returncode:
+            return None
+        answer = ran.stdout.split()
+        return answer[answer.index("--index-url") + 1] if "--index-url" in answer[:-1] else ""
+
+    return _remembered(uv, cache_dir, "uv-default-index", ask)
+
+
+def uvs_pytorch_index(uv: Uv, cache_dir: Path, variant: str) -> str | None:
+    """Where uv finds the PyTorch index of a variant ("cu126"), as it tells when it's asked for torch without a network;
+    remembered likewise. None for a variant that it doesn't know."""
+
+    def ask() -> str | None:
+        with scratch_folder(cache_dir) as folder:
+            (folder / "requirements.in").write_text("torch\n", encoding="utf-8")
+            options = ["--torch-backend", variant, "--offline", "--no-cache", "--verbose"]
+            command = [*_COMPILE[:2], "requirements.in", *_COMPILE[3:], *options]
+            told = uv.run(command, cwd=folder, more={"RUST_LOG": "uv_client=debug"}).stderr
+        found = _ASKED_FOR.search(told)
+        return found[1] if found else None
+
+    return _remembered(uv, cache_dir, f"uv-pytorch-{variant}", ask)
+
+
+_COMPILE = ["pip", "compile", "-", "--no-config", "--python", sys.executable]
+
+
+def _remembered(uv: Uv, cache_dir: Path, name: str, ask: Callable[[], str | None]) -> str | None:
     try:
         state = Path(uv.executable).stat()
     except OSError:
         return None
-    memo = cache_dir / f"uv-default-index-{state.st_size}-{state.st_mtime_ns}"
+    memo = cache_dir / f"{name}-{state.st_size}-{state.st_mtime_ns}"
     with suppress(OSError):
         return memo.read_text(encoding="utf-8") or None
-    empty = [
-        "pip",
-        "compile",
-        "-",
-        "--emit-index-url",
-        "--no-header",
-        "--no-config",
-        "--quiet",
-        "--python",
-        sys.executable,
-    ]
-    ran = uv.run(empty, cwd=Path("/"))
-    if ran.returncode:
+    url = ask()
+    if url is None:
         return None
-    answer = ran.stdout.split()
-    url = answer[answer.index("--index-url") + 1] if "--index-url" in answer[:-1] else ""
     partial = memo.with_name(f"{memo.name}.{secrets.token_hex(4)}.partial")
     try:
         cache_dir.mkdir(parents=True, exist_ok=True)

@@ -7,6 +7,7 @@ tests/resolve.
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Sequence
 
 from envspec.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError, Unsatisfiable
@@ -22,6 +23,12 @@ _CREDENTIALS = (
     "give credentials in ~/.netrc, in the index's URL in your own settings, "
     "or as UV_INDEX_<NAME>_USERNAME and UV_INDEX_<NAME>_PASSWORD"
 )
+
+_MEMORY = re.compile(
+    r"memory allocation of \d+ bytes failed|Cannot allocate memory|[Oo]ut of memory|failed to spawn thread"
+    r"|ThreadPoolBuild|os error 12\b"
+)
+_MORE_MEMORY = "give it more memory (ulimit -v, the job's limit), or fewer threads: UV_CONCURRENT_INSTALLS=1"
 
 _PART = re.compile(r"^ *(?:error|cause): ?", re.MULTILINE)
 _ITEMS = re.compile(r":((?:\n {12,}\S[^\n]*)+)\n")
@@ -67,6 +74,10 @@ def failure(status: int, stderr: str, *, label: str, offline: bool, index: str |
         return _conflict(f"{label}: {_in_words(' '.join(parts[1:]))}", hints, label, offline, index)
     told = ": ".join(parts)
     message = f"{label}: {told}"
+    if status == -signal.SIGKILL or _MEMORY.search(text):
+        return ToolError(f"{label}: uv ran out of memory, or the system's limit on it", hint=_MORE_MEMORY)
+    if status < 0:
+        return ToolError(f"{label}: uv was ended by signal {-status}", hint="run the same command again")
     setting = _setting(told)
     if setting:
         said = told.partition(" For more information")[0]

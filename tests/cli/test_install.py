@@ -274,7 +274,7 @@ def test_progress_on_a_terminal(machine: Machine, index: Index, channel: Channel
     os.close(ours)
     out, _ = process.communicate(timeout=30)
     assert process.returncode == 0, told
-    assert b"conda packages" in told and b"pip: 1 from pypi" in told
+    assert b"conda packages" in told and b"pip: 1 wheel" in told
     assert b"\x1b" not in out and out.endswith(b"2 packages\n")
 
 

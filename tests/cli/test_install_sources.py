@@ -24,7 +24,7 @@ from install_cases import (
 )
 from support.conda_archives import Channel
 from support.index import Index, hanging
-from support.installs import SPEC, pip_pin, write_lock
+from support.installs import PYTHON, SPEC, pip_pin, write_lock
 from support.machine import Machine
 from support.packages import sdist, source_files, wheel
 
@@ -78,13 +78,28 @@ def test_files_at_hand_need_no_index(machine: Machine, index: Index, prefix: Pat
     assert python(prefix, "import torch; print(torch.version)") == "2.99.0+cpu"
 
 
-def test_a_changed_file_at_hand_is_refused(machine: Machine, install: Install) -> None:
+def test_a_changed_file_at_hand_is_passed_over(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
     torch = wheel("torch", "2.99.0+cpu")
     folder = machine.base / "wheels"
     folder.mkdir()
     (folder / torch.file).write_bytes(wheel("torch", "2.99.0+cpu", padding=10).content)
+    machine.configure(f"'pytorch/cpu' = '{index.url}'")
     write_lock(machine, [pip_pin(torch, "pytorch/cpu")])
-    assert "mismatch" in install(status=3, env={"PIP_FIND_LINKS": str(folder)}).error.lower()
+    assert "has no torch" in install(status=3, env={"PIP_FIND_LINKS": str(folder)}).error
+    index.add(torch)
+    install(env={"PIP_FIND_LINKS": str(folder)})
+    assert not (prefix / f"lib/python{PYTHON}/site-packages/torch.bin").exists()
+
+
+def test_a_page_of_files_at_hand(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
+    """pip's `find-links` may name a page: a flat one, of many packages."""
+    torch = wheel("torch", "2.99.0+cpu")
+    with Index() as flat:
+        flat.add(torch)
+        write_lock(machine, [pip_pin(torch)])
+        install(env={"PIP_FIND_LINKS": f"{flat.url}/torch/"})
+        assert index.asked == []
+    assert python(prefix, "import torch; print(torch.version)") == "2.99.0+cpu"
 
 
 def test_only_what_is_locked_as_source_is_built(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
@@ -146,7 +161,7 @@ def test_credentials_are_in_no_command_line(machine: Machine, index: Index, pref
             lines.append(path.read_bytes())
         except OSError:
             continue
-    assert any(b"requirements.txt" in line and b"--require-hashes" in line for line in lines)
+    assert any(b"install" in line and SPEC.encode() in line for line in lines)
     assert not any(b"s3cret" in line for line in lines)
     process.terminate()
     assert process.wait(30) == 130

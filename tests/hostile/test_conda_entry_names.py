@@ -12,8 +12,9 @@ from support.hostile_archives import Forged, Member, link, link_json
 from envspec.errors import IndexFailure
 from envspec.install.conda_cache import CondaCache
 from envspec.install.conda_paths import Unpacked, entries_of, member_fault, refuse_unsafe
-from envspec.install.inside import Inside, path_fault
+from envspec.install.inside import Inside
 from envspec.install.model import SilentInstall
+from envspec.packages.archive_entries import path_fault
 
 SITE = "lib/python3.12/site-packages"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.index import Answer, Index
+from support.index import Answer, Index, endless, lying_range
 from support.machine import Machine, cpu
 from support.packages import Dist, wheel
 
@@ -61,25 +61,6 @@ def dripping_head(handler: Any, answer: Answer) -> None:
     while not handler.index.closing.wait(0.02):
         handler.wfile.write(b"x")
         handler.wfile.flush()
-
-
-def endless(handler: Any, answer: Answer) -> None:
-    """A body without a length that never ends."""
-    handler.close_connection = True
-    handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n")
-    while not handler.index.closing.is_set():
-        handler.wfile.write(b" " * 65536)
-
-
-def lying_range(handler: Any, answer: Answer) -> None:
-    """Whatever is asked for, there is more behind it."""
-    first, _, last = (handler.headers.get("Range") or "bytes=0-65535").removeprefix("bytes=").partition("-")
-    count = int(last) - int(first) + 1
-    handler.send_response(206)
-    handler.send_header("Content-Range", f"bytes {first}-{last}/{1 << 50}")
-    handler.send_header("Content-Length", str(count))
-    handler.end_headers()
-    handler.wfile.write(bytes(count))
 
 
 def packed(body: bytes, coding: str) -> Any:

@@ -14,6 +14,7 @@ from support.packages import sdist, wheel
 
 from envspec.errors import IndexFailure
 from envspec.net.fetch import Fetcher
+from envspec.net.file_store import FileStore
 from envspec.net.index_proxy.address import ALLOWED, REFUSED, WHEEL, FileAddress, parse, path_of
 from envspec.net.index_proxy.pages import Pages, ServedPage, Upstream
 from envspec.net.index_proxy.releases import ReleaseStore
@@ -23,7 +24,8 @@ BASE = "http://127.0.0.9:1/token"
 
 def pages(folder: Path, *, offline: bool = False) -> Pages:
     env = {"HOME": str(folder), "UV_HTTP_RETRIES": "0"}
-    return Pages(Fetcher(credentials={}, env=env), ReleaseStore(folder / "cache"), offline)
+    fetcher = Fetcher(credentials={}, env=env)
+    return Pages(fetcher, ReleaseStore(folder / "cache"), FileStore(folder / "files", fetcher), offline)
 
 
 def files(shown: ServedPage, root: str, project: str) -> dict[str, FileAddress]:

@@ -83,6 +83,25 @@ def slow(seconds: float) -> Fault:
     return fault
 
 
+def endless(handler: _Handler, answer: Answer) -> None:
+    """A body without a length that never ends."""
+    handler.close_connection = True
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n")
+    while not handler.index.closing.is_set():
+        handler.wfile.write(b" " * 65536)
+
+
+def lying_range(handler: _Handler, answer: Answer) -> None:
+    """Whatever is asked for, there is more behind it."""
+    first, _, last = (handler.headers.get("Range") or "bytes=0-65535").removeprefix("bytes=").partition("-")
+    count = int(last) - int(first) + 1
+    handler.send_response(206)
+    handler.send_header("Content-Range", f"bytes {first}-{last}/{1 << 50}")
+    handler.send_header("Content-Length", str(count))
+    handler.end_headers()
+    handler.wfile.write(bytes(count))
+
+
 def html_error(handler: _Handler, answer: Answer) -> Answer:
     """What a captive portal does: a friendly page, 200."""
     return Answer(200, b"<!DOCTYPE html><html><body><h1>Please log in</h1></body></html>", "text/html")

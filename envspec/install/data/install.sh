@@ -1,13 +1,38 @@
 #!/bin/sh
-# Installs what this bundle holds into a new folder, without network: sh install.sh PREFIX
+# Installs what this bundle holds into a new folder, without network:
+#   sh install.sh [--expect sha256:DIGEST] [--with DIR]... PREFIX
+# --expect refuses another bundle: DIGEST is that of SHA256SUMS, as `envspec bundle` printed it. This script may be
+# forged too, so where that matters, take the digest by hand first: sha256sum SHA256SUMS && sha256sum -c SHA256SUMS
+# --with names the folder of an earlier bundle, where this one was made with --since.
 # Wants a Python of the bundle's version (PYTHON=/path/to/it, if it isn't on PATH) with its module venv, or uv.
 # Where there are conda packages, it wants micromamba, mamba or conda instead, which bring the Python.
 set -eu
 
-if [ $# -ne 1 ] || [ -z "$1" ]; then
-    echo 'usage: sh install.sh PREFIX' >&2
+usage() {
+    echo 'usage: sh install.sh [--expect sha256:DIGEST] [--with DIR]... PREFIX' >&2
     exit 2
-fi
+}
+
+expected=
+# the folders with packages, a line each
+places=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+while [ $# -gt 1 ]; do
+    case $1 in
+        --expect) expected=$2 ;;
+        --with)
+            old=$(CDPATH='' cd -- "$2" 2>/dev/null && pwd) || {
+                echo "install.sh: $2 is no folder: give --with the folder of the earlier bundle" >&2
+                exit 2
+            }
+            places=$places'
+'$old
+            ;;
+        *) usage ;;
+    esac
+    shift 2
+done
+if [ $# -ne 1 ]; then usage; fi
+case $1 in '' | -*) usage ;; esac
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 prefix=$1
 version=$(sed -n 's/^ *"python": "\([0-9.]*\)",\{0,1\}$/\1/p' "$here/envspec/target.json")
@@ -38,15 +63,55 @@ case $prefix in /*) ;; *) prefix=$PWD/$prefix ;; esac
 # An installer with a warm cache doesn't read the files that lie here.
 sums=$(first sha256sum shasum)
 case $sums in
-    '') echo 'install.sh: neither sha256sum nor shasum found: the hashes are left to the installer' >&2 ;;
+    '')
+        [ -z "$expected" ] || fail 'neither sha256sum nor shasum found: --expect needs one'
+        echo 'install.sh: neither sha256sum nor shasum found: the hashes are left to the installer' >&2
+        ;;
     *shasum) sums="$sums -a 256" ;;
 esac
-if [ -n "$sums" ]; then
+digest() {
     # shellcheck disable=SC2086 # shasum takes two words more
+    $sums <"$1" | sed 's/ .*//'
+}
+if [ -n "$expected" ] && [ "sha256:$(digest "$here/SHA256SUMS")" != "$expected" ]; then
+    fail "this is another bundle: its digest is sha256:$(digest "$here/SHA256SUMS")"
+fi
+if [ -n "$sums" ]; then
+    # shellcheck disable=SC2086
     found=$(cd -- "$here" && $sums -c SHA256SUMS 2>&1) || {
         printf '%s\n' "$found" | grep -v ': OK$' >&2
         fail 'files of this bundle are damaged or missing: copy it here again'
     }
+fi
+# the folders of the bundle hold what it lists, and nothing else
+for name in wheels conda envspec; do
+    if [ -e "$here/$name" ] || [ -L "$here/$name" ]; then
+        (cd -- "$here" && find "$name" ! -type d)
+    fi
+done | while IFS= read -r path; do
+    sed 's/^[0-9a-f]*  //' "$here/SHA256SUMS" | grep -q -x -F -e "$path" || {
+        echo "install.sh: $path isn't of this bundle: remove it" >&2
+        exit 2
+    }
+done || exit 2
+
+# The folder that has a package's file, of this hash where one is given: this one, or one that --with names.
+place_of() {
+    printf '%s\n' "$places" | while IFS= read -r place; do
+        if [ -f "$place/$2" ] && { [ -z "$sums" ] || [ -z "$1" ] || [ "$(digest "$place/$2")" = "$1" ]; }; then
+            printf '%s\n' "$place"
+            break
+        fi
+    done
+}
+if [ -f "$here/NEEDED" ]; then
+    missing=$(while read -r hash path; do
+        [ -n "$(place_of "$hash" "$path")" ] || printf '  %s\n' "$path"
+    done <"$here/NEEDED")
+    if [ -n "$missing" ]; then
+        printf '%s\n' "$missing" >&2
+        fail 'these files are in an earlier bundle: name its folder, --with DIR'
+    fi
 fi
 
 # What a failed or interrupted run made would stand in the way of the next one.
@@ -75,7 +140,12 @@ if [ -f "$here/conda/explicit.txt" ]; then
     [ -n "$conda" ] || fail 'this bundle has conda packages: put micromamba, mamba or conda on PATH'
     list=$(mktemp)
     # a list of files in this very place, each with its hash
-    sed "s|^[^@#]|file://$here/conda/&|" "$here/conda/explicit.txt" >"$list"
+    while IFS= read -r line; do
+        case $line in
+            [@#]*) printf '%s\n' "$line" ;;
+            *) printf 'file://%s/conda/%s\n' "$(place_of '' "conda/${line%%#*}")" "$line" ;;
+        esac
+    done <"$here/conda/explicit.txt" >"$list"
     mine=yes
     "$conda" create --yes --offline --prefix "$prefix" --file "$list"
 else
@@ -93,13 +163,31 @@ else
 fi
 
 if [ -f "$here/requirements.txt" ]; then
+    # what leads out of the environment, or unpacks to far more than it may, is refused before anything unpacks it
+    limits=$(cat "$here/LIMITS")
+    needed=/dev/null
+    [ ! -f "$here/NEEDED" ] || needed=$here/NEEDED
+    cat "$here/SHA256SUMS" "$needed" | while read -r hash path; do
+        case $path in
+            wheels/*)
+                # shellcheck disable=SC2086 # three numbers
+                "$prefix/bin/python" -I "$here/archive_entries.py" $limits "$(place_of "$hash" "$path")/$path" || exit 2
+                ;;
+        esac
+    done || fail "don't install it: such a file is hostile or broken"
+    set -- --no-index
+    while IFS= read -r place; do
+        set -- "$@" --find-links "$place/wheels"
+    done <<END
+$places
+END
     uv=$(first uv)
     if [ -n "$uv" ]; then
-        "$uv" pip install --no-config --offline --python "$prefix/bin/python" --no-index --find-links "$here/wheels" \
+        "$uv" pip install --no-config --offline --python "$prefix/bin/python" "$@" \
             --no-deps --require-hashes --requirements "$here/requirements.txt"
     else
-        "$prefix/bin/python" -m pip install --isolated --disable-pip-version-check --no-cache-dir --no-index \
-            --find-links "$here/wheels" --no-deps --require-hashes --requirement "$here/requirements.txt"
+        "$prefix/bin/python" -m pip install --isolated --disable-pip-version-check --no-cache-dir "$@" \
+            --no-deps --require-hashes --requirement "$here/requirements.txt"
     fi
 fi
 mine=

@@ -11,6 +11,7 @@ PyTorch index that it knows.
     torch_family  the torch family's pages, out of the facts that ship with envspec
     provided      what conda installs, as pages
 
-The proxy fetches with the user's own logins and limits, so uv needs none. Its address stays the same from run to run,
-so that uv's own cache of pages and METADATA serves the next run without asking the proxy at all.
+The proxy fetches with the user's own logins and limits, files too, which it looks through: uv needs no login, and
+meets nothing without bounds. Its address stays the same from run to run, so that uv's own cache of pages and METADATA
+serves the next run without asking the proxy at all.
 """

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from envspec.errors import IndexFailure
 from envspec.net.fetch import Fetcher, Reply
+from envspec.net.file_store import FileStore
 from envspec.net.index_proxy.address import ALLOWED, REFUSED, WHEEL, FileAddress, path_of
 from envspec.net.index_proxy.releases import Release, ReleaseStore, releases_of, version_of
 from envspec.net.simple_page import ACCEPT, Page, parse_page, refuse_foreign_page
@@ -80,11 +81,13 @@ class Pages:
 
     fetcher  with the user's logins, limits and proxies
     store    where releases are kept
+    files    where files are, which the proxy fetches before it answers: uv gets none from anywhere else
     offline  ask no index
     """
 
     fetcher: Fetcher
     store: ReleaseStore
+    files: FileStore
     offline: bool = False
     _jobs: dict[tuple[str, str], Future[ServedPage]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)

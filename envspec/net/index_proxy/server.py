@@ -12,6 +12,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 import socketserver
 import sys
 import threading
@@ -25,12 +26,14 @@ from urllib.parse import unquote, urlsplit
 from envspec.errors import EnvspecError
 from envspec.facts import wheels
 from envspec.facts.wheels import FAMILY
+from envspec.net.file_store import Wanted
 from envspec.net.index_proxy.address import WHEEL, FileAddress, parse
 from envspec.net.index_proxy.pages import Describe, Pages, Upstream, proxied_row
 from envspec.net.index_proxy.provided import Provided, stub_metadata, stub_page
 from envspec.net.index_proxy.torch_family import belongs, facts_page
 from envspec.net.simple_page import LivePages
 from envspec.redact import redact
+from envspec.storage import storage_error
 
 _WITH_TRITON = "+triton"
 _PROVIDED = "provided-"
@@ -39,8 +42,6 @@ _FAILED = 424
 """For what failed behind the proxy: the fetcher has tried again already, and uv takes this status at its word."""
 _PLACES = 4
 """Addresses that are tried before an ephemeral one."""
-_FILE = 512 << 20
-"""Bytes of the largest file that is passed on instead of redirected to."""
 
 
 @dataclass(frozen=True)
@@ -150,9 +151,15 @@ class _Handler(BaseHTTPRequestHandler):
         pages = self.proxy.pages
         if address.kind != WHEEL or pages is None:
             return self._reply(404, b"a source that isn't built here", "text/plain")
-        if pages.fetcher.has_login(address.url):
-            return self._reply(200, pages.fetcher.get(address.url, limit=_FILE).body, "application/octet-stream")
-        self._reply(307, b"", "text/plain", location=address.url)
+        try:
+            path = pages.files.fetch(address.url, Wanted(address.file, address.sha256, address.size))
+            file = path.open("rb")
+        except OSError as error:
+            raise storage_error(error, pages.files.folder, option="ENVSPEC_CACHE_DIR") from None
+        with file:
+            self._head(200, "application/octet-stream", os.fstat(file.fileno()).st_size, age=365 * 86400)
+            if self.command != "HEAD":
+                shutil.copyfileobj(file, self.wfile, 1 << 20)
 
     def _torch(self, parts: Sequence[str]) -> None:
         variant = parts[0].removesuffix(_WITH_TRITON)
@@ -196,20 +203,19 @@ class _Handler(BaseHTTPRequestHandler):
             page = {"meta": {"api-version": "1.1"}, "name": name, "files": stub_page(name, versions[name])}
             self._reply(200, json.dumps(page).encode(), _JSON)
 
-    def _reply(
-        self, status: int, body: bytes, kind: str, *, etag: str | None = None, age: int = 0, location: str | None = None
-    ) -> None:
+    def _reply(self, status: int, body: bytes, kind: str, *, etag: str | None = None, age: int = 0) -> None:
+        self._head(status, kind, len(body), etag=etag, age=age)
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def _head(self, status: int, kind: str, length: int, *, etag: str | None = None, age: int = 0) -> None:
         self.send_response(status)
         self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Length", str(length))
         self.send_header("Cache-Control", f"max-age={age}" if age else "no-store")
         if etag:
             self.send_header("ETag", etag)
-        if location:
-            self.send_header("Location", location)
         self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
 
 
 def _without_suffix(address: FileAddress) -> FileAddress:

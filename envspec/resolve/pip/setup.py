@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from envspec.net.fetch import Fetcher, read_timeout
+from envspec.net.file_store import ARTIFACTS, FileStore
 from envspec.net.index_proxy.pages import Pages
 from envspec.net.index_proxy.releases import ReleaseStore
 from envspec.net.keyring import Keyring
@@ -64,7 +65,12 @@ def pip_resolver(
             sources=SourceReader(
                 cache, fetcher, StaticReader(settings.cache_dir, fetcher), env, uv.executable, default
             ),
-            pages=Pages(fetcher, ReleaseStore(settings.cache_dir), offline),
+            pages=Pages(
+                fetcher,
+                ReleaseStore(settings.cache_dir),
+                FileStore(settings.cache_dir / ARTIFACTS, fetcher),
+                offline,
+            ),
             secrets=settings.cache_dir,
             scratch=scratch,
             indexes=indexes,

@@ -1,0 +1,64 @@
+"""Where the files of pip packages are: on the pages that pip is told to look at (`find-links`), or on their indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from envspec.errors import IndexFailure
+from envspec.install.collect import is_folder
+from envspec.lock.conda_files import FileUrls, artifact_of
+from envspec.lock.model import Pin
+from envspec.net.fetch import Fetcher, read_timeout
+from envspec.net.keyring import Keyring
+from envspec.net.logins import credentials_of
+from envspec.net.simple_page import parse_page
+from envspec.resolve.artifact_urls import artifact_urls
+from envspec.settings import Settings, split_credentials
+from envspec.spec.model import Spec
+from envspec.uv.program import Uv
+
+
+def fetcher_of(spec: Spec, settings: Settings, env: Mapping[str, str], uv: Uv) -> Fetcher:
+    """A fetcher with the user's logins at all indexes of a spec, and uv's word on keyring and network."""
+    keyring = (env.get("UV_KEYRING_PROVIDER") or uv.settings.get("keyring-provider")) == "subprocess"
+    return Fetcher(
+        credentials=credentials_of(settings, settings.index_urls(spec.pip.indexes), env),
+        env=env,
+        read_seconds=read_timeout(env),
+        offline=uv.offline,
+        keyring=Keyring(env) if keyring else None,
+    )
+
+
+def pip_addresses(
+    pins: Sequence[Pin], spec: Spec, settings: Settings, env: Mapping[str, str], fetcher: Fetcher
+) -> FileUrls:
+    """The URLs of pip packages' files. Raises IndexFailure, offline at once, and what `artifact_urls` raises."""
+    if fetcher.offline:
+        raise IndexFailure(
+            f"not in the cache: {', '.join(artifact_of(pin).file for pin in pins[:3])}{'…' if len(pins) > 3 else ''}",
+            hint="run without --offline once",
+        )
+    flat: dict[tuple[str, str], str] = {}
+    for link in settings.find_links:
+        if not is_folder(link):
+            flat = {**_on_page(link, pins, fetcher), **flat}
+    return {**flat, **artifact_urls([pin for pin in pins if (pin.index, artifact_of(pin).file) not in flat], spec, env)}
+
+
+def _on_page(link: str, pins: Sequence[Pin], fetcher: Fetcher) -> dict[tuple[str, str], str]:
+    """What a flat page has, by name, where it says no hash or the right one."""
+    reply = fetcher.get(link)
+    if reply.status != 200:
+        return {}
+    listed: dict[str, tuple[str | None, str]] = {}
+    for row in parse_page(reply.body, link, unhashed=True):
+        url = split_credentials(str(row["url"]))[0]
+        listed[str(row["filename"])] = (row.get("hashes", {}).get("sha256"), url)
+    found = {}
+    for pin in pins:
+        artifact = artifact_of(pin)
+        sha256, url = listed.get(artifact.file, ("", ""))
+        if sha256 in (None, artifact.sha256):
+            found[pin.index, artifact.file] = url
+    return found

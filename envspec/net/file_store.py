@@ -1,0 +1,209 @@
+"""Files of indexes, fetched once, kept under their sha256, and looked through before they are kept.
+
+<folder>/<sha256>/<file name>     whole, of that sha256, and fit to be unpacked
+<folder>/<sha256>.part            what a run that was interrupted had fetched; who fetches holds it (flock)
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from envspec.errors import IndexFailure
+from envspec.net import limits
+from envspec.net.fetch import BrokenOff, Fetcher
+from envspec.packages.archive_entries import Bounds, path_fault, source_fault, wheel_fault
+from envspec.settings import split_credentials
+
+ARTIFACTS = "artifacts"
+"""The folder of the files in envspec's cache."""
+_PIECE = 1 << 20
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_SOURCES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+NEVER_CHANGE = "don't use it before you know why: files of an index never change"
+
+OnBytes = Callable[[int], None]
+"""Told how many bytes more have come; fewer than none where a server begins anew."""
+
+
+class Wanted(NamedTuple):
+    """A file by its name, its hash, and its size in bytes, None where nobody says it."""
+
+    file: str
+    sha256: str
+    size: int | None
+
+
+@dataclass(frozen=True)
+class FileStore:
+    """The files in `folder`, and how to fetch those that aren't there."""
+
+    folder: Path
+    fetcher: Fetcher
+
+    def kept(self, wanted: Wanted) -> Path | None:
+        """A file that was fetched before, None otherwise. Its hash isn't taken again (`verified`). Raises OSError."""
+        place = self._place(wanted)
+        try:
+            size = place.stat().st_size
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return place if wanted.size in (None, size) else None
+
+    def verified(self, wanted: Wanted) -> Path | None:
+        """The same, its hash taken again; one that has changed goes. Raises OSError."""
+        place = self.kept(wanted)
+        if place is not None and sha256_of(place) != wanted.sha256:
+            place.unlink(missing_ok=True)
+            return None
+        return place
+
+    def fetch(
+        self,
+        url: str,
+        wanted: Wanted,
+        on_bytes: OnBytes = lambda count: None,
+        on_wait: Callable[[], None] = lambda: None,
+    ) -> Path:
+        """Fetch a file, going on with what an interrupted run had of it.
+
+        `on_wait` is called before waiting for another process that fetches the same one. Raises IndexFailure for a file
+        that isn't there, has another hash or size, or holds what no such file may hold; OSError.
+        """
+        place = self._place(wanted)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        part = self.folder / f"{wanted.sha256}.part"
+        with _held(part, on_wait) as out:
+            if (kept := self.kept(wanted)) is not None:
+                on_bytes(kept.stat().st_size)
+                return kept
+            resumed = out.tell() > 0
+            digest = self._read(url, out, wanted, on_bytes)
+            if digest != wanted.sha256 and resumed:
+                on_bytes(-out.tell())
+                _empty(out)
+                digest = self._read(url, out, wanted, on_bytes)
+            try:
+                refuse_other(digest, out.tell(), wanted, split_credentials(url)[0])
+                refuse_unfit(part, wanted.file)
+            except IndexFailure:
+                part.unlink()
+                raise
+            if place.parent.is_file():
+                place.parent.unlink()
+            place.parent.mkdir(exist_ok=True)
+            os.replace(part, place)
+        return place
+
+    def _place(self, wanted: Wanted) -> Path:
+        if not _SHA256.fullmatch(wanted.sha256) or "/" in wanted.file or (fault := path_fault(wanted.file)):
+            why = fault if _SHA256.fullmatch(wanted.sha256) and "/" not in wanted.file else "no name or hash of a file"
+            raise IndexFailure(f"{wanted.file!r} can't be fetched: {why}", hint="check what serves it")
+        return self.folder / wanted.sha256 / wanted.file
+
+    def _read(self, url: str, out: BinaryIO, wanted: Wanted, on_bytes: OnBytes) -> str:
+        """Append what the file at `url` has beyond what is there; gives the sha256 of it all."""
+        most = self.fetcher.limits.file_bytes if wanted.size is None else wanted.size
+        if out.tell() > most:
+            _empty(out)
+        hashed = _hash_of(Path(out.name))
+        on_bytes(out.tell())
+        for left in reversed(range(self.fetcher.retries + 1)):
+            begin = out.tell()
+            try:
+                with self.fetcher.stream(url, most, start=begin) as stream:
+                    if stream.start != begin:
+                        on_bytes(-begin)
+                        _empty(out)
+                        hashed = hashlib.sha256()
+                    while piece := stream.read(_PIECE):
+                        out.write(piece)
+                        hashed.update(piece)
+                        on_bytes(len(piece))
+                break
+            except BrokenOff:
+                if not left:
+                    raise
+                time.sleep(0.3)
+        return hashed.hexdigest()
+
+
+@contextmanager
+def _held(part: Path, on_wait: Callable[[], None]) -> Iterator[BinaryIO]:
+    """The part of a file, opened for appending, held until the block ends. One without anything in it goes."""
+    while True:
+        # unbuffered: what is told to be there is there
+        with part.open("ab", buffering=0) as out:
+            try:
+                fcntl.flock(out, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                on_wait()
+                fcntl.flock(out, fcntl.LOCK_EX)
+            except OSError:
+                # a file system without locks: two would write the same bytes, and the hash tells
+                pass
+            with suppress(FileNotFoundError):
+                # whoever was waited for may have given it its place
+                if os.path.samestat(os.fstat(out.fileno()), os.stat(part)):
+                    try:
+                        yield out
+                    finally:
+                        with suppress(FileNotFoundError):
+                            if not part.stat().st_size:
+                                part.unlink()
+                    return
+
+
+def _empty(out: BinaryIO) -> None:
+    # what is appended to goes on saying where it was
+    out.seek(0)
+    out.truncate()
+
+
+def refuse_other(digest: str, size: int, wanted: Wanted, where: str) -> None:
+    """Raise IndexFailure where a file isn't the one that is wanted."""
+    if digest != wanted.sha256:
+        raise IndexFailure(
+            f"{where} has the sha256 {digest}, and {wanted.sha256} in the lock ({wanted.file})", hint=NEVER_CHANGE
+        )
+    if wanted.size not in (None, size):
+        raise IndexFailure(
+            f"{where} has {size} bytes, and {wanted.size} in the lock ({wanted.file})", hint=NEVER_CHANGE
+        )
+
+
+def refuse_unfit(path: Path, file: str) -> None:
+    """Raise IndexFailure for a wheel or a source that nobody should unpack; `file` is its name. Raises OSError."""
+    bounds = Bounds(limits.LIMITS.archive_entries, limits.LIMITS.unpacked_bytes, limits.LIMITS.unpacked_ratio)
+    if file.endswith(".whl"):
+        fault = wheel_fault(path, bounds)
+    elif file.endswith(_SOURCES):
+        fault = source_fault(path, bounds, file)
+    else:
+        return
+    if fault:
+        raise IndexFailure(
+            f"{file} {fault}",
+            hint="don't install it: such a file is hostile or broken; tell those who publish it",
+        )
+
+
+def sha256_of(path: Path) -> str:
+    """The sha256 of a file, in hex. Raises OSError."""
+    return str(_hash_of(path).hexdigest())
+
+
+def _hash_of(path: Path) -> hashlib._Hash:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_PIECE):
+            digest.update(block)
+    return digest

@@ -1,0 +1,253 @@
+"""What the entries of an archive are named, and what they unpack to, seen before anything unpacks it.
+
+It imports nothing of envspec's: bundles carry this very file, and `install.sh` has it look through the wheels
+(`python archive_entries.py ENTRIES BYTES RATIO FILE…`) where there is no envspec.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import struct
+import sys
+import tarfile
+import unicodedata
+import zipfile
+import zlib
+from typing import IO, Any, BinaryIO, NamedTuple
+
+LONGEST_NAME = 255
+LONGEST_PATH = 4096
+"""In bytes: what a name and a path may have on Linux (NAME_MAX and PATH_MAX of limits.h)."""
+_DRIVE = re.compile(r"[A-Za-z]:")
+
+
+def path_fault(path: str) -> str:
+    """Why no package may name this path, in a few words; empty when it's a plain path below the environment.
+
+    Refused is what leaves a folder on any system, and what no file system holds: the same lock serves them all.
+    """
+    if not path:
+        return "an empty name"
+    if any(unicodedata.category(letter) in ("Cc", "Cs") for letter in path):
+        # half of a surrogate pair stands for a byte that is no UTF-8
+        surrogate = any("\ud800" <= letter <= "\udfff" for letter in path)
+        return "it isn't UTF-8" if surrogate else "it has a control character"
+    if path.startswith(("/", "\\")):
+        return "it's absolute"
+    if _DRIVE.match(path):
+        return "it names a drive"
+    if "\\" in path:
+        return "it has a backslash, which separates folders on Windows"
+    parts = path.split("/")
+    if ".." in parts:
+        return "it leads out of its folder (..)"
+    if "" in parts or "." in parts:
+        return "it has an empty part"
+    if any(len(part.encode()) > LONGEST_NAME for part in parts) or len(path.encode()) >= LONGEST_PATH:
+        return "it's longer than a file's name can be"
+    return ""
+
+
+class Bounds(NamedTuple):
+    """entries  the most that an archive may have
+    unpacked    the bytes that any may unpack to
+    ratio       and how many times its own size, where that is more
+    """
+
+    entries: int
+    unpacked: int
+    ratio: int
+
+    def bytes_of(self, size: int) -> int:
+        """What an archive of `size` bytes may unpack to."""
+        return max(self.unpacked, size * self.ratio)
+
+
+_LOCAL = struct.Struct("<4s5H3I2H")
+"""The head of an entry, before its name (APPNOTE.TXT 4.3.7)."""
+_DESCRIPTORS = (0, 12, 16, 20, 24)
+"""How long what may follow an entry's data is: nothing, or a data descriptor with or without signature, with sizes of
+four or eight bytes (4.3.9)."""
+_HAS_DESCRIPTOR = 1 << 3
+_ENCRYPTED = 1 << 0
+_PIECE = 1 << 20
+
+
+def wheel_fault(path: str | os.PathLike[str], bounds: Bounds) -> str:
+    """What speaks against unpacking a wheel, as what follows "the wheel …"; empty when nothing does.
+
+    Its list of entries is held to the bounds, and then to be true: programs that unpack a wheel as it comes don't look
+    at the list, so what the entries say of themselves and what they unpack to has to be the same. Raises OSError.
+    """
+    size = os.stat(path).st_size
+    try:
+        with zipfile.ZipFile(path) as archive, open(path, "rb") as file:
+            entries = archive.infolist()
+            fault = _too_much(len(entries), sum(entry.file_size for entry in entries), size, bounds)
+            return fault or _names_fault(entries) or _entries_fault(file, entries, archive.start_dir)
+    except (zipfile.BadZipFile, zlib.error, ValueError, NotImplementedError, EOFError, struct.error) as error:
+        return f"can't be read: {error}"
+
+
+def source_fault(path: str | os.PathLike[str], bounds: Bounds, file: str = "") -> str:
+    """The same of a source distribution, a tar or a zip: how much it unpacks to, and whether a member leads out. `file`
+    is its name where that isn't the path's."""
+    name = file or str(path)
+    if name.endswith(".zip"):
+        return wheel_fault(path, bounds)
+    from lzma import LZMAError
+
+    size = os.stat(path).st_size
+    count = unpacked = 0
+    try:
+        with _plain(path, name) as plain, _tar(_Bounded(plain, size, bounds)) as archive:
+            for member in archive:
+                count, unpacked = count + 1, unpacked + max(0, member.size)
+                if fault := _too_much(count, unpacked, size, bounds):
+                    return fault
+                if member.name.startswith("/") or ".." in member.name.split("/"):
+                    return f"has the entry {member.name!r}: it leads out of the folder that it's unpacked to"
+    except _TooMuch as error:
+        return _too_much(0, error.args[0], size, bounds)
+    except (tarfile.TarError, EOFError, zlib.error, LZMAError, OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        return f"can't be read: {error}"
+    return ""
+
+
+def _tar(file: Any) -> tarfile.TarFile:
+    return tarfile.open(fileobj=file, mode="r|")
+
+
+def _plain(path: str | os.PathLike[str], name: str) -> Any:
+    """A tar as it is once it's unpacked."""
+    import bz2
+    import lzma
+
+    if name.endswith((".gz", ".tgz")):
+        return gzip.open(path)
+    if name.endswith(".bz2"):
+        return bz2.open(path)
+    return lzma.open(path) if name.endswith(".xz") else open(path, "rb")
+
+
+class _TooMuch(Exception):
+    """A stream is longer than it may be."""
+
+
+class _Bounded:
+    """What is read of a tar, no more than it may unpack to: a single header may ask for all of it."""
+
+    def __init__(self, file: IO[bytes], size: int, bounds: Bounds) -> None:
+        self._file, self._read = file, 0
+        # heads and padding come on top of what is unpacked
+        self._most = bounds.bytes_of(size) + 2 * tarfile.BLOCKSIZE * min(bounds.entries, 1 + size)
+
+    def read(self, count: int) -> bytes:
+        self._read += count
+        if self._read > self._most + tarfile.RECORDSIZE:
+            raise _TooMuch(self._read)
+        return self._file.read(count)
+
+
+def _too_much(count: int, unpacked: int, size: int, bounds: Bounds) -> str:
+    if count > bounds.entries:
+        return f"has {count} entries, and {bounds.entries} are the most"
+    most = bounds.bytes_of(size)
+    if unpacked > most:
+        return f"has {unpacked >> 20} MiB once it's unpacked, and {most >> 20} MiB are the most for its size"
+    return ""
+
+
+def _names_fault(entries: list[zipfile.ZipInfo]) -> str:
+    for entry in entries:
+        # zipfile cuts a name at a NUL, and who unpacks may not
+        name = entry.orig_filename
+        parts = [part for part in name.split("/") if part not in ("", ".")]
+        fault = path_fault(name if name.startswith("/") else "/".join(parts))
+        if fault and (parts or name.startswith("/")):
+            why = fault if "(..)" not in fault and "absolute" not in fault else ""
+            return f"has the entry {name!r}: {why or LEADS_OUT}"
+    return ""
+
+
+LEADS_OUT = "it leads out of the folder that it's installed to"
+
+
+def _entries_fault(file: BinaryIO, entries: list[zipfile.ZipInfo], end: int) -> str:
+    """Whether the entries lie as the list says, one behind the other, and unpack to what it says."""
+    at = 0
+    for entry in sorted(entries, key=lambda entry: entry.header_offset):
+        name = entry.orig_filename
+        if not _follows(at, entry.header_offset):
+            return "has entries that its list doesn't name"
+        file.seek(entry.header_offset)
+        head = _LOCAL.unpack(file.read(_LOCAL.size))
+        flags, method, packed, unpacked = head[2], head[3], head[7], head[8]
+        own = file.read(head[9])
+        if head[0] != b"PK\x03\x04" or own != _raw_name(entry) or method != entry.compress_type:
+            return f"calls its entry {name!r} something else in its list"
+        if not flags & _HAS_DESCRIPTOR and not _same_sizes(entry, packed, unpacked):
+            return f"gives its entry {name!r} another size in its list"
+        if flags & _ENCRYPTED or method not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            return f"has the entry {name!r}, packed in a way that wheels aren't"
+        file.seek(head[10], os.SEEK_CUR)
+        if not _unpacks_to(file, entry):
+            return f"has the entry {name!r}, which isn't of the size that its list says"
+        at = file.tell()
+    return "" if _follows(at, end) else "has entries that its list doesn't name"
+
+
+def _follows(at: int, start: int) -> bool:
+    return start - at in (_DESCRIPTORS if at else (0,))
+
+
+def _raw_name(entry: zipfile.ZipInfo) -> bytes:
+    return entry.orig_filename.encode("utf-8" if entry.flag_bits & 0x800 else "cp437", "surrogateescape")
+
+
+def _same_sizes(entry: zipfile.ZipInfo, packed: int, unpacked: int) -> bool:
+    # all bits set: the size stands in eight bytes elsewhere, and is checked by what unpacks
+    return all(
+        said in (known, 0xFFFFFFFF) for said, known in ((packed, entry.compress_size), (unpacked, entry.file_size))
+    )
+
+
+def _unpacks_to(file: BinaryIO, entry: zipfile.ZipInfo) -> bool:
+    """Whether an entry unpacks to what its list says. Leaves the file behind its data."""
+    left = entry.compress_size
+    if entry.compress_type == zipfile.ZIP_STORED:
+        file.seek(left, os.SEEK_CUR)
+        return left == entry.file_size
+    stream = zlib.decompressobj(-zlib.MAX_WBITS)
+    found = 0
+    while left and not stream.eof:
+        piece = file.read(min(left, _PIECE))
+        if not piece:
+            return False
+        left -= len(piece)
+        while piece and not stream.eof:
+            found += len(stream.decompress(piece, 4 * _PIECE))
+            if found > entry.file_size:
+                return False
+            piece = stream.unconsumed_tail
+    file.seek(left, os.SEEK_CUR)
+    return stream.eof and not left and not stream.unused_data and found == entry.file_size
+
+
+def main(arguments: list[str]) -> int:
+    """Look through wheels; the first that has something against it is told, and gives 2."""
+    bounds = Bounds(*map(int, arguments[:3]))
+    for path in arguments[3:]:
+        look = wheel_fault if path.endswith(".whl") else source_fault
+        if fault := look(path, bounds):
+            sys.stderr.write(f"{os.path.basename(path)} {fault}\n")
+            return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
