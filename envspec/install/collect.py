@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 from envspec.errors import IndexFailure, InputError, StorageError
 from envspec.lock.conda_files import FileUrls, artifact_of, url_of
 from envspec.lock.model import Artifact, Pin
-from envspec.net.file_store import FileStore, OnBytes, Wanted, refuse_other, refuse_unfit, sha256_of
+from envspec.net.file_store import FileStore, OnBytes, WantedFile, refuse_other, refuse_unfit, sha256_of
 
 _WORKERS = 16
 _LOOKED_AT = "looked-at"
@@ -154,8 +154,8 @@ def folder_of(link: str) -> Path:
     return Path(os.path.abspath(Path(link.removeprefix("file://")).expanduser()))
 
 
-def _wanted(artifact: Artifact) -> Wanted:
-    return Wanted(artifact.file, artifact.sha256, artifact.size)
+def _wanted(artifact: Artifact) -> WantedFile:
+    return WantedFile(artifact.file, artifact.sha256, artifact.size)
 
 
 def refuse_git(pins: Iterable[Pin], use: str) -> None:

@@ -34,7 +34,7 @@ OnBytes = Callable[[int], None]
 """Told how many bytes more have come; fewer than none where a server begins anew."""
 
 
-class Wanted(NamedTuple):
+class WantedFile(NamedTuple):
     """A file by its name, its hash, and its size in bytes, None where nobody says it."""
 
     file: str
@@ -49,7 +49,7 @@ class FileStore:
     folder: Path
     fetcher: Fetcher
 
-    def kept(self, wanted: Wanted) -> Path | None:
+    def kept(self, wanted: WantedFile) -> Path | None:
         """A file that was fetched before, None otherwise. Its hash isn't taken again (`verified`). Raises OSError."""
         place = self._place(wanted)
         try:
@@ -58,7 +58,7 @@ class FileStore:
             return None
         return place if wanted.size in (None, size) else None
 
-    def verified(self, wanted: Wanted) -> Path | None:
+    def verified(self, wanted: WantedFile) -> Path | None:
         """The same, its hash taken again; one that has changed goes. Raises OSError."""
         place = self.kept(wanted)
         if place is not None and sha256_of(place) != wanted.sha256:
@@ -69,7 +69,7 @@ class FileStore:
     def fetch(
         self,
         url: str,
-        wanted: Wanted,
+        wanted: WantedFile,
         on_bytes: OnBytes = lambda count: None,
         on_wait: Callable[[], None] = lambda: None,
     ) -> Path:
@@ -103,13 +103,13 @@ class FileStore:
             os.replace(part, place)
         return place
 
-    def _place(self, wanted: Wanted) -> Path:
+    def _place(self, wanted: WantedFile) -> Path:
         if not _SHA256.fullmatch(wanted.sha256) or "/" in wanted.file or (fault := path_fault(wanted.file)):
             why = fault if _SHA256.fullmatch(wanted.sha256) and "/" not in wanted.file else "no name or hash of a file"
             raise IndexFailure(f"{wanted.file!r} can't be fetched: {why}", hint="check what serves it")
         return self.folder / wanted.sha256 / wanted.file
 
-    def _read(self, url: str, out: BinaryIO, wanted: Wanted, on_bytes: OnBytes) -> str:
+    def _read(self, url: str, out: BinaryIO, wanted: WantedFile, on_bytes: OnBytes) -> str:
         """Append what the file at `url` has beyond what is there; gives the sha256 of it all."""
         most = self.fetcher.limits.file_bytes if wanted.size is None else wanted.size
         if out.tell() > most:
@@ -168,7 +168,7 @@ def _empty(out: BinaryIO) -> None:
     out.truncate()
 
 
-def refuse_other(digest: str, size: int, wanted: Wanted, where: str) -> None:
+def refuse_other(digest: str, size: int, wanted: WantedFile, where: str) -> None:
     """Raise IndexFailure where a file isn't the one that is wanted."""
     if digest != wanted.sha256:
         raise IndexFailure(

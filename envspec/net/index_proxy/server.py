@@ -26,7 +26,7 @@ from urllib.parse import unquote, urlsplit
 from envspec.errors import EnvspecError
 from envspec.facts import wheels
 from envspec.facts.wheels import FAMILY
-from envspec.net.file_store import Wanted
+from envspec.net.file_store import WantedFile
 from envspec.net.index_proxy.address import WHEEL, FileAddress, parse
 from envspec.net.index_proxy.pages import Describe, Pages, Upstream, proxied_row
 from envspec.net.index_proxy.provided import Provided, stub_metadata, stub_page
@@ -152,7 +152,7 @@ class _Handler(BaseHTTPRequestHandler):
         if address.kind != WHEEL or pages is None:
             return self._reply(404, b"a source that isn't built here", "text/plain")
         try:
-            path = pages.files.fetch(address.url, Wanted(address.file, address.sha256, address.size))
+            path = pages.files.fetch(address.url, WantedFile(address.file, address.sha256, address.size))
             file = path.open("rb")
         except OSError as error:
             raise storage_error(error, pages.files.folder, option="ENVSPEC_CACHE_DIR") from None
