@@ -13,8 +13,9 @@ PACKAGE = Path(__file__).resolve().parents[1] / "envspec"
 
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "redact"),
-    ("texts", "storage", "settings", "packages"),
-    ("open_folder", "scratch", "facts"),
+    ("texts", "storage", "packages"),
+    ("user_config",),
+    ("settings", "open_folder", "scratch", "facts"),
     ("atomic", "binaries"),
     ("spec",),
     ("rules",),

@@ -9,8 +9,7 @@ from envspec.audit.gather import stamp
 from envspec.audit.model import Answer, FileFacts, Package, Release
 from envspec.audit.pypi import parse_release, release_url
 from envspec.errors import IndexFailure, OutsideError
-from envspec.net.fetch import Fetcher, read_timeout
-from envspec.net.logins import credentials_of
+from envspec.net.fetch import Fetcher
 from envspec.net.simple_page import parse_page
 from envspec.settings import Settings, split_credentials
 from envspec.uv.default_index import uvs_default_index
@@ -26,15 +25,6 @@ def pypi_address(settings: Settings, env: Mapping[str, str]) -> str:
     if address is None:
         raise OutsideError("it isn't known where PyPI is from here", hint="name it: UV_DEFAULT_INDEX=https://…")
     return address
-
-
-def fetcher_of(named: Mapping[str, str], settings: Settings, env: Mapping[str, str]) -> Fetcher:
-    """With the user's credentials, also those for the indexes `named`."""
-    return Fetcher(
-        credentials=credentials_of(settings, named, env),
-        env=env,
-        read_seconds=read_timeout(env),
-    )
 
 
 def shipped_files(packages: Iterable[Package]) -> dict[tuple[str, str], FileFacts]:

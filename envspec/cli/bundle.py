@@ -88,17 +88,13 @@ def command(path: str, target: str | None, output: Path, locks_dir: Path | None,
 def _collect(spec: Spec, pins: Sequence[Pin], *, quiet: bool) -> Paths:
     """Every file, from the caches of this machine or from the user's own indexes."""
     from envspec.install.collect import at_hand, collect
-    from envspec.net.fetch import Fetcher, read_timeout
-    from envspec.net.logins import credentials_of
+    from envspec.net.connections import index_fetcher
     from envspec.settings import load_settings
 
     settings = load_settings(os.environ)
     asked = [pin for pin in pins if pin.kind == "conda" or not at_hand(pin, settings.find_links)]
     urls = file_urls(asked, spec, os.environ)
-    named = settings.index_urls(spec.pip.indexes)
-    fetcher = Fetcher(
-        credentials=credentials_of(settings, named, os.environ), env=os.environ, read_seconds=read_timeout(os.environ)
-    )
+    fetcher = index_fetcher(settings, settings.index_urls(spec.pip.indexes), os.environ)
     total = sum(pin.artifact.size or 0 for pin in pins if pin.artifact)
     with _progress(total, quiet=quiet) as on_bytes:
         return collect(

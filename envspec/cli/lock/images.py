@@ -48,12 +48,13 @@ class ImageDigests:
         self._known = {} if renew else self._old
         self._asking: Asking | None = None
         if not offline:
-            from envspec.net.fetch import Fetcher
+            from envspec.net.connections import index_fetcher
             from envspec.net.registry import Asking, Registries
             from envspec.settings import load_settings
 
-            fetcher = Fetcher(credentials={}, env=os.environ)
-            self._registries = Registries(fetcher.pool, load_settings().mirrors, os.environ)
+            settings = load_settings()
+            fetcher = index_fetcher(settings, {}, os.environ)
+            self._registries = Registries(fetcher.pool, settings.mirrors, os.environ)
             self._asking = Asking(self._registries.digest)
             base = spec.image.base
             self._ask(used_images(spec, old) if old else () if "@" in base else (base,))

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from envspec.net.fetch import Fetcher, read_timeout
+from envspec.net.connections import index_fetcher
 from envspec.net.index_proxy.pages import Pages
 from envspec.net.index_proxy.releases import ReleaseStore
-from envspec.net.keyring import Keyring
-from envspec.net.logins import credentials_of
 from envspec.net.simple_page import LivePages, mirror_pages
 from envspec.resolve.pip.metadata import MetadataCache, MetadataReader
 from envspec.resolve.pip.solve import PipResolver
@@ -41,16 +39,10 @@ def pip_resolver(
     settings = load_settings(env)
     uv = find_uv(env)
     uv.offline = offline
+    uv.longest = max(settings.timeouts.values(), default=0)
     indexes = settings.index_urls(spec.pip.indexes)
     default = settings.default_index or uvs_default_index(uv, settings.cache_dir)
-    keyring = (env.get("UV_KEYRING_PROVIDER") or uv.settings.get("keyring-provider")) == "subprocess"
-    fetcher = Fetcher(
-        credentials=credentials_of(settings, indexes, env),
-        env=env,
-        read_seconds=read_timeout(env),
-        offline=offline,
-        keyring=Keyring(env) if keyring else None,
-    )
+    fetcher = index_fetcher(settings, indexes, env, offline=offline)
     cache = MetadataCache(settings.cache_dir)
 
     def live_pages(variant: str) -> LivePages | None:
