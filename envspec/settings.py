@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from configparser import ConfigParser
 from configparser import Error as ConfigParserError
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 import tomli
 
+from envspec.errors import InputError, Place
+from envspec.ownership import stranger, this_user
 from envspec.redact import register, register_all, register_url
 from envspec.user_config import load_user_config, refuse_no_address
 
@@ -41,6 +44,18 @@ class Settings:
     timeouts: Mapping[str, float] = field(default_factory=dict)
     keyring: bool = False
 
+    def cache(self) -> Path:
+        """envspec's own cache, to read and write: made if need be, for its user alone.
+
+        What others may write to could hold anything: METADATA, addresses, packages. Raises InputError for that. A
+        cache that can't be made is no error: whoever writes to it says so, or does without.
+        """
+        refuse_shared(self.cache_dir)
+        with suppress(OSError):
+            self.cache_dir.parent.mkdir(parents=True, exist_ok=True)
+            self.cache_dir.mkdir(mode=0o700, exist_ok=True)
+        return self.cache_dir
+
     def pytorch_mirror(self, variant: str) -> str | None:
         """The URL of the PyTorch index of a variant ("cu126") where the user configured a mirror, else None."""
         exact = self.mirrors.get(f"pytorch/{variant}")
@@ -56,6 +71,28 @@ class Settings:
     def index_urls(self, spec_indexes: Mapping[str, str]) -> dict[str, str]:
         """The URLs of all of a spec's named indexes that have one, by name."""
         return {name: url for name in spec_indexes if (url := self.index_url(name, spec_indexes))}
+
+
+def refuse_shared(cache: Path) -> None:
+    """Raise InputError for a cache that others than its user and root may write to, or whose folders they may."""
+    user = this_user()
+    try:
+        whole = cache.stat()
+        # where nobody else gets in, it doesn't matter what they could do there
+        inside = sorted(cache.iterdir()) if whole.st_mode & 0o011 else []
+    except OSError:
+        return
+    for path in (cache, *inside):
+        try:
+            who = stranger(whole if path is cache else path.lstat(), user) if not path.is_symlink() else None
+        except OSError:
+            continue
+        if who:
+            raise InputError(
+                f"the cache can't be trusted: {who}",
+                hint=f"see what is in it, then `chmod -R go-w {cache}`; or give ENVSPEC_CACHE_DIR a folder of your own",
+                place=Place(str(path)),
+            )
 
 
 @dataclass(frozen=True)

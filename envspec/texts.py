@@ -75,7 +75,7 @@ def bytes_of(text: str) -> int | None:
     if found is None or unit is None:
         return None
     fraction = found[2] or ""
-    return int(found[1]) * unit + int(fraction or 0) * unit // 10 ** len(fraction)
+    return int(found[1]) * unit + int(int(fraction or 0) * unit / 10 ** len(fraction))
 
 
 def plural(count: int, word: str) -> str:

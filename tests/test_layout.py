@@ -13,10 +13,10 @@ PACKAGE = Path(__file__).resolve().parents[1] / "envspec"
 
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "redact"),
-    ("texts", "storage", "packages"),
+    ("texts", "storage", "packages", "ownership"),
     ("user_config",),
     ("settings", "open_folder", "scratch", "facts"),
-    ("atomic", "binaries"),
+    ("atomic", "binaries", "cache"),
     ("spec",),
     ("rules",),
     ("net",),
@@ -37,7 +37,19 @@ ONLY: dict[str, tuple[str, ...]] = {
     "binaries": ("errors", "redact", "texts", "storage", "facts"),
     # of a lock only its vocabulary: what a pin and a build are, how TOML is written
     "resolve": (
-        *("errors", "redact", "texts", "storage", "settings", "packages", "scratch", "facts", "atomic", "spec"),
+        *(
+            "errors",
+            "redact",
+            "texts",
+            "storage",
+            "settings",
+            "packages",
+            "scratch",
+            "facts",
+            "atomic",
+            "cache",
+            "spec",
+        ),
         *("rules", "net", "uv", "lock.model", "lock.inputs", "lock.toml_text"),
     ),
 }

@@ -56,7 +56,7 @@ def learn(
     settings = load_settings(env)
     index = pypi_address(settings, env)
     source = redact(split_credentials(index)[0])
-    kept = store.store_path(settings.cache_dir, source)
+    kept = store.store_path(settings.cache(), source)
     if how.offline:
         shipped = shipped_files(packages) if how.files else None
         facts = recall(packages, store.load(kept), now, how.max_age, shipped)

@@ -21,7 +21,7 @@ _PAGE = {"Accept": "application/vnd.pypi.simple.v1+json, text/html;q=0.5", "Acce
 
 def pypi_address(settings: Settings, env: Mapping[str, str]) -> str:
     """The simple index that stands for PyPI here, credentials and all. Raises OutsideError."""
-    address = settings.default_index or uvs_default_index(find_uv(env), settings.cache_dir)
+    address = settings.default_index or uvs_default_index(find_uv(env), settings.cache())
     if address is None:
         raise OutsideError("it isn't known where PyPI is from here", hint="name it: UV_DEFAULT_INDEX=https://…")
     return address

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from envspec.cli import inputs, options
+from envspec.cli.cache_size import keep_bounded
 from envspec.cli.console import out, say
 from envspec.cli.export.file_urls import file_urls
 from envspec.cli.outputs import written
@@ -70,6 +71,7 @@ def command(path: str, target: str | None, output: Path, locks_dir: Path | None,
     except KeyboardInterrupt:
         say("interrupted: run the same command again, and it goes on from here")
         return 130
+    keep_bounded()
     if as_json:
         document = {
             "spec": path,
@@ -101,7 +103,7 @@ def _collect(spec: Spec, pins: Sequence[Pin], *, quiet: bool) -> Paths:
             pins,
             urls,
             fetcher,
-            settings.cache_dir / "artifacts",
+            settings.cache() / "artifacts",
             settings.find_links,
             on_bytes,
             lambda: say("waiting: another envspec fetches into the same cache"),

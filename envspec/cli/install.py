@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from envspec.cli import inputs, options
+from envspec.cli.cache_size import keep_bounded
 from envspec.cli.console import out, say, styled
 from envspec.cli.progress import bars
 from envspec.texts import printable
@@ -81,6 +82,8 @@ def command(
     except KeyboardInterrupt:
         say("interrupted: run the same command again, and it goes on from here")
         return 130
+    if not dry_run:
+        keep_bounded()
     for warning in outcome.warnings:
         say(f"warning: {printable(warning)}", style="yellow")
     if as_json:

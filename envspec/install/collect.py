@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Event
 from urllib.parse import unquote, urlsplit
 
+from envspec.cache.use import mark_used
 from envspec.errors import IndexFailure, InputError, StorageError
 from envspec.install.wheel_size import refuse_bomb
 from envspec.lock.conda_files import FileUrls, artifact_of, url_of
@@ -101,6 +102,7 @@ def _fetch(pin: Pin, url: str, fetcher: Fetcher, folder: Path, on_bytes: Callabl
     if kept.is_file():
         if sha256_of(kept) == artifact.sha256:
             on_bytes(kept.stat().st_size)
+            mark_used(kept)
             return kept
         kept.unlink()
     if urlsplit(url).scheme == "file":

@@ -171,7 +171,7 @@ class Installation:
 
         installer = CondaInstaller(
             prefix=self.prefix,
-            cache=settings.cache_dir / _CONDA_CACHE,
+            cache=settings.cache() / _CONDA_CACHE,
             settings=settings,
             config=load_conda_config(self.env),
             offline=self.offline,
@@ -205,11 +205,11 @@ class Installation:
             prefix=self.prefix,
             settings=settings,
             indexes=settings.index_urls(indexes),
-            default=settings.default_index or uvs_default_index(uv, settings.cache_dir),
+            default=settings.default_index or uvs_default_index(uv, settings.cache()),
             held=held,
             progress=self.progress,
         )
-        with scratch_folder(settings.cache_dir) as folder:
+        with scratch_folder(settings.cache()) as folder:
             installer.install(self.lock, self.target, pins, folder, done)
         return known
 

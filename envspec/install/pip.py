@@ -127,7 +127,7 @@ class PipInstaller:
     @property
     def _private(self) -> Path:
         """A cache for uv that only its user may look into."""
-        return self.settings.cache_dir / "uv-private"
+        return self.settings.cache() / "uv-private"
 
     def _refuse(self, index: str, lock: Lock, part: LockedTarget, place: Path, unpacking: Collection[str]) -> NoReturn:
         """Raise IndexFailure for the wheels with entries that lead out, by name, and leave nothing of them: not in the

@@ -38,12 +38,12 @@ class PyPI:
     """What stands for PyPI on this machine, by the user's settings; uv's own default where they say nothing."""
 
     def __init__(self, settings: Settings, env: Mapping[str, str]) -> None:
-        address = settings.default_index or uvs_default_index(find_uv(env), settings.cache_dir)
+        address = settings.default_index or uvs_default_index(find_uv(env), settings.cache())
         if not address:
             raise ToolError("uv doesn't say where PyPI is", hint="set UV_DEFAULT_INDEX")
         self._url = split_credentials(address.rstrip("/"))[0]
         self._fetcher = index_fetcher(settings, {}, env)
-        self._metadata = MetadataReader(MetadataCache(settings.cache_dir), self._fetcher)
+        self._metadata = MetadataReader(MetadataCache(settings.cache()), self._fetcher)
         self._found: dict[str, FoundFile] = {}
 
     def files(self, project: str) -> tuple[PublishedFile, ...]:

@@ -78,7 +78,7 @@ def artifact_urls(
 def _address(index: str, named: Mapping[str, str], settings: Settings, env: Mapping[str, str]) -> str:
     """The URL of an index by its name in the lock."""
     if index == "pypi":
-        address = settings.default_index or uvs_default_index(find_uv(env), settings.cache_dir)
+        address = settings.default_index or uvs_default_index(find_uv(env), settings.cache())
         if address is None:
             raise OutsideError(
                 "it isn't known where PyPI is from here", hint="name the index to use: UV_DEFAULT_INDEX=https://…"

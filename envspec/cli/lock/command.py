@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from envspec.cli import inputs, options
+from envspec.cli.cache_size import keep_bounded
 from envspec.cli.console import out, say
 from envspec.cli.main import tell
 from envspec.errors import EnvspecError, InfeasibleTargets, InputError, Place, SpecErrors
@@ -110,6 +111,7 @@ def command(
                 say(f"not tried: {', '.join(spec.path for spec in left)}")
             return error.exit_code
         results.append(done)
+    keep_bounded()
     if as_json:
         options.print_json("lock", {"specs": results})
     return 0

@@ -144,7 +144,7 @@ class Asked:
     def _cache(self) -> Path:
         from envspec.settings import load_settings
 
-        return load_settings().cache_dir.absolute() / "smoke"
+        return load_settings().cache().absolute() / "smoke"
 
     def _results(self) -> Path:
         if self.output is not None:

@@ -41,23 +41,21 @@ def pip_resolver(
     uv.offline = offline
     uv.longest = max(settings.timeouts.values(), default=0)
     indexes = settings.index_urls(spec.pip.indexes)
-    default = settings.default_index or uvs_default_index(uv, settings.cache_dir)
+    default = settings.default_index or uvs_default_index(uv, settings.cache())
     fetcher = index_fetcher(settings, indexes, env, offline=offline)
-    cache = MetadataCache(settings.cache_dir)
+    cache = MetadataCache(settings.cache())
 
     def live_pages(variant: str) -> LivePages | None:
         url = settings.pytorch_mirror(variant)
         return mirror_pages(url, fetcher) if url else None
 
-    with scratch_folder(settings.cache_dir) as scratch:
+    with scratch_folder(settings.cache()) as scratch:
         yield PipResolver(
             uv=uv,
             wheels=MetadataReader(cache, fetcher),
-            sources=SourceReader(
-                cache, fetcher, StaticReader(settings.cache_dir, fetcher), env, uv.executable, default
-            ),
-            pages=Pages(fetcher, ReleaseStore(settings.cache_dir), offline),
-            secrets=settings.cache_dir,
+            sources=SourceReader(cache, fetcher, StaticReader(settings.cache(), fetcher), env, uv.executable, default),
+            pages=Pages(fetcher, ReleaseStore(settings.cache()), offline),
+            secrets=settings.cache(),
             scratch=scratch,
             indexes=indexes,
             default_index=default,
