@@ -51,12 +51,14 @@ def command(path: str, target: str | None, output: Path, locks_dir: Path | None,
     Every file is checked by its hash. The tar holds the target's slice of the lock, the wheels (and conda packages),
     the smoke check, and `install.sh`, which makes the environment of it without envspec and without network.
     """
+    from envspec.cli.policy import refuse_fetched
     from envspec.install.bundle import write_bundle
     from envspec.install.collect import refuse_git
 
     spec, lock = inputs.read_lock(path, locks_dir)
     inputs.warn_if_stale(spec, lock)
     chosen = inputs.one_target(lock, target)
+    refuse_fetched(spec, lock, chosen, path, offline=False)
     refuse_git(chosen.pins, "a bundle")
     sources = [pin.name for pin in chosen.pins if pin.kind == "pip" and not pin.is_wheel]
     if sources:

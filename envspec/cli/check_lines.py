@@ -15,6 +15,7 @@ from envspec.errors import MOST
 if TYPE_CHECKING:
     from envspec.lock.freshness import Reason
     from envspec.lock.judge import Flaw
+    from envspec.policy.model import Breach
 
 _SEVERAL = {
     "rendered-missing": "are missing",
@@ -33,7 +34,7 @@ _NAMED = 3
 """Files that a line names before it leaves out the rest: `--json` has them all."""
 
 
-def lines(reasons: Iterable[Reason | Flaw], locks: Path, recipes: Path) -> list[str]:
+def lines(reasons: Iterable[Reason | Flaw | Breach], locks: Path, recipes: Path) -> list[str]:
     """One line a reason, with its code; one for all files of a target of which the same is true.
 
     At most `MOST`, and one that says how many more there are.

@@ -67,12 +67,14 @@ def command(
     A folder that holds an older state of the same spec is brought up to date: only what changed is touched. A run that
     was interrupted is finished by the next one, and one that finds everything in place changes nothing.
     """
+    from envspec.cli.policy import refuse_fetched
     from envspec.install.environment import Installation
     from envspec.install.prefix import checked_prefix
 
     spec, lock = inputs.read_lock(path, locks_dir)
     inputs.warn_if_stale(spec, lock)
     chosen = inputs.one_target(lock, target)
+    refuse_fetched(spec, lock, chosen, path, offline=offline)
     place = checked_prefix(prefix)
     try:
         with _progress(quiet=as_json) as progress:

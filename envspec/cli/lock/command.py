@@ -15,6 +15,7 @@ from envspec.cli import inputs, options
 from envspec.cli.cache_size import keep_bounded
 from envspec.cli.console import out, say
 from envspec.cli.main import tell
+from envspec.cli.policy import bound_of, refuse_builds, refuse_spec, refuse_written
 from envspec.errors import EnvspecError, InfeasibleTargets, InputError, Place, SpecErrors
 from envspec.lock.freshness import reasons, rendered_reasons
 from envspec.lock.render import rendered_files
@@ -23,6 +24,7 @@ from envspec.texts import nearest, printable
 if TYPE_CHECKING:
     from envspec.lock.model import Lock
     from envspec.lock.store import LockFolder
+    from envspec.policy.model import Policy
     from envspec.resolve.conda.solve import CondaResolver
     from envspec.resolve.pip.solve import PipResolver
     from envspec.rules.finding import Finding
@@ -171,10 +173,13 @@ def _lock(
     from envspec.cli.lock.summary import changes, describe
     from envspec.workflow.relock import flaws_of
 
+    policy = refuse_spec(spec)
     old = folder.read()
     forced = upgrade.everything or upgrade.packages or refresh or targets
     fresh = old is not None and not forced and not reasons(spec, old) and not flaws_of(spec, old)
     resolved = old if fresh else None
+    if resolved is not None and policy is not None:
+        refuse_written(policy, spec, resolved, str(folder.path), offline=offline)
     if resolved is not None and not renew and not stale_images(spec, resolved):
         if rendered_reasons(rendered_files(resolved), folder.rendered(resolved)):
             folder.write(resolved)
@@ -186,8 +191,18 @@ def _lock(
     digests = ImageDigests(spec, old, renew=renew, offline=offline)
     if resolved is None:
         spec, resolved = _resolved(
-            spec, old, upgrade, targets, allow_needed=allow_needed, offline=offline, refresh=refresh, quiet=quiet
+            spec,
+            old,
+            upgrade,
+            targets,
+            policy,
+            allow_needed=allow_needed,
+            offline=offline,
+            refresh=refresh,
+            quiet=quiet,
         )
+        if policy is not None:
+            refuse_written(policy, spec, resolved, str(folder.path), offline=offline)
     new = digests.put_into(resolved)
     written = folder.write(new)
     moved = changes(old, new)
@@ -203,6 +218,7 @@ def _resolved(
     old: Lock | None,
     upgrade: Upgrade,
     targets: tuple[str, ...],
+    policy: Policy | None,
     *,
     allow_needed: bool,
     offline: bool,
@@ -219,12 +235,22 @@ def _resolved(
         try:
             with resolvers_for(spec, offline=offline, refresh=refresh, quiet=quiet) as (pip, conda):
                 lock = relock(
-                    spec, old, pip, conda=conda, upgrade=upgrade, only=targets, refreshed=refresh, notice=_notice
+                    spec,
+                    old,
+                    pip,
+                    conda=conda,
+                    upgrade=upgrade,
+                    only=targets,
+                    refreshed=refresh,
+                    not_after=bound_of(spec, policy),
+                    notice=_notice,
                 )
                 return spec, lock
         except SourcesNeeded as needed:
             if not allow_needed:
                 raise
+            if policy is not None:
+                refuse_builds(policy, needed.names, spec.path)
             allow_source(spec.path, needed.names)
             say(f"note: {needed.message}", style="cyan")
             say(f"wrote allow-source into {spec.path}: {', '.join(needed.names)}")
