@@ -98,6 +98,8 @@ def command(
                     wanted,
                     targets,
                     renew=renew,
+                    images=upgrade_images,
+                    locks_dir=locks_dir,
                     allow_needed=allow_needed,
                     offline=offline,
                     refresh=refresh_index,
@@ -164,12 +166,14 @@ def _lock(
     targets: tuple[str, ...],
     *,
     renew: bool,
+    images: bool,
+    locks_dir: Path | None,
     allow_needed: bool,
     offline: bool,
     refresh: bool,
     quiet: bool,
 ) -> dict[str, object]:
-    from envspec.cli.lock.images import ImageDigests, stale_images
+    from envspec.cli.lock.images import ImageDigests, are_wanted, stale_images
     from envspec.cli.lock.summary import changes, describe
     from envspec.workflow.relock import flaws_of
 
@@ -188,7 +192,8 @@ def _lock(
             out(f"{folder.path} is fresh: {describe(resolved)}. `--upgrade` looks for newer versions.")
         return _result(spec, folder, resolved, "fresh", [])
     _refuse_unknown_packages(upgrade, spec, old)
-    digests = ImageDigests(spec, old, renew=renew, offline=offline)
+    asked = images or are_wanted(spec, old, inputs.recipes_of(spec, locks_dir))
+    digests = ImageDigests(spec, old, renew=renew, offline=offline or not asked)
     if resolved is None:
         spec, resolved = _resolved(
             spec,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envspec.errors import EnvspecError, InputError
@@ -36,6 +37,11 @@ def stale_images(spec: Spec, lock: Lock) -> tuple[Reason, ...]:
     return image_reasons(spec, lock, used) if used else ()
 
 
+def are_wanted(spec: Spec, old: Lock | None, recipes: Path) -> bool:
+    """Whether anybody asked for images: the spec has an `[image]`, its lock has digests, or recipes were exported."""
+    return bool(old and old.images) or recipes.is_dir() or any(key.startswith("image") for key in spec.places)
+
+
 class ImageDigests:
     """Asks registries from the moment it is made. `renew` asks again for what `old` has already; `offline` asks nobody.
 
@@ -61,7 +67,7 @@ class ImageDigests:
 
     def put_into(self, lock: Lock) -> Lock:
         """The lock with a digest of every image whose registry answered. One that didn't leaves the old digest, or
-        none, and one warning for all of them."""
+        none, and one note for all of them."""
         names = used_images(self._spec, lock)
         self._ask(names)
         found: dict[str, str] = {}
@@ -92,6 +98,4 @@ class ImageDigests:
         first = next(iter(problems.values()))
         told = f"no registry tells the digest of {', '.join(problems)}: {first.message}"
         kept = "the tag alone" if without else "the digest that the lock had"
-        say(f"warning: {printable(told)}; recipes name {kept}", style="yellow")
-        again = f"`envspec lock {self._spec.path} --upgrade-images` asks again"
-        say(f"hint: {again}; a registry's [mirrors] address says where to ask instead, and an empty one not to ask")
+        say(f"note: {printable(told)}; recipes name {kept}, and `--upgrade-images` asks again", style="cyan")
