@@ -43,9 +43,9 @@ def upload_times(
     if conda:
         from envspec.resolve.conda.ages import published
         from envspec.resolve.conda.setup import conda_resolver
-        from envspec.resolve.pip.solve import Silent
+        from envspec.resolve.progress import SilentResolution
 
-        resolver = conda_resolver(spec, env, offline=offline, progress=Silent())
+        resolver = conda_resolver(spec, env, offline=offline, progress=SilentResolution())
         times |= published(resolver, conda, {target.inputs.platform for target in targets})
     return times
 

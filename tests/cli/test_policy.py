@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.channel import LocalChannel, Record, pythons
 from support.index import Index
 from support.machine import Machine, cpu
 from support.packages import sdist, wheel
@@ -144,3 +147,23 @@ def test_no_policy_costs_and_says_nothing(project: Machine, monkeypatch: pytest.
     path.unlink()
     assert project.envspec("check", SPEC).err == ""
     assert "policy" not in project.envspec("doctor").out
+
+
+@pytest.mark.parametrize(("days", "status"), [(1, 1), (400, 0)])
+def test_conda_packages_have_an_age_too(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, days: int, status: int
+) -> None:
+    pytest.importorskip("rattler")
+    moment = int((time.time() - days * 86400) * 1000)
+    records = [replace(one, timestamp=moment) for one in (*pythons("3.12.11"), Record("tool", "1"))]
+    channel = LocalChannel(tmp_path / "mine").write(records)
+    machine.spec(
+        f"[env]\npython = '3.12'\n[conda]\nchannels = ['{channel.url}']\ndependencies = ['tool']\n"
+        "[targets.cpu]\nplatform = 'linux-64'\n"
+    )
+    machine.locked()
+    place_policy(monkeypatch, tmp_path, '[releases]\nminimum-age = "7 days"\n')
+    ran = machine.envspec("lock", SPEC)
+    assert ran.status == status and ("[too-young]" in ran.err) is bool(status), ran.err
+    # what is resolved anew is bound by it
+    assert machine.envspec("lock", SPEC, "--upgrade").status == status
