@@ -91,7 +91,7 @@ def to_prune(entries: Iterable[Entry], bound: Bound, now: float) -> tuple[Entry,
     for entry in every:
         if bound.most is None or left <= bound.most:
             break
-        recent = now - entry.used < bound.grace
+        recent = max(0.0, now - entry.used) < bound.grace
         if entry.kind in KEPT or recent or not entry.size or (old is not None and now - entry.used > old):
             continue
         gone.append(entry)
