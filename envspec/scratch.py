@@ -46,11 +46,19 @@ def _host() -> str:
 
 
 def _sweep(base: Path) -> None:
-    host = _host()
     for entry in base.iterdir():
-        pid, _, rest = entry.name.partition("-")
-        if pid.isdecimal() and rest.startswith(f"{host}-") and not _alive(int(pid)):
+        if _is_here(entry.name) and not is_running(entry.name):
             shutil.rmtree(entry, ignore_errors=True)
+
+
+def is_running(name: str) -> bool:
+    """Whether a run may be at the scratch folder of this name: one of this host that lives, or one of another host."""
+    return not _is_here(name) or _alive(int(name.partition("-")[0]))
+
+
+def _is_here(name: str) -> bool:
+    pid, _, rest = name.partition("-")
+    return pid.isdecimal() and rest.startswith(f"{_host()}-")
 
 
 def _alive(pid: int) -> bool:

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from configparser import ConfigParser
 from configparser import Error as ConfigParserError
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 import tomli
 
 from envspec.errors import InputError, Place
-from envspec.redact import redact, register, register_all, register_url
+from envspec.ownership import stranger, this_user
+from envspec.redact import register, register_all, register_url
+from envspec.user_config import load_user_config, refuse_no_address
 
 
 @dataclass(frozen=True)
@@ -27,12 +31,30 @@ class Settings:
     mirrors           index name → URL, from `[mirrors]` of envspec's config ("pypi", "pytorch", "pytorch/cu126", …)
     find_links        folders or pages that pip is told to look into; used to install, never to lock
     cache_dir         envspec's own cache
+    cache_size        bytes that the cache may have, from `[cache] max-size`; None for any
+    timeouts          index name → seconds to wait for bytes of it, from `[timeouts]`
+    keyring           whether uv is told to ask the program `keyring` for passwords
     """
 
     cache_dir: Path
     default_index: str | None = None
     mirrors: Mapping[str, str] = field(default_factory=dict)
     find_links: tuple[str, ...] = ()
+    cache_size: int | None = None
+    timeouts: Mapping[str, float] = field(default_factory=dict)
+    keyring: bool = False
+
+    def cache(self) -> Path:
+        """envspec's own cache, to read and write: made if need be, for its user alone.
+
+        What others may write to could hold anything: METADATA, addresses, packages. Raises InputError for that. A
+        cache that can't be made is no error: whoever writes to it says so, or does without.
+        """
+        refuse_shared(self.cache_dir)
+        with suppress(OSError):
+            self.cache_dir.parent.mkdir(parents=True, exist_ok=True)
+            self.cache_dir.mkdir(mode=0o700, exist_ok=True)
+        return self.cache_dir
 
     def pytorch_mirror(self, variant: str) -> str | None:
         """The URL of the PyTorch index of a variant ("cu126") where the user configured a mirror, else None."""
@@ -49,6 +71,28 @@ class Settings:
     def index_urls(self, spec_indexes: Mapping[str, str]) -> dict[str, str]:
         """The URLs of all of a spec's named indexes that have one, by name."""
         return {name: url for name in spec_indexes if (url := self.index_url(name, spec_indexes))}
+
+
+def refuse_shared(cache: Path) -> None:
+    """Raise InputError for a cache that others than its user and root may write to, or whose folders they may."""
+    user = this_user()
+    try:
+        whole = cache.stat()
+        # where nobody else gets in, it doesn't matter what they could do there
+        inside = sorted(cache.iterdir()) if whole.st_mode & 0o011 else []
+    except OSError:
+        return
+    for path in (cache, *inside):
+        try:
+            who = stranger(whole if path is cache else path.lstat(), user) if not path.is_symlink() else None
+        except OSError:
+            continue
+        if who:
+            raise InputError(
+                f"the cache can't be trusted: {who}",
+                hint=f"see what is in it, then `chmod -R go-w {cache}`; or give ENVSPEC_CACHE_DIR a folder of your own",
+                place=Place(str(path)),
+            )
 
 
 @dataclass(frozen=True)
@@ -92,15 +136,17 @@ def load_settings(env: Mapping[str, str] | None = None, home: Path | None = None
     home = Path(env.get("HOME", "~")).expanduser() if home is None else home
     config_home = Path(env.get("XDG_CONFIG_HOME") or home / ".config")
     pip = _pip_config(env, home, config_home)
-    mirrors = _envspec_mirrors(config_home / "envspec" / "config.toml", env.get("ENVSPEC_CONFIG"))
+    config = load_user_config(config_home / "envspec" / "config.toml", env.get("ENVSPEC_CONFIG"))
+    mirrors = config.mirrors
+    uv_files = _uv_files(env, config_home)
     named = [(variable, env.get(variable)) for variable in ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")]
     named.append(("index-url of pip's configuration", pip.get("index-url")))
-    named.append(("the default index of uv.toml", _uv_default_index(env, config_home)))
+    named.append(("the default index of uv.toml", _uv_default_index(uv_files)))
     where, default = next(((where, url) for where, url in named if url), ("", None))
     if default:
         # uv takes `<name>=<url>` as well
         default = re.sub(r"^[\w-]+=(?=[a-z]+://)", "", default) if where == "UV_DEFAULT_INDEX" else default
-        _refuse_no_address(default, where)
+        refuse_no_address(default, where)
     links = (
         env.get("UV_FIND_LINKS", "").split(",")
         + env.get("PIP_FIND_LINKS", "").split()
@@ -114,6 +160,9 @@ def load_settings(env: Mapping[str, str] | None = None, home: Path | None = None
         default_index=default or mirrors.get("pypi"),
         mirrors=mirrors,
         find_links=tuple(dict.fromkeys(link for link in links if link)),
+        cache_size=config.cache_size,
+        timeouts=config.timeouts,
+        keyring=_asks_keyring(env, uv_files),
     )
 
 
@@ -139,19 +188,24 @@ def _pip_config(env: Mapping[str, str], home: Path, config_home: Path) -> dict[s
     return found
 
 
-def _uv_default_index(env: Mapping[str, str], config_home: Path) -> str | None:
-    """The default index of uv's user or system configuration."""
-    files = (
-        [Path(env["UV_CONFIG_FILE"])]
-        if env.get("UV_CONFIG_FILE")
-        else [config_home / "uv" / "uv.toml", Path("/etc/uv/uv.toml")]
-    )
-    for path in files:
+def _uv_files(env: Mapping[str, str], config_home: Path) -> tuple[Mapping[str, Any], ...]:
+    """uv's configuration, the user's before the system's; what can't be read is uv's to report."""
+    named = env.get("UV_CONFIG_FILE")
+    paths = [Path(named)] if named else [config_home / "uv" / "uv.toml", Path("/etc/uv/uv.toml")]
+    found = []
+    for path in paths:
         try:
             table = tomli.loads(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomli.TOMLDecodeError):
             continue
         register_all(table)
+        found.append(table)
+    return tuple(found)
+
+
+def _uv_default_index(files: Iterable[Mapping[str, Any]]) -> str | None:
+    """The default index of uv's user or system configuration."""
+    for table in files:
         listed, pip = table.get("index"), table.get("pip")
         for index in listed if isinstance(listed, list) else ():
             if isinstance(index, dict) and index.get("default") and isinstance(index.get("url"), str):
@@ -162,69 +216,7 @@ def _uv_default_index(env: Mapping[str, str], config_home: Path) -> str | None:
     return None
 
 
-def _envspec_mirrors(usual: Path, asked: str | None) -> dict[str, str]:
-    """`[mirrors]` of envspec's configuration: of the file asked for, which must be there, else of the usual one."""
-    path = Path(asked or usual)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        if asked:
-            raise InputError(
-                f"ENVSPEC_CONFIG names {path}, which can't be read: {error.strerror}", hint="correct it, or unset it"
-            ) from None
-        return {}
-    except UnicodeDecodeError:
-        raise InputError("the configuration isn't UTF-8", place=Place(str(path)), hint="save it as UTF-8") from None
-    try:
-        table = tomli.loads(text)
-    except tomli.TOMLDecodeError as error:
-        raise InputError(
-            f"the configuration isn't TOML: {error.msg}",
-            hint='correct this line; the file holds [mirrors], and below it lines of name = "URL"',
-            place=Place(str(path), error.lineno, error.colno),
-        ) from None
-    for key in table:
-        if key != "mirrors":
-            raise InputError(
-                f"the configuration has no {key!r}", hint="it has one table, [mirrors]", place=_place(path, text, key)
-            )
-    mirrors = table.get("mirrors", {})
-    if not isinstance(mirrors, dict) or not all(isinstance(url, str) for url in mirrors.values()):
-        raise InputError(
-            "[mirrors] takes names and URLs",
-            hint='for example: [mirrors] pytorch = "https://mirror.example/pytorch"',
-            place=_place(path, text, "mirrors"),
-        )
-    for name, url in mirrors.items():
-        # a conda channel's may be of another kind: a folder, a name, an object store
-        if name in ("pypi", "pytorch") or name.startswith("pytorch/"):
-            _refuse_no_address(url, f"[mirrors] {name}", _place(path, text, name))
-    return dict(mirrors)
-
-
-def _place(path: Path, text: str, key: str) -> Place:
-    """Where a key or a table of that name begins, as far as lines tell."""
-    begins = re.compile(rf"""[ \t]*(?:\[+[ \t]*)?["']?(?={re.escape(key)}(?![\w-]))""")
-    for number, line in enumerate(text.splitlines(), start=1):
-        found = begins.match(line)
-        if found:
-            return Place(str(path), number, found.end() + 1)
-    return Place(str(path))
-
-
-def _refuse_no_address(url: str, where: str, place: Place | None = None) -> None:
-    """Raises InputError, credentials removed, unless it is an address that an index may have."""
-    try:
-        parts = urlsplit(url.strip())
-        fine = parts.scheme == "file" or (parts.scheme in ("http", "https") and bool(parts.hostname))
-    except ValueError:
-        fine = False
-    if not fine:
-        # what can't be taken apart may hold a password anywhere before the last @
-        register_url(url)
-        shown = redact(url).rpartition("@")[2]
-        raise InputError(
-            f"{where} is {shown!r}, which is no http, https or file address",
-            hint="give the whole address, for example https://mirror.example/simple",
-            place=place,
-        )
+def _asks_keyring(env: Mapping[str, str], files: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether the user has uv ask the program `keyring`: by the variable, else by the first file that says."""
+    said = (table["keyring-provider"] for table in files if "keyring-provider" in table)
+    return (env.get("UV_KEYRING_PROVIDER") or next(said, None)) == "subprocess"

@@ -61,6 +61,23 @@ def byte_size(number: int) -> str:
     return f"{text} {unit}"
 
 
+_UNITS: dict[str, int] = {
+    **{unit: 1000**power for power, unit in enumerate(("b", "kb", "mb", "gb", "tb"))},
+    **{unit: 1024**power for power, unit in enumerate(("kib", "mib", "gib", "tib"), 1)},
+}
+_SIZE = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,3}))? ?([A-Za-z]{1,3})")
+
+
+def bytes_of(text: str) -> int | None:
+    """The bytes of a size as people write it ("20 GB", "1.5 GiB"); None for what is no size with its unit."""
+    found = _SIZE.fullmatch(text)
+    unit = _UNITS.get(found[3].lower()) if found else None
+    if found is None or unit is None:
+        return None
+    fraction = found[2] or ""
+    return int(found[1]) * unit + int(int(fraction or 0) * unit / 10 ** len(fraction))
+
+
 def plural(count: int, word: str) -> str:
     """ "1 package", "2 packages"."""
     return f"{count} {word}{'s' * (count != 1)}"

@@ -13,15 +13,16 @@ PACKAGE = Path(__file__).resolve().parents[1] / "envspec"
 
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "redact"),
-    ("texts", "storage", "settings", "packages", "condarc"),
-    ("open_folder", "scratch", "facts"),
-    ("atomic", "binaries"),
+    ("texts", "storage", "packages", "condarc", "ownership"),
+    ("user_config",),
+    ("settings", "open_folder", "scratch", "facts"),
+    ("atomic", "binaries", "cache"),
     ("spec",),
     ("rules",),
     ("net",),
     ("uv",),
     ("lock",),
-    ("resolve", "doctor", "git", "recipes"),
+    ("resolve", "doctor", "git", "recipes", "policy"),
     ("workflow", "install", "audit", "diff", "smoke"),
     ("report",),
     ("cli",),
@@ -33,6 +34,8 @@ ONLY: dict[str, tuple[str, ...]] = {
     # spec and facts know nothing of each other: a GPU's name is looked up by whoever has both
     "spec": ("errors", "redact", "texts", "packages", "atomic"),
     "facts": ("errors", "redact", "texts", "packages"),
+    # pure, but for the one file that it reads: what indexes say is handed in
+    "policy": ("errors", "redact", "texts", "packages", "ownership", "spec", "lock.model"),
     "binaries": ("errors", "redact", "texts", "storage", "facts"),
     # of a lock only its vocabulary: what a pin and a build are, how TOML is written
     "resolve": (
@@ -47,6 +50,7 @@ ONLY: dict[str, tuple[str, ...]] = {
             "scratch",
             "facts",
             "atomic",
+            "cache",
             "spec",
         ),
         *("rules", "net", "uv", "lock.model", "lock.inputs", "lock.toml_text"),
@@ -150,6 +154,7 @@ READS_LOCKS = {
     "cli.check": "judges, and says so",
     "cli.lock.command": "judges, and solves anew what fails",
     "cli.doctor_lock": "judges, and calls no target feasible that fails",
+    "cli.doctor_policy": "only to say what the site's policy forbids of it",
     "cli.diff.command": "judges, and tells it in the review",
     "cli.report": "for the old side of its changes, which are shown",
     "cli.git_merge": "judges what it merged",

@@ -14,11 +14,11 @@ from envspec.audit.osv import OsvDatabase
 from envspec.audit.sources import (
     IndexPages,
     PypiDatabase,
-    fetcher_of,
     pypi_address,
     shipped_files,
 )
 from envspec.errors import OutsideError, StorageError
+from envspec.net.connections import index_fetcher
 from envspec.redact import redact
 from envspec.settings import load_settings, split_credentials
 
@@ -56,7 +56,7 @@ def look_up_facts(
     settings = load_settings(env)
     index = pypi_address(settings, env)
     source = redact(split_credentials(index)[0])
-    kept = store.store_path(settings.cache_dir, source)
+    kept = store.store_path(settings.cache(), source)
     if how.offline:
         shipped = shipped_files(packages) if how.files else None
         facts = recall_facts(packages, store.load(kept), now, how.max_age, shipped)
@@ -64,7 +64,7 @@ def look_up_facts(
             facts = replace(facts, answers={p.release: osv.ask(p.release) for p in packages if p.release}, unread=())
     else:
         named = settings.index_urls(indexes)
-        fetcher = fetcher_of(named, settings, env)
+        fetcher = index_fetcher(settings, named, env)
         pages = IndexPages(index, named, settings.pytorch_mirror, fetcher) if how.files else None
         database = osv or PypiDatabase(index, fetcher, now)
         facts, fresh = gather(packages, database, pages, now, shipped_files(packages), on_progress)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from envspec.audit.licences import is_acceptable
 from envspec.audit.model import LEVELS, Advisory, AuditedPackage, AuditFinding, Facts, NotAsked
+from envspec.packages.licences import is_acceptable
 from envspec.spec.model import Audit
 
 CODES = {

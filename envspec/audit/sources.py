@@ -9,8 +9,7 @@ from envspec.audit.gather import stamp
 from envspec.audit.model import AuditedPackage, DatabaseAnswer, FileFacts, PublishedRelease
 from envspec.audit.pypi import parse_release, release_url
 from envspec.errors import IndexFailure, OutsideError
-from envspec.net.fetch import Fetcher, read_timeout
-from envspec.net.logins import credentials_of
+from envspec.net.fetch import Fetcher
 from envspec.net.simple_page import parse_page
 from envspec.settings import Settings, split_credentials
 from envspec.uv.default_index import uvs_default_index
@@ -22,19 +21,10 @@ _PAGE = {"Accept": "application/vnd.pypi.simple.v1+json, text/html;q=0.5", "Acce
 
 def pypi_address(settings: Settings, env: Mapping[str, str]) -> str:
     """The simple index that stands for PyPI here, credentials and all. Raises OutsideError."""
-    address = settings.default_index or uvs_default_index(find_uv(env), settings.cache_dir)
+    address = settings.default_index or uvs_default_index(find_uv(env), settings.cache())
     if address is None:
         raise OutsideError("it isn't known where PyPI is from here", hint="name it: UV_DEFAULT_INDEX=https://…")
     return address
-
-
-def fetcher_of(named: Mapping[str, str], settings: Settings, env: Mapping[str, str]) -> Fetcher:
-    """With the user's credentials, also those for the indexes `named`."""
-    return Fetcher(
-        credentials=credentials_of(settings, named, env),
-        env=env,
-        read_seconds=read_timeout(env),
-    )
 
 
 def shipped_files(packages: Iterable[AuditedPackage]) -> dict[tuple[str, str], FileFacts]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from envspec.cli import inputs, options
+from envspec.cli.cache_size import keep_bounded
 from envspec.cli.console import out, say, warn
 from envspec.cli.export.file_urls import file_urls
 from envspec.cli.outputs import written
@@ -60,12 +61,14 @@ def command(
     conda packages), the smoke check, and `install.sh`, which makes the environment of it without envspec and without
     network. The digest that is printed is what `install.sh --expect` takes.
     """
+    from envspec.cli.policy import refuse_fetched
     from envspec.install.bundle import held_by, place_of, write_bundle
     from envspec.install.collect import refuse_git
 
     spec, lock = inputs.read_lock(path, locks_dir)
     inputs.warn_if_stale(spec, lock)
     chosen = inputs.one_target(lock, target)
+    refuse_fetched(spec, lock, chosen, path, offline=False)
     refuse_git(chosen.pins, "a bundle")
     sources = [pin.name for pin in chosen.pins if pin.kind == "pip" and not pin.is_wheel]
     if sources:
@@ -80,6 +83,7 @@ def command(
     except KeyboardInterrupt:
         say("interrupted: run the same command again, and it goes on from here")
         return 130
+    keep_bounded()
     if as_json:
         document = {
             "spec": path,
@@ -102,15 +106,16 @@ def command(
 
 def _collect(spec: Spec, target: LockedTarget, pins: Sequence[Pin], *, quiet: bool) -> Paths:
     """Every file, from the caches of this machine or from the user's own indexes, looked through."""
-    from envspec.install.addresses import fetcher_of, pip_addresses
+    from envspec.install.addresses import pip_addresses
     from envspec.install.collect import Collector
     from envspec.lock.conda_files import FileUrls
+    from envspec.net.connections import index_fetcher
     from envspec.net.file_store import ARTIFACTS, FileStore
     from envspec.settings import load_settings
-    from envspec.uv.program import find_uv
 
     settings = load_settings(os.environ)
-    store = FileStore(settings.cache_dir / ARTIFACTS, fetcher_of(spec, settings, os.environ, find_uv(os.environ)))
+    fetcher = index_fetcher(settings, settings.index_urls(spec.pip.indexes), os.environ)
+    store = FileStore(settings.cache() / ARTIFACTS, fetcher)
 
     def urls(missing: Sequence[Pin]) -> FileUrls:
         conda = file_urls([pin for pin in missing if pin.kind == "conda"], spec, os.environ)
@@ -132,7 +137,7 @@ def _collect(spec: Spec, target: LockedTarget, pins: Sequence[Pin], *, quiet: bo
         from envspec.install.conda_look import refuse_unfit_packages
         from envspec.scratch import scratch_folder
 
-        with scratch_folder(settings.cache_dir) as scratch:
+        with scratch_folder(settings.cache()) as scratch:
             refuse_unfit_packages(conda, found, target.inputs, scratch)
     return found
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from envspec.lock.freshness import Reason
     from envspec.lock.judge import Flaw, SoundLock
     from envspec.lock.store import LockFolder
+    from envspec.policy.model import Breach
     from envspec.spec.model import Spec
 
 EPILOG = """\b
@@ -43,9 +44,9 @@ Exit codes: 0 all fresh, 1 a lock is stale or drifted, 2 a spec is wrong.
 class SpecState:
     """What is found of one spec.
 
-    status   "fresh"; "unsound": what the lock pins can't be right; "stale": the spec asks for what the lock doesn't
-             answer, or there is no usable lock; "drifted": only the files rendered from the lock, or recipes, differ
-             from it; "error": it couldn't be told
+    status   "fresh"; "forbidden": the site's policy forbids what is asked for or pinned; "unsound": what the lock pins
+             can't be right; "stale": the spec asks for what the lock doesn't answer, or there is no usable lock;
+             "drifted": only the files rendered from the lock, or recipes, differ from it; "error": it couldn't be told
     summary  what a fresh lock holds
     hint     what to do, for the person
     compared the lock, if it is sound and of this spec
@@ -56,7 +57,7 @@ class SpecState:
     lock: str | None
     status: str
     summary: str = ""
-    reasons: tuple[Reason | Flaw, ...] = ()
+    reasons: tuple[Reason | Flaw | Breach, ...] = ()
     hint: str | None = None
     error: EnvspecError | None = None
     compared: SoundLock | None = None
@@ -81,7 +82,8 @@ class SpecState:
 def command(paths: tuple[str, ...], locks_dir: Path | None, as_json: bool) -> int:
     """Say whether locks still fit their specs, and why not.
 
-    Compares what each target was locked from with what its spec asks for now, judges what is pinned by the spec, and
+    Compares what each target was locked from with what its spec asks for now, judges what is pinned by the spec and by
+    the site's policy, and
     compares the files beside the lock with the lock itself; the same for recipes that `envspec export` wrote into
     recipes/<name>. Needs no network, writes nothing.
     """
@@ -110,7 +112,7 @@ def _check(path: str, locks_dir: Path | None) -> SpecState:
         folder = inputs.folder_of(spec, locks_dir)
         lock_path = str(folder.path)
         elsewhere = inputs.elsewhere(locks_dir)
-        found = _compare(spec, folder, relock=f"envspec lock {path}{elsewhere}")
+        found = _with_policy(_compare(spec, folder, relock=f"envspec lock {path}{elsewhere}"), spec)
         recipes = inputs.recipes_of(spec, locks_dir)
         return _with_recipes(replace(found, recipes=recipes), spec, elsewhere) if recipes.is_dir() else found
     except EnvspecError as error:
@@ -164,6 +166,26 @@ def _compare(spec: Spec, folder: LockFolder, relock: str) -> SpecState:
     return SpecState(spec.path, lock_path, "fresh", summary=describe(lock), compared=accepted)
 
 
+def _with_policy(found: SpecState, spec: Spec) -> SpecState:
+    """The finding, with what the site's policy forbids, as far as that can be told offline."""
+    from envspec.cli.policy import ask, site_policy
+
+    policy = site_policy()
+    if policy is None:
+        return found
+    from envspec.policy.judge import judge_lock, judge_spec, judge_use
+
+    breaches = judge_spec(policy, spec)
+    if found.compared is not None:
+        breaches += judge_lock(policy, found.compared) + judge_use(policy)
+    if not breaches:
+        return found
+    status = "forbidden" if found.status in ("fresh", "drifted") else found.status
+    forbids = f"{policy.path} forbids it: {ask(policy)}"
+    hint = f"{found.hint}; {forbids}" if found.hint else forbids
+    return replace(found, status=status, summary="", reasons=(*breaches, *found.reasons), hint=hint)
+
+
 def _with_recipes(found: SpecState, spec: Spec, elsewhere: str) -> SpecState:
     """The finding, with what is to be said of exported recipes. A stale lock is to be made anew first."""
     lock, recipes = found.compared, found.recipes
@@ -176,7 +198,8 @@ def _with_recipes(found: SpecState, spec: Spec, elsewhere: str) -> SpecState:
         return found
     export = f"{again}{elsewhere}"
     hint = f"{found.hint}, then {export}" if found.hint else export
-    return replace(found, status="drifted", summary="", reasons=(*found.reasons, *reasons), hint=hint)
+    status = found.status if found.status == "forbidden" else "drifted"
+    return replace(found, status=status, summary="", reasons=(*found.reasons, *reasons), hint=hint)
 
 
 def _show(findings: list[SpecState]) -> None:
@@ -245,7 +268,7 @@ _NAMED = 3
 """Files that a line names before it leaves out the rest: `--json` has them all."""
 
 
-def reason_lines(reasons: Iterable[Reason | Flaw], locks: Path, recipes: Path) -> list[str]:
+def reason_lines(reasons: Iterable[Reason | Flaw | Breach], locks: Path, recipes: Path) -> list[str]:
     """One line a reason, with its code; one for all files of a target of which the same is true.
 
     At most `MOST`, and one that says how many more there are.

@@ -58,7 +58,8 @@ def command(
 
     Without SPEC, this machine is examined. With SPEC, its targets are judged on this machine's GPUs, driver and glibc;
     with --gpu, --driver or --glibc on those, and this machine doesn't matter. A lock that can't be right is told, and
-    makes its targets infeasible.
+    makes its targets infeasible. What the site's policy demands is told, with whom to ask; what it forbids of the spec
+    is an error.
     """
     if path is None:
         _refuse_without_spec(targets, gpus, driver, glibc)
@@ -78,11 +79,12 @@ def _refuse_without_spec(targets: tuple[str, ...], gpus: tuple[str, ...], *versi
 
 
 def _machine(as_json: bool) -> int:
+    from envspec.cli.doctor_policy import policy_results
     from envspec.doctor.examine import examine
     from envspec.doctor.gather import gather
 
     machine = gather()
-    results = examine(machine)
+    results = (*examine(machine), *policy_results())
     failed = any(result.state == "error" for result in results)
     if as_json:
         _print_json(failed, checks=results, hardware=None, spec=None)
@@ -95,6 +97,7 @@ def _spec(
     path: str, targets: tuple[str, ...], described: Hardware | None, locks_dir: Path | None, as_json: bool
 ) -> int:
     from envspec.cli.doctor_lock import with_lock
+    from envspec.cli.doctor_policy import forbidden
     from envspec.doctor.feasibility import assess, overall
     from envspec.spec.messages import refuse_unknown_targets
 
@@ -110,7 +113,7 @@ def _spec(
         results = examine(machine, HARDWARE if any(target.cuda for target in spec.targets) else CPU)
         described = hardware_of(machine)
     verdicts, of_lock = with_lock(spec, assess(spec, described, targets), locks_dir)
-    general = (*overall(spec, described), *of_lock)
+    general = (*overall(spec, described), *of_lock, *forbidden(spec, locks_dir))
     failed = (
         any(result.state == "error" for result in results)
         or any(verdict.status == "infeasible" for verdict in verdicts)

@@ -56,19 +56,23 @@ def folder_of(spec: Spec, given: Path | None) -> LockFolder:
     return LockFolder(location(shown_path(locks_of(Path(spec.path), given)), [spec.path]), spec.name)
 
 
-def read_lock(path: str, given: Path | None) -> tuple[Spec, SoundLock]:
-    """A spec and its lock, which must exist and be right for it: what installs, exports or runs begins here.
+def read_lock(path: str, given: Path | None, *, proving: bool = False) -> tuple[Spec, SoundLock]:
+    """A spec and its lock, which must exist, be right for it, and be nothing that the site forbids: what installs,
+    exports or runs begins here. `proving` is for what makes the proof that a site may ask for.
 
-    Raises SpecError, LockError, UnsoundLock.
+    Raises SpecError, LockError, UnsoundLock, Forbidden, PolicyError.
     """
+    from envspec.cli.policy import refuse_lock
     from envspec.lock.judge import UnsoundLock, sound
 
     spec, lock, where = _locked(path, given)
     try:
-        return spec, sound(lock, spec, where)
+        found = sound(lock, spec, where)
     except UnsoundLock:
         warn_if_stale(spec, lock)
         raise
+    refuse_lock(spec, found, where, proving=proving)
+    return spec, found
 
 
 def look_at_lock(path: str, given: Path | None) -> tuple[Spec, Lock]:

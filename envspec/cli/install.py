@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from envspec.cli import inputs, options
+from envspec.cli.cache_size import keep_bounded
 from envspec.cli.console import out, say, styled, warn
 from envspec.cli.progress import bars
 from envspec.texts import printable
@@ -66,12 +67,14 @@ def command(
     A folder that holds an older state of the same spec is brought up to date: only what changed is touched. A run that
     was interrupted is finished by the next one, and one that finds everything in place changes nothing.
     """
+    from envspec.cli.policy import refuse_fetched
     from envspec.install.environment import Installation
     from envspec.install.prefix import checked_prefix
 
     spec, lock = inputs.read_lock(path, locks_dir)
     inputs.warn_if_stale(spec, lock)
     chosen = inputs.one_target(lock, target)
+    refuse_fetched(spec, lock, chosen, path, offline=offline)
     place = checked_prefix(prefix)
     try:
         with _progress(quiet=as_json) as progress:
@@ -81,6 +84,8 @@ def command(
     except KeyboardInterrupt:
         say("interrupted: run the same command again, and it goes on from here")
         return 130
+    if not dry_run:
+        keep_bounded()
     for warning in outcome.warnings:
         warn(f"{printable(warning)}")
     if as_json:

@@ -36,6 +36,7 @@ COMMANDS = {
     "inspect": "Read the GPU code compiled into a wheel or an environment.",
     "audit": "Look for known vulnerabilities and the like in what is locked.",
     "report": "Write a lock as one self-contained HTML page.",
+    "cache": "Show what envspec keeps on this machine, and make room.",
     "git-setup": "Teach git to show and to merge locks.",
     "completion": "Print the completion script of a shell.",
 }

@@ -8,26 +8,11 @@ from envspec.errors import IndexFailure
 from envspec.install.collect import is_folder
 from envspec.lock.conda_files import FileUrls, artifact_of
 from envspec.lock.model import Pin
-from envspec.net.fetch import Fetcher, read_timeout
-from envspec.net.keyring import Keyring
-from envspec.net.logins import credentials_of
+from envspec.net.fetch import Fetcher
 from envspec.net.simple_page import parse_page
 from envspec.resolve.artifact_urls import artifact_urls
 from envspec.settings import Settings, split_credentials
 from envspec.spec.model import Spec
-from envspec.uv.program import Uv
-
-
-def fetcher_of(spec: Spec, settings: Settings, env: Mapping[str, str], uv: Uv) -> Fetcher:
-    """A fetcher with the user's logins at all indexes of a spec, and uv's word on keyring and network."""
-    keyring = (env.get("UV_KEYRING_PROVIDER") or uv.settings.get("keyring-provider")) == "subprocess"
-    return Fetcher(
-        credentials=credentials_of(settings, settings.index_urls(spec.pip.indexes), env),
-        env=env,
-        read_seconds=read_timeout(env),
-        offline=uv.offline,
-        keyring=Keyring(env) if keyring else None,
-    )
 
 
 def pip_addresses(

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from envspec.cache.use import mark_used
 from envspec.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError
 from envspec.install.conda_cache import AGAIN, CondaCache, path_of
 from envspec.install.conda_paths import PackagePath, Unpacked, entries_of, refuse_unsafe, site_packages_of
@@ -133,6 +134,8 @@ class CondaInstaller:
         hash, and, offline, what isn't at hand."""
         index = await layers.index()
         missing = [record for record in records if not index.contains_record(record)]
+        for record in records:
+            mark_used(cache.entry(record))
         absent = {id(record) for record in missing}
         for record in records:
             if record.url.startswith("file:"):

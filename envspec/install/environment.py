@@ -13,7 +13,7 @@ from pathlib import Path
 
 from envspec.errors import ToolError
 from envspec.install import activation
-from envspec.install.addresses import fetcher_of, pip_addresses
+from envspec.install.addresses import pip_addresses
 from envspec.install.collect import Collector
 from envspec.install.conda_paths import refuse_unsafe_records
 from envspec.install.host import InstallHost, refuse_unfit, this_host
@@ -41,6 +41,7 @@ from envspec.lock.exclusive import exclusive
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedTarget, Pin
 from envspec.lock.write import dumps
+from envspec.net.connections import index_fetcher
 from envspec.net.file_store import ARTIFACTS, FileStore
 from envspec.scratch import scratch_folder
 from envspec.settings import Settings, load_settings
@@ -180,7 +181,7 @@ class Installation:
 
         installer = CondaInstaller(
             prefix=self.prefix,
-            cache=settings.cache_dir / _CONDA_CACHE,
+            cache=settings.cache() / _CONDA_CACHE,
             settings=settings,
             config=load_conda_config(self.env),
             offline=self.offline,
@@ -211,19 +212,20 @@ class Installation:
             with storage(self.prefix):
                 write_state(self.prefix, replace(begun, pip=dict(known)))
 
-        store = FileStore(settings.cache_dir / ARTIFACTS, fetcher_of(self.spec, settings, self.env, uv))
+        fetcher = index_fetcher(settings, settings.index_urls(self.spec.pip.indexes), self.env, offline=self.offline)
+        store = FileStore(settings.cache() / ARTIFACTS, fetcher)
         fetching = Fetching(self.progress)
 
         def urls(missing: Sequence[Pin]) -> FileUrls:
             fetching.begin(missing)
             return pip_addresses(missing, self.spec, settings, self.env, store.fetcher)
 
-        with scratch_folder(settings.cache_dir) as folder:
+        with scratch_folder(settings.cache()) as folder:
             installer = PipInstaller(
                 uv=uv,
                 prefix=self.prefix,
                 collector=Collector(store, urls, settings.find_links, on_bytes=fetching.came),
-                default=settings.default_index or uvs_default_index(uv, settings.cache_dir),
+                default=settings.default_index or uvs_default_index(uv, settings.cache()),
                 scratch=folder,
                 held=held,
                 progress=self.progress,

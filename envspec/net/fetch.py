@@ -18,6 +18,8 @@ from envspec.errors import IndexFailure
 from envspec.net import limits
 from envspec.net.body import HeadTooSlow, Pace, TooMuch, pieces, read_whole, timed_pools, too_slow
 from envspec.net.keyring import Keyring
+from envspec.net.patience import REDIRECTS, Patience, retries
+from envspec.net.proxy import is_loopback, proxy_for, through
 from envspec.redact import redact
 from envspec.settings import Credentials, split_credentials
 
@@ -25,13 +27,9 @@ if TYPE_CHECKING:
     import urllib3
 
 _RETRIES = 3
-_REDIRECTS = 5
 _CONNECT_SECONDS = 10.0
 _READ_SECONDS = 30.0
 """uv's own default."""
-_PASSING = (408, 425, 429, 500, 502, 503, 504)
-"""Statuses that may be gone at the next try."""
-
 _HINT = "check the address and the network, then run the same command again: what was fetched is kept"
 
 
@@ -50,9 +48,12 @@ def _retries(env: Mapping[str, str]) -> int:
     return int(asked) if asked.isdecimal() else _RETRIES
 
 
-def give_up_seconds(env: Mapping[str, str]) -> float:
-    """Seconds after which a Fetcher has given up on whatever it was asked for, all its tries and pauses included."""
-    return (_retries(env) + 1) * (_CONNECT_SECONDS + read_timeout(env) + 5) + limits.LIMITS.whole_seconds
+def give_up_seconds(env: Mapping[str, str], longest: float = 0) -> float:
+    """Seconds after which a Fetcher has given up on whatever it was asked for, all its tries and pauses included.
+    `longest` is the longest time-out that an index has of its own."""
+    one = _CONNECT_SECONDS + max(read_timeout(env), longest) + 5
+    # the body may take that long, and so may the pauses that a server asks for
+    return (_retries(env) + 1) * one + 2 * limits.LIMITS.whole_seconds
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Fetcher:
     """A pool of connections with the user's proxies, certificates and credentials.
 
     `credentials` maps an origin ("https://host:port") to what that host's index needs; ~/.netrc fills in the rest, and
-    `keyring` the password of a user without one.
+    `keyring` the password of a user without one. `patience` is for indexes with a time-out of their own, by origin.
     Credentials go to the very origin they were given for, and a redirect to another host drops them.
     """
 
@@ -82,6 +83,7 @@ class Fetcher:
         offline: bool = False,
         keyring: Keyring | None = None,
         bounds: limits.Limits | None = None,
+        patience: Mapping[str, Patience] | None = None,
     ) -> None:
         self.limits = bounds or limits.LIMITS
         self._credentials = credentials
@@ -89,7 +91,8 @@ class Fetcher:
         self._read_seconds = read_seconds
         self.retries = _retries(env)
         self._netrc = _netrc(env)
-        self._pools: dict[str | None, urllib3.PoolManager] = {}
+        self._patience = patience or {}
+        self._pools: dict[tuple[str | None, float], urllib3.PoolManager] = {}
         self._making = threading.Lock()
         self._keyring = keyring
         self.offline = offline
@@ -115,7 +118,7 @@ class Fetcher:
         read: BrokenOff where the connection did."""
         bare, own = split_credentials(url)
         span = {"Range": f"bytes={start}-"} if start else {}
-        response = self._request(bare, {**span, **self._authorization(bare, own)}, self._retry())
+        response = self._request(bare, {**span, **self._authorization(bare, own)}, self._retry(bare))
         try:
             self._judge(bare, response.status)
             bound = self.limits.file_bytes if most is None else most
@@ -150,7 +153,7 @@ class Fetcher:
         from urllib3.exceptions import HTTPError, ProtocolError, ReadTimeoutError
 
         bare, own = split_credentials(url)
-        retries = self._retry()
+        retries = self._retry(bare)
         sent = {**headers, **self._authorization(bare, own)}
         body, too_much = b"", False
         try:
@@ -175,7 +178,7 @@ class Fetcher:
                     retries.sleep()
             response.release_conn()
         except HTTPError as error:
-            raise _unreadable(bare, error) from None
+            raise self._unread(bare, error) from None
         if too_much and not cut:
             raise IndexFailure(
                 f"{bare} is larger than {_size(limit)}, which no such file is", hint="check what serves this address"
@@ -183,22 +186,23 @@ class Fetcher:
         self._judge(bare, response.status)
         return Reply(response.status, body, _total(response), response.headers.get("ETag"))
 
-    def _retry(self) -> urllib3.Retry:
-        import urllib3
+    def _retry(self, bare: str) -> urllib3.Retry:
+        return retries(self.retries, bare, self.limits.whole_seconds)
 
-        return urllib3.Retry(
-            # urllib3 counts redirects into it, and being led on is no failure
-            total=self.retries + _REDIRECTS,
-            connect=self.retries,
-            read=self.retries,
-            status=self.retries,
-            other=self.retries,
-            redirect=_REDIRECTS,
-            backoff_factor=0.3,
-            status_forcelist=_PASSING,
-            raise_on_status=False,
-            respect_retry_after_header=False,
-        )
+    def _unread(self, bare: str, error: Exception) -> IndexFailure:
+        """What to say of a request that urllib3 gave up."""
+        from urllib3.exceptions import ReadTimeoutError
+
+        own = self._patience.get(origin_of(bare))
+        if own is not None and isinstance(getattr(error, "reason", error), ReadTimeoutError):
+            return own.gave_up(bare)
+        reason = reason_of(error)
+        if "too many redirects" in reason:
+            return IndexFailure(
+                f"{bare} only leads on: {REDIRECTS} redirects, and still no file",
+                hint="check the address, and tell who runs it: its redirects go in a circle",
+            )
+        return IndexFailure(f"{bare} can't be read: {reason}", hint=_HINT)
 
     def _request(
         self, bare: str, headers: Mapping[str, str], retries: urllib3.Retry
@@ -211,12 +215,18 @@ class Fetcher:
                 f"{bare} isn't in the cache, and --offline forbids asking for it", hint="run without --offline once"
             )
         sent = {"Accept-Encoding": "identity", **headers}
+        own = self._patience.get(origin_of(bare))
+        more: dict[str, Any] = {}
+        if own is not None:
+            import urllib3
+
+            more["timeout"] = urllib3.Timeout(connect=_CONNECT_SECONDS, read=own.seconds)
         try:
-            return self.pool(bare).request("GET", bare, headers=sent, retries=retries, preload_content=False)
+            return self.pool(bare).request("GET", bare, headers=sent, retries=retries, preload_content=False, **more)
         except HeadTooSlow:
-            raise too_slow(bare, self.limits.first_seconds, 0) from None
+            raise own.gave_up(bare) if own else too_slow(bare, self.limits.first_seconds, 0) from None
         except HTTPError as error:
-            raise _unreadable(bare, error) from None
+            raise self._unread(bare, error) from None
 
     def _judge(self, bare: str, status: int) -> None:
         """Raises IndexFailure for a status that is no answer."""
@@ -225,21 +235,28 @@ class Fetcher:
                 f"{bare} needs credentials (HTTP {status})",
                 hint="give them in ~/.netrc or as UV_INDEX_<NAME>_USERNAME and UV_INDEX_<NAME>_PASSWORD",
             )
+        if status == 407:
+            raise IndexFailure(
+                f"the proxy on the way to {bare} needs credentials (HTTP 407)",
+                hint="give them in the proxy's address: http://USER:PASSWORD@HOST:PORT",
+            )
         if status not in (200, 206, 304, 404, 405, 416):
             raise IndexFailure(f"{bare} answered HTTP {status} after {self.retries} retries", hint=_HINT)
 
     def pool(self, url: str) -> urllib3.PoolManager:
         """The connections to use for a URL: through the user's proxy and with the user's certificates."""
 
-        proxy = self._proxy(url)
+        proxy, own = proxy_for(url, self._env), self._patience.get(origin_of(url))
+        # the user's own word, where it is more than any index may take
+        head = max(self.limits.first_seconds, own.seconds if own else 0)
         with self._making:
-            return self._pool_for(proxy)
+            return self._pool_for(proxy, head)
 
-    def _pool_for(self, proxy: str | None) -> urllib3.PoolManager:
+    def _pool_for(self, proxy: str | None, head: float) -> urllib3.PoolManager:
         """Made once: reading the certificates takes as long as many requests."""
         import urllib3
 
-        if proxy not in self._pools:
+        if (proxy, head) not in self._pools:
             bundle = self._env.get("SSL_CERT_FILE") or self._env.get("REQUESTS_CA_BUNDLE") or self._env.get("PIP_CERT")
             options: dict[str, Any] = {
                 # uv asks for some fifty things at once through the index proxy; a connection that found no room in the
@@ -248,27 +265,16 @@ class Fetcher:
                 "timeout": urllib3.Timeout(connect=_CONNECT_SECONDS, read=self._read_seconds),
                 "ssl_context": ssl.create_default_context(cafile=bundle if bundle and Path(bundle).is_file() else None),
             }
-            pool = urllib3.ProxyManager(proxy, **options) if proxy else urllib3.PoolManager(**options)
-            pool.pool_classes_by_scheme = timed_pools(self.limits.first_seconds)
-            self._pools[proxy] = pool
-        return self._pools[proxy]
-
-    def _proxy(self, url: str) -> str | None:
-        parts = urlsplit(url)
-        no_proxy = self._env.get("no_proxy") or self._env.get("NO_PROXY") or ""
-        if is_loopback(url) or _is_direct(parts.hostname or "", no_proxy):
-            return None
-        return (
-            self._env.get(f"{parts.scheme}_proxy")
-            or self._env.get(f"{parts.scheme}_proxy".upper())
-            or self._env.get("ALL_PROXY")
-        )
+            pool = through(proxy, options) if proxy else urllib3.PoolManager(**options)
+            pool.pool_classes_by_scheme = timed_pools(head)
+            self._pools[proxy, head] = pool
+        return self._pools[proxy, head]
 
     def _authorization(self, url: str, own: Credentials | None) -> dict[str, str]:
         from urllib3.util import make_headers
 
         parts = urlsplit(url)
-        found = own or self._credentials.get(f"{parts.scheme}://{parts.netloc}")
+        found = own or self._credentials.get(origin_of(url))
         if found is None and self._netrc is not None and parts.hostname:
             entry = self._netrc.authenticators(parts.hostname)
             found = Credentials(entry[0] or "", entry[2] or "") if entry else None
@@ -337,25 +343,10 @@ def _netrc(env: Mapping[str, str]) -> netrc | None:
     return found
 
 
-def is_loopback(url: str) -> bool:
-    """Whether a URL's host is this machine itself."""
-    return urlsplit(url).hostname in ("127.0.0.1", "::1", "localhost")
-
-
-def _is_direct(host: str, no_proxy: str) -> bool:
-    """Whether `NO_PROXY` names the host or a domain above it."""
-    domains = [entry.strip().lstrip(".").lower() for entry in no_proxy.split(",")]
-    return "*" in domains or any(domain and f".{host.lower()}".endswith(f".{domain}") for domain in domains)
-
-
-def _unreadable(bare: str, error: Exception) -> IndexFailure:
-    reason = reason_of(error)
-    if "too many redirects" in reason:
-        return IndexFailure(
-            f"{bare} only leads on: {_REDIRECTS} redirects, and still no file",
-            hint="check the address, and tell who runs it: its redirects go in a circle",
-        )
-    return IndexFailure(f"{bare} can't be read: {reason}", hint=_HINT)
+def origin_of(url: str) -> str:
+    """`scheme://host:port` of a URL without credentials."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 def _size(count: int) -> str:

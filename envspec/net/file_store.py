@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from envspec.cache.use import mark_used
 from envspec.errors import IndexFailure
 from envspec.net import limits
 from envspec.net.fetch import BrokenOff, Fetcher
@@ -56,7 +57,10 @@ class FileStore:
             size = place.stat().st_size
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return place if wanted.size in (None, size) else None
+        if wanted.size not in (None, size):
+            return None
+        mark_used(place.parent)
+        return place
 
     def verified(self, wanted: WantedFile) -> Path | None:
         """The same, its hash taken again; one that has changed goes. Raises OSError."""

@@ -1,9 +1,11 @@
-"""What a licence's text says: SPDX expressions part by part, and the identifiers that other words mean."""
+"""What a licence's text says: SPDX expressions part by part, the identifiers that other words mean, and whether one may
+take what is under it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
 from typing import Generic, TypeVar
 
 Verdict = TypeVar("Verdict")
@@ -70,6 +72,28 @@ def judged(
         return _Expression(_TOKEN.findall(licence), single, either, both).whole()
     except (ValueError, RecursionError):
         return single(licence.strip())
+
+
+def is_acceptable(licence: str, allow: Sequence[str], deny: Sequence[str]) -> bool:
+    """Whether one may take a package under this licence.
+
+    `A OR B` is acceptable when either is, `A AND B` when both are, `A WITH exception` as itself or as A. A single
+    licence is acceptable when `deny` doesn't name it, and `allow` does or is empty. Names are compared without regard
+    to case, `*` in a list stands for anything, and a list may have the words of the metadata or the SPDX identifier
+    that they mean.
+    """
+
+    def single(name: str) -> bool:
+        names = {name.lower(), identifier(name).lower()}
+        # no right that an exception gives is lost by naming the licence alone
+        names |= {one.partition(" with ")[0] for one in names}
+        return not _listed(names, deny) and (not allow or _listed(names, allow))
+
+    return judged(licence, single, lambda one, other: one or other, lambda one, other: one and other)
+
+
+def _listed(names: set[str], patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern.lower()) for name in names for pattern in patterns)
 
 
 class _Expression(Generic[Verdict]):

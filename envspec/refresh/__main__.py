@@ -11,7 +11,6 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import click
 
@@ -19,12 +18,12 @@ import envspec.facts
 from envspec.cli.console import out, say
 from envspec.cli.main import tell
 from envspec.errors import EnvspecError, ToolError
-from envspec.net.fetch import Fetcher, read_timeout
+from envspec.net.connections import index_fetcher
 from envspec.net.simple_page import parse_page
 from envspec.refresh.published import PublishedFile
 from envspec.refresh.torch_table import refreshed
 from envspec.resolve.pip.metadata import MetadataCache, MetadataReader
-from envspec.settings import Credentials, Settings, load_settings, split_credentials
+from envspec.settings import Settings, load_settings, split_credentials
 from envspec.uv.answer import FoundFile
 from envspec.uv.default_index import uvs_default_index
 from envspec.uv.program import find_uv
@@ -39,12 +38,12 @@ class PyPI:
     """What stands for PyPI on this machine, by the user's settings; uv's own default where they say nothing."""
 
     def __init__(self, settings: Settings, env: Mapping[str, str]) -> None:
-        address = settings.default_index or uvs_default_index(find_uv(env), settings.cache_dir)
+        address = settings.default_index or uvs_default_index(find_uv(env), settings.cache())
         if not address:
             raise ToolError("uv doesn't say where PyPI is", hint="set UV_DEFAULT_INDEX")
-        self._url, own = split_credentials(address.rstrip("/"))
-        self._fetcher = Fetcher(credentials=_at_origin(self._url, own), env=env, read_seconds=read_timeout(env))
-        self._metadata = MetadataReader(MetadataCache(settings.cache_dir), self._fetcher)
+        self._url = split_credentials(address.rstrip("/"))[0]
+        self._fetcher = index_fetcher(settings, {}, env)
+        self._metadata = MetadataReader(MetadataCache(settings.cache()), self._fetcher)
         self._found: dict[str, FoundFile] = {}
 
     def files(self, project: str) -> tuple[PublishedFile, ...]:
@@ -61,11 +60,6 @@ class PyPI:
     def requires_dist(self, project: str, file: str) -> tuple[str, ...]:
         """The Requires-Dist lines of a wheel of a page that was read. Raises IndexFailure."""
         return self._metadata.read(self._found[file]).requires_dist
-
-
-def _at_origin(url: str, own: Credentials | None) -> dict[str, Credentials]:
-    parts = urlsplit(url)
-    return {f"{parts.scheme}://{parts.netloc}": own} if own else {}
 
 
 @click.command()

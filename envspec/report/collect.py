@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from envspec.audit.licences import is_acceptable
 from envspec.diff.rows import Review
 from envspec.lock.graph import Graph, Node
 from envspec.lock.model import LockedTarget, Pin
+from envspec.packages.licences import is_acceptable
 from envspec.report.coverage import coverage
 from envspec.report.model import AuditSummary, Licence, Link, PackageRow, Page, TargetRow, Variant
 from envspec.spec.model import Audit as Rules

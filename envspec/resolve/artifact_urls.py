@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from envspec.errors import IndexFailure, InputError, OutsideError
 from envspec.lock.model import Pin
-from envspec.net.fetch import Fetcher, read_timeout
-from envspec.net.logins import credentials_of
+from envspec.net.connections import index_fetcher
+from envspec.net.fetch import Fetcher
 from envspec.net.simple_page import parse_page
 from envspec.settings import Settings, load_settings, split_credentials
 from envspec.spec.model import Spec
@@ -56,7 +56,7 @@ def artifact_urls(
     settings = load_settings(env)
     named = settings.index_urls(spec.pip.indexes)
     addresses = {index: _address(index, named, settings, env) for index in sorted({page.index for page in wanted})}
-    fetcher = Fetcher(credentials=credentials_of(settings, named, env), env=env, read_seconds=read_timeout(env))
+    fetcher = index_fetcher(settings, named, env)
 
     def read(page: _Page) -> dict[str, str]:
         return _urls_on(f"{addresses[page.index].rstrip('/')}/{page.project}/", page, wanted[page], fetcher)
@@ -78,7 +78,7 @@ def artifact_urls(
 def _address(index: str, named: Mapping[str, str], settings: Settings, env: Mapping[str, str]) -> str:
     """The URL of an index by its name in the lock."""
     if index == "pypi":
-        address = settings.default_index or uvs_default_index(find_uv(env), settings.cache_dir)
+        address = settings.default_index or uvs_default_index(find_uv(env), settings.cache())
         if address is None:
             raise OutsideError(
                 "it isn't known where PyPI is from here", hint="name the index to use: UV_DEFAULT_INDEX=https://…"
@@ -86,7 +86,7 @@ def _address(index: str, named: Mapping[str, str], settings: Settings, env: Mapp
         return address
     if index.startswith("pytorch/"):
         variant = index.removeprefix("pytorch/")
-        address = settings.pytorch_mirror(variant) or uvs_pytorch_index(find_uv(env), settings.cache_dir, variant)
+        address = settings.pytorch_mirror(variant) or uvs_pytorch_index(find_uv(env), settings.cache(), variant)
         if address is None:
             raise OutsideError(f'it isn\'t known where files of the PyTorch index "{index}" are', hint=_MIRROR_HINT)
         return address

@@ -37,9 +37,9 @@ class Violation:
     unusable: bool = True
 
 
-def violations(document: Mapping[str, Any]) -> list[Violation]:
-    """Gives everything in `document`, as a TOML parser read it, that the format doesn't allow."""
-    return list(_table(FORMAT, document, ()))
+def violations(document: Mapping[str, Any], form: Table = FORMAT) -> list[Violation]:
+    """Gives everything in `document`, as a TOML parser read it, that a format doesn't allow; the spec's if left out."""
+    return list(_table(form, document, ()))
 
 
 def _check(node: Node, value: Any, path: Path) -> Iterator[Violation]:

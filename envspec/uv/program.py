@@ -43,12 +43,14 @@ class Uv:
     env         the environment of this process
     settings    what of the user's uv.toml is kept, as TOML values
     offline     ask no network
+    longest     seconds of the longest time-out that the user gave an index, 0 without any
     """
 
     executable: str
     env: Mapping[str, str]
     settings: Mapping[str, Any] = field(default_factory=dict)
     offline: bool = False
+    longest: float = 0
     processes: Processes = field(default_factory=Processes)
 
     def environment(self) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from envspec.errors import SpecError
 from envspec.facts import conda_builds, torch_builds
@@ -48,8 +48,11 @@ class Prepared:
         return self.target.name
 
 
-def prepare(spec: Spec, targets: Sequence[Target], notice: Notice) -> tuple[Prepared, ...]:
-    """These targets of a spec, ready to be solved. The rules' warnings are told.
+def prepare(
+    spec: Spec, targets: Sequence[Target], notice: Notice, not_after: str | None = None
+) -> tuple[Prepared, ...]:
+    """These targets of a spec, ready to be solved, from nothing that was published at `not_after` or later. The rules'
+    warnings are told.
 
     Raises Infeasible or InfeasibleTargets for what the rules refuse, SpecError for a correction that doesn't exist and
     for a requirement that no lock can hold.
@@ -60,6 +63,9 @@ def prepare(spec: Spec, targets: Sequence[Target], notice: Notice) -> tuple[Prep
     verdicts = [judge(spec, target) for target in targets]
     tell_findings(((t.name, verdict.findings) for t, verdict in zip(targets, verdicts, strict=True)), notice)
     shared = spec_inputs(spec)
+    if not_after is not None:
+        # no part of the lock: a bound that moves would make it stale the next day
+        shared = replace(shared, exclude_newer=not_after)
     missing = tuple(one for one in missing_requirements() if one.name not in shared.without_corrections)
     return tuple(
         _prepared(target, shared, target_inputs(spec, target), verdict, missing)

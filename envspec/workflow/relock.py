@@ -31,13 +31,15 @@ def relock(
     upgrade: Upgrade | None = None,
     only: Collection[str] = (),
     refreshed: bool = False,
+    not_after: str | None = None,
     notice: Notice = _untold,
 ) -> Lock:
     """A new lock of `spec`.
 
     Takes the old lock, whose pins stay where they still satisfy the spec, and the targets to lock anew (all by default;
     the others keep what `old` has for them). `conda` is needed for a spec with conda dependencies; it solves first, and
-    what it installs counts for pip. `refreshed` says that the live PyTorch index is asked besides the facts.
+    what it installs counts for pip. `refreshed` says that the live PyTorch index is asked besides the facts. Nothing
+    that was published at `not_after` (RFC 3339, UTC) or later is taken, whatever the spec's `exclude-newer` allows.
 
     The GPU rules judge every target before anything is resolved, and the exact pins afterwards.
 
@@ -48,7 +50,7 @@ def relock(
     flaws = flaws_of(spec, old) if old else ()
     targets = _chosen(spec, old, only, flaws)
     tell_flaws(flaws, notice)
-    prepared = prepare(spec, targets, notice)
+    prepared = prepare(spec, targets, notice, not_after)
     kept = kept_of(old, upgrade or Upgrade(), flaws)
     solved = solve(prepared, resolver, conda, kept)
     anew = accept(spec, solved, kept, refreshed=refreshed, notice=notice)

@@ -6,6 +6,7 @@ import base64
 import json
 import re
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -137,6 +138,7 @@ class Index:
     head         HEAD answered
     credentials  (user, password) that every request must bring
     prefix       below which its pages are
+    tls          speak HTTPS with this server's context
     """
 
     form: str = "json"
@@ -146,6 +148,7 @@ class Index:
     head: bool = True
     credentials: tuple[str, str] | None = None
     prefix: str = "/simple"
+    tls: ssl.SSLContext | None = None
     asked: list[Asked] = field(default_factory=list)
     closing: threading.Event = field(default_factory=threading.Event)
 
@@ -157,6 +160,8 @@ class Index:
     def __enter__(self) -> Index:
         handler = type("Handler", (_Handler,), {"index": self})
         self._server = _Server(("127.0.0.1", 0), handler)
+        if self.tls is not None:
+            self._server.socket = self.tls.wrap_socket(self._server.socket, server_side=True)
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         self._thread.start()
         return self
@@ -171,7 +176,7 @@ class Index:
 
     @property
     def origin(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        return f"http{'s' if self.tls else ''}://127.0.0.1:{self._server.server_address[1]}"
 
     @property
     def url(self) -> str:

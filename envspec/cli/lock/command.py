@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 import click
 
 from envspec.cli import inputs, options
+from envspec.cli.cache_size import keep_bounded
 from envspec.cli.console import out, say, warn
 from envspec.cli.main import tell
+from envspec.cli.policy import bound_of, refuse_builds, refuse_spec, refuse_written
 from envspec.errors import EnvspecError, InfeasibleTargets, InputError, Place, SpecErrors
 from envspec.lock.freshness import reasons, rendered_reasons
 from envspec.lock.render import rendered_files
@@ -22,6 +24,7 @@ from envspec.texts import nearest, printable
 if TYPE_CHECKING:
     from envspec.lock.model import Lock
     from envspec.lock.store import LockFolder
+    from envspec.policy.model import Policy
     from envspec.resolve.conda.solve import CondaResolver
     from envspec.resolve.pip.solve import PipResolver
     from envspec.rules.finding import Finding
@@ -95,6 +98,8 @@ def command(
                     wanted,
                     targets,
                     renew=renew,
+                    images=upgrade_images,
+                    locks_dir=locks_dir,
                     allow_needed=allow_needed,
                     offline=offline,
                     refresh=refresh_index,
@@ -110,6 +115,7 @@ def command(
                 say(f"not tried: {', '.join(spec.path for spec in left)}")
             return error.exit_code
         results.append(done)
+    keep_bounded()
     if as_json:
         options.print_json("lock", {"specs": results})
     return 0
@@ -160,19 +166,24 @@ def _lock(
     targets: tuple[str, ...],
     *,
     renew: bool,
+    images: bool,
+    locks_dir: Path | None,
     allow_needed: bool,
     offline: bool,
     refresh: bool,
     quiet: bool,
 ) -> dict[str, object]:
-    from envspec.cli.lock.images import ImageDigests, stale_images
+    from envspec.cli.lock.images import ImageDigests, are_wanted, stale_images
     from envspec.cli.lock.summary import changes, describe
     from envspec.workflow.relock import flaws_of
 
+    policy = refuse_spec(spec)
     old = folder.read()
     forced = upgrade.everything or upgrade.packages or refresh or targets
     fresh = old is not None and not forced and not reasons(spec, old) and not flaws_of(spec, old)
     resolved = old if fresh else None
+    if resolved is not None and policy is not None:
+        refuse_written(policy, spec, resolved, str(folder.path), offline=offline)
     if resolved is not None and not renew and not stale_images(spec, resolved):
         if rendered_reasons(rendered_files(resolved), folder.rendered(resolved)):
             folder.write(resolved)
@@ -181,11 +192,22 @@ def _lock(
             out(f"{folder.path} is fresh: {describe(resolved)}. `--upgrade` looks for newer versions.")
         return _result(spec, folder, resolved, "fresh", [])
     _refuse_unknown_packages(upgrade, spec, old)
-    digests = ImageDigests(spec, old, renew=renew, offline=offline)
+    asked = images or are_wanted(spec, old, inputs.recipes_of(spec, locks_dir))
+    digests = ImageDigests(spec, old, renew=renew, offline=offline or not asked)
     if resolved is None:
         spec, resolved = _resolved(
-            spec, old, upgrade, targets, allow_needed=allow_needed, offline=offline, refresh=refresh, quiet=quiet
+            spec,
+            old,
+            upgrade,
+            targets,
+            policy,
+            allow_needed=allow_needed,
+            offline=offline,
+            refresh=refresh,
+            quiet=quiet,
         )
+        if policy is not None:
+            refuse_written(policy, spec, resolved, str(folder.path), offline=offline)
     new = digests.put_into(resolved)
     written = folder.write(new)
     moved = changes(old, new)
@@ -201,6 +223,7 @@ def _resolved(
     old: Lock | None,
     upgrade: Upgrade,
     targets: tuple[str, ...],
+    policy: Policy | None,
     *,
     allow_needed: bool,
     offline: bool,
@@ -217,12 +240,22 @@ def _resolved(
         try:
             with resolvers_for(spec, offline=offline, refresh=refresh, quiet=quiet) as (pip, conda):
                 lock = relock(
-                    spec, old, pip, conda=conda, upgrade=upgrade, only=targets, refreshed=refresh, notice=_notice
+                    spec,
+                    old,
+                    pip,
+                    conda=conda,
+                    upgrade=upgrade,
+                    only=targets,
+                    refreshed=refresh,
+                    not_after=bound_of(spec, policy),
+                    notice=_notice,
                 )
                 return spec, lock
         except SourcesNeeded as needed:
             if not allow_needed:
                 raise
+            if policy is not None:
+                refuse_builds(policy, needed.names, spec.path)
             allow_source(spec.path, needed.names)
             say(f"note: {needed.message}", style="cyan")
             say(f"wrote allow-source into {spec.path}: {', '.join(needed.names)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envspec.errors import EnvspecError, InputError
@@ -36,6 +37,11 @@ def stale_images(spec: Spec, lock: Lock) -> tuple[Reason, ...]:
     return image_reasons(spec, lock, used) if used else ()
 
 
+def are_wanted(spec: Spec, old: Lock | None, recipes: Path) -> bool:
+    """Whether anybody asked for images: the spec has an `[image]`, its lock has digests, or recipes were exported."""
+    return bool(old and old.images) or recipes.is_dir() or any(key.startswith("image") for key in spec.places)
+
+
 class ImageDigests:
     """Asks registries from the moment it is made. `renew` asks again for what `old` has already; `offline` asks nobody.
 
@@ -48,19 +54,20 @@ class ImageDigests:
         self._known = {} if renew else self._old
         self._asking: Asking | None = None
         if not offline:
-            from envspec.net.fetch import Fetcher
+            from envspec.net.connections import index_fetcher
             from envspec.net.registry import Asking, Registries
             from envspec.settings import load_settings
 
-            fetcher = Fetcher(credentials={}, env=os.environ)
-            self._registries = Registries(fetcher.pool, load_settings().mirrors, os.environ)
+            settings = load_settings()
+            fetcher = index_fetcher(settings, {}, os.environ)
+            self._registries = Registries(fetcher.pool, settings.mirrors, os.environ)
             self._asking = Asking(self._registries.digest)
             base = spec.image.base
             self._ask(used_images(spec, old) if old else () if "@" in base else (base,))
 
     def put_into(self, lock: Lock) -> Lock:
         """The lock with a digest of every image whose registry answered. One that didn't leaves the old digest, or
-        none, and one warning for all of them."""
+        none, and one note for all of them."""
         names = used_images(self._spec, lock)
         self._ask(names)
         found: dict[str, str] = {}
@@ -85,12 +92,10 @@ class ImageDigests:
             self._asking.start(name for name in names if name not in self._known and self._registries.asks(name))
 
     def _warn(self, problems: dict[str, EnvspecError], without: list[str]) -> None:
-        from envspec.cli.console import say, warn
+        from envspec.cli.console import say
         from envspec.texts import printable
 
         first = next(iter(problems.values()))
         told = f"no registry tells the digest of {', '.join(problems)}: {first.message}"
         kept = "the tag alone" if without else "the digest that the lock had"
-        warn(f"{printable(told)}; recipes name {kept}")
-        again = f"`envspec lock {self._spec.path} --upgrade-images` asks again"
-        say(f"hint: {again}; a registry's [mirrors] address says where to ask instead, and an empty one not to ask")
+        say(f"note: {printable(told)}; recipes name {kept}, and `--upgrade-images` asks again", style="cyan")

@@ -32,7 +32,7 @@ def cache_folder() -> Path:
     """Where environments and images are kept between runs."""
     from envspec.settings import load_settings
 
-    return load_settings().cache_dir.absolute() / "smoke"
+    return load_settings().cache().absolute() / "smoke"
 
 
 def results_folder(options: SmokeOptions) -> Path:

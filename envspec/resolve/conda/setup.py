@@ -30,7 +30,7 @@ def conda_resolver(spec: Spec, env: Mapping[str, str], *, offline: bool, progres
     config = load_conda_config(env)
     channels = apart(channel_addresses(spec.conda.channels, settings, config))
     return CondaResolver(
-        gateway=_gateway(env, settings.cache_dir, config, channels, offline=offline),
+        gateway=_gateway(env, settings.cache(), config, channels, offline=offline),
         channels=channels.addresses,
         offline=offline,
         progress=progress,

@@ -72,7 +72,7 @@ def compile_request(
     if torch_backend:
         command += ["--torch-backend", torch_backend]
     # the proxy waits, tries again and gives up by the user's limits, and builds what may be built before it answers
-    patience = give_up_seconds(uv.env) + (_BUILD_SECONDS if request.allow_source else 0)
+    patience = give_up_seconds(uv.env, uv.longest) + (_BUILD_SECONDS if request.allow_source else 0)
     more = {"UV_HTTP_TIMEOUT": f"{patience:.0f}"}
     if uv.offline and torch_backend:
         command.append("--offline")

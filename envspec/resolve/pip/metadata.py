@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from envspec.cache.use import mark_used
 from envspec.errors import IndexFailure
 from envspec.net.fetch import Fetcher, Reply
 from envspec.packages.requirement import canonical_name
@@ -113,6 +114,7 @@ class MetadataCache:
             entry: Any = json.loads(self._path(key).read_bytes())
             values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
             found = Metadata(**values)
+            mark_used(self._path(key))
             return found if _is_sound(found) else None
         except (OSError, ValueError, TypeError, AttributeError, RecursionError):
             return None

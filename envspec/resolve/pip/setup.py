@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from envspec.net.fetch import Fetcher, read_timeout
+from envspec.net.connections import index_fetcher
 from envspec.net.file_store import ARTIFACTS, FileStore
 from envspec.net.index_proxy.pages import Pages
 from envspec.net.index_proxy.releases import ReleaseStore
-from envspec.net.keyring import Keyring
-from envspec.net.logins import credentials_of
 from envspec.net.simple_page import LivePages, mirror_pages
 from envspec.resolve.pip.metadata import MetadataCache, MetadataReader
 from envspec.resolve.pip.solve import PipResolver
@@ -42,36 +40,25 @@ def pip_resolver(
     settings = load_settings(env)
     uv = find_uv(env)
     uv.offline = offline
+    uv.longest = max(settings.timeouts.values(), default=0)
     indexes = settings.index_urls(spec.pip.indexes)
-    default = settings.default_index or uvs_default_index(uv, settings.cache_dir)
-    keyring = (env.get("UV_KEYRING_PROVIDER") or uv.settings.get("keyring-provider")) == "subprocess"
-    fetcher = Fetcher(
-        credentials=credentials_of(settings, indexes, env),
-        env=env,
-        read_seconds=read_timeout(env),
-        offline=offline,
-        keyring=Keyring(env) if keyring else None,
-    )
-    cache = MetadataCache(settings.cache_dir)
+    default = settings.default_index or uvs_default_index(uv, settings.cache())
+    fetcher = index_fetcher(settings, indexes, env, offline=offline)
+    cache = MetadataCache(settings.cache())
 
     def live_pages(variant: str) -> LivePages | None:
         url = settings.pytorch_mirror(variant)
         return mirror_pages(url, fetcher) if url else None
 
-    with scratch_folder(settings.cache_dir) as scratch:
+    with scratch_folder(settings.cache()) as scratch:
         yield PipResolver(
             uv=uv,
             wheels=MetadataReader(cache, fetcher),
-            sources=SourceReader(
-                cache, fetcher, StaticReader(settings.cache_dir, fetcher), env, uv.executable, default
-            ),
+            sources=SourceReader(cache, fetcher, StaticReader(settings.cache(), fetcher), env, uv.executable, default),
             pages=Pages(
-                fetcher,
-                ReleaseStore(settings.cache_dir),
-                FileStore(settings.cache_dir / ARTIFACTS, fetcher),
-                offline,
+                fetcher, ReleaseStore(settings.cache()), FileStore(settings.cache() / ARTIFACTS, fetcher), offline
             ),
-            secrets=settings.cache_dir,
+            secrets=settings.cache(),
             scratch=scratch,
             indexes=indexes,
             default_index=default,

@@ -29,6 +29,7 @@ from typing import IO, Any, Literal
 
 import tomli
 
+from envspec.cache.use import mark_used
 from envspec.errors import IndexFailure
 from envspec.net.fetch import Fetcher, Stream
 from envspec.packages.requirement import canonical_name
@@ -114,6 +115,7 @@ class StaticReader:
         try:
             entry: Any = json.loads(self._path(key).read_bytes())
             fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in entry["metadata"].items()}
+            mark_used(self._path(key))
             return SourceFacts(Metadata(**fields), entry["trust"], entry["compiles"])
         except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
             return None

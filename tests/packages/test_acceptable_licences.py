@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envspec.audit.licences import is_acceptable
+from envspec.packages.licences import is_acceptable
 
 
 @pytest.mark.parametrize(

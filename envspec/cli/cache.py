@@ -1,0 +1,167 @@
+"""`envspec cache`."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from envspec.cli import options
+from envspec.cli.cache_size import looked_at, removed
+from envspec.cli.console import out, say
+from envspec.errors import InputError
+from envspec.settings import load_settings
+from envspec.texts import byte_size, bytes_of, nearest, printable
+
+if TYPE_CHECKING:
+    from envspec.cache.model import Contents, Entry
+
+EPILOG = """\b
+Examples:
+  envspec cache size
+  envspec cache prune --older-than 30d
+  envspec cache prune --max-size "20 GB"
+  envspec cache clean metadata
+
+\b
+To have it pruned after each lock and install, in ~/.config/envspec/config.toml:
+  [cache]
+  max-size = "20 GB"
+"""
+
+_AGE = re.compile(r"([0-9]{1,6}) ?(h|d|w)")
+_SECONDS = {"h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+@click.group(epilog=EPILOG)
+def command() -> None:
+    """Show what envspec keeps on this machine, and make room.
+
+    What is removed is fetched or found out again when it's needed. Results of smoke runs aren't: they go only by age
+    or with `clean`. uv's own cache is uv's: `uv cache dir`, `uv cache prune`.
+    """
+
+
+@command.command("dir")
+@options.as_json
+def directory(as_json: bool) -> int:
+    """Print the cache's folder."""
+    cache = load_settings().cache_dir
+    if as_json:
+        options.print_json("cache", {"cache": str(cache)})
+    else:
+        out(str(cache))
+    return 0
+
+
+@command.command()
+@options.as_json
+def size(as_json: bool) -> int:
+    """Show what is in the cache, by kind and size."""
+    contents = looked_at(load_settings())
+    if as_json:
+        options.print_json("cache", _document(contents))
+        return 0
+    from envspec.cache.model import KINDS
+
+    rows = [(kind, f"{count:,}", byte_size(total)) for kind, (count, total) in contents.by_kind().items()]
+    widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
+    for kind, count, total in rows:
+        out(f"{kind:<{widths[0]}}  {total:>{widths[2]}}  {count:>{widths[1]}}  {KINDS[kind]}")
+    out(f"{byte_size(contents.size)} in {load_settings().cache_dir}")
+    _tell_foreign(contents)
+    return 0
+
+
+@command.command()
+@click.option("--older-than", metavar="AGE", help="What wasn't used for so long: 12h, 30d, 8w.")
+@click.option("--max-size", metavar="SIZE", help='What was used longest ago, until so much is left: "20 GB".')
+@options.as_json
+def prune(older_than: str | None, max_size: str | None, as_json: bool) -> int:
+    """Remove what wasn't used for long, or what is too much, the oldest use first.
+
+    Without options, the bound is `[cache] max-size` of envspec's configuration.
+    """
+    from envspec.cache.model import Bound, to_prune
+
+    settings = load_settings()
+    most = settings.cache_size if max_size is None and older_than is None else _size(max_size)
+    if most is None and older_than is None:
+        raise InputError(
+            "`envspec cache prune` isn't told what may go",
+            hint='envspec cache prune --older-than 30d; or set [cache] max-size = "20 GB" in envspec\'s configuration',
+        )
+    contents = looked_at(settings)
+    gone = to_prune(contents.entries, Bound(_age(older_than), most), time.time())
+    return _removed(contents, gone, as_json)
+
+
+@command.command()
+@click.argument("kinds", nargs=-1, metavar="[KIND...]")
+@options.as_json
+def clean(kinds: tuple[str, ...], as_json: bool) -> int:
+    """Remove everything that envspec put into the cache, or the kinds named. What a run is at stays."""
+    from envspec.cache.model import KINDS
+
+    for kind in kinds:
+        if kind not in KINDS:
+            near = nearest(kind, KINDS)
+            hint = f"did you mean {near}?" if near else f"the kinds: {', '.join(KINDS)}"
+            raise InputError(f"the cache has no {printable(kind)}", hint=hint)
+    contents = looked_at(load_settings())
+    return _removed(
+        contents, [one for one in contents.entries if not one.busy and one.kind in (kinds or KINDS)], as_json
+    )
+
+
+def _removed(contents: Contents, entries: Iterable[Entry], as_json: bool) -> int:
+    gone, kept = removed(load_settings(), entries)
+    for line in kept:
+        say(f"warning: {line}", style="yellow")
+    freed = sum(entry.size for entry in gone)
+    if as_json:
+        told = {"entries": len(gone), "size": freed, "kept": list(kept)}
+        options.print_json("cache", _document(looked_at(load_settings())) | {"removed": told})
+    else:
+        out(f"removed {byte_size(freed)}, {byte_size(contents.size - freed)} left in {load_settings().cache_dir}")
+        _tell_foreign(contents)
+    return 3 if kept else 0
+
+
+def _document(contents: Contents) -> dict[str, Any]:
+    return {
+        "cache": str(load_settings().cache_dir),
+        "size": contents.size,
+        "kinds": [
+            {"kind": kind, "entries": count, "size": total} for kind, (count, total) in contents.by_kind().items()
+        ],
+        "foreign": list(contents.foreign),
+    }
+
+
+def _tell_foreign(contents: Contents) -> None:
+    if contents.foreign:
+        more = f" and {len(contents.foreign) - 5} more" if len(contents.foreign) > 5 else ""
+        names = ", ".join(printable(name) for name in contents.foreign[:5])
+        say(f"note: not envspec's, and left alone: {names}{more}", style="cyan")
+
+
+def _age(text: str | None) -> float | None:
+    if text is None:
+        return None
+    found = _AGE.fullmatch(text)
+    if found is None:
+        raise InputError(f"--older-than: {printable(text)!r} is no age", hint="for example 12h, 30d or 8w")
+    return float(int(found[1]) * _SECONDS[found[2]])
+
+
+def _size(text: str | None) -> int | None:
+    if text is None:
+        return None
+    found = bytes_of(text)
+    if found is None:
+        raise InputError(f"--max-size: {printable(text)!r} is no size", hint='for example "20 GB"')
+    return found

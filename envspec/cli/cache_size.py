@@ -1,0 +1,70 @@
+"""The cache as commands look at it, and the bound that it keeps after a lock or an installation."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from envspec.cli.console import say
+from envspec.errors import EnvspecError
+from envspec.settings import Settings, load_settings, refuse_shared
+
+if TYPE_CHECKING:
+    from envspec.cache.model import Contents, Entry
+
+
+def looked_at(settings: Settings) -> Contents:
+    """What is in the cache; nothing where there is none. Raises InputError for one that others may write to,
+    StorageError."""
+    from envspec.cache.model import Contents
+    from envspec.cache.survey import survey
+    from envspec.open_folder import open_folder
+    from envspec.storage import storage_error
+
+    refuse_shared(settings.cache_dir)
+    try:
+        with open_folder(settings.cache_dir) as folder:
+            return survey(folder)
+    except FileNotFoundError:
+        return Contents()
+    except OSError as error:
+        raise storage_error(error, settings.cache_dir, option="ENVSPEC_CACHE_DIR", doing="can't be read") from None
+
+
+def removed(settings: Settings, entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
+    """Take entries away: those that are gone, and why others aren't."""
+    from envspec.cache.remove import remove
+    from envspec.open_folder import open_folder
+
+    try:
+        with open_folder(settings.cache_dir) as folder:
+            return remove(folder, entries)
+    except FileNotFoundError:
+        return (), ()
+
+
+def keep_bounded() -> None:
+    """Make room by `[cache] max-size`, where the user set it, after a command that may have put something there. What
+    goes wrong is told: the command has done its work."""
+    from envspec.texts import byte_size
+
+    try:
+        settings = load_settings()
+        if settings.cache_size is None:
+            return
+        from envspec.cache.model import GRACE, Bound, to_prune
+
+        contents = looked_at(settings)
+        if contents.size <= settings.cache_size:
+            return
+        bound = Bound(most=settings.cache_size, grace=GRACE)
+        gone, kept = removed(settings, to_prune(contents.entries, bound, time.time()))
+    except EnvspecError as error:
+        say(f"warning: the cache isn't kept within [cache] max-size: {error}", style="yellow")
+        return
+    if gone:
+        freed = byte_size(sum(entry.size for entry in gone))
+        say(f"note: {freed} removed from the cache, which [cache] max-size bounds", style="cyan")
+    for line in kept[:1]:
+        say(f"warning: {line}", style="yellow")

@@ -1,0 +1,46 @@
+"""What `envspec doctor` says of the site's policy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from envspec.cli import inputs
+from envspec.cli.policy import ask, site_policy
+from envspec.doctor.result import Result
+from envspec.errors import LockError
+from envspec.rules.finding import Finding
+from envspec.spec.model import Spec
+
+
+def policy_results() -> tuple[Result, ...]:
+    """What the policy demands, and whom to ask; empty where the site has none. Raises nothing for a broken one: it is
+    an error of its own."""
+    from envspec.policy.read import PolicyError
+    from envspec.policy.tell import rules
+
+    try:
+        policy = site_policy()
+    except PolicyError as error:
+        broken = Finding("error", "policy-broken", error.message, error.place, error.hint)
+        return (Result("policy", "unknown", "the site's policy can't be used", (broken,)),)
+    if policy is None:
+        return ()
+    told = tuple(Finding("info", "policy", f"{key}: {sentence}") for key, sentence in rules(policy))
+    summary = f"{policy.path} says what is allowed here; ask {policy.contact}"
+    return (Result("policy", "ok", summary, told),)
+
+
+def forbidden(spec: Spec, locks_dir: Path | None) -> tuple[Finding, ...]:
+    """What the policy forbids of a spec and its lock. Raises PolicyError."""
+    policy = site_policy()
+    if policy is None:
+        return ()
+    from envspec.policy.judge import judge_lock, judge_spec, judge_use
+
+    try:
+        lock = inputs.folder_of(spec, locks_dir).read()
+    except LockError:
+        # told elsewhere
+        lock = None
+    breaches = judge_spec(policy, spec) + (judge_lock(policy, lock) + judge_use(policy) if lock else ())
+    return tuple(Finding("error", one.code, one.message, remedy=ask(policy)) for one in breaches)

@@ -1,0 +1,176 @@
+"""The site's policy at the command line: where it is, what it refuses, and when packages were published."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envspec.cli.console import say
+from envspec.errors import AnswerNo, Place
+from envspec.texts import printable
+
+if TYPE_CHECKING:
+    from envspec.lock.model import Lock, LockedTarget
+    from envspec.policy.model import Breach, Policy
+    from envspec.spec.model import Spec
+
+PLACE = Path("/etc/envspec/policy.toml")
+"""The one place. No variable, option, configuration or spec names another one: who could would be free of it."""
+OWNER: int | None = 0 if hasattr(os, "geteuid") else None
+"""root."""
+
+_TOLD = 8
+
+
+class Forbidden(AnswerNo):
+    """The site's policy forbids it. `breaches` has everything that it forbids; the text names the first ones."""
+
+    def __init__(self, policy: Policy, breaches: Iterable[Breach], what: str) -> None:
+        self.breaches = tuple(breaches)
+        left = len(self.breaches) - _TOLD
+        lines = [f"{printable(one.message)}  [{one.code}]" for one in self.breaches[:_TOLD]]
+        more = [f"and {left} more: `envspec check` names them"] if left > 0 else []
+        super().__init__(
+            "\n  ".join([f"the policy of this site, {policy.path}, forbids it:", *lines, *more]),
+            hint=ask(policy),
+            place=Place(what),
+        )
+
+
+def site_policy() -> Policy | None:
+    """The policy of this machine's site, None where it has none. Raises PolicyError for one that can't be taken at its
+    word."""
+    try:
+        os.lstat(PLACE)
+    except (FileNotFoundError, NotADirectoryError):
+        # as on most machines; to load what reads one takes longer than to see that
+        return None
+    except OSError:
+        # it is told below why it can't be read
+        pass
+    from envspec.policy.read import load_policy
+
+    return load_policy(PLACE, OWNER)
+
+
+def ask(policy: Policy) -> str:
+    """Whom to ask, as a hint."""
+    return f"ask {printable(policy.contact)}; `envspec doctor` shows the whole policy"
+
+
+def refuse_spec(spec: Spec) -> Policy | None:
+    """The policy, before anything is resolved: what the spec asks for, and where this machine asks. Raises Forbidden,
+    PolicyError, and InputError for a broken configuration."""
+    policy = site_policy()
+    if policy is not None:
+        from envspec.policy.judge import judge_spec
+
+        _refuse(policy, (*judge_spec(policy, spec), *_addresses(policy, spec, _indexes_of(spec))), spec.path)
+    return policy
+
+
+def refuse_lock(spec: Spec, lock: Lock, path: str, *, proving: bool = False) -> None:
+    """Judge a lock before it is used. `proving` is for what makes the proof that the policy asks for. Raises
+    Forbidden, PolicyError."""
+    policy = site_policy()
+    if policy is None:
+        return
+    from envspec.policy.judge import judge_lock, judge_spec, judge_use
+
+    unchecked = [one for one in judge_use(policy) if not (proving and one.code == "proof-unchecked")]
+    _refuse(policy, (*judge_spec(policy, spec), *judge_lock(policy, lock), *unchecked), path)
+
+
+def refuse_written(policy: Policy, spec: Spec, lock: Lock, path: str, *, offline: bool) -> None:
+    """Judge a lock that was just made, before it is written, or that is fresh. Raises Forbidden, OutsideError."""
+    from envspec.policy.judge import judge_lock
+
+    _refuse(policy, (*judge_lock(policy, lock), *_ages(policy, spec, tuple(lock), lock, offline=offline)), path)
+
+
+def refuse_builds(policy: Policy, names: Iterable[str], path: str) -> None:
+    """Refuse to write into a spec that packages may be built which may not. Raises Forbidden."""
+    from envspec.policy.judge import judge_builds
+
+    _refuse(policy, judge_builds(policy, names), path)
+
+
+def bound_of(spec: Spec, policy: Policy | None) -> str | None:
+    """The moment at which what is resolved must have been published, by the policy, RFC 3339; told in a line. None
+    where the policy sets none, or none that is earlier than the spec's own."""
+    if policy is None:
+        return None
+    from envspec.policy.judge import not_after
+
+    moment = not_after(policy, datetime.now(timezone.utc), spec.exclude_newer)
+    if moment is None or moment == spec.exclude_newer:
+        return None
+    said = f"nothing published after {moment} is taken: {policy.path}, [releases] minimum-age"
+    say(f"note: {said}; {printable(policy.contact)} knows why", style="cyan")
+    return moment
+
+
+def refuse_fetched(spec: Spec, lock: Lock, target: LockedTarget, path: str, *, offline: bool) -> None:
+    """What can be judged only where indexes are asked, before a target is installed or bundled: where they are, and how
+    old its files are. Raises Forbidden, PolicyError, OutsideError."""
+    policy = site_policy()
+    if policy is not None:
+        used = {pin.index if pin.kind == "pip" else pin.index.rpartition("/")[0] for pin in target.pins}
+        found = (*_addresses(policy, spec, used), *_ages(policy, spec, (target,), lock, offline=offline))
+        _refuse(policy, found, path)
+
+
+def _refuse(policy: Policy, found: Iterable[Breach], what: str) -> None:
+    breaches = tuple(found)
+    if breaches:
+        raise Forbidden(policy, breaches, what)
+
+
+def _indexes_of(spec: Spec) -> set[str]:
+    """The indexes that locking may ask, by name."""
+    from envspec.facts.torch_builds import variant_of
+    from envspec.packages.names import channel_name
+
+    torch = {f"pytorch/{variant_of(target.cuda)}" for target in spec.targets}
+    return {"pypi", *torch, *spec.pip.indexes, *map(channel_name, spec.conda.channels)}
+
+
+def _addresses(policy: Policy, spec: Spec, names: Iterable[str]) -> tuple[Breach, ...]:
+    """What the policy says of where this machine asks these indexes: by the user's settings, variables and all."""
+    if policy.indexes is None and not policy.places:
+        return ()
+    from envspec.policy.judge import judge_addresses
+    from envspec.resolve.conda.channels import channel_addresses, load_conda_config
+    from envspec.settings import load_settings
+
+    settings = load_settings(os.environ)
+    channels = channel_addresses(spec.conda.channels, settings, load_conda_config(os.environ))
+    known: dict[str, str | None] = {one.name: one.address if "://" in one.address else None for one in channels}
+    known |= settings.index_urls(spec.pip.indexes) | {"pypi": settings.default_index}
+    used: dict[str, str | None] = {}
+    for name in sorted(names):
+        if name in known:
+            used[name] = known[name]
+        elif name.startswith("pytorch/"):
+            # without a mirror nobody is asked: the facts that ship say what is there
+            mirror = settings.pytorch_mirror(name.partition("/")[2])
+            if mirror is not None:
+                used[name] = mirror
+    return judge_addresses(policy, used)
+
+
+def _ages(
+    policy: Policy, spec: Spec, targets: tuple[LockedTarget, ...], lock: Lock, *, offline: bool
+) -> tuple[Breach, ...]:
+    if policy.minimum_age is None:
+        return ()
+    from dataclasses import replace
+
+    from envspec.cli.ages import upload_times
+    from envspec.policy.judge import judge_ages
+
+    times = upload_times(spec, targets, os.environ, offline=offline)
+    return judge_ages(policy, replace(lock, targets=targets), times, datetime.now(timezone.utc))

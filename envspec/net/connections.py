@@ -1,0 +1,45 @@
+"""The one place that makes a Fetcher: with the user's logins, keyring and time-outs, as the settings have them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from envspec.net.fetch import Fetcher, origin_of, read_timeout
+from envspec.net.keyring import Keyring
+from envspec.net.logins import credentials_of
+from envspec.net.patience import Patience
+from envspec.settings import Settings, split_credentials
+
+
+def index_fetcher(
+    settings: Settings, indexes: Mapping[str, str], env: Mapping[str, str], *, offline: bool = False
+) -> Fetcher:
+    """What reads from the user's indexes; `indexes` are the spec's own, by name, with the addresses that they have
+    here."""
+    return Fetcher(
+        credentials=credentials_of(settings, indexes, env),
+        env=env,
+        read_seconds=read_timeout(env),
+        offline=offline,
+        keyring=Keyring(env) if settings.keyring else None,
+        patience=patience_of(settings, indexes),
+    )
+
+
+def patience_of(settings: Settings, indexes: Mapping[str, str]) -> dict[str, Patience]:
+    """How long to wait for the indexes that `[timeouts]` names, by origin. Of several indexes at one origin, the
+    longest."""
+    addresses = {
+        "pypi": settings.default_index or "",
+        **{name: url for name, url in settings.mirrors.items() if name.partition("/")[0] == "pytorch"},
+        **indexes,
+    }
+    found: dict[str, Patience] = {}
+    for name, seconds in settings.timeouts.items():
+        for index, url in addresses.items():
+            if name not in (index, index.partition("/")[0]):
+                continue
+            origin = origin_of(split_credentials(url)[0])
+            if url and (origin not in found or found[origin].seconds < seconds):
+                found[origin] = Patience(name, seconds)
+    return found

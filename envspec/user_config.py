@@ -1,0 +1,146 @@
+"""envspec's own configuration, `~/.config/envspec/config.toml`: what belongs to a user or a site and not to a spec."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import tomli
+
+from envspec.errors import InputError, Place
+from envspec.redact import redact, register_url
+from envspec.texts import bytes_of, nearest
+
+_LONGEST = 3600.0
+"""Seconds that an index may be waited for: a run that waits longer for a byte is hung."""
+
+
+@dataclass(frozen=True)
+class UserConfig:
+    """mirrors     index, channel or registry name → URL
+    cache_size  bytes that the cache may have; None for any
+    timeouts    index name → seconds to wait for bytes of it
+    """
+
+    mirrors: Mapping[str, str] = field(default_factory=dict)
+    cache_size: int | None = None
+    timeouts: Mapping[str, float] = field(default_factory=dict)
+
+
+def load_user_config(usual: Path, asked: str | None) -> UserConfig:
+    """Read the file asked for, which must be there, else the usual one. Raises InputError for a broken one."""
+    path = Path(asked or usual)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        if asked:
+            raise InputError(
+                f"ENVSPEC_CONFIG names {path}, which can't be read: {error.strerror}", hint="correct it, or unset it"
+            ) from None
+        return UserConfig()
+    except UnicodeDecodeError:
+        raise InputError("the configuration isn't UTF-8", place=Place(str(path)), hint="save it as UTF-8") from None
+    try:
+        table = tomli.loads(text)
+    except tomli.TOMLDecodeError as error:
+        raise InputError(
+            f"the configuration isn't TOML: {error.msg}",
+            hint='correct this line; the file holds [mirrors], and below it lines of name = "URL"',
+            place=Place(str(path), error.lineno, error.colno),
+        ) from None
+    return _Reader(path, text, table).config()
+
+
+@dataclass(frozen=True)
+class _Reader:
+    path: Path
+    text: str
+    table: Mapping[str, Any]
+
+    def config(self) -> UserConfig:
+        for key in self.table:
+            if key not in _TABLES:
+                near = nearest(key, _TABLES)
+                tables = "it has the tables " + ", ".join(f"[{name}]" for name in _TABLES)
+                raise self._error(
+                    f"the configuration has no {key!r}", (near and f"did you mean [{near}]?") or tables, key
+                )
+        return UserConfig(self._mirrors(), self._cache_size(), self._timeouts())
+
+    def _mirrors(self) -> dict[str, str]:
+        mirrors = self.table.get("mirrors", {})
+        if not isinstance(mirrors, dict) or not all(isinstance(url, str) for url in mirrors.values()):
+            example = 'for example: [mirrors] pytorch = "https://mirror.example/pytorch"'
+            raise self._error("[mirrors] takes names and URLs", example, "mirrors")
+        for name, url in mirrors.items():
+            # a conda channel's may be of another kind: a folder, a name, an object store
+            if name in ("pypi", "pytorch") or name.startswith("pytorch/"):
+                refuse_no_address(url, f"[mirrors] {name}", self._place(name))
+        return dict(mirrors)
+
+    def _cache_size(self) -> int | None:
+        cache = self.table.get("cache", {})
+        example = 'for example: [cache] max-size = "20 GB"'
+        if not isinstance(cache, dict):
+            raise self._error("[cache] is a table", example, "cache")
+        for key in cache:
+            if key != "max-size":
+                raise self._error(f"[cache] has no {key!r}", example, key)
+        if "max-size" not in cache:
+            return None
+        size = bytes_of(cache["max-size"]) if isinstance(cache["max-size"], str) else None
+        if size is None:
+            raise self._error(f"[cache] max-size is {cache['max-size']!r}, which is no size", example, "max-size")
+        return size
+
+    def _timeouts(self) -> dict[str, float]:
+        timeouts = self.table.get("timeouts", {})
+        example = "for example: [timeouts] internal = 120"
+        if not isinstance(timeouts, dict):
+            raise self._error("[timeouts] takes names of indexes and seconds", example, "timeouts")
+        for name, seconds in timeouts.items():
+            if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= _LONGEST:
+                told = f"[timeouts] {name} is {seconds!r}, which is no number of seconds up to {_LONGEST:.0f}"
+                raise self._error(told, example, name)
+        return {name: float(seconds) for name, seconds in timeouts.items()}
+
+    def _error(self, message: str, hint: str, key: str) -> InputError:
+        return InputError(message, hint=hint, place=self._place(key))
+
+    def _place(self, key: str) -> Place:
+        return place_of_key(self.path, self.text, key)
+
+
+_TABLES = ("mirrors", "cache", "timeouts")
+
+
+def place_of_key(path: Path, text: str, key: str) -> Place:
+    """Where a key or a table of that name begins, as far as lines tell."""
+    begins = re.compile(rf"""[ \t]*(?:\[+[ \t]*)?["']?(?={re.escape(key)}(?![\w-]))""")
+    for number, line in enumerate(text.splitlines(), start=1):
+        found = begins.match(line)
+        if found:
+            return Place(str(path), number, found.end() + 1)
+    return Place(str(path))
+
+
+def refuse_no_address(url: str, where: str, place: Place | None = None) -> None:
+    """Raises InputError, credentials removed, unless it is an address that an index may have."""
+    try:
+        parts = urlsplit(url.strip())
+        fine = parts.scheme == "file" or (parts.scheme in ("http", "https") and bool(parts.hostname))
+    except ValueError:
+        fine = False
+    if not fine:
+        # what can't be taken apart may hold a password anywhere before the last @
+        register_url(url)
+        shown = redact(url).rpartition("@")[2]
+        raise InputError(
+            f"{where} is {shown!r}, which is no http, https or file address",
+            hint="give the whole address, for example https://mirror.example/simple",
+            place=place,
+        )

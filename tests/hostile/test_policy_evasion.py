@@ -1,0 +1,214 @@
+"""Ways around a site's policy: variables, configurations, specs, locks, links, and policy files of the user's own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.index import Index
+from support.installs import pip_pin, write_lock
+from support.machine import ROOT, Machine, cpu
+from support.packages import wheel
+from support.site import place_policy
+
+SPEC = "specs/demo.toml"
+ALPHA = wheel("alpha", "1.0", licence="AGPL-3.0-only")
+DENY = '[licences]\ndeny = ["AGPL-*"]\n'
+
+
+@pytest.fixture
+def project(machine: Machine, index: Index) -> Machine:
+    index.add(ALPHA)
+    machine.spec(cpu("alpha"))
+    return machine
+
+
+def forbidden(machine: Machine, code: str, *arguments: str, env: dict[str, str] | None = None) -> None:
+    ran = machine.envspec(*(arguments or ("lock", SPEC)), env=env)
+    assert ran.status == 1 and f"[{code}]" in ran.err, ran.err
+    assert not machine.lock_path().exists()
+
+
+@pytest.mark.parametrize(
+    "variable", ["ENVSPEC_POLICY", "ENVSPEC_POLICY_FILE", "ENVSPEC_CONFIG", "XDG_CONFIG_DIRS", "ENVSPEC_ROOT", "HOME"]
+)
+def test_no_variable_moves_it(project: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str) -> None:
+    place_policy(monkeypatch, tmp_path, DENY)
+    own = tmp_path / "own" / "etc" / "envspec"
+    own.mkdir(parents=True)
+    (own / "policy.toml").write_text('contact = "me"\n')
+    (own / "config.toml").write_text("")
+    value = {"ENVSPEC_CONFIG": str(own / "config.toml"), "HOME": str(tmp_path / "own")}.get(
+        variable, str(own / "policy.toml")
+    )
+    forbidden(project, "licence-forbidden", env={variable: value})
+
+
+def test_no_variable_of_envspec_names_it() -> None:
+    """The only place is a constant."""
+    source = (ROOT / "envspec" / "cli" / "policy.py").read_text("utf-8")
+    assert 'PLACE = Path("/etc/envspec/policy.toml")' in source
+    for path in (ROOT / "envspec" / "policy").glob("*.py"):
+        assert "environ" not in path.read_text("utf-8"), path
+
+
+def test_the_specs_own_word_on_a_licence(project: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    place_policy(monkeypatch, tmp_path, DENY)
+    audit = "[audit]\nallow-licences = ['AGPL-*']\nlicences = { alpha = 'MIT' }\n"
+    project.spec(audit + cpu("alpha"))
+    forbidden(project, "licence-forbidden")
+
+
+@pytest.mark.parametrize("moment", ["2990-01-01", "2026-11-21T00:00:00Z"])
+def test_the_specs_own_bound_in_time(
+    project: Machine, index: Index, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, moment: str
+) -> None:
+    index.add(wheel("beta", "1.0"), uploaded="2020-01-01T00:00:00Z")
+    index.add(wheel("beta", "2.0"), uploaded="2980-01-01T00:00:00Z")
+    place_policy(monkeypatch, tmp_path, '[releases]\nminimum-age = "7 days"\n')
+    project.spec(cpu("beta").replace("[env]\n", f"[env]\nexclude-newer = '{moment}'\n"))
+    project.locked()
+    assert project.versions("cpu")["beta"] == "1.0"
+
+
+def test_a_lock_that_was_made_elsewhere(project: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    project.locked()
+    place_policy(monkeypatch, tmp_path, DENY)
+    for command in (["install", SPEC, "--prefix", "p"], ["bundle", SPEC, "-o", "x"], ["lock", SPEC]):
+        ran = project.envspec(*command)
+        assert ran.status == 1 and "[licence-forbidden]" in ran.err
+
+
+def test_an_index_that_a_spec_calls_by_a_good_name(
+    project: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    place_policy(monkeypatch, tmp_path, '[indexes]\nallow = ["pypi", "internal"]\n')
+    with Index() as evil:
+        evil.add(ALPHA)
+        project.spec(cpu("alpha", extra=f"indexes = {{ internal = '{evil.url}' }}\nsources = {{ alpha = 'internal' }}"))
+        forbidden(project, "index-forbidden")
+        assert not evil.asked
+
+
+@pytest.mark.parametrize("variable", ["UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"])
+@pytest.mark.parametrize("key", ["allow", "at"])
+def test_a_variable_that_puts_another_index_in_pypis_place(
+    project: Machine, index: Index, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str, key: str
+) -> None:
+    text = f'[indexes]\nallow = ["pypi", "{index.url}"]\n'
+    place_policy(monkeypatch, tmp_path, text if key == "allow" else f'[indexes.at]\npypi = "{index.url}"\n')
+    with Index() as evil:
+        evil.add(ALPHA)
+        project.default = None
+        code = "index-forbidden" if key == "allow" else "index-elsewhere"
+        forbidden(project, code, env={variable: evil.url})
+        assert not evil.asked
+    project.default = index.url
+    project.locked()
+
+
+def test_a_mirror_in_the_users_configuration(
+    project: Machine, index: Index, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with Index() as internal, Index() as evil:
+        for one in (internal, evil):
+            one.add(wheel("acme", "1.0"))
+        place_policy(monkeypatch, tmp_path, f'[indexes]\nallow = ["pypi", "{index.url}", "{internal.url}"]\n')
+        project.spec(cpu("acme", extra=f"indexes = {{ i = '{internal.url}' }}\nsources = {{ acme = 'i' }}"))
+        project.configure(f'i = "{evil.url}"')
+        forbidden(project, "index-forbidden")
+        assert not evil.asked
+        project.configure("")
+        project.locked()
+
+
+def test_a_channel_at_another_address(project: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("rattler")
+    place_policy(monkeypatch, tmp_path, '[indexes]\nallow = ["pypi", "conda-forge"]\n')
+    head = "[env]\npython = '3.12'\n[targets.cpu]\nplatform = 'linux-64'\n[conda]\ndependencies = ['tool']\n"
+    project.spec(f"{head}channels = ['https://evil.example/conda-forge']\n")
+    forbidden(project, "index-forbidden")
+    project.spec(f"{head}channels = ['conda-forge']\n")
+    (project.home / ".condarc").write_text("channel_alias: https://evil.example\n")
+    forbidden(project, "index-forbidden")
+    (project.home / ".condarc").unlink()
+    project.configure('conda-forge = "https://evil.example/conda-forge"')
+    forbidden(project, "index-forbidden")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://code.example@evil.example/our-org/x-1.0-py3-none-any.whl",
+        "https://code.example/our-org/../evil/x-1.0-py3-none-any.whl",
+        "https://code.example/our-org-evil/x-1.0-py3-none-any.whl",
+    ],
+)
+def test_an_address_that_looks_like_ours(
+    project: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, url: str
+) -> None:
+    place_policy(monkeypatch, tmp_path, '[sources]\nfrom = ["https://code.example/our-org"]\n')
+    project.spec(cpu(f"x @ {url}#sha256={'0' * 64}"))
+    ran = project.envspec("lock", SPEC)
+    # a login in a requirement is refused before
+    assert ran.status in (1, 2) and ("[origin-forbidden]" in ran.err or ran.status == 2)
+    assert not project.lock_path().exists()
+
+
+@pytest.mark.parametrize("attack", ["link", "broken link", "writable", "unknown key", "fifo", "empty"])
+def test_a_policy_that_was_tampered_with_is_no_absence(
+    project: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, attack: str
+) -> None:
+    path = place_policy(monkeypatch, tmp_path, DENY)
+    own = tmp_path / "own.toml"
+    own.write_text('contact = "me"\n')
+    own.chmod(0o666)
+    if attack == "writable":
+        path.chmod(0o666)
+    elif attack == "unknown key":
+        path.write_text(path.read_text() + "[licence]\n")
+    elif attack == "empty":
+        path.write_text("")
+    else:
+        path.unlink()
+        if attack == "fifo":
+            os.mkfifo(path)
+        else:
+            path.symlink_to(own if attack == "link" else "absent.toml")
+    for command in (["lock", SPEC], ["check", SPEC], ["install", SPEC, "--prefix", "p"]):
+        ran = project.envspec(*command)
+        assert ran.status == 2, (command, ran.err)
+    assert "the site's policy" in project.envspec("lock", SPEC).err
+    assert not project.lock_path().exists()
+
+
+def test_the_real_place_in_a_process_of_its_own(project: Machine, index: Index) -> None:
+    """In a mount namespace, so that this machine's /etc stays as it is."""
+    write_lock(project, [pip_pin(ALPHA)])
+    script = "\n".join(
+        [
+            "set -e",
+            "mount -t tmpfs -o mode=755 none /etc",
+            "mkdir /etc/envspec",
+            "printf 'contact = \"ada\"\\n[indexes]\\nallow = []\\n' > /etc/envspec/policy.toml",
+            f"exec {sys.executable} -m envspec check {SPEC}",
+        ]
+    )
+    unshare = shutil.which("unshare")
+    if unshare is None or os.geteuid() != 0:
+        pytest.skip("no unshare, or not root")
+    ran = subprocess.run(
+        [unshare, "-m", "sh", "-c", script],
+        cwd=project.folder,
+        env=project.environment(),
+        capture_output=True,
+        text=True,
+    )
+    if "mount" in ran.stderr or "unshare" in ran.stderr:
+        pytest.skip(f"no mount namespace here: {ran.stderr.strip()}")
+    assert ran.returncode == 1, ran.stderr
+    assert "index-forbidden" in ran.stdout and "ask ada" in ran.stderr

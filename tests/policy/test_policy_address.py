@@ -1,0 +1,70 @@
+"""Which addresses lie below another, and which only look as if."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from envspec.policy.address import is_within
+
+ORG = "https://code.example/our-org"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        ORG,
+        f"{ORG}/",
+        f"{ORG}/repo.git",
+        "https://CODE.example:443/our-org/repo",
+        "https://user:pw@code.example/our-org/repo",
+        "https://code.example./our-org/x",
+        f"{ORG}/a?x=1#y",
+    ],
+)
+def test_within(url: str) -> None:
+    assert is_within(url, ORG) and is_within(url, f"{ORG}/")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://code.example/our-org-evil/x",
+        "https://code.example/",
+        "https://code.example.evil.example/our-org/x",
+        "https://code.example@evil.example/our-org/x",
+        "https://evil.example/https://code.example/our-org/x",
+        "https://evil.example/our-org/x",
+        "http://code.example/our-org/x",
+        "https://code.example:8443/our-org/x",
+        f"{ORG}/../evil/x",
+        f"{ORG}/%2e%2e/evil/x",
+        f"{ORG}/%252e%252e/evil/x",
+        f"{ORG}%2f..%2fevil/x",
+        f"{ORG}/..\\evil",
+        f"{ORG}/%5c..%5cevil",
+        "https://code.example\\@evil.example/our-org/x",
+        "https://[::1/our-org/x",
+        "https://code.example:x/our-org",
+        "//code.example/our-org/x",
+        "/our-org/x",
+        "",
+        "file:///our-org/x",
+    ],
+)
+def test_not_within(url: str) -> None:
+    assert not is_within(url, ORG)
+
+
+def test_a_name_holds_no_address() -> None:
+    assert not is_within("pypi", "pypi") and not is_within("https://pypi", "pypi")
+    assert is_within("file:///srv/wheels/x", "file:///srv/wheels") and not is_within(
+        "file:///srv/x", "file:///srv/wheels"
+    )
+
+
+@given(st.text(max_size=60))
+def test_anything_else_is_answered(text: str) -> None:
+    assert is_within(f"{ORG}/{text}", ORG) in (True, False)
+    assert not is_within(text, ORG) or text.strip().lower().startswith("https://")

@@ -1,0 +1,24 @@
+"""A site with a policy. The command line reads one place alone, so a test moves that place in its own process."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+CONTACT = "HPC support, hpc-help@example.org"
+
+
+def place_policy(monkeypatch: pytest.MonkeyPatch, folder: Path, text: str, *, contact: bool = True) -> Path:
+    """Write a site's policy below a folder, and have commands that run in this process read it there."""
+    from envspec.cli import policy
+
+    path = folder / "etc" / "envspec" / "policy.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text((f'contact = "{CONTACT}"\n' if contact else "") + text, encoding="utf-8")
+    path.chmod(0o644)
+    path.parent.chmod(0o755)
+    monkeypatch.setattr(policy, "PLACE", path)
+    monkeypatch.setattr(policy, "OWNER", os.geteuid())
+    return path
