@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from base64 import b64encode
 from collections.abc import Mapping
 from configparser import ConfigParser
 from configparser import Error as ConfigParserError
@@ -15,8 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-import tomli
-
+from envspec.documents import Unreadable, read_toml
 from envspec.errors import InputError, Place
 from envspec.redact import redact, register, register_all, register_url
 
@@ -55,6 +55,12 @@ class Settings:
 class Credentials:
     username: str
     password: str
+
+    @property
+    def basic(self) -> str:
+        """The `Authorization` header that says them, in UTF-8 as RFC 7617 has it and uv sends it."""
+        pair = f"{self.username}:{self.password}".encode("utf-8", "surrogateescape")
+        return f"Basic {b64encode(pair).decode()}"
 
     def masked(self) -> Credentials:
         """Themselves, the password masked from here on in whatever text leaves."""
@@ -148,8 +154,8 @@ def _uv_default_index(env: Mapping[str, str], config_home: Path) -> str | None:
     )
     for path in files:
         try:
-            table = tomli.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomli.TOMLDecodeError):
+            table = read_toml(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, Unreadable):
             continue
         register_all(table)
         listed, pip = table.get("index"), table.get("pip")
@@ -176,12 +182,12 @@ def _envspec_mirrors(usual: Path, asked: str | None) -> dict[str, str]:
     except UnicodeDecodeError:
         raise InputError("the configuration isn't UTF-8", place=Place(str(path)), hint="save it as UTF-8") from None
     try:
-        table = tomli.loads(text)
-    except tomli.TOMLDecodeError as error:
+        table = read_toml(text)
+    except Unreadable as error:
         raise InputError(
-            f"the configuration isn't TOML: {error.msg}",
+            f"the configuration isn't TOML: {error.reason}",
             hint='correct this line; the file holds [mirrors], and below it lines of name = "URL"',
-            place=Place(str(path), error.lineno, error.colno),
+            place=Place(str(path), error.line, error.column),
         ) from None
     for key in table:
         if key != "mirrors":
@@ -197,7 +203,7 @@ def _envspec_mirrors(usual: Path, asked: str | None) -> dict[str, str]:
         )
     for name, url in mirrors.items():
         # a conda channel's may be of another kind: a folder, a name, an object store
-        if name in ("pypi", "pytorch") or name.startswith("pytorch/"):
+        if name in ("pypi", "pytorch") or name.startswith("pytorch/") or not _can_be_split(url):
             _refuse_no_address(url, f"[mirrors] {name}", _place(path, text, name))
     return dict(mirrors)
 
@@ -210,6 +216,15 @@ def _place(path: Path, text: str, key: str) -> Place:
         if found:
             return Place(str(path), number, found.end() + 1)
     return Place(str(path))
+
+
+def _can_be_split(url: str) -> bool:
+    """Whether whoever takes a URL apart later gets through: `http://[` isn't even wrong."""
+    try:
+        urlsplit(url)
+    except ValueError:
+        return False
+    return True
 
 
 def _refuse_no_address(url: str, where: str, place: Place | None = None) -> None:

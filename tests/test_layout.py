@@ -12,7 +12,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[1] / "envspec"
 
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "redact"),
+    ("errors", "redact", "documents"),
     ("texts", "storage", "settings", "packages", "condarc"),
     ("open_folder", "scratch", "facts"),
     ("atomic", "binaries"),
@@ -39,6 +39,7 @@ ONLY: dict[str, tuple[str, ...]] = {
         *(
             "errors",
             "redact",
+            "documents",
             "texts",
             "storage",
             "settings",

@@ -6,8 +6,9 @@ written by an export.
 
 from __future__ import annotations
 
+from envspec.documents import read_json
+
 import hashlib
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -48,7 +49,7 @@ def _owner(path: str, read: Read) -> tuple[str, str] | None:
     if not path.endswith(f"/{SLICE}"):
         return owner(text)
     try:
-        document = json.loads(text)
+        document = read_json(text)
         return str(document["spec"]), str(document["target"])
     except (ValueError, LookupError, TypeError):
         return None

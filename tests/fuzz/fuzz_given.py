@@ -67,12 +67,17 @@ def text(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def lines(read: Callable[[str], object]) -> Callable[[bytes, Path], object]:
+def sound(data: bytes) -> str:
+    """As envspec reads a spec: no text of it has halves of surrogate pairs."""
+    return data.decode("utf-8", "replace")
+
+
+def lines(read: Callable[[str], object], decoded: Callable[[bytes], str] = text) -> Callable[[bytes, Path], object]:
     """A parser of one line as a parser of a file of them; what one line is refused for leaves the next."""
 
     def each(data: bytes, folder: Path) -> object:
         last: object = None
-        for line in text(data).split("\n"):
+        for line in decoded(data).split("\n"):
             try:
                 last = read(line)
             except (ValueError, BadValue) as error:
@@ -151,8 +156,6 @@ def foreign(name: str) -> Callable[[bytes, Path], object]:
     return read
 
 
-
-
 def device_code(data: bytes, folder: Path) -> object:
     path = folder / "a-1-py3-none-any.whl"
     path.write_bytes(data)
@@ -205,14 +208,14 @@ GIVEN = (
     Parser("merged-requirements", lambda data, folder: merge_requirements(*parts(data, 3))),
     Parser("requirement", lines(one_requirement)),
     Parser("marker", lines(marker)),
-    Parser("dependency", lines(requirement), (2,)),
-    Parser("match-spec", lines(match_spec), (2,)),
-    Parser("time", lines(utc_time)),
+    Parser("dependency", lines(requirement, sound), (2,)),
+    Parser("match-spec", lines(match_spec, sound), (2,)),
+    Parser("time", lines(utc_time, sound)),
     Parser("versions", versions),
     Parser("licence", lines(licence)),
     Parser("gpu", lines(gpu)),
     Parser("any-text", lines(anything)),
-    Parser("image", lines(image_address), (2,)),
+    Parser("image", lines(image_address, sound), (2,)),
     Parser("partition", lines(partition_of), (2,)),
     *(
         Parser(f"foreign-{name.partition('.')[0]}-{name.rpartition('.')[2]}", foreign(name), (2,))

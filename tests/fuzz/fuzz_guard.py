@@ -142,7 +142,15 @@ def _peak() -> int:
 _allowed: Path | None = None
 """The folder in which a parser that is running now may write."""
 
-_OUTSIDE = ("socket.connect", "socket.getaddrinfo", "socket.bind", "subprocess.Popen", "os.system", "os.exec", "os.fork")
+_OUTSIDE = (
+    "socket.connect",
+    "socket.getaddrinfo",
+    "socket.bind",
+    "subprocess.Popen",
+    "os.system",
+    "os.exec",
+    "os.fork",
+)
 _CHANGES = ("os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.truncate", "shutil.rmtree")
 
 
@@ -152,7 +160,7 @@ def _hook(event: str, arguments: tuple[object, ...]) -> None:
     if event in _OUTSIDE or event.startswith(("os.posix_spawn", "ctypes.dlopen")):
         raise Fault(f"it went outside: {event} {arguments!r}"[:300])
     if event == "open":
-        path, mode, flags = arguments
+        path, _, flags = arguments
         writes = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         if writes and not _is_within(path):
             raise Fault(f"it wrote outside its folder: {path!r}")

@@ -24,12 +24,13 @@ from envspec.net.index_proxy.releases import ReleaseStore, releases_of
 from envspec.net.limits import LIMITS
 from envspec.net.registry import Registries
 from envspec.net.simple_page import parse_page, refuse_foreign_page
-from envspec.resolve.conda.errors import unsatisfiable
+from envspec.resolve.conda.errors import is_panic, unsatisfiable
 from envspec.resolve.pip.edges import holding
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader, metadata_text, parse_metadata
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.source import _unpack
 from envspec.resolve.pip.static_source import _read_archive, facts_of, parse_requires
+from envspec.settings import split_credentials
 from envspec.uv.answer import FoundFile, read_pylock
 from envspec.uv.errors import failure
 
@@ -46,6 +47,7 @@ def page(data: bytes, folder: Path) -> object:
     store.get("pypi", "lib9")
     for row in rows:
         file_facts(row)
+        split_credentials(row["url"])
     shown = _page("lib9", [row for several in files.values() for row in _shown(several, "lib9", True)])
     for row in json.loads(shown)["files"]:
         address.parse(row["url"].removeprefix("../../"))
@@ -193,6 +195,10 @@ def conda_record(data: bytes, folder: Path) -> object:
     except (OSError, ValueError, IoError, InvalidPackageNameError):
         # rattler's own to refuse, in its gateway: `conda_failure` tells it
         return None
+    except BaseException as error:
+        if is_panic(error):
+            return None
+        raise
     best_of_each(records, "3.12")
     base = "https://packages.example.org/conda-forge"
     return pins_of_records({build_of(record): record for record in records}, {base: "conda-forge"}, ["lib9"])

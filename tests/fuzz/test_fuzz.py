@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import time
 from pathlib import Path
 from random import Random, SystemRandom
@@ -69,7 +70,7 @@ def _run(name: str, seconds: float) -> None:
     while time.monotonic() < end:
         _told(name, mutated(known, Random(f"{seed}-{done}")))
         done += 1
-    print(f"{name}: {done} inputs from the seed {seed}")
+    sys.stderr.write(f"{name}: {done} inputs from the seed {seed}\n")
 
 
 def _told(name: str, data: bytes) -> None:

@@ -37,6 +37,20 @@ def conda_failure(error: Exception, label: str, *, offline: bool) -> EnvspecErro
     return ToolError(f"{label}: the conda solver stopped: {text}", hint="please report this with the spec")
 
 
+def is_panic(error: BaseException) -> bool:
+    """Whether rattler met something that its makers held to be impossible. PyO3's exception for it can't be imported,
+    and is no Exception."""
+    return type(error).__name__ == "PanicException"
+
+
+def panicked(error: BaseException, label: str) -> IndexFailure:
+    """The error to raise for that: what a channel serves is all that it was given."""
+    return IndexFailure(
+        f"{label}: rattler can't read what a channel serves: {redact(str(error)).strip()}",
+        hint="leave out the channel that isn't conda-forge, or tell who runs it that its repodata is damaged",
+    )
+
+
 def unsatisfiable(text: str, label: str) -> Unsatisfiable:
     """A solver's report of a conflict, without what it says over and over for each version."""
     report = _condensed(_PREFIX.sub("", text))
