@@ -38,16 +38,16 @@ def conda_failure(error: Exception, label: str, *, offline: bool) -> EnvspecErro
 
 
 def is_panic(error: BaseException) -> bool:
-    """Whether rattler met something that its makers held to be impossible. PyO3's exception for it can't be imported,
-    and is no Exception."""
-    return type(error).__name__ == "PanicException"
+    """Whether rattler met something that its makers held to be impossible. PyO3's types for it can't be imported, and
+    one of them is no Exception."""
+    return type(error).__name__ in ("PanicException", "RustPanic")
 
 
-def panicked(error: BaseException, label: str) -> IndexFailure:
-    """The error to raise for that: what a channel serves is all that it was given."""
+def panicked(label: str) -> IndexFailure:
+    """The error to raise for that: what the channels serve is all that rattler was given."""
     return IndexFailure(
-        f"{label}: rattler can't read what a channel serves: {redact(str(error)).strip()}",
-        hint="leave out the channel that isn't conda-forge, or tell who runs it that its repodata is damaged",
+        f"{label}: rattler can't read what one of the channels serves, and says no more",
+        hint="leave out one channel after the other, and tell who runs it that its repodata is damaged",
     )
 
 

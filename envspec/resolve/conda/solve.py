@@ -234,7 +234,7 @@ class _Solve:
         except BaseException as error:
             if not is_panic(error):
                 raise
-            raise panicked(error, self.label) from None
+            raise panicked(self.label) from None
 
 
 def _worth_sharing(solved: Mapping[CondaRequest, Solution]) -> dict[CondaRequest, dict[str, str]]:

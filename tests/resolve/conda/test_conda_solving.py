@@ -76,7 +76,7 @@ def test_a_channel_over_which_rattler_panics_is_told(channel: LocalChannel) -> N
         document = json.loads(page.read_bytes())
         document["info"]["base_url"] = "https://a%00/"
         page.write_text(json.dumps(document), encoding="utf-8")
-    with pytest.raises(IndexFailure, match="t: rattler can't read what a channel serves"):
+    with pytest.raises(IndexFailure, match="t: rattler can't read what one of the channels serves"):
         solve(channel, CPU)
 
 
