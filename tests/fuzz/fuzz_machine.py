@@ -112,7 +112,8 @@ def conda_package(data: bytes, folder: Path) -> object:
     site_packages_of(package)
     entries = entries_of(package, ["lib/python3.12/site-packages"])
     (folder / "prefix").mkdir()
-    return refuse_unsafe({package: entries}, folder / "prefix", "osx-arm64")
+    refuse_unsafe({package: entries}, folder / "prefix", "osx-arm64")
+    return entries
 
 
 def slurm(data: bytes, folder: Path) -> object:
