@@ -7,12 +7,14 @@ After that the index is well again, and so is the next lock: no fault is remembe
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import resource
 import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -30,8 +32,9 @@ pytestmark = pytest.mark.e2e
 SHARE = 0.1
 """Of all requests, those that meet a fault."""
 
-MEMORY = 24 << 20
-"""Bytes by which the process may grow from the tenth lock to the last, however many there are."""
+MEMORY = 8 << 20
+"""Bytes by which the process may grow from the tenth lock to the last, however many there are. Measured: 0.5 MiB from
+the tenth to the fortieth; the objects that Python holds grow by a hundredth."""
 
 TARGETS = """\
 [targets.linux]
@@ -143,6 +146,9 @@ class Memory:
 
     def __call__(self, number: int) -> None:
         gc.collect()
+        # threads come and go with each lock, and glibc keeps what they freed: 36 MiB after 200 locks, which is no leak
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).malloc_trim(0)
         pages = int(Path("/proc/self/statm").read_text().split()[1]) if Path("/proc/self/statm").exists() else 0
         self.held.append(pages * resource.getpagesize())
 
