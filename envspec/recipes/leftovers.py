@@ -6,12 +6,11 @@ written by an export.
 
 from __future__ import annotations
 
-from envspec.documents import read_json
-
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from envspec.documents import read_json
 from envspec.recipes import apptainer, devcontainer, dockerfile, kubernetes
 from envspec.recipes.folder import SHARED
 from envspec.recipes.heading import owner

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fuzz_guard import Parser
 
-from envspec.audit.model import Release
+from envspec.audit.model import PublishedRelease
 from envspec.audit.osv import OsvDatabase
 from envspec.binaries.inspect import inspect
 from envspec.diff.foreign.read import oldest_python, sides
@@ -26,7 +26,7 @@ from envspec.lock.slice import slice_digest, slice_of
 from envspec.lock.write import dumps
 from envspec.net.image_address import image_address
 from envspec.packages import conda_order, licences, names
-from envspec.packages.conda_build import Build
+from envspec.packages.conda_build import BuildRecord
 from envspec.packages.marker_environment import marker_environment
 from envspec.packages.match_spec import admits
 from envspec.packages.requirement import (
@@ -141,7 +141,7 @@ def versions(data: bytes, folder: Path) -> object:
     one, other, match = parts(data, 3)
     conda_order.starts_with(one, other)
     names.normalise_match_spec(match)
-    Build("a", one, other, 0, "linux-64", tuple(match.split("\n"))).admits("12.8")
+    BuildRecord("a", one, other, 0, "linux-64", tuple(match.split("\n"))).admits("12.8")
     return conda_order.compare(one, other), admits(match, one, other)
 
 
@@ -177,7 +177,7 @@ def audit(data: bytes, folder: Path) -> object:
 def advisories(data: bytes, folder: Path) -> object:
     path = folder / "all.json"
     path.write_bytes(data)
-    return OsvDatabase.read(path).ask(Release("lib9", "1.0"))
+    return OsvDatabase.read(path).ask(PublishedRelease("lib9", "1.0"))
 
 
 def sums(data: bytes, folder: Path) -> object:

@@ -26,7 +26,7 @@ from envspec.recipes.plan import SLICE, SpecPlan
 from envspec.resolve.conda.channels import channel_addresses, load_conda_config
 from envspec.settings import load_settings
 from envspec.smoke.run.jobs import _done
-from envspec.smoke.run.process import Ended
+from envspec.smoke.run.process import FinishedProgram
 from envspec.smoke.run.slurm_queue import ask_states, find_job, read_scontrol
 from envspec.smoke.run.submitted import read_submitted
 from envspec.uv.program import _user_settings
@@ -95,7 +95,7 @@ def state(data: bytes, folder: Path) -> object:
     if b'"jobs"' in data:
         submitted = read_submitted(folder)
         tasks = [task for job in submitted.jobs if (task := job.task(0))]
-        ask_states(tasks, lambda argv: Ended(0, ""))
+        ask_states(tasks, lambda argv: FinishedProgram(0, ""))
     return claim(folder, "specs/a.toml"), submitted
 
 
@@ -120,10 +120,10 @@ def slurm(data: bytes, folder: Path) -> object:
     """Answers of squeue (twice), sacct and scontrol."""
     queue, account, job, name = parts(data, 4)
     said = {"squeue": queue, "sacct": account, "scontrol": job}
-    states = ask_states(["12_0", "12_1", "13"], lambda argv: Ended(0, said[argv[0]]))
-    number = find_job("envspec-x-0", lambda argv: Ended(0, name))
+    states = ask_states(["12_0", "12_1", "13"], lambda argv: FinishedProgram(0, said[argv[0]]))
+    number = find_job("envspec-x-0", lambda argv: FinishedProgram(0, name))
     if number is not None:
-        ask_states([number], lambda argv: Ended(0, queue))
+        ask_states([number], lambda argv: FinishedProgram(0, queue))
     return states, read_scontrol(job)
 
 

@@ -11,12 +11,11 @@ import urllib3
 from fuzz_given import lines, parts, text
 from fuzz_guard import Parser
 
-from envspec.audit.model import Release
+from envspec.audit.model import PublishedRelease
 from envspec.audit.pypi import parse_release
 from envspec.audit.sources import file_facts
 from envspec.audit.store import load as load_store
 from envspec.errors import EnvspecError
-from envspec.install.wheel_size import refuse_bomb
 from envspec.net.fetch import Reply, Stream
 from envspec.net.index_proxy import address
 from envspec.net.index_proxy.pages import _page, _shown, by_version
@@ -24,6 +23,7 @@ from envspec.net.index_proxy.releases import ReleaseStore, releases_of
 from envspec.net.limits import LIMITS
 from envspec.net.registry import Registries
 from envspec.net.simple_page import parse_page, refuse_foreign_page
+from envspec.packages.archive_entries import Bounds, source_fault, wheel_fault
 from envspec.resolve.conda.errors import is_panic, unsatisfiable
 from envspec.resolve.pip.edges import holding
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader, metadata_text, parse_metadata
@@ -34,6 +34,7 @@ from envspec.settings import split_credentials
 from envspec.uv.answer import FoundFile, read_pylock
 from envspec.uv.errors import failure
 
+BOUNDS = Bounds(LIMITS.archive_entries, LIMITS.unpacked_bytes, LIMITS.unpacked_ratio)
 URL = "https://packages.example.org/simple/lib9/"
 
 
@@ -80,7 +81,8 @@ def sdist(data: bytes, folder: Path) -> object:
     """Its archive as it streams in, and as whoever builds it unpacks it."""
     archive = folder / "lib9-1.0.tar.gz"
     archive.write_bytes(data)
-    for name in ("lib9-1.0.tar.gz", "lib9-1.0.zip"):
+    for name in ("lib9-1.0.tar.gz", "lib9-1.0.zip", "lib9-1.0.tar"):
+        source_fault(archive, BOUNDS, name)
         file = FoundFile(f"https://files.example.org/{name}", name, None)
         try:
             texts, members = _read_archive(file, Stream(file.url, LIMITS.source_bytes, iter([data])))
@@ -112,10 +114,10 @@ class _Wheel:
 
 
 def wheel(data: bytes, folder: Path) -> object:
-    """Its list of entries and its METADATA, by ranges; and what `bundle` looks at."""
+    """Its list of entries and its METADATA, by ranges; and what is looked through before anything unpacks it."""
     path = folder / "lib9-1.0-py3-none-any.whl"
     path.write_bytes(data)
-    refuse_bomb(path, path.name)
+    wheel_fault(path, BOUNDS)
     file = FoundFile(f"https://files.example.org/{path.name}", path.name, None)
     return MetadataReader(MetadataCache(folder), cast(Any, _Wheel(data))).read(file)
 
@@ -152,7 +154,9 @@ def registry(data: bytes, folder: Path) -> object:
 
 
 def release(data: bytes, folder: Path) -> object:
-    return parse_release(data, Release("lib9", "1.0"), "https://packages.example.org/pypi/lib9/1.0/json", "2026-11-01")
+    return parse_release(
+        data, PublishedRelease("lib9", "1.0"), "https://packages.example.org/pypi/lib9/1.0/json", "2026-11-01"
+    )
 
 
 def stored(data: bytes, folder: Path) -> object:
