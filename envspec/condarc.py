@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from envspec.documents import Unreadable, read_yaml
 from envspec.errors import InputError, Place, ToolError
 
 
@@ -32,12 +33,10 @@ def read_condarc(path: Path) -> dict[str, Any]:
     Raises InputError for one that isn't YAML, ToolError without the extra `conda`, which brings PyYAML.
     """
     try:
-        import yaml
+        table = read_yaml(os.path.expandvars(path.read_text(encoding="utf-8")))
     except ImportError:
         raise ToolError(f"reading {path} needs PyYAML", hint="pip install 'envspec[conda]'") from None
-    try:
-        table = yaml.safe_load(os.path.expandvars(path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+    except (OSError, UnicodeDecodeError, Unreadable) as error:
         reason = " ".join(str(error).split())
         raise InputError(f"conda's configuration can't be read: {reason}", place=Place(str(path))) from None
     return table if isinstance(table, dict) else {}

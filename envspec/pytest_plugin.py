@@ -10,7 +10,6 @@ remedy and its last words, without a traceback. All are marked `slow`. A test of
 
 from __future__ import annotations
 
-import json
 import shlex
 import signal
 import subprocess
@@ -24,6 +23,7 @@ import pytest
 from envspec.cli import inputs
 from envspec.cli.smoke import cases as smoke_cases
 from envspec.cli.smoke.table import lines
+from envspec.documents import read_json
 from envspec.errors import EnvspecError
 from envspec.lock.model import LockedTarget
 from envspec.smoke.report.read import report_of
@@ -120,7 +120,7 @@ def prove(
 
 def _run(case: SmokeTarget, code: int, out: str, err: str) -> Run:
     try:
-        (run,) = json.loads(out)["runs"]
+        (run,) = read_json(out)["runs"]
         report = report_of(run["report"], f"the report of {case}") if run["report"] else None
         texts = {key: run[key] for key in ("spec", "target", "runner", "status", "where", "reason", "log")}
         return Run(report=report, **texts)

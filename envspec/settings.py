@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from configparser import ConfigParser
 from configparser import Error as ConfigParserError
@@ -17,8 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-import tomli
-
+from envspec.documents import Unreadable, read_toml
 from envspec.errors import InputError, Place
 from envspec.ownership import stranger, this_user
 from envspec.redact import register, register_all, register_url
@@ -99,6 +99,12 @@ def refuse_shared(cache: Path) -> None:
 class Credentials:
     username: str
     password: str
+
+    @property
+    def basic(self) -> str:
+        """The `Authorization` header that says them, in UTF-8 as RFC 7617 has it and uv sends it."""
+        pair = f"{self.username}:{self.password}".encode("utf-8", "surrogateescape")
+        return f"Basic {b64encode(pair).decode()}"
 
     def masked(self) -> Credentials:
         """Themselves, the password masked from here on in whatever text leaves."""
@@ -195,8 +201,8 @@ def _uv_files(env: Mapping[str, str], config_home: Path) -> tuple[Mapping[str, A
     found = []
     for path in paths:
         try:
-            table = tomli.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomli.TOMLDecodeError):
+            table = read_toml(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, Unreadable):
             continue
         register_all(table)
         found.append(table)

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import tomli
-
+from envspec.documents import Unreadable, read_toml
 from envspec.errors import InputError, Place
 from envspec.redact import redact, register_url
 from envspec.texts import bytes_of, nearest
@@ -45,12 +44,12 @@ def load_user_config(usual: Path, asked: str | None) -> UserConfig:
     except UnicodeDecodeError:
         raise InputError("the configuration isn't UTF-8", place=Place(str(path)), hint="save it as UTF-8") from None
     try:
-        table = tomli.loads(text)
-    except tomli.TOMLDecodeError as error:
+        table = read_toml(text)
+    except Unreadable as error:
         raise InputError(
-            f"the configuration isn't TOML: {error.msg}",
+            f"the configuration isn't TOML: {error.reason}",
             hint='correct this line; the file holds [mirrors], and below it lines of name = "URL"',
-            place=Place(str(path), error.lineno, error.colno),
+            place=Place(str(path), error.line, error.column),
         ) from None
     return _Reader(path, text, table).config()
 
@@ -78,7 +77,7 @@ class _Reader:
             raise self._error("[mirrors] takes names and URLs", example, "mirrors")
         for name, url in mirrors.items():
             # a conda channel's may be of another kind: a folder, a name, an object store
-            if name in ("pypi", "pytorch") or name.startswith("pytorch/"):
+            if name in ("pypi", "pytorch") or name.startswith("pytorch/") or not _can_be_split(url):
                 refuse_no_address(url, f"[mirrors] {name}", self._place(name))
         return dict(mirrors)
 
@@ -126,6 +125,15 @@ def place_of_key(path: Path, text: str, key: str) -> Place:
         if found:
             return Place(str(path), number, found.end() + 1)
     return Place(str(path))
+
+
+def _can_be_split(url: str) -> bool:
+    """Whether whoever takes a URL apart later gets through: `http://[` isn't even wrong."""
+    try:
+        urlsplit(url)
+    except ValueError:
+        return False
+    return True
 
 
 def refuse_no_address(url: str, where: str, place: Place | None = None) -> None:

@@ -12,7 +12,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[1] / "envspec"
 
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "redact"),
+    ("errors", "redact", "documents"),
     ("texts", "storage", "packages", "condarc", "ownership"),
     ("user_config",),
     ("settings", "open_folder", "scratch", "facts"),
@@ -42,6 +42,7 @@ ONLY: dict[str, tuple[str, ...]] = {
         *(
             "errors",
             "redact",
+            "documents",
             "texts",
             "storage",
             "settings",

@@ -5,7 +5,6 @@ OSV publishes all advisories about PyPI as one zip with a JSON file each; a fold
 
 from __future__ import annotations
 
-import json
 import lzma
 import zipfile
 import zlib
@@ -15,6 +14,7 @@ from typing import Any
 
 from envspec.audit.model import Advisory, DatabaseAnswer, PublishedRelease
 from envspec.audit.pypi import first_line
+from envspec.documents import read_json
 from envspec.errors import InputError, Place
 from envspec.packages.requirement import canonical_name
 
@@ -91,7 +91,7 @@ def _records(path: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def _record(content: bytes) -> Mapping[str, Any]:
-    record = json.loads(content)
+    record = read_json(content)
     if not isinstance(record, dict) or "id" not in record or "modified" not in record:
         raise ValueError
     return record

@@ -6,11 +6,11 @@ version, but isn't used: a mirror keeps that file from the day of the last relea
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from envspec.audit.model import Advisory, DatabaseAnswer, FileFacts, PublishedRelease
+from envspec.documents import read_json
 from envspec.errors import IndexFailure
 from envspec.redact import redact
 from envspec.settings import split_credentials
@@ -29,7 +29,7 @@ def parse_release(body: bytes, release: PublishedRelease, url: str, fetched: str
     Raises IndexFailure for what is no such document, or the document of another release.
     """
     try:
-        document = json.loads(body)
+        document = read_json(body)
         found = PublishedRelease(_canonical(document["info"]["name"]), _normal(document["info"]["version"]))
         if found != PublishedRelease(release.name, _normal(release.version)):
             raise ValueError

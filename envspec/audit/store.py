@@ -11,6 +11,7 @@ from typing import Any
 
 from envspec import atomic
 from envspec.audit.model import Advisory, DatabaseAnswer, FileFacts, PublishedRelease
+from envspec.documents import read_json
 from envspec.errors import OutsideError, Place, StorageError
 
 _SCHEMA = "envspec/audit-database/1"
@@ -42,7 +43,7 @@ def load(path: Path) -> Stored:
     except (OSError, UnicodeDecodeError) as error:
         raise OutsideError(f"the stored answers can't be read: {error}", place=Place(str(path))) from None
     try:
-        document = json.loads(text)
+        document = read_json(text)
         if document["schema"] != _SCHEMA:
             raise ValueError
         return Stored(

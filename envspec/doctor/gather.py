@@ -186,7 +186,7 @@ def _quotas(env: Mapping[str, str]) -> Iterator[Quota]:
     answer = ask_program("quota", "-w", "-p", env=env)
     for line in answer.out.splitlines() if answer else ():
         cells = line.replace("*", "").split()
-        if len(cells) == 9 and all(cell.isdigit() for cell in cells[1:]):
+        if len(cells) == 9 and all(cell.isdecimal() for cell in cells[1:]):
             _, used, _, hard, _, files, _, most, _ = cells
             yield Quota(cells[0], int(used), int(hard) or None, int(files), int(most) or None)
 
@@ -220,7 +220,7 @@ def _namespaces(env: Mapping[str, str]) -> UserNamespaces:
     settings = {}
     for name, path in _USERNS_SETTINGS.items():
         with suppress(OSError):
-            settings[name] = Path(path).read_text().strip()
+            settings[name] = Path(path).read_text(encoding="utf-8", errors="replace").strip()
     return UserNamespaces(None if answer is None else answer.problem is None, _problem(answer), settings)
 
 

@@ -62,7 +62,9 @@ def pci_devices(root: Path) -> tuple[str, ...]:
     found = []
     for folder in sorted((root / "sys/bus/pci/devices").glob("*")):
         try:
-            vendor, kind = ((folder / name).read_text().strip() for name in ("vendor", "class"))
+            vendor, kind = (
+                (folder / name).read_text(encoding="utf-8", errors="replace").strip() for name in ("vendor", "class")
+            )
         except OSError:
             continue
         if vendor == _VENDOR and kind.startswith(_DISPLAY):

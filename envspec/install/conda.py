@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envspec.cache.use import mark_used
+from envspec.documents import read_json
 from envspec.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError
 from envspec.install.conda_cache import AGAIN, CondaCache, path_of
 from envspec.install.conda_paths import PackagePath, Unpacked, entries_of, refuse_unsafe, site_packages_of
@@ -190,9 +191,9 @@ def complete_records(prefix: Path, requested: Collection[str] = ()) -> None:
     for text in requested:
         asked.setdefault(conda_name(text), []).append(text)
     for path in sorted((prefix / CONDA_META).glob("*.json")):
-        record: dict[str, Any] = json.loads(path.read_bytes())
+        record: dict[str, Any] = read_json(path.read_bytes())
         try:
-            index = json.loads((Path(record["extracted_package_dir"]) / "info" / "index.json").read_bytes())
+            index = read_json((Path(record["extracted_package_dir"]) / "info" / "index.json").read_bytes())
         except (KeyError, OSError, ValueError):
             index = {}
         known = {name: index[name] for name in _OF_THE_PACKAGE if index.get(name) not in (None, "", [])}
@@ -213,7 +214,7 @@ def _record(pin: Pin, base: str) -> RepoDataRecord:
         pin.name,
         pin.version,
         BuildString(build),
-        int(number) if number.isdigit() else 0,
+        int(number) if number.isdecimal() else 0,
         subdir,
         noarch=_noarch(pin) if subdir == "noarch" else None,
         depends=list(pin.dependencies),

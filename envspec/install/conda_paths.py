@@ -7,13 +7,13 @@ is linked of any package of a run while one of them isn't sound.
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from envspec.documents import read_json
 from envspec.errors import IndexFailure, InputError, Place
 from envspec.install.inside import Inside, folded
 from envspec.install.installed import CONDA_META, CondaRecord
@@ -78,7 +78,7 @@ def entries_of(package: Unpacked, site_packages: Collection[str]) -> list[Packag
 def site_packages_of(package: Unpacked) -> str | None:
     """Where a package `python` says that it has its packages; None where it's the usual place. Raises IndexFailure."""
     try:
-        said = json.loads((package.folder / "info" / "index.json").read_bytes()).get("python_site_packages_path")
+        said = read_json((package.folder / "info" / "index.json").read_bytes()).get("python_site_packages_path")
     except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise _refused(package, "info/index.json", f"it can't be read: {error}") from None
     if said is None:
@@ -198,7 +198,7 @@ def _places(path: str, site_packages: Collection[str]) -> Iterator[str]:
 def _entry_points(package: Unpacked) -> Iterator[str]:
     """The commands that rattler writes for a package for any Python (info/link.json)."""
     try:
-        content = json.loads((package.folder / "info" / "link.json").read_bytes())
+        content = read_json((package.folder / "info" / "link.json").read_bytes())
         points = content["noarch"].get("entry_points") or []
         commands = [str(point).partition("=")[0].strip() for point in points]
     except FileNotFoundError:

@@ -6,7 +6,6 @@ A record is only believed where the files it lists are there.
 from __future__ import annotations
 
 import csv
-import json
 import os
 import re
 import stat
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from envspec.documents import read_json
 from envspec.install.inside import cannot_exist
 from envspec.install.model import Fault
 from envspec.packages.requirement import canonical_name
@@ -164,7 +164,7 @@ def _read_records(prefix: Path) -> tuple[list[CondaRecord], list[Path]]:
     debris: list[Path] = []
     for path in sorted((prefix / CONDA_META).glob("*.json")):
         try:
-            records.append(_record(path, json.loads(path.read_bytes())))
+            records.append(_record(path, read_json(path.read_bytes())))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             debris.append(path)
     return records, debris

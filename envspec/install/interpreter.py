@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import json
 import os
 import shutil
 import subprocess
@@ -11,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from envspec.documents import read_json
 from envspec.errors import ToolError
 from envspec.redact import redact
 from envspec.uv.program import Uv
@@ -113,7 +113,7 @@ def _ask(candidate: str, python: str) -> str | None:
             timeout=_SECONDS,
             check=False,
         )
-        kind, version, base_prefix, wide, free_threaded = json.loads(done.stdout)
+        kind, version, base_prefix, wide, free_threaded = read_json(done.stdout)
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return None
     return str(base_prefix) if (kind, version, wide, free_threaded) == ("cpython", python, True, False) else None

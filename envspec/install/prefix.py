@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from envspec import atomic
+from envspec.documents import read_json
 from envspec.errors import InputError, Place
 from envspec.install.inside import Inside
 from envspec.install.model import identity
@@ -110,7 +111,7 @@ def claim(prefix: Path, spec: str) -> PrefixState | None:
 def _read_state(prefix: Path) -> PrefixState | None:
     path = prefix / _STATE_PATH
     try:
-        content: Any = json.loads(path.read_bytes())
+        content: Any = read_json(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return None
     except ValueError:

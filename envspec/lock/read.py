@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
+from envspec.documents import Unreadable, read_toml
 from envspec.errors import LockError, Place, StorageError
 from envspec.lock.model import (
     LOCK_VERSION,
@@ -220,12 +221,11 @@ class _Reader:
         return checked
 
     def lock(self) -> Lock:
-        import tomli
-
         try:
-            data = tomli.loads(self.text)
-        except (tomli.TOMLDecodeError, RecursionError, ValueError) as error:
-            raise LockError(f"the lock is not TOML: {error}", place=Place(self.path), hint=_RELOCK) from None
+            data = read_toml(self.text)
+        except Unreadable as error:
+            place = Place(self.path, error.line, error.column)
+            raise LockError(f"the lock is not TOML: {error}", place=place, hint=_RELOCK) from None
         self.refuse_unseen(data)
         for key in data:
             if key not in ("lock-version", "digest", "env", "images", "targets", "conda", "pip"):

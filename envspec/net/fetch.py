@@ -4,6 +4,7 @@ what may pass, and says plainly what doesn't."""
 from __future__ import annotations
 
 import hashlib
+import re
 import ssl
 import threading
 from collections.abc import Iterator, Mapping
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import urllib3
 
 _RETRIES = 3
+_LENGTH = re.compile(r"[0-9]{1,18}")
 _CONNECT_SECONDS = 10.0
 _READ_SECONDS = 30.0
 """uv's own default."""
@@ -38,7 +40,7 @@ def read_timeout(env: Mapping[str, str]) -> float:
     longer, else 30."""
     asked = env.get("UV_HTTP_TIMEOUT") or env.get("UV_REQUEST_TIMEOUT") or env.get("HTTP_TIMEOUT")
     for text, least in ((asked, 0.0), (env.get("PIP_DEFAULT_TIMEOUT"), _READ_SECONDS)):
-        if text and text.replace(".", "", 1).isdigit():
+        if text and text.replace(".", "", 1).isdecimal():
             return max(least, float(text))
     return _READ_SECONDS
 
@@ -271,8 +273,6 @@ class Fetcher:
         return self._pools[proxy, head]
 
     def _authorization(self, url: str, own: Credentials | None) -> dict[str, str]:
-        from urllib3.util import make_headers
-
         parts = urlsplit(url)
         found = own or self._credentials.get(origin_of(url))
         if found is None and self._netrc is not None and parts.hostname:
@@ -280,7 +280,7 @@ class Fetcher:
             found = Credentials(entry[0] or "", entry[2] or "") if entry else None
         if found is not None and not found.password and self._keyring is not None:
             found = self._keyring.complete(url, found.username) or found
-        return dict(make_headers(basic_auth=f"{found.username}:{found.password}")) if found else {}
+        return {"authorization": found.basic} if found else {}
 
 
 class BrokenOff(IndexFailure):
@@ -359,7 +359,7 @@ def _total(response: Any) -> int | None:
         text = span.rpartition("/")[2]
     else:
         text = response.headers.get("Content-Length", "")
-    return int(text) if text.isdigit() else None
+    return int(text) if _LENGTH.fullmatch(text) else None
 
 
 def reason_of(error: Exception) -> str:

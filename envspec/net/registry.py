@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import threading
 import time
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urljoin, urlsplit
 
+from envspec.documents import read_json
 from envspec.errors import IndexFailure, InputError
 from envspec.net.body import Pace, TooMuch, read_whole
 from envspec.net.fetch import reason_of
@@ -135,13 +135,11 @@ class Registries:
 
     def _authorization(self, challenge: str, image: ImageAddress, endpoint: _Endpoint) -> str:
         """The header that answers a registry's 401: a token, got with the user's login where there is one."""
-        from urllib3.util import make_headers
-
         host = urlsplit(endpoint.origin).netloc
         # a mirror has its own login: that of the registry it stands for is none of its business
         asked_of = ImageAddress(host, endpoint.path, "", None) if self._mirrors.get(image.registry) else image
         login = endpoint.login or login_for(asked_of, self._env)
-        basic = make_headers(basic_auth=f"{login.username}:{login.password}")["authorization"] if login else None
+        basic = login.basic if login else None
         scheme, _, fields = challenge.strip().partition(" ")
         if scheme.lower() == "basic" and basic:
             return basic
@@ -156,7 +154,7 @@ class Registries:
         if reply.status in (401, 403):
             raise _needs_login(host)
         try:
-            answer = json.loads(reply.body) if reply.status == 200 else {}
+            answer = read_json(reply.body) if reply.status == 200 else {}
             token = answer.get("token") or answer.get("access_token")
         except (ValueError, AttributeError, RecursionError):
             token = None

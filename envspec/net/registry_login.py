@@ -6,8 +6,6 @@ The forms are those of docker's `config.json` and of containers-auth.json(5).
 from __future__ import annotations
 
 import base64
-import binascii
-import json
 import re
 import shutil
 import subprocess
@@ -15,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from envspec.documents import read_json
 from envspec.net.image_address import HUB, ImageAddress
 from envspec.settings import Credentials
 
@@ -51,7 +50,7 @@ def _files(env: Mapping[str, str]) -> Iterator[Path]:
 
 def _table(path: Path) -> Mapping[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
@@ -88,7 +87,7 @@ def _decoded(auth: object) -> Credentials | None:
         return None
     try:
         user, colon, password = base64.b64decode(auth, validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:
         return None
     # docker pads passwords with NUL
     return Credentials(user, password.rstrip("\0")).masked() if user and colon else None
@@ -106,7 +105,7 @@ def _helper(name: object, registry: str, env: Mapping[str, str]) -> Credentials 
         ran = subprocess.run(
             [program, "get"], input=server, capture_output=True, text=True, timeout=_HELPER_SECONDS, env=dict(env)
         )
-        answer = json.loads(ran.stdout) if ran.returncode == 0 else None
+        answer = read_json(ran.stdout) if ran.returncode == 0 else None
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return None
     if not isinstance(answer, dict):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
+from envspec.documents import read_json
 from envspec.errors import IndexFailure
 from envspec.net import limits
 from envspec.net.fetch import Fetcher
@@ -61,9 +61,15 @@ def parse_page(body: bytes, url: str, *, unhashed: bool = False) -> Page:
         )
     try:
         rows = _json_rows(body, url) if body.lstrip()[:1] == b"{" else _html_rows(body, url)
-        return [_checked(row) for row in rows if unhashed or row.get("hashes", {}).get("sha256")]
+        return [_checked(row) for row in rows if unhashed or _hash(row)]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise IndexFailure(f"{redact(url)} isn't an index page", hint="check the address of the mirror") from None
+
+
+def _hash(row: dict[str, Any]) -> str:
+    """The sha256 of a row's file, empty where it has none."""
+    said = row.get("hashes", {}).get("sha256")
+    return said if type(said) is str else ""
 
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -79,11 +85,21 @@ def _checked(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _json_rows(body: bytes, url: str) -> list[dict[str, Any]]:
-    return [{**row, "url": _joined(url, row["url"])} for row in json.loads(body)["files"]]
+    return [_json_row(row, url) for row in read_json(body)["files"]]
+
+
+def _json_row(row: dict[str, Any], url: str) -> dict[str, Any]:
+    """Raises TypeError or KeyError for one that nothing could be made of later."""
+    if type(row["filename"]) is not str or type(row["url"]) is not str:
+        raise TypeError("a row without a name or an address")
+    return {**row, "url": _joined(url, row["url"])}
 
 
 def _joined(url: str, link: str) -> str:
     # most pages have whole addresses by the thousand, and joining is slow
+    if "[" in link:
+        # a host that is none: whoever takes the address apart later needn't think of it
+        urlsplit(link)
     return link if link.startswith("https://") else urljoin(url, link)
 
 

@@ -14,7 +14,7 @@ Component = tuple[tuple[int, int | str], ...]
 def epoch_of(version: str) -> int:
     """The epoch (`1` of `1!2.0`), 0 without one."""
     epoch, mark, _ = version.partition("!")
-    return int(epoch) if mark and epoch.isdigit() else 0
+    return _number(epoch) if mark and epoch.isdecimal() else 0
 
 
 @lru_cache(maxsize=8192)
@@ -72,7 +72,7 @@ def _split(text: str) -> tuple[Component, ...]:
 
 def _component(text: str) -> Component:
     parts: list[tuple[int, int | str]] = [
-        (_NUMBER, int(part)) if part.isdigit() else _word(part) for part in _PARTS.findall(text)
+        (_NUMBER, _number(part)) if part.isdecimal() else _word(part) for part in _PARTS.findall(text)
     ]
     # a component starts with a number, so that 1.a1 is 1.0a1
     if not parts or parts[0][0] != _NUMBER:
@@ -80,6 +80,12 @@ def _component(text: str) -> Component:
     return tuple(parts)
 
 
+def _number(digits: str) -> int:
+    """A number; Python reads none of more than 4300 digits. No version has one, and what claims to is the greatest."""
+    return int(digits) if len(digits) <= _DIGITS else 10**_DIGITS
+
+
+_DIGITS = 1000
 _DEV, _WORD, _NUMBER, _POST = range(4)
 
 

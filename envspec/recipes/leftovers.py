@@ -7,10 +7,10 @@ written by an export.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from envspec.documents import read_json
 from envspec.recipes import apptainer, devcontainer, dockerfile, kubernetes
 from envspec.recipes.folder import SHARED
 from envspec.recipes.heading import owner
@@ -48,7 +48,7 @@ def _owner(path: str, read: Read) -> tuple[str, str] | None:
     if not path.endswith(f"/{SLICE}"):
         return owner(text)
     try:
-        document = json.loads(text)
+        document = read_json(text)
         return str(document["spec"]), str(document["target"])
     except (ValueError, LookupError, TypeError):
         return None

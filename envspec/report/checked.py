@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
@@ -12,6 +11,7 @@ from envspec.audit import rules
 from envspec.audit.model import DatabaseAnswer, Facts, PublishedRelease
 from envspec.audit.osv import OsvDatabase
 from envspec.audit.packages import packages
+from envspec.documents import read_json
 from envspec.errors import InputError, Place
 from envspec.lock.graph import Node
 from envspec.lock.model import LockedTarget
@@ -31,7 +31,7 @@ def from_json(text: str, place: Place, digest: str, targets: Sequence[LockedTarg
     Raises InputError for anything else, for what it doesn't name must not pass for sound.
     """
     try:
-        document = json.loads(text)
+        document = read_json(text)
         if document["schema"] != _SCHEMA:
             raise ValueError
         if document.get("digest") != digest:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import tomli
-
+from envspec.documents import read_toml
 from envspec.errors import InternalError
 from envspec.packages.pylock import file_name, parse_pylock
 
@@ -42,7 +41,7 @@ class FoundFile:
 def read_pylock(text: str) -> tuple[Found, ...]:
     """The packages of a pylock.toml as uv writes it (PEP 751). Raises InternalError for what is none."""
     try:
-        packages = parse_pylock(tomli.loads(text)).packages
+        packages = parse_pylock(read_toml(text)).packages
     except ValueError as error:
         raise InternalError(f"uv's answer isn't what PEP 751 says: {error}") from None
     return tuple(map(_found, packages))

@@ -133,7 +133,7 @@ def _conflict(message: str, hints: Sequence[str], label: str, offline: bool, ind
     refused = _REFUSED.search(joined)
     why = _REFUSAL.search(joined, refused.end()) if refused else None
     if refused and why:
-        code = why[0] if why[0].isdigit() else "401"
+        code = why[0] if why[0].isdecimal() else "401"
         return IndexFailure(f"{label}: {refused[1]} needs credentials (HTTP {code})", hint=_CREDENTIALS)
     damaged = _NO_METADATA.search(joined)
     if damaged:

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import tomli
-
+from envspec.documents import Unreadable, read_toml
 from envspec.errors import ToolError
 from envspec.net.fetch import read_timeout
 from envspec.packages.tags import MACOS
@@ -107,8 +106,8 @@ def _user_settings(env: Mapping[str, str]) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     for path in reversed(paths):
         try:
-            table = tomli.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomli.TOMLDecodeError):
+            table = read_toml(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, Unreadable):
             continue
         register_all(table)
         merged.update({key: table[key] for key in _KEPT_UV_SETTINGS if key in table})

@@ -107,7 +107,7 @@ def _remember(folders: Folders) -> Callable[[str], None]:
 def attach(options: SmokeOptions, where: str) -> int:
     """Wait for what was submitted: `where` is a job's number or the folder of its results. Gives the exit code."""
     results = Path(os.path.abspath(where))
-    if not (results / STATE).exists() and where.isdigit():
+    if not (results / STATE).exists() and where.isdecimal():
         try:
             results = Path((cache_folder() / "jobs" / where).read_text(encoding="utf-8").rstrip("\n"))
         except OSError:

@@ -52,7 +52,7 @@ def _pip(name: str, url: str) -> Pin:
     found = re.search(r"sha256=([0-9a-f]{64})", fragment)
     version = re.sub(r"\.(?:tar\.(?:gz|bz2|xz)|zip)$", "", file).rpartition("-")[2]
     if file.endswith(".whl"):
-        version = file.split("-")[1]
+        version = file.partition("-")[2].partition("-")[0]
     return Pin(
         "pip",
         canonical_name(name),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envspec.cache.use import mark_used
+from envspec.documents import read_json
 
 if TYPE_CHECKING:
     from packaging.version import Version
@@ -66,7 +67,7 @@ class ReleaseStore:
 
     def get(self, root: str, project: str) -> tuple[Release, ...] | None:
         try:
-            lines: Any = json.loads(self._path(root, project).read_bytes())
+            lines: Any = read_json(self._path(root, project).read_bytes())
             mark_used(self._path(root, project))
             return tuple(Release(line[0], tuple(line[1]), *line[2:]) for line in lines)
         except (OSError, ValueError, TypeError, LookupError, RecursionError):

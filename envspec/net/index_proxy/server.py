@@ -193,7 +193,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _provided(self, parts: Sequence[str]) -> None:
         number = parts[0].removeprefix(_PROVIDED)
         provided = self.proxy.provided
-        versions = dict(provided[int(number)]) if number.isdigit() and int(number) < len(provided) else {}
+        versions = dict(provided[int(number)]) if number.isdecimal() and int(number) < len(provided) else {}
         name = parts[-1].removesuffix(".whl.metadata")
         if name not in versions:
             self._reply(404, b"conda doesn't install it", "text/plain")

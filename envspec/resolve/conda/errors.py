@@ -37,6 +37,20 @@ def conda_failure(error: Exception, label: str, *, offline: bool) -> EnvspecErro
     return ToolError(f"{label}: the conda solver stopped: {text}", hint="please report this with the spec")
 
 
+def is_panic(error: BaseException) -> bool:
+    """Whether rattler met something that its makers held to be impossible. PyO3's types for it can't be imported, and
+    one of them is no Exception."""
+    return type(error).__name__ in ("PanicException", "RustPanic")
+
+
+def panicked(label: str) -> IndexFailure:
+    """The error to raise for that: what the channels serve is all that rattler was given."""
+    return IndexFailure(
+        f"{label}: rattler can't read what one of the channels serves, and says no more",
+        hint="leave out one channel after the other, and tell who runs it that its repodata is damaged",
+    )
+
+
 def unsatisfiable(text: str, label: str) -> Unsatisfiable:
     """A solver's report of a conflict, without what it says over and over for each version."""
     report = _condensed(_PREFIX.sub("", text))

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from envspec.documents import read_json
 from envspec.redact import has_credentials, without_credentials
 from envspec.resolve.conda.channels import ChannelAddress
 from envspec.settings import split_credentials
@@ -98,7 +99,7 @@ def logins_file(logins: Mapping[str, Mapping[str, Any]], also: Path | None = Non
     known: Any = {}
     if own is not None:
         with suppress(OSError, ValueError, RecursionError):
-            known = json.loads(own.read_text(encoding="utf-8"))
+            known = read_json(own.read_text(encoding="utf-8"))
     # only its user may read what mkstemp makes
     handle, name = tempfile.mkstemp(prefix="envspec-logins-", suffix=".json")
     try:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from envspec.documents import read_json
 from envspec.errors import IndexFailure
 from envspec.lock.model import Artifact, Pin
 from envspec.packages.conda_build import BuildRecord
@@ -85,4 +85,4 @@ def _pin(build: BuildRecord, record: RepoDataRecord, channels: Mapping[str, str]
 def _purls(record: RepoDataRecord) -> tuple[str, ...]:
     """py-rattler has no accessor for a record's purls; its JSON has them."""
     text = record.to_json()
-    return tuple(json.loads(text).get("purls") or ()) if '"purls"' in text else ()
+    return tuple(read_json(text).get("purls") or ()) if '"purls"' in text else ()

@@ -18,7 +18,7 @@ from envspec.packages.conda_build import BuildRecord, foreign_builds
 from envspec.packages.names import conda_name
 from envspec.redact import without_credentials
 from envspec.resolve.conda.channels import ChannelAddress
-from envspec.resolve.conda.errors import conda_failure
+from envspec.resolve.conda.errors import conda_failure, is_panic, panicked
 from envspec.resolve.conda.records import best_of_each, build_of, pins_of_records
 from envspec.resolve.conda.request import CondaRequest, group_conda, virtual_packages
 from envspec.resolve.conda.sharing import shared_versions
@@ -231,6 +231,10 @@ class _Solve:
             return await answer
         except (GatewayError, SolverError) as error:
             raise conda_failure(error, self.label, offline=self.resolver.offline) from None
+        except BaseException as error:
+            if not is_panic(error):
+                raise
+            raise panicked(self.label) from None
 
 
 def _worth_sharing(solved: Mapping[CondaRequest, Solution]) -> dict[CondaRequest, dict[str, str]]:

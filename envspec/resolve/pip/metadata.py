@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from envspec.cache.use import mark_used
+from envspec.documents import read_json
 from envspec.errors import IndexFailure
 from envspec.net.fetch import Fetcher, Reply
 from envspec.packages.requirement import canonical_name
@@ -111,7 +112,7 @@ class MetadataCache:
 
     def get(self, key: str) -> Metadata | None:
         try:
-            entry: Any = json.loads(self._path(key).read_bytes())
+            entry: Any = read_json(self._path(key).read_bytes())
             values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
             found = Metadata(**values)
             mark_used(self._path(key))

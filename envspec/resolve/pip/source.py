@@ -8,7 +8,6 @@ nothing that the spec doesn't name is built on the way.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -19,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from envspec.documents import read_json
 from envspec.errors import IndexFailure, ToolError
 from envspec.net.fetch import Fetcher
 from envspec.packages.requirement import canonical_name
@@ -99,7 +99,7 @@ class SourceReader:
         )
         start = out.find("{")
         try:
-            fields = json.loads(out[start:])
+            fields = read_json(out[start:])
         except ValueError:
             raise ToolError(
                 f"building the metadata of {what} gave no metadata", hint="see whether a newer release has a wheel"

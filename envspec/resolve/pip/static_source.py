@@ -27,9 +27,8 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, Literal
 
-import tomli
-
 from envspec.cache.use import mark_used
+from envspec.documents import Unreadable, read_json, read_toml
 from envspec.errors import IndexFailure
 from envspec.net.fetch import Fetcher, Stream
 from envspec.packages.requirement import canonical_name
@@ -113,7 +112,7 @@ class StaticReader:
 
     def _cached(self, key: str) -> SourceFacts | None:
         try:
-            entry: Any = json.loads(self._path(key).read_bytes())
+            entry: Any = read_json(self._path(key).read_bytes())
             fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in entry["metadata"].items()}
             mark_used(self._path(key))
             return SourceFacts(Metadata(**fields), entry["trust"], entry["compiles"])
@@ -189,15 +188,15 @@ def _is_static(text: str) -> bool:
     head = text.replace("\r\n", "\n").partition("\n\n")[0].lower().splitlines()
     version = next((line.partition(":")[2].strip() for line in head if line.startswith("metadata-version:")), "1.0")
     dynamic = {line.partition(":")[2].strip() for line in head if line.startswith("dynamic:")}
-    numbers = re.fullmatch(r"(\d+)\.(\d+)", version)
+    numbers = re.fullmatch(r"(\d{1,9})\.(\d{1,9})", version)
     newer = numbers is not None and (int(numbers[1]), int(numbers[2])) >= (2, 2)
     return newer and not dynamic & {"requires-dist", "provides-extra", "requires-python"}
 
 
 def _toml(text: str | None) -> dict[str, Any]:
     try:
-        return tomli.loads(text or "")
-    except (tomli.TOMLDecodeError, RecursionError):
+        return read_toml(text or "")
+    except Unreadable:
         return {}
 
 

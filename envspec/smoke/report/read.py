@@ -7,13 +7,13 @@ the schema may write more.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
+from envspec.documents import Unreadable, read_json
 from envspec.errors import InputError, Place, StorageError
 from envspec.smoke.report.result import CheckResult, Figure, ReportedGpu, ReportedMachine, SmokeReport, Torch
 from envspec.spec.model import Reference
@@ -49,17 +49,19 @@ def read_report(text: str, name: str) -> SmokeReport:
     if not text.strip():
         raise InputError("this report is empty", hint=_AGAIN, place=Place(name))
     try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        cut = error.pos >= len(text.rstrip())
-        message = "this report is cut off" if cut else f"this report is no JSON: {error.msg}"
-        raise InputError(message, hint=_AGAIN, place=Place(name, error.lineno, error.colno)) from error
-    except (ValueError, RecursionError) as error:
-        # numbers of thousands of digits, arrays in arrays in arrays
-        raise InputError(
-            f"this report can't be read: {type(error).__name__}", hint=_AGAIN, place=Place(name)
-        ) from error
+        value = read_json(text)
+    except Unreadable as error:
+        # what ends too early is found wrong at its end
+        cut = (error.line, error.column) >= _end(text)
+        message = "this report is cut off" if cut else f"this report is no JSON: {error}"
+        raise InputError(message, hint=_AGAIN, place=Place(name, error.line, error.column)) from error
     return report_of(value, name)
+
+
+def _end(text: str) -> tuple[int, int]:
+    """Line and column behind the last character that isn't blank."""
+    lines = text.rstrip().split("\n")
+    return len(lines), len(lines[-1]) + 1
 
 
 def report_of(value: object, name: str) -> SmokeReport:

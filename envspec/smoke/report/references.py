@@ -14,8 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import tomli
-
+from envspec.documents import Unreadable, read_toml
 from envspec.errors import InputError, Place
 from envspec.spec.model import Reference
 
@@ -34,14 +33,14 @@ class References:
 def load_references(path: Path) -> References:
     """Read a file of references. Raises InputError."""
     try:
-        table = tomli.loads(path.read_text(encoding="utf-8"))
+        table = read_toml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path} can't be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise InputError("the references aren't UTF-8", place=Place(str(path)), hint="save the file as UTF-8") from None
-    except tomli.TOMLDecodeError as error:
+    except Unreadable as error:
         raise InputError(
-            f"the references aren't TOML: {error.msg}", place=Place(str(path), error.lineno, error.colno)
+            f"the references aren't TOML: {error.reason}", place=Place(str(path), error.line, error.column)
         ) from None
     file = str(path)
     _known(table, ("references", "targets"), "", file)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -11,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from envspec.documents import read_json
 from envspec.errors import EnvspecError, InputError, StorageError
 from envspec.open_folder import located
 from envspec.smoke.report.read import load_report
@@ -133,7 +133,7 @@ def submit(plan: JobPlan, submitted: Submitted, on_job: Callable[[str], None] = 
 def _hand_over(job: SubmittedJob) -> SubmittedJob:
     done = ask_program(job.argv, seconds=120)
     number = done.said.strip().splitlines()[-1].partition(";")[0] if done.said.strip() else ""
-    if not done.status and number.isdigit():
+    if not done.status and number.isdecimal():
         return replace(job, job=number)
     with suppress(Unreachable):
         # it may have taken the job, and its answer was lost
@@ -306,7 +306,7 @@ def _left(path: Path, task: SubmittedTask) -> SmokeReport | None:
 
 def _done(path: Path) -> dict[str, str | int] | None:
     try:
-        value = json.loads(path.read_bytes())
+        value = read_json(path.read_bytes())
     except (OSError, ValueError):
         return None
     if isinstance(value, dict) and isinstance(value.get("status"), int):

@@ -76,7 +76,7 @@ def find_job(name: str, ask: Ask) -> str | None:
         raise Unreachable(done.said.strip() or f"squeue ended with status {done.status}")
     # %F is the number of the whole array
     numbers = (line.rpartition("|")[2].strip() for line in done.said.splitlines())
-    return next((number for number in numbers if number.isdigit()), None)
+    return next((number for number in numbers if number.isdecimal()), None)
 
 
 def may_have_taken(done: FinishedProgram) -> bool:
@@ -127,7 +127,7 @@ def read_sacct(text: str) -> dict[str, TaskState]:
     found = {}
     for line in text.splitlines():
         fields = line.strip().split("|")
-        if len(fields) == 3 and _is_task(fields[0]) and fields[1]:
+        if len(fields) == 3 and _is_task(fields[0]) and fields[1].strip():
             nodes = "" if fields[2] == "None assigned" else fields[2]
             found[fields[0]] = TaskState(fields[1].split()[0], nodes)
     return found
@@ -147,7 +147,7 @@ def read_scontrol(text: str) -> dict[str, TaskState]:
 
 
 def _is_task(text: str) -> bool:
-    return re.fullmatch(r"\d+(_\d+)?", text) is not None
+    return re.fullmatch(r"[0-9]{1,18}(_[0-9]{1,18})?", text) is not None
 
 
 def _job_of(task: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from envspec.atomic import write_file
+from envspec.documents import read_json
 from envspec.errors import InputError, Place, StorageError
 
 STATE = "state.json"
@@ -75,7 +76,7 @@ def read_submitted(results: Path) -> Submitted:
     """Raises InputError when there is none, or it isn't as envspec writes it."""
     path = results / STATE
     try:
-        value: Any = json.loads(path.read_bytes())
+        value: Any = read_json(path.read_bytes())
     except OSError as error:
         raise InputError(
             f"{path} can't be read: {error.strerror}",
@@ -96,7 +97,7 @@ def read_submitted(results: Path) -> Submitted:
 
 def _job(value: dict[str, Any]) -> SubmittedJob:
     job = value["job"]
-    if job is not None and not (isinstance(job, str) and job.isdigit()):
+    if job is not None and not (isinstance(job, str) and job.isdecimal()):
         raise ValueError(job)
     tasks = tuple(
         SubmittedTask(str(t["spec"]), str(t["target"]), _text(t["partition"]), tuple(_inside(o) for o in t["outputs"]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -67,6 +68,16 @@ def test_a_pin_says_all_that_the_record_says(channel: LocalChannel) -> None:
     assert not pins["helper"].direct
     assert pins["python"].version == "3.12.11"
     assert "pip" not in pins
+
+
+def test_a_channel_over_which_rattler_panics_is_told(channel: LocalChannel) -> None:
+    channel.write([*BASE, Record("tool", "1")])
+    for page in channel.folder.glob("*/repodata.json"):
+        document = json.loads(page.read_bytes())
+        document["info"]["base_url"] = "https://a%00/"
+        page.write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(IndexFailure, match="t: rattler can't read what one of the channels serves"):
+        solve(channel, CPU)
 
 
 def test_a_record_without_a_hash_is_refused(channel: LocalChannel) -> None:

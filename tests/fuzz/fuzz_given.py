@@ -1,0 +1,230 @@
+"""What users and repositories give: specs, locks, other tools' locks, requirements, reports. Their errors exit 2."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from fuzz_guard import Parser
+
+from envspec.audit.model import PublishedRelease
+from envspec.audit.osv import OsvDatabase
+from envspec.binaries.inspect import inspect
+from envspec.diff.foreign.read import oldest_python, sides
+from envspec.diff.foreign.shape import Malformed
+from envspec.diff.foreign.universal import holds
+from envspec.errors import InputError, Place
+from envspec.facts.gpus import capability_of, find, suggest
+from envspec.git.merge import merge
+from envspec.git.merge_rendered import merge_requirements
+from envspec.git.textconv import readable
+from envspec.lock.judge import judge
+from envspec.lock.model import Lock
+from envspec.lock.read import loads, text_of
+from envspec.lock.slice import slice_digest, slice_of
+from envspec.lock.write import dumps
+from envspec.net.image_address import image_address
+from envspec.packages import conda_order, licences, names
+from envspec.packages.conda_build import BuildRecord
+from envspec.packages.marker_environment import marker_environment
+from envspec.packages.match_spec import admits
+from envspec.packages.requirement import (
+    canonical_name,
+    parse_marker,
+    parse_requirement,
+    plain_requirement,
+    plain_specifier,
+)
+from envspec.recipes.leftovers import read_sums, removable
+from envspec.redact import has_credentials, redact, without_credentials
+from envspec.report.checked import from_json
+from envspec.rules.judge import judge as judge_target
+from envspec.smoke.report.as_json import report_json
+from envspec.smoke.report.read import read_report
+from envspec.smoke.report.references import load_references
+from envspec.smoke.run.slurm import partition_of
+from envspec.spec.document import decode
+from envspec.spec.parse import parse_spec
+from envspec.spec.values import BadValue, match_spec, requirement, utc_time
+from envspec.texts import printable
+
+SEPARATOR = b"\n%%%%\n"
+"""Between the parts of an input that is several texts."""
+
+LINUX = marker_environment("linux-64", "3.12")
+
+
+def parts(data: bytes, count: int) -> list[str]:
+    """So many texts, of which the last ones may be empty."""
+    found = data.split(SEPARATOR, count - 1)
+    return [text(part) for part in [*found, *[b""] * (count - len(found))]]
+
+
+def text(data: bytes) -> str:
+    """As Python reads what others wrote: what isn't UTF-8 becomes halves of surrogate pairs."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def sound(data: bytes) -> str:
+    """As envspec reads a spec: no text of it has halves of surrogate pairs."""
+    return data.decode("utf-8", "replace")
+
+
+def lines(read: Callable[[str], object], decoded: Callable[[bytes], str] = text) -> Callable[[bytes, Path], object]:
+    """A parser of one line as a parser of a file of them; what one line is refused for leaves the next."""
+
+    def each(data: bytes, folder: Path) -> object:
+        last: object = None
+        for line in decoded(data).split("\n"):
+            try:
+                last = read(line)
+            except (ValueError, BadValue) as error:
+                _documented(error)
+        return last
+
+    return each
+
+
+def _documented(error: Exception) -> None:
+    """A UnicodeError is a ValueError that nobody means."""
+    if isinstance(error, UnicodeError):
+        raise TypeError(f"undocumented: {error!r}") from error
+
+
+def spec(data: bytes, folder: Path) -> object:
+    parsed = parse_spec(decode(data, "specs/a.toml"), "specs/a.toml", capability=capability_of)
+    for target in parsed.targets[:20]:
+        judge_target(parsed, target)
+    return parsed
+
+
+def lock(data: bytes, folder: Path) -> object:
+    found = loads(text_of(data, Path("envspec.lock")), "envspec.lock")
+    assert loads(dumps(found), "again") == found
+    for target in found:
+        slice_digest(slice_of(found, target))
+    return judge(found), readable(found).encode()
+
+
+def merged_lock(data: bytes, folder: Path) -> object:
+    base, ours, theirs = (_lock_or_none(part) for part in parts(data, 3))
+    if ours is None or theirs is None:
+        return None
+    found = merge(base, ours, theirs)
+    return [str(conflict) for conflict in found.conflicts], found.lock and dumps(found.lock)
+
+
+def _lock_or_none(content: str) -> Lock | None:
+    try:
+        return loads(content, "envspec.lock")
+    except InputError:
+        return None
+
+
+def one_requirement(line: str) -> object:
+    plain_requirement(line)
+    plain_specifier(line)
+    canonical_name(line)
+    names.requirement_name(line)
+    return parse_requirement(names.normalise_requirement(line))
+
+
+def marker(line: str) -> object:
+    oldest_python(line)
+    with suppress(Malformed):
+        holds(line, LINUX)
+    return parse_marker(line)
+
+
+def versions(data: bytes, folder: Path) -> object:
+    one, other, match = parts(data, 3)
+    conda_order.starts_with(one, other)
+    names.normalise_match_spec(match)
+    BuildRecord("a", one, other, 0, "linux-64", tuple(match.split("\n"))).admits("12.8")
+    return conda_order.compare(one, other), admits(match, one, other)
+
+
+def foreign(name: str) -> Callable[[bytes, Path], object]:
+    def read(data: bytes, folder: Path) -> object:
+        path = folder / name
+        path.write_bytes(data)
+        return sides(path, path)
+
+    return read
+
+
+def device_code(data: bytes, folder: Path) -> object:
+    path = folder / "a-1-py3-none-any.whl"
+    path.write_bytes(data)
+    return inspect(path)
+
+
+def references(data: bytes, folder: Path) -> object:
+    path = folder / "references.toml"
+    path.write_bytes(data)
+    return load_references(path).of("cpu")
+
+
+def report(data: bytes, folder: Path) -> object:
+    return report_json(read_report(data.decode("utf-8", "replace"), "report.json"))
+
+
+def audit(data: bytes, folder: Path) -> object:
+    return from_json(text(data), Place("audit.json"), "sha256:0", ())
+
+
+def advisories(data: bytes, folder: Path) -> object:
+    path = folder / "all.json"
+    path.write_bytes(data)
+    return OsvDatabase.read(path).ask(PublishedRelease("lib9", "1.0"))
+
+
+def sums(data: bytes, folder: Path) -> object:
+    content = text(data)
+    known = read_sums(content)
+    return list(removable(known, known, lambda path: content, shared=True))
+
+
+def licence(line: str) -> object:
+    return licences.identifier(line), licences.judged(line, len, max, min)
+
+
+def gpu(line: str) -> object:
+    return find(line), capability_of(line), suggest(line)
+
+
+def anything(line: str) -> object:
+    """What every message goes through."""
+    return printable(line), redact(line), without_credentials(line), has_credentials(line)
+
+
+GIVEN = (
+    Parser("spec", spec, (2,)),
+    Parser("lock", lock, (2,)),
+    Parser("merged-lock", merged_lock),
+    Parser("merged-requirements", lambda data, folder: merge_requirements(*parts(data, 3))),
+    Parser("requirement", lines(one_requirement)),
+    Parser("marker", lines(marker)),
+    Parser("dependency", lines(requirement, sound), (2,)),
+    Parser("match-spec", lines(match_spec, sound), (2,)),
+    Parser("time", lines(utc_time, sound)),
+    Parser("versions", versions),
+    Parser("licence", lines(licence)),
+    Parser("gpu", lines(gpu)),
+    Parser("any-text", lines(anything)),
+    Parser("image", lines(image_address, sound), (2,)),
+    Parser("partition", lines(partition_of), (2,)),
+    *(
+        Parser(f"foreign-{name.partition('.')[0]}-{name.rpartition('.')[2]}", foreign(name), (2,))
+        for name in ("uv.lock", "poetry.lock", "pylock.toml", "pixi.lock", "conda-lock.yml", "environment.yml")
+    ),
+    Parser("foreign-requirements-txt", foreign("requirements.txt"), (2,)),
+    Parser("foreign-explicit-txt", foreign("explicit.txt"), (2,)),
+    Parser("device-code", device_code, (2, 3)),
+    Parser("references", references, (2,)),
+    Parser("smoke-report", report, (2,)),
+    Parser("audit-report", audit, (2,)),
+    Parser("advisories", advisories, (2,)),
+    Parser("sha256sums", sums),
+)

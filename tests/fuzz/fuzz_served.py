@@ -1,0 +1,225 @@
+"""What indexes, channels, registries and other programs answer. Their errors exit 3."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import urllib3
+from fuzz_given import lines, parts, text
+from fuzz_guard import Parser
+
+from envspec.audit.model import PublishedRelease
+from envspec.audit.pypi import parse_release
+from envspec.audit.sources import file_facts
+from envspec.audit.store import load as load_store
+from envspec.errors import EnvspecError
+from envspec.net.fetch import Reply, Stream
+from envspec.net.index_proxy import address
+from envspec.net.index_proxy.pages import _page, _shown, by_version
+from envspec.net.index_proxy.releases import ReleaseStore, releases_of
+from envspec.net.limits import LIMITS
+from envspec.net.registry import Registries
+from envspec.net.simple_page import parse_page, refuse_foreign_page
+from envspec.packages.archive_entries import Bounds, source_fault, wheel_fault
+from envspec.resolve.conda.errors import is_panic, unsatisfiable
+from envspec.resolve.pip.edges import holding
+from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader, metadata_text, parse_metadata
+from envspec.resolve.pip.request import Request
+from envspec.resolve.pip.source import _unpack
+from envspec.resolve.pip.static_source import _read_archive, facts_of, parse_requires
+from envspec.settings import split_credentials
+from envspec.uv.answer import FoundFile, read_pylock
+from envspec.uv.errors import failure
+
+BOUNDS = Bounds(LIMITS.archive_entries, LIMITS.unpacked_bytes, LIMITS.unpacked_ratio)
+URL = "https://packages.example.org/simple/lib9/"
+
+
+def page(data: bytes, folder: Path) -> object:
+    """From the index to what uv gets of it."""
+    rows = parse_page(data, URL)
+    refuse_foreign_page(URL, data)
+    files = by_version(rows, "lib9")
+    store = ReleaseStore(folder)
+    store.put("pypi", "lib9", releases_of(files))
+    store.get("pypi", "lib9")
+    for row in rows:
+        file_facts(row)
+        split_credentials(row["url"])
+    shown = _page("lib9", [row for several in files.values() for row in _shown(several, "lib9", True)])
+    for row in json.loads(shown)["files"]:
+        address.parse(row["url"].removeprefix("../../"))
+    return shown
+
+
+def metadata(data: bytes, folder: Path) -> object:
+    """From METADATA to the edges that a lock has."""
+    found = parse_metadata(data.decode("utf-8", "replace"))
+    cache = MetadataCache(folder)
+    cache.put("0" * 64, found)
+    assert cache.get("0" * 64) == found
+    return metadata_text(found), _edges(found)
+
+
+def _edges(found: Metadata) -> object:
+    return holding(Request("linux-64", "3.12", "2.28", (found.name,)), {found.name: found})
+
+
+def sdist_texts(data: bytes, folder: Path) -> object:
+    """PKG-INFO, pyproject.toml and requires.txt of a source distribution."""
+    info, project, requires = (part.encode("utf-8", "replace").decode() for part in parts(data, 3))
+    texts = {"PKG-INFO": info, "pyproject.toml": project, "lib9.egg-info/requires.txt": requires}
+    parse_requires(requires)
+    facts = facts_of(texts, [*texts, "src/lib9.c"], "lib9", "1.0", len(data))
+    return _edges(facts.metadata)
+
+
+def sdist(data: bytes, folder: Path) -> object:
+    """Its archive as it streams in, and as whoever builds it unpacks it."""
+    archive = folder / "lib9-1.0.tar.gz"
+    archive.write_bytes(data)
+    for name in ("lib9-1.0.tar.gz", "lib9-1.0.zip", "lib9-1.0.tar"):
+        source_fault(archive, BOUNDS, name)
+        file = FoundFile(f"https://files.example.org/{name}", name, None)
+        try:
+            texts, members = _read_archive(file, Stream(file.url, LIMITS.source_bytes, iter([data])))
+        except EnvspecError as error:
+            last: EnvspecError | None = error
+        else:
+            last = None
+            facts_of(texts, members, "lib9", "1.0", len(data))
+    _unpack(archive, folder / "into", "lib9")
+    if last is not None:
+        raise last
+    return None
+
+
+class _Wheel:
+    """An index that has one wheel, by ranges."""
+
+    limits = LIMITS
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+
+    def range(self, url: str, start: int | None, length: int) -> Reply:
+        start = max(0, len(self.content) - length) if start is None else start
+        return Reply(206, self.content[start : start + length], len(self.content))
+
+    def get(self, url: str, **more: object) -> Reply:
+        return Reply(200, self.content, None) if not url.endswith(".metadata") else Reply(404, b"", None)
+
+
+def wheel(data: bytes, folder: Path) -> object:
+    """Its list of entries and its METADATA, by ranges; and what is looked through before anything unpacks it."""
+    path = folder / "lib9-1.0-py3-none-any.whl"
+    path.write_bytes(data)
+    wheel_fault(path, BOUNDS)
+    file = FoundFile(f"https://files.example.org/{path.name}", path.name, None)
+    return MetadataReader(MetadataCache(folder), cast(Any, _Wheel(data))).read(file)
+
+
+class _Pool:
+    """A registry that answers with what an input has: a challenge, a token, a manifest, more headers."""
+
+    def __init__(self, challenge: str, token: str, manifest: str, more: str) -> None:
+        self.challenge, self.token, self.manifest, self.more = challenge, token, manifest, more
+
+    def request(self, method: str, url: str, headers: dict[str, str], **settings: object) -> object:
+        asked = "Authorization" in headers
+        status = 200 if asked or "/manifests/" not in url or not self.challenge else 401
+        body = self.manifest if "/manifests/" in url else self.token
+        found = {"WWW-Authenticate": _header(self.challenge)} if status == 401 else {}
+        for line in self.more.splitlines():
+            name, colon, value = line.partition(":")
+            if name == "status":
+                status = int(value) if value.strip() in ("200", "401", "404", "429", "302", "307", "405") else status
+            elif colon and name.isascii() and name.isprintable():
+                found[name] = _header(value)
+        content = b"" if method == "HEAD" else body.encode("utf-8", "surrogateescape")
+        return urllib3.HTTPResponse(io.BytesIO(content), found, status, preload_content=False)
+
+
+def _header(value: str) -> str:
+    """As http.client has it: one line of Latin-1."""
+    return " ".join(value.encode("utf-8", "surrogateescape").decode("latin-1").split())
+
+
+def registry(data: bytes, folder: Path) -> object:
+    pool = _Pool(*parts(data, 4))
+    return Registries(lambda url: cast(Any, pool), {}, {"HOME": str(folder)}).digest("registry.example.org/a/b:1")
+
+
+def release(data: bytes, folder: Path) -> object:
+    return parse_release(
+        data, PublishedRelease("lib9", "1.0"), "https://packages.example.org/pypi/lib9/1.0/json", "2026-11-01"
+    )
+
+
+def stored(data: bytes, folder: Path) -> object:
+    """What `audit` keeps, `--offline` reads, and whatever lies in the cache otherwise."""
+    (folder / "audit.json").write_bytes(data)
+    cached = folder / "metadata-v2" / "00"
+    cached.mkdir(parents=True)
+    (cached / f"{'0' * 62}.json").write_bytes(data)
+    pages = folder / "releases-v1" / "pypi"
+    pages.mkdir(parents=True)
+    (pages / "lib9.json").write_bytes(data)
+    MetadataCache(folder).get("0" * 64)
+    ReleaseStore(folder).get("pypi", "lib9")
+    return load_store(folder / "audit.json")
+
+
+def uv_error(data: bytes, folder: Path) -> object:
+    said = text(data)
+    return [
+        str(failure(status, said, label="cpu", offline=offline, index=index))
+        for status in (1, 2)
+        for offline in (False, True)
+        for index in (None, "https://u:p@packages.example.org/simple")
+    ]
+
+
+def conda_record(data: bytes, folder: Path) -> object:
+    """A record of repodata, from rattler's own reader of the page to the pin."""
+    from rattler import Channel, SparseRepoData
+    from rattler.exceptions import InvalidPackageNameError, IoError
+
+    from envspec.resolve.conda.records import best_of_each, build_of, pins_of_records
+
+    path = folder / "repodata.json"
+    path.write_bytes(data)
+    channel = Channel("https://packages.example.org/conda-forge")
+    try:
+        loaded = SparseRepoData(channel, "linux-64", path)
+        records = [record for name in loaded.package_names() for record in loaded.load_records(name)]
+    except (OSError, ValueError, IoError, InvalidPackageNameError):
+        # rattler's own to refuse, in its gateway: `conda_failure` tells it
+        return None
+    except BaseException as error:
+        if is_panic(error):
+            return None
+        raise
+    best_of_each(records, "3.12")
+    base = "https://packages.example.org/conda-forge"
+    return pins_of_records({build_of(record): record for record in records}, {base: "conda-forge"}, ["lib9"])
+
+
+SERVED = (
+    Parser("page", page, (3,)),
+    Parser("metadata", metadata, (3,), (ValueError,)),
+    Parser("sdist-texts", sdist_texts, (3,)),
+    Parser("sdist", sdist, (3,)),
+    Parser("wheel", wheel, (3,)),
+    Parser("registry", registry, (3,)),
+    Parser("release-json", release, (3,)),
+    Parser("stored-answers", stored, (3,)),
+    Parser("proxy-address", lines(address.parse)),
+    Parser("uv-error", uv_error),
+    Parser("uv-answer", lambda data, folder: read_pylock(text(data)), (3,)),
+    Parser("conda-conflict", lambda data, folder: str(unsatisfiable(text(data), "cpu"))),
+    Parser("conda-record", conda_record, (3,)),
+)
