@@ -49,7 +49,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Contents:
+class CacheContents:
     """entries  everything that envspec put there
     foreign  names in the cache's folder that envspec didn't make, and links: they are left alone
     """

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from envspec.cache.model import Contents, Entry
+from envspec.cache.model import CacheContents, Entry
 from envspec.open_folder import OpenFolder
 from envspec.scratch import is_running
 
@@ -40,7 +40,7 @@ class _Found:
     used: float
 
 
-def survey(cache: OpenFolder) -> Contents:
+def survey(cache: OpenFolder) -> CacheContents:
     """Everything in the cache. Raises OSError. What goes away meanwhile is left out."""
     entries: list[Entry] = []
     foreign: list[str] = []
@@ -53,7 +53,7 @@ def survey(cache: OpenFolder) -> Contents:
             entries.append(Entry("settings", (path,), found.size, found.used))
         else:
             foreign.append(path)
-    return Contents(tuple(entries), tuple(foreign))
+    return CacheContents(tuple(entries), tuple(foreign))
 
 
 def _top(cache: OpenFolder) -> Iterator[str]:

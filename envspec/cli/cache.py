@@ -17,7 +17,7 @@ from envspec.settings import load_settings
 from envspec.texts import byte_size, bytes_of, nearest, printable
 
 if TYPE_CHECKING:
-    from envspec.cache.model import Contents, Entry
+    from envspec.cache.model import CacheContents, Entry
 
 EPILOG = """\b
 Examples:
@@ -117,7 +117,7 @@ def clean(kinds: tuple[str, ...], as_json: bool) -> int:
     )
 
 
-def _removed(contents: Contents, entries: Iterable[Entry], as_json: bool) -> int:
+def _removed(contents: CacheContents, entries: Iterable[Entry], as_json: bool) -> int:
     gone, kept = removed(load_settings(), entries)
     for line in kept:
         say(f"warning: {line}", style="yellow")
@@ -131,7 +131,7 @@ def _removed(contents: Contents, entries: Iterable[Entry], as_json: bool) -> int
     return 3 if kept else 0
 
 
-def _document(contents: Contents) -> dict[str, Any]:
+def _document(contents: CacheContents) -> dict[str, Any]:
     return {
         "cache": str(load_settings().cache_dir),
         "size": contents.size,
@@ -142,7 +142,7 @@ def _document(contents: Contents) -> dict[str, Any]:
     }
 
 
-def _tell_foreign(contents: Contents) -> None:
+def _tell_foreign(contents: CacheContents) -> None:
     if contents.foreign:
         more = f" and {len(contents.foreign) - 5} more" if len(contents.foreign) > 5 else ""
         names = ", ".join(printable(name) for name in contents.foreign[:5])

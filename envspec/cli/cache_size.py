@@ -11,13 +11,13 @@ from envspec.errors import EnvspecError
 from envspec.settings import Settings, load_settings, refuse_shared
 
 if TYPE_CHECKING:
-    from envspec.cache.model import Contents, Entry
+    from envspec.cache.model import CacheContents, Entry
 
 
-def looked_at(settings: Settings) -> Contents:
+def looked_at(settings: Settings) -> CacheContents:
     """What is in the cache; nothing where there is none. Raises InputError for one that others may write to,
     StorageError."""
-    from envspec.cache.model import Contents
+    from envspec.cache.model import CacheContents
     from envspec.cache.survey import survey
     from envspec.open_folder import open_folder
     from envspec.storage import storage_error
@@ -27,7 +27,7 @@ def looked_at(settings: Settings) -> Contents:
         with open_folder(settings.cache_dir) as folder:
             return survey(folder)
     except FileNotFoundError:
-        return Contents()
+        return CacheContents()
     except OSError as error:
         raise storage_error(error, settings.cache_dir, option="ENVSPEC_CACHE_DIR", doing="can't be read") from None
 

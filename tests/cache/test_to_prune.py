@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.examples import examples
 
-from envspec.cache.model import KEPT, KINDS, Bound, Contents, Entry, to_prune
+from envspec.cache.model import KEPT, KINDS, Bound, CacheContents, Entry, to_prune
 
 NOW = 1_800_000_000.0
 DAY = 86400.0
@@ -71,6 +71,6 @@ ENTRIES = st.lists(
 def test_what_is_left_fits_or_could_not_go(entries: list[Entry], most: int, age: float | None) -> None:
     gone = to_prune(entries, Bound(older_than=age, most=most), NOW)
     assert len(gone) <= len(entries) and all(one in entries for one in gone)
-    left = Contents(tuple(entries)).size - Contents(gone).size
+    left = CacheContents(tuple(entries)).size - CacheContents(gone).size
     movable = [one for one in entries if one.kind not in KEPT and one.size and one not in gone]
     assert left <= most or not movable
