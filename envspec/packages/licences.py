@@ -75,12 +75,11 @@ def judged(
 
 
 def is_acceptable(licence: str, allow: Sequence[str], deny: Sequence[str]) -> bool:
-    """Whether one may take a package under this licence.
+    """Return whether a package under this licence is acceptable.
 
     `A OR B` is acceptable when either is, `A AND B` when both are, `A WITH exception` as itself or as A. A single
     licence is acceptable when `deny` doesn't name it, and `allow` does or is empty. Names are compared without regard
-    to case, `*` in a list stands for anything, and a list may have the words of the metadata or the SPDX identifier
-    that they mean.
+    to case, `*` in a list stands for anything, and a list may have the metadata's words or their SPDX identifier.
     """
 
     def single(name: str) -> bool:

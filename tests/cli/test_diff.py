@@ -130,7 +130,7 @@ def test_every_kind_of_change_is_of_the_schema(project: Project, envspec: Envspe
 
 ERRORS = [
     (["specs/demo.toml", "--from", "none"], "no single commit 'none'", 2),
-    (["specs/demo.toml", "--from=--output=stolen"], "is no git revision", 2),
+    (["specs/demo.toml", "--from=--output=stolen"], "isn't a git revision", 2),
     (["specs/none.toml"], "none.toml", 2),
     (["specs/demo.toml", "locks/demo/envspec.lock"], "this is a spec, not a lock", 2),
     (["none.lock", "locks/demo/envspec.lock"], "there is no such file", 2),
@@ -151,7 +151,7 @@ def test_errors(committed: Project, envspec: Envspec, arguments: list[str], mess
 def test_outside_a_repository(project: Project, envspec: Envspec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(project.folder.parent))
     told = envspec("diff", "specs/demo.toml")
-    assert told.code == 2 and "in no git repository" in told.err and "hint: name two files" in told.err
+    assert told.code == 2 and "isn't in a git repository" in told.err and "hint: name two files" in told.err
 
 
 def test_without_git(project: Project, envspec: Envspec, monkeypatch: pytest.MonkeyPatch) -> None:
