@@ -1,4 +1,4 @@
-"""Where uv finds PyPI when nobody says otherwise."""
+"""uv's default index: its address of PyPI without other settings."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from envspec.uv.program import Uv
 
 
 def uvs_default_index(uv: Uv, cache_dir: Path) -> str | None:
-    """Where uv finds PyPI when nobody says otherwise, as uv itself tells; remembered for each uv program.
+    """Ask uv for its address of PyPI without other settings, and remember the answer for each uv program.
 
-    A uv that fails (for a broken setting of its own, say) tells nothing, and nothing of it is remembered.
+    None if uv fails (because of a broken setting, say): then nothing is remembered.
     """
     try:
         state = Path(uv.executable).stat()
