@@ -1,5 +1,5 @@
-"""Reading from indexes over HTTP: whole small files, byte ranges, streams, all within `envspec.net.limits`. Retries
-what may pass, and says plainly what doesn't."""
+"""Fetches from indexes over HTTP: whole small files, byte ranges, streams, all within `envspec.net.limits`. Retries
+transient failures, and reports the rest."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _LENGTH = re.compile(r"[0-9]{1,18}")
 _CONNECT_SECONDS = 10.0
 _READ_SECONDS = 30.0
 """uv's own default."""
-_HINT = "check the address and the network, then run the same command again: what was fetched is kept"
+_HINT = "check the address and the network, then run the same command again: it keeps what it has fetched"
 
 
 def read_timeout(env: Mapping[str, str]) -> float:
-    """Seconds to wait for bytes before a read counts as hung: what the user set for uv, else for pip if that is
-    longer, else 30."""
+    """Give the seconds without bytes after which a read counts as hung: the user's setting for uv, else pip's if that
+    is longer, else 30."""
     asked = env.get("UV_HTTP_TIMEOUT") or env.get("UV_REQUEST_TIMEOUT") or env.get("HTTP_TIMEOUT")
     for text, least in ((asked, 0.0), (env.get("PIP_DEFAULT_TIMEOUT"), _READ_SECONDS)):
         if text and text.replace(".", "", 1).isdecimal():
@@ -51,7 +51,7 @@ def _retries(env: Mapping[str, str]) -> int:
 
 
 def give_up_seconds(env: Mapping[str, str], longest: float = 0) -> float:
-    """Seconds after which a Fetcher has given up on whatever it was asked for, all its tries and pauses included.
+    """Give the seconds after which a Fetcher gives up on a request, all tries and pauses included.
     `longest` is the longest time-out that an index has of its own."""
     one = _CONNECT_SECONDS + max(read_timeout(env), longest) + 5
     # the body may take that long, and so may the pauses that a server asks for
@@ -60,7 +60,7 @@ def give_up_seconds(env: Mapping[str, str], longest: float = 0) -> float:
 
 @dataclass(frozen=True)
 class Reply:
-    """status, body, the whole file's length in bytes and its ETag where the server said them."""
+    """An answer: status, body, and the whole file's length in bytes and ETag if the server gives them."""
 
     status: int
     body: bytes
@@ -71,9 +71,9 @@ class Reply:
 class Fetcher:
     """A pool of connections with the user's proxies, certificates and credentials.
 
-    `credentials` maps an origin ("https://host:port") to what that host's index needs; ~/.netrc fills in the rest, and
-    `keyring` the password of a user without one. `patience` is for indexes with a time-out of their own, by origin.
-    Credentials go to the very origin they were given for, and a redirect to another host drops them.
+    `credentials` maps an origin ("https://host:port") to its login; ~/.netrc fills in the rest, and `keyring` the
+    password of a user without one. `patience` is for indexes with a time-out of their own, by origin.
+    Credentials go only to the exact origin that they are for, and a redirect to another host drops them.
     """
 
     def __init__(
@@ -100,12 +100,12 @@ class Fetcher:
         self.offline = offline
 
     def get(self, url: str, *, headers: Mapping[str, str] | None = None, limit: int | None = None) -> Reply:
-        """GET a file of at most `limit` bytes, those of a page if left out. A 404 is an answer; other errors raise
+        """GET a file of at most `limit` bytes, by default the limit of a page. A 404 is an answer; other errors raise
         IndexFailure with the URL, credentials removed."""
         return self._ask(url, headers or {}, self.limits.page_bytes if limit is None else limit)
 
     def range(self, url: str, start: int | None, length: int) -> Reply:
-        """`length` bytes from `start`, or the last `length` bytes if `start` is None.
+        """GET `length` bytes from `start`, or the last `length` bytes if `start` is None.
 
         A server that ignores ranges answers 200: the body is then the whole file if that is no larger than the range,
         else empty.
@@ -115,9 +115,11 @@ class Fetcher:
 
     @contextmanager
     def stream(self, url: str, most: int | None = None, *, start: int = 0) -> Iterator[Stream]:
-        """A file of at most `most` bytes as it comes in, for what is too large to hold. With `start`, what it has from
-        there on, unless the server sends it whole again: `Stream.start` tells. Raises IndexFailure, also while it's
-        read: BrokenOff where the connection did."""
+        """Open a file of at most `most` bytes as a stream, for files too large for memory.
+
+        With `start`, the stream has the file from there on, unless the server sends it whole again: `Stream.start`
+        says. Raises IndexFailure, also while the caller reads: BrokenOff where the connection broke off.
+        """
         bare, own = split_credentials(url)
         span = {"Range": f"bytes={start}-"} if start else {}
         response = self._request(bare, {**span, **self._authorization(bare, own)}, self._retry(bare))
@@ -130,8 +132,8 @@ class Fetcher:
             resumed = bool(start) and response.status == 206 and _begins_at(response, start)
             if response.status != 200 and not resumed:
                 raise IndexFailure(
-                    f"{bare} isn't there (HTTP {response.status})",
-                    hint="the index lists a file that it doesn't hold: tell who runs it",
+                    f"{bare} doesn't exist (HTTP {response.status})",
+                    hint="report this to whoever runs the index: it lists a file that it doesn't have",
                 )
             if (_total(response) or 0) > bound:
                 raise _larger(bare, bound)
@@ -141,11 +143,11 @@ class Fetcher:
             response.close()
 
     def has_login(self, url: str) -> bool:
-        """Whether a request for this URL carries credentials."""
+        """Say whether a request for this URL carries credentials."""
         return bool(self._authorization(*split_credentials(url)))
 
     def digest(self, url: str) -> tuple[str, int]:
-        """The sha256 and the length in bytes of a whole file, which isn't kept. Raises IndexFailure."""
+        """Read a whole file without keeping it; returns its sha256 and its length in bytes. Raises IndexFailure."""
         with self.stream(url) as stream:
             while stream.read(1 << 20):
                 pass
@@ -183,7 +185,8 @@ class Fetcher:
             raise self._unread(bare, error) from None
         if too_much and not cut:
             raise IndexFailure(
-                f"{bare} is larger than {_size(limit)}, which no such file is", hint="check what serves this address"
+                f"{bare} is larger than {_size(limit)}, the limit for such a file",
+                hint="check which server answers at this address",
             )
         self._judge(bare, response.status)
         return Reply(response.status, body, _total(response), response.headers.get("ETag"))
@@ -209,12 +212,12 @@ class Fetcher:
     def _request(
         self, bare: str, headers: Mapping[str, str], retries: urllib3.Retry
     ) -> urllib3.response.BaseHTTPResponse:
-        """One GET, its body not read yet. Raises IndexFailure."""
+        """Send one GET and leave its body unread. Raises IndexFailure."""
         from urllib3.exceptions import HTTPError
 
         if self.offline and not is_loopback(bare):
             raise IndexFailure(
-                f"{bare} isn't in the cache, and --offline forbids asking for it", hint="run without --offline once"
+                f"{bare} isn't in the cache, and --offline forbids fetching it", hint="run without --offline once"
             )
         sent = {"Accept-Encoding": "identity", **headers}
         own = self._patience.get(origin_of(bare))
@@ -231,11 +234,11 @@ class Fetcher:
             raise self._unread(bare, error) from None
 
     def _judge(self, bare: str, status: int) -> None:
-        """Raises IndexFailure for a status that is no answer."""
+        """Raise IndexFailure for an error status."""
         if status in (401, 403):
             raise IndexFailure(
                 f"{bare} needs credentials (HTTP {status})",
-                hint="give them in ~/.netrc or as UV_INDEX_<NAME>_USERNAME and UV_INDEX_<NAME>_PASSWORD",
+                hint="put them in ~/.netrc, or set UV_INDEX_<NAME>_USERNAME and UV_INDEX_<NAME>_PASSWORD",
             )
         if status == 407:
             raise IndexFailure(
@@ -246,7 +249,7 @@ class Fetcher:
             raise IndexFailure(f"{bare} answered HTTP {status} after {self.retries} retries", hint=_HINT)
 
     def pool(self, url: str) -> urllib3.PoolManager:
-        """The connections to use for a URL: through the user's proxy and with the user's certificates."""
+        """Choose the connections for a URL: through the user's proxy and with the user's certificates."""
 
         proxy, own = proxy_for(url, self._env), self._patience.get(origin_of(url))
         # the user's own word, where it is more than any index may take
@@ -255,7 +258,7 @@ class Fetcher:
             return self._pool_for(proxy, head)
 
     def _pool_for(self, proxy: str | None, head: float) -> urllib3.PoolManager:
-        """Made once: reading the certificates takes as long as many requests."""
+        """Make the TLS context once: reading the certificates takes as long as many requests."""
         import urllib3
 
         if (proxy, head) not in self._pools:
@@ -289,8 +292,8 @@ class BrokenOff(IndexFailure):
 
 @dataclass
 class Stream:
-    """The body of an answer, in pieces, with the sha256 and the length of what was read. `start` is where in the file
-    it begins."""
+    """The body of an answer, in pieces, with the sha256 and the length of the part read so far. `start` is where in the
+    file it begins."""
 
     _url: str
     _most: int
@@ -305,7 +308,7 @@ class Stream:
         return str(self._hasher.hexdigest())
 
     def read(self, size: int) -> bytes:
-        """The next bytes, at most `size`; none at the end. Raises IndexFailure."""
+        """Read the next bytes, at most `size`; none at the end. Raises IndexFailure."""
         from urllib3.exceptions import HTTPError
 
         try:
@@ -363,7 +366,7 @@ def _total(response: Any) -> int | None:
 
 
 def reason_of(error: Exception) -> str:
-    """The innermost words of urllib3's error, which say what happened rather than where in the pool."""
+    """Take the innermost words of urllib3's error, which say what happened rather than where in the pool."""
     cause: BaseException = error
     while True:
         inner = getattr(cause, "reason", None) or cause.__cause__

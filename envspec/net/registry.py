@@ -1,4 +1,4 @@
-"""Which digest stands behind an image's name: the pull half of the OCI distribution API, as far as manifests go."""
+"""Digests of images: the part of the OCI distribution API that pulls manifests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import urllib3
 
 SECONDS = 5.0
-"""What asking for digests may add to a run, however many there are."""
+"""Seconds that all questions for digests together may add to a run."""
 _AT_ONCE = 4
 _CONNECT_SECONDS = 2.0
 _READ_SECONDS = 3.0
@@ -40,7 +40,7 @@ _MANIFESTS = (
     "application/vnd.oci.image.manifest.v1+json",
     "application/vnd.docker.distribution.manifest.v2+json",
 )
-"""What has a digest that can be pulled: first what covers all platforms, then a single one's."""
+"""The types of manifest to ask for: first those of all platforms, then those of a single one."""
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _TOKEN = re.compile(r"[\x21-\x7e]+")
@@ -49,7 +49,7 @@ _CHALLENGE = re.compile(r'\b(\w+)="([^"]*)"')
 
 @dataclass(frozen=True)
 class _Endpoint:
-    """Where a registry answers: "https://host", and the path there of the image."""
+    """The address of an image on a registry: "https://host", and the image's path there."""
 
     origin: str
     path: str
@@ -64,12 +64,12 @@ class _Reply:
 
 
 class Registries:
-    """Registries as this machine reaches them.
+    """Access to registries from this machine.
 
     pool     gives the connections for a URL
-    mirrors  `[mirrors]` of envspec's configuration: a registry's name ("docker.io") -> where to ask instead. A path
-             there leads the image's; an empty address says that the registry is not to be asked at all
-    env      where the user's logins are found
+    mirrors  `[mirrors]` of envspec's configuration: a registry's name ("docker.io") -> the address to ask instead. A
+             path in it goes before the image's; an empty address means that envspec never asks the registry
+    env      the environment, which leads to the user's logins
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Registries:
         self._env = env
 
     def asks(self, name: str) -> bool:
-        """Whether the registry of an image may be asked. Raises InputError for a mirror that's no address."""
+        """Say whether envspec may ask an image's registry. Raises InputError for a mirror that isn't an address."""
         image = image_address(name)
         if self._mirrors.get(image.registry) == "":
             return False
@@ -88,12 +88,12 @@ class Registries:
         return True
 
     def digest(self, name: str) -> str:
-        """The digest ("sha256:…") that an image's name stands for: of the image index where there is one.
+        """Ask for the digest ("sha256:…") of an image's name: that of the image index if there is one.
 
-        A HEAD request's header is taken at its word: what a wrong digest names can't be pulled. Where only GET tells,
-        the digest is of the very bytes, and has to be what the header says.
+        The header of a HEAD request is trusted: a wrong digest can't be pulled. If only GET gives a digest, it is
+        computed from the bytes, and has to equal the header's.
 
-        Raises IndexFailure when nobody answers, or answers something else; InputError for a mirror that's no address.
+        Raises IndexFailure without an answer or with a wrong one; InputError for a mirror that isn't an address.
         """
         image = image_address(name)
         endpoint = self._endpoint(image)
@@ -114,7 +114,9 @@ class Registries:
         told = reply.headers.get("Docker-Content-Digest", "")
         # a registry may know the same bytes by another algorithm
         if told.startswith("sha256:") and told != found:
-            raise IndexFailure(f"{url} says {told} and sends {found}", hint="somebody on the way changed the answer")
+            raise IndexFailure(
+                f"{url} announces {told} and sends {found}", hint="check whether a proxy on the way changes the answer"
+            )
         return found
 
     def _endpoint(self, image: ImageAddress) -> _Endpoint:
@@ -124,7 +126,7 @@ class Registries:
             parts = urlsplit(bare)
             if parts.scheme not in ("http", "https") or not parts.hostname:
                 raise InputError(
-                    f"[mirrors] {image.registry} is no http or https address",
+                    f"[mirrors] {image.registry} isn't an http or https address",
                     hint="for example: https://mirror.example",
                 )
             path = "/".join(part for part in (parts.path.strip("/"), image.path) if part)
@@ -134,7 +136,7 @@ class Registries:
         return _Endpoint(f"{'http' if is_loopback(f'//{host}') else 'https'}://{host}", image.path, None)
 
     def _authorization(self, challenge: str, image: ImageAddress, endpoint: _Endpoint) -> str:
-        """The header that answers a registry's 401: a token, got with the user's login where there is one."""
+        """Make the header that answers a registry's 401: a token, fetched with the user's login if there is one."""
         host = urlsplit(endpoint.origin).netloc
         # a mirror has its own login: that of the registry it stands for is none of its business
         asked_of = ImageAddress(host, endpoint.path, "", None) if self._mirrors.get(image.registry) else image
@@ -159,12 +161,12 @@ class Registries:
         except (ValueError, AttributeError, RecursionError):
             token = None
         if not isinstance(token, str) or not _TOKEN.fullmatch(token):
-            raise IndexFailure(f"{urlsplit(realm).netloc} gives no token for {host} (HTTP {reply.status})")
+            raise IndexFailure(f"{urlsplit(realm).netloc} gave no token for {host} (HTTP {reply.status})")
         register(token)
         return f"Bearer {token}"
 
     def _send(self, method: str, url: str, authorization: str | None, *, limit: int = _LIMIT) -> _Reply:
-        """One request and its redirects. A login goes to the origin it is for, and never anywhere in the clear."""
+        """Send one request and follow its redirects. A login goes only to its own origin, and never unencrypted."""
         import urllib3
         from urllib3.exceptions import HTTPError
 
@@ -175,7 +177,9 @@ class Registries:
             shown = _shown(url)
             parts = urlsplit(url)
             if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(url)):
-                raise IndexFailure(f"{shown} is not https, so it isn't asked", hint="give the registry a certificate")
+                raise IndexFailure(
+                    f"{shown} isn't https, so envspec doesn't contact it", hint="set up a certificate for the registry"
+                )
             try:
                 response = self._pool(url).request(
                     method,
@@ -191,7 +195,7 @@ class Registries:
                 response.release_conn()
             except TooMuch:
                 response.close()
-                raise IndexFailure(f"{shown} sends more than {limit >> 20} MiB, which is no manifest") from None
+                raise IndexFailure(f"{shown} sends more than {limit >> 20} MiB, the limit for a manifest") from None
             except (HTTPError, ValueError) as error:
                 raise IndexFailure(f"{shown} can't be read: {reason_of(error)}") from None
             if response.status not in (301, 302, 303, 307, 308) or not location:
@@ -200,21 +204,25 @@ class Registries:
             if urlsplit(target)[:2] != parts[:2]:
                 headers.pop("Authorization", None)
             url = target
-        raise IndexFailure(f"{shown} leads from one address to the next without end")
+        raise IndexFailure(f"{shown} redirects too often")
 
     def _judge(self, reply: _Reply, url: str) -> None:
-        """Raises IndexFailure for what isn't a manifest."""
+        """Raise IndexFailure for an answer that isn't a manifest."""
         if reply.status in (401, 403):
             raise _needs_login(urlsplit(url).netloc)
         if reply.status == 404:
-            raise IndexFailure(f"{url} is not there", hint="check the image's name and tag")
+            raise IndexFailure(f"{url} doesn't exist", hint="check the image's name and tag")
         if reply.status == 429:
             raise IndexFailure(
                 f"{url} allows no more requests for now (HTTP 429)", hint="log in with `docker login`, or wait"
             )
         kind = reply.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if reply.status != 200 or kind not in _MANIFESTS:
-            what = f"HTTP {reply.status}" if reply.status != 200 else f"{redact(kind)[:60] or 'nothing'}, no manifest"
+            what = (
+                f"HTTP {reply.status}"
+                if reply.status != 200
+                else f"{redact(kind)[:60] or 'no content type'}, not a manifest"
+            )
             raise IndexFailure(f"{url} answers {what}")
 
 
@@ -225,22 +233,22 @@ def _needs_login(host: str) -> IndexFailure:
 
 
 def _joined(url: str, other: str) -> str:
-    """Where `other`, as an answer from `url` has it, leads."""
+    """Resolve `other`, a location in an answer from `url`."""
     try:
         target = urljoin(url, other)
         urlsplit(target)
     except ValueError:
-        raise IndexFailure(f"{_shown(url)} names an address that is none") from None
+        raise IndexFailure(f"{_shown(url)} redirects to something that isn't an address") from None
     return target
 
 
 def _shown(url: str) -> str:
-    """A URL as messages have it: no user, no query, for both may be secret."""
+    """Strip a URL for messages: no user and no query, as both may be secret."""
     return without_credentials(url).partition("?")[0]
 
 
 class Asking:
-    """Questions for digests that are asked in the background, while packages are resolved."""
+    """Requests for digests in the background, while packages are resolved."""
 
     def __init__(self, ask: Callable[[str], str], *, seconds: float = SECONDS) -> None:
         self._ask = ask
@@ -251,7 +259,7 @@ class Asking:
         self._until = 0.0
 
     def start(self, names: Iterable[str]) -> None:
-        """Ask for those that weren't asked for before."""
+        """Ask for the digests of names that are new."""
         for name in names:
             if name not in self._threads:
                 # a daemon: what hangs in a name look-up must not keep the process from its end
@@ -260,9 +268,9 @@ class Asking:
                 self._until = time.monotonic() + self._seconds
 
     def answer(self, name: str) -> str:
-        """The digest of a name that was asked for. Waits for it, no longer than all questions may take together.
+        """Wait for the digest of a name given to `ask`, no longer than all requests may take together.
 
-        Raises what asking raised; IndexFailure when there is no answer in time.
+        Raises what the request raised; IndexFailure without an answer in time.
         """
         self._threads[name].join(max(0.0, self._until - time.monotonic()))
         found = self._found.get(name)

@@ -1,4 +1,4 @@
-"""Pages of simple indexes (PEP 503 HTML, PEP 691 JSON) and how they are read."""
+"""Pages of simple indexes (PEP 503 HTML, PEP 691 JSON)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LivePages = Callable[[str, str], Page]
 
 
 def mirror_pages(base: str, fetcher: Fetcher) -> LivePages:
-    """The pages of the index at `base` (that of one variant), with absolute URLs; an empty page where it has none."""
+    """Fetch a page of the index at `base` (that of one variant), with absolute URLs; an empty page if it has none."""
 
     def pages(variant: str, project: str) -> Page:
         url = f"{base}/{project}/"
@@ -35,35 +35,36 @@ def mirror_pages(base: str, fetcher: Fetcher) -> LivePages:
 
 
 def refuse_foreign_page(url: str, body: bytes) -> None:
-    """Raise IndexFailure when the body of an answer of 200 at `url` is no page of an index but a login page, an error
-    page or the like."""
+    """Raise IndexFailure if the body of a 200 answer at `url` isn't a page of an index, but a login page, an error page
+    or the like."""
     text = body.lower()
     # an index's HTML page of a project without files has the title that PEP 503's examples and every server use, or a
     # version
     known = b"{", b"links for", b"repository-version"
     if not text.lstrip().startswith(known[0]) and b"<a" not in text and not any(word in text for word in known[1:]):
         raise IndexFailure(
-            f"{redact(url)} serves some web page instead of an index page",
-            hint="check the address of the index, and see whether a proxy or a login page answers in its place",
+            f"{redact(url)} serves a web page that isn't an index page",
+            hint="check the index's address, and whether a proxy or a login page answers in its place",
         )
 
 
 def parse_page(body: bytes, url: str, *, unhashed: bool = False) -> Page:
-    """The files of a page, as PEP 691 rows with absolute URLs. Files without a sha256 are left out unless `unhashed`:
-    nothing could lock them.
+    """Read the files of a page as PEP 691 rows with absolute URLs. Leaves out files without a sha256, which no lock can
+    pin, unless `unhashed`.
 
-    Raises IndexFailure for what is neither form, and for more rows than the limits allow, before any is made.
+    Raises IndexFailure for a page of neither form, and for more rows than the limits allow, before it makes any.
     """
     most = limits.LIMITS.page_rows
     if max(body.count(b"{") + body.count(b"["), body.count(b"<")) > 8 * most:
         raise IndexFailure(
-            f"{redact(url)} has more than {most} files, which no such page has", hint="check what serves this address"
+            f"{redact(url)} has more than {most} files, the limit for an index page",
+            hint="check which server answers at this address",
         )
     try:
         rows = _json_rows(body, url) if body.lstrip()[:1] == b"{" else _html_rows(body, url)
         return [_checked(row) for row in rows if unhashed or _hash(row)]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise IndexFailure(f"{redact(url)} isn't an index page", hint="check the address of the mirror") from None
+        raise IndexFailure(f"{redact(url)} isn't an index page", hint="check the mirror's address") from None
 
 
 def _hash(row: dict[str, Any]) -> str:
@@ -76,7 +77,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def _checked(row: dict[str, Any]) -> dict[str, Any]:
-    """A row whose `core-metadata` is the METADATA's sha256, else whether there is METADATA beside the file."""
+    """Set a row's `core-metadata` to the METADATA's sha256, else to whether METADATA lies beside the file."""
     said = row.pop("core-metadata", None) or row.pop("dist-info-metadata", None)
     if said:
         digest = str(said.get("sha256")) if isinstance(said, dict) else str(said).partition("sha256=")[2]
@@ -107,12 +108,12 @@ def _html_rows(body: bytes, url: str) -> list[dict[str, Any]]:
     parser = _Links(url)
     parser.feed(body.decode("utf-8", "replace"))
     if not parser.rows and b"<a" not in body.lower() and b"<html" not in body.lower():
-        raise ValueError("neither links nor HTML")
+        raise ValueError("it is neither links nor HTML")
     return parser.rows
 
 
 class _Links(HTMLParser):
-    """The anchors of a PEP 503 page as rows."""
+    """A reader of the anchors of a PEP 503 page as rows."""
 
     def __init__(self, url: str) -> None:
         super().__init__()

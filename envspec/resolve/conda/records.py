@@ -1,4 +1,4 @@
-"""From rattler's records to what the rules look at (`BuildRecord`) and what a lock holds (`Pin`)."""
+"""rattler's records turned into builds for the rules (`BuildRecord`) and pins for a lock (`Pin`)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def build_of(record: RepoDataRecord) -> BuildRecord:
 
 
 def best_of_each(records: Iterable[RepoDataRecord], python: str) -> list[RepoDataRecord]:
-    """One record a package: of several builds the newest that this Python runs, of equal ones the first."""
+    """Choose one record a package: the newest of several builds that this Python runs, the first of equal ones."""
     best: dict[str, tuple[bool, int, RepoDataRecord]] = {}
     for record in records:
         build = build_of(record)
@@ -42,8 +42,8 @@ def best_of_each(records: Iterable[RepoDataRecord], python: str) -> list[RepoDat
 def pins_of_records(
     records: Mapping[BuildRecord, RepoDataRecord], channels: Mapping[str, str], direct: Iterable[str]
 ) -> tuple[Pin, ...]:
-    """The pins of a solution. `channels` has the lock's name of every channel by its bare URL, `direct` the packages
-    that the spec asks for by name.
+    """Make the pins of a solution. `channels` maps every channel's bare URL to its name in the lock; `direct` has the
+    packages that the spec asks for by name.
 
     Raises IndexFailure for a record without a hash.
     """
@@ -54,14 +54,14 @@ def pins_of_records(
 def _pin(build: BuildRecord, record: RepoDataRecord, channels: Mapping[str, str], direct: bool) -> Pin:
     if record.sha256 is None:
         raise IndexFailure(
-            f"the channel gives no sha256 of {record.file_name}",
-            hint="a lock needs it: ask who runs the channel to index it again",
+            f"the channel has no sha256 for {record.file_name}",
+            hint="ask whoever runs the channel to index it again: a lock needs the hash",
         )
     for depend in build.depends:
         if UNSEEN.search(depend):
             raise IndexFailure(
-                f"{record.file_name} depends on {printable(depend)!r}, which no lock can hold",
-                hint="tell who runs the channel",
+                f"{record.file_name} depends on {printable(depend)!r}, which a lock can't hold",
+                hint="report this to whoever runs the channel",
             )
     return Pin(
         kind="conda",
@@ -83,6 +83,6 @@ def _pin(build: BuildRecord, record: RepoDataRecord, channels: Mapping[str, str]
 
 
 def _purls(record: RepoDataRecord) -> tuple[str, ...]:
-    """py-rattler has no accessor for a record's purls; its JSON has them."""
+    """Read a record's purls from its JSON: py-rattler has no accessor for them."""
     text = record.to_json()
     return tuple(read_json(text).get("purls") or ()) if '"purls"' in text else ()

@@ -1,4 +1,4 @@
-"""What an artifact says of itself: name, version, dependencies, licence, size. Read once for a hash, then never again.
+"""Metadata of an artifact: name, version, dependencies, licence, size. It is read once for a hash.
 
 A wheel's METADATA comes from the index's sidecar (PEP 658), whether or not the page announces it, or from the wheel
 itself by a byte range or two. It's kept in the cache for the very file it was read of: its address, its hash as the
@@ -36,7 +36,7 @@ _WHOLE = 2 << 30
 
 @dataclass(frozen=True)
 class Metadata:
-    """Core metadata of one artifact. `size` is the artifact's length in bytes, None where no server said it."""
+    """Core metadata of one artifact. `size` is the artifact's length in bytes, None if no server gave it."""
 
     name: str
     version: str
@@ -48,7 +48,7 @@ class Metadata:
 
 
 def parse_metadata(text: str) -> Metadata:
-    """METADATA or PKG-INFO (core metadata 1.0 to 2.5). Raises ValueError when name or version is missing."""
+    """Parse METADATA or PKG-INFO (core metadata 1.0 to 2.5). Raises ValueError if name or version is missing."""
     fields: dict[str, list[str]] = {}
     last = ""
     for line in text.replace("\r\n", "\n").split("\n"):
@@ -63,7 +63,7 @@ def parse_metadata(text: str) -> Metadata:
             fields.setdefault(last, []).append(value.strip())
     name, version = fields.get("name", [""])[0], fields.get("version", [""])[0]
     if not name or not version:
-        raise ValueError("it names no package or no version")
+        raise ValueError("it has no name or no version")
     return Metadata(
         name=canonical_name(name),
         version=version,
@@ -75,7 +75,7 @@ def parse_metadata(text: str) -> Metadata:
 
 
 def metadata_text(metadata: Metadata) -> bytes:
-    """METADATA as far as a resolver reads it (core metadata 2.1), in UTF-8."""
+    """Write the part of METADATA that a resolver reads (core metadata 2.1), in UTF-8."""
     lines = ["Metadata-Version: 2.1", f"Name: {metadata.name}", f"Version: {metadata.version}"]
     if metadata.requires_python:
         lines.append(f"Requires-Python: {metadata.requires_python}")
@@ -88,8 +88,8 @@ _NO_LICENCE = re.compile(r"(unknown|none|n/a|see |file|\[|\{)", re.I)
 
 
 def licence(fields: dict[str, list[str]]) -> str | None:
-    """The licence in the words of the METADATA: `License-Expression` (PEP 639), else a short `License`, else
-    the classifiers."""
+    """Read the licence as the METADATA words it: `License-Expression` (PEP 639), else a short `License`, else the
+    classifiers."""
     expression = fields.get("license-expression", [""])[0]
     if expression:
         return expression
@@ -121,7 +121,7 @@ class MetadataCache:
             return None
 
     def put(self, key: str, metadata: Metadata) -> None:
-        """Keep it. A cache that can't be written (full, read-only) is no error: the answer is here all the same."""
+        """Keep metadata. A cache that isn't writable (full, read-only) is no error: the caller has the answer already."""
         path = self._path(key)
         partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
         try:
@@ -147,52 +147,52 @@ def _is_sound(metadata: Metadata) -> bool:
 
 
 def cache_key(*parts: str) -> str:
-    """The key of what is wholly described by these parts."""
+    """Make the cache key of these parts, which describe the entry completely."""
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _served_key(file: FoundFile) -> str:
-    """Of what was read at an address: its index, or whoever the index sends us to, answers for it."""
+    """Make the key of metadata read at an address: its index, or the host that it redirects to, vouches for it."""
     url = split_credentials(file.url)[0]
     return cache_key("served", url, file.file, str(file.sha256), file.metadata_sha256 or "")
 
 
 def _hashed_key(file: FoundFile) -> str:
-    """Of what the wheel's own bytes say, wherever they come from."""
+    """Make the key of metadata from the wheel's own bytes, which is valid wherever they come from."""
     return cache_key("hashed", file.file, str(file.sha256))
 
 
 class DamagedFile(IndexFailure):
-    """A file whose content is no wheel, or none of that name: nothing that another try would mend."""
+    """A file whose content isn't a wheel, or not one of that name: another try can't help."""
 
 
 @dataclass(frozen=True)
 class MetadataReader:
-    """Reads metadata of wheels through the cache. `offline` answers from the cache alone."""
+    """A reader of wheels' metadata through the cache. `offline` answers from the cache alone."""
 
     cache: MetadataCache
     fetcher: Fetcher
 
     def cached(self, file: FoundFile) -> Metadata | None:
-        """The metadata of a wheel as it was read before: from its own bytes, or at the same address."""
+        """Look up a wheel's metadata in the cache, read from its own bytes or at the same address."""
         return self.cache.get(_hashed_key(file)) or self.cache.get(_served_key(file))
 
     def read(self, file: FoundFile, *, sidecar: bool = True) -> Metadata:
-        """The metadata of one wheel, from its index. `sidecar`: whether the METADATA is likely to lie beside it. Raises
+        """Read one wheel's metadata from its index. `sidecar`: whether the METADATA is likely to lie beside it. Raises
         IndexFailure."""
         text, size, hashed = self._from_index(file, sidecar)
         try:
             metadata = parse_metadata(text)
         except ValueError as error:
             raise DamagedFile(
-                f"{_where(file)}: the METADATA is no metadata: {error}",
-                hint="the index serves a damaged file: tell who runs it",
+                f"{_where(file)}: the METADATA is invalid: {error}",
+                hint="report this to whoever runs the index: the file is damaged",
             ) from None
         expected = canonical_name(file.file.split("-")[0])
         if metadata.name != expected:
             raise DamagedFile(
-                f"{_where(file)}: the METADATA is that of {metadata.name}",
-                hint="the index mixes up its files: tell who runs it",
+                f"{_where(file)}: the METADATA belongs to {metadata.name}",
+                hint="report this to whoever runs the index: it mixes up its files",
             )
         claimed = file.size is not None and not hashed
         known = Metadata(**{**asdict(metadata), "size": file.size if claimed else size})
@@ -200,10 +200,10 @@ class MetadataReader:
         return known
 
     def _from_index(self, file: FoundFile, sidecar: bool) -> tuple[str, int | None, bool]:
-        """The METADATA's text, the wheel's size, and whether the wheel was read whole and has the hash of the page.
+        """Read the METADATA's text and the wheel's size; also says whether the wheel was read whole and has the page's hash.
 
-        Where the page tells sizes and announces the sidecar, that is enough. Where it doesn't, the wheel's last bytes
-        hold both, in one request instead of two; a server that ignores ranges leaves the sidecar and HEAD, and at last
+        If the page has sizes and announces the sidecar, that is enough. If it doesn't, the wheel's last bytes have
+        both, in one request instead of two; a server that ignores ranges leaves the sidecar and HEAD, and at last
         the whole wheel.
         """
         if file.size is not None and sidecar:
@@ -224,8 +224,8 @@ class MetadataReader:
         got = hashlib.sha256(reply.body).hexdigest()
         if file.metadata_sha256 and got != file.metadata_sha256:
             raise IndexFailure(
-                f"{_where(file)}.metadata has sha256 {got}, the index's page says {file.metadata_sha256}",
-                hint="don't install from this index until who runs it has found out why",
+                f"{_where(file)}.metadata has sha256 {got}, but the index's page says {file.metadata_sha256}",
+                hint="don't install from this index until whoever runs it has found the cause",
             )
         return reply.body.decode("utf-8", "replace")
 
@@ -236,8 +236,8 @@ class MetadataReader:
             tail = self.fetcher.get(file.url, limit=_WHOLE)
         if tail.status == 404:
             raise IndexFailure(
-                f"{_where(file)} isn't there (HTTP 404)",
-                hint="the index lists a file that it doesn't hold: tell who runs it",
+                f"{_where(file)} doesn't exist (HTTP 404)",
+                hint="report this to whoever runs the index: it lists a file that it doesn't have",
             )
         return tail
 
@@ -255,28 +255,29 @@ class MetadataReader:
                 if len(names) != 1:
                     raise DamagedFile(
                         f"{_where(file)} holds {len(names)} METADATA files instead of one",
-                        hint="the wheel is damaged: tell who runs the index",
+                        hint="report this to whoever runs the index: the wheel is damaged",
                     )
                 with archive.open(names[0]) as member:
                     content = member.read(self.fetcher.limits.metadata_bytes + 1)
                 if len(content) > self.fetcher.limits.metadata_bytes:
                     raise DamagedFile(
                         f"{_where(file)}: its METADATA is larger than {self.fetcher.limits.metadata_bytes >> 20} MiB",
-                        hint="the wheel is hostile or broken: tell who runs the index",
+                        hint="report this to whoever runs the index: the wheel is hostile or broken",
                     )
                 return content.decode("utf-8", "replace"), total, whole and file.sha256 is not None
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
             raise DamagedFile(
-                f"{_where(file)} is no wheel: {error}", hint="the index serves a damaged or cut file: tell who runs it"
+                f"{_where(file)} isn't a wheel: {error}",
+                hint="report this to whoever runs the index: the file is damaged or cut off",
             ) from None
 
 
 def refuse_other_hash(file: FoundFile, got: str) -> None:
-    """Raises IndexFailure when the content's sha256 isn't what the index's own hash says."""
+    """Raise IndexFailure if the content's sha256 isn't the index's own."""
     if file.sha256 and got != file.sha256:
         raise IndexFailure(
-            f"{_where(file)}: the content has sha256 {got}, the index says {file.sha256}",
-            hint="don't install from this index until who runs it has found out why",
+            f"{_where(file)}: the content has sha256 {got}, but the index says {file.sha256}",
+            hint="don't install from this index until whoever runs it has found the cause",
         )
 
 
@@ -287,7 +288,7 @@ def _where(file: FoundFile) -> str:
 
 
 class _Window(io.RawIOBase):
-    """A remote file that zipfile can seek in: its tail is here already, other ranges are fetched when they're read."""
+    """A remote file that zipfile can seek in: it has the tail already and fetches other ranges on demand."""
 
     def __init__(self, file: FoundFile, fetcher: Fetcher, total: int, tail: bytes) -> None:
         self._file, self._fetcher, self._total = file, fetcher, total
@@ -312,14 +313,15 @@ class _Window(io.RawIOBase):
         if self._at < self._start or end > self._start + len(self._bytes):
             if end - self._at > self._fetcher.limits.directory_bytes:
                 raise DamagedFile(
-                    f"{_where(self._file)}: its list of entries has {end - self._at} bytes",
-                    hint="the wheel is hostile or broken: tell who runs the index",
+                    f"{_where(self._file)}: its list of entries is too long: {end - self._at} bytes",
+                    hint="report this to whoever runs the index: the wheel is hostile or broken",
                 )
             length = max(end - self._at, min(_TAIL, self._total - self._at))
             reply = self._fetcher.range(self._file.url, self._at, length)
             if reply.status != 206 or len(reply.body) < end - self._at:
                 raise IndexFailure(
-                    f"{_where(self._file)}: a range read came back short", hint="run the same command again"
+                    f"{_where(self._file)}: the server sent less than the range asked for",
+                    hint="run the same command again",
                 )
             self._start, self._bytes = self._at, reply.body
         chunk = self._bytes[self._at - self._start : end - self._start]

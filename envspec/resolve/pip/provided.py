@@ -1,7 +1,6 @@
-"""What conda installs counts for pip: uv is shown one version of each such package, on a page of the index proxy, and
-can't take another.
+"""Packages of conda for pip: the index proxy shows uv one version of each such package, so that uv can't take another.
 
-A page has one wheel that nobody downloads, whose METADATA names no dependencies: conda has solved those.
+A page has one wheel, which is never downloaded. Its METADATA names no dependencies: conda has solved those.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from envspec.resolve.pip.request import Request
 
 
 def provided_by(pins: Iterable[Pin]) -> Provided:
-    """What a target's conda pins provide. One whose version PEP 440 can't say provides nothing."""
+    """List the packages that a target's conda pins provide. One whose version isn't PEP 440 provides nothing."""
     found = {}
     for pin in pins:
         version = _pep440(pin.version)
@@ -29,7 +28,7 @@ def provided_by(pins: Iterable[Pin]) -> Provided:
 
 
 def refuse_conflicts(label: str, request: Request) -> None:
-    """Raises Unsatisfiable, naming both sides, where the spec's own pip requirement rules out what conda installs."""
+    """Raise Unsatisfiable, naming both sides, if the spec's own pip requirement excludes conda's version."""
     from envspec.packages.edges import Markers
 
     provided = dict(request.provided)
@@ -43,13 +42,13 @@ def refuse_conflicts(label: str, request: Request) -> None:
         requirement = parse_requirement(text)
         if requirement.url or not requirement.specifier.contains(version, prereleases=True):
             raise Unsatisfiable(
-                f"{label}: [pip] asks for {redact(text)}, and conda installs {requirement.name} {version}",
+                f"{label}: [pip] asks for {redact(text)}, but conda installs {requirement.name} {version}",
                 hint=_hint(requirement.name, str(requirement.specifier)),
             )
 
 
 def explained(conflict: Unsatisfiable, request: Request) -> Unsatisfiable:
-    """A conflict that uv found, with conda's side of it in words."""
+    """Add conda's side to a conflict that uv found."""
     named = [
         f"{name} {version}"
         for name, version in request.provided
@@ -57,13 +56,13 @@ def explained(conflict: Unsatisfiable, request: Request) -> Unsatisfiable:
     ]
     if not named:
         return conflict
-    message = f"{conflict.message.rstrip('.')} ({', '.join(named)} is what conda installs)."
+    message = f"{conflict.message.rstrip('.')} (conda installs {', '.join(named)})."
     return Unsatisfiable(message, hint=_hint(named[0].split()[0], ""))
 
 
 def _hint(name: str, specifier: str) -> str:
-    bound = f'"{name} {specifier}"' if specifier else f"the {name} that pip's side needs"
-    return f"ask conda for {bound} in [conda] dependencies, or loosen pip's side"
+    bound = f'"{name} {specifier}"' if specifier else f"the {name} that the pip packages need"
+    return f"add {bound} to [conda] dependencies, or loosen the requirements of the pip packages"
 
 
 def _pep440(version: str) -> str | None:
@@ -76,5 +75,5 @@ def _pep440(version: str) -> str | None:
 
 
 def requests_of(requests: Iterable[Request]) -> Sequence[Provided]:
-    """The distinct sets of provided packages, for the index proxy to serve."""
+    """List the distinct sets of provided packages, for the index proxy to serve."""
     return tuple(dict.fromkeys(request.provided for request in requests if request.provided))

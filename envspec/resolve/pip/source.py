@@ -1,9 +1,9 @@
 """Metadata of what has no wheel: source distributions and git checkouts.
 
-A source distribution is believed where it lists its dependencies for good (`envspec.resolve.pip.static_source`).
-Otherwise the build backend is asked through PEP 517's metadata hook, in an isolated environment: that runs the
-package's code, which is why a spec must name the package in `allow-source`. What the build needs comes as wheels:
-nothing that the spec doesn't name is built on the way.
+A source distribution counts as it is if its list of dependencies is final (`envspec.resolve.pip.static_source`).
+Otherwise envspec asks the build backend through PEP 517's metadata hook, in an isolated environment. That runs the
+package's code, so a spec must name the package in `allow-source`. Build requirements come as wheels: envspec builds no
+package that the spec doesn't name.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from envspec.uv.answer import FoundFile
 from envspec.uv.processes import Processes
 
 _PYTHON = "{}.{}".format(*sys.version_info)
-"""What a build says of its requirements may depend on it."""
+"""Variables that may change the requirements of a build."""
 _SECONDS = 600
 
 
 @dataclass(frozen=True)
 class SourceReader:
-    """Reads metadata of sources through the same cache as wheels.
+    """A reader of sources' metadata, through the same cache as wheels.
 
-    `env` is the environment that builds run in; `uv` the program that fills it; `default_index` where "pypi" is, if
-    the user said so.
+    `env` is the environment that builds run in; `uv` the program that fills it; `default_index` the user's address of
+    "pypi", if there is one.
     """
 
     cache: MetadataCache
@@ -51,7 +51,7 @@ class SourceReader:
     processes: Processes = field(default_factory=Processes)
 
     def read_sdist(self, file: FoundFile, name: str, version: str, folder: Path) -> Metadata:
-        """The metadata of a source distribution that may be built. Takes an empty folder to unpack in. Raises
+        """Read the metadata of a source distribution that may be built. Takes an empty folder to unpack in. Raises
         IndexFailure or ToolError."""
         key = cache_key("built", name, version, str(file.sha256), _PYTHON)
         cached = self.cache.get(key)
@@ -70,7 +70,7 @@ class SourceReader:
         return self._keep(key, self._from_backend(source, file.file), stream.length)
 
     def read_git(self, url: str, commit: str, subdirectory: str | None, folder: Path) -> Metadata:
-        """The metadata of a git commit. Raises ToolError."""
+        """Read the metadata of a git commit. Raises ToolError."""
         where = canonical_name((subdirectory or "root").replace("/", "-"))
         key = cache_key("git", split_credentials(url)[0], commit, where, _PYTHON)
         cached = self.cache.get(key)
@@ -102,7 +102,7 @@ class SourceReader:
             fields = read_json(out[start:])
         except ValueError:
             raise ToolError(
-                f"building the metadata of {what} gave no metadata", hint="see whether a newer release has a wheel"
+                f"the build backend gave no metadata of {what}", hint="check whether a newer release has a wheel"
             ) from None
         texts = {key.replace("_", "-"): value if isinstance(value, list) else [value] for key, value in fields.items()}
         return Metadata(
@@ -133,18 +133,20 @@ class SourceReader:
         try:
             done = self.processes.run(command, cwd=folder, env=env, timeout=_SECONDS)
         except subprocess.TimeoutExpired:
-            raise ToolError(f"{what} took longer than {_SECONDS} s", hint="see whether a release has a wheel") from None
+            raise ToolError(
+                f"{what} took longer than {_SECONDS} s", hint="check whether a release has a wheel"
+            ) from None
         if done.returncode:
             last = " | ".join(line.strip() for line in done.stderr.strip().splitlines()[-3:])
             raise ToolError(
                 f"{what} failed: {redact(last)}",
-                hint="building from source needs what its README names; a wheel needs nothing",
+                hint="install the build tools that the package's README names, or choose a release that has a wheel",
             )
         return done.stdout
 
 
 def _unpack(archive: Path, into: Path, where: str) -> Path:
-    """Unpack an sdist and give its one top folder. Names that leave the folder are refused."""
+    """Unpack an sdist and return its one top folder. Refuses paths outside the folder."""
     into.mkdir()
     try:
         if archive.suffix == ".zip":
@@ -157,14 +159,17 @@ def _unpack(archive: Path, into: Path, where: str) -> Path:
                 elif all(_stays(member) for member in tarred.getmembers()):
                     tarred.extractall(into)
                 else:
-                    raise tarfile.TarError("it holds names that leave its folder")
+                    raise tarfile.TarError("it has paths outside its folder")
     except (tarfile.TarError, zipfile.BadZipFile, OSError, EOFError) as error:
         raise IndexFailure(
-            f"{where} can't be unpacked: {error}", hint="the index serves a damaged file: tell who runs it"
+            f"{where} can't be unpacked: {error}", hint="report this to whoever runs the index: the file is damaged"
         ) from None
     top = [entry for entry in into.iterdir() if entry.is_dir()]
     if len(top) != 1:
-        raise IndexFailure(f"{where} holds {len(top)} top folders instead of one", hint="it is no source distribution")
+        raise IndexFailure(
+            f"{where} holds {len(top)} top folders instead of one",
+            hint="check the URL: a source distribution has one top folder",
+        )
     return top[0]
 
 
