@@ -39,16 +39,16 @@ Examples:
     "-t",
     metavar="NAME",
     shell_complete=options.complete("target_names"),
-    help="The target to bundle; may be left out where the lock has only one.",
+    help="The target to bundle; needed only when the lock has several.",
 )
-@click.option("--output", "-o", "output", type=click.Path(path_type=Path), required=True, help="The tar to write.")
+@click.option("--output", "-o", "output", type=click.Path(path_type=Path), required=True, help="The tar file to write.")
 @options.locks_dir
 @options.as_json
 def command(path: str, target: str | None, output: Path, locks_dir: Path | None, as_json: bool) -> int:
     """Put all files of a target into one tar, for a machine without internet.
 
-    Every file is checked by its hash. The tar holds the target's slice of the lock, the wheels (and conda packages),
-    the smoke check, and `install.sh`, which makes the environment of it without envspec and without network.
+    envspec checks every file against its hash. The tar holds the target's slice of the lock, the wheels (and conda
+    packages), the smoke check, and `install.sh`, which makes the environment without envspec and without a network.
     """
     from envspec.install.bundle import write_bundle
     from envspec.install.collect import refuse_git
@@ -59,13 +59,13 @@ def command(path: str, target: str | None, output: Path, locks_dir: Path | None,
     refuse_git(chosen.pins, "a bundle")
     sources = [pin.name for pin in chosen.pins if pin.kind == "pip" and not pin.is_wheel]
     if sources:
-        warn(f"locked as source, so installing builds them and needs their build tools: {', '.join(sources)}")
+        warn(f"installing builds these sources and needs their build tools: {', '.join(sources)}")
     try:
         found = _collect(spec, chosen.pins, quiet=as_json)
         with written(output, "-o", [path]) as file:
             size = write_bundle(file, chosen, _carried(spec, lock, chosen), found)
     except KeyboardInterrupt:
-        say("interrupted: run the same command again, and it goes on from here")
+        say("interrupted: run the same command again to continue")
         return 130
     if as_json:
         document = {
@@ -83,7 +83,7 @@ def command(path: str, target: str | None, output: Path, locks_dir: Path | None,
 
 
 def _collect(spec: Spec, pins: Sequence[Pin], *, quiet: bool) -> Paths:
-    """Every file, from the caches of this machine or from the user's own indexes."""
+    """Get every file, from this machine's caches or from the user's own indexes."""
     from envspec.install.collect import at_hand, collect
     from envspec.net.fetch import Fetcher, read_timeout
     from envspec.net.logins import credentials_of
@@ -105,12 +105,12 @@ def _collect(spec: Spec, pins: Sequence[Pin], *, quiet: bool) -> Paths:
             settings.cache_dir / "artifacts",
             settings.find_links,
             on_bytes,
-            lambda: say("waiting: another envspec fetches into the same cache"),
+            lambda: say("waiting: another envspec is downloading into the same cache"),
         )
 
 
 def _carried(spec: Spec, lock: SoundLock, target: LockedTarget) -> dict[str, str]:
-    """The carried files, as in an image, and the lists of pip's and conda's packages."""
+    """Give the carried files, as in an image, and the lists of pip's and conda's packages."""
     from envspec.install.bundle import REQUIREMENTS, explicit_list
     from envspec.lock.formats.requirements import requirements_txt
     from envspec.recipes.make import make_plan
@@ -124,7 +124,7 @@ def _carried(spec: Spec, lock: SoundLock, target: LockedTarget) -> dict[str, str
 
 @contextmanager
 def _progress(total: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr for what is fetched, where that is a terminal."""
+    """Show a bar for downloads on stderr, if stderr is a terminal."""
     with bars(_columns, quiet=quiet) as drawn:
         if drawn is None:
             yield lambda count: None

@@ -1,4 +1,4 @@
-"""Every file of a target, fetched once, checked by its hash, and kept in the cache: what a bundle is made of."""
+"""The files of a target, downloaded once, checked by their hashes and kept in the cache: the content of a bundle."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from envspec.settings import split_credentials
 _PIECE = 16 << 20
 _WORKERS = 4
 
-_NEVER_CHANGE = "don't use it before you know why: files of an index never change"
+_NEVER_CHANGE = "find out why before you use the file: files of an index never change"
 
 
 def collect(
@@ -33,11 +33,11 @@ def collect(
     on_bytes: Callable[[int], None] = lambda count: None,
     on_wait: Callable[[], None] = lambda: None,
 ) -> dict[tuple[str, str], Path]:
-    """The files of pins (none from git) by (index name, file name): from a folder of `find_links`, from `folder`, which
-    keeps what is fetched under its sha256, or from the URL that `urls` has.
+    """Get the files of pins (none from git) by (index name, file name): from a folder of `find_links`, from `folder`,
+    which keeps downloads under their sha256, or from the URL that `urls` has.
 
-    What a run that was interrupted had fetched is gone on with. `on_bytes` is told how many bytes have come. Raises
-    IndexFailure for a file that isn't there or has another hash, StorageError.
+    Continues the downloads of an interrupted run. Calls `on_bytes` with the number of bytes received. Raises
+    IndexFailure for a file that is missing or has another hash, StorageError.
     """
     local = [Path(link.removeprefix("file://")).expanduser() for link in find_links if _is_local(link)]
     found: dict[tuple[str, str], Path] = {}
@@ -58,7 +58,7 @@ def collect(
     except OSError as error:
         raise StorageError(
             f"{folder} can't be written: {error.strerror}",
-            hint="free some space, or give the cache another place with ENVSPEC_CACHE_DIR",
+            hint="free some space, or move the cache with ENVSPEC_CACHE_DIR",
         ) from None
     return found
 
@@ -89,7 +89,7 @@ def _fetch_all(
 
 
 def at_hand(pin: Pin, find_links: Iterable[str]) -> bool:
-    """Whether a file of this name lies in a folder of `find_links`, so that no index is asked for it."""
+    """Say whether a folder of `find_links` has a file of this name, so that no index is needed."""
     return pin.artifact is not None and any(
         _is_local(link) and Path(link.removeprefix("file://"), pin.artifact.file).expanduser().is_file()
         for link in find_links
@@ -108,7 +108,7 @@ def _fetch(pin: Pin, url: str, fetcher: Fetcher, folder: Path, on_bytes: Callabl
         path = Path(unquote(urlsplit(url).path))
         if not path.is_file():
             raise IndexFailure(
-                f"{path} isn't there", hint="see whether this is the channel that the lock was made from"
+                f"{path} doesn't exist", hint="check that this is the channel that the lock was made from"
             )
         _refuse_other(sha256_of(path), pin, str(path))
         on_bytes(path.stat().st_size)
@@ -131,7 +131,9 @@ def _fetch(pin: Pin, url: str, fetcher: Fetcher, folder: Path, on_bytes: Callabl
 
 
 def _read(url: str, path: Path, fetcher: Fetcher, size: int | None, on_bytes: Callable[[int], None]) -> None:
-    """Append what the file at `url` has beyond what `path` has. Raises IndexFailure beyond `size`, the lock's word."""
+    """Download the rest of the file at `url` and append it to `path`. Raises IndexFailure beyond `size`, the lock's
+    size.
+    """
     bare = split_credentials(url)[0]
     most = fetcher.limits.file_bytes if size is None else size
     if path.exists() and path.stat().st_size > most:
@@ -155,10 +157,10 @@ def _read(url: str, path: Path, fetcher: Fetcher, size: int | None, on_bytes: Ca
             if reply.status != 206:
                 raise IndexFailure(
                     f"{bare} answered HTTP {reply.status}",
-                    hint="see whether the lock was made from this index, and whether the file was taken back",
+                    hint="check that the lock was made from this index, and that the index still has the file",
                 )
             if length + len(reply.body) > most or (reply.total or 0) > most:
-                raise IndexFailure(f"{bare} is larger than the {most} bytes that it may have", hint=_NEVER_CHANGE)
+                raise IndexFailure(f"{bare} is larger than {most} bytes, its limit", hint=_NEVER_CHANGE)
             out.write(reply.body)
             length += len(reply.body)
             on_bytes(len(reply.body))
@@ -170,12 +172,12 @@ def _refuse_other(digest: str, pin: Pin, where: str) -> None:
     artifact = artifact_of(pin)
     if digest != artifact.sha256:
         raise IndexFailure(
-            f"{where} has the sha256 {digest}, and {artifact.sha256} in the lock ({artifact.file})", hint=_NEVER_CHANGE
+            f"{where} has the sha256 {digest}, but the lock has {artifact.sha256} ({artifact.file})", hint=_NEVER_CHANGE
         )
 
 
 def sha256_of(path: Path) -> str:
-    """The sha256 of a file, in hex. Raises OSError."""
+    """Compute the sha256 of a file, in hex. Raises OSError."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         for block in iter(lambda: file.read(1 << 20), b""):
@@ -188,22 +190,23 @@ def _is_local(link: str) -> bool:
 
 
 def refuse_git(pins: Iterable[Pin], use: str) -> None:
-    """Raise InputError where a pin is a git checkout, which has no file to fetch."""
+    """Raise InputError where a pin is a git checkout, which has no file to download."""
     names = [pin.name for pin in pins if pin.git is not None]
     if names:
         raise InputError(
-            f"{use} holds files, and {', '.join(names)} comes from a git repository",
-            hint="publish it as a wheel on an index of yours, and name that in the spec",
+            f"{use} needs files, and {', '.join(names)} comes from a git repository",
+            hint="publish a wheel on your own index, and name the index in the spec",
         )
 
 
 Paths = Mapping[tuple[str, str], Path]
-"""(index name, file name) → where the file is."""
+"""(index name, file name) → the file's path."""
 
 
 def refuse_bomb(path: Path, name: str) -> None:
-    """Raise IndexFailure for a wheel of more entries, or that unpacks to more bytes, than the limits allow. `name` is
-    for the message; what is no wheel at all is left to who installs it. Raises OSError."""
+    """Raise IndexFailure for a wheel with more entries or unpacked bytes than the limits allow. `name` is for the
+    message. A file that isn't a wheel is left to the installer. Raises OSError.
+    """
     bounds = limits.LIMITS
     try:
         with zipfile.ZipFile(path) as archive:
@@ -213,11 +216,11 @@ def refuse_bomb(path: Path, name: str) -> None:
     unpacked = sum(entry.file_size for entry in entries)
     most = max(bounds.unpacked_bytes, path.stat().st_size * bounds.unpacked_ratio)
     if len(entries) > bounds.archive_entries:
-        told = f"{len(entries)} entries, and {bounds.archive_entries} are the most"
+        told = f"{len(entries)} entries; the limit is {bounds.archive_entries}"
     elif unpacked > most:
-        told = f"{unpacked >> 20} MiB once it's unpacked, and {most >> 20} MiB are the most for its size"
+        told = f"{unpacked >> 20} MiB unpacked; the limit for its size is {most >> 20} MiB"
     else:
         return
     raise IndexFailure(
-        f"{name} has {told}", hint="don't install it: such a wheel is hostile or broken; tell those who publish it"
+        f"{name} has {told}", hint="don't install this wheel: it is hostile or broken; report it to its publisher"
     )

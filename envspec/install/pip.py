@@ -1,7 +1,7 @@
 """The pip half: uv installs what the lock pins, every file by its hash, and nothing else.
 
-Each index gets a run of its own, with that index alone: a package comes from where the lock says, and no index is asked
-for a name that isn't its own. uv learns of indexes through a configuration file: no command line has credentials.
+Each index gets its own run of uv, with that index alone: a package comes from its index in the lock, and no index sees
+another's package names. uv reads the indexes from a configuration file: no command line has credentials.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from envspec.uv.program import Uv
 _PYTORCH = "pytorch/"
 _ERROR = re.compile(r"^error:", re.MULTILINE)
 _TELLS_ENTRIES = {"RUST_LOG": "uv_extract=warn,uv_distribution=info", "UV_LOG_CONTEXT": "1"}
-"""With these in its environment, uv 0.13 says which wheels it unpacks, and which entries of them it leaves out:
+"""The environment variables with which uv 0.13 logs the wheels that it unpacks, and the entries that it leaves out:
 
      uv_distribution::distribution_database::wheel wheel=app==1.0
         0.095172s WARN uv_extract::stream Skipping unsafe file name: ../evil
@@ -47,7 +47,7 @@ _TELLS_ENTRIES = {"RUST_LOG": "uv_extract=warn,uv_distribution=info", "UV_LOG_CO
 _UNPACKING = re.compile(r"\bwheel=(\S+)")
 _UNSAFE = re.compile(r"Skipping unsafe file name: (.*)")
 _OWN_SOURCE = ("git", "url")
-"""Pins that name their source themselves; what builds them comes from PyPI."""
+"""The index names of pins with their own source; their build requirements come from PyPI."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ class PipInstaller:
     """uv for one prefix.
 
     indexes   the spec's named indexes: name → URL
-    default   where "pypi" is, None for uv's own
-    held      the descriptor that holds the prefix; uv inherits it, so that where a system can't end a uv whose envspec
-              was killed, others stay out until it has ended
+    default   the URL of "pypi", None for uv's default
+    held      the descriptor that locks the prefix. uv inherits it: on a system that can't end uv when envspec is
+              killed, other runs wait until uv has ended
     """
 
     uv: Uv
@@ -78,8 +78,8 @@ class PipInstaller:
     ) -> None:
         """Install pins of `target`, replacing whatever version is there.
 
-        Takes an empty folder for uv's input. `done` is called with the pins of each index once they are in place.
-        Raises IndexFailure for a file that isn't there or has another hash, ToolError, StorageError, InputError.
+        Takes an empty folder for uv's input. Calls `done` with the pins of each index once they are installed. Raises
+        IndexFailure for a file that is missing or has another hash, ToolError, StorageError, InputError.
         """
         for number, (index, group) in enumerate(sorted(_by_index(pins).items())):
             self.progress.phase(f"pip: {len(group)} from {'their own URLs' if index in _OWN_SOURCE else index}")
@@ -88,7 +88,7 @@ class PipInstaller:
             done(group)
 
     def _install(self, index: str, lock: Lock, part: LockedTarget, place: Path) -> None:
-        """Install what one index has."""
+        """Install the packages of one index."""
         url, _ = self._source(index, part.pins)
         status, told, entries = self._run(self._command(index, lock, part, place), place)
         if entries:
@@ -100,7 +100,7 @@ class PipInstaller:
             raise _refusal(failure(status, text, label=part.name, offline=self.uv.offline, index=url), index)
 
     def _command(self, index: str, lock: Lock, part: LockedTarget, place: Path) -> list[str]:
-        """uv's arguments for what one index has; its input goes into `place`, a folder that isn't there yet."""
+        """Give uv's arguments for one index, and write uv's input into `place`, a new folder."""
         place.mkdir()
         pins = part.pins
         (place / "requirements.txt").write_text(requirements_txt(lock, part), encoding="utf-8")
@@ -126,17 +126,17 @@ class PipInstaller:
 
     @property
     def _private(self) -> Path:
-        """A cache for uv that only its user may look into."""
+        """Make a cache for uv that only its user can read."""
         return self.settings.cache_dir / "uv-private"
 
     def _refuse(self, index: str, lock: Lock, part: LockedTarget, place: Path, unpacking: Collection[str]) -> NoReturn:
-        """Raise IndexFailure for the wheels with entries that lead out, by name, and leave nothing of them: not in the
-        prefix, which uv may have been quick to fill, and not in uv's cache, from which they would come without a word.
+        """Raise IndexFailure for the wheels with entries that lead out, by name, and remove them from the prefix, where
+        uv may have put them already, and from uv's cache, from which uv would install them silently.
 
-        `unpacking` are the wheels that uv was at. It unpacks several at once and doesn't say which has the entry, so
-        each is looked at alone, without uv's cache.
+        `unpacking` are the wheels that uv was unpacking. uv unpacks several at once and doesn't name the one with the
+        entry, so each is tried alone, without uv's cache.
         """
-        self.progress.phase("looking for the wheel that is refused")
+        self.progress.phase("looking for the refused wheel")
         doubtful = {canonical_name(name.partition("==")[0]) for name in unpacking}
         found: list[tuple[str, str]] = []
         for number, pin in enumerate(pin for pin in part.pins if pin.name in doubtful):
@@ -148,8 +148,8 @@ class PipInstaller:
                 self._forget(pin.name)
         told = "; ".join(f"the wheel of {name} has the entry {entry!r}" for name, entry in found)
         raise IndexFailure(
-            f"{told or f'a wheel of {index} has an entry'}: it leads out of the folder that it's installed to",
-            hint="don't install it: a wheel with such an entry is hostile or broken; tell those who publish it",
+            f"{told or f'a wheel of {index} has an entry'}: it leads out of the environment",
+            hint="don't install this wheel: it is hostile or broken; report it to its publisher",
         )
 
     def _forget(self, name: str) -> None:
@@ -163,7 +163,7 @@ class PipInstaller:
                 self.uv.run(["cache", "clean", "--quiet", *option, name], cwd=Path("/"))
 
     def _source(self, index: str, pins: Sequence[Pin]) -> tuple[str | None, list[str]]:
-        """The URL of an index (None for uv's own choice), and the options that lead uv to it."""
+        """Give the URL of an index (None for uv's default), and the options that select it for uv."""
         if index not in _OWN_SOURCE and all(at_hand(pin, self.settings.find_links) for pin in pins):
             return None, ["--no-index"]
         if index.startswith(_PYTORCH):
@@ -189,8 +189,9 @@ class PipInstaller:
         return "\n".join(lines) + "\n"
 
     def _run(self, command: Sequence[str], place: Path) -> tuple[int, str, list[str]]:
-        """Run uv, telling its progress; give its status, what it said, and the entries of wheels that it would leave
-        out. It is ended at the first of these, before it installs."""
+        """Run uv and show its progress; give its status, its output, and the wheel entries that it would leave out. The
+        first such entry ends uv before it installs.
+        """
         env = {**self.uv.environment(), **_TELLS_ENTRIES}
         said: list[str] = []
         entries: list[str] = []
@@ -230,7 +231,7 @@ class PipInstaller:
 
 
 def _die_with_parent() -> Callable[[], None] | None:
-    """What a child calls before it becomes another program, so that Linux kills it when this process is killed."""
+    """Make Linux kill this child when its parent is killed; runs in the child before exec."""
     if sys.platform != "linux":
         return None
     import ctypes
@@ -241,7 +242,7 @@ def _die_with_parent() -> Callable[[], None] | None:
 
 
 def pip_check(prefix: Path, uv: Uv) -> tuple[str, ...]:
-    """What `pip check` finds wrong with a prefix, one line each; nothing where there is no Python."""
+    """List the findings of `pip check` for a prefix, one line each; none without a Python."""
     python = python_of(prefix)
     if not python.exists():
         return ()
@@ -253,10 +254,10 @@ def pip_check(prefix: Path, uv: Uv) -> tuple[str, ...]:
 
 
 def uninstall(dist: Dist, prefix: Path) -> None:
-    """Remove a pip package: the files that its RECORD lists, what Python compiled from them, and folders that are empty
-    then. RECORD goes last, so that one that was interrupted can be done again.
+    """Remove a pip package: the files in its RECORD, their bytecode, and folders that become empty.
 
-    What RECORD lists outside the prefix, by its name or through links, stays. Raises OSError.
+    RECORD goes last, so that an interrupted removal can be repeated. Files that RECORD lists outside the prefix, by
+    name or through links, stay. Raises OSError.
     """
     info = dist.folder
     try:
@@ -296,11 +297,11 @@ def _by_index(pins: Collection[Pin]) -> dict[str, list[Pin]]:
 
 
 def _refusal(error: EnvspecError, index: str) -> EnvspecError:
-    """uv looks for versions; whoever installs a lock looks for files."""
+    """Reword uv's error: uv speaks of versions, and a lock of files."""
     if isinstance(error, Unsatisfiable):
         return IndexFailure(
             f'the index "{index}" doesn\'t have what the lock pins: {error.message}',
-            hint="see whether this is the index that the lock was made from, and whether the file was taken back",
+            hint="check that the lock was made from this index, and that the index still has the file",
         )
     return error
 
