@@ -58,7 +58,7 @@ def test_an_entry_that_leads_out(machine: Machine, index: Index, entry: str) -> 
         ran = machine.envspec("install", SPEC, "--prefix", str(prefix))
         assert ran.status == 3
         assert ran.error == (
-            f"error: the wheel of evil 1.0 has the entry {entry!r}: it leads out of the folder that it's installed to"
+            f"error: the wheel of evil 1.0 has the entry {entry!r}: it leads out of the environment"
         )
         assert "hostile or broken" in ran.hint
         assert not list(prefix.glob("lib/python*/site-packages/evil*"))
