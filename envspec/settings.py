@@ -1,5 +1,4 @@
-"""Where indexes live on this machine: the user's own settings, read from what uv and pip already have and
-envspec's config file.
+"""The user's settings: indexes, mirrors and caches, from uv's and pip's configuration and envspec's own file.
 
 A lock names indexes ("pypi", "pytorch/cu126", a name from the spec); only this module turns a name into an address.
 """
@@ -29,7 +28,7 @@ from envspec.user_config import load_user_config, refuse_no_address
 class Settings:
     """default_index  the URL that stands for "pypi", None for uv's own default; may hold credentials
     mirrors           index name → URL, from `[mirrors]` of envspec's config ("pypi", "pytorch", "pytorch/cu126", …)
-    find_links        folders or pages that pip is told to look into; used to install, never to lock
+    find_links        folders or pages that pip is configured to search; used to install, never to lock
     cache_dir         envspec's own cache
     cache_size        bytes that the cache may have, from `[cache] max-size`; None for any
     timeouts          index name → seconds to wait for bytes of it, from `[timeouts]`
@@ -57,7 +56,7 @@ class Settings:
         return self.cache_dir
 
     def pytorch_mirror(self, variant: str) -> str | None:
-        """The URL of the PyTorch index of a variant ("cu126") where the user configured a mirror, else None."""
+        """Give the URL of the PyTorch index of a variant ("cu126") where the user configured a mirror, else None."""
         exact = self.mirrors.get(f"pytorch/{variant}")
         if exact:
             return exact.rstrip("/")
@@ -65,11 +64,11 @@ class Settings:
         return f"{base.rstrip('/')}/{variant}" if base else None
 
     def index_url(self, name: str, spec_indexes: Mapping[str, str]) -> str | None:
-        """The URL of a spec's named index: the user's mirror of it if there is one, else the spec's own."""
+        """Give the URL of a spec's named index: the user's mirror of it if there is one, else the spec's own."""
         return self.mirrors.get(name) or spec_indexes.get(name)
 
     def index_urls(self, spec_indexes: Mapping[str, str]) -> dict[str, str]:
-        """The URLs of all of a spec's named indexes that have one, by name."""
+        """Give the URLs of all of a spec's named indexes that have one, by name."""
         return {name: url for name in spec_indexes if (url := self.index_url(name, spec_indexes))}
 
 
@@ -107,13 +106,13 @@ class Credentials:
         return f"Basic {b64encode(pair).decode()}"
 
     def masked(self) -> Credentials:
-        """Themselves, the password masked from here on in whatever text leaves."""
+        """Give these credentials, and mask the password in all output from here on."""
         register(self.password, self.username)
         return self
 
 
 def split_credentials(url: str) -> tuple[str, Credentials | None]:
-    """A URL without its user part, and that part decoded."""
+    """Split a URL into itself without its user part, and that part decoded."""
     parts = urlsplit(url)
     if parts.username is None:
         return url, None
@@ -123,14 +122,14 @@ def split_credentials(url: str) -> tuple[str, Credentials | None]:
 
 
 def index_credentials(name: str, env: Mapping[str, str]) -> Credentials | None:
-    """Credentials of a spec's named index as uv takes them: UV_INDEX_<NAME>_USERNAME and _PASSWORD."""
+    """Read the credentials of a spec's named index as uv does: UV_INDEX_<NAME>_USERNAME and _PASSWORD."""
     stem = "UV_INDEX_" + "".join(c if c.isalnum() else "_" for c in name.upper())
     user, password = env.get(f"{stem}_USERNAME"), env.get(f"{stem}_PASSWORD")
     return Credentials(user or "", password or "").masked() if user or password else None
 
 
 def load_settings(env: Mapping[str, str] | None = None, home: Path | None = None) -> Settings:
-    """Read the user's settings, and have what is secret in them masked wherever text leaves.
+    """Read the user's settings, and mask their secrets in all output.
 
     Order for PyPI's address: UV_DEFAULT_INDEX, UV_INDEX_URL, PIP_INDEX_URL, pip.conf,
     uv.toml, then `[mirrors] pypi` of envspec's config (DESIGN §4).
@@ -173,7 +172,7 @@ def load_settings(env: Mapping[str, str] | None = None, home: Path | None = None
 
 
 def _pip_config(env: Mapping[str, str], home: Path, config_home: Path) -> dict[str, str]:
-    """pip's own precedence: site, user, then PIP_CONFIG_FILE; `[install]` over `[global]`."""
+    """Read pip's configuration in pip's precedence: site, user, then PIP_CONFIG_FILE; `[install]` over `[global]`."""
     if env.get("PIP_CONFIG_FILE") == os.devnull:
         return {}
     files = [Path("/etc/pip.conf"), home / ".pip" / "pip.conf", config_home / "pip" / "pip.conf"]

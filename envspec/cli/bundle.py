@@ -41,9 +41,9 @@ Examples:
     "-t",
     metavar="NAME",
     shell_complete=options.complete("target_names"),
-    help="The target to bundle; may be left out where the lock has only one.",
+    help="The target to bundle; needed only when the lock has several.",
 )
-@click.option("--output", "-o", "output", type=click.Path(path_type=Path), required=True, help="The tar to write.")
+@click.option("--output", "-o", "output", type=click.Path(path_type=Path), required=True, help="The tar file to write.")
 @click.option(
     "--since",
     metavar="OLD",
@@ -57,9 +57,9 @@ def command(
 ) -> int:
     """Put all files of a target into one tar, for a machine without internet.
 
-    Every file is checked by its hash and looked through. The tar holds the target's slice of the lock, the wheels (and
-    conda packages), the smoke check, and `install.sh`, which makes the environment of it without envspec and without
-    network. The digest that is printed is what `install.sh --expect` takes.
+    envspec checks every file against its hash and looks through it. The tar holds the target's slice of the lock, the
+    wheels (and conda packages), the smoke check, and `install.sh`, which makes the environment without envspec and
+    without a network. envspec prints the bundle's digest, which `install.sh --expect` takes.
     """
     from envspec.cli.policy import refuse_fetched
     from envspec.install.bundle import held_by, place_of, write_bundle
@@ -72,7 +72,7 @@ def command(
     refuse_git(chosen.pins, "a bundle")
     sources = [pin.name for pin in chosen.pins if pin.kind == "pip" and not pin.is_wheel]
     if sources:
-        warn(f"locked as source, so installing builds them and needs their build tools: {', '.join(sources)}")
+        warn(f"installing builds these sources and needs their build tools: {', '.join(sources)}")
     known = held_by(since, chosen.name) if since else frozenset()
     pins = [pin for pin in chosen.pins if pin.artifact and (pin.artifact.sha256, place_of(pin)) not in known]
     try:
@@ -81,7 +81,7 @@ def command(
             digest = write_bundle(file, chosen, _carried(spec, lock, chosen), found, known)
             size = file.tell()
     except KeyboardInterrupt:
-        say("interrupted: run the same command again, and it goes on from here")
+        say("interrupted: run the same command again to continue")
         return 130
     keep_bounded()
     if as_json:
@@ -105,7 +105,7 @@ def command(
 
 
 def _collect(spec: Spec, target: LockedTarget, pins: Sequence[Pin], *, quiet: bool) -> Paths:
-    """Every file, from the caches of this machine or from the user's own indexes, looked through."""
+    """Get every file, from this machine's caches or from the user's own indexes, and look through it."""
     from envspec.install.addresses import pip_addresses
     from envspec.install.collect import Collector
     from envspec.lock.conda_files import FileUrls
@@ -130,7 +130,7 @@ def _collect(spec: Spec, target: LockedTarget, pins: Sequence[Pin], *, quiet: bo
             settings.find_links,
             again=True,
             on_bytes=on_bytes,
-            on_wait=lambda: say("waiting: another envspec fetches a file of this bundle"),
+            on_wait=lambda: say("waiting: another envspec is downloading a file of this bundle"),
         ).collect(pins)
     conda = [pin for pin in pins if pin.kind == "conda"]
     if conda:
@@ -143,7 +143,7 @@ def _collect(spec: Spec, target: LockedTarget, pins: Sequence[Pin], *, quiet: bo
 
 
 def _carried(spec: Spec, lock: SoundLock, target: LockedTarget) -> dict[str, str]:
-    """The carried files, as in an image, and the lists of pip's and conda's packages."""
+    """Give the carried files, as in an image, and the lists of pip's and conda's packages."""
     from envspec.install.bundle import REQUIREMENTS, explicit_list
     from envspec.lock.formats.requirements import requirements_txt
     from envspec.recipes.make import make_plan
@@ -157,7 +157,7 @@ def _carried(spec: Spec, lock: SoundLock, target: LockedTarget) -> dict[str, str
 
 @contextmanager
 def _progress(total: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr for what is fetched, where that is a terminal."""
+    """Show a bar for downloads on stderr, if stderr is a terminal."""
     with bars(_columns, quiet=quiet) as drawn:
         if drawn is None:
             yield lambda count: None

@@ -121,7 +121,7 @@ def test_upgrade_package_takes_a_name(machine: Machine, packages: Index) -> None
     machine.spec(cpu("alpha"))
     for given in ("alpha==1.0", " alpha >=1", "alpha[x]"):
         ran = machine.envspec("lock", "specs/demo.toml", "-P", given)
-        assert ran.status == 2 and ran.error == f"error: --upgrade-package takes a package's name: {given}"
+        assert ran.status == 2 and ran.error == f"error: --upgrade-package takes a package's name, not {given}"
         assert ran.hint == "hint: --upgrade-package alpha; a version belongs in the spec"
 
 
@@ -360,8 +360,8 @@ def test_a_registry_that_does_not_tell(machine: Machine, packages: Index, regist
     registry.status = status
     ran = machine.envspec("lock", "specs/demo.toml")
     (note,) = ran.err.splitlines()
-    assert ran.status == 0 and note.startswith(f"note: no registry tells the digest of {UV}, {BASE}: ")
-    assert note.endswith("; recipes name the tag alone, and `--upgrade-images` asks again")
+    assert ran.status == 0 and note.startswith(f"note: the registry has no digest for {UV}, {BASE}: ")
+    assert note.endswith("; recipes use the tag alone, and `--upgrade-images` asks again")
     assert machine.lock().images == () and "[images]" not in machine.lock_path().read_text(encoding="utf-8")
     # it is as good as it can be, and nobody is asked again unbidden
     registry.asked.clear()
@@ -375,7 +375,7 @@ def test_a_known_digest_outlives_a_registry(machine: Machine, packages: Index, r
     before = machine.locked()
     registry.status = 500
     ran = machine.envspec("lock", "specs/demo.toml", "--upgrade")
-    assert ran.status == 0 and "; recipes name the digest that the lock had, and" in ran.err
+    assert ran.status == 0 and "; recipes use the old lock's digest, and" in ran.err
     assert machine.lock() == before
 
 
