@@ -66,7 +66,7 @@ class _Reader:
                 near = nearest(key, _TABLES)
                 tables = "it has the tables " + ", ".join(f"[{name}]" for name in _TABLES)
                 raise self._error(
-                    f"the configuration has no {key!r}", (near and f"did you mean [{near}]?") or tables, key
+                    f"a configuration can't have {key!r}", (near and f"did you mean [{near}]?") or tables, key
                 )
         return UserConfig(self._mirrors(), self._cache_size(), self._timeouts())
 
@@ -148,7 +148,7 @@ def refuse_no_address(url: str, where: str, place: Place | None = None) -> None:
         register_url(url)
         shown = redact(url).rpartition("@")[2]
         raise InputError(
-            f"{where} is {shown!r}, which is no http, https or file address",
+            f"{where} is {shown!r}, which isn't an http, https or file address",
             hint="give the whole address, for example https://mirror.example/simple",
             place=place,
         )

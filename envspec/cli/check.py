@@ -44,10 +44,10 @@ Exit codes: 0 all fresh, 1 a lock is stale or drifted, 2 a spec is wrong.
 class SpecState:
     """The result for one spec.
 
-    status   "fresh"; "forbidden": the site's policy forbids what the spec asks for or the lock pins; "unsound": the lock's
-             pins can't be right; "stale": the lock doesn't answer what the spec asks for, or no usable lock exists;
-             "drifted": only the files rendered from the lock, or recipes, differ from it; "error": envspec couldn't
-             judge it
+    status   "fresh"; "forbidden": the site's policy forbids what the spec asks for or the lock pins; "unsound": the
+             lock's pins can't be right; "stale": the lock doesn't answer what the spec asks for, or no usable lock
+             exists; "drifted": only the files rendered from the lock, or recipes, differ from it; "error": envspec
+             couldn't judge it
     summary  what a fresh lock contains
     hint     what to do next
     compared the lock, if it is sound and of this spec

@@ -57,8 +57,10 @@ def folder_of(spec: Spec, given: Path | None) -> LockFolder:
 
 
 def read_lock(path: str, given: Path | None, *, proving: bool = False) -> tuple[Spec, SoundLock]:
-    """Read a spec and its lock, which must be sound for it and hold nothing that the site forbids: commands that install,
-    export or run begin here. `proving` is for commands that make the proof that a site may demand.
+    """Read a spec and its lock, which must be sound for it and hold nothing that the site forbids.
+
+    Commands that install, export or run begin here. `proving` is for commands that make the proof that a site may
+    demand.
 
     Raises SpecError, LockError, UnsoundLock, Forbidden, PolicyError.
     """
