@@ -45,6 +45,7 @@ def unpacked(path: Path, folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_bundle_installs_without_envspec_and_without_network(machine: Machine, locked: Index, tmp_path: Path) -> None:
     ran = machine.envspec("bundle", SPEC, "-o", "out/demo.tar")
     assert ran.status == 0, ran.err

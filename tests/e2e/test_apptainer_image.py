@@ -83,6 +83,7 @@ def test_it_says_what_it_is(sif: Path, tmp_path: Path) -> None:
     assert run("inspect", "--list-apps", str(sif), cwd=tmp_path).stdout.split() == ["smoke"]
 
 
+@pytest.mark.nightly
 def test_its_test_is_the_smoke_check(sif: Path, tmp_path: Path) -> None:
     ran = run("test", "--containall", "--no-home", str(sif), cwd=tmp_path)
     assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-3000:]

@@ -237,6 +237,12 @@ def test_it_says_what_it_is(builder: Builder, image: str, project: Path) -> None
     assert told["Healthcheck"]["Test"] == ["CMD", "/opt/envspec/healthcheck.sh"]
 
 
+def test_the_static_checks_pass_inside(builder: Builder, container: str) -> None:
+    ran = builder.run(container, *entry("smoke", "--quick", "--only", "static"))
+    assert ran.returncode == 0 and " 0 failed" in ran.stderr, ran.stderr[-5000:]
+
+
+@pytest.mark.nightly
 def test_the_smoke_check_passes_inside(builder: Builder, container: str) -> None:
     ran = builder.run(container, *entry("smoke", "--quick"))
     assert ran.returncode == 0, ran.stderr[-5000:]

@@ -173,6 +173,7 @@ def test_killed_while_conda_links(
     assert moments > 0, "every run was done before it could be killed"
 
 
+@pytest.mark.slow
 def test_told_to_stop_while_conda_links(machine: Machine, channel: Channel, prefix: Path, install: Install) -> None:
     archive = big("1.0", 4000)
     channel.add(archive)

@@ -259,12 +259,14 @@ def test_a_file(name: str) -> None:
     assert not slow_ones(FILES[name], product(*FEW[1]))
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LINES)
 def test_every_line(name: str) -> None:
     assert not slow_ones(LINES[name], product(STARTS, UNITS, ENDS))
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_every_file(name: str) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.matrix import first_by_day
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = ROOT / "recipes/cpu-py311/cpu/target.json"
@@ -86,18 +87,21 @@ def run(folder: Path, body: str, *words: str) -> tuple[int, dict[str, Any], str]
 
 @pytest.mark.parametrize(
     ("kind", "reason", "words", "remedy"),
-    [
-        ("segfault", "it crashed (SIGSEGV)", "reading at 0", "gdb"),
-        ("abort", "it aborted (SIGABRT)", "Fatal Python error: Aborted", "gdb"),
-        ("killed", "it was killed (SIGKILL): most likely memory ran out", None, "memory"),
-        ("hang", "it hadn't ended after 2 s, and was ended with all its processes", "I wait", "--timeout"),
-        ("silent", "it ended without an answer", None, "exit"),
-        ("status", "it ended with status 3, without an answer", None, "last words"),
-        ("error", "RuntimeError: the first line", "Traceback (most recent call last)", None),
-        ("memory", "MemoryError", "Traceback (most recent call last)", "memory"),
-        ("fault", "broken", None, "mend it"),
-        ("again", "7 HEY 0\n", None, None),
-    ],
+    first_by_day(
+        4,
+        [
+            ("segfault", "it crashed (SIGSEGV)", "reading at 0", "gdb"),
+            ("abort", "it aborted (SIGABRT)", "Fatal Python error: Aborted", "gdb"),
+            ("killed", "it was killed (SIGKILL): most likely memory ran out", None, "memory"),
+            ("hang", "it hadn't ended after 2 s, and was ended with all its processes", "I wait", "--timeout"),
+            ("silent", "it ended without an answer", None, "exit"),
+            ("status", "it ended with status 3, without an answer", None, "last words"),
+            ("error", "RuntimeError: the first line", "Traceback (most recent call last)", None),
+            ("memory", "MemoryError", "Traceback (most recent call last)", "memory"),
+            ("fault", "broken", None, "mend it"),
+            ("again", "7 HEY 0\n", None, None),
+        ],
+    ),
 )
 def test_a_bad_process_is_one_failed_check(
     tmp_path: Path, kind: str, reason: str, words: str | None, remedy: str | None

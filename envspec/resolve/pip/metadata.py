@@ -200,7 +200,7 @@ class MetadataReader:
         return known
 
     def _from_index(self, file: FoundFile, sidecar: bool) -> tuple[str, int | None, bool]:
-        """Read the METADATA's text and the wheel's size; also say whether the wheel was read whole and fits the page's hash.
+        """Read the METADATA's text and the wheel's size; and whether the whole wheel has the page's hash.
 
         If the page has sizes and announces the sidecar, that is enough. If it doesn't, the wheel's last bytes have
         both, in one request instead of two; a server that ignores ranges leaves the sidecar and HEAD, and at last
