@@ -13,7 +13,7 @@ from envspec.storage import storage_error
 
 def told(number: int, path: Path, filename: Path | None = None) -> tuple[str, str | None]:
     error = OSError(number, os.strerror(number), str(filename or path))
-    found = storage_error(error, path, option="-o", again="run again; nothing was changed")
+    found = storage_error(error, path, option="-o", again="run the command again; nothing was changed")
     return str(found), found.hint
 
 
@@ -36,7 +36,7 @@ def test_a_folder_in_the_way(tmp_path: Path) -> None:
     [
         (errno.EACCES, "check who may write there, or give -o another place"),
         (errno.EROFS, "the filesystem is read-only: give -o a place that isn't"),
-        (errno.ENOSPC, "free some space, then run again; nothing was changed"),
+        (errno.ENOSPC, "free some space, then run the command again; nothing was changed"),
         (errno.EIO, "give -o another place"),
     ],
 )

@@ -1,5 +1,5 @@
-"""Learning about a lock's packages: from PyPI and the user's indexes, from a downloaded database, or from what is
-kept of earlier audits."""
+"""Learning about a lock's packages: from PyPI and the user's indexes, from a downloaded database, or from the stored
+answers of earlier audits."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ class VulnerabilityDatabase(Protocol):
     """Known vulnerabilities."""
 
     def ask(self, release: PublishedRelease) -> DatabaseAnswer:
-        """What is known of a release. Raises OutsideError."""
+        """Look up what is known of a release. Raises OutsideError."""
 
 
 class ProjectPages(Protocol):
     """The pages of projects on the indexes of a lock."""
 
     def ask(self, index: str, project: str) -> Mapping[str, FileFacts] | None:
-        """The files of a project by name; None for an index whose address isn't known here. Raises OutsideError."""
+        """Fetch the files of a project by name; None for an index whose address isn't known here. Raises
+        OutsideError."""
 
 
 FileKey = tuple[str, str]
@@ -44,12 +45,12 @@ def gather(
     shipped: Mapping[FileKey, FileFacts],
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[Facts, Stored]:
-    """Ask the database about every release, and the indexes about every file that it said nothing of; `pages` is None
-    where nobody wants to know of files, and `shipped` is what is known of those that no index can be asked about.
-    Gives the facts, and what is worth keeping of them.
+    """Ask the database about every release, and the indexes about every file that the database doesn't cover. Return
+    the facts, and those worth storing.
 
-    What can't be read is in the facts' `unread`, not raised: the rest is worth telling. After the first failure nothing
-    more is asked of the same side.
+    `pages` is None where facts of files aren't wanted. `shipped` has the facts of files that no index can answer for.
+    What can't be read is in the facts' `unread` and isn't raised, because the rest is still useful. After its first
+    failure, the database or the indexes get no more requests.
     """
     releases = sorted({p.release for p in packages if p.release is not None}, key=lambda r: (r.name, r.version))
     answers, failed = _ask_all(releases, database.ask, lambda done, total: on_progress(done, 2 * total))
@@ -94,35 +95,35 @@ def recall_facts(
     max_age: timedelta,
     shipped: Mapping[FileKey, FileFacts] | None,
 ) -> Facts:
-    """The facts that are kept of earlier audits, as far as they aren't older than `max_age`. `shipped` is what is known
-    of files besides, None where nobody wants to know of files."""
+    """Return the stored facts of earlier audits that aren't older than `max_age`. `shipped` has further facts of files,
+    None where facts of files aren't wanted."""
     oldest = stamp(now - max_age)
     answers = {release: answer for release, answer in stored.answers.items() if answer.fetched >= oldest}
-    unread = tuple(_without_answer(packages, answers, "no answer that is new enough is kept of"))
+    unread = tuple(_without_answer(packages, answers, "no recent enough answer is stored for"))
     if shipped is None:
         return Facts(answers, None, unread)
     kept = {key: facts for key, (fetched, facts) in stored.files.items() if fetched >= oldest}
     files = {**shipped, **kept}
-    missing = _listed("no facts that are new enough are kept of the files of", _without_facts(packages, files))
+    missing = _listed("no recent enough facts are stored for the files of", _without_facts(packages, files))
     return Facts(answers, files, unread, tuple(missing))
 
 
 def stamp(moment: datetime) -> str:
-    """A moment in UTC, RFC 3339 to the second."""
+    """Write a moment in UTC as RFC 3339, to the second."""
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _without_answer(
     packages: Sequence[AuditedPackage], answers: Mapping[PublishedRelease, DatabaseAnswer], what: str
 ) -> list[str]:
-    """Which packages nobody can say anything of, as a line or none.
+    """Name the packages that the database has no answer for, in one line or none.
 
-    What PyPI installs, its database must know. A build of the PyTorch index or a conda package may never have been on
-    PyPI: for these, that the database was asked is enough.
+    The database must know what PyPI serves. A build of the PyTorch index or a conda package may never have been on
+    PyPI: for these, any answer is enough.
     """
     asked = [(package, package.release) for package in packages if package.release is not None]
     if asked and answers and not any(answer.known for answer in answers.values()):
-        return ["the database knows none of the releases: there is none at this address, or only a mirror of the files"]
+        return ["the database has none of the releases: this address has no database, or is a mirror of the files only"]
     return _listed(
         what,
         [
@@ -136,13 +137,13 @@ def _without_answer(
 def _without_page(
     packages: Sequence[AuditedPackage], files: Mapping[FileKey, FileFacts], nowhere: Iterable[str]
 ) -> list[str]:
-    """Which files no index could be asked about, and which ones their index doesn't have, a line for each index."""
+    """Name the files of indexes without an address, and those that their index doesn't have, in one line per index."""
     lines: list[str] = []
     missing = _without_facts(packages, files)
     for index in sorted({package.index for package in missing}):
         here = [package for package in missing if package.index == index]
         if index in nowhere:
-            lines += _listed(f'it isn\'t known where the index "{index}" is from here:', here)
+            lines += _listed(f'no address is known for the index "{index}" of', here)
         else:
             lines += _listed(f'the index "{index}" doesn\'t have the locked files of', here)
     return lines
@@ -153,7 +154,7 @@ def _without_facts(packages: Iterable[AuditedPackage], files: Mapping[FileKey, F
 
 
 def _listed(what: str, packages: Iterable[AuditedPackage]) -> list[str]:
-    """What is to be said of some packages, as a line; none where there are none."""
+    """Write one line about some packages; no line where there are none."""
     names = sorted({f"{package.name} {package.version}" for package in packages})
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
     return [f"{what} {', '.join(names[:5])}{more}"] if names else []
@@ -162,7 +163,7 @@ def _listed(what: str, packages: Iterable[AuditedPackage]) -> list[str]:
 def _ask_all(
     keys: Iterable[Key], ask: Callable[[Key], Value], on_progress: Callable[[int, int], None]
 ) -> tuple[dict[Key, Value], str]:
-    """Every answer, and the first failure's words or ""."""
+    """Return every answer, and the message of the first failure or ""."""
     pool = ThreadPoolExecutor(_WORKERS)
     answers: dict[Key, Value] = {}
     failed = ""
@@ -176,6 +177,6 @@ def _ask_all(
                 break
             on_progress(done, len(asking))
     finally:
-        # after a failure, nobody waits for what is still being read
+        # after a failure, what is still being read isn't waited for
         pool.shutdown(wait=not failed, cancel_futures=True)
     return answers, failed

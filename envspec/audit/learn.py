@@ -1,4 +1,4 @@
-"""From a spec's settings to the facts: which database is asked, what is kept of the answers, and what is too old."""
+"""From a spec's settings to the facts: which database to ask, which answers to store, and which are too old."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from envspec.settings import load_settings, split_credentials
 @dataclass(frozen=True)
 class How:
     """database  a file in the OSV format, None for PyPI's own answers
-    offline   nobody is asked
+    offline   use no network
     max_age   how old the file, or an answer taken offline, may be
-    files     whether anybody wants to know what indexes say of files
+    files     whether to ask what indexes say of files
     """
 
     database: Path | None
@@ -46,11 +46,12 @@ def look_up_facts(
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     on_trouble: Callable[[StorageError], None] = lambda error: None,
 ) -> tuple[str, Facts]:
-    """The database's name, without credentials, and what was learned of the packages. `indexes` are the spec's own,
-    with their addresses.
+    """Return the database's name, without credentials, and what was learned of the packages. `indexes` are the spec's
+    own, with their addresses.
 
-    Answers are kept for audits offline; that they can't be is told to `on_trouble`. Raises InputError for a database
-    that is none or a broken configuration, OutsideError where it isn't known whom to ask or what was kept is damaged.
+    Answers are stored for offline audits; `on_trouble` gets the reason if they can't be. Raises InputError for a file
+    that isn't a database or a broken configuration, OutsideError where no address is known or the stored answers are
+    damaged.
     """
     osv = OsvDatabase.read(how.database) if how.database else None
     settings = load_settings(env)
@@ -70,7 +71,7 @@ def look_up_facts(
         facts, fresh = gather(packages, database, pages, now, shipped_files(packages), on_progress)
         _keep(kept, source, replace(fresh, answers={}) if osv else fresh, on_trouble)
     if osv and osv.modified < stamp(now - how.max_age):
-        old = f"the database {osv.name} is too old: its newest entry is of {osv.modified[:10]}"
+        old = f"the database {osv.name} is too old: its newest entry is from {osv.modified[:10]}"
         facts = replace(facts, unread=(*facts.unread, old))
     return osv.name if osv else source, facts
 

@@ -1,4 +1,4 @@
-"""Is a licence acceptable? SPDX expressions are judged part by part; other words count as a licence of that name."""
+"""Whether a licence is acceptable. SPDX expressions are judged part by part; other text counts as a licence's name."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from envspec.packages.licences import identifier, judged
 
 
 def is_acceptable(licence: str, allow: Sequence[str], deny: Sequence[str]) -> bool:
-    """Whether one may take a package under this licence.
+    """Return whether the spec accepts a package under this licence.
 
     `A OR B` is acceptable when either is, `A AND B` when both are, `A WITH exception` as itself or as A. A single
     licence is acceptable when `deny` doesn't name it, and `allow` does or is empty. Names are compared without regard
-    to case, `*` in a list stands for anything, and a list may have the words of the metadata or the SPDX identifier
-    that they mean.
+    to case, `*` in a list stands for anything, and a list may have the metadata's words or their SPDX identifier.
     """
 
     def single(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""What an audit looks at, what it is told, and what it finds, as frozen values."""
+"""What an audit looks at, what it learns, and what it finds, as frozen values."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 from envspec.lock.model import Artifact
 
 LEVELS = ("note", "warning", "error")
-"""How bad a finding is, SARIF's words, the least first."""
+"""The levels of a finding in SARIF's words, the least serious first."""
 
 
 @dataclass(frozen=True)
 class PublishedRelease:
-    """A package's version as a database is asked for it: PyPI's normalised name and a PEP 440 version without local
-    part."""
+    """A release as a database knows it: PyPI's normalised name and a PEP 440 version without local part."""
 
     name: str
     version: str
@@ -26,7 +25,7 @@ class AuditedPackage:
 
     files      what the targets install of it: several where they differ
     source     "wheel", "sdist", "git", "url" (a direct URL that is no wheel) or "conda"
-    release    what to ask a database for, None where none can know it: `unknown` says why
+    release    what to ask a database for, None where no database can know it: `unknown` says why
     """
 
     kind: str
@@ -42,7 +41,7 @@ class AuditedPackage:
 
     @property
     def indexed_files(self) -> tuple[Artifact, ...]:
-        """The files that an index of Python packages has a page about. Of conda's, nobody is asked."""
+        """The files that an index of Python packages has a page for. Conda's channels aren't asked."""
         return self.files if self.kind == "pip" and self.index not in ("git", "url", "") else ()
 
 
@@ -64,8 +63,8 @@ class Advisory:
 
 @dataclass(frozen=True)
 class FileFacts:
-    """What an index says of a file: when it came (RFC 3339 or None), and why it was yanked ("" without a reason, None
-    if it wasn't, or if the source says nothing of that: `yanks`)."""
+    """What an index says of a file: its upload time (RFC 3339 or None), and why it was yanked ("" without a reason,
+    None if it wasn't yanked or the source doesn't say: `yanks`)."""
 
     sha256: str
     uploaded: str | None = None
@@ -77,8 +76,8 @@ class FileFacts:
 class DatabaseAnswer:
     """What a database knows of a release, and when it was read (RFC 3339, UTC).
 
-    `files` by name; empty where the database says nothing of files. `known` is False where it has no such release: then
-    having no advisory means nothing.
+    `files` by name; empty where the database says nothing about files. `known` is False where the database doesn't have
+    the release: then the lack of an advisory means nothing.
     """
 
     fetched: str
@@ -89,7 +88,8 @@ class DatabaseAnswer:
 
 @dataclass(frozen=True)
 class AuditFinding:
-    """Something wrong with a package. `ignored` is the spec's reason to accept it, None if it isn't accepted."""
+    """Something wrong with a package. `ignored` is the spec's reason to accept the finding, None if the spec
+    doesn't."""
 
     code: str
     level: str
@@ -102,7 +102,7 @@ class AuditFinding:
 
 @dataclass(frozen=True)
 class NotAsked:
-    """Packages of which nobody can say some things: the codes of the findings that weren't looked for, and why."""
+    """Packages that weren't checked for some findings: the codes of these findings, and why."""
 
     codes: tuple[str, ...]
     reason: str
@@ -114,9 +114,9 @@ class Facts:
     """All that was learned about a lock's packages.
 
     answers        by release
-    files          by (index, file name); None where nobody wanted to know of files
+    files          by (index, file name); None where facts of files weren't wanted
     unread         what should have been read and wasn't, with the reason: an audit with any isn't complete
-    unread_files   the same of files alone
+    unread_files   the same for files alone
     """
 
     answers: Mapping[PublishedRelease, DatabaseAnswer] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Advisories in the OSV format (https://ossf.github.io/osv-schema/): a downloaded database, asked without a network.
+"""Advisories in the OSV format (https://ossf.github.io/osv-schema/): a downloaded database, read without a network.
 
 OSV publishes all advisories about PyPI as one zip with a JSON file each; a folder of such files is as good.
 """
@@ -18,13 +18,13 @@ from envspec.audit.pypi import first_line
 from envspec.errors import InputError, Place
 from envspec.packages.requirement import canonical_name
 
-_DOWNLOAD = "download OSV's `all.zip` of the ecosystem PyPI anew"
+_DOWNLOAD = "download OSV's `all.zip` of the ecosystem PyPI again"
 
 
 class OsvDatabase:
-    """All advisories of a file. `modified` is when the newest of them was last changed: how new the database is.
+    """All advisories of a file. `modified` is the time of the latest change of any of them: the database's age.
 
-    Raises InputError for an entry of which it isn't known whom it is about.
+    Raises InputError for an entry that doesn't say which package it is about.
     """
 
     def __init__(self, records: Iterable[Mapping[str, Any]], name: str) -> None:
@@ -42,24 +42,24 @@ class OsvDatabase:
 
     @staticmethod
     def read(path: Path) -> OsvDatabase:
-        """The database in a zip, a folder, or one JSON file. Raises InputError."""
+        """Read the database in a zip, a folder, or one JSON file. Raises InputError."""
         place = Place(str(path))
         try:
             records = list(_records(path))
         except OSError as error:
             raise InputError(f"the database can't be read: {error.strerror or error}", place=place) from None
         except (ValueError, KeyError, RecursionError):
-            raise InputError("this is no database in the OSV format", place=place, hint=_DOWNLOAD) from None
+            raise InputError("this isn't a database in the OSV format", place=place, hint=_DOWNLOAD) from None
         except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError) as error:
             # RuntimeError: encrypted, or compressed in a way that this Python can't undo
             raise InputError(f"the archive can't be unpacked: {error}", place=place, hint=_DOWNLOAD) from None
         database = OsvDatabase(records, path.name)
         if not database._records:
-            raise InputError("the database knows nothing of PyPI's packages", place=place, hint=_DOWNLOAD)
+            raise InputError("the database has no entries about PyPI packages", place=place, hint=_DOWNLOAD)
         return database
 
     def ask(self, release: PublishedRelease) -> DatabaseAnswer:
-        """What is known of a release; a database of all advisories has an answer for everything.
+        """Look up a release. A database of all advisories has an answer for every release.
 
         Raises InputError for an entry about the package that doesn't say which versions it is about.
         """
@@ -104,7 +104,8 @@ def _about_pypi(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _list(within: Mapping[str, Any], key: str) -> Sequence[Any]:
-    """A list that may be left out. Raises TypeError for anything else: a text in its place is one of letters."""
+    """Return a list that may be missing. Raises TypeError for anything else, because a text would pass for a list of
+    letters."""
     found = within.get(key)
     if found is None:
         return ()
@@ -139,7 +140,7 @@ def _link(record: Mapping[str, Any]) -> str | None:
 
 
 def _is_affected(affected: Mapping[str, Any], version: Any) -> bool:
-    """Whether the entry's versions or one of its ranges has a version, by the schema's own evaluation."""
+    """Return whether the entry's versions or one of its ranges has a version, by the schema's evaluation algorithm."""
     return version in _versions(_list(affected, "versions")) or any(
         _is_within(events, version) for events in _ranges(affected)
     )
@@ -164,8 +165,8 @@ def _is_within(events: Iterable[Mapping[str, str]], version: Any) -> bool:
 
 
 def _versions(texts: Iterable[str]) -> set[Any]:
-    """Those of the texts that are PEP 440's: OSV lists some that never could be installed. Raises TypeError for what is
-    no text."""
+    """Return the texts that are PEP 440 versions: OSV also lists some that could never be installed. Raises TypeError
+    for what isn't a text."""
     from packaging.version import InvalidVersion, Version
 
     found = set()

@@ -10,7 +10,7 @@ from envspec.packages.requirement import canonical_name
 
 
 def packages(targets: Iterable[LockedTarget]) -> tuple[AuditedPackage, ...]:
-    """Every package of the targets, each version once, by kind, name and version."""
+    """Return every package of the targets, each version once, by kind, name and version."""
     holders: dict[tuple[str, ...], list[tuple[str, Pin]]] = {}
     for target in targets:
         for pin in target.pins:
@@ -48,10 +48,10 @@ def _source(pin: Pin) -> str:
 
 
 def _release(pin: Pin) -> tuple[PublishedRelease | None, str]:
-    """What to ask PyPI's database for, or why nothing.
+    """Return the release to ask PyPI's database for, or the reason why not.
 
-    PyPI isn't asked for packages of the spec's own indexes: it would learn their names, and may have others of the
-    same name.
+    PyPI isn't asked about packages of the spec's own indexes: PyPI would learn their names, and may have other packages
+    of the same name.
     """
     if pin.kind == "conda":
         names = {canonical_name(name) for name in pin.provides}
@@ -66,7 +66,7 @@ def _release(pin: Pin) -> tuple[PublishedRelease | None, str]:
 
 
 def _public(version: str) -> str | None:
-    """A version without its local part, which PyPI's releases never have; None for one that isn't PEP 440."""
+    """Return a version without its local part, which PyPI's releases never have; None for one that isn't PEP 440."""
     from packaging.version import InvalidVersion, Version
 
     try:

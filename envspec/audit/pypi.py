@@ -1,7 +1,7 @@
 """PyPI's JSON of a release (`<index>/pypi/NAME/VERSION/json`): known vulnerabilities, and facts of its files.
 
 PyPI takes the vulnerabilities from the OSV database. The JSON of a whole project has the same key, for its newest
-version, but isn't used: a mirror keeps that file from the day of the last release, and it knows nothing newer.
+version, but isn't used: a mirror keeps that file from the day of the last release, without newer advisories.
 """
 
 from __future__ import annotations
@@ -17,16 +17,15 @@ from envspec.settings import split_credentials
 
 
 def release_url(index: str, release: PublishedRelease) -> str:
-    """Where the JSON of a release is, beside the simple index at `index`, as PyPI and the servers that mirror it have
-    it."""
+    """Return the URL of a release's JSON, beside the simple index at `index`, as on PyPI and its mirrors."""
     base = index.rstrip("/").removesuffix("/simple")
     return f"{base}/pypi/{release.name}/{release.version}/json"
 
 
 def parse_release(body: bytes, release: PublishedRelease, url: str, fetched: str) -> DatabaseAnswer:
-    """The answer in a release's JSON; withdrawn advisories are left out.
+    """Read the answer in a release's JSON; withdrawn advisories are left out.
 
-    Raises IndexFailure for what is no such document, or the document of another release.
+    Raises IndexFailure for what isn't such a document, or is that of another release.
     """
     try:
         document = json.loads(body)
@@ -37,8 +36,8 @@ def parse_release(body: bytes, release: PublishedRelease, url: str, fetched: str
         files = {row["filename"]: _file(row) for row in document.get("urls", ())}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise IndexFailure(
-            f"{redact(split_credentials(url)[0])} isn't PyPI's JSON of {release.name} {release.version}",
-            hint="check what serves this address; a database can be given with --database",
+            f"{redact(split_credentials(url)[0])} isn't PyPI's JSON for {release.name} {release.version}",
+            hint="check what serves this address, or give a database with --database",
         ) from None
     return DatabaseAnswer(fetched, advisories, files)
 
@@ -60,7 +59,7 @@ def _file(row: Mapping[str, Any]) -> FileFacts:
 
 
 def first_line(text: str) -> str:
-    """The first line with words of a text that may be a page of Markdown, 300 characters at most."""
+    """Return the first line with words of a text, which may be a page of Markdown; 300 characters at most."""
     lines = (line.strip().strip("#").strip() for line in text.splitlines())
     line = next((line for line in lines if line), "")
     return line if len(line) <= 300 else f"{line[:299]}…"

@@ -9,7 +9,7 @@ from envspec.audit.model import LEVELS, AuditedPackage, AuditFinding, NotAsked
 
 @dataclass(frozen=True)
 class Database:
-    """Where the known vulnerabilities are from: its name without credentials, and the time of the oldest answer used
+    """The source of the known vulnerabilities: its name without credentials, and the time of the oldest answer used
     (RFC 3339, UTC), None where there is none."""
 
     name: str
@@ -20,8 +20,8 @@ class Database:
 class AuditReport:
     """One audited lock.
 
-    not_asked  what nobody could say of some packages, with the reason
-    unread     what should have been read and wasn't: with any, the audit is incomplete and no pass
+    not_asked  what wasn't looked for in some packages, with the reason
+    unread     what should have been read and wasn't: with any, the audit is incomplete and doesn't pass
     """
 
     spec: str
@@ -35,10 +35,10 @@ class AuditReport:
 
     @property
     def names(self) -> frozenset[tuple[str, str]]:
-        """Kind and name of each package, however many versions of it there are."""
+        """Kind and name of each package, once for all its versions."""
         return frozenset((package.kind, package.name) for package in self.packages)
 
     def at_least(self, level: str) -> tuple[AuditFinding, ...]:
-        """The findings that count: as bad as `level` or worse, and not ignored."""
+        """Return the findings that count: at `level` or worse, and not ignored."""
         least = LEVELS.index(level)
         return tuple(one for one in self.findings if one.ignored is None and LEVELS.index(one.level) >= least)

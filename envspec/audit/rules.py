@@ -1,4 +1,5 @@
-"""What is wrong with a lock's packages: a pure function of them, the facts, the spec's `[audit]`, and the day."""
+"""What is wrong with a lock's packages: a pure function of the packages, the facts, the spec's `[audit]` and the
+day."""
 
 from __future__ import annotations
 
@@ -13,17 +14,17 @@ from envspec.spec.model import Audit
 
 CODES = {
     "vulnerability": "A known vulnerability of the locked version",
-    "another-file": "An index has another file under the name of the locked one",
+    "another-file": "An index has a different file under the locked file's name",
     "licence": "A licence that the spec doesn't accept",
     "licence-unknown": "No licence is known, and the spec accepts only some",
-    "yanked": "A release that its authors took back",
-    "young": "A release so new that nobody can have looked at it",
+    "yanked": "A release that its publisher yanked",
+    "young": "A release too new to have been looked at",
     "source": "A package whose installation runs its build code",
 }
 """What an audit may find, by code."""
 
 OF_FILES = ("another-file", "yanked", "young")
-"""What only an index can tell, of a file."""
+"""Findings that need an index's facts about files."""
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -37,7 +38,8 @@ _RUNS_CODE = {
 def findings(
     packages: Iterable[AuditedPackage], facts: Facts, accepted: Audit, now: datetime, min_age: timedelta
 ) -> tuple[AuditFinding, ...]:
-    """All findings, the worst first, then by package; the ignored ones at the end. Younger than `min_age` is one."""
+    """Return all findings, the worst first, then by package; ignored ones last. A release younger than `min_age` is
+    one."""
     found = [one for package in packages for one in _of(package, facts, accepted, now, min_age)]
     order = list(CODES)
     return tuple(
@@ -56,7 +58,7 @@ def findings(
 
 
 def not_asked(packages: Iterable[AuditedPackage], facts: Facts) -> tuple[NotAsked, ...]:
-    """The packages of which nobody could say whether something is wrong, by what and why."""
+    """Return the packages that couldn't be checked, by the findings concerned and the reason."""
     asked_in_vain = not any(answer.known for answer in facts.answers.values())
     found: dict[tuple[str, tuple[str, ...]], dict[str, None]] = {}
     for package in packages:
@@ -72,7 +74,7 @@ def not_asked(packages: Iterable[AuditedPackage], facts: Facts) -> tuple[NotAske
 
 
 def _files_not_asked(package: AuditedPackage, facts: Facts) -> dict[str, str]:
-    """Why something can't be said of a package's files, by what."""
+    """Say why a package's files can't be checked, by finding."""
     if facts.files is None:
         return dict.fromkeys(OF_FILES, "any files (--skip-files)")
     if package.kind == "conda":
@@ -81,15 +83,15 @@ def _files_not_asked(package: AuditedPackage, facts: Facts) -> dict[str, str]:
         return dict.fromkeys(OF_FILES, package.unknown or "packages whose files aren't known")
     known = [fact for one in package.indexed_files if (fact := facts.files.get((package.index, one.file)))]
     shipped = any(not fact.yanks for fact in known)
-    ours = "builds of the PyTorch index, of which only the facts that ship with envspec are known"
+    ours = "builds of the PyTorch index, about which envspec knows only its own facts"
     reasons = {"yanked": ours} if shipped else {}
     if any(_moment(fact.uploaded) is None for fact in known):
-        reasons["young"] = ours if shipped else "files whose index doesn't say when they came"
+        reasons["young"] = ours if shipped else "files whose index doesn't say when they were uploaded"
     return reasons
 
 
 def oldest(packages: Iterable[AuditedPackage], facts: Facts) -> str | None:
-    """When the oldest of the answers about the packages was read (RFC 3339, UTC); None without any."""
+    """Return when the oldest answer about the packages was read (RFC 3339, UTC); None without answers."""
     answers = (facts.answers.get(package.release) for package in packages if package.release is not None)
     return min((answer.fetched for answer in answers if answer is not None and answer.known), default=None)
 
@@ -108,7 +110,7 @@ def _of(
 
 
 def merged(advisories: Sequence[Advisory]) -> tuple[Advisory, ...]:
-    """Each vulnerability once: the databases that OSV collects describe many twice, and say so in the aliases."""
+    """Yield each vulnerability once: OSV's sources describe many twice, and name the others in the aliases."""
     out: list[Advisory] = []
     for advisory in sorted(advisories, key=lambda one: one.id):
         same = next((one for one in out if one.names & advisory.names), None)
@@ -154,7 +156,7 @@ def _licence(package: AuditedPackage, accepted: Audit) -> Iterator[AuditFinding]
     ):
         denied = not is_acceptable(licence, (), accepted.deny_licences)
         verdict = "[audit] deny-licences names it" if denied else "[audit] allow-licences doesn't name it"
-        remedy = "do without the package, or change the list"
+        remedy = "remove the package, or change the list"
         yield AuditFinding("licence", "error", package, f'its licence is "{licence}", and {verdict}', remedy)
 
 
@@ -168,15 +170,15 @@ def _files(package: AuditedPackage, facts: Facts, now: datetime, min_age: timede
                 "another-file",
                 "error",
                 package,
-                f'the index "{package.index}" has another {artifact.file}: sha256 {fact.sha256}, and '
+                f'the index "{package.index}" has a different {artifact.file}: sha256 {fact.sha256}, but '
                 f"{artifact.sha256} in the lock",
-                "don't install it before you know why: files of an index never change",
+                "find out why before you install it: a published file never changes",
             )
     yanked = next((fact.yanked for _, fact in pairs if fact.yanked is not None), None)
     if yanked is not None:
         reason = f": {yanked}" if yanked else ", without a reason given"
         remedy = f"envspec lock SPEC --upgrade-package {package.name}"
-        yield AuditFinding("yanked", "warning", package, f"its authors took it back{reason}", remedy)
+        yield AuditFinding("yanked", "warning", package, f"its publisher yanked it{reason}", remedy)
     times = [time for _, fact in pairs if (time := _moment(fact.uploaded)) is not None]
     if times and now - max(times) < min_age:
         newest = max(times)

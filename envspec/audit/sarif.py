@@ -21,7 +21,7 @@ _LINK = re.compile(r"https?://[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]+")
 
 
 def lines_of(lock_text: str) -> dict[tuple[str, str, str], int]:
-    """The line of each package in a lock's text, counted from 1, by kind, name and version."""
+    """Return the line of each package in a lock's text, counted from 1, by kind, name and version."""
     found: dict[tuple[str, str, str], int] = {}
     for match in _PACKAGE.finditer(lock_text):
         found.setdefault((match[1], match[2], match[3]), lock_text.count("\n", 0, match.start()) + 1)
@@ -29,8 +29,8 @@ def lines_of(lock_text: str) -> dict[tuple[str, str, str], int]:
 
 
 def sarif(report: AuditReport, lock: PurePosixPath, lock_text: str, version: str) -> dict[str, Any]:
-    """The report for tools that read SARIF. `lock` is the lock's path from the root of its repository, `version` is
-    envspec's. Ignored findings are in it, as suppressed.
+    """Render the report as SARIF. `lock` is the lock's path from the root of its repository, `version` is envspec's.
+    Ignored findings are included, as suppressed.
 
     Each advisory is a rule of its own: GitHub takes the severity from the rule, not from the result.
     """
@@ -89,7 +89,7 @@ def _rule_of(advisory: Advisory) -> dict[str, Any]:
 
 
 def _describe(rule: dict[str, Any], advisory: Advisory) -> None:
-    """Add what a database may not say to a rule, as soon as one says it."""
+    """Complete a rule with what only some databases say about its advisory."""
     severity = _SECURITY_SEVERITY.get((advisory.severity or "").lower())
     if severity:
         rule.setdefault("properties", {}).setdefault("security-severity", severity)

@@ -1,4 +1,4 @@
-"""Where an audit asks: PyPI's JSON beside the user's own index, and the pages of the lock's indexes."""
+"""The sources of an audit: PyPI's JSON beside the user's own index, and the pages of the lock's indexes."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _PAGE = {"Accept": "application/vnd.pypi.simple.v1+json, text/html;q=0.5", "Acce
 
 
 def pypi_address(settings: Settings, env: Mapping[str, str]) -> str:
-    """The simple index that stands for PyPI here, credentials and all. Raises OutsideError."""
+    """Return the simple index that stands for PyPI here, with credentials. Raises OutsideError."""
     address = settings.default_index or uvs_default_index(find_uv(env), settings.cache_dir)
     if address is None:
-        raise OutsideError("it isn't known where PyPI is from here", hint="name it: UV_DEFAULT_INDEX=https://…")
+        raise OutsideError("the address of PyPI isn't known here", hint="set it: UV_DEFAULT_INDEX=https://…")
     return address
 
 
 def fetcher_of(named: Mapping[str, str], settings: Settings, env: Mapping[str, str]) -> Fetcher:
-    """With the user's credentials, also those for the indexes `named`."""
+    """Make a client with the user's credentials, also those for the indexes `named`."""
     return Fetcher(
         credentials=credentials_of(settings, named, env),
         env=env,
@@ -38,7 +38,8 @@ def fetcher_of(named: Mapping[str, str], settings: Settings, env: Mapping[str, s
 
 
 def shipped_files(packages: Iterable[AuditedPackage]) -> dict[tuple[str, str], FileFacts]:
-    """What ships with envspec of the packages' files on the PyTorch indexes, whose addresses a user need not know."""
+    """Return envspec's own facts about the packages' files on the PyTorch indexes, whose addresses a user need not
+    know."""
     found: dict[tuple[str, str], FileFacts] = {}
     for package in packages:
         if not package.index.startswith(_PYTORCH):
@@ -98,7 +99,7 @@ class IndexPages:
 
 
 def file_facts(row: Mapping[str, object]) -> FileFacts:
-    """What a row of PEP 691 says of its file."""
+    """Return what a PEP 691 entry says of its file."""
     hashes, yanked, uploaded = row["hashes"], row.get("yanked"), row.get("upload-time")
     return FileFacts(
         sha256=str(hashes["sha256"]) if isinstance(hashes, dict) else "",

@@ -1,4 +1,4 @@
-"""What was learned of releases and files, kept in the cache: what `--offline` audits with."""
+"""What was learned of releases and files, stored in the cache for `--offline` audits."""
 
 from __future__ import annotations
 
@@ -28,13 +28,12 @@ class Stored:
 
 
 def store_path(cache_dir: Path, source: str) -> Path:
-    """Where the answers of one source are kept, apart from those of others. `source` is an address without
-    credentials."""
+    """Return where the answers of one source are stored. `source` is an address without credentials."""
     return cache_dir / "audit" / f"{hashlib.sha256(source.encode()).hexdigest()[:16]}.json"
 
 
 def load(path: Path) -> Stored:
-    """What is kept; empty where nothing is. Raises OutsideError for a file that can't be used."""
+    """Read the stored answers; empty where there are none. Raises OutsideError for an unusable file."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -56,7 +55,7 @@ def load(path: Path) -> Stored:
 
 
 def save(path: Path, source: str, stored: Stored) -> None:
-    """Write it whole or not at all. Raises StorageError."""
+    """Store the answers, whole or not at all. Raises StorageError."""
     document = {
         "schema": _SCHEMA,
         "source": source,
@@ -70,9 +69,9 @@ def save(path: Path, source: str, stored: Stored) -> None:
         atomic.write_file(path, json.dumps(document, indent=1, ensure_ascii=False))
     except OSError as error:
         raise StorageError(
-            f"the answers can't be kept for --offline: {error.strerror}",
+            f"the answers can't be stored for --offline: {error.strerror}",
             place=Place(str(path)),
-            hint="point ENVSPEC_CACHE_DIR to a place that can be written",
+            hint="set ENVSPEC_CACHE_DIR to a writable folder",
         ) from None
 
 

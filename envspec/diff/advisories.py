@@ -1,5 +1,5 @@
-"""What databases and indexes know of the versions that a change leaves and takes up: plain data in, facts for its rows
-out. Nobody is asked here."""
+"""What databases and indexes know of the old and new versions of a change: plain data in, facts for its rows out.
+This module asks no database and no index."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Vulnerability:
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a version: None for `vulnerabilities` where nobody could tell; `yanked` says that and why its
-    authors took it back, None where they didn't, or nobody could tell."""
+    """What is known of a version. `vulnerabilities` is None where no database could say. `yanked` says that the
+    publisher yanked the version and why; it is None where that isn't so or isn't known."""
 
     vulnerabilities: tuple[Vulnerability, ...] | None = None
     yanked: str | None = None
@@ -43,21 +43,21 @@ Key = tuple[str, str, str, "str | None"]
 
 
 def versions(review: Review) -> frozenset[Key]:
-    """Every version that a review's rows leave or take up."""
+    """Return every old and new version in a review's rows."""
     return frozenset(
         key for row in review.rows for move in row.moves for view in (move.old, move.new) if (key := _key(row, view))
     )
 
 
 def with_advisories(review: Review, known: Mapping[Key, Known], how: LookedUp) -> Review:
-    """The review with what is known of `versions(review)`. What isn't in `known` is unknown."""
+    """Add what is known of `versions(review)` to a review. A version that isn't in `known` is unknown."""
     rows = [_row(row, known) for row in review.rows]
     rows.sort(key=lambda row: (RISKS.index(row.risk), row.name, row.kind))
     return replace(review, rows=tuple(rows), looked_up=how)
 
 
 def facts(old: Known | None, new: Known | None) -> tuple[Fact, ...]:
-    """What a change of version means by what is known of both; None for the side that a package isn't on."""
+    """Return what a change of version means, by what is known of both; None stands for a side without the package."""
     if new is None:
         return tuple(_gone(old)) if old else ()
     return (*_vulnerable(old, new), *_yanked(old, new))
@@ -83,12 +83,12 @@ def _key(row: Row, view: View | None) -> Key | None:
 
 def _gone(old: Known) -> Iterator[Fact]:
     if old.vulnerabilities:
-        yield Fact("low", "vulnerability-fixed", f"takes along {_titles(old.vulnerabilities)}")
+        yield Fact("low", "vulnerability-fixed", f"removing it fixes {_titles(old.vulnerabilities)}")
 
 
 def _vulnerable(old: Known | None, new: Known) -> Iterator[Fact]:
     if new.vulnerabilities is None:
-        # of what nobody can tell, nothing is fixed either
+        # without an answer for the new version, nothing counts as fixed
         return
     before = old.vulnerabilities if old else ()
     names = {name for one in before or () for name in one.names}
@@ -107,7 +107,7 @@ def _vulnerable(old: Known | None, new: Known) -> Iterator[Fact]:
 
 def _new(one: Vulnerability, *, was_known: bool) -> Fact:
     summary = f": {one.summary}" if one.summary else ""
-    doubt = "" if was_known else " (nobody knows whether the old version is)"
+    doubt = "" if was_known else " (unknown for the old version)"
     text = f"{'newly ' * was_known}vulnerable, {one.title}{summary}{doubt}"
     if one.ignored is not None:
         return Fact("low", "newly-vulnerable", f"{text}; the spec ignores it: {one.ignored}")
@@ -119,7 +119,7 @@ def _yanked(old: Known | None, new: Known) -> Iterator[Fact]:
     if new.yanked is not None:
         yield Fact("medium", "yanked", new.yanked if was is None else f"as before, {new.yanked}")
     elif was is not None:
-        yield Fact("low", "was-yanked", f"leaves a version of which {was}")
+        yield Fact("low", "was-yanked", f"replaces a version: {was}")
 
 
 def _titles(found: Iterable[Vulnerability]) -> str:

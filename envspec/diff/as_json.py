@@ -10,7 +10,7 @@ from envspec.diff.rows import LookedUp, Move, Review, Row
 
 
 def as_json(review: Review) -> dict[str, Any]:
-    """The document without its `schema` key."""
+    """Return the document without its `schema` key."""
     return {
         "name": review.name,
         "old": review.old_title,

@@ -1,4 +1,4 @@
-"""Two sides in the same terms: of each package what both sides know."""
+"""Two sides in the same terms: what both sides know of each package."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from envspec.lock.model import Artifact, Lock, LockedTarget, Pin, SpecInputs, Ta
 
 
 def comparable(old: Side, new: Side, match: Match) -> tuple[Lock, Lock]:
-    """The locks of two sides (`match`), ready for `diff`. Two locks of envspec are already."""
+    """Reduce the locks of two sides (from `match`) to what both know, ready for `diff`. Two envspec locks stay as they
+    are."""
     knows = _both_know(old, new)
     if knows == EVERYTHING and old.complete and new.complete:
         return match.old, match.new
@@ -23,7 +24,7 @@ def comparable(old: Side, new: Side, match: Match) -> tuple[Lock, Lock]:
 
 
 def _both_know(old: Side, new: Side) -> frozenset[str]:
-    """What can be compared. Two formats write the same requirement in different words, so edges only within one."""
+    """Return what can be compared. Edges only within one format: two formats write the same requirement differently."""
     return old.knows & new.knows - (frozenset() if old.format == new.format else {"edges"})
 
 
@@ -75,8 +76,8 @@ def _pair(old: Pin | None, new: Pin | None, knows: frozenset[str]) -> tuple[Pin 
 
 
 def _known(pin: Pin, knows: frozenset[str]) -> Pin:
-    """A plain pin without what the other side can't say. Here a specifier stands for the version, to be shown as what
-    changed."""
+    """Return a plain pin without what the other side can't say. A specifier takes the version's place, so that a review
+    shows the specifier as what changed."""
     return Pin(
         pin.kind,
         pin.name,
@@ -93,7 +94,8 @@ def _known(pin: Pin, knows: frozenset[str]) -> Pin:
 
 
 def _files(old: Pin, new: Pin) -> tuple[Artifact | None, Artifact | None]:
-    """The files of two pins of one version, where they contradict each other; nothing where they may be the same."""
+    """Return the files of two pins of one version, where they contradict each other; nothing where they may be the
+    same."""
     if isinstance(old, HashedPin) or isinstance(new, HashedPin):
         ours, theirs = tuple(_hashes(old)), tuple(_hashes(new))
         if ours and theirs and not set(ours) & set(theirs):
@@ -112,7 +114,7 @@ def _hashes(pin: Pin) -> Iterator[str]:
 
 
 def admits(loose: LoosePin, exact: Pin) -> bool:
-    """Whether a version that is only asked for allows the one that is pinned."""
+    """Return whether a required version allows the pinned one."""
     if loose.specifier == "*":
         return True
     if loose.kind == "conda":

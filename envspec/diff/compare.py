@@ -12,7 +12,7 @@ _Key = tuple[str, str]
 
 
 def diff(old: Lock, new: Lock) -> Diff:
-    """What leads from `old` to `new`. Targets are matched by name, packages by kind and name."""
+    """Return what leads from `old` to `new`. Targets are matched by name, packages by kind and name."""
     before = {target.name: target for target in old}
     after = {target.name: target for target in new}
     names = sorted({*before, *after})
@@ -46,7 +46,7 @@ def diff(old: Lock, new: Lock) -> Diff:
 
 
 def apply(change: Diff, old: Lock) -> Lock:
-    """The lock that `change` makes of `old`. Raises InternalError when it isn't a change of this lock."""
+    """Return the lock that `change` makes of `old`. Raises InternalError when it isn't a change of this lock."""
     heads = {target.name: TargetHead.of(target) for target in old}
     pins = {target.name: _pins(target) for target in old}
     for target in change.targets:

@@ -1,4 +1,4 @@
-"""What a change means, as a reviewer reads it: a sentence, how much care it asks for, and where it holds."""
+"""What a change means to a reviewer: a sentence, its risk, and where it holds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 Risk = Literal["high", "medium", "low"]
 RISKS: tuple[Risk, ...] = ("high", "medium", "low")
-"""high    something can stop working, or somebody else's files could get in: don't merge before it is understood
+"""high    something can stop working, or a stranger's files could get in: understand it before you merge
 medium  worth a look: behaviour, licence or origin may change
 low     routine
 """
@@ -18,7 +18,7 @@ low     routine
 class Fact:
     """`code` is stable and for machines. `targets` is empty where the fact holds wherever the change does.
 
-    `package` names the package that a fact about a whole target is due to.
+    `package` names the package that causes a fact about a whole target.
     """
 
     risk: Risk
@@ -29,14 +29,15 @@ class Fact:
 
 
 def highest(risks: Iterable[Risk]) -> Risk:
-    """The gravest of some risks; "low" for none."""
+    """Return the highest of some risks; "low" for none."""
     return min(risks, key=RISKS.index, default="low")
 
 
 def merged(found: Iterable[tuple[str, Fact]], targets: Iterable[str]) -> tuple[Fact, ...]:
-    """Facts found target by target, each once, with the targets that it holds for unless these are all of `targets`.
+    """Merge facts found target by target: each once, with the targets that it holds for unless these are all of
+    `targets`.
 
-    The gravest come first.
+    The highest risk comes first.
     """
     where: dict[Fact, list[str]] = {}
     for target, fact in found:

@@ -1,4 +1,4 @@
-"""What a change means for GPUs: by envspec's facts about CUDA, drivers, torch's builds and the libraries beside it."""
+"""What a change means for GPUs, by envspec's facts about CUDA, drivers, torch's builds and GPU libraries."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _TITLES = {"cudnn": "cuDNN", "nccl": "NCCL", "cuda-runtime": "CUDA runtime", "tr
 
 
 def concerns(pin: Pin) -> bool:
-    """Whether a change of this package can mean something for GPUs."""
+    """Return whether a change of this package can matter to GPUs."""
     return decides(pin.name)
 
 
 def meaning(old: LockedTarget, new: LockedTarget) -> Iterator[Fact]:
-    """What the change of one target means for its GPUs."""
+    """Return what the change of one target means for its GPUs."""
     was, now = _Gpu.of(old), _Gpu.of(new)
     yield from _cuda(old, new, was, now)
     yield from _driver(new, was, now)
@@ -33,7 +33,8 @@ def meaning(old: LockedTarget, new: LockedTarget) -> Iterator[Fact]:
 
 @dataclass(frozen=True)
 class _Gpu:
-    """What decides in one target. `cuda` is the CUDA that torch was built for: "cpu", a version, or None if unknown."""
+    """What decides about the GPUs of one target. `cuda` is what torch was built for: "cpu", a version, or None if
+    unknown."""
 
     torch: Pin | None
     cuda: str | None
@@ -69,7 +70,7 @@ def cuda_of(torch: Pin, platform: str) -> str | None:
 
 
 def _floor(target: LockedTarget, cuda: str | None) -> str | None:
-    """The driver floor of a file that doesn't record one."""
+    """Work out the driver floor of a file that doesn't record one."""
     from envspec.facts import toolkits
 
     wanted = target.inputs.cuda or cuda
@@ -79,7 +80,7 @@ def _floor(target: LockedTarget, cuda: str | None) -> str | None:
 
 
 def _cuda(old: LockedTarget, new: LockedTarget, was: _Gpu, now: _Gpu) -> Iterator[Fact]:
-    """The CUDA that was asked for, and the one that torch's build really has."""
+    """Compare the CUDA that the spec asks for, and the one that torch was built for."""
     asked = old.inputs.cuda, new.inputs.cuda
     if asked[0] != asked[1] and any(asked):
         if asked[1] is None:
@@ -91,7 +92,7 @@ def _cuda(old: LockedTarget, new: LockedTarget, was: _Gpu, now: _Gpu) -> Iterato
     elif was.cuda != now.cuda and was.cuda and now.cuda:
         name = now.torch.name if now.torch else None
         if now.cuda == "cpu":
-            message = f"{name} is a CPU build now (was for CUDA {was.cuda}): it trains without the GPU, in silence"
+            message = f"{name} is a CPU build now (was for CUDA {was.cuda}): it trains on the CPU without a warning"
             yield Fact("high", "cuda-to-cpu", message, package=name)
         elif was.cuda == "cpu":
             yield Fact(
@@ -117,11 +118,11 @@ def _driver(new: LockedTarget, was: _Gpu, now: _Gpu) -> Iterator[Fact]:
     elif machines and not _older(machines, now.floor):
         yield Fact("low", "driver-floor-raised", f"{change}: the spec's machines have {machines}, which is enough")
     else:
-        yield Fact("high", "driver-floor-raised", f"{change}: machines and cluster nodes below it can't start this")
+        yield Fact("high", "driver-floor-raised", f"{change}: machines with an older driver can't run this")
 
 
 def _older(one: str, other: str) -> bool:
-    """Whether a driver comes before another. Drivers are dotted numbers; anything else counts as older."""
+    """Return whether a driver is older than another. Drivers are dotted numbers; anything else counts as older."""
     from envspec.packages.version_numbers import numbers
 
     try:
@@ -140,7 +141,7 @@ def _gpus(old: LockedTarget, new: LockedTarget) -> Iterator[Fact]:
 
 
 def _torch(new: LockedTarget, was: _Gpu, now: _Gpu) -> Iterator[Fact]:
-    """Architectures that torch's build gained or lost."""
+    """Yield the architectures that torch's build gained or lost."""
     if now.torch is None or (was.torch is not None and _build(was.torch) == _build(now.torch)):
         return
     before, after = _compiled(was, new), _compiled(now, new)
@@ -188,7 +189,7 @@ def _library(family: str, title: str, new: LockedTarget, was: _Gpu, now: _Gpu) -
     risk: Risk = "medium" if far in heavy else "low"
     message = f"{title} {old_pin.version} -> {new_pin.version}"
     if family == "triton" and risk == "medium":
-        message += ": kernels are compiled anew, and may behave otherwise"
+        message += ": kernels are recompiled, and may behave differently"
     yield Fact(risk, f"{family}-moved", message, package=new_pin.name)
     if family in ("cudnn", "nccl"):
         from envspec.facts import libraries
@@ -207,7 +208,7 @@ def _library(family: str, title: str, new: LockedTarget, was: _Gpu, now: _Gpu) -
 def _architectures(
     what: str, package: str, before: _Compiled, after: _Compiled, target: LockedTarget, lost_risk: Risk
 ) -> Iterator[Fact]:
-    """Which GPUs no longer run, or run now. What the target doesn't ask for is told too, at low risk."""
+    """Yield which GPUs no longer run, or run now. GPUs that the target doesn't ask for are included, at low risk."""
     from envspec.facts import gpus
 
     known = sorted(gpus.capabilities(), key=order)

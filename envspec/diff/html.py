@@ -29,7 +29,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def html(review: Review) -> str:
-    """The page. Everything foreign is escaped; the page's own policy forbids scripts and any loading."""
+    """Return the page. Everything foreign is escaped; the page's own policy forbids scripts and any loading."""
     title = _text(f"{review.name}: {words.summary(review)}" if review.name else words.summary(review))
     return "\n".join(
         [
@@ -56,7 +56,7 @@ def html(review: Review) -> str:
 
 
 def body(review: Review, heading: str = "h2") -> Iterator[str]:
-    """The review without a page around it: pieces of HTML, whose own titles are `heading`s."""
+    """Yield the review without a page around it: pieces of HTML, whose own titles are `heading`s."""
     for row, fact in review.shouted:
         yield f'<p class="alarm"><strong>{_text(row.name)}</strong>: {_text(words.fact(fact))}</p>'
     if review.chosen:

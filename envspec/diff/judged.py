@@ -1,4 +1,5 @@
-"""What can't be right in the new lock of a comparison, as facts of a review. It is told, and nothing is refused."""
+"""What can't be right in the new lock of a comparison, as facts of a review. A review shows these and refuses
+nothing."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from envspec.spec.model import Spec
 
 
 def flaws_of(side: Side, spec: Spec | None) -> tuple[Fact, ...]:
-    """The flaws of a lock of envspec's, by its spec where that is at hand and hasn't changed since; of other tools'
-    files nothing is known."""
+    """Return the flaws of an envspec lock, judged by its spec where the spec is at hand and hasn't changed since. Files
+    of other tools have none."""
     if side.format != "envspec" or not side.lock.targets:
         return ()
     by = spec if spec is not None and has_equal_inputs(spec, side.lock) else None

@@ -8,14 +8,14 @@ from functools import lru_cache
 from envspec.packages import conda_order
 
 KINDS = ("epoch", "major", "minor", "patch", "pre-release", "post-release", "local", "other", "none")
-"""How far: the first part that differs. `other` is for texts that are no versions, `none` for equal ones.
+"""How far: the first part that differs. `other` is for texts that aren't versions, `none` for equal versions.
 
 `pre-release` and `post-release` are moves within one release (2.0rc1 to 2.0, 2.0 to 2.0.post1), `local` the part
 behind the plus.
 """
 
 _CALENDAR = 1990
-"""A first number from here on is a year: 2025.9 to 2026.1 is no promise to break anything."""
+"""A first number from here on is a year: 2025.9 to 2026.1 doesn't announce a breaking change."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Jump:
 
 @lru_cache(maxsize=4096)
 def jump(kind: str, old: str, new: str) -> Jump:
-    """The jump from `old` to `new` of a package of `kind` ("pip" or "conda")."""
+    """Return the jump from `old` to `new` of a package of `kind` ("pip" or "conda")."""
     if old == new:
         return Jump("none")
     return _conda(old, new) if kind == "conda" else _pip(old, new)
@@ -75,7 +75,7 @@ def _conda(old: str, new: str) -> Jump:
 
 
 def _part(was: tuple[int, ...], now: tuple[int, ...]) -> str | None:
-    """The first number that differs, by its place; None when none does (1.0 and 1)."""
+    """Return the index of the first number that differs; None when none does (1.0 and 1)."""
     length = max(len(was), len(now), 3)
     pairs = list(zip(_filled(was, length), _filled(now, length), strict=True))
     place = next((index for index, (a, b) in enumerate(pairs) if a != b), None)

@@ -1,4 +1,4 @@
-"""Roughly what a licence asks for: by its identifiers and by words, no legal advice."""
+"""Roughly what a licence demands, by its identifiers and words. This isn't legal advice."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import re
 from envspec.packages.licences import judged
 
 CLASSES = ("permissive", "weak copyleft", "copyleft", "proprietary", "unknown")
-"""In the order in which a licence is taken for more than it may be: of a choice (OR) the first counts, of what must be
-kept together (AND) the last.
+"""The classes in the order that counts: of a choice (OR) the first, of licences that hold together (AND) the last.
 """
 
 # Identifiers and words, each from its beginning on; where a text has words of several classes, the first class counts.
 # "Proprietary" is whatever restricts who may use it, what for, or how it may be changed.
 _END = r"(?![A-UW-Z])"
-"""No other word goes on here: GPL, GPL-3.0, GPL3 and GPLv3 are one."""
+"""The end of a licence's name: GPL, GPL-3.0, GPL3 and GPLv3 are one licence."""
 _WORDS = {
     "proprietary": (
         r"PROPRIETARY|NVIDIA|CUDNN|NON-?COMMERCIAL|COMMERCIAL|BUSL|BUSINESS SOURCE|ALL RIGHTS|EULA|END.USER"
@@ -34,7 +33,7 @@ _PATTERNS = tuple((name, re.compile(rf"(?<![A-Z0-9])(?:{words})")) for name, wor
 
 
 def licence_class(licence: str) -> str:
-    """One of `CLASSES`. Of an SPDX expression each part counts: where there is a choice, one takes the lighter."""
+    """Return one of `CLASSES`. Each part of an SPDX expression counts; of a choice, the lighter part."""
     rank = judged(licence, _rank, min, max)
     return CLASSES[rank]
 

@@ -1,7 +1,7 @@
 """A review as a comment of a pull request: GitHub's Markdown, details folded, never longer than a comment may be.
 
-Names, licences and URLs come from packages, so anybody can write them: none of it may become markup, a link, or a
-mention that notifies people.
+Names, licences and URLs come from packages, so any author controls them. None of these may become markup, a link, or
+a mention that notifies people.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ LIMIT = 65_000
 """Characters. GitHub takes 65,536 in a comment; the rest is for what a workflow adds of its own."""
 
 _LONGEST = 400
-"""A single foreign text is cut here; the JSON output has all of it."""
+"""Characters of a single foreign text before it is cut; the JSON output has all of it."""
 
 _MARKS = {"high": "🔴", "medium": "🟡", "low": "🟢"}
 _PLAIN = " ,;/+%?-.'"
-"""ASCII punctuation that is nothing but itself in the middle of a line."""
+"""ASCII punctuation without a meaning in Markdown in the middle of a line."""
 
 
 def markdown(review: Review) -> str:
-    """The review as Markdown of at most `LIMIT` characters; what doesn't fit is cut with a count."""
+    """Render a review as Markdown of at most `LIMIT` characters; what doesn't fit is cut, with a count."""
     name = f"{inert(review.name)}: " if review.name else ""
     head = [
         f"### {name}{inert(words.summary(review))}",
@@ -43,7 +43,7 @@ def markdown(review: Review) -> str:
 
 
 def inert(text: str) -> str:
-    """A foreign text as Markdown that shows it and does nothing else: no markup, table cell, link or mention.
+    """Escape a foreign text so that Markdown shows it and does nothing else: no markup, table cell, link or mention.
 
     Special characters become entities, which are never structure. An entity still reads as a mention or an issue's
     number once it is rendered, so `@` and `#` stand in code, where neither is looked for.
@@ -66,7 +66,7 @@ _INERT = {
 class _Section:
     """`lines` are what may be cut, one by one; `before` and `after` are there as soon as one of them is.
 
-    `what` says how many there are of what, for when there is no room for any.
+    `what` says how many lines of which kind there are, for when no line fits.
     """
 
     what: str
@@ -75,7 +75,7 @@ class _Section:
     after: str
 
     def text(self, room: int) -> str:
-        """As many lines as fit, and the count of those that don't. `room` is at least `_NOTE`."""
+        """Return as many lines as fit, and the count of those that don't. `room` is at least `_NOTE`."""
         used = len(self.before) + len(self.after)
         if used + sum(map(len, self.lines)) <= room:
             return self.before + "".join(self.lines) + self.after

@@ -1,4 +1,4 @@
-"""Which target of one side belongs to which of the other, whatever they are called."""
+"""Which target of one side corresponds to which of the other, whatever their names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ALIKE = 0.75
 
 @dataclass(frozen=True)
 class Match:
-    """The locks of two sides with the same names for targets that belong together, and what the sides are called.
+    """The locks of two sides, with the same names for corresponding targets, and the sides' titles.
 
     `renamed` holds the old and the new name of each target that was renamed: both locks have the new one.
     """
@@ -28,9 +28,9 @@ class Match:
 
 
 def matched(old: Side, new: Side) -> Match:
-    """Two sides by name, then by platform where a file's targets are platforms, and by what they are otherwise.
+    """Match the targets of two sides: by name, then by platform where a file's targets are platforms, else by content.
 
-    Raises InputError for a file with several environments of a platform, none of which is the obvious one.
+    Raises InputError for a file with several environments for a platform and no obvious choice.
     """
     before, after = old.lock, new.lock
     plain = Match(before, after, old.title, new.title)
@@ -52,7 +52,7 @@ def matched(old: Side, new: Side) -> Match:
 
 
 def _renamed(old: Lock, new: Lock) -> Iterator[tuple[str, str]]:
-    """Targets that went, each with the one that came for the same machines with nearly the same packages."""
+    """Pair targets that went with those that came for the same machines, with nearly the same packages."""
     gone = [target for target in old if new.target(target.name) is None]
     come = [target for target in new if old.target(target.name) is None]
     pairs = [(_common(was, now), was.name, now.name) for was in gone for now in come if _for_the_same(was, now)]
@@ -71,7 +71,7 @@ def _for_the_same(old: LockedTarget, new: LockedTarget) -> bool:
 
 
 def _common(old: LockedTarget, new: LockedTarget) -> tuple[float, float]:
-    """The share of packages that two targets have in common: in the same version, and in any."""
+    """Return the share of packages that two targets have in common: in the same version, and in any version."""
     was, now = ({(pin.kind, pin.name): version_text(pin) for pin in target.pins} for target in (old, new))
     every = len({*was, *now})
     if not every:
@@ -80,10 +80,11 @@ def _common(old: LockedTarget, new: LockedTarget) -> tuple[float, float]:
 
 
 def _as_targets_of(side: Side, other: Lock) -> tuple[Lock, str]:
-    """A side's lock with a target for each one of `other`: its own of the same platform. What has no counterpart stays.
+    """Give a side's lock a target for each one of `other`: its own of the same platform. Targets without a counterpart
+    stay.
 
-    Of several environments of a platform, the one that is called like the target is taken, then the one that its tool
-    takes when nobody names one, `default`; the title says so.
+    Of several environments for a platform, this takes the one with the target's name, else `default`, which its tool
+    takes unless told otherwise. The title says so.
     """
     found: list[LockedTarget] = []
     used: set[str] = set()
@@ -99,7 +100,7 @@ def _as_targets_of(side: Side, other: Lock) -> tuple[Lock, str]:
             if chosen is None:
                 raise InputError(
                     f"{side.title} has several environments for {same[0].inputs.platform}: {', '.join(environments)}",
-                    hint=f"only one called default, or like the target ({target.name}), can be compared with it",
+                    hint=f"name the one to compare default, or {target.name} like the target",
                 )
             if chosen == "default":
                 title = f"{side.title} (its environment default)"

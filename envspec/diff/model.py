@@ -40,7 +40,7 @@ class PinChange:
 
 @dataclass(frozen=True)
 class PackageChange:
-    """Everything that happened to one package, in whichever targets."""
+    """All changes of one package, in all targets."""
 
     kind: str
     name: str
@@ -77,5 +77,5 @@ EMPTY = SpecInputs()
 
 
 def nothing(name: str) -> Lock:
-    """What a lock that isn't there yet is compared as: no targets, so that all of the other one is new."""
+    """Return what stands for a lock that doesn't exist yet: one without targets, so all of the other lock is new."""
     return Lock(name, EMPTY, ())

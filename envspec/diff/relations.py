@@ -1,4 +1,4 @@
-"""Who asks for a package, and what it asks for: from the dependency graphs, each built when it is first needed."""
+"""Which packages require which, from the dependency graphs; each graph is built when it is first needed."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ class Relations:
         self._graphs: dict[tuple[bool, str], Graph | None] = {}
 
     def asked(self, kind: str, name: str, target: str, now: bool) -> tuple[bool | None, tuple[str, ...] | None]:
-        """Whether the spec asks for a package, and which packages do: on the new side if `now`, else on the old one.
+        """Return whether the spec asks for a package, and which packages require it: on the new side if `now`, else on
+        the old one.
 
-        None where that side doesn't know.
+        Values are None where that side doesn't know.
         """
         side = self.new if now else self.old
         lock = self.after if now else self.before
@@ -30,11 +31,12 @@ class Relations:
             return direct, None
         edges = graph.incoming.get(Node(kind, name), ())
         via = tuple(dict.fromkeys(edge.source.name for edge in edges if edge.source is not None))
-        # a file that doesn't tell what was asked for has roots that nobody pulls in
+        # a file that doesn't record direct requirements has roots that no package requires
         return direct, via if via or "direct" in side.knows else None
 
     def edges(self, kind: str, name: str, target: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The packages that one requires now and didn't before, and the other way round. Only for one that stays."""
+        """Return the packages that one requires now and didn't before, and the reverse. Only for a package that
+        stays."""
         graphs = self._graph(False, target), self._graph(True, target)
         node = Node(kind, name)
         if graphs[0] is None or graphs[1] is None or node not in graphs[0].pins or node not in graphs[1].pins:
@@ -43,7 +45,7 @@ class Relations:
         return tuple(sorted(after - before)), tuple(sorted(before - after))
 
     def _graph(self, now: bool, name: str) -> Graph | None:
-        """None for a side that knows no edges, and for one whose requirements can't be read."""
+        """Return a graph; None for a side without edges, and for one whose requirements can't be read."""
         key = (now, name)
         if key not in self._graphs:
             side, lock = (self.new, self.after) if now else (self.old, self.before)

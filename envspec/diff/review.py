@@ -1,4 +1,4 @@
-"""A change as a reviewer reads it: one row a package across targets, what it means, and how much care it asks for."""
+"""A change as a reviewer reads it: one row per package across targets, its meaning, and its risk."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from envspec.lock.model import Lock, Pin
 
 
 def review(old: Side, new: Side) -> Review:
-    """What leads from one side to the other. Rows are sorted by risk, then by name."""
+    """Review the change from one side to the other. Rows are sorted by risk, then by name."""
     return _Reviewer(old, new).review()
 
 
 _Edges = tuple[tuple[str, ...], tuple[str, ...]]
-"""Names of packages that are required now and weren't before, and the other way round."""
+"""Names of packages that are required now and weren't before, and the reverse."""
 
 
 class _Reviewer:
@@ -121,10 +121,10 @@ class _Reviewer:
         return Row(package.kind, package.name, direct, via, moves, highest(risks))
 
     def _worth(self, package: PackageChange, change: PinChange) -> PinChange | None:
-        """A change without the targets that came or went as a whole, where the rest of the lock has the package, too:
-        then the target is the news, and not the package.
+        """Leave out the targets that came or went as a whole, where the rest of the lock has the package, too: then the
+        target is the news, not the package.
 
-        A file that is another one under its old name is news all the same: a target's new name must not hide it.
+        A replaced file under an old name still counts: a target's new name must not hide it.
         """
         if change.old is not None and change.new is not None:
             return change
@@ -145,7 +145,7 @@ class _Reviewer:
         return PinChange(change.old, change.new, rest) if rest else None
 
     def _replaced(self, pin: Pin) -> Pin | None:
-        """The old pin that says another hash of the very same file."""
+        """Return the old pin that records a different hash of the very same file."""
         if pin.artifact is None:
             return None
         was = self._files.get((pin.index, pin.artifact.file))
@@ -162,7 +162,7 @@ class _Reviewer:
 
     @cached_property
     def _known(self) -> frozenset[tuple[str, str, str]]:
-        """The versions of the old lock, and those that the targets on both sides have now."""
+        """Return the versions of the old lock, and the current ones of the targets on both sides."""
         targets = (*self.before, *(target for target in self.after if target.name in self.shared))
         return frozenset((pin.kind, pin.name, pin.version) for target in targets for pin in target.pins)
 
@@ -184,7 +184,8 @@ class _Reviewer:
         )
 
     def _by_edges(self, package: PackageChange, change: PinChange) -> list[tuple[PinChange, _Edges]]:
-        """A change with the requirements that appeared and vanished; several where these differ between its targets."""
+        """Add the requirements that appeared and vanished to a change; give several where its targets differ in
+        these."""
         old, new = change.old, change.new
         # building the graphs takes most of the time, so only what records other requirements is looked up in them
         if old is None or new is None or old.dependencies == new.dependencies:
@@ -202,7 +203,7 @@ class _Reviewer:
         return [(replace(change, targets=tuple(names)), edges) for edges, names in found.items()]
 
     def _part(self, package: PackageChange, change: PinChange, edges: _Edges) -> Move:
-        """One exact change of a pin."""
+        """Return one exact change of a pin."""
         old, new, (needs, drops) = change.old, change.new, edges
         found = facts(old, new)
         action = "added" if old is None else "removed" if new is None else "changed"
@@ -221,21 +222,21 @@ class _Reviewer:
         )
 
     def _where(self, targets: Iterable[str]) -> tuple[str, ...]:
-        """Targets, or none where these are all that there are."""
+        """Return the targets, or none where these are all targets."""
         found = tuple(sorted(targets))
         return () if set(found) >= set(self.shared or (*self.came, *self.went)) else found
 
 
 def _in_place(needs: Iterable[str], drops: Iterable[str]) -> Iterator[Fact]:
-    """Nothing moved, and yet something is recorded otherwise."""
+    """Yield the facts of a pin whose version stayed and whose recorded metadata changed."""
     if not any((*needs, *drops)):
-        yield Fact("low", "metadata-changed", "what is recorded of it changed, not what gets installed")
+        yield Fact("low", "metadata-changed", "its recorded metadata changed, not what gets installed")
     else:
-        yield Fact("low", "requirements-changed", "requires other packages, with no version change")
+        yield Fact("low", "requirements-changed", "requires different packages, at the same version")
 
 
 def _key(pin: Pin | None) -> tuple[object, ...] | None:
-    """What two targets must agree in to share a line."""
+    """Return what must be equal for two targets to share a line."""
     if pin is None:
         return None
     commit = pin.git and (pin.git.url, pin.git.commit)

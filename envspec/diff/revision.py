@@ -1,4 +1,4 @@
-"""A lock as some git revision has it, by asking git itself."""
+"""A lock at a git revision, as git itself reads it."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from envspec.errors import InputError, Place, ToolError
 from envspec.git.program import git_error, run_git
 
 _OWN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_NAMESPACE")
-"""What git tells its hooks. They may speak of another repository than the one that the lock is in."""
+"""Environment variables that git sets for hooks. They may name a different repository than the lock's."""
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _RELATIVE = re.compile(r"[~^]")
 
 
 def text_at(path: Path, revision: str, env: Mapping[str, str] | None = None) -> str | None:
-    """The text of a file at a revision (`HEAD`, `origin/main`, a commit), or None where that revision hasn't the file.
+    """Read a file's text at a revision (`HEAD`, `origin/main`, a commit); None where that revision doesn't have the
+    file.
 
-    The file's folder decides which repository is asked, so worktrees and files elsewhere work. Nothing in
-    the work tree changes; only in a partial clone, git may fetch the file from its remote.
+    The file's folder decides which repository git reads, so worktrees and files elsewhere work. Nothing in the work
+    tree changes. In a partial clone, git may fetch the file from its remote.
 
-    Raises InputError for what is no single revision, for one that a shallow clone doesn't have (with what to fetch),
+    Raises InputError for what isn't a single revision, for one that a shallow clone doesn't have (with what to fetch),
     and outside a repository; ToolError without git, or when git fails.
     """
     if not revision or revision.startswith("-") or not revision.isprintable():
-        raise InputError(f"{revision!r} is no git revision", hint="give a branch, a tag or a commit, such as HEAD~1")
+        raise InputError(f"{revision!r} isn't a git revision", hint="give a branch, a tag or a commit, such as HEAD~1")
     folder = path.absolute().parent
     while not folder.is_dir():
         folder = folder.parent
@@ -42,11 +43,11 @@ def text_at(path: Path, revision: str, env: Mapping[str, str] | None = None) -> 
         listed = git("ls-tree", "--name-only", commit, "--", f"./{relative}")
         if listed.returncode == 0 and not listed.stdout.strip():
             return None
-        raise ToolError(f"git can't give {relative} at {revision}: {git_error(listed)}", hint=_fetch(git, revision))
+        raise ToolError(f"git can't read {relative} at {revision}: {git_error(listed)}", hint=_fetch(git, revision))
     # `cat-file`, because `show` would run a configured textconv program
     shown = git("cat-file", "blob", name)
     if shown.returncode:
-        raise ToolError(f"git can't give {relative} at {revision}: {git_error(shown)}", hint=_fetch(git, revision))
+        raise ToolError(f"git can't read {relative} at {revision}: {git_error(shown)}", hint=_fetch(git, revision))
     try:
         return shown.stdout.decode()
     except UnicodeDecodeError:
@@ -75,19 +76,19 @@ def _commit(git: _Git, revision: str) -> str:
         reason = git_error(where)
         if "not a git repository" in reason:
             raise InputError(
-                f"{git.folder} is in no git repository", hint="name two files to compare: envspec diff OLD NEW"
+                f"{git.folder} isn't in a git repository", hint="name two files to compare: envspec diff OLD NEW"
             )
         raise ToolError(f"git can't read the repository of {git.folder}: {reason}")
     if revision == "HEAD":
-        raise InputError("there is no commit yet to compare with", hint="name two files: envspec diff OLD NEW")
-    raise InputError(f"git knows no single commit {revision!r} here", hint=_fetch(git, revision))
+        raise InputError("there is no commit to compare with yet", hint="name two files: envspec diff OLD NEW")
+    raise InputError(f"{revision!r} doesn't name a commit of this repository", hint=_fetch(git, revision))
 
 
 def _fetch(git: _Git, revision: str) -> str:
-    """What would bring a revision that isn't here."""
+    """Return the command that would fetch a missing revision."""
     shallow = git("rev-parse", "--is-shallow-repository").stdout.decode().strip() == "true"
     if _RELATIVE.search(revision) or revision.startswith("HEAD"):
-        return "this clone is shallow: git fetch --unshallow" if shallow else "`git log` shows the commits there are"
+        return "this clone is shallow: git fetch --unshallow" if shallow else "`git log` lists the commits"
     remote, slash, branch = revision.partition("/")
     remotes = git("remote").stdout.decode().split()
     source, ref = (remote, branch) if slash and remote in remotes else ((remotes or ["origin"])[0], revision)

@@ -1,4 +1,4 @@
-"""What the change of one pin means and how much care it asks for: pure rules on two pins."""
+"""What the change of one pin means, and its risk: pure rules on two pins."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from envspec.diff.licence_class import licence_class
 from envspec.lock.model import Artifact, Pin
 
 LARGE_GROWTH = 100_000_000
-"""Bytes. A download that grows by this and by a fifth is worth a line: it's images, pulls and quotas."""
+"""Bytes. A download that grows by this and by a fifth is worth a line: it costs image size, pull time and quota."""
 
 _OFFICIAL = re.compile(r"pypi|pytorch/.+")
 """PyPI, and PyTorch's own index for each CUDA: a move between them is the choice of a build, not of a publisher."""
 
-_PUBLIC = "whoever owns the name there delivers it now"
+_PUBLIC = "whoever owns the name there supplies it now"
 
 
 def facts(old: Pin | None, new: Pin | None) -> tuple[Fact, ...]:
-    """What is worth saying about a pin that came, went or changed, besides the versions themselves."""
+    """Return the facts about a pin that came, went or changed, besides the versions themselves."""
     if new is None:
         return tuple(_removed(old)) if old else ()
     if old is None:
@@ -40,7 +40,8 @@ def facts(old: Pin | None, new: Pin | None) -> tuple[Fact, ...]:
 
 
 def different_hashes(old: Artifact, new: Artifact) -> str | None:
-    """How the hashes of two files contradict each other, by the best algorithm that both have; None if they don't."""
+    """Say how the hashes of two files contradict each other, by the best algorithm that both have; None if they
+    agree."""
     for kind, was, now in (("sha256", old.sha256, new.sha256), ("md5", old.md5, new.md5)):
         if was and now:
             return None if was == now else f"{kind} {was[:12]} became {now[:12]}"
@@ -48,7 +49,7 @@ def different_hashes(old: Artifact, new: Artifact) -> str | None:
 
 
 def form(pin: Pin) -> str | None:
-    """What gets installed: "wheel", "sdist", "conda", "git", or None where the file isn't known."""
+    """Return what gets installed: "wheel", "sdist", "conda", "git", or None where the file isn't known."""
     if pin.git:
         return "git"
     if pin.kind == "conda":
@@ -73,11 +74,11 @@ def _added(new: Pin) -> Iterator[Fact]:
 
 def _removed(old: Pin) -> Iterator[Fact]:
     if old.direct:
-        yield Fact("medium", "direct-removed", "was asked for by name: what imports it stops working")
+        yield Fact("medium", "direct-removed", "was asked for by name: code that imports it stops working")
 
 
 def _hash(old: Pin, new: Pin) -> Iterator[Fact]:
-    """The rule that catches a file replaced behind everybody's back."""
+    """Yield a fact for a file that was replaced without a new version."""
     was, now = old.artifact, new.artifact
     same = (old.version, old.build) == (new.version, new.build)
     if was is None or now is None or not same or (hashes := different_hashes(was, now)) is None:
@@ -87,26 +88,27 @@ def _hash(old: Pin, new: Pin) -> Iterator[Fact]:
         yield Fact(
             "high",
             "hash-changed",
-            f"SAME VERSION, OTHER FILE{name}: {hashes}. A published file doesn't change: find out who replaced it",
+            f"SAME VERSION, DIFFERENT FILE{name}: {hashes}. A published file doesn't change: find out who replaced it",
         )
     elif form(old) == form(new):
-        yield Fact("low", "file-changed", "another file of the same version")
+        yield Fact("low", "file-changed", "a different file of the same version")
 
 
 def _source(old: Pin, new: Pin) -> Iterator[Fact]:
     if old.git and new.git:
         if old.git.url != new.git.url:
-            yield Fact("high", "repository-changed", f"another repository: {old.git.url} -> {new.git.url}")
+            yield Fact("high", "repository-changed", f"a different repository: {old.git.url} -> {new.git.url}")
         if old.git.commit != new.git.commit:
             commits = f"{old.git.commit[:12]} -> {new.git.commit[:12]}"
-            yield Fact("medium", "commit-changed", f"another commit: {commits}; its version says nothing about that")
+            yield Fact("medium", "commit-changed", f"a different commit: {commits}; the version doesn't show it")
         if old.git.subdirectory != new.git.subdirectory:
-            yield Fact("medium", "commit-changed", f"another folder of {new.git.url}: {new.git.subdirectory or '.'}")
+            folder = new.git.subdirectory or "."
+            yield Fact("medium", "commit-changed", f"a different folder of {new.git.url}: {folder}")
     elif new.git:
         yield Fact("medium", "from-git", f"now comes from {new.git.url} at {new.git.commit[:12]}")
     if new.url and old.url and new.url != old.url:
         elsewhere = _host(old.url) != _host(new.url)
-        yield Fact("high" if elsewhere else "medium", "url-changed", f"another URL: {old.url} -> {new.url}")
+        yield Fact("high" if elsewhere else "medium", "url-changed", f"a different URL: {old.url} -> {new.url}")
     elif new.url and not old.url:
         yield Fact("medium", "from-url", f"now comes from {new.url}")
     own = old.git.url if old.git else old.url
@@ -139,9 +141,9 @@ def _version(old: Pin, new: Pin) -> Iterator[Fact]:
 def _form(old: Pin, new: Pin) -> Iterator[Fact]:
     was, now = form(old), form(new)
     if (was, now) == ("wheel", "sdist"):
-        yield Fact("medium", "builds-from-source", "was a wheel, is built from source now: installing it runs its code")
+        yield Fact("medium", "builds-from-source", "was a wheel, is now built from source: installing it runs its code")
     elif (was, now) == ("sdist", "wheel"):
-        yield Fact("low", "now-a-wheel", "was built from source, is a wheel now")
+        yield Fact("low", "now-a-wheel", "was built from source, is now a wheel")
 
 
 def _index(old: Pin, new: Pin) -> Iterator[Fact]:
@@ -174,7 +176,7 @@ def _licence(old: Pin, new: Pin) -> Iterator[Fact]:
         yield Fact("low", "licence-changed", f"licence no longer stated (was {was})")
     else:
         before, after = licence_class(was), licence_class(now)
-        # which class an unknown licence was of, nobody can say; that it is permissive now is no news to worry about
+        # the class of an unknown licence isn't known, and a permissive one now is nothing to worry about
         kept = after == "permissive" if before == "unknown" else after == before
         yield Fact("low" if kept else "medium", "licence-changed", f"licence {was} -> {now}")
 
@@ -190,6 +192,6 @@ def _direct(old: Pin, new: Pin) -> Iterator[Fact]:
     if new.direct and not old.direct:
         yield Fact("low", "now-direct", "is now asked for by name")
     elif old.direct and not new.direct:
-        yield Fact("low", "now-pulled-in", "is no longer asked for by name, only pulled in")
+        yield Fact("low", "now-pulled-in", "is no longer asked for by name, only as a dependency")
     if old.provides != new.provides:
-        yield Fact("low", "provides-changed", f"stands for {', '.join(new.provides) or 'no'} PyPI packages")
+        yield Fact("low", "provides-changed", f"provides {', '.join(new.provides) or 'nothing'} for pip")

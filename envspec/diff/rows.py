@@ -12,11 +12,11 @@ _NAMES = 12
 
 @dataclass(frozen=True)
 class LookedUp:
-    """How the knowledge was come by.
+    """Where the knowledge comes from.
 
     database    its name without credentials, and `as_of` the time of its oldest answer (RFC 3339) or None
-    unread      what should have been read and wasn't: with any, silence about a package means nothing
-    not_asked   what nobody could say of some packages: the codes of what wasn't looked for, the reason, the packages
+    unread      what should have been read and wasn't: with any, no finding about a package means nothing
+    not_asked   what wasn't looked for in some packages: the codes, the reason, the packages
     """
 
     database: str
@@ -25,7 +25,7 @@ class LookedUp:
     not_asked: tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...] = ()
 
     def lines(self) -> Iterator[str]:
-        """For people, the gravest first."""
+        """Return lines for people, the most serious first."""
         for reason in self.unread:
             yield f"INCOMPLETE: {reason}"
         as_of = f", as of {self.as_of[:10]}" if self.as_of else ""
@@ -61,7 +61,7 @@ class Move:
 
     action   "added", "removed", or "changed" (with `jump`, one of `envspec.diff.jump.KINDS`)
     targets  empty where it holds for every target that both sides have
-    needs    names of packages that it requires now and didn't before; `drops`: the other way round
+    needs    names of packages that it requires now and didn't before; `drops`: the reverse
     parts    the exact changes that read alike, where the targets have different files or requirements: `old` and `new`
              are those of the part whose size changed most, `needs` and `drops` all of theirs, and a fact names the
              targets that it is of
@@ -79,7 +79,7 @@ class Move:
 
     @property
     def exact(self) -> tuple[Move, ...]:
-        """What changed, to the letter."""
+        """One exact change."""
         return self.parts or (self,)
 
     @property
@@ -89,7 +89,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Row:
-    """A package. `direct` and `via` (who pulls it in) are None where neither side knows."""
+    """A package. `direct` and `via` (the packages that require it) are None where neither side knows."""
 
     kind: str
     name: str
@@ -110,13 +110,14 @@ class TargetSize:
 
 @dataclass(frozen=True)
 class Review:
-    """Everything that the renderers print. `settings` is what is asked for otherwise, `gpu` what it means for GPUs.
+    """Everything that the renderers print. `settings` is what else the spec asks for, `gpu` what the change means for
+    GPUs.
 
     came, went   targets
     renamed      the old and the new name of targets that only got another one: everywhere else they have the new one
     quiet        packages of new targets that the other targets had already, in the same version: no rows of their own
-    chosen       of universal files, where they were looked at, and with which extras and groups: whole sentences
-    looked_up    where vulnerabilities and the like were looked up (`envspec.diff.advisories`), None where nobody asked
+    chosen       where universal files were evaluated, and with which extras and groups: whole sentences
+    looked_up    where vulnerabilities and the like were looked up (`envspec.diff.advisories`), None if they weren't
     flaws        what can't be right in the new lock (`envspec.lock.judge`)
     """
 

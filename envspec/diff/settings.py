@@ -1,4 +1,4 @@
-"""What the spec asks for now and didn't before: usually the reason for everything else."""
+"""Changes of what the spec asks for: usually the reason for everything else."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from envspec.packages.version_numbers import numbers
 
 
 def of_spec(old: SpecInputs, new: SpecInputs) -> Iterator[Fact]:
-    """What changed for all targets."""
+    """Yield what changed for all targets."""
     if old.exclude_newer != new.exclude_newer:
         yield Fact("low", "exclude-newer-changed", _moved("exclude-newer", old.exclude_newer, new.exclude_newer))
     came, went = _between(old.allow_source, new.allow_source)
@@ -23,7 +23,7 @@ def of_spec(old: SpecInputs, new: SpecInputs) -> Iterator[Fact]:
     for name in sorted({*old.sources, *new.sources}):
         was, now = old.sources.get(name), new.sources.get(name)
         if was is not None and now is None:
-            message = f"{name} is no longer tied to the index {was}: any index may deliver it"
+            message = f"{name} is no longer tied to the index {was}: any index may supply it"
             yield Fact("high", "source-removed", message)
         elif was != now:
             yield Fact("medium", "source-changed", _moved(f"the index of {name}", was, now))
@@ -35,7 +35,7 @@ def of_spec(old: SpecInputs, new: SpecInputs) -> Iterator[Fact]:
 
 
 def of_target(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
-    """What changed for one target, but CUDA and its GPUs, which are `gpu_meaning`'s."""
+    """Yield what changed for one target, except CUDA and its GPUs, which `gpu_meaning` covers."""
     if old.platform != new.platform:
         yield Fact("high", "platform-changed", _moved("platform", old.platform, new.platform))
     if old.python != new.python:
@@ -51,12 +51,12 @@ def of_target(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
 
 
 def of_images(changes: Iterable[ImageChange]) -> Iterator[Fact]:
-    """What changed in the images that recipes stand on. Another digest is another system below every package."""
+    """Yield what changed in the base images of recipes. A new digest changes the system below every package."""
     for change in changes:
         old, new = change.old, change.new
         if old is not None and new is not None:
             digests = f"{_short(old.digest)} -> {_short(new.digest)}"
-            yield Fact("medium", "image-moved", f"the image {new.name} is another one now: {digests}")
+            yield Fact("medium", "image-moved", f"the image {new.name} has a new digest: {digests}")
         elif new is not None:
             yield Fact("low", "image-added", f"the image {new.name} is pinned: {_short(new.digest)}")
         elif old is not None:
@@ -83,7 +83,7 @@ def _requirements(
 
 
 def _by_name(requirements: Iterable[str], name_of: Callable[[str], str]) -> dict[str, str]:
-    """A package may be asked for several times, under different markers; then its texts stand together."""
+    """Join the texts of a package that is asked for several times, under different markers."""
     found: dict[str, str] = {}
     for text in requirements:
         name = name_of(text)
@@ -92,7 +92,7 @@ def _by_name(requirements: Iterable[str], name_of: Callable[[str], str]) -> dict
 
 
 def _between(old: Iterable[str], new: Iterable[str]) -> tuple[list[str], list[str]]:
-    """What came and what went, sorted."""
+    """Return what came and what went, sorted."""
     before, after = set(old), set(new)
     return sorted(after - before), sorted(before - after)
 

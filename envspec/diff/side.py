@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from envspec.lock.model import Artifact, Lock, Pin
 
 EVERYTHING = frozenset({"inputs", "direct", "edges", "licence", "index", "files"})
-"""What a file may know of its packages. A comparison is about what both sides know: that a requirements.txt names no
-licences is no change of licence.
+"""What a file may record about its packages. A comparison covers what both sides record: a requirements.txt, which
+has no licences, doesn't change a licence.
 
-inputs   what was asked for (TargetInputs, SpecInputs), beyond platform and Python
-direct   which packages were asked for by name
-edges    who needs whom
+inputs   what the spec asks for (TargetInputs, SpecInputs), beyond platform and Python
+direct   which packages the spec asks for by name
+edges    which package requires which
 files    which file is installed, and its hash
 """
 
@@ -23,8 +23,8 @@ class Side:
     """`title` is how messages call it, `format` is the module of `envspec.diff.foreign` that read it, or "envspec".
     `complete` is false for a file that names only some of what gets installed.
     `by_platform`: its targets are platforms, so they are compared with the other side's targets of the same platform.
-    Of a universal file, `chosen` says with which extras and groups it was looked at, empty where it offers none, and
-    `seen` where: platforms and Pythons.
+    For a universal file, `chosen` says with which extras and groups it was evaluated, empty where it offers none, and
+    `seen` says where: platforms and Pythons.
     """
 
     title: str
@@ -39,14 +39,14 @@ class Side:
 
 @dataclass(frozen=True)
 class HashedPin(Pin):
-    """A package of which only the acceptable hashes are known (`sha256` in hexadecimal), not the files they are of."""
+    """A package of which only the accepted hashes are known (`sha256` in hexadecimal), not their files."""
 
     hashes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class LoosePin(Pin):
-    """A package that is asked for, and not pinned: it has no version, and `specifier` is ">=2,<3", "=1.26" or "*"."""
+    """A required package that isn't pinned: it has no version, and `specifier` is ">=2,<3", "=1.26" or "*"."""
 
     version: str = field(default="", init=False)
     index: str = field(default="", init=False)
@@ -55,12 +55,12 @@ class LoosePin(Pin):
 
 
 def version_text(pin: Pin) -> str:
-    """What a file says of a package's version: the one that it pins, or the specifier."""
+    """Return what a file says of a package's version: the pinned one, or the specifier."""
     return pin.specifier if isinstance(pin, LoosePin) else pin.version
 
 
 def selection_sentences(old: Side, new: Side) -> Iterator[str]:
-    """What was chosen of universal files, in sentences: without it, nobody knows what a comparison is about."""
+    """Say in sentences what was chosen from universal files, so that a reader knows what a comparison covers."""
     if old.seen and new.seen:
         platforms = ", ".join(dict.fromkeys(platform for platform, _ in new.seen))
         pythons = ", ".join(dict.fromkeys(python for _, python in new.seen))

@@ -1,4 +1,4 @@
-"""A review for a terminal: at most 80 columns, the gravest first."""
+"""A review for a terminal: at most 80 columns, the highest risk first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STYLES: dict[str, str] = {"high": "red;bold", "medium": "yellow", "low": "green
 
 
 def text(review: Review, styled: Callable[[str, str], str] = lambda line, style: line) -> str:
-    """The review as lines of at most `WIDTH` columns. `styled` gives a line a style, such as "red;bold"."""
+    """Render a review as lines of at most `WIDTH` columns. `styled` gives a line a style, such as "red;bold"."""
     return "\n".join(_Printer(styled).lines(review)) + "\n"
 
 
@@ -98,7 +98,7 @@ def _head(row: Row, move: Move, *, first: bool) -> str:
 
 
 def cells(text: str) -> int:
-    """How many columns a printable text takes."""
+    """Return how many columns a printable text takes."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len
@@ -107,12 +107,12 @@ def cells(text: str) -> int:
 
 
 def padded(text: str, width: int) -> str:
-    """A text with spaces behind it up to `width` columns."""
+    """Pad a text with spaces to `width` columns."""
     return text + " " * (width - cells(text))
 
 
 def wrap(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
-    """A text as lines of at most `width` columns, broken at spaces, and inside of words that are longer than a line.
+    """Wrap a text to lines of at most `width` columns, at spaces, and inside words that are longer than a line.
 
     `first` stands before the first line, `rest` before the others. No line ends in spaces. Texts of one column a
     character come out as `textwrap` has them.
@@ -143,7 +143,7 @@ def wrap(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
 
 
 def _fitting(word: str, room: int) -> int:
-    """How many characters of a word fit."""
+    """Return how many characters of a word fit."""
     used = 0
     for number, character in enumerate(word):
         used += cells(character)

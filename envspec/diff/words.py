@@ -1,7 +1,7 @@
 """The phrases that text, Markdown and HTML share.
 
-What files and indexes say stands in them as it is: each renderer has one door that all its texts go through, and that
-takes away what would steer a terminal or turn into markup.
+The phrases quote files and indexes as they are. Each renderer passes all its texts through one function, which removes
+what would steer a terminal or become markup.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from envspec.diff.rows import Move, Review, Row, TargetSize
 from envspec.texts import plural
 
 SHOWN = 4
-"""So many names of a list are shown; the JSON output has all of them."""
+"""How many names of a list are shown; the JSON output has all of them."""
 
 
 FLAWS = "What can't be right in this lock"
-"""The title over the flaws of a new lock."""
+"""The heading above the flaws of a new lock."""
 
 
 def bytes_text(size: int) -> str:
-    """ "12 kB", "1.3 MB", "2.94 GB"."""
+    """Return "12 kB", "1.3 MB", "2.94 GB"."""
     for limit, unit, digits in ((10**9, "GB", 2), (10**6, "MB", 1), (10**3, "kB", 0)):
         if size >= limit:
             return f"{size / limit:.{digits}f} {unit}"
@@ -29,7 +29,7 @@ def bytes_text(size: int) -> str:
 
 
 def listed(names: Iterable[str], shown: int = SHOWN) -> str:
-    """ "a, b, c, d and 3 more"."""
+    """Return "a, b, c, d and 3 more"."""
     found = list(names)
     more = len(found) - shown
     # "and 1 more" is no shorter than the one
@@ -37,7 +37,7 @@ def listed(names: Iterable[str], shown: int = SHOWN) -> str:
 
 
 def summary(review: Review) -> str:
-    """One line: the highest risk of all, how many packages changed, and how many of them at which risk."""
+    """Sum a review up in one line: the highest risk, how many packages changed, and how many at each risk."""
     if not review:
         return "no difference"
     risks = ", ".join(f"{review.count(risk)} {risk}" for risk in RISKS if review.count(risk))
@@ -46,7 +46,7 @@ def summary(review: Review) -> str:
 
 
 def versions(move: Move) -> str:
-    """ "2.9.1 -> 2.10.0", "new 1.2", "1.2 removed"."""
+    """Return "2.9.1 -> 2.10.0", "new 1.2", "1.2 removed"."""
     if move.old is None or move.new is None:
         one = move.old or move.new
         version = one.version if one else ""
@@ -57,28 +57,28 @@ def versions(move: Move) -> str:
 
 
 def jump(move: Move) -> str:
-    """ "minor", "patch down"; empty where the version stayed."""
+    """Return "minor", "patch down"; empty where the version stayed."""
     return "" if move.jump in ("none", "other") else move.jump
 
 
 def where(targets: Iterable[str]) -> str:
-    """ "[a, b]"; empty for everywhere."""
+    """Return "[a, b]"; empty for everywhere."""
     names = listed(targets, 6)
     return f"[{names}]" if names else ""
 
 
 def origin(row: Row) -> str:
-    """ "direct", "via torch, peft", or nothing where it isn't known."""
+    """Return "direct", "via torch, peft", or nothing where it isn't known."""
     if row.direct:
         return "direct"
     if row.via:
         return f"via {listed(row.via)}"
-    # conda's solver adds packages that nobody asks for
-    return "" if row.via is None else "asked for by nothing"
+    # conda's solver adds packages that nothing requires
+    return "" if row.via is None else "required by nothing"
 
 
 def size(move: Move) -> str:
-    """ "+12.1 MB", "-3 kB", the whole size of what came or went; empty where nobody can tell, or nothing changed.
+    """Return "+12.1 MB", "-3 kB", the whole size of what came or went; empty where it isn't known or didn't change.
 
     "up to +12.1 MB" where it isn't the same in all targets.
     """
@@ -95,7 +95,7 @@ def _size(move: Move) -> str:
 
 
 def edges(move: Move) -> Iterator[str]:
-    """Requirements that appeared or vanished, and where if not in all targets of the move."""
+    """Say which requirements appeared or vanished, and where if not in all targets of the move."""
     found: dict[str, list[Move]] = {}
     for part in move.exact:
         if part.needs:
@@ -108,17 +108,17 @@ def edges(move: Move) -> Iterator[str]:
 
 
 def fact(one: Fact) -> str:
-    """A fact's sentence, and where it holds."""
+    """Join a fact's sentence and where it holds."""
     return " ".join(filter(None, (one.message, where(one.targets))))
 
 
 def alike(row: Row) -> bool:
-    """Whether the same is to be said of all moves of a row."""
+    """Return whether all moves of a row read the same."""
     return all(move.facts == row.moves[0].facts for move in row.moves)
 
 
 def downloads(review: Review) -> Iterator[tuple[str, list[str]]]:
-    """ "3.10 GB -> 3.42 GB" with the targets whose download changes so."""
+    """Return "3.10 GB -> 3.42 GB" with the targets whose download changes so."""
     found: dict[str, list[str]] = {}
     for one in review.sizes:
         if (text := _download(one)) is not None:
@@ -127,7 +127,7 @@ def downloads(review: Review) -> Iterator[tuple[str, list[str]]]:
 
 
 def targets_came_or_went(review: Review) -> Iterator[str]:
-    """A line for new targets; those that went are a fact of their own."""
+    """Return a line for new targets; removed targets have their own fact."""
     if review.came:
         quiet = f" ({plural(review.quiet, 'package')} as in the others)" if review.quiet else ""
         yield f"new {'target' if len(review.came) == 1 else 'targets'}: {listed(review.came, 8)}{quiet}"

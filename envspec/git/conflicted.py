@@ -1,4 +1,4 @@
-"""The text of a lock that couldn't be merged: with git's own conflict markers, so that nobody takes it for a lock."""
+"""The text of a lock that couldn't be merged: git's conflict markers keep it from being read as a lock."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from envspec.git.program import git_output
 
 
 def conflicted(base: Path, ours: Path, theirs: Path, folder: Path) -> str:
-    """Both sides' texts with conflict markers where they differ. Raises ToolError."""
+    """Return both sides' texts with conflict markers where they differ. Raises ToolError."""
     text, conflicts = by_line(base, ours, theirs, folder)
     if conflicts:
         return text
@@ -18,7 +18,7 @@ def conflicted(base: Path, ours: Path, theirs: Path, folder: Path) -> str:
 
 
 def by_line(base: Path, ours: Path, theirs: Path, folder: Path) -> tuple[str, bool]:
-    """What git itself makes of it, and whether that has conflicts. Raises ToolError."""
+    """Return git's own merge, and whether it has conflicts. Raises ToolError."""
     labels = ["-L", "one side", "-L", "base", "-L", "the other side"]
     sides = [str(path.absolute()) for path in (ours, base, theirs)]
     # its status is the number of conflicts, 127 at most

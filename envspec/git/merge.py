@@ -1,7 +1,7 @@
-"""Two branches' locks into one, package by package: what git's own merge, line by line, can't do.
+"""Merging two branches' locks into one, package by package, which git's own line-by-line merge can't do.
 
-A merged lock was solved by nobody, so the rules are strict. Whatever a solver would have to weigh is a conflict, and
-the way out of it is to lock again; what remains was true on one side and still holds, which is checked.
+No solver made a merged lock, so the rules are strict. Whatever a solver would have to decide is a conflict, and the
+remedy is to lock again. The rest was true on one side, and a check makes sure that it still holds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Conflict:
-    """What the two sides can't both have. `target` is None where it is about all of them."""
+    """What the two sides can't both have. `target` is None where the conflict concerns all targets."""
 
     target: str | None
     message: str
@@ -32,14 +32,14 @@ class Conflict:
 
 @dataclass(frozen=True)
 class Merged:
-    """The merged lock, or None and why there is none."""
+    """The merged lock, or None and the conflicts."""
 
     lock: Lock | None
     conflicts: tuple[Conflict, ...] = ()
 
 
 def merge(base: Lock | None, ours: Lock, theirs: Lock) -> Merged:
-    """The lock that has the changes of both sides since `base`; None is a base without a lock.
+    """Merge the changes of both sides since `base`; None is a base without a lock.
 
     Conflicts are: one package, target or input changed on both sides in different ways, or changed here and removed
     there; a target solved for new inputs on one side, and changed for the old ones on the other; conda packages changed
@@ -49,7 +49,7 @@ def merge(base: Lock | None, ours: Lock, theirs: Lock) -> Merged:
 
 
 class _Clash(Exception):
-    """Both sides changed a value, and not to the same."""
+    """Both sides changed a value, and to different ones."""
 
 
 def _three(base: Value, ours: Value, theirs: Value) -> Value:
@@ -72,7 +72,7 @@ class _Merger:
         targets = [self.target(name, inputs) for name in names]
         lock = Lock(name, inputs, tuple(target for target in targets if target is not None), self.images())
         if not lock.targets and not self.conflicts:
-            self.clash(None, "no target is left when both sides' removals are taken together")
+            self.clash(None, "both sides' removals together leave no target")
         if not self.conflicts:
             # what a branch brought along counts too: a lock that can't be right isn't merged, it is locked again
             for flaw in judge(lock):
@@ -142,13 +142,13 @@ class _Merger:
     def resolved_on_one_side(
         self, name: str, base: LockedTarget | None, ours: LockedTarget, theirs: LockedTarget
     ) -> LockedTarget:
-        """A target whose platform, Python, CUDA or the like differs now: only an untouched other side gives way."""
+        """Merge a target whose platform, Python, CUDA or the like changed: the other side must not have touched it."""
         before = None if base is None else _context(base, self.base.inputs)
         if before == _context(ours, self.ours.inputs) and ours == base:
             return theirs
         if before == _context(theirs, self.theirs.inputs) and theirs == base:
             return ours
-        self.clash(name, "solved for other inputs on one side, and changed on the other too")
+        self.clash(name, "solved for different inputs on one side, and changed on the other")
         return ours
 
     def merged_target(
@@ -186,7 +186,7 @@ class _Merger:
         of: Callable[[TargetInputs], Iterable[str]],
         name_of: Callable[[str], str],
     ) -> tuple[str, ...]:
-        """The spec's requirements, all of one package together: two branches may not ask for it differently."""
+        """Merge the spec's requirements package by package: two branches must not ask for a package differently."""
         sides = [_grouped(of(side.inputs), name_of) for side in (base, ours, theirs)]
         merged = self.keyed(
             sides[0],
@@ -236,12 +236,12 @@ class _Merger:
 
 
 def _context(target: LockedTarget, shared: SpecInputs) -> tuple[object, ...]:
-    """What a target as a whole is solved for, besides its list of requirements: no pin of it outlives a change here."""
+    """Return what a target is solved for, besides its requirements: a change here makes all its pins invalid."""
     return (replace(target.inputs, requirements=(), conda_requirements=()), _shared_context(shared))
 
 
 def _shared_context(shared: SpecInputs) -> SpecInputs:
-    """Permission to build one package from source says nothing about the others."""
+    """Merge allow-source name by name: permission to build one package says nothing about the others."""
     return replace(shared, allow_source=())
 
 
@@ -258,7 +258,7 @@ def _grouped(texts: Iterable[str], name_of: Callable[[str], str]) -> dict[str, t
 
 
 def _without_orphans(merged: LockedTarget, ours: LockedTarget, theirs: LockedTarget) -> LockedTarget:
-    """Without what was needed on each side, and by nobody once both sides' removals are done."""
+    """Drop the pins that each side still needs, but nothing needs after both sides' removals."""
     known = {node for side in (ours, theirs) for node in Graph.of(side).unreached()}
     # conda's solver adds packages of its own accord
     orphans = {node for node in Graph.of(merged).unreached() if node.kind == "pip"} - known
@@ -271,7 +271,7 @@ def _moved(ours: Pin | None, theirs: Pin | None) -> str:
         return f"is removed on one side and changed on the other, to {pin.version if pin else ''}"
     if ours.version != theirs.version:
         return f"is {ours.version} on one side and {theirs.version} on the other"
-    return f"is {ours.version} on both sides, and differs in what is recorded of it"
+    return f"is {ours.version} on both sides, with different recorded metadata"
 
 
 def _shown(value: object) -> str:

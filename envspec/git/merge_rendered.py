@@ -1,6 +1,6 @@
-"""Two branches' requirements.txt into one, package by package: beside a lock that merges, they should too.
+"""Merging two branches' requirements.txt into one, package by package, so that it merges where the lock does.
 
-Only this one of the rendered files needs it: conda packages that both sides changed are a conflict in the lock already.
+No other rendered file needs this: conda packages that both sides changed are already a conflict in the lock.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ Value = TypeVar("Value", str, tuple[str, ...])
 
 @dataclass(frozen=True)
 class _Parts:
-    """The header, and each group's packages: entries by name, by heading."""
+    """Split a file into the header and each group's packages: entries by name, by heading."""
 
     header: str
     groups: Mapping[str, Mapping[str, str]]
 
 
 def merge_requirements(base: str, ours: str, theirs: str) -> str | None:
-    """What `envspec.lock.formats.requirements` renders from the merged lock; None where only locking again gives it.
+    """Return what `envspec.lock.formats.requirements` renders from the merged lock; None where only locking again can.
 
-    `base` may be empty. None come from files that envspec didn't render, and from two different changes of one package,
-    of the header, or of the set of indexes.
+    `base` may be empty. The result is None for files that envspec didn't render, and for two different changes of one
+    package, of the header, or of the set of indexes.
     """
     if not (is_rendered(ours) and is_rendered(theirs) and (not base or is_rendered(base))):
         return None

@@ -1,4 +1,4 @@
-"""Calls of git."""
+"""Running git."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from envspec.errors import InputError, ToolError
 def run_git(
     arguments: Sequence[str], cwd: Path, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[bytes]:
-    """`git <arguments>` in `cwd`, however it ends; it asks nobody anything, and speaks English.
+    """Run `git <arguments>` in `cwd` and return how it ended. git asks no questions and speaks English.
 
     `env` is the environment, this process's own if left out. Raises ToolError where git can't be started.
     """
@@ -29,13 +29,13 @@ def run_git(
 
 
 def git_error(ran: subprocess.CompletedProcess[bytes]) -> str:
-    """Why git failed, in its own words: the first line of them."""
+    """Return why git failed: the first line of its message."""
     said = ran.stderr.decode(errors="replace").strip().split("\n")[0]
     return said.removeprefix("fatal: ").strip() or f"exit code {ran.returncode}"
 
 
 def git_output(arguments: Sequence[str], cwd: Path, *, allowed: Sequence[int] = (0,)) -> str:
-    """What `git <arguments>` says on stdout, without the last line end.
+    """Return the stdout of `git <arguments>`, without the last line end.
 
     Raises InputError where `cwd` is in no repository, or in one without a work tree that `arguments` ask for; ToolError
     when git is missing or fails with a status that isn't `allowed`.
@@ -45,10 +45,10 @@ def git_output(arguments: Sequence[str], cwd: Path, *, allowed: Sequence[int] = 
         return ran.stdout.decode(errors="surrogateescape").removesuffix("\n")
     reason = git_error(ran)
     if "not a git repository" in reason:
-        raise InputError("this is no git repository", hint="run this inside one; or with --global, for all of yours")
+        raise InputError("this isn't a git repository", hint="run this in one, or use --global for all of yours")
     if "must be run in a work tree" in reason:
         raise InputError(
-            "this git repository has no work tree, and so no .gitattributes",
-            hint="run this in a clone of it; or with --global, for all of yours",
+            "this git repository has no work tree, so it has no .gitattributes",
+            hint="run this in a clone with a work tree, or use --global for all of yours",
         )
     raise ToolError(f"`git {arguments[0]}` failed: {reason}")

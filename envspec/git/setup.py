@@ -1,4 +1,4 @@
-"""What git has to know to show and merge locks: two drivers in its configuration, and which files they are for."""
+"""Setting git up to show and merge locks: two drivers in its configuration, and the files that they are for."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RENDERED = (
 
 @dataclass(frozen=True)
 class Scope:
-    """For whom git is set up: `option` is git config's, `lines` belong into the file `attributes`."""
+    """Where git is set up: `option` is for git config, `lines` belong in the file `attributes`."""
 
     option: str
     folder: Path
@@ -39,13 +39,13 @@ class Scope:
 
 
 def repository(folder: Path) -> Scope:
-    """The repository that `folder` is in. Raises InputError where there is none, ToolError."""
+    """Return the scope of the repository that `folder` is in. Raises InputError where there is none, ToolError."""
     top = Path(git_output(["rev-parse", "--show-toplevel"], folder))
     return Scope("--local", top, top / ".gitattributes", (*LOCKS, *RENDERED))
 
 
 def user(folder: Path, env: Mapping[str, str]) -> Scope:
-    """All repositories of this user. Raises ToolError."""
+    """Return the scope of all repositories of this user. Raises ToolError."""
     named = git_output(["config", "--global", "--type=path", "--get", "core.attributesFile"], folder, allowed=(0, 1))
     home = Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME", "~")).expanduser() / ".config")
     # a user's own file may be a link into a folder that is kept elsewhere
@@ -53,7 +53,7 @@ def user(folder: Path, env: Mapping[str, str]) -> Scope:
 
 
 def install(scope: Scope, program: Sequence[str]) -> None:
-    """Configure the drivers, which call `program`, and give locks their attributes. Twice is as good as once.
+    """Configure the drivers, which call `program`, and give locks their attributes. A second run changes nothing.
 
     Raises ToolError, StorageError.
     """
@@ -63,7 +63,7 @@ def install(scope: Scope, program: Sequence[str]) -> None:
 
 
 def undo(scope: Scope) -> None:
-    """Take out what `install` put in; nothing happens where there is none. Raises ToolError, StorageError."""
+    """Remove what `install` added; do nothing where it added nothing. Raises ToolError, StorageError."""
     for section in (f"diff.{_DRIVER}", f"merge.{_DRIVER}"):
         if git_output(["config", scope.option, "--get-regexp", rf"^{section}\."], scope.folder, allowed=(0, 1)):
             git_output(["config", scope.option, "--remove-section", section], scope.folder)
@@ -71,9 +71,9 @@ def undo(scope: Scope) -> None:
 
 
 def drivers(program: Sequence[str]) -> dict[str, str]:
-    """git's settings for the two drivers.
+    """Return git's settings for the two drivers.
 
-    A lost environment must not break `git diff`: when `program` fails, the lock is shown as it is.
+    A deleted environment must not break `git diff`: when `program` fails, the lock is shown as it is.
     """
     call = shlex.join(program)
     return {
@@ -85,7 +85,7 @@ def drivers(program: Sequence[str]) -> dict[str, str]:
 
 
 def with_block(text: str, lines: Sequence[str]) -> str:
-    """A .gitattributes with our block, at the end or in its place."""
+    """Return a .gitattributes with envspec's block, at the end or in its place."""
     block = "\n".join((_START, *lines, _END)) + "\n"
     span = _block(text)
     if span:
@@ -94,7 +94,7 @@ def with_block(text: str, lines: Sequence[str]) -> str:
 
 
 def without_block(text: str) -> str:
-    """A .gitattributes as it was before `with_block`."""
+    """Return a .gitattributes as it was before `with_block`."""
     span = _block(text)
     if not span:
         return text
@@ -121,7 +121,7 @@ def _read(path: Path) -> str:
 
 
 def _rewrite(path: Path, text: str) -> None:
-    """Write, or remove what would be empty."""
+    """Write a file, or remove it where it would be empty."""
     try:
         if text:
             with atomic.staged(Location(path.parent), path.name) as file:

@@ -1,4 +1,4 @@
-"""A lock as `git diff` shows it: short lines, one a package, so that a new version is one line out and one in."""
+"""A lock as `git diff` shows it: one short line per package, so that a new version is one line out and one in."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from envspec.lock.model import Lock, LockedTarget, Pin, TargetInputs
 from envspec.texts import printable
 
 HASH_DIGITS = 16
-"""How much of a hash is shown: enough that another file is another line."""
+"""Digits of a hash to show: enough that a different file gives a different line."""
 
 
 def readable(lock: Lock) -> str:
-    """The text of a lock for `git diff`: its inputs, its targets, then its packages, each list sorted.
+    """Render a lock for `git diff`: its inputs, its targets, then its packages, each list sorted.
 
-    A package has one line for each file of it that some target installs. Targets are named where not all have it. What
-    a package requires is left out: that is what `envspec diff` tells.
+    A package has one line for each of its files that a target installs. Targets are named where not all of them have
+    the file. Requirements are left out: `envspec diff` shows those.
     """
     shared = lock.inputs
     out = [f"{lock.name}\n"]

@@ -19,47 +19,48 @@ _URL_SAFE = "!+~"
 
 
 def conda_pins(target: LockedTarget) -> list[Pin]:
-    """The target's conda packages by name."""
+    """Return the target's conda packages by name."""
     return sorted((pin for pin in target.pins if pin.kind == "conda"), key=lambda pin: pin.name)
 
 
 def pip_pins(target: LockedTarget) -> list[Pin]:
-    """The target's pip packages by name."""
+    """Return the target's pip packages by name."""
     return sorted((pin for pin in target.pins if pin.kind == "pip"), key=lambda pin: pin.name)
 
 
 def artifact_of(pin: Pin) -> Artifact:
-    """The file of a package that isn't from git. Raises InternalError when there is none."""
+    """Return the file of a package that isn't from git. Raises InternalError when there is none."""
     if pin.artifact is None:
         raise InternalError(f"{pin.name} {pin.version} has no file")
     return pin.artifact
 
 
 def channel_of(pin: Pin) -> tuple[str, str]:
-    """The name of the channel that a conda package is from, and its subdir: ("conda-forge", "noarch")."""
+    """Return the name of the channel that a conda package is from, and its subdir: ("conda-forge", "noarch")."""
     channel, _, subdir = pin.index.rpartition("/")
     return channel, subdir
 
 
 def url_in_channel(base: str, pin: Pin) -> str:
-    """The URL of a conda package in the channel whose URL is `base`."""
+    """Return the URL of a conda package in the channel whose URL is `base`."""
     from urllib.parse import quote
 
     return f"{base.rstrip('/')}/{channel_of(pin)[1]}/{quote(artifact_of(pin).file, safe=_URL_SAFE)}"
 
 
 def urls_in_channels(pins: Iterable[Pin], channels: Mapping[str, str]) -> dict[tuple[str, str], str]:
-    """The URLs of conda packages; `channels` has the URL of each channel by its name."""
+    """Return the URLs of conda packages; `channels` has the URL of each channel by its name."""
     return {(pin.index, artifact_of(pin).file): url_in_channel(channels[channel_of(pin)[0]], pin) for pin in pins}
 
 
 def own_url(channel: str, channels: Iterable[str]) -> str | None:
-    """The URL of a channel that the spec gives by its URL; None for one that it gives by name."""
+    """Return the URL of a channel that the spec gives by its URL; None for one that it gives by name."""
     return next((url for url in channels if "://" in url and channel_name(url) == channel), None)
 
 
 def hostless_urls(lock: Lock, target: LockedTarget) -> dict[tuple[str, str], str]:
-    """The URLs of the conda packages, with HOST_VARIABLE for the host unless the spec gives the channel by URL."""
+    """Return the URLs of the conda packages, with HOST_VARIABLE for the host unless the spec gives the channel by
+    URL."""
     pins = conda_pins(target)
     names = {channel_of(pin)[0] for pin in pins}
     channels = {n: own_url(n, lock.inputs.channels) or f"https://${{{HOST_VARIABLE}}}/{n}" for n in names}
@@ -67,7 +68,8 @@ def hostless_urls(lock: Lock, target: LockedTarget) -> dict[tuple[str, str], str
 
 
 def url_of(pin: Pin, urls: FileUrls) -> str:
-    """The URL of a package's file or commit. Raises InternalError when it's from an index and `urls` has none."""
+    """Return the URL of a package's file or commit. Raises InternalError when it's from an index and `urls` has
+    none."""
     if pin.git:
         return f"git+{pin.git.address}"
     file = artifact_of(pin).file
@@ -78,7 +80,7 @@ def url_of(pin: Pin, urls: FileUrls) -> str:
 
 
 def in_link_order(pins: Iterable[Pin]) -> list[Pin]:
-    """The packages with those first that others depend on, otherwise by name; a cycle is cut where it's entered.
+    """Return the packages with those first that others depend on, otherwise by name; a cycle is cut where it's entered.
 
     Tools link an explicit list as it stands, and a package's scripts may use what it depends on.
     """
@@ -105,7 +107,7 @@ def in_link_order(pins: Iterable[Pin]) -> list[Pin]:
 
 
 def describe(lock: Lock, target: LockedTarget) -> str:
-    """What a file is of, in a sentence: `mm-v2.9, target cpu: Python 3.12 on linux-64.`"""
+    """Return what a file is of, in a sentence: `mm-v2.9, target cpu: Python 3.12 on linux-64.`"""
     inputs = target.inputs
     cuda = f", CUDA {inputs.cuda}" if inputs.cuda else ""
     return f"{lock.name}, target {target.name}: Python {inputs.python} on {inputs.platform}{cuda}."

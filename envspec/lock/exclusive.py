@@ -15,8 +15,8 @@ LOCK_FILE = ".envspec-lock"
 
 @dataclass(frozen=True)
 class Held:
-    """A folder that is held: `descriptor` holds it, also in a program that inherits it, as long as that runs, even when
-    this process is killed."""
+    """A folder that is held. `descriptor` holds it, also in a program that inherits the descriptor, for as long as that
+    program runs, even when this process is killed."""
 
     folder: OpenFolder
     descriptor: int
@@ -26,11 +26,11 @@ class Held:
 def exclusive(place: Location | Path, on_wait: Callable[[], None]) -> Iterator[Held]:
     """Hold a folder until the block ends. `on_wait` is called before waiting for another process that holds it.
 
-    The folder is made if need be, and goes again if it's empty at the end. It is itself what's locked (flock), so
-    nothing is left behind even by a killed process. Network filesystems can't lock a folder; there a file in it stands
-    for it, which goes with the block. Where not even that can be locked, two writers aren't kept apart.
+    The folder is made if need be, and is removed again if it's empty at the end. The lock is on the folder itself
+    (flock), so even a killed process leaves nothing behind. Network filesystems can't lock a folder; there the lock is
+    on a file in it, which is removed with the block. Where even that can't be locked, two writers aren't kept apart.
 
-    Raises NotPlain for a link in the way of it, OSError.
+    Raises NotPlain for a link in the folder's place, OSError.
     """
     location = place if isinstance(place, Location) else Location(place)
     held = _acquire(location, on_wait)
@@ -70,7 +70,7 @@ def _acquire(location: Location, on_wait: Callable[[], None]) -> Held:
 
 
 def _flock(descriptor: int, on_wait: Callable[[], None]) -> bool:
-    """Lock an open file or folder, waiting for it. False where the system can't lock it."""
+    """Lock an open file or folder, waiting for it. Return False where the system can't lock it."""
     try:
         import fcntl
     except ImportError:

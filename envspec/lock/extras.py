@@ -1,4 +1,4 @@
-"""Extras that somebody asks for and that bring nothing."""
+"""Requested extras that add nothing."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from envspec.texts import nearest
 
 
 def findings(target: LockedTarget, places: Mapping[str, Place]) -> Iterator[Finding]:
-    """What to tell of a target's extras, each once: those asked of conda's packages, which know none, and those that a
+    """Yield a warning for each extra that adds nothing: one of a conda package, which has no extras, or one that a
     wheel's METADATA doesn't offer.
 
-    `places` says where the spec asks for a package. Packages whose METADATA wasn't read are left alone.
+    `places` gives the place in the spec of each package. Packages whose METADATA wasn't read are skipped.
     """
     graph = Graph.of(target)
     for edge in dict.fromkeys(_edges(graph)):
@@ -35,15 +35,15 @@ def findings(target: LockedTarget, places: Mapping[str, Place]) -> Iterator[Find
 
 
 def _of_conda(asks: str) -> Finding:
-    message = f"{asks}, and conda's package brings nothing for an extra"
-    return Finding("warning", "conda-extras", message, remedy="if you use it, add what the extra needs to the spec")
+    message = f"{asks}, but conda packages have no extras"
+    return Finding("warning", "conda-extras", message, remedy="if you need the extra, add its packages to the spec")
 
 
 def _unknown(asks: str, label: str, extra: str, offered: frozenset[str], place: Place | None) -> Finding:
     meant = nearest(extra, sorted(offered))
     listed = ", ".join(sorted(offered)[:12]) + (", …" if len(offered) > 12 else "")
     remedy = f"did you mean {meant}?" if meant else f"its extras: {listed}" if offered else "leave the extra out"
-    return Finding("warning", "unknown-extra", f"{asks}, and {label} has no such extra: it adds nothing", place, remedy)
+    return Finding("warning", "unknown-extra", f"{asks}, but {label} has no such extra", place, remedy)
 
 
 def _edges(graph: Graph) -> Iterator[Edge]:

@@ -28,19 +28,19 @@ _WORDS = {
     "requirement-added": "was added",
     "requirement-removed": "was removed",
     "rendered-missing": "is missing",
-    "rendered-edited": "is not what the lock says",
+    "rendered-edited": "differs from what the lock gives",
     "rendered-extra": "belongs to no target of the lock",
-    "recipe-missing": "isn't there beside the others of its recipe",
-    "recipe-differs": "is not what the spec and its lock give",
+    "recipe-missing": "is missing from its recipe",
+    "recipe-differs": "differs from what the spec and its lock give",
     "recipe-extra": "belongs to no recipe of the lock",
 }
-"""What a cause says, or what it says of its subject. Those that aren't here have a sentence of their own."""
+"""The message of a cause, or what its message says about the subject. The other causes write their own sentence."""
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Base of all. `code` names the cause for machines: one of the type's `codes`. The other fields are the cause's
-    details, `message` is one line for people."""
+    """The base of all causes. `code` names the cause for machines: one of the type's `codes`. `message` is one line for
+    people. The other fields are the cause's details."""
 
     codes: ClassVar[tuple[str, ...]]
     code: str
@@ -57,7 +57,7 @@ class LockMissing(Reason):
 
 @dataclass(frozen=True)
 class LockDamaged(Reason):
-    """`problem` is the message of the LockError that reading the lock raised."""
+    """A lock that can't be read. `problem` is the message of the LockError."""
 
     codes = ("lock-damaged",)
     problem: str
@@ -97,7 +97,7 @@ class AllowSourceChanged(Reason):
 
 @dataclass(frozen=True)
 class ListChanged(Reason):
-    """A list of the whole spec: the channels, or the corrections of published metadata that it does without."""
+    """A list of the whole spec: the channels, or the corrections of published metadata that the spec switches off."""
 
     codes = ("corrections-changed", "channels-changed")
     old: tuple[str, ...]
@@ -113,7 +113,7 @@ class ListChanged(Reason):
 
 @dataclass(frozen=True)
 class SourceChanged(Reason):
-    """A package comes from another named index, or no longer from a named one."""
+    """A package that comes from a different named index, or no longer from a named one."""
 
     codes = ("source-changed",)
     package: str
@@ -205,7 +205,7 @@ class FileDiffers(Reason):
 
 
 def reasons(spec: Spec, lock: Lock) -> tuple[Reason, ...]:
-    """Why `lock` is not a lock of `spec` any more; empty when it is. Raises SpecError as `target_inputs` does."""
+    """Return why `lock` is stale for `spec`; empty when it is current. Raises SpecError as `target_inputs` does."""
     shared = [target for target in spec.targets if lock.target(target.name)]
     found: dict[_OfTargets, list[str]] = {}
     for target in shared:
@@ -226,9 +226,10 @@ def reasons(spec: Spec, lock: Lock) -> tuple[Reason, ...]:
 
 
 def image_reasons(spec: Spec, lock: Lock, used: Collection[str]) -> tuple[Reason, ...]:
-    """Whether the lock has the digest of a base that the spec no longer names. `used`: the images of its recipes.
+    """Return whether the lock has the digest of a base image that the spec no longer names. `used` are the images of
+    the spec's recipes.
 
-    A digest that the lock has not is no reason: no registry may have answered, and the tag stands alone.
+    A missing digest doesn't make a lock stale: the registry may not have answered, and then the tag stands alone.
     """
     base = spec.image.base
     left = sorted({image.name for image in lock.images} - set(used))
@@ -236,7 +237,8 @@ def image_reasons(spec: Spec, lock: Lock, used: Collection[str]) -> tuple[Reason
 
 
 def rendered_reasons(expected: Mapping[str, str], found: Mapping[str, str]) -> tuple[Reason, ...]:
-    """How the rendered files on disk (`found`, text by path) differ from those that the lock gives (`expected`)."""
+    """Return how the rendered files on disk (`found`, text by path) differ from those that the lock gives
+    (`expected`)."""
     out: list[Reason] = []
     for path in sorted({*expected, *found}):
         if path not in found:
@@ -306,7 +308,7 @@ def _by_name(requirements: Iterable[str], name_of: Callable[[str], str]) -> dict
 
 
 def _difference(old: Iterable[str], new: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What was added and what was removed, each sorted."""
+    """Return what was added and what was removed, each sorted."""
     before, after = set(old), set(new)
     return tuple(sorted(after - before)), tuple(sorted(before - after))
 

@@ -1,4 +1,4 @@
-"""Who pulls in whom in one target, across pip and conda."""
+"""Which package requires which in one target, across pip and conda."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class Missing:
-    """A requirement that holds in this target and that no pin of it answers. Source None is the spec."""
+    """A requirement that holds in this target and that no pin of the target satisfies. Source None is the spec."""
 
     source: Node | None
     requirement: str
@@ -45,9 +45,9 @@ class Missing:
 
 @dataclass(frozen=True)
 class Tree:
-    """A package, how it came here (None at the top of an inverse tree), and what it pulls in, or what pulls it in.
+    """A package, the edge to it (None at the top of an inverse tree), and its dependencies, or what requires it.
 
-    `repeated` says that the package was expanded before, as deep at least; it has no children then.
+    `repeated` says that the package was already expanded at least as deep; it has no children then.
     """
 
     node: Node
@@ -60,8 +60,8 @@ class Tree:
 class Graph:
     """The edges of a target that hold there, markers and extras resolved.
 
-    `roots` come from the spec. `outgoing` has an entry for every pin that a root reaches. `extras` are the extras of
-    each pip package that someone on the way asked for. `pins` are all pins of the target.
+    `roots` come from the spec. `outgoing` has an entry for every pin that a root reaches. `extras` are the requested
+    extras of each pip package. `pins` are all pins of the target.
     """
 
     pins: Mapping[Node, Pin]
@@ -73,19 +73,21 @@ class Graph:
 
     @staticmethod
     def of(target: LockedTarget, roots: Iterable[str] | None = None) -> Graph:
-        """The graph of a target from its spec's requirements, or from the pip requirements `roots` instead of those."""
+        """Return the graph of a target from its spec's requirements, or from the pip requirements `roots` instead of
+        those."""
         return _Builder(target).build(target.inputs.requirements if roots is None else roots)
 
     def find(self, name: str) -> tuple[Node, ...]:
-        """The nodes of `packages_named`."""
+        """Return the nodes of `packages_named`."""
         return packages_named(self.pins.values(), name)
 
     def unreached(self) -> tuple[Node, ...]:
-        """Pins that no requirement of the spec leads to."""
+        """Return the pins that no requirement of the spec leads to."""
         return tuple(node for node in self.pins if node not in self.outgoing)
 
     def paths_to(self, name: str, limit: int = 5) -> tuple[tuple[Edge, ...], ...]:
-        """Up to `limit` ways from the spec to a package, the shortest first. No package stands twice in one way."""
+        """Return up to `limit` ways from the spec to a package, the shortest first. No package stands twice in one
+        way."""
         distance = self._distances()
         direct: dict[Node, Edge] = {}
         for edge in self.roots:
@@ -115,7 +117,7 @@ class Graph:
         return tuple(found)
 
     def tree(self, depth: int | None = None) -> tuple[Tree, ...]:
-        """What the spec pulls in, at most `depth` levels below the spec's own.
+        """Return what the spec pulls in, at most `depth` levels below the spec's own.
 
         A package is expanded once; again only where `depth` leaves more room for it than it had before.
         """
@@ -125,14 +127,15 @@ class Graph:
         )
 
     def inverse(self, name: str, depth: int | None = None) -> tuple[Tree, ...]:
-        """Who asks for a package, and who for those. An edge from the spec itself isn't shown: a branch ends there."""
+        """Return who asks for a package, and who for those. An edge from the spec itself isn't shown: a branch ends
+        there."""
         seen: dict[Node, float] = {}
         return tuple(
             self._grow(node, None, seen, inf if depth is None else depth, inverse=True) for node in self.find(name)
         )
 
     def _grow(self, node: Node, edge: Edge | None, seen: dict[Node, float], depth: float, *, inverse: bool) -> Tree:
-        """`seen` has how deep each package was expanded, `depth` is how deep this one may be."""
+        """Grow a tree. `seen` has how deep each package was expanded, `depth` is how deep this one may be."""
         edges = (self.incoming if inverse else self.outgoing).get(node, ())
         next_ones = [(e.source if inverse else e.target, e) for e in edges]
         if seen.get(node, 0) >= depth:
@@ -142,7 +145,7 @@ class Graph:
         return Tree(node, edge, children)
 
     def _distances(self) -> dict[Node, int]:
-        """Edges from the spec to each package it reaches, at the least."""
+        """Return the least number of edges from the spec to each package that it reaches."""
         distance: dict[Node, int] = {edge.target: 1 for edge in self.roots}
         level = list(distance)
         while level:
@@ -218,8 +221,8 @@ class _Builder:
 
 
 def packages_named(pins: Iterable[Pin], name: str) -> tuple[Node, ...]:
-    """The packages of a name in any spelling: conda and pip may both have one. Where none has, those that provide it:
-    conda's `pytorch` is PyPI's `torch`.
+    """Return the packages of a name in any spelling: conda and pip may both have one. Where none has, those that
+    provide it: conda's `pytorch` is PyPI's `torch`.
     """
     wanted = canonical_name(name)
     own: list[Node] = []
@@ -237,5 +240,5 @@ def _order(edge: Edge) -> tuple[Node, str]:
 
 
 def _asked(edge: Edge) -> tuple[Node, frozenset[str]]:
-    """Where an edge leads, and the extras that it asks for there."""
+    """Return where an edge leads, and the extras that it asks for there."""
     return edge.target, frozenset() if edge.kind == "conda" else asked(edge.requirement).extras

@@ -1,6 +1,6 @@
 """What a lock was solved from, in a normal form: the same meaning gives the same values and the same fingerprint.
 
-The URLs of the spec's indexes are not part of it: an index that moves doesn't make a lock stale.
+The URLs of the spec's indexes are left out: an index that moves doesn't make a lock stale.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from envspec.texts import UNSEEN, printable
 
 
 def spec_inputs(spec: Spec) -> SpecInputs:
-    """What all targets of a spec share."""
+    """Return what all targets of a spec share."""
     return SpecInputs(
         exclude_newer=spec.exclude_newer,
         allow_source=tuple(sorted({canonical_name(name) for name in spec.pip.allow_source})),
@@ -28,7 +28,7 @@ def spec_inputs(spec: Spec) -> SpecInputs:
 
 
 def target_inputs(spec: Spec, target: Target) -> TargetInputs:
-    """What one target is solved from. The order in which the spec names requirements and GPUs doesn't matter.
+    """Return what one target is solved from. The order in which the spec names requirements and GPUs doesn't matter.
 
     Raises SpecError, with its place, for a requirement that isn't PEP 508.
     """
@@ -49,7 +49,8 @@ def target_inputs(spec: Spec, target: Target) -> TargetInputs:
 
 
 def has_equal_inputs(spec: Spec, lock: Lock) -> bool:
-    """Whether a lock was made from the very inputs that the spec has now. Raises SpecError as `target_inputs` does."""
+    """Return whether a lock was made from exactly the inputs that the spec has now. Raises SpecError as `target_inputs`
+    does."""
     return (
         lock.name == spec.name
         and lock.inputs == spec_inputs(spec)
@@ -58,16 +59,16 @@ def has_equal_inputs(spec: Spec, lock: Lock) -> bool:
 
 
 def implied_match_specs(python: str, *, with_pip: bool) -> tuple[str, ...]:
-    """What conda's solver is asked for besides the spec's match specs: its Python, and pip where there is a pip half,
-    as every conda tool expects."""
+    """Return what conda's solver is asked for besides the spec's match specs: Python, and pip where the target has pip
+    packages, as every conda tool expects."""
     return (f"python {python}.*", *("pip",) * with_pip)
 
 
 def _refuse_unseen(text: str, place: Place) -> None:
-    """Refuse what no lock can hold, for nobody would see it there."""
+    """Refuse characters that no lock can hold because its readers can't see them."""
     unseen = UNSEEN.search(text)
     if unseen:
-        raise SpecError(f'"{printable(text)}" holds {unseen[0]!a}, which doesn\'t show', place=place)
+        raise SpecError(f'"{printable(text)}" contains the invisible character {unseen[0]!a}', place=place)
 
 
 def _normalised(located: Located) -> str:
@@ -76,11 +77,11 @@ def _normalised(located: Located) -> str:
         return normalise_requirement(located.text)
     except ValueError as error:
         reason = str(error).splitlines()[0]
-        raise SpecError(f'"{located.text}" is not a requirement: {reason}', place=located.place) from None
+        raise SpecError(f'"{located.text}" isn\'t a requirement: {reason}', place=located.place) from None
 
 
 def fingerprint(spec: SpecInputs, target: TargetInputs) -> str:
-    """`sha256:` and the digest of everything that decides a target's solution; its name has no part in that."""
+    """Return `sha256:` and the digest of everything that decides a target's solution, so not of its name."""
     canonical = json.dumps(
         {
             "allow-source": spec.allow_source,

@@ -1,6 +1,6 @@
-"""A lock against its spec and itself: everything that can be told of it offline.
+"""A lock judged against its spec and itself, offline.
 
-What is found consistent here is still only consistent: whether the indexes serve these files is theirs to say.
+A lock that passes is consistent. Whether the indexes serve its files isn't checked here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from envspec.spec.model import Spec
 from envspec.texts import printable
 
 SoundLock = NewType("SoundLock", Lock)
-"""A lock that was judged and found sound. What installs, exports or runs takes no other, and only `sound` gives one."""
+"""A lock that passed every rule. Only `sound` makes one, and whatever installs, exports or runs requires one."""
 
 WRONG_BUILDS = frozenset({"wrong-cuda", "cpu-build"})
 """The codes of what belongs to another CUDA, or to none."""
@@ -41,19 +41,19 @@ _RULES: tuple[Callable[[LockedCase], Iterator[Flaw]], ...] = (
 
 
 class UnsoundLock(LockError):
-    """What a lock pins can't be right for its spec: it is old, or somebody tampered with it.
+    """The lock's pins can't be right for its spec: the lock is old, or was tampered with.
 
-    `flaws` has all of them; the text names the first.
+    `flaws` has all flaws; the message names the first ones.
     """
 
     def __init__(self, path: str, flaws: Sequence[Flaw], relock: str) -> None:
         self.flaws = tuple(flaws)
         left = len(self.flaws) - _TOLD
         lines = [f"{printable(flaw.message)}  [{flaw.code}]" for flaw in _varied(self.flaws)[:_TOLD]]
-        more = [f"and {left} more: `envspec check` names them"] if left > 0 else []
+        more = [f"and {left} more: `envspec check` lists them"] if left > 0 else []
         super().__init__(
             "\n  ".join(["what the lock pins can't be right for its spec:", *lines, *more]),
-            hint=f"`{relock}` solves anew what fails; if nobody of you changed the lock, find out who did",
+            hint=f"run `{relock}`, which solves again what fails; if none of you changed the lock, find out who did",
             place=Place(path),
         )
 
@@ -62,7 +62,7 @@ _TOLD = 8
 
 
 def _varied(flaws: Sequence[Flaw]) -> list[Flaw]:
-    """The first of each code before the second of any: many of one kind must not hide the others."""
+    """Put the first flaw of each code before the second of any, so that many of one kind don't hide the others."""
     seen: Counter[str] = Counter()
     ranked = []
     for flaw in flaws:
@@ -72,10 +72,10 @@ def _varied(flaws: Sequence[Flaw]) -> list[Flaw]:
 
 
 def judge(lock: Lock, spec: Spec | None = None) -> tuple[Flaw, ...]:
-    """What is wrong with a lock; empty when nothing is.
+    """Return what is wrong with a lock; empty when nothing is.
 
-    With a spec, every target is held against what the spec asks for now, whatever the lock says that it was. Without
-    one, against the inputs that the lock records.
+    With a spec, every target is judged by what the spec asks for now, whatever the lock records. Without a spec, it is
+    judged by the inputs that the lock records.
     """
     if spec is None:
         return merged(flaw for target in lock for flaw in judge_target(target, lock.inputs))
@@ -93,13 +93,14 @@ def judge(lock: Lock, spec: Spec | None = None) -> tuple[Flaw, ...]:
 
 
 def judge_target(target: LockedTarget, shared: SpecInputs) -> tuple[Flaw, ...]:
-    """The same of one target, by the inputs that it has."""
+    """Return what is wrong with one target, by the inputs that it records."""
     case = LockedCase(target, shared)
     return tuple(flaw for rule in _RULES for flaw in rule(case))
 
 
 def sound(lock: Lock, spec: Spec, path: str) -> SoundLock:
-    """The lock, judged against its spec. Raises UnsoundLock; `path` is the lock's, for the message."""
+    """Judge a lock against its spec and return it as sound. Raises UnsoundLock; `path` is the lock's, for the
+    message."""
     flaws = judge(lock, spec)
     if flaws:
         raise UnsoundLock(path, flaws, f"envspec lock {spec.path}")

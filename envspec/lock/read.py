@@ -26,7 +26,7 @@ from envspec.packages.requirement import is_requirement
 from envspec.texts import UNSEEN, printable
 
 FOLDER_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
-"""What a spec and a target may be called: both become folders, and nothing of this leaves the one it's in."""
+"""What a spec and a target may be called. Both become folders; no such name leads out of the parent folder."""
 
 _DIGEST = re.compile(r'digest = "sha256:([0-9a-f]{64})"\n')
 _VERSION = re.compile(r"^lock-version *= *(\d+) *\r?$", re.MULTILINE)
@@ -94,15 +94,15 @@ Value = TypeVar("Value")
 
 
 def load(path: Path) -> Lock:
-    """The lock in a file.
+    """Read a lock.
 
-    Raises LockError when there is none or it can't be used, StorageError when the system won't give it.
+    Raises LockError when the file doesn't exist or isn't a usable lock, StorageError when the system can't read it.
     """
     return loads(load_text(path), str(path))
 
 
 def load_text(path: Path) -> str:
-    """The text of a lock file, with the errors of `load`."""
+    """Read the text of a lock. Raises as `load` does."""
     place = Place(str(path))
     try:
         content = path.read_bytes()
@@ -116,7 +116,7 @@ def load_text(path: Path) -> str:
 
 
 def text_of(content: bytes, path: Path) -> str:
-    """The text of a lock file's bytes; `path` is only for messages. Raises LockError."""
+    """Decode a lock's bytes; `path` is only for messages. Raises LockError."""
     try:
         return content.decode()
     except UnicodeDecodeError as error:
@@ -125,9 +125,9 @@ def text_of(content: bytes, path: Path) -> str:
 
 
 def loads(text: str, path: str) -> Lock:
-    """The lock in a text; `path` is only for messages. For every text that this accepts, `dumps(loads(text)) == text`.
+    """Parse a lock's text; `path` is only for messages. For every text that this accepts, `dumps(loads(text)) == text`.
 
-    Raises LockError for a newer schema, a hand edit, a cut, a merge conflict, or a value that can't stand there.
+    Raises LockError for a newer schema, a hand edit, a truncated file, a merge conflict, or a value that isn't allowed.
     """
     _check_whole(text, path)
     lock = _Reader(text, path).lock()
@@ -137,7 +137,7 @@ def loads(text: str, path: str) -> Lock:
 
 
 def _check_whole(text: str, path: str) -> None:
-    """Header and digest: nothing behind them is looked at before they are right."""
+    """Check the header and the digest, before anything behind them is read."""
     place = Place(path)
     if not text.strip():
         raise LockError("the lock is empty", place=place, hint=_RELOCK)
@@ -169,14 +169,14 @@ def _check_whole(text: str, path: str) -> None:
 
 
 class _Reader:
-    """One reading of one text. Holds what messages need, so that the happy path carries nothing."""
+    """One reading of one text. It holds what messages need, so that the other code doesn't carry it."""
 
     def __init__(self, text: str, path: str) -> None:
         self.text = text
         self.path = path
 
     def fail(self, problem: str, where: tuple[str, int], key: str | None = None) -> NoReturn:
-        """`where` is a table's header line and which one of that header it is, from 0."""
+        """Raise a LockError. `where` is a table's header line, and its number among equal headers, from 0."""
         header, nth = where
         line = 0
         found = [m.start() for m in re.finditer(f"^{re.escape(header)}$", self.text, re.MULTILINE)]
@@ -194,7 +194,8 @@ class _Reader:
         required: Sequence[str],
         where: tuple[str, int],
     ) -> Mapping[str, Any]:
-        """Every key known and of its type, none of the required ones missing, lists (but of tables) of strings."""
+        """Check a table: every key known and of its type, no required key missing, lists (except of tables) of
+        strings."""
         if not isinstance(table, dict):
             self.fail("this must be a table", where)
         checked: Mapping[str, Any] = table
@@ -260,11 +261,11 @@ class _Reader:
         )
 
     def refuse_unseen(self, data: Any) -> None:
-        """Refuse what a person who reads the lock, or a terminal that shows it, wouldn't see as it is."""
+        """Refuse characters that a reader of the lock, or a terminal that shows it, wouldn't see as they are."""
         for path, value in unseen(data):
             line = self.text.count("\n", 0, max(self.text.find(string(value)), 0)) + 1
             character = next(iter(UNSEEN.findall(value)))
-            problem = f"{path} holds {character!a}, which doesn't show: {printable(value[:80])}"
+            problem = f"{path} contains the invisible character {character!a}: {printable(value[:80])}"
             raise LockError(problem, place=Place(self.path, line), hint=_RELOCK)
 
     def images(self, table: Any) -> tuple[LockedImage, ...]:
@@ -275,7 +276,7 @@ class _Reader:
             if not _IMAGE_NAME.fullmatch(name):
                 self.fail(f"{name!r} can't name an image", where)
             if type(digest) is not str or not _IMAGE_DIGEST.fullmatch(digest):
-                self.fail(f'an image\'s digest is "sha256:" and 64 hexadecimal digits, not {digest!r}', where)
+                self.fail(f'an image\'s digest must be "sha256:" and 64 hexadecimal digits, not {digest!r}', where)
         return tuple(LockedImage(name, table[name]) for name in sorted(table))
 
     def target(self, name: str, table: Any, env: Mapping[str, Any], pins: tuple[Pin, ...]) -> LockedTarget:
@@ -293,7 +294,7 @@ class _Reader:
         return LockedTarget(name, inputs, pins, tuple(table.get("architectures", ())), table.get("driver-floor"))
 
     def pins(self, data: Mapping[str, Any], every: tuple[str, ...]) -> dict[str, dict[tuple[str, str], Pin]]:
-        """The pins of each target, by kind and name, in the file's order."""
+        """Return the pins of each target, by kind and name, in the file's order."""
         found: dict[str, dict[tuple[str, str], Pin]] = {name: {} for name in every}
         for kind in ("conda", "pip"):
             header = f"[[{kind}]]"
@@ -307,7 +308,7 @@ class _Reader:
         return found
 
     def package(self, kind: str, table: Any, every: tuple[str, ...], where: tuple[str, int]) -> list[tuple[str, Pin]]:
-        """A package's pin for each of its targets. Targets that agree share one value."""
+        """Return a package's pin for each of its targets. Targets that agree share one value."""
         direct = table.get("direct", False) if type(table) is dict else False
         types = {**_PACKAGE, "direct": list if type(direct) is list else bool}
         self.check(table, types, ("name", "version", "index"), where)
@@ -359,7 +360,7 @@ class _Reader:
         where: tuple[str, int],
         read: Callable[[Any, tuple[str, int]], tuple[Value, list[str] | None]],
     ) -> dict[str, tuple[Value, ...]]:
-        """The items of a list by target, in the file's order."""
+        """Return the items of a list by target, in the file's order."""
         items = [read(item, where) for item in table.get(key, ())]
         for _, names in items:
             if names is not None:
@@ -375,7 +376,7 @@ class _Reader:
             self.check(item, _EDGE, ("requires", "targets"), where)
         text, targets = (item, None) if type(item) is str else (item["requires"], item["targets"])
         if where[0] == "[[pip]]" and not is_requirement(text):
-            self.fail(f"{printable(text)[:80]!r} in dependencies is no requirement", where, "dependencies")
+            self.fail(f"{printable(text)[:80]!r} in dependencies isn't a requirement", where, "dependencies")
         return text, targets
 
     def artifact(self, item: Any, where: tuple[str, int]) -> tuple[Artifact, list[str] | None]:
@@ -394,5 +395,5 @@ class _Reader:
 
 
 def _joined(env: Mapping[str, Any], table: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    """A target's requirements: those of every target and its own, sorted as when they were locked."""
+    """Return a target's requirements: the common ones and its own, sorted as when they were locked."""
     return tuple(sorted((*env.get(key, ()), *table.get(key, ()))))

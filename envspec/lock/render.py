@@ -12,10 +12,10 @@ RENDERED_NAMES = ("requirements.txt", conda_lock.FILE_NAME, *map(conda_explicit.
 
 
 def rendered_files(lock: Lock) -> dict[str, str]:
-    """Text by path, relative to the lock's folder, with `/`.
+    """Render text by path, relative to the lock's folder, with `/`.
 
     A target without pip packages has no requirements.txt, one without conda packages no conda files. One with a conda
-    package that no MD5 is known of has no conda-lock.yml, which can't hold it.
+    package without an MD5 has no conda-lock.yml, because that format requires an MD5.
     """
     files: dict[str, str] = {}
     for target in lock:
@@ -31,5 +31,5 @@ def rendered_files(lock: Lock) -> dict[str, str]:
 
 
 def is_rendered(text: str) -> bool:
-    """Whether a file's text is envspec's to replace and to remove, and not the user's own."""
+    """Return whether a file's text is envspec's to replace and to remove, and not the user's own."""
     return text.startswith(MARK)

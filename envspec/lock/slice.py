@@ -15,7 +15,7 @@ from envspec.lock.model import LOCK_VERSION, Artifact, Lock, LockedTarget, Pin
 
 
 def slice_of(lock: Lock, target: LockedTarget) -> dict[str, Any]:
-    """The slice, in values that JSON has: the keys and their order are those of `envspec.lock`."""
+    """Return the slice, in values that JSON has: the keys and their order are those of `envspec.lock`."""
     inputs, own = lock.inputs, target.inputs
     env = {
         "name": lock.name,
@@ -51,7 +51,7 @@ def slice_of(lock: Lock, target: LockedTarget) -> dict[str, Any]:
 
 
 def slice_digest(document: dict[str, Any]) -> str:
-    """`sha256:` and the digest of a slice's values, whatever the layout of the file that holds them."""
+    """Return `sha256:` and the digest of a slice's values, whatever the layout of the file that holds them."""
     canonical = json.dumps(document, sort_keys=True, separators=(",", ":"))
     return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
 
@@ -81,5 +81,5 @@ def _artifact(artifact: Artifact) -> dict[str, Any]:
 
 
 def _given(values: dict[str, Any]) -> dict[str, Any]:
-    """Without what the lock's file leaves out: what isn't known, what is empty, what is false."""
+    """Drop what the lock's file leaves out: what isn't known, what is empty, what is false."""
     return {name: value for name, value in values.items() if value not in (None, [], {}, False)}

@@ -1,8 +1,8 @@
 """A spec's lock on disk: `locks/<name>/`, with `envspec.lock` and the files rendered from it.
 
 The lock is the truth and the rendered files are functions of it. The lock is replaced first, then they, and what isn't
-needed goes last: a writer that is killed leaves at most older rendered files, which `envspec check` names and the next
-writer renders anew. Nothing that lies in the folder is an instruction.
+needed goes last: a killed writer leaves at most older rendered files, which `envspec check` lists and the next writer
+renders again. envspec takes no instructions from files in the folder.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class LockFolder:
     """The folder of one spec's lock. Reading takes no lock and writes nothing, so a read-only checkout will do."""
 
     def __init__(self, locks_dir: Location | Path, name: str) -> None:
-        """Raises InputError for a name that could lead out of `locks_dir`."""
+        """Raise InputError for a name that could lead out of `locks_dir`."""
         if not FOLDER_NAME.fullmatch(name):
             raise InputError(f"{name!r} can't name a lock", hint="use a-z, 0-9, `.`, `_` and `-`")
         self.name = name
@@ -38,23 +38,24 @@ class LockFolder:
         self._held: OpenFolder | None = None
 
     def read(self) -> Lock | None:
-        """The lock, or None when there is none yet. Raises LockError when it can't be used, NotPlain, StorageError."""
+        """Read the lock; None when there is none yet. Raises LockError when it can't be used, NotPlain,
+        StorageError."""
         with self._opened() as folder:
             content = _lock_in(folder) if folder else None
         return None if content is None else loads(text_of(content, self.path), str(self.path))
 
     def load(self) -> Lock:
-        """The lock. Raises LockError when there is none or it can't be used, NotPlain, StorageError."""
+        """Read the lock. Raises LockError when there is none or it can't be used, NotPlain, StorageError."""
         lock = self.read()
         if lock is None:
             raise LockError("there is no lock here", place=Place(str(self.path)), hint="run `envspec lock`")
         return lock
 
     def rendered(self, lock: Lock) -> dict[str, str]:
-        """The rendered files on disk: what stands at the paths that belong to `lock`, and what envspec once rendered
-        for other targets. Text by path, relative to the folder; bytes that aren't UTF-8 come as U+FFFD.
+        """Read the rendered files on disk: those at the paths that belong to `lock`, and those that envspec rendered
+        for other targets. Gives text by path, relative to the folder; bytes that aren't UTF-8 become U+FFFD.
 
-        Raises NotPlain for a link or the like where a file of `lock` belongs, StorageError.
+        Raises NotPlain for a link or the like in the place of a file of `lock`, StorageError.
         """
         with self._opened() as folder:
             if folder is None:
@@ -65,10 +66,10 @@ class LockFolder:
         return {path: there[path].decode(errors="replace") for path in sorted(there)}
 
     def write(self, lock: Lock, on_wait: Callable[[], None] = lambda: None) -> bool:
-        """Write the lock and its rendered files. Gives whether anything had to change.
+        """Write the lock and its rendered files. Returns whether anything had to change.
 
-        Rendered files of targets that are gone are removed; what the user keeps in the folder stays. Waits for another
-        process that writes here, after a call of `on_wait`, unless the caller is inside `exclusive` already.
+        Rendered files of removed targets go; the user's own files in the folder stay. While another process writes
+        here, this calls `on_wait` and waits, unless the caller is inside `exclusive` already.
 
         Raises NotPlain, StorageError (which says whether anything was changed), and InternalError for a lock that
         couldn't be read back.
@@ -105,7 +106,7 @@ class LockFolder:
 
     @contextmanager
     def _opened(self) -> Iterator[OpenFolder | None]:
-        """The folder, None where there is none; the one that is held, while it's held."""
+        """Open the folder: the held one while it is held, None where it doesn't exist."""
         with _storage(self.folder):
             try:
                 folder = self._held.descend("") if self._held else self._location.open()
@@ -117,7 +118,7 @@ class LockFolder:
 
 
 def _once_rendered(folder: OpenFolder) -> Iterator[tuple[str, bytes]]:
-    """Files of any target, of this lock or not, that envspec made. What is no plain file isn't its own."""
+    """Find the files that envspec rendered, for any target. Only plain files can be envspec's."""
     for name in folder.names():
         if not (FOLDER_NAME.fullmatch(name) and folder.is_folder(name)):
             continue
@@ -142,7 +143,7 @@ def _lock_in(folder: OpenFolder) -> bytes | None:
 
 
 def _checked(lock: Lock, name: str, path: Path) -> str:
-    """The lock's text, read back: what can't be read must not be written."""
+    """Render the lock's text and read it back: what can't be read must not be written."""
     if lock.name != name:
         raise InternalError(f"the lock of {lock.name} was to be written as {name}")
     text = dumps(lock)
@@ -166,13 +167,13 @@ def _storage(folder: Path) -> Iterator[None]:
     try:
         yield
     except atomic.Unfinished as error:
-        again = "run again: it goes on from the new lock"
+        again = "run the command again: it continues from the new lock"
         raise storage_error(error, folder, option="--locks-dir", again=again) from None
     except OSError as error:
         raise storage_error(
             error,
             folder,
             option="--locks-dir",
-            again="run again; nothing was changed",
+            again="run the command again; nothing was changed",
             doing="can't be written or read",
         ) from None

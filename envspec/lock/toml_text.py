@@ -14,7 +14,7 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def string(text: str) -> str:
-    """A string: literal ('…') where that spares escaping quotes, as in a marker, else basic ("…")."""
+    """Return a string: literal ('…') where that spares escaping quotes, as in a marker, else basic ("…")."""
     if not _ESCAPED.search(text):
         return f'"{text}"'
     if "'" not in text and not _ESCAPED.search(text.replace('"', "").replace("\\", "")):
@@ -23,17 +23,17 @@ def string(text: str) -> str:
 
 
 def key(text: str) -> str:
-    """A key, bare where TOML allows it."""
+    """Return a key, bare where TOML allows it."""
     return text if _BARE_KEY.fullmatch(text) else string(text)
 
 
 def inline_strings(texts: Iterable[str]) -> str:
-    """An array of strings on one line."""
+    """Return an array of strings on one line."""
     return f"[{', '.join(map(string, texts))}]"
 
 
 def value(item: object) -> str:
-    """A value on one line: a string, number, boolean, array or table. Anything else is written as its text."""
+    """Return a value on one line: a string, number, boolean, array or table. Anything else is written as its text."""
     if isinstance(item, bool):
         return "true" if item else "false"
     if isinstance(item, Mapping):
@@ -50,8 +50,8 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def unseen(value: object, path: str = "") -> Iterator[tuple[str, str]]:
-    """The texts of parsed TOML, keys among them, that hold a character of UNSEEN, each with the path of its key: names
-    of packages stand in it where an array has tables."""
+    """Yield the texts of parsed TOML, keys among them, that hold a character of UNSEEN, each with the path of its key:
+    names of packages stand in it where an array has tables."""
     if isinstance(value, str):
         if UNSEEN.search(value):
             yield path, value

@@ -25,7 +25,7 @@ Value = TypeVar("Value")
 
 
 def dumps(lock: Lock) -> str:
-    """The text of `envspec.lock`. Raises InternalError for a lock that no file can hold."""
+    """Return the text of `envspec.lock`. Raises InternalError for a lock that no file can hold."""
     targets = sorted(lock.targets, key=lambda target: target.name)
     names = [target.name for target in targets]
     if not names or len(set(names)) != len(names):
@@ -47,7 +47,7 @@ def dumps(lock: Lock) -> str:
 
 
 def digest(lock: Lock) -> str:
-    """What the lock's text says of itself: `sha256:` and a digest of all below that line."""
+    """Return what the lock's text says of itself: `sha256:` and a digest of all below that line."""
     return dumps(lock)[len(HEADER) :].split('"', 2)[1]
 
 
@@ -62,7 +62,7 @@ def _write_inline(out: list[str], key: str, values: Collection[str]) -> None:
 
 
 def _write_lines(out: list[str], key: str, lines: Collection[str]) -> None:
-    """An array of ready TOML values, one a line."""
+    """Return an array of ready TOML values, one a line."""
     if lines:
         out.append(f"{key} = [\n")
         out.extend(f"  {line},\n" for line in lines)
@@ -127,7 +127,7 @@ _Pins = Mapping[str, Pin]
 
 
 def _merged(targets: Sequence[LockedTarget]) -> list[_Pins]:
-    """The pins of all targets, those of one package together, in the file's order."""
+    """Return the pins of all targets, those of one package together, in the file's order."""
     packages: dict[tuple[object, ...], dict[str, Pin]] = {}
     for target in targets:
         seen: set[tuple[str, str]] = set()
@@ -174,7 +174,7 @@ def _write_package(out: list[str], pins: _Pins, target_count: int) -> None:
 
 
 def _by_value(pins: _Pins, values: Iterable[tuple[str, Iterable[Value]]]) -> dict[Value, list[str] | None]:
-    """Each value with the targets that have it; None where all of the package's targets do."""
+    """Return each value with the targets that have it; None where all of the package's targets do."""
     holders: dict[Value, list[str]] = {}
     for target, of_target in values:
         for value in of_target:

@@ -21,22 +21,22 @@ from envspec.spec.model import Audit as Rules
 
 _SCHEMA = "envspec/audit/1"
 _KNOWN = "vulnerability"
-_AGAIN = "make it anew: envspec audit SPEC --json > FILE"
+_AGAIN = "make a new one: envspec audit SPEC --json > FILE"
 _NEVER = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def from_json(text: str, place: Place, digest: str, targets: Sequence[LockedTarget]) -> AuditSummary:
-    """The audit in a document of `envspec audit --json`. It must be of this very lock: `digest` decides.
+    """Read the audit in a document of `envspec audit --json`. It must be of this very lock: `digest` decides.
 
-    Raises InputError for anything else, for what it doesn't name must not pass for sound.
+    Raises InputError for anything else, because packages that another audit doesn't name must not pass for sound.
     """
     try:
         document = json.loads(text)
         if document["schema"] != _SCHEMA:
             raise ValueError
         if document.get("digest") != digest:
-            told = "of another lock" if document.get("digest") else "without its lock's digest"
-            raise InputError(f"this audit is {told}, so it says nothing of this one", place=place, hint=_AGAIN)
+            fault = "is of another lock" if document.get("digest") else "doesn't name its lock's digest"
+            raise InputError(f"this audit {fault}, so it says nothing about this lock", place=place, hint=_AGAIN)
         audited = set(document["targets"])
         return AuditSummary(
             database=str(document["database"]["name"]),
@@ -54,7 +54,7 @@ def from_json(text: str, place: Place, digest: str, targets: Sequence[LockedTarg
 
 
 def from_database(database: OsvDatabase, accepted: Rules, targets: Sequence[LockedTarget]) -> AuditSummary:
-    """The known vulnerabilities of what is locked, by a downloaded database. Asks nobody."""
+    """Find the known vulnerabilities of the locked packages in a downloaded database. Uses no network."""
     found = packages(targets)
     answers: dict[PublishedRelease, DatabaseAnswer] = {
         one.release: database.ask(one.release) for one in found if one.release
@@ -81,7 +81,7 @@ def from_database(database: OsvDatabase, accepted: Rules, targets: Sequence[Lock
 
 
 def _troubles(findings: Iterable[Mapping[str, Any]], targets: Sequence[LockedTarget]) -> Iterable[Trouble]:
-    """The findings about these targets."""
+    """Yield the findings about these targets."""
     numbers, places = numbers_of(targets), {target.name: place for place, target in enumerate(targets)}
     for one in findings:
         where = tuple(places[name] for name in one["targets"] if name in places)
@@ -108,7 +108,7 @@ def _troubles(findings: Iterable[Mapping[str, Any]], targets: Sequence[LockedTar
 def _unknown(
     reasons: Mapping[str, Iterable[str]], targets: Sequence[LockedTarget]
 ) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """Packages by reason. An audit names them without their kind, so one of either kind counts."""
+    """Return packages by reason. An audit names them without their kind, so packages of both kinds count."""
     numbers = numbers_of(targets)
     found = []
     for reason, names in sorted(reasons.items()):

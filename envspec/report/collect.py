@@ -14,7 +14,7 @@ from envspec.spec.model import Audit as Rules
 from envspec.spec.model import Spec
 
 _LONGEST = 120
-"""Characters of a licence. Some packages write its whole text there."""
+"""The longest licence shown, in characters. Some packages put the whole text there."""
 
 
 def page_of(
@@ -27,7 +27,7 @@ def page_of(
     review: Review | None,
     uncompared: str = "",
 ) -> Page:
-    """The page of these targets of a lock. `lock` is its path as people know it, `digest` what it says of itself."""
+    """Make the page of these targets of a lock. `lock` is its path for people, `digest` the digest that it records."""
     numbers = numbers_of(targets)
     names = _licence_names(targets, spec.audit)
     packages = tuple(_packages(targets, numbers, names, spec.audit))
@@ -50,7 +50,7 @@ def page_of(
 
 
 def numbers_of(targets: Iterable[LockedTarget]) -> dict[Node, int]:
-    """The place of each package in `Page.packages`: by name, pip before conda where both have one."""
+    """Return the place of each package in `Page.packages`: by name, pip before conda where both have one."""
     nodes = {Node(pin.kind, pin.name) for target in targets for pin in target.pins}
     ordered = sorted(nodes, key=lambda node: (node.name, node.kind == "conda"))
     return {node: number for number, node in enumerate(ordered)}
@@ -97,7 +97,7 @@ def _packages(
 
 
 def _alike(pin: Pin) -> tuple[object, ...]:
-    """What two targets must agree in to install the same."""
+    """Return what must be equal for two targets to install the same."""
     return (pin.version, pin.build, pin.index, pin.artifact, pin.git, pin.url, pin.licence)
 
 
@@ -123,7 +123,7 @@ def _links(targets: Sequence[LockedTarget], numbers: Mapping[Node, int]) -> Iter
 
 
 def _licence(pin: Pin, rules: Rules) -> str | None:
-    """The spec's word on it, else the metadata's, cut where that is no name but a whole text."""
+    """Return the licence by the spec, else by the metadata, cut where that is a whole text."""
     told = rules.licence_of(pin.name, pin.licence)
     text = " ".join(told.split()) if told else ""
     return (text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…") or None
@@ -144,7 +144,7 @@ def _licences(packages: Sequence[PackageRow], names: Sequence[str | None], rules
 
 
 def verdict(licence: str | None, rules: Rules) -> str:
-    """What the spec's `[audit]` says of a licence, as `Licence.verdict`. An unnamed one is on no list."""
+    """Return what the spec's `[audit]` says of a licence, as `Licence.verdict`. An unknown licence is on no list."""
     allow, deny = rules.allow_licences, rules.deny_licences
     if not allow and (not deny or licence is None):
         return "none"

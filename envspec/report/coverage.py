@@ -1,4 +1,4 @@
-"""On which GPU architectures each target runs: torch's build and the libraries beside it, by the GPU facts."""
+"""On which GPU architectures each target runs: torch's build and its GPU libraries, by the GPU facts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PRODUCTS = 2
 
 @dataclass(frozen=True)
 class _Compiled:
-    """What is compiled into a target's torch: `build` to call it by, or `why` nothing is known of it."""
+    """What is compiled into a target's torch: `build` names it, or `why` says why nothing is known."""
 
     build: str | None = None
     why: str = ""
@@ -30,7 +30,7 @@ class _Compiled:
 
 
 def coverage(targets: Sequence[LockedTarget]) -> Coverage:
-    """Every target against every architecture that one of them runs on or asks for."""
+    """Compare every target with every architecture that any target runs on or asks for."""
     compiled = [_compiled(target) for target in targets]
     asked = [_asked(target) for target in targets]
     sold = {gpu.capability for gpu in gpus.known() if gpu.kind != "embedded"}
@@ -51,7 +51,7 @@ def coverage(targets: Sequence[LockedTarget]) -> Coverage:
 def _compiled(target: LockedTarget) -> _Compiled:
     torch = target.pin("torch", "pip") or target.pin("pytorch", "conda")
     if torch is None:
-        return _Compiled(why="no torch in it")
+        return _Compiled(why="no torch")
     platform = target.inputs.platform
     cuda, label = cuda_of(torch, platform), f"{torch.name} {torch.version.partition('+')[0]}"
     if cuda is None:
@@ -96,12 +96,12 @@ def _title(package: str) -> str:
 
 
 def _asked(target: LockedTarget) -> set[str]:
-    """The capabilities of a target's own GPUs ("9.0" of sm_90)."""
+    """Return the capabilities of a target's own GPUs ("9.0" of sm_90)."""
     return {capability_of(sm) for sm in target.architectures}
 
 
 def _architecture(capability: str, meant: Container[str]) -> CapabilityProducts:
-    """Its products, those that the targets are meant for first."""
+    """Return its products, those that the targets are meant for first."""
     kinds = ("datacentre", "workstation", "consumer", "embedded")
     sold = [gpu for gpu in gpus.known() if gpu.capability == capability and gpu.kind in kinds]
     sold.sort(key=lambda gpu: (gpu.name not in meant, kinds.index(gpu.kind)))

@@ -1,4 +1,4 @@
-"""What the page shows, as frozen values. Packages and targets are named by their place in `Page`."""
+"""What the page shows, as frozen values. Packages and targets are given by their index in `Page`."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ class Link:
 
 @dataclass(frozen=True)
 class Licence:
-    """`name` is None where nobody says it. `verdict` is the spec's `[audit]`'s: "accepted", "denied" (deny-licences
-    names it), "unlisted" (allow-licences doesn't), or "none" where the spec has no rule for it."""
+    """`name` is None where it isn't known. `verdict` is that of the spec's `[audit]`: "accepted", "denied"
+    (deny-licences names it), "unlisted" (allow-licences doesn't), or "none" where the spec has no rule for it."""
 
     name: str | None
     verdict: str
@@ -90,7 +90,7 @@ class Cell:
 
     code      torch has machine code for it
     ptx       only PTX, which the driver compiles when a kernel is first used
-    library   torch has code, and a library that it needs hasn't: `note` says which
+    library   torch has code, but a library that it needs doesn't: `note` says which
     no        there is no code for it
     unknown   the facts don't know the build
     """
@@ -102,7 +102,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class CoverageRow:
-    """A target. `build` names the torch build; `why` says why nothing is known, or that it is for the CPU."""
+    """A target. `build` names the torch build; `why` says why nothing is known, or that the build is for the CPU."""
 
     target: int
     build: str | None
@@ -140,11 +140,11 @@ class Trouble:
 
 @dataclass(frozen=True)
 class AuditSummary:
-    """What was looked up. A package in `unknown`, a target in `left_out`, and anything at all while `unread` holds
-    something, isn't known to be sound.
+    """What was looked up. A package in `unknown` and a target in `left_out` aren't known to be sound. While `unread`
+    isn't empty, no package is.
 
     as_of     the oldest answer used, or a database's newest entry (RFC 3339), None where it isn't known
-    unknown   packages that no database could say anything of, by the reason
+    unknown   packages that no database covers, by the reason
     """
 
     database: str
@@ -156,7 +156,7 @@ class AuditSummary:
 
     @property
     def vulnerabilities(self) -> tuple[Trouble, ...]:
-        """Those that count: not accepted by the spec."""
+        """The findings that count: those that the spec doesn't accept."""
         return tuple(one for one in self.troubles if one.code == "vulnerability" and one.ignored is None)
 
     @property

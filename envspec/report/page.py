@@ -1,4 +1,4 @@
-"""The page as one HTML file: what the script needs, what there is without it, and the style."""
+"""The page as one HTML file: the script's data, the content that needs no script, and the style."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SECTIONS = {
 
 
 def html(page: Page) -> str:
-    """The page, the same bytes for the same values. Everything foreign is escaped, and nothing is ever loaded."""
+    """Render the page: the same bytes for the same values. All foreign text is escaped, and the page loads nothing."""
     style, script = _asset("style.css"), _asset("script.js")
     return "\n".join(
         [
@@ -109,7 +109,7 @@ _INERT = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
 
 def page_data(page: Page) -> str:
-    """The JSON that the script reads. In a list of targets, null stands for all of them."""
+    """Return the JSON that the script reads. In place of a list of targets, null stands for all of them."""
     whole = {
         "targets": [
             {"name": t.name, "packages": t.packages, "download": t.download, "unsized": list(t.unsized)}
@@ -137,7 +137,7 @@ def page_data(page: Page) -> str:
 
 
 def content_policy(style: str, script: str) -> str:
-    """A Content-Security-Policy for a page that holds exactly this style and this script, and loads nothing."""
+    """Return a Content-Security-Policy for a page that has exactly this style and this script, and loads nothing."""
     return (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
     )
@@ -161,7 +161,7 @@ def _variant(variant: Variant, targets: int) -> dict[str, Any]:
 
 
 def _vulnerable(page: Page) -> dict[str, list[str]]:
-    """The identifiers of the vulnerabilities that count, by package."""
+    """Return the identifiers of the vulnerabilities that count, by package."""
     found: dict[str, list[str]] = {}
     for one in page.audit.vulnerabilities if page.audit else ():
         names = found.setdefault(str(one.package), [])
@@ -171,7 +171,7 @@ def _vulnerable(page: Page) -> dict[str, list[str]]:
 
 
 def _cleaned(value: Any) -> Any:
-    """Every text without the characters that steer a terminal or turn a line around."""
+    """Remove the characters that steer a terminal or reverse a line's direction from every text."""
     if isinstance(value, str):
         return shown(value)
     if isinstance(value, dict):

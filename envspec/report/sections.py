@@ -1,4 +1,4 @@
-"""The parts of the page that are there without its script: key figures, targets, licences, GPUs, findings, changes.
+"""The parts of the page that work without its script: key figures, targets, licences, GPUs, findings, changes.
 
 Whatever comes from a lock, a spec or an audit goes through `text`.
 """
@@ -20,9 +20,9 @@ _SYMBOLS = {
     "no": ("–", "no"),
 }
 _LEGEND = (
-    ("code", "yes", "machine code for it"),
-    ("ptx", "PTX", "compiled by the driver when it is first used"),
-    ("library", "part", "torch has code, a library beside it hasn't"),
+    ("code", "yes", "torch has machine code"),
+    ("ptx", "PTX", "the driver compiles PTX at first use"),
+    ("library", "part", "torch has code, but another library doesn't"),
     ("no", "–", "doesn't run"),
     ("asked", "ringed", "a GPU of the target"),
 )
@@ -30,12 +30,12 @@ _VERDICTS = {"accepted": "accepted", "denied": "denied", "unlisted": "not allowe
 
 
 def text(value: str) -> str:
-    """A foreign text as HTML that shows it and does nothing else."""
+    """Escape a foreign text so that HTML shows it and does nothing else."""
     return escape(shown(value))
 
 
 def figures(page: Page) -> Iterator[str]:
-    """The numbers to see first. Each leads to its section."""
+    """Yield the key figures. Each links to its section."""
     direct = sum(bool(package.direct) for package in page.packages)
     unsized = {number for target in page.targets for number in target.unsized}
     largest = words.bytes_text(max(target.download for target in page.targets))
@@ -56,7 +56,7 @@ def figures(page: Page) -> Iterator[str]:
 
 
 def _table(label: str, *heads: str, style: str = "") -> str:
-    """A table's beginning, in a region that scrolls by itself. A head "#x" is a column of numbers, "~x" isn't seen."""
+    """Open a table in a region that scrolls by itself. A head "#x" is a column of numbers, "~x" is hidden."""
     cells = []
     for head in heads:
         if head.startswith("~"):
@@ -86,7 +86,7 @@ def _cudas(page: Page) -> str:
 
 
 def _audit_words(page: Page) -> tuple[str, str, str, str]:
-    """Value, label, note and tone. Nothing reads as none that wasn't looked up."""
+    """Return value, label, note and tone. What wasn't looked up never reads as "none"."""
     label = "vulnerabilities"
     audit = page.audit
     if audit is None:
@@ -103,7 +103,7 @@ def _audit_words(page: Page) -> tuple[str, str, str, str]:
 
 
 def targets(page: Page) -> Iterator[str]:
-    """One row a target."""
+    """Yield one row a target."""
     most = max((target.download for target in page.targets), default=0)
     heads = ("Target", "Platform", "Python", "CUDA", "GPUs", "Driver from", "#Packages", "#Download")
     yield _table("Targets", *heads, "~Share of the largest")
@@ -136,7 +136,7 @@ def _bar(value: int, most: int) -> str:
 
 
 def direct_packages(page: Page) -> Iterator[str]:
-    """Without the script: what the spec asks for, with its version in each target."""
+    """List what the spec asks for, with its version in each target, for readers without the script."""
     yield _table("Packages", "Package", *(text(target.name) for target in page.targets))
     for package in page.packages:
         if package.direct:
@@ -149,7 +149,7 @@ def direct_packages(page: Page) -> Iterator[str]:
 
 
 def licences(page: Page) -> Iterator[str]:
-    """Every licence, the most frequent first; what the spec doesn't accept leads."""
+    """List every licence, the most frequent first; those that the spec doesn't accept lead."""
     rank = {"denied": 0, "unlisted": 1}
     found = sorted(
         (one for one in page.licences if one.packages), key=lambda one: (rank.get(one.verdict, 2), -len(one.packages))
@@ -157,7 +157,7 @@ def licences(page: Page) -> Iterator[str]:
     ruled = any(one.verdict != "none" for one in found)
     most = max((len(one.packages) for one in found), default=0)
     if not ruled:
-        yield "<p>The spec's <code>[audit]</code> says nothing of licences, so none is accepted or denied here.</p>"
+        yield "<p>The spec's <code>[audit]</code> has no rule for licences, so this page accepts or denies none.</p>"
     yield _table("Licences", "Licence", *(["By the spec"] if ruled else []), "#Packages", "~Share", "Which")
     for one in found:
         name = text(one.name) if one.name else '<em class="quiet">not stated</em>'
@@ -170,10 +170,10 @@ def licences(page: Page) -> Iterator[str]:
 
 
 def gpus(page: Page) -> Iterator[str]:
-    """Targets against architectures."""
+    """Compare targets with architectures."""
     coverage = page.coverage
     if not coverage.architectures:
-        yield "<p>No target holds a build of torch whose GPU code envspec's facts know.</p>"
+        yield "<p>envspec's facts don't cover the GPU code of any torch build here.</p>"
         return
     heads = [
         f"{one.sm} <small>{text(one.generation)}<br>{'<br>'.join(map(text, one.products))}</small>"
@@ -215,11 +215,11 @@ def _cell(cell: Cell) -> str:
 
 
 def vulnerabilities(page: Page) -> Iterator[str]:
-    """What an audit found, what it couldn't look up, and that there was none."""
+    """Show what an audit found and what it couldn't look up, or that there was no audit."""
     audit = page.audit
     if audit is None:
         spec = text(page.spec)
-        yield "<p><strong>Not checked.</strong> No audit was given, so nothing is known of these packages.</p>"
+        yield "<p><strong>Not checked.</strong> No audit was given, so nothing is known about these packages.</p>"
         yield f"<p>To check: <code>envspec audit {spec} --json &gt; audit.json</code>, then "
         yield f"<code>envspec report {spec} -o report.html --audit audit.json</code>.</p>"
         return
@@ -227,7 +227,7 @@ def vulnerabilities(page: Page) -> Iterator[str]:
     yield f"<p>Looked up in {text(audit.database)}{as_of}.</p>"
     if not audit.complete:
         yield '<div class="alarm"><strong>The audit is incomplete.</strong> '
-        yield "What isn't listed here isn't known to be sound.<ul>"
+        yield "A package that isn't listed here isn't known to be sound.<ul>"
         yield "".join(f"<li>{text(reason)}</li>" for reason in audit.unread)
         if audit.left_out:
             yield f"<li>not audited: {text(', '.join(page.targets[place].name for place in audit.left_out))}</li>"
@@ -236,7 +236,7 @@ def vulnerabilities(page: Page) -> Iterator[str]:
     if known:
         yield from _troubles("Known vulnerabilities", page, known)
     elif audit.complete:
-        yield "<p>No known vulnerability in the packages that could be looked up.</p>"
+        yield "<p>The packages that could be looked up have no known vulnerability.</p>"
     if audit.unknown:
         yield "<p>Not checked:</p><ul>"
         for reason, numbers in audit.unknown:
@@ -269,7 +269,7 @@ def _troubles(label: str, page: Page, found: Iterable[Trouble]) -> Iterator[str]
 
 
 def compared(page: Page) -> Iterator[str]:
-    """The review of what changed, in the words of `envspec diff`."""
+    """Show the review of what changed, in the words of `envspec diff`."""
     review = page.review
     if review is None:
         yield f"<p>Not compared: {text(page.uncompared)}.</p>"

@@ -1,4 +1,4 @@
-"""Hints for what people get wrong in ways we know. Each function takes the bad value and gives a hint, or None."""
+"""Hints for common mistakes. Each function takes the bad value and gives a hint, or None."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from envspec.redact import redact
 
 
 def slug(text: str) -> str:
-    """Gives the name nearest to `text` that may stand in a path: lower case, digits, single `-`, `_` and `.` inside."""
+    """Return the name nearest to `text` that may stand in a path: lower case, digits, single `-`, `_` and `.`
+    inside."""
     return re.sub(r"\.{2,}", ".", re.sub(r"[^a-z0-9._-]+", "-", text.lower())).strip("-._")[:100].strip("-._")
 
 
@@ -21,7 +22,7 @@ RESERVED = (
     "compose.yaml", "environment.nix", "envspec", "envspec.lock", "flake.lock", "flake.nix", "indexes.nix",
     "job-pyxis.sbatch", "job.sbatch", "modulefile.lua", "requirements",
 )  # fmt: skip
-"""Names that no target can have: its folder would stand where its spec's lock or recipes have something else."""
+"""Names that no target can have: its folder would take the place of a file of its spec's lock or recipes."""
 
 
 def target_name(value: str) -> str | None:
@@ -99,7 +100,7 @@ def channel(value: str) -> str | None:
 
 def user(value: str) -> str | None:
     if value == "root":
-        return "the image runs as a user without rights; leave the key out for 'dev'"
+        return "the image runs as an unprivileged user; leave the key out for 'dev'"
     return None
 
 
@@ -107,7 +108,7 @@ def variable(value: str) -> str | None:
     if value.startswith("ENVSPEC_"):
         return "names that begin with ENVSPEC_ are envspec's; give such a variable when the image is started"
     if value in ("PATH", "CONDA_PREFIX", "VIRTUAL_ENV"):
-        return "by this variable programs find the environment: leave the key out"
+        return "programs find the environment by this variable: leave the key out"
     return None
 
 

@@ -16,9 +16,9 @@ _LICENCE = Text(
 
 
 def audit_table(package_name: Text) -> Table:
-    """Gives `[audit]`; `package_name` describes what a package may be called."""
+    """Return `[audit]`; `package_name` describes what a package may be called."""
     return Table(
-        doc="What `envspec audit` takes for right. No part of what is locked.",
+        doc="What `envspec audit` accepts. Nothing of it is locked.",
         keys={
             "allow-licences": Array(
                 doc="The licences that packages may have; with this list, they may have no other.",
@@ -35,7 +35,7 @@ def audit_table(package_name: Text) -> Table:
                 unique=True,
             ),
             "licences": Names(
-                doc="The licences of packages, conda's too, whose metadata doesn't say, or says it wrongly.",
+                doc="The licences of packages, conda's too, whose metadata names no licence or a wrong one.",
                 # conda has names such as _libgcc_mutex
                 names=replace(package_name, pattern=f"_?{package_name.pattern}"),
                 values=_LICENCE,
@@ -50,7 +50,7 @@ def audit_table(package_name: Text) -> Table:
                     max_length=100,
                 ),
                 values=Text(
-                    doc="Why it doesn't.",
+                    doc="Why the advisory doesn't concern this environment.",
                     example="no template here comes from outside",
                     says="a reason",
                     pattern=rf"[^{CONTROL}]*[^\s{CONTROL}][^{CONTROL}]*",

@@ -1,4 +1,4 @@
-"""A document whose structure has been checked: what of it can be judged further, and every problem found so far."""
+"""A document whose structure has been checked: what can be judged further, and every problem found so far."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from envspec.spec.structure import violations
 
 
 class Checked:
-    """Gives only the sound parts of a document, so that one mistake is told once and hides no other.
+    """The sound parts of a document, so that one mistake is reported once and hides no other.
 
-    It gathers problems, and `raise_problems` raises them all.
+    `problem` gathers problems, and `raise_problems` raises them all.
     """
 
     def __init__(self, document: Document) -> None:
@@ -26,19 +26,19 @@ class Checked:
             self.problem(violation.path, violation.message, violation.hint, at_key=violation.at_key)
 
     def sound(self, *path: str | int) -> bool:
-        """Tells whether nothing at `path` or above it is unusable. What is under it may be."""
+        """Return whether everything at `path` and above it is usable. What is under it may not be."""
         return not any(path[:length] in self._unusable for length in range(1, len(path) + 1))
 
     def sound_throughout(self, *path: str | int) -> bool:
-        """Tells whether nothing at, above or under `path` is unusable."""
+        """Return whether everything at, above and under `path` is usable."""
         return self.sound(*path) and not any(bad[: len(path)] == path for bad in self._unusable)
 
     def given(self, *path: str | int) -> bool:
-        """Tells whether the user wrote something at `path`, sound or not."""
+        """Return whether the user wrote something at `path`, sound or not."""
         return path in self.document.positions
 
     def value(self, *path: str | int) -> Any:
-        """Gives the value at `path`, None where there is none or it's unusable."""
+        """Return the value at `path`, None where it is missing or unusable."""
         value: Any = self.document.data
         if not (self.given(*path) and self.sound(*path)):
             return None
@@ -47,7 +47,7 @@ class Checked:
         return value
 
     def children(self, *path: str | int) -> list[tuple[Path, Any]]:
-        """Gives the sound keys of a table, or elements of an array, each with its path."""
+        """Return the sound keys of a table, or elements of an array, each with its path."""
         value = self.value(*path)
         if value is None:
             return []
@@ -60,11 +60,11 @@ class Checked:
     def problem(
         self, path: Path, message: str, hint: str | Callable[[], str | None] | None = None, *, at_key: bool = False
     ) -> None:
-        """Notes a problem. A hint that is a function is called only for a problem that gets told."""
+        """Note a problem. A hint that is a function is called only for a problem that is reported."""
         self._problems.append((SpecError(message, place=self.place(*path, at_key=at_key)), hint))
 
     def raise_problems(self) -> None:
-        """Raises what was found: nothing, one SpecError, or SpecErrors in the file's order."""
+        """Raise what was found: nothing, one SpecError, or SpecErrors in the file's order."""
         in_order = sorted(self._problems, key=_line_and_column)
         for error, hint in in_order[:MOST]:
             error.hint = hint() if callable(hint) else hint

@@ -13,12 +13,12 @@ from envspec.spec.values import BadValue, Dependency, match_spec, requirement
 
 
 def pip_dependencies(checked: Checked, *path: str | int) -> tuple[Located, ...]:
-    """Gives the requirements of the array at `path`; problems go to `checked`."""
+    """Return the requirements of the array at `path`; problems go to `checked`."""
     return _dependencies(checked, requirement, path)
 
 
 def conda_dependencies(checked: Checked, *path: str | int) -> tuple[Located, ...]:
-    """Gives the match specs of the array at `path`; problems go to `checked`."""
+    """Return the match specs of the array at `path`; problems go to `checked`."""
     return _dependencies(checked, match_spec, path)
 
 
@@ -36,7 +36,7 @@ def _dependencies(checked: Checked, parse: Callable[[str], Dependency], path: Pa
             raise
         place = checked.place(*item)
         if dependency.identity in lines:
-            hint = f"it stands at line {lines[dependency.identity]} already; join the two"
+            hint = f"line {lines[dependency.identity]} already has it: join the two"
             checked.problem(item, f"{dotted(path)}: {show(text)} asks for {dependency.name} a second time", hint)
             continue
         lines[dependency.identity] = place.line

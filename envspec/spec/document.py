@@ -1,4 +1,4 @@
-"""From a file's bytes to a TOML document whose every value has a place, or to one clear error."""
+"""A spec file as a TOML document whose every value has a place. A broken file gives one clear error."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OTHER_ENCODINGS = ((b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16"))
 _HINTS = (
     ("Unescaped '\\'", "write '\\\\' for a backslash, or put the text in single quotes"),
     ("Illegal character '\\n'", "close the string: a quote is missing at the line's end"),
-    ("Invalid value", "text needs quotes; and look whether every '[' and '{' before it is closed"),
+    ("Invalid value", "text needs quotes; also check that every '[' and '{' before it is closed"),
     ("Unclosed array", "close the array with ']'"),
 )
 _SMALLEST = """write one; the smallest is
@@ -50,7 +50,7 @@ class Document:
     positions: Mapping[Path, Position]
 
     def place(self, path: Path, *, at_key: bool = False) -> Place:
-        """Gives the place of the value at `path`, or of its key."""
+        """Return the place of the value at `path`, or of its key."""
         position = self.positions[path]
         return _place(self.file, position.key if at_key else position.value)
 
@@ -60,7 +60,7 @@ def _place(file: str, mark: Mark) -> Place:
 
 
 def read_bytes(path: str) -> bytes:
-    """Reads a spec file, at most `MAX_BYTES` of it. Raises SpecError for what can't be a spec, else StorageError."""
+    """Read a spec file, at most `MAX_BYTES` of it. Raises SpecError for what can't be a spec, else StorageError."""
     try:
         with open(path, "rb", opener=_open) as file:
             mode = os.fstat(file.fileno()).st_mode
@@ -100,7 +100,7 @@ def _unreadable(path: str, error: OSError) -> EnvspecError:
 
 
 def decode(data: bytes, file: str) -> str:
-    """Gives the text of a spec. Raises SpecError, with line and column, where it isn't UTF-8."""
+    """Decode the text of a spec. Raises SpecError, with line and column, where it isn't UTF-8."""
     for mark, encoding in _OTHER_ENCODINGS:
         if data.startswith(mark):
             raise SpecError(f"the file is {encoding}, not UTF-8", hint="save it as UTF-8", place=Place(file, 1, 1))
@@ -116,7 +116,7 @@ def decode(data: bytes, file: str) -> str:
 
 
 def parse_toml(text: str, file: str) -> Document:
-    """Parses a spec's text. Raises SpecError, with line and column, for what isn't TOML."""
+    """Parse a spec's text. Raises SpecError, with line and column, for what isn't TOML."""
     _refuse_odd_characters(text, file)
     try:
         data = tomli.loads(text, parse_float=RawFloat)
@@ -143,7 +143,7 @@ def _refuse_odd_characters(text: str, file: str) -> None:
         return
     place = _place(file, mark_at(text, odd.start()))
     if odd[0] == "\0":
-        raise SpecError("a NUL character: the file is damaged or isn't text", hint="write the file anew", place=place)
+        raise SpecError("a NUL character: the file is damaged or isn't text", hint="write the file again", place=place)
     raise SpecError("half of a surrogate pair, which UTF-8 can't hold", hint="save the file as UTF-8", place=place)
 
 

@@ -1,4 +1,4 @@
-"""A spec changed in place, its comments and its order kept."""
+"""Edits of a spec in place that keep its comments and its order."""
 
 from __future__ import annotations
 

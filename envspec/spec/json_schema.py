@@ -8,7 +8,7 @@ from envspec.spec.nodes import Array, Integer, Names, Node, Number, Table, Text
 
 
 def schema_of(node: Node) -> dict[str, Any]:
-    """Gives the schema of one node, with all that is under it. In its patterns `$` is the very end, as in ECMA 262."""
+    """Return the schema of one node, with all that is under it. In its patterns `$` is the very end, as in ECMA 262."""
     if isinstance(node, Text):
         return _text(node)
     if isinstance(node, (Integer, Number)):

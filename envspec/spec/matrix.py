@@ -10,14 +10,14 @@ from itertools import product
 from envspec.spec.advice import slug
 
 MAX_COMBINATIONS = 1000
-"""The largest matrix. Each combination is locked by itself, so a larger one is a mistake."""
+"""The most combinations of a matrix. Each is locked by itself, so a larger matrix is a mistake."""
 
 Capability = Callable[[str], "str | None"]
 """From a GPU's name to its compute capability ("9.0"), None for one that isn't known."""
 
 
 def no_facts(gpu: str) -> None:
-    """A `Capability` that knows no GPU: their names then stand in the targets' names."""
+    """Know no GPU: a `Capability` that leaves the GPUs' own names in the targets' names."""
     return None
 
 
@@ -48,7 +48,8 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Combination:
-    """One target to be. The indexes tell which element of each axis it came from; `gpus_index` is None without GPUs."""
+    """One target of a matrix. The indexes say which element of each axis it came from; `gpus_index` is None without
+    GPUs."""
 
     platform: str
     cuda: str | None
@@ -67,7 +68,7 @@ class Expansion:
 
 
 def expand(matrix: Matrix) -> Expansion:
-    """Expands a matrix, in the order platform, CUDA, GPUs.
+    """Expand a matrix, in the order platform, CUDA, GPUs.
 
     The CPU has no GPUs, so it gives one combination a platform. An exclude holds for the combinations that match all
     its keys. Without `gpus` it removes them; with `gpus` it removes those GPUs from them, and a combination only when
@@ -94,7 +95,7 @@ def _product(matrix: Matrix) -> list[Combination]:
 
 
 def is_cpu(cuda: str) -> bool:
-    """Tells whether an element of the CUDA axis means the CPU."""
+    """Return whether an element of the CUDA axis means the CPU."""
     return cuda in ("", "cpu")
 
 
@@ -123,7 +124,7 @@ def _without(one: Combination, excludes: Sequence[Exclude]) -> Combination | Non
 
 
 def target_name(one: Combination, capability: Capability, *, with_platform: bool) -> str:
-    """Names a combination: `cpu`, `cu128`, `cu128-sm90`, `cu128-sm80-sm90`; `with_platform` adds `-linux-aarch64`.
+    """Name a combination: `cpu`, `cu128`, `cu128-sm90`, `cu128-sm80-sm90`; `with_platform` adds `-linux-aarch64`.
 
     Architectures stand in order of capability, each once; a GPU that `capability` doesn't know gives its own name.
     """

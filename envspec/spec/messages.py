@@ -1,4 +1,4 @@
-"""How values and paths of a spec read in messages, without ever showing a password."""
+"""How values and paths of a spec read in messages, without passwords."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class RawFloat(float):
 
 
 def show(value: object) -> str:
-    """Gives a scalar as a message quotes it: escaped, redacted, and cut where it's long."""
+    """Return a scalar as a message quotes it: escaped, redacted, and cut where it's long."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
@@ -39,7 +39,7 @@ def show(value: object) -> str:
 
 
 def kind(value: object) -> str:
-    """Gives TOML's word for the type of `value`, with its article."""
+    """Return TOML's word for the type of `value`, with its article."""
     # A bool is an int to Python, and a datetime a date, so the order counts.
     for types, word in (
         (bool, "a boolean"),
@@ -57,7 +57,7 @@ def kind(value: object) -> str:
 
 
 def dotted(path: Sequence[str | int]) -> str:
-    """Gives a path as TOML would write it, with indexes in brackets: `matrix.exclude[0].cuda`."""
+    """Return a path as TOML would write it, with indexes in brackets: `matrix.exclude[0].cuda`."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -68,17 +68,17 @@ def dotted(path: Sequence[str | int]) -> str:
 
 
 def table_name(path: Sequence[str | int]) -> str:
-    """Gives a table as people name it: `[targets.cpu]`, or `matrix.exclude[0]` for one inside an array."""
+    """Return a table as people name it: `[targets.cpu]`, or `matrix.exclude[0]` for one inside an array."""
     return dotted(path) if any(isinstance(part, int) for part in path) else f"[{dotted(path)}]"
 
 
 def within(path: Sequence[str | int]) -> str:
-    """Gives "in [pip]", or "at the top level" for the root."""
+    """Return "in [pip]", or "at the top level" for the root."""
     return f"in {table_name(path)}" if path else "at the top level"
 
 
 def toml(value: Any) -> str:
-    """Gives an example from the schema as one would write it in TOML."""
+    """Return an example from the schema as one would write it in TOML."""
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(toml(item) for item in value) + "]"
     if isinstance(value, dict):
@@ -87,7 +87,7 @@ def toml(value: Any) -> str:
 
 
 def refuse_unknown_targets(names: Iterable[str], known: Sequence[str], whose: str) -> None:
-    """Raises InputError for the first of `names` that is no target of `whose` (a spec's path, say), with a hint."""
+    """Raise InputError, with a hint, for the first of `names` that isn't a target of `whose` (a spec's path, say)."""
     for name in names:
         if name not in known:
             meant = nearest(name, known)

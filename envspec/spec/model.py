@@ -27,7 +27,7 @@ class PipTable:
     dependencies: tuple[Located, ...] = ()
     allow_source: frozenset[str] = frozenset()
     without_corrections: frozenset[str] = frozenset()
-    """Names of corrections of published metadata that this spec does without (`envspec.facts.corrections`)."""
+    """Names of corrections of published metadata that this spec switches off (`envspec.facts.corrections`)."""
     indexes: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
     sources: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
 
@@ -73,7 +73,7 @@ class Image:
 
 @dataclass(frozen=True)
 class Reference:
-    """What a site expects of one figure, and how far a run may be off, as ReFrame's references.
+    """What a site expects of one figure, and how far a run may deviate, as in ReFrame's references.
 
     `low` and `high` are shares of `value`: -0.05 allows 5 % less, 0.1 allows 10 % more; None leaves that side open.
     """
@@ -98,7 +98,7 @@ class Smoke:
 
 @dataclass(frozen=True)
 class Audit:
-    """`[audit]`: what `envspec audit` takes for right; nothing of it is locked.
+    """`[audit]`: what `envspec audit` accepts; nothing of it is locked.
 
     `licences` maps a package (normalised name) to its licence, where the metadata doesn't say it or is wrong. `ignore`
     maps an advisory's identifier to the reason why it doesn't concern this environment.
@@ -110,7 +110,7 @@ class Audit:
     ignore: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
 
     def licence_of(self, package: str, stated: str | None) -> str | None:
-        """A package's licence: the spec's own word on it, else what its metadata stated."""
+        """Return a package's licence: by the spec, else by its metadata."""
         return self.licences.get(canonical_name(package), stated)
 
 
@@ -133,11 +133,11 @@ class Spec:
     places: Mapping[str, Place] = field(default_factory=dict, compare=False)
 
     def pip_dependencies(self, target: Target) -> tuple[Located, ...]:
-        """The pip requirements of a target: the spec's, then the target's own."""
+        """Return the pip requirements of a target: the spec's, then the target's own."""
         return self.pip.dependencies + target.pip
 
     def conda_dependencies(self, target: Target) -> tuple[Located, ...]:
-        """The match specs of a target: the spec's, then the target's own."""
+        """Return the match specs of a target: the spec's, then the target's own."""
         return self.conda.dependencies + target.conda
 
     def target(self, name: str) -> Target | None:

@@ -1,4 +1,4 @@
-"""The kinds of value that the spec's format is described with. `envspec.spec.schema` holds the description itself."""
+"""The kinds of value that describe the spec's format. `envspec.spec.schema` holds the description itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 CONTROL = r"\u0000-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069"
-"""A regular expression's class of what no text may hold: control characters and changes of reading direction."""
+"""The character class, in a regular expression, of what no text may contain: control characters and changes of reading
+direction."""
 
 CONTROL_BUT_LINES = r"\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069"
 """The same, with tab and newline allowed."""
@@ -50,7 +51,7 @@ class Text:
         return f"[^{self.forbidden}]*" if self.pattern is None else self.pattern
 
     def allows(self, value: str) -> bool:
-        """Tells whether `value` is such a string."""
+        """Return whether `value` is such a string."""
         if self.choices:
             return value in self.choices
         if self.max_length is not None and len(value) > self.max_length:
@@ -92,7 +93,7 @@ class Array:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with known keys. At least one of `any_of` must be there; so must every key of `required`."""
+    """A table with known keys. It must have at least one of `any_of`, and every key of `required`."""
 
     doc: str
     keys: Mapping[str, Node]

@@ -1,4 +1,4 @@
-"""From a spec's text to a `Spec`, or to every error in it, each with file, line and column."""
+"""From a spec's text to a `Spec`. A wrong spec gives every error in it, each with file, line and column."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from envspec.texts import nearest
 
 
 def load_spec(path: str | os.PathLike[str], *, capability: Capability = no_facts) -> Spec:
-    """Reads and parses the spec at `path`; errors name the file by `path` as given.
+    """Read and parses the spec at `path`; errors name the file by `path` as given.
 
     Raises SpecError as `parse_spec` does, also for a missing file, a folder, a file that isn't UTF-8 or is larger than
     1 MiB (of which no more is read); StorageError where the file can't be read.
@@ -33,12 +33,12 @@ def load_spec(path: str | os.PathLike[str], *, capability: Capability = no_facts
 
 
 def parse_spec(text: str, path: str, *, capability: Capability = no_facts) -> Spec:
-    """Parses a spec's text. Pure: `path` only names the file in errors, and the environment where `[env]` has no name.
+    """Parse a spec's text. Pure: `path` only names the file in errors, and the environment where `[env]` has no name.
 
     `capability` gives a GPU's compute capability, for the names of the matrix's targets.
 
-    Raises SpecError for one problem and SpecErrors for several: all that can be told from the text. Raises ToolError
-    for a match spec that only py-rattler reads where that isn't installed.
+    Raises SpecError for one problem and SpecErrors for several: all that the text shows. Raises ToolError
+    for a match spec that needs py-rattler where that isn't installed.
     """
     checked = Checked(parse_toml(text, path))
     spec = Spec(
@@ -108,7 +108,7 @@ def _sources(checked: Checked) -> MappingProxyType[str, str]:
             hint = f"did you mean {meant!r}?" if meant else 'add it: indexes = { NAME = "https://…" }'
             checked.problem(path, f"{dotted(path)}: there is no index {show(index)} in pip.indexes", hint)
         if name in sources:
-            checked.problem(path, f"pip.sources names {name} twice", "take one of them out", at_key=True)
+            checked.problem(path, f"pip.sources names {name} twice", "remove one of them", at_key=True)
         sources[name] = index
     return _frozen(sources)
 

@@ -1,6 +1,6 @@
-"""Where every key and value of a TOML text stands. TOML parsers give values without places; people need both.
+"""The place of every key and value in a TOML text. TOML parsers give values without places; people need both.
 
-The scanner trusts that the text has already parsed, so it only has to find borders, not to judge.
+The scanner relies on a text that has already parsed, so it finds borders and doesn't validate.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import tomli
 
 Path = tuple[str | int, ...]
-"""From the document's root to a value: a table's keys and an array's indexes."""
+"""The way from the document's root to a value: a table's keys and an array's indexes."""
 
 
 MAX_DEPTH = 50
@@ -128,7 +128,7 @@ class _Scanner:
             yield _Entry((*path, self.elements[path]), start, start)
 
     def dotted(self) -> list[tuple[str, int]]:
-        """Gives the parts of a key, each with its offset."""
+        """Return the parts of a key, each with its offset."""
         parts: list[tuple[str, int]] = []
         while len(parts) < MAX_DEPTH:
             self.skip(_SPACE)
@@ -173,7 +173,7 @@ class _Scanner:
             yield from self.pair(path)
 
     def separated(self, closing: str) -> Iterator[None]:
-        """Stops at each element between the bracket here and its `closing` one, which it passes."""
+        """Stop at each element between the bracket here and its `closing` one, and pass that one."""
         while True:
             self.offset += 1
             self.skip(_BLANK)
@@ -200,7 +200,7 @@ class _Lines:
 
 
 def toml_positions(text: str) -> Mapping[Path, Position]:
-    """Gives the position of everything in `text`, a TOML document that has already parsed.
+    """Return the position of everything in `text`, a TOML document that has already parsed.
 
     Every path that a TOML parser sees is a key of the answer, implied tables and the root, `()`, too. Where several
     headers mention a table, its own header counts, otherwise the first. Raises ValueError on what isn't TOML, and
@@ -215,12 +215,12 @@ def toml_positions(text: str) -> Mapping[Path, Position]:
 
 
 def mark_at(text: str, offset: int) -> Mark:
-    """Gives the line and column of the character at `offset`."""
+    """Return the line and column of the character at `offset`."""
     return _Lines(text).mark(offset)
 
 
 def first_duplicate(text: str) -> Duplicate | None:
-    """Finds the first key or table of `text` that is given twice; a TOML parser says only where it stopped.
+    """Find the first key or table of `text` that is given twice; a TOML parser says only where it stopped.
 
     `text` may be broken after that point. None if there is no such key.
     """
@@ -239,7 +239,7 @@ def first_duplicate(text: str) -> Duplicate | None:
 
 
 def too_deep(text: str) -> Mark | None:
-    """Finds where `text` is nested deeper than `MAX_DEPTH`, None if it isn't. It may be broken after that point."""
+    """Find where `text` is nested deeper than `MAX_DEPTH`, None if it isn't. `text` may be broken after that point."""
     try:
         for _ in _Scanner(text).document():
             pass

@@ -1,5 +1,5 @@
-"""The spec's format, told once: `FORMAT`. The parser's structural checks (`envspec.spec.structure`) and the JSON Schema
-that editors read are both made from it. What no schema can say (does this requirement parse?) is in
+"""The spec's format, described once: `FORMAT`. The parser's structural checks (`envspec.spec.structure`) and the JSON
+Schema that editors read are both made from it. What no schema can say (does this requirement parse?) is in
 `envspec.spec.values`.
 
 `python -m envspec.spec.schema` prints the JSON Schema; the shipped `spec.schema.json` is that output.
@@ -155,7 +155,7 @@ _PIP = Table(
             example=("deepspeed",),
         ),
         "without-corrections": Array(
-            doc="Corrections of published metadata to do without, by name; `envspec lock` names those it applies.",
+            doc="Corrections of published metadata to switch off, by name; `envspec lock` names those it applies.",
             items=_CORRECTION_NAME,
             example=("torch-numpy-2",),
         ),
@@ -170,7 +170,7 @@ _PIP = Table(
                 advice=advice.index_name,
             ),
             values=Text(
-                doc="Where its simple index is. Without credentials: netrc, the keyring or uv's variables give those.",
+                doc="The URL of its simple index, without credentials, which netrc, the keyring or uv hold.",
                 example="https://packages.example.org/simple",
                 says="an http, https or file URL without credentials",
                 pattern=_URL,
@@ -182,7 +182,7 @@ _PIP = Table(
             doc="Packages that come from one of the named indexes alone, and from nowhere else.",
             names=_PACKAGE_NAME,
             values=Text(
-                doc='The name of an index; "pypi" for what a named index has, too, and that is to come from PyPI.',
+                doc='The name of an index; "pypi" for a package of a named index that must come from PyPI instead.',
                 example="internal",
             ),
         ),
@@ -320,8 +320,8 @@ _IMAGE_TABLE = Table(
 _SMOKE = Table(
     doc="The training check.",
     keys={
-        "workload": Text(doc="What is trained.", example="multimodal", choices=WORKLOADS, default=Smoke.workload),
-        "steps": Integer(doc="How many steps.", example=50, minimum=1, maximum=100_000, default=Smoke.steps),
+        "workload": Text(doc="The training workload.", example="multimodal", choices=WORKLOADS, default=Smoke.workload),
+        "steps": Integer(doc="How many steps to train.", example=50, minimum=1, maximum=100_000, default=Smoke.steps),
         "references": Names(
             doc="Figures that the site expects; a run is compared with them.",
             names=Text(
@@ -337,9 +337,9 @@ _SMOKE = Table(
                 keys={
                     "value": Number(doc="The expected value.", example=740.0),
                     "low": Number(
-                        doc="How far below it may be, as a share of it.", example=-0.05, minimum=-1, maximum=0
+                        doc="How far below the value a run may be, as a share.", example=-0.05, minimum=-1, maximum=0
                     ),
-                    "high": Number(doc="How far above it may be, as a share of it.", example=0.1, minimum=0),
+                    "high": Number(doc="How far above the value a run may be, as a share.", example=0.1, minimum=0),
                     "unit": Text(doc="The unit.", example="TFLOP/s"),
                 },
             ),
@@ -367,7 +367,7 @@ FORMAT = Table(
 
 
 def json_schema() -> dict[str, Any]:
-    """Gives `FORMAT` as a JSON Schema, draft 2020-12. TOML's dates count as the strings they're written as."""
+    """Return `FORMAT` as a JSON Schema, draft 2020-12. TOML's dates count as the strings they're written as."""
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "urn:envspec:spec",
@@ -377,7 +377,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def rendered_json_schema() -> str:
-    """Gives the text of the shipped `spec.schema.json`."""
+    """Return the text of the shipped `spec.schema.json`."""
     import json
 
     return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"

@@ -1,4 +1,4 @@
-"""Checks a TOML document against the format: unknown and missing keys, types, patterns, choices, limits.
+"""Checks of a TOML document against the format: unknown and missing keys, types, patterns, choices, limits.
 
 It refuses what the JSON Schema refuses, and nothing else (the tests hold the two together).
 """
@@ -26,8 +26,8 @@ class Violation:
     """One thing that is wrong, at `path`.
 
     at_key    the key is wrong, not its value
-    hint      what to do; a function where finding that out takes long
-    unusable  nothing at or under `path` can be judged any further; not so for a table that only lacks a key
+    hint      what to do; a function where the answer is slow to compute
+    unusable  nothing at or under `path` can be judged any further; False for a table that only lacks a key
     """
 
     path: Path
@@ -38,7 +38,7 @@ class Violation:
 
 
 def violations(document: Mapping[str, Any]) -> list[Violation]:
-    """Gives everything in `document`, as a TOML parser read it, that the format doesn't allow."""
+    """Return everything in `document`, as a TOML parser read it, that the format doesn't allow."""
     return list(_table(FORMAT, document, ()))
 
 
@@ -92,7 +92,7 @@ def _text(node: Text, value: Any, path: Path) -> Iterator[Violation]:
 def _text_fault(node: Text, value: str) -> tuple[str, str | None] | None:
     control = re.search(f"[{node.forbidden}]", value)
     if control:
-        return f"has the control character U+{ord(control[0]):04X}", "take it out"
+        return f"has the control character U+{ord(control[0]):04X}", "remove it"
     hint = node.advice(value) if node.advice else None
     if node.choices:
         if value in node.choices:
@@ -134,12 +134,12 @@ def _array(node: Array, value: Any, path: Path) -> Iterator[Violation]:
         identity = _identity(item) if node.unique else index
         if identity in seen:
             shown = "the value" if isinstance(item, (list, dict)) or _secret(node.items) else show(item)
-            yield Violation((*path, index), f"{dotted(path)}: {shown} stands there twice", "take one of them out")
+            yield Violation((*path, index), f"{dotted(path)}: {shown} is listed twice", "remove one of them")
         seen.add(identity)
 
 
 def _identity(value: Any) -> Hashable:
-    """Gives something hashable that equals another's when the values are equal."""
+    """Return a hashable stand-in: equal values have equal ones."""
     if isinstance(value, list):
         return (list, *map(_identity, value))
     if isinstance(value, dict):

@@ -14,7 +14,7 @@ _KEYS = ("platform", "cuda", "gpus", "driver", "glibc")
 
 
 def targets(checked: Checked, capability: Capability) -> tuple[Target, ...]:
-    """Gives the targets: `[targets.*]` in the file's order, then the matrix's. Problems go to `checked`."""
+    """Return the targets: `[targets.*]` in the file's order, then the matrix's. Problems go to `checked`."""
     declared = [_declared(checked, path) for path, _ in checked.children("targets")]
     return (*declared, *_expanded(checked, capability, {target.name: target for target in declared}))
 
@@ -39,7 +39,7 @@ def _declared(checked: Checked, path: Path) -> Target:
 def _check_target(checked: Checked, path: Path, platform: str | None) -> None:
     for key in ("gpus", "driver"):
         if checked.given(*path, key) and not checked.given(*path, "cuda"):
-            hint = f'add for example cuda = "12.8", or take {key} out for a CPU target'
+            hint = f'add for example cuda = "12.8", or remove {key} for a CPU target'
             checked.problem((*path, key), f"{dotted(path)} has {key} but no cuda", hint, at_key=True)
     if platform is None:
         return
@@ -55,7 +55,7 @@ def _expanded(checked: Checked, capability: Capability, taken: dict[str, Target]
         return []
     matrix = _matrix(checked)
     if matrix.gpus and all(map(is_cpu, matrix.cudas)):
-        hint = 'add for example cuda = ["12.8"], or take gpus out for CPU targets'
+        hint = 'add for example cuda = ["12.8"], or remove gpus for CPU targets'
         checked.problem(("matrix", "gpus"), "[matrix] has gpus but no cuda", hint, at_key=True)
         return []
     if matrix.size > MAX_COMBINATIONS:
@@ -64,10 +64,10 @@ def _expanded(checked: Checked, capability: Capability, taken: dict[str, Target]
         return []
     expansion = expand(matrix)
     for index in expansion.unmatched:
-        hint = "an entry leaves out what matches all its keys; check them, or take the entry out"
+        hint = "an entry excludes what matches all its keys; check them, or remove the entry"
         checked.problem(("matrix", "exclude", index), f"matrix.exclude[{index}] matches no combination", hint)
     if not expansion.combinations:
-        checked.problem(("matrix",), "[matrix] has no combination left", "take an entry of exclude out")
+        checked.problem(("matrix",), "[matrix] has no combination left", "remove an entry of exclude")
     found = []
     for one in expansion.combinations:
         name = target_name(one, capability, with_platform=len(matrix.platforms) > 1)
@@ -121,7 +121,7 @@ def _check_expanded(checked: Checked, one: Combination, target: Target, taken: d
             message = f"[matrix] makes the target {target.name!r} twice"
             hint = "GPUs of one architecture share a lock: put them in one list"
         else:
-            message = f"[matrix] makes the target {target.name!r}, which stands at line {other.place.line} already"
+            message = f"[matrix] makes the target {target.name!r}, which line {other.place.line} already has"
             hint = "rename that one, or exclude this combination"
         checked.problem(origin, message, hint)
         return False

@@ -36,7 +36,7 @@ class Dependency:
 
 
 def requirement(text: str) -> Dependency:
-    """Parses a requirement in the form of PEP 508; gives it with its names normalised (PEP 503)."""
+    """Parse a requirement in the form of PEP 508; gives it with its names normalised (PEP 503)."""
     plain = plain_requirement(text)
     if plain is not None:
         name = canonical_name(plain.name)
@@ -50,7 +50,7 @@ def requirement(text: str) -> Dependency:
         parsed = parse_requirement(text)
     except InvalidRequirement as error:
         reason = str(error).split("\n")[0]
-        reason = f"is not a PEP 508 requirement: {reason[:1].lower()}{reason[1:]}"
+        reason = f"isn't a PEP 508 requirement: {reason[:1].lower()}{reason[1:]}"
         raise BadValue(reason, _requirement_hint(text)) from None
     if parsed.url:
         _refuse_credentials(parsed.url)
@@ -77,7 +77,7 @@ def _requirement_hint(text: str) -> str:
 
 def _refuse_credentials(url: str) -> None:
     if has_credentials(url):
-        hint = "leave them out: git's credential helpers, ssh or netrc give them when locking"
+        hint = "leave the credentials out: git's credential helpers, ssh or netrc give them to `envspec lock`"
         raise BadValue("has credentials in its URL", hint)
 
 
@@ -87,19 +87,19 @@ _BOUND = rf"(?:>=|<=|==|!=|<|>){_VERSION}"
 _PLAIN_MATCH_SPEC = re.compile(
     rf"([A-Za-z0-9_][A-Za-z0-9_.-]*)(?: *({_BOUND}(?:,{_BOUND})*)| +({_VERSION}\.\*))?", re.ASCII
 )
-"""The forms that rattler gives back as they are, but for spaces and the name's case."""
+"""The forms that rattler gives back unchanged, except for spaces and the name's case."""
 
 
 def match_spec(text: str) -> Dependency:
-    """Parses a conda match spec; gives it as rattler writes it.
+    """Parse a conda match spec; gives it as rattler writes it.
 
-    Plain ones are read without rattler, so that a lock can be asked about where nothing is solved. Raises ToolError for
-    others where py-rattler isn't installed.
+    Plain match specs are read without rattler, so that reading a lock doesn't need it. Raises ToolError for other match
+    specs where py-rattler isn't installed.
     """
     if len(text) > MAX_MATCH_SPEC:
         raise BadValue(f"is longer than {MAX_MATCH_SPEC} characters", "make it shorter")
     if reason := too_much(text):
-        raise BadValue(f"is not a match spec: {reason}", "write it with fewer parentheses")
+        raise BadValue(f"isn't a match spec: {reason}", "write it with fewer parentheses")
     plain = _PLAIN_MATCH_SPEC.fullmatch(text.strip(" "))
     if plain is not None:
         name, bound = plain[1].lower(), plain[2] or plain[3]
@@ -117,7 +117,7 @@ def match_spec(text: str) -> Dependency:
     except InvalidMatchSpecError as error:
         # rattler quotes the part that it stumbles over; where there is a URL, that could be a password.
         reason = "" if "://" in text else ": " + str(error).split("\n")[0]
-        raise BadValue(f"is not a match spec{reason}", "for example: 'ffmpeg 7.*' or 'ffmpeg >=7,<8'") from None
+        raise BadValue(f"isn't a match spec{reason}", "for example: 'ffmpeg 7.*' or 'ffmpeg >=7,<8'") from None
     for url in re.findall(r"(?<![A-Za-z+])[A-Za-z+]+://[^\s\"'\]]*", text):
         _refuse_credentials(url)
     name = _conda_name(parsed)
@@ -136,7 +136,7 @@ _RFC_3339 = re.compile(
 
 
 def utc_time(value: str | date) -> str:
-    """Gives an RFC 3339 date or time as `2026-11-01T00:00:00Z`.
+    """Return an RFC 3339 date or time as `2026-11-01T00:00:00Z`.
 
     A bare date is its first moment, a time without offset is UTC, and fractions of a second are dropped.
     """
@@ -144,7 +144,7 @@ def utc_time(value: str | date) -> str:
         moment = _moment(value) if isinstance(value, str) else _aware(value)
         moment = moment.astimezone(timezone.utc)
     except (ValueError, OverflowError) as error:
-        raise BadValue(f"is no date or time: {error}", "for example: 2026-11-01 or 2026-11-01T12:00:00Z") from None
+        raise BadValue(f"isn't a date or time: {error}", "for example: 2026-11-01 or 2026-11-01T12:00:00Z") from None
     return moment.replace(microsecond=0, tzinfo=None).isoformat() + "Z"
 
 

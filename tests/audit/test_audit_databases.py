@@ -82,7 +82,7 @@ def test_a_release() -> None:
 def test_what_is_no_answer(content: object) -> None:
     with pytest.raises(IndexFailure) as caught:
         parsed(content)
-    assert "isn't PyPI's JSON of jinja2 3.1.2" in str(caught.value) and "secret" not in str(caught.value)
+    assert "isn't PyPI's JSON for jinja2 3.1.2" in str(caught.value) and "secret" not in str(caught.value)
 
 
 def test_html_is_no_answer() -> None:

@@ -111,9 +111,9 @@ def test_which_list_refuses_a_licence() -> None:
 def test_yanked() -> None:
     lib = package("lib")
     (one,) = found(lib, facts=of_file(lib, yanked="broken"))
-    assert (one.code, one.level, one.message) == ("yanked", "warning", "its authors took it back: broken")
+    assert (one.code, one.level, one.message) == ("yanked", "warning", "its publisher yanked it: broken")
     (one,) = found(lib, facts=of_file(lib, yanked=""))
-    assert one.message == "its authors took it back, without a reason given"
+    assert one.message == "its publisher yanked it, without a reason given"
     assert found(lib, facts=of_file(lib)) == ()
 
 

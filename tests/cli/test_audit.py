@@ -109,7 +109,7 @@ def test_a_mirror_without_a_database_is_no_pass(pypi: Pypi, envspec: Envspec) ->
     pypi.add(APP, uploaded=OLD, yanked="broken")
     told = envspec("audit", PATH)
     assert told.code == 3 and "app 1.4  yanked" in told.out and "nothing found" not in told.out
-    assert "error: the database knows none of the releases" in told.err
+    assert "error: the database has none of the releases" in told.err
     document = as_json(envspec, code=3)
     assert (document["ok"], document["complete"]) == (False, False)
     run = json.loads(envspec("audit", PATH, "-f", "sarif").out)["runs"][0]
@@ -154,7 +154,7 @@ def test_two_forms_at_once_are_refused(pypi: Pypi, envspec: Envspec) -> None:
 
 
 def test_offline_takes_what_was_learned(pypi: Pypi, envspec: Envspec) -> None:
-    assert "no answer that is new enough is kept of app 1.4, lib 2.5" in envspec("audit", PATH, "--offline").err
+    assert "no recent enough answer is stored for app 1.4, lib 2.5" in envspec("audit", PATH, "--offline").err
     pypi.know("lib", "2.5", vulnerability("PYSEC-1"))
     pypi.add(APP, uploaded=OLD, yanked="broken")
     online = as_json(envspec, code=1)
@@ -217,7 +217,7 @@ def test_unlocked(pypi: Pypi, project: Project, envspec: Envspec) -> None:
 
 def test_an_index_that_nobody_knows_is_no_pass(pypi: Pypi, project: Project, envspec: Envspec) -> None:
     project.lock(lambda target: (served(APP, "lib"), served(LIB), served(OWN, index="gone")))
-    assert as_json(envspec, code=3)["unread"] == ['it isn\'t known where the index "gone" is from here: own 1.0']
+    assert as_json(envspec, code=3)["unread"] == ['no address is known for the index "gone" of own 1.0']
 
 
 def test_a_file_that_its_index_no_longer_has_is_no_pass(pypi: Pypi, project: Project, envspec: Envspec) -> None:
@@ -229,7 +229,7 @@ def test_a_file_that_its_index_no_longer_has_is_no_pass(pypi: Pypi, project: Pro
 
 def test_what_an_index_never_says_is_told(pypi: Pypi, envspec: Envspec) -> None:
     pypi.form = "html"
-    reason = "files whose index doesn't say when they came"
+    reason = "files whose index doesn't say when they were uploaded"
     assert as_json(envspec)["not_asked"] == [{"codes": ["young"], "reason": reason, "packages": ["app", "lib"]}]
 
 
@@ -270,7 +270,7 @@ def test_builds_of_the_pytorch_index_are_known_without_a_mirror(pypi: Pypi, proj
         assert codes(as_json(envspec, *flags, code=1)) == [("torch", "another-file")]
     project.lock(lambda target: (torch("f" * 64, known.file.replace("2.9.1", "2.99")), served(LIB)))
     (unread,) = as_json(envspec, code=3)["unread"]
-    assert unread == 'it isn\'t known where the index "pytorch/cu126" is from here: torch 2.9.1+cu126'
+    assert unread == 'no address is known for the index "pytorch/cu126" of torch 2.9.1+cu126'
 
 
 def test_a_lock_outside_is_no_path_of_this_machine(

@@ -69,14 +69,14 @@ def test_an_old_database_is_no_pass(pypi: Pypi, envspec: Envspec, osv: Callable[
 def test_a_broken_database(pypi: Pypi, envspec: Envspec, tmp_path: Path) -> None:
     (tmp_path / "db.zip").write_text("x")
     told = envspec("audit", PATH, "--database", str(tmp_path / "db.zip"))
-    assert (told.code, told.out) == (2, "") and "this is no database in the OSV format" in told.err
+    assert (told.code, told.out) == (2, "") and "this isn't a database in the OSV format" in told.err
 
 
 def test_a_database_alone_says_nothing_of_files(pypi: Pypi, envspec: Envspec, osv: Callable[..., str]) -> None:
     arguments = ("--offline", "--database", osv(package="other"))
     told = envspec("audit", PATH, *arguments)
     assert told.code == 3 and "nothing found" not in told.out
-    assert "error: no facts that are new enough are kept of the files of app 1.4, lib 2.5" in told.err
+    assert "error: no recent enough facts are stored for the files of app 1.4, lib 2.5" in told.err
     assert "--skip-files" in told.err and "all.zip" not in told.err, "the hint is about files"
     assert as_json(envspec, *arguments, code=3)["complete"] is False
     told = envspec("audit", PATH, *arguments, "--skip-files")

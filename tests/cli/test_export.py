@@ -272,7 +272,7 @@ def test_named_index(locked: Callable[..., Lock], envspec: Envspec, index: Index
     project.spec(SPEC)
     code, out, err = export(envspec)
     assert (code, out) == (2, "")
-    assert f"a, b: {OWN.name} is from internal, and comes from pypi  [wrong-index]" in err
+    assert f"a, b: {OWN.name} is from internal, but must come from pypi  [wrong-index]" in err
 
 
 def test_a_mirror_stands_for_a_named_index(locked: Callable[..., Lock], envspec: Envspec, home: Path) -> None:

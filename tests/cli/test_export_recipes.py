@@ -141,13 +141,13 @@ def test_many_files_of_a_target_are_one_line_with_a_path_that_opens(
         (exported / name).write_text("")
     told = envspec("check")
     assert told.out.splitlines()[1:] == [
-        "  locks/demo/cpu/requirements.txt is not what the lock says  [rendered-edited]",
-        "  recipes/demo/compose.yaml is not what the spec and its lock give  [recipe-differs]",
-        "  recipes/demo/cpu/target.json isn't there beside the others of its recipe  [recipe-missing]",
-        "  recipes/demo/cu126-volta/Dockerfile is not what the spec and its lock give  [recipe-differs]",
+        "  locks/demo/cpu/requirements.txt differs from what the lock gives  [rendered-edited]",
+        "  recipes/demo/compose.yaml differs from what the spec and its lock give  [recipe-differs]",
+        "  recipes/demo/cpu/target.json is missing from its recipe  [recipe-missing]",
+        "  recipes/demo/cu126-volta/Dockerfile differs from what the spec and its lock give  [recipe-differs]",
         "  recipes/demo/cu128-hopper/: 4 files are not what the spec and its lock give: "
         "Dockerfile, apptainer-offline.def, apptainer.def, …  [recipe-differs]",
-        "  recipes/demo/job.sbatch is not what the spec and its lock give  [recipe-differs]",
+        "  recipes/demo/job.sbatch differs from what the spec and its lock give  [recipe-differs]",
     ]
     assert len(codes(envspec)) == 9
     monkeypatch.chdir(project.folder / "specs")

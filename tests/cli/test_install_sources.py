@@ -53,7 +53,7 @@ def test_each_index_is_asked_for_its_own(machine: Machine, index: Index, install
 
 def test_an_index_that_the_spec_lost(machine: Machine, index: Index, install: Install) -> None:
     write_lock(machine, [pip_pin(APP, "internal")])
-    assert "here: app is from internal, and comes from pypi  [wrong-index]" in install(status=2).err
+    assert "here: app is from internal, but must come from pypi  [wrong-index]" in install(status=2).err
 
 
 def test_the_pytorch_index_has_a_mirror(machine: Machine, index: Index, prefix: Path, install: Install) -> None:

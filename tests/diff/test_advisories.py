@@ -54,7 +54,7 @@ TABLE: list[tuple[str, Known | None, Known | None, list[tuple[str, str, str]]]] 
             (
                 "high",
                 "newly-vulnerable",
-                "vulnerable, GHSA-1 (nobody knows whether the old version is); no release fixes it yet",
+                "vulnerable, GHSA-1 (unknown for the old version); no release fixes it yet",
             )
         ],
     ),
@@ -65,7 +65,7 @@ TABLE: list[tuple[str, Known | None, Known | None, list[tuple[str, str, str]]]] 
         [("low", "vulnerability-fixed", "fixes GHSA-1 (CVE-1), GHSA-2")],
     ),
     ("what nobody knows isn't fixed", known(flaw(1)), UNKNOWN, []),
-    ("gone", known(flaw(1)), None, [("low", "vulnerability-fixed", "takes along GHSA-1")]),
+    ("gone", known(flaw(1)), None, [("low", "vulnerability-fixed", "removing it fixes GHSA-1")]),
     ("gone and sound", SOUND, None, []),
     (
         "still",
@@ -99,9 +99,9 @@ TABLE: list[tuple[str, Known | None, Known | None, list[tuple[str, str, str]]]] 
     ("both yanked", known(yanked="a"), known(yanked="b"), [("medium", "yanked", "as before, b")]),
     (
         "no longer yanked",
-        known(yanked="its authors took it back: broken"),
+        known(yanked="its publisher yanked it: broken"),
         SOUND,
-        [("low", "was-yanked", "leaves a version of which its authors took it back: broken")],
+        [("low", "was-yanked", "replaces a version: its publisher yanked it: broken")],
     ),
 ]
 

@@ -156,12 +156,12 @@ def test_markdown_counts_what_it_has_no_room_for() -> None:
 def test_markdown_says_what_it_cut_of_facts() -> None:
     requirements = tuple(f"package-{n}" + "x" * 300 for n in range(400))
     shown = markdown(reviewed(both(target("cpu", requirements=requirements), artifact("lib", sha256=sha("evil")))))
-    assert len(shown) <= LIMIT and "more, cut here" in shown and "SAME VERSION, OTHER FILE" in shown
+    assert len(shown) <= LIMIT and "more, cut here" in shown and "SAME VERSION, DIFFERENT FILE" in shown
 
 
 def test_a_changed_hash_is_shouted_first() -> None:
     found = reviewed(both(artifact("lib", sha256=sha("evil")), version("2.0", "app")))
-    assert text(found).splitlines()[3].startswith("!! lib: SAME VERSION, OTHER FILE (lib-2.5.1-py3-none-any.whl)")
+    assert text(found).splitlines()[3].startswith("!! lib: SAME VERSION, DIFFERENT FILE (lib-2.5.1-py3-none-any.whl)")
     assert markdown(found).index("CAUTION") < markdown(found).index("<details")
     assert html(found).index('class="alarm"') < html(found).index("<details")
 

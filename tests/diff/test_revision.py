@@ -187,5 +187,5 @@ def test_a_damaged_repository(repository: Path) -> None:
     blob = git(repository, "rev-parse", "HEAD:locks/x/envspec.lock")
     path = repository / ".git" / "objects" / blob[:2] / blob[2:]
     path.unlink()
-    with pytest.raises(ToolError, match=r"git can't give"):
+    with pytest.raises(ToolError, match=r"git can't read"):
         text_at(lock(repository), "HEAD")

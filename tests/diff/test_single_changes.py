@@ -46,7 +46,7 @@ PACKAGES: list[tuple[str, Change, str, str, str, str]] = [
     ("minor", version("1.5.0", "app"), "app", "1.4.2 -> 1.5.0 minor direct", "low", ""),
     ("major", version("2.0", "app"), "app", "1.4.2 -> 2.0 major direct", "medium", "major-jump"),
     ("minor below 1", version("0.6.0", "beta"), "beta", "0.5.0 -> 0.6.0 minor via clip, lib", "medium", "zero-minor-jump"),
-    ("a year", version("2027.1", "year"), "year", "2026.1.0 -> 2027.1 minor asked for by nothing", "low", ""),
+    ("a year", version("2027.1", "year"), "year", "2026.1.0 -> 2027.1 minor required by nothing", "low", ""),
     ("epoch", version("1!1.0", "lib"), "lib", "2.5.1 -> 1!1.0 epoch via app", "medium", "epoch-jump"),
     ("downgrade", version("2.4", "lib"), "lib", "2.5.1 -> 2.4 minor down via app", "medium", "downgrade"),
     ("pre-release", version("2.6rc1", "lib"), "lib", "2.5.1 -> 2.6rc1 minor via app", "medium", "pre-release"),
@@ -80,13 +80,13 @@ PACKAGES: list[tuple[str, Change, str, str, str, str]] = [
     ("index to git", fields("lib", git=GitSource("https://git.example.org/l", OTHER), index="git", artifact=None), "lib", "2.5.1 via app", "medium", "from-git"),
     ("direct URL", fields("lib", url="https://files.example.org/lib.whl", index="url"), "lib", "2.5.1 via app", "medium", "from-url"),
     ("now direct", fields("beta", direct=True), "beta", "0.5.0 direct", "low", "now-direct"),
-    ("now pulled in", fields("app", direct=False), "app", "1.4.2 asked for by nothing", "low", "now-pulled-in"),
-    ("new", added(wheel("gamma", "1.0")), "gamma", "new 1.0 asked for by nothing", "low", ""),
-    ("new in one target", added(wheel("gamma", "1.0"), "cpu"), "gamma", "new 1.0 asked for by nothing [cpu]", "low", ""),
-    ("new from source", added(wheel("gamma", "1.0", artifact=Artifact("gamma-1.0.tar.gz", sha("g")))), "gamma", "new 1.0 asked for by nothing", "medium", "builds-from-source"),
-    ("new from git", added(wheel("gamma", "1.0", artifact=None, git=GitSource("https://git.example.org/g", OTHER))), "gamma", "new 1.0 asked for by nothing", "medium", "from-git"),
-    ("new pre-release", added(wheel("gamma", "1.0a1")), "gamma", "new 1.0a1 asked for by nothing", "medium", "pre-release"),
-    ("new of conda", added(conda("zlib", "1.3", "h0_0")), "zlib", "new 1.3 asked for by nothing", "low", ""),
+    ("now pulled in", fields("app", direct=False), "app", "1.4.2 required by nothing", "low", "now-pulled-in"),
+    ("new", added(wheel("gamma", "1.0")), "gamma", "new 1.0 required by nothing", "low", ""),
+    ("new in one target", added(wheel("gamma", "1.0"), "cpu"), "gamma", "new 1.0 required by nothing [cpu]", "low", ""),
+    ("new from source", added(wheel("gamma", "1.0", artifact=Artifact("gamma-1.0.tar.gz", sha("g")))), "gamma", "new 1.0 required by nothing", "medium", "builds-from-source"),
+    ("new from git", added(wheel("gamma", "1.0", artifact=None, git=GitSource("https://git.example.org/g", OTHER))), "gamma", "new 1.0 required by nothing", "medium", "from-git"),
+    ("new pre-release", added(wheel("gamma", "1.0a1")), "gamma", "new 1.0a1 required by nothing", "medium", "pre-release"),
+    ("new of conda", added(conda("zlib", "1.3", "h0_0")), "zlib", "new 1.3 required by nothing", "low", ""),
     ("gone", pins(lambda pin: None, "beta"), "beta", "0.5.0 removed via clip, lib", "low", ""),
     ("asked for and gone", pins(lambda pin: None, "app"), "app", "1.4.2 removed direct", "medium", "direct-removed"),
     ("requirements", fields("lib", dependencies=("beta",)), "lib", "2.5.1 via app", "low", "requirements-changed"),
@@ -167,7 +167,7 @@ def test_images() -> None:
     without, old, new = base(), replace(base(), images=(was,)), replace(base(), images=(now,))
     for before, after, risk, code, sentence in (
         (without, new, "low", "image-added", "the image debian:bookworm-slim is pinned: sha256:bbbbbbbbbbbb"),
-        (old, new, "medium", "image-moved", "is another one now: sha256:aaaaaaaaaaaa -> sha256:bbbbbbbbbbbb"),
+        (old, new, "medium", "image-moved", "has a new digest: sha256:aaaaaaaaaaaa -> sha256:bbbbbbbbbbbb"),
         (old, without, "medium", "image-removed", "is no longer pinned or used"),
     ):
         found = between(before, after)
@@ -198,7 +198,7 @@ URL = "https://files.example.org/lib.whl"
         ({"url": None, "index": "pytorch/cu128"}, "high", "from-index", "whoever owns the name there"),
         ({"url": None, "index": "internal"}, "medium", "from-index", f"from {URL}, but from the index internal"),
         ({"url": f"{URL}?2"}, "medium", "url-changed", f"{URL} -> {URL}?2"),
-        ({"url": "https://files.example.net/lib.whl"}, "high", "url-changed", "another URL"),
+        ({"url": "https://files.example.net/lib.whl"}, "high", "url-changed", "a different URL"),
         (
             {"url": None, "index": "git", "git": GitSource("https://git.example.org/l", OTHER)},
             "medium",

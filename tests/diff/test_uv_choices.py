@@ -127,7 +127,7 @@ def test_against_other_files_it_is_what_uv_installs_unasked(tmp_path: Path) -> N
         (Wish(all_extras=True), "extra cu12 and extra cu13 of the old file can't be installed together"),
         (Wish(extras=("cu12", "cu13")), "can't be installed together"),
         (Wish(extras=("cu14",)), "the files have no extra called cu14"),
-        (Wish(extras=("both:cu12",)), '"both" is no side'),
+        (Wish(extras=("both:cu12",)), '"both" isn\'t a side'),
         (Wish(groups=("new:nope",)), "the new file has no group called nope"),
         (Wish(packages=("other",)), "the files have no package called other"),
     ],

@@ -54,7 +54,7 @@ def test_full_filesystem_of_the_locks(machine: Machine, packages: Index) -> None
         ran = machine.envspec("lock", "specs/demo.toml", "--upgrade")
         assert ran.status == 3, ran.out + ran.err
         assert "No space left on device" in ran.error and ran.error.startswith("error: ") and "locks/demo" in ran.error
-        assert ran.hint == "hint: free some space, then run again; nothing was changed"
+        assert ran.hint == "hint: free some space, then run the command again; nothing was changed"
         (machine.locks / "filler").unlink()
         assert machine.files() == before
         assert machine.envspec("lock", "specs/demo.toml", "--upgrade").status == 0

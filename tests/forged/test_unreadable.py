@@ -75,7 +75,7 @@ def test_unreadable(
 def test_the_place_is_named(root: Path) -> None:
     _, forge = UNREADABLE["a-licence-turned-around"]
     text = dumps(each_pin(load(root / "locks" / "mm-v2.9" / "envspec.lock"), "certifi", forge))
-    said = r"pip\.certifi\.licence holds '\\u202e', which doesn't show: \\u202etxet"
+    said = r"pip\.certifi\.licence contains the invisible character '\\u202e': \\u202etxet"
     with pytest.raises(LockError, match=said) as found:
         loads(text, "envspec.lock")
     assert found.value.place is not None

@@ -92,7 +92,7 @@ def test_images() -> None:
 def test_no_target_left() -> None:
     one, other = BASE.without_target("cpu").lock(), BASE.without_target("cu128").lock()
     assert [str(c) for c in merge(BASE.lock(), one, other).conflicts] == [
-        "no target is left when both sides' removals are taken together"
+        "both sides' removals together leave no target"
     ]
 
 

@@ -159,7 +159,7 @@ CONFLICTS: dict[str, tuple[State, Change, Change, str]] = {
         BASE.ask("tqdm"),
         lambda state: state.unask("tqdm").drop("tqdm").bump(pin("torch", "2.9.0", "fsspec")),
         add("rich", "15.0", "tqdm"),
-        "cpu, cu128: rich needs tqdm, and nothing provides it",
+        "cpu, cu128: rich requires tqdm, but nothing provides it",
     ),
     "a target removed here, changed there": (
         BASE,
@@ -171,19 +171,19 @@ CONFLICTS: dict[str, tuple[State, Change, Change, str]] = {
         BASE,
         lambda state: state.target("cu128", CU126),
         bump("numpy", "2.2", only="cu128"),
-        "cu128: solved for other inputs on one side, and changed on the other too",
+        "cu128: solved for different inputs on one side, and changed on the other",
     ),
     "exclude-newer moved here, a package bumped there": (
         replace(BASE, exclude_newer="2026-01-01"),
         relocked("2026-02-01"),
         bump("tqdm", "4.2"),
-        "cpu: solved for other inputs on one side, and changed on the other too",
+        "cpu: solved for different inputs on one side, and changed on the other",
     ),
-    "another file of the same version": (
+    "a different file of the same version": (
         BASE,
         lambda state: state.bump(pin("numpy", "2.2", content="a")),
         lambda state: state.bump(pin("numpy", "2.2", content="b")),
-        "cpu: numpy is 2.2 on both sides, and differs in what is recorded of it",
+        "cpu: numpy is 2.2 on both sides, with different recorded metadata",
     ),
     "conda packages changed on both sides": (
         WITH_CONDA,

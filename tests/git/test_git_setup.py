@@ -87,7 +87,7 @@ def test_outside_a_repository(tmp_path: Path, repository: Repository) -> None:
     repository.folder = tmp_path
     ran = repository.envspec("git-setup")
     assert ran.returncode == 2
-    assert ran.stderr.startswith("error: this is no git repository\nhint: ")
+    assert ran.stderr.startswith("error: this isn't a git repository\nhint: ")
 
 
 def test_outside_a_repository_in_another_language(tmp_path: Path, repository: Repository) -> None:
@@ -104,7 +104,7 @@ exit 128
     repository.env.update(LANGUAGE="de", LC_ALL="de_DE.UTF-8", PATH=f"{program.parent}:{repository.env['PATH']}")
     repository.folder = tmp_path
     ran = repository.envspec("git-setup")
-    assert (ran.returncode, ran.stderr.partition("\n")[0]) == (2, "error: this is no git repository")
+    assert (ran.returncode, ran.stderr.partition("\n")[0]) == (2, "error: this isn't a git repository")
 
 
 def test_a_bare_repository(tmp_path: Path, repository: Repository) -> None:
@@ -112,7 +112,7 @@ def test_a_bare_repository(tmp_path: Path, repository: Repository) -> None:
     repository.folder = tmp_path / "bare.git"
     ran = repository.envspec("git-setup")
     assert ran.returncode == 2
-    assert ran.stderr.startswith("error: this git repository has no work tree, and so no .gitattributes\nhint: ")
+    assert ran.stderr.startswith("error: this git repository has no work tree, so it has no .gitattributes\nhint: ")
 
 
 def test_without_git(repository: Repository) -> None:

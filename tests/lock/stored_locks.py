@@ -33,7 +33,7 @@ def leftovers(folder: Path) -> list[str]:
 
 
 def stale(store: LockFolder) -> set[str]:
-    """The rendered files that aren't those of the lock, as `envspec check` names them."""
+    """The rendered files that aren't those of the lock, as `envspec check` lists them."""
     lock = store.load()
     expected, found = rendered_files(lock), store.rendered(lock)
     return {path for path in {*expected, *found} if expected.get(path) != found.get(path)}

@@ -98,7 +98,7 @@ def test_messages_are_one_line() -> None:
         "there is no lock yet",
         "the lock is empty",
         "a/r is missing",
-        "a/r is not what the lock says",
+        "a/r differs from what the lock gives",
         "a/r belongs to no target of the lock",
     ]
 

@@ -45,12 +45,12 @@ def test_versions(asked: str, pinned: str, right: bool) -> None:
 
 def test_a_requirement_of_a_pin() -> None:
     assert judged(wheel("a", "1", "b>=2"), wheel("b", "1")) == ["a needs b>=2, and b is 1"]
-    assert judged(wheel("a", "1", "b>=2")) == ["a needs b>=2, and nothing provides it"]
+    assert judged(wheel("a", "1", "b>=2")) == ["a requires b>=2, but nothing provides it"]
     assert judged(wheel("a", "1", 'b>=2; sys_platform == "win32"')) == []
 
 
 def test_nothing_asks() -> None:
-    assert judged(wheel("a", "1"), wheel("b", "1")) == ["b is pinned, and nothing asks for it"]
+    assert judged(wheel("a", "1"), wheel("b", "1")) == ["b is pinned, but nothing requires it"]
     assert judged(wheel("a", "1"), wheel("b", "1"), roots=("a", "b")) == []
 
 
@@ -135,7 +135,7 @@ def test_file_names() -> None:
     other = dataclasses.replace(wheel("b", "1"), name="a")
     assert judged(other) == ["b-1-py3-none-any.whl is not a 1"]
     odd = dataclasses.replace(wheel("a", "1"), artifact=dataclasses.replace(wheel("a", "1").artifact, file="a.exe"))  # type: ignore[type-var]
-    assert judged(odd) == ["a.exe is no wheel's and no sdist's name"]
+    assert judged(odd) == ["a.exe isn't the name of a wheel or an sdist"]
 
 
 def test_marker_environment() -> None:

@@ -213,7 +213,7 @@ def test_what_is_not_whole(text: str, message: str, line: int) -> None:
         ('targets = ["cpu"]', 'targets = ["gpu"]', r'"gpu" is not one of the targets'),
         ('targets = ["cpu"]', "targets = []", r"an empty list of targets"),
         ('name = "sample"', 'name = "Sample"', r"name can't be 'Sample'"),
-        ('index = "pypi"', 'index = "pypi\\n"', r"pip\.deepspeed\.index holds '\\n', which doesn't show"),
+        ('index = "pypi"', 'index = "pypi\\n"', r"pip\.deepspeed\.index contains the invisible character '\\n'"),
         ('index = "pypi"', 'index = "pypi/../../x"', r"index must be the name of an index"),
         ('commit = "0123', 'commit = "v123', r"commit must be a full commit"),
         ("sha256 = ", "sha512 = ", r'unknown key "sha512"'),

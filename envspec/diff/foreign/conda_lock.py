@@ -15,7 +15,7 @@ KNOWS = frozenset({"edges", "index", "files"})
 
 
 def read(data: Mapping[str, Any]) -> Lock:
-    """What is installed on each platform. Raises Malformed."""
+    """Return what is installed on each platform. Raises Malformed."""
     platforms: dict[str, dict[tuple[str, str], Pin]] = {}
     for package in tables(data.get("package"), "package"):
         pin = _pin(package)
@@ -44,5 +44,5 @@ def _pin(package: Mapping[str, Any]) -> Pin:
 
 
 def _pep508(text: str) -> str:
-    """A bound as pip knows it; conda-lock writes `*` for none."""
+    """Return a version specifier in pip's form; conda-lock writes `*` for none."""
     return "" if text.strip() == "*" else text

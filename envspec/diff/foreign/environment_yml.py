@@ -1,4 +1,4 @@
-"""environment.yml: what is asked for. An exported one (`name=version=build`) pins all of it."""
+"""environment.yml: a list of requirements. An exported one (`name=version=build`) pins all of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EXPORTED = re.compile(r"=?=([^=,|*<>!~\s]+)(?:=([^=\s]+))?")
 
 
 def read(data: Mapping[str, Any]) -> tuple[Lock, bool]:
-    """What it asks for, and whether it pins everything, builds included. Raises Malformed."""
+    """Return what the file asks for, and whether it pins everything, builds included. Raises Malformed."""
     pins: list[Pin] = []
     pip: list[str] = []
     for one in sequence(data.get("dependencies"), "dependencies"):

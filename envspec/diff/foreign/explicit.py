@@ -18,7 +18,7 @@ _PIP = re.compile(r"# pip (?P<name>[A-Za-z0-9._-]+) @ (?P<url>\S+)")
 
 
 def read(text: str) -> Lock:
-    """What is installed. The platform is what the list's comment says, else that of its files. Raises Malformed."""
+    """Return what is installed. The platform is from the list's comment, else from its files. Raises Malformed."""
     pins: list[Pin] = []
     subdirs: set[str] = set()
     for number, line in enumerate(text.splitlines(), 1):
@@ -41,7 +41,7 @@ def _conda(url: str, digest: str, number: int) -> Pin:
     try:
         name, version, build = conda_file(file)
     except ValueError:
-        raise Malformed(f"line {number}: {file[:80]!r} is no conda package") from None
+        raise Malformed(f"line {number}: {file[:80]!r} isn't a conda package") from None
     hashes = {"sha256": digest.removeprefix("sha256:")} if digest.startswith("sha256:") else {"md5": digest or None}
     return Pin("conda", name.lower(), version, channel_name(url), artifact(url, hashes), build=build)
 

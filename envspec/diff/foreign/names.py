@@ -13,7 +13,7 @@ _PYPI_FILE = re.compile(r"/packages/[0-9a-f]{2}/[0-9a-f]{2}/[0-9a-f]{60}/")
 
 
 def index_name(url: str | None) -> str:
-    """An index's name by its URL, or by the URL of a file on it: "pypi", "pytorch/cu126", or host and path.
+    """Return an index's name by its URL, or by the URL of a file on it: "pypi", "pytorch/cu126", or host and path.
 
     None, for a format that names no index where it is the default one, is "pypi".
     """
@@ -30,18 +30,19 @@ def index_name(url: str | None) -> str:
 
 
 def channel_name(file_url: str) -> str:
-    """A channel's name and subdir by the URL of one of its files: "conda-forge/linux-64"."""
+    """Return a channel's name and subdir by the URL of one of its files: "conda-forge/linux-64"."""
     folders = [part for part in urlsplit(without_credentials(file_url)).path.split("/")[:-1] if part]
     return "/".join(folders[-2:]) or "unknown"
 
 
 def subdir(file_url: str) -> str:
-    """The subdir ("linux-64", "noarch") by the URL of a file."""
+    """Return the subdir ("linux-64", "noarch") by the URL of a file."""
     return channel_name(file_url).rpartition("/")[2]
 
 
 def conda_file(file: str) -> tuple[str, str, str]:
-    """Name, version and build by a file's name: `numpy-2.1.0-py312h1_0.conda`. Raises ValueError for another name."""
+    """Return name, version and build from a file's name: `numpy-2.1.0-py312h1_0.conda`. Raises ValueError for another
+    name."""
     stem = file.removesuffix(".conda").removesuffix(".tar.bz2")
     name, version, build = stem.rsplit("-", 2)
     return name, version, build

@@ -16,7 +16,7 @@ KNOWS = frozenset({"edges", "index", "files", "licence"})
 
 
 def read(data: Mapping[str, Any]) -> Lock:
-    """What is installed in each environment on each platform, but for folders of the machine. Raises Malformed."""
+    """Return what is installed in each environment on each platform, without local folders. Raises Malformed."""
     described = {_url(one): one for one in tables(data.get("packages"), "packages")}
     environments = table(data.get("environments"), "environments")
     targets: dict[tuple[str, str], list[Pin]] = {}
@@ -34,7 +34,7 @@ def read(data: Mapping[str, Any]) -> Lock:
 
 
 def _url(one: Mapping[str, Any]) -> str:
-    """Version 4 and 5 describe a package by `kind` and `url`, later ones by `conda: URL` or `pypi: URL`."""
+    """Return a package's URL. Versions 4 and 5 have `kind` and `url`, later ones `conda: URL` or `pypi: URL`."""
     for key in ("conda", "pypi", "url", "path"):
         if key in one:
             return string(one[key], key)
@@ -55,7 +55,7 @@ def _pin(kind: str, url: str, one: Mapping[str, Any]) -> Pin:
     try:
         name, version, build = conda_file(file_name(url))
     except ValueError:
-        raise Malformed(f"{file_name(url)!r} is no name of a conda package") from None
+        raise Malformed(f"{file_name(url)!r} isn't the name of a conda package's file") from None
     return Pin(
         "conda",
         name.lower(),

@@ -10,7 +10,7 @@ from envspec.lock.model import Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 
 
 def lock_of(targets: Mapping[tuple[str, str], Iterable[Pin]], name: str = "") -> Lock:
-    """A lock with a target for each (name, platform). Every package counts as asked for: these files don't tell."""
+    """Make a lock with a target for each (name, platform). Every package counts as direct: these files don't say."""
     found = [_target(target, platform, list(pins)) for (target, platform), pins in sorted(targets.items())]
     return Lock(name, SpecInputs(), tuple(found))
 

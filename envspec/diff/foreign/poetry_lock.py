@@ -1,4 +1,5 @@
-"""poetry.lock: universal. Markers stand on the packages from lock-version 2.1 on; what was asked for isn't recorded."""
+"""poetry.lock: universal. Packages have markers from lock-version 2.1 on. The file doesn't record the direct
+requirements."""
 
 from __future__ import annotations
 
@@ -17,11 +18,11 @@ from envspec.redact import without_credentials
 KNOWS = frozenset({"edges", "index", "files"})
 
 _MAIN = "main"
-"""The group of what the project itself needs; files before lock-version 2.1 name none."""
+"""The group of the project's own dependencies; files before lock-version 2.1 name no group."""
 
 
 def read(data: Mapping[str, Any]) -> Universal:
-    """The document's packages, but for folders of the machine. Raises Malformed."""
+    """Return the document's packages, without local folders. Raises Malformed."""
     packages = tables(data.get("package"), "package")
     python = optional(table(data.get("metadata"), "metadata").get("python-versions"), "python-versions")
     asked = table(data.get("extras"), "extras")
@@ -37,7 +38,8 @@ def read(data: Mapping[str, Any]) -> Universal:
 
 
 def _brought(packages: Iterable[Mapping[str, Any]], extras: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
-    """The extras that lead to each package: files before lock-version 2.1 say only that a package is optional."""
+    """Return the extras that lead to each package: files before lock-version 2.1 say only that a package is
+    optional."""
     edges = {
         canonical_name(string(one.get("name"), "name")): tuple(
             map(canonical_name, table(one.get("dependencies"), "dependencies"))
@@ -92,7 +94,8 @@ def _entry(package: Mapping[str, Any], brought: Mapping[str, list[str]]) -> Univ
 
 
 def _markers(package: Mapping[str, Any], extras: list[str]) -> Iterator[str]:
-    """One for each group, of which one must hold, in terms of pylock.toml; none for what is always installed."""
+    """Return a marker for each group, in pylock.toml's terms; one must hold. A package that is always installed has
+    none."""
     said = package.get("markers")
     alternatives = []
     for group in _groups(package):
@@ -108,7 +111,7 @@ def _markers(package: Mapping[str, Any], extras: list[str]) -> Iterator[str]:
 
 
 def _requirements(dependencies: Mapping[str, Any]) -> Iterator[str]:
-    """The edges, without their bounds: Poetry has an own syntax for these."""
+    """Return the edges without version specifiers, for which Poetry has its own syntax."""
     for name, wanted in dependencies.items():
         for one in wanted if isinstance(wanted, list) else [wanted]:
             details = one if isinstance(one, dict) else {}

@@ -24,7 +24,7 @@ KNOWS = frozenset({"index", "files"})
 
 
 def read(data: Mapping[str, Any]) -> Universal:
-    """The document's packages, but for folders of the machine. Raises Malformed."""
+    """Return the document's packages, without local folders. Raises Malformed."""
     try:
         lock = parse_pylock(data)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Two files of whatever format, ready for comparing."""
+"""Two files of any known format, ready to compare."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KNOWN = (
 
 @dataclass(frozen=True)
 class _Waiting:
-    """A universal file, waiting for the environments to be looked at in. `python` is the oldest that it is for."""
+    """A universal file whose environments aren't chosen yet. `python` is the oldest version that it supports."""
 
     open: Callable[[tuple[Environment, ...]], Side]
     offers: Offers
@@ -40,13 +40,13 @@ class _Waiting:
 
 
 def sides(old: Path, new: Path, wish: Wish = NO_WISH) -> tuple[Side, Side]:
-    """Two files as sides of a comparison, universal ones with the extras and groups that `wish` asks for.
+    """Read two files as sides of a comparison, universal files with the extras and groups that `wish` asks for.
 
-    A universal file is looked at in the targets of the other one. Where both are, they are on Linux, macOS and Windows,
-    or where `wish` says. Two universal files are looked at with all their extras and groups, in several forks where
-    some conflict; against any other file, one is what its tool installs unasked.
+    A universal file is evaluated in the other file's targets. Two universal files are evaluated on Linux, macOS and
+    Windows, or where `wish` says. By default, two universal files have all their extras and groups, in several forks
+    where some conflict; beside any other file, a universal file has what its tool installs by default.
 
-    Raises InputError for a file that isn't there or isn't of a known format (LockError for a lock of envspec's) and for
+    Raises InputError for a file that doesn't exist or has no known format (LockError for an envspec lock) and for
     wishes that the files can't meet, StorageError, and ToolError for YAML without PyYAML.
     """
     before, after = _read(old), _read(new)
@@ -61,7 +61,7 @@ def sides(old: Path, new: Path, wish: Wish = NO_WISH) -> tuple[Side, Side]:
     if wish.python or wish.platforms:
         option = "--python" if wish.python else "--platform"
         raise InputError(
-            f"{option} says where two universal files are looked at; {_other(old, new, before)} has targets of its own",
+            f"{option} is for two universal files; {_other(old, new, before)} has its own targets",
             hint=f"leave out {option}",
         )
     if wish.selects and not offers:
@@ -82,7 +82,7 @@ def _other(old: Path, new: Path, before: Side | _Waiting) -> Path:
 
 
 def _whole(offers: Mapping[str, Offers]) -> dict[str, tuple[Selection, ...]]:
-    """Everything that both sides have: with the same forks, so that these can be compared."""
+    """Select everything that both sides have, with the same forks, so that these can be compared."""
     found = forks(offers.values())
     return dict.fromkeys(offers, found)
 
@@ -106,7 +106,7 @@ def _seen(environment: Environment) -> tuple[str, str]:
 
 
 def _environments(other: Side, python: str | None, selection: Selection) -> tuple[Environment, ...]:
-    """The targets of a side. Where it doesn't know platforms, a universal file is looked at on Linux."""
+    """Return the targets of a side. Where a side has no platforms, a universal file is evaluated on Linux."""
     found = []
     for target in other.lock:
         inputs = target.inputs
@@ -117,7 +117,7 @@ def _environments(other: Side, python: str | None, selection: Selection) -> tupl
 
 
 def _read(path: Path) -> Side | _Waiting:
-    """A side, or a universal file that waits for where to look at it."""
+    """Read a side, or a universal file whose environments aren't chosen yet."""
     text = _text(path)
     form = format_of(path.name, text)
     if form == "envspec":
@@ -127,7 +127,7 @@ def _read(path: Path) -> Side | _Waiting:
     if form == "spec":
         raise InputError("this is a spec, not a lock", place=Place(str(path)), hint="name its envspec.lock")
     if form is None:
-        raise InputError("this is no format that envspec reads", place=Place(str(path)), hint=f"it reads {KNOWN}")
+        raise InputError("envspec doesn't read this format", place=Place(str(path)), hint=f"envspec reads {KNOWN}")
     module = import_module(f"envspec.diff.foreign.{form}")
     with _malformed(path):
         if form == "requirements":
@@ -154,9 +154,9 @@ def _read(path: Path) -> Side | _Waiting:
 
 
 def _checked(side: Side) -> Side:
-    """A side whose every package has a name, a version and requirements that comparisons can read.
+    """Check that every package of a side has a name, a version and requirements that comparisons can read.
 
-    Here for all formats, so that no reader can forget it. Raises InputError.
+    All formats pass through here, so no reader can forget the check. Raises InputError.
     """
     with _malformed(Path(side.title)):
         for pin in dict.fromkeys(pin for target in side.lock for pin in target.pins):
@@ -165,13 +165,13 @@ def _checked(side: Side) -> Side:
 
 
 def oldest_python(specifier: str | None) -> str | None:
-    """The oldest minor Python of a specifier such as `>=3.10,<4` or Poetry's `^3.10`."""
+    """Return the oldest minor Python of a specifier such as `>=3.10,<4` or Poetry's `^3.10`."""
     found = re.search(r"(?:>=|~=|==|\^|~) {0,9}(3\.\d{1,3})", specifier or "")
     return found[1] if found else None
 
 
 class _malformed:
-    """Turns Malformed into an InputError that names the file, and so what the parser of a URL or a version says."""
+    """Turn Malformed, and the errors of URL and version parsers, into an InputError that names the file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -213,8 +213,8 @@ def _toml(text: str) -> Mapping[str, Any]:
 
 
 def _yaml(text: str) -> Mapping[str, Any]:
-    """YAML by PyYAML. It comes with the extra `conda`, whose users have such files; no other format needs it. Its C
-    loader is eight times as fast as the one in Python.
+    """Parse YAML with PyYAML. PyYAML comes with the extra `conda`, whose users have such files; no other format needs
+    it. Its C loader is eight times as fast as the one in Python.
     """
     try:
         import yaml
@@ -254,7 +254,7 @@ _OTHER = re.compile(r"\.(?:toml|lock|ya?ml|json|html|md|whl|py)$")
 
 
 def format_of(name: str, text: str) -> str | None:
-    """The format of a file by what is in it, and by its name where that says nothing; None for an unknown one."""
+    """Recognise a file's format by its content, else by its name; None for an unknown format."""
     for form, lines in _TOLD_BY:
         if _follow(text, lines):
             return form

@@ -22,10 +22,10 @@ _EGG = re.compile(r"[#&]egg=(?P<name>[A-Za-z0-9._-]+)")
 
 
 def lines(text: str) -> Iterator[tuple[int, str]]:
-    """The logical lines with their numbers: continued ones joined, comments and options of pip left out.
+    """Yield the logical lines with their numbers: continued lines joined, comments and pip's options left out.
 
-    Raises Malformed for a file that includes others: what those say is a part of it. What is editable is a requirement
-    all the same, but for folders of the machine.
+    Editable requirements count, local folders don't. Raises Malformed for a file that includes others, because what
+    those ask for belongs to it.
     """
     joined, start = "", 0
     for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1):
@@ -45,7 +45,7 @@ def lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _editable(at: int, what: str) -> str:
-    """What follows `-e` as PEP 508, or nothing for a folder."""
+    """Return what follows `-e` in PEP 508's form, or nothing for a folder."""
     if what[:1] in ("'", '"') and what.endswith(what[0]):
         what = what[1:-1]
     url, semicolon, marker = what.partition(" ;")
@@ -59,7 +59,7 @@ def _editable(at: int, what: str) -> str:
 
 
 def read(text: str, environments: tuple[Environment, ...]) -> tuple[Lock, bool]:
-    """What is installed in each environment, and whether the file pins all that it names. Raises Malformed."""
+    """Return what is installed in each environment, and whether the file pins everything. Raises Malformed."""
     found = [_pin(at, line) for at, line in lines(text)]
     targets = []
     for environment in sorted(environments, key=lambda one: one.name):
@@ -78,7 +78,7 @@ def _pin(at: int, line: str) -> tuple[Pin, str | None]:
     try:
         parsed = parse_requirement(bare)
     except InvalidRequirement:
-        raise Malformed(f"line {at}: {without_credentials(bare)[:80]!r} is no requirement") from None
+        raise Malformed(f"line {at}: {without_credentials(bare)[:80]!r} isn't a requirement") from None
     name = canonical_name(parsed.name)
     marker = str(parsed.marker) if parsed.marker else None
     if parsed.url:

@@ -1,4 +1,4 @@
-"""Which extras and dependency groups of a project a universal file is looked at with, and in which forks."""
+"""Which extras and dependency groups of a project a universal file is evaluated with, and in which forks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True)
 class Offers:
-    """What a file leaves open. `default_groups` are those that its tool installs unasked.
+    """The choices that a file offers. `default_groups` are those that its tool installs by default.
 
     conflicts  sets of which at most one member can be installed
     implied    what a choice brings along: an extra `all` that asks for others of its own project
@@ -42,7 +42,7 @@ class Offers:
         )
 
     def together(self, choices: Iterable[Choice]) -> frozenset[Choice]:
-        """The choices with all that they bring along."""
+        """Return the choices with everything that they imply."""
         found: set[Choice] = set()
         waiting = list(choices)
         while waiting:
@@ -53,7 +53,7 @@ class Offers:
         return frozenset(found)
 
     def clash(self, choices: Iterable[Choice]) -> tuple[Choice, ...]:
-        """Those of the choices that can't be installed together, of the first such set; none where all can."""
+        """Return the first set of choices that can't be installed together; empty where all can."""
         found = self.together(choices)
         return next((tuple(sorted(found & one)) for one in self.conflicts if len(found & one) > 1), ())
 
@@ -61,7 +61,7 @@ class Offers:
 @dataclass(frozen=True)
 class Selection:
     """What is installed with a project: the names of extras and groups. `packages` are members of a workspace, None for
-    all. Where a file is looked at in several forks, `fork` tells this one.
+    all. Where a file is evaluated in several forks, `fork` names this one.
     """
 
     extras: frozenset[str] = frozenset()
@@ -76,7 +76,7 @@ PLAIN = Selection()
 
 @dataclass(frozen=True)
 class Wish:
-    """What someone asks for on the command line. A name may be for one side only: "old:cu12", "new:cu13"."""
+    """The choices of the command line. A name may be for one side only: "old:cu12", "new:cu13"."""
 
     extras: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ class Wish:
 
     @property
     def selects(self) -> bool:
-        """Whether it says anything of what is installed."""
+        """Whether the wish says anything about what is installed."""
         named = self.extras or self.groups or self.packages
         return bool(named) or self.all_extras or self.all_groups or not self.default_groups
 
@@ -98,10 +98,10 @@ NO_WISH = Wish()
 
 
 def chosen(wish: Wish, side: str, offers: Mapping[str, Offers]) -> Selection:
-    """What a wish means for one side ("old" or "new"); `offers` has an entry for each side that leaves anything open.
+    """Return what a wish means for one side ("old" or "new"); `offers` has an entry for each side that offers choices.
 
-    A name without a side may be on offer on one side only: that a pull request adds an extra is no mistake.
-    Raises InputError for names that aren't on offer, and for what can't be installed together.
+    A name without a side may exist on one side only, because a pull request may add an extra.
+    Raises InputError for names that neither side offers, and for choices that can't be installed together.
     """
     here = offers[side]
     extras = {*_named("extra", wish.extras, side, offers), *(here.extras if wish.all_extras else ())}
@@ -125,22 +125,22 @@ def _named(kind: str, names: Iterable[str], side: str, offers: Mapping[str, Offe
         at, colon, bare = text.partition(":")
         name = canonical_name(bare if colon else text)
         if colon and at not in ("old", "new"):
-            raise InputError(f'--{kind} {text}: "{at}" is no side', hint=f"write old:{bare} or new:{bare}")
+            raise InputError(f'--{kind} {text}: "{at}" isn\'t a side', hint=f"write old:{bare} or new:{bare}")
         sides = [at] if colon else list(on_offer)
         if not any(name in on_offer.get(one, ()) for one in sides):
             there = sorted({known for one in sides for known in on_offer.get(one, ())})
             files = f"the {at} file has" if colon else "the files have"
-            hint = f"there are: {_shortened(there)}" if there else f"leave it out: {files} none"
+            hint = f"choose from: {_shortened(there)}" if there else f"leave it out: {files} none"
             raise InputError(f"{files} no {kind} called {name}", hint=hint)
         if side in sides and name in on_offer[side]:
             yield name
 
 
 def forks(offers: Iterable[Offers]) -> tuple[Selection, ...]:
-    """Everything that the files of both sides offer, in as few selections as their conflicts allow.
+    """Select everything that the files of both sides offer, in as few selections as their conflicts allow.
 
-    One for files without conflicts. With them, the first of each set of conflicting choices go together, then the
-    second ones, and so on: every choice is in one of the forks at least, and no fork has a conflict.
+    Files without conflicts give one selection. With conflicts, the first choices of all conflicting sets go together,
+    then the second ones, and so on: every choice is in at least one fork, and no fork has a conflict.
     """
     sides = tuple(offers)
     every = tuple(dict.fromkeys(choice for one in sides for choice in one.choices))
@@ -169,7 +169,7 @@ def _selection(choices: list[Choice], told: list[Choice], every: tuple[Choice, .
 
 
 def described(selections: Iterable[Selection], offers: Offers) -> str:
-    """What was selected of what a file offers, for people: "extras cu12, viz (of 12); groups dev; ..."."""
+    """Say what was selected from a file's offers, for people: "extras cu12, viz (of 12); groups dev; ..."."""
     texts = [_described(one, offers) for one in selections]
     if len(texts) == 1:
         return texts[0]

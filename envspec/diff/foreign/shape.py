@@ -1,4 +1,4 @@
-"""Values of a parsed TOML or YAML document, taken as what they must be; anything else is `Malformed`."""
+"""Checked access to the values of a parsed TOML or YAML document; a value of another type is `Malformed`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class Malformed(Exception):
-    """A document isn't what its format says. The message is for people; the reader adds the file. `line` counts from 1,
-    0 where it isn't known.
+    """A document doesn't follow its format. The message is for people; the reader adds the file. `line` counts from 1,
+    and is 0 where it isn't known.
     """
 
     def __init__(self, message: str, line: int = 0) -> None:
@@ -25,7 +25,7 @@ class Malformed(Exception):
 
 
 def table(value: Any, what: str) -> Mapping[str, Any]:
-    """A table, or an empty one for None."""
+    """Return a table, or an empty one for None."""
     if value is None:
         return {}
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
@@ -34,12 +34,12 @@ def table(value: Any, what: str) -> Mapping[str, Any]:
 
 
 def tables(value: Any, what: str) -> list[Mapping[str, Any]]:
-    """A list of tables, or an empty one for None."""
+    """Return a list of tables, or an empty one for None."""
     return [table(item, f"an entry of {what}") for item in sequence(value, what)]
 
 
 def sequence(value: Any, what: str) -> list[Any]:
-    """A list, or an empty one for None."""
+    """Return a list, or an empty one for None."""
     if value is None:
         return []
     if not isinstance(value, list):
@@ -52,7 +52,7 @@ def strings(value: Any, what: str) -> tuple[str, ...]:
 
 
 def string(value: Any, what: str) -> str:
-    """A text. YAML reads a version such as 1.10 as a number when nobody quoted it, and its zero is lost by then."""
+    """Return a text. YAML reads an unquoted version such as 1.10 as a number, which has lost its zero."""
     if isinstance(value, str):
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -70,12 +70,12 @@ def size(value: Any) -> int | None:
 
 
 def file_name(url: str) -> str:
-    """The file's name at the end of a URL or a path."""
+    """Return the file's name at the end of a URL or a path."""
     return unquote(re.split(r"[?#]", url, maxsplit=1)[0].replace("\\", "/").rpartition("/")[2])
 
 
 def artifact(url: str, hashes: Mapping[str, Any], length: Any = None) -> Artifact:
-    """A file by its URL or name. A SHA-256 that the document doesn't give stays empty."""
+    """Return a file by its URL or name. A SHA-256 that the document doesn't give stays empty."""
     sha256, md5 = hashes.get("sha256"), hashes.get("md5")
     if sha256 is not None and not (isinstance(sha256, str) and _SHA256.fullmatch(sha256)):
         raise Malformed(f"the sha256 of {file_name(url)} must be 64 hexadecimal digits")
@@ -83,7 +83,7 @@ def artifact(url: str, hashes: Mapping[str, Any], length: Any = None) -> Artifac
 
 
 def digest(text: str | None) -> dict[str, str]:
-    """`sha256:0123…` as hashes by algorithm."""
+    """Return `sha256:0123…` as hashes by algorithm."""
     kind, _, value = (text or "").partition(":")
     return {kind: value} if value else {}
 
@@ -93,13 +93,13 @@ _VERSION = re.compile(r"[^\s\x00-\x1f\x7f]{1,200}")
 
 
 def check_pin(pin: Pin) -> None:
-    """Raises Malformed for a pin whose name, version or requirements nothing can be made of."""
+    """Check a pin. Raises Malformed for an unreadable name, version or requirement."""
     if not _NAME.fullmatch(pin.name):
-        raise Malformed(f"{pin.name[:80]!r} is no name of a package")
+        raise Malformed(f"{pin.name[:80]!r} isn't the name of a package")
     if not isinstance(pin, LoosePin) and not _VERSION.fullmatch(pin.version):
-        raise Malformed(f"the version of {pin.name[:80]} is {pin.version[:80]!r}, which is none")
+        raise Malformed(f"the version of {pin.name[:80]} is {pin.version[:80]!r}, which isn't a version")
     for line in pin.dependencies if pin.kind == "pip" else ():
         try:
             asked(line)
         except ValueError:
-            raise Malformed(f"{pin.name[:80]} needs {line[:80]!r}, which is no requirement") from None
+            raise Malformed(f"{pin.name[:80]} requires {line[:80]!r}, which isn't a requirement") from None

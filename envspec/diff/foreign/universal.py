@@ -1,4 +1,4 @@
-"""Files that hold for any platform: what they mean in one environment, by markers and wheel tags."""
+"""Universal files, which hold for any platform: what they mean in one environment, by markers and wheel tags."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from packaging.tags import Tag
 
 DEFAULT_PLATFORMS = ("linux-64", "osx-arm64", "win-64")
-"""Where a universal file is looked at when the other file is universal, too."""
+"""The platforms for universal files when both files are universal."""
 
 DEFAULT_PYTHON = "3.12"
-"""For which Python, when neither file says one."""
+"""The Python version for universal files when neither file names one."""
 
 
 @dataclass(frozen=True)
 class Environment:
-    """Where a universal file is looked at, and with what; `name` is the target's."""
+    """The environment that a universal file is evaluated in, and with which choices; `name` is the target's."""
 
     name: str
     platform: str
@@ -72,14 +72,14 @@ class UniversalPackage:
 
 @dataclass(frozen=True)
 class Universal:
-    """A whole universal file whose packages carry markers. Every package that is there counts as a root."""
+    """A whole universal file whose packages carry markers. Every package in it counts as a root."""
 
     entries: tuple[UniversalPackage, ...]
     python: str | None = None
     offers: Offers = field(default_factory=Offers)
 
     def lock(self, environments: Iterable[Environment]) -> Lock:
-        """What is installed in each environment. Raises Malformed."""
+        """Return what is installed in each environment. Raises Malformed."""
         targets = sorted((self._target(environment) for environment in environments), key=lambda t: t.name)
         return Lock("", SpecInputs(), tuple(targets))
 
@@ -107,7 +107,8 @@ def holds(
     extras: frozenset[str] = frozenset(),
     groups: frozenset[str] = frozenset(),
 ) -> bool:
-    """Whether a PEP 508 marker holds with the extras and groups that are chosen. Raises Malformed for what is none."""
+    """Return whether a PEP 508 marker holds with the chosen extras and groups. Raises Malformed for what isn't a
+    marker."""
     from packaging.markers import UndefinedEnvironmentName
 
     known: dict[str, str | frozenset[str]] = {**variables, "extra": "", "extras": extras, "dependency_groups": groups}
@@ -119,15 +120,15 @@ def holds(
 
 @lru_cache(maxsize=TEXTS)
 def _marker(text: str) -> Marker:
-    """A marker that asks for several extras at once as pylock.toml has it (PEP 751): `'x' in extras`. In PEP 508,
-    `extra` is a single one, but uv and Poetry write markers of which several may hold.
+    """Rewrite a marker in the form of pylock.toml (PEP 751): `'x' in extras`. In PEP 508, `extra` has a single value,
+    but uv and Poetry write markers that test several.
     """
     from packaging.markers import InvalidMarker
 
     try:
         return parse_marker(_EXTRA_IS.sub(_in_extras, text))
     except InvalidMarker as error:
-        raise Malformed(f"{text[:200]!r} is no marker: {str(error).splitlines()[0][:200]}") from None
+        raise Malformed(f"{text[:200]!r} isn't a marker: {str(error).splitlines()[0][:200]}") from None
 
 
 def _in_extras(found: re.Match[str]) -> str:
@@ -135,7 +136,7 @@ def _in_extras(found: re.Match[str]) -> str:
 
 
 def best_file(files: Iterable[Artifact], environment: Environment) -> Artifact | None:
-    """The file that an installer takes: the wheel with the best tag, else the source."""
+    """Return the file that an installer takes: the wheel with the best tag, else the sdist."""
     ranks = _ranks(environment.platform, environment.python, environment.glibc)
     best: tuple[int, Artifact] | None = None
     source: Artifact | None = None

@@ -29,7 +29,7 @@ _LOCAL = ("virtual", "editable", "directory", "path")
 
 @dataclass(frozen=True)
 class _Edge:
-    """Version and source are said where the file has several packages of the name."""
+    """A reference to a package. Version and source are set where the file has several packages of the name."""
 
     name: str
     extras: tuple[str, ...]
@@ -49,7 +49,7 @@ class _Package:
 
 
 def read(data: Mapping[str, Any]) -> UvLock:
-    """The document's packages. Raises Malformed."""
+    """Return the document's packages. Raises Malformed."""
     packages = tuple(_package(one) for one in tables(data.get("package"), "package"))
     manifest = table(data.get("manifest"), "manifest")
     members = {canonical_name(name) for name in strings(manifest.get("members"), "members")}
@@ -89,7 +89,8 @@ def _offers(roots: Iterable[_Package], conflicts: list[Any]) -> Offers:
 
 
 def _choice(one: Mapping[str, Any]) -> Choice:
-    """An entry of a set of conflicts. An extra or a group counts for each member of the workspace that has it."""
+    """Return an entry of a set of conflicts. An extra or a group counts for each member of the workspace that has
+    it."""
     for kind in ("extra", "group"):
         if kind in one:
             return Choice(kind, canonical_name(string(one[kind], kind)))
@@ -111,7 +112,7 @@ class UvLock:
             self._by_name.setdefault(package.entry.name, []).append(package)
 
     def lock(self, environments: Iterable[Environment]) -> Lock:
-        """What is installed in each environment. Raises Malformed."""
+        """Return what is installed in each environment. Raises Malformed."""
         targets = sorted((self._target(environment) for environment in environments), key=lambda t: t.name)
         return Lock("", SpecInputs(), tuple(targets))
 
@@ -121,7 +122,7 @@ class UvLock:
         return LockedTarget(environment.name, inputs, tuple(pins[name] for name in sorted(pins)))
 
     def named(self, edge: _Edge) -> list[_Package]:
-        """The packages that an edge may lead to: one, but for files that were edited by hand."""
+        """Return the packages that an edge may lead to: one, except in files that were edited by hand."""
         found = self._by_name.get(edge.name, [])
         if len(found) > 1 and edge.version is not None:
             found = [one for one in found if one.entry.version == edge.version]
@@ -131,7 +132,7 @@ class UvLock:
 
 
 class _Walk:
-    """One environment's way through the file."""
+    """One environment's traversal of the file."""
 
     def __init__(self, lock: UvLock, environment: Environment) -> None:
         self.lock, self.environment = lock, environment
@@ -139,7 +140,7 @@ class _Walk:
         self.active: frozenset[str] = frozenset()
 
     def run(self) -> tuple[tuple[str, ...], dict[str, Pin]]:
-        """The requirements of the roots, and the pins by name."""
+        """Return the requirements of the roots, and the pins by name."""
         selection = self.environment.selection
         roots = [one for one in self.lock.roots if _selected(one, selection)]
         self.active = frozenset(_activated(roots, selection))
@@ -160,7 +161,7 @@ class _Walk:
         return tuple(dict.fromkeys(lines)) or tuple(sorted(pins)), pins
 
     def _reached(self, roots: list[_Package]) -> tuple[dict[_Package, frozenset[str]], list[_Edge]]:
-        """Every package on the way with the extras that it is asked for, and what the local ones ask for."""
+        """Return every package reached, with its requested extras, and what the local packages require."""
         selection = self.environment.selection
         starts = [(one, selection.extras & one.extras.keys()) for one in roots]
         if not self.lock.roots:
@@ -202,7 +203,8 @@ class _Walk:
         return holds(edge.marker, self.variables, active)
 
     def _pin(self, package: _Package, extras: frozenset[str], direct: bool) -> Pin:
-        """Its requirements are those that hold here, so they need no marker but for which extra brings them."""
+        """Make a pin. Its requirements are those that hold here, so their only markers are the extras that bring
+        them."""
         lines = [_line(edge) for edge in package.edges if self._holds(edge)]
         for extra in sorted(extras & package.extras.keys()):
             lines += [f"{_line(e)}; extra == '{extra}'" for e in package.extras[extra] if self._holds(e)]
@@ -215,7 +217,7 @@ def _selected(root: _Package, selection: Selection) -> bool:
 
 
 def _activated(roots: Iterable[_Package], selection: Selection) -> Iterator[str]:
-    """What is active, as uv writes it into markers."""
+    """Return the active choices as uv writes them into markers."""
     for root in roots:
         name = root.entry.name
         yield f"project-{len(name)}-{name}"
@@ -286,7 +288,7 @@ def _files(package: Mapping[str, Any]) -> Iterator[Artifact]:
 
 
 def _git(text: str) -> GitSource:
-    """`https://host/repo.git?subdirectory=x&rev=v1#commit`."""
+    """Parse `https://host/repo.git?subdirectory=x&rev=v1#commit`."""
     url, _, commit = text.partition("#")
     base, _, query = url.partition("?")
     found = re.search(r"(?:^|&)subdirectory=([^&]+)", query)

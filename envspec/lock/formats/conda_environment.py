@@ -26,12 +26,14 @@ _PYPI = "pypi"
 
 
 def wants_url(pin: Pin) -> bool:
-    """Whether a package stands by its URL: a line can't say which index a name is from, so only PyPI's go by name."""
+    """Return whether a package stands by its URL: a line can't say which index a name is from, so only PyPI's go by
+    name."""
     return pin.kind == "pip" and pin.index not in (_PYPI, "git", "url")
 
 
 def conda_environment(lock: Lock, target: LockedTarget, urls: FileUrls) -> str:
-    """The text. Channels stand by the name that the spec has for them, which tools resolve with the user's settings.
+    """Return the text. Channels stand by the name that the spec has for them, which tools resolve with the user's
+    settings.
 
     `urls` says where each artifact is that `wants_url`. Raises InternalError when it leaves one out.
     """

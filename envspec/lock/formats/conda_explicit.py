@@ -18,12 +18,13 @@ from envspec.lock.model import Lock, LockedTarget, Pin
 
 
 def file_name(platform: str) -> str:
-    """How the file is called: `conda-linux-64.lock`."""
+    """Return how the file is called: `conda-linux-64.lock`."""
     return f"conda-{platform}.lock"
 
 
 def committed_explicit(lock: Lock, target: LockedTarget) -> str:
-    """The text that stands beside the lock: the conda packages, with a variable for the host of their channels."""
+    """Return the text that stands beside the lock: the conda packages, with a variable for the host of their
+    channels."""
     name = file_name(target.inputs.platform)
     header = [
         f"{MARK}../envspec.lock. Not for editing: run `envspec lock`.",
@@ -38,12 +39,13 @@ def committed_explicit(lock: Lock, target: LockedTarget) -> str:
 
 
 def explicit_files(lock: Lock, target: LockedTarget) -> str:
-    """The same without a head: two targets with the same conda packages have the same text."""
+    """Return the same without a head: two targets with the same conda packages have the same text."""
     return _text([], target, hostless_urls(lock, target), [])
 
 
 def explicit(lock: Lock, target: LockedTarget, urls: FileUrls) -> str:
-    """The text with the URLs of the user's own channels, and the pip packages in the comments that conda-lock reads.
+    """Return the text with the URLs of the user's own channels, and the pip packages in the comments that conda-lock
+    reads.
 
     `urls` says where each artifact is that comes from an index. Raises InternalError when it leaves one out.
     """
@@ -65,7 +67,7 @@ def _text(header: list[str], target: LockedTarget, urls: FileUrls, footer: list[
 
 
 def _hash(pin: Pin) -> str:
-    """MD5, which every conda tool takes; where a channel gives none, SHA-256 as newer ones take it."""
+    """Return the MD5, which every conda tool takes; where a channel gives none, SHA-256 as newer ones take it."""
     artifact = artifact_of(pin)
     return artifact.md5 or f"sha256:{artifact.sha256}"
 
@@ -75,7 +77,7 @@ def _pip_note(target: LockedTarget) -> list[str]:
 
 
 def _requirement(pin: Pin, urls: FileUrls) -> str:
-    """A pip package in the form that `conda-lock render --kind explicit` gives it."""
+    """Return a pip package in the form that `conda-lock render --kind explicit` gives it."""
     url = url_of(pin, urls)
     if pin.git:
         return f"{pin.name} @ {url}"

@@ -32,12 +32,13 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 
 
 def without_md5(target: LockedTarget) -> list[Pin]:
-    """The conda packages that the format can't hold: it demands an MD5, and a few channels give none."""
+    """Return the conda packages that the format can't hold: it demands an MD5, and a few channels give none."""
     return [pin for pin in conda_pins(target) if artifact_of(pin).md5 is None]
 
 
 def committed_conda_lock(lock: Lock, target: LockedTarget) -> str:
-    """The text that stands beside the lock: the conda packages, with a variable for the host of their channels."""
+    """Return the text that stands beside the lock: the conda packages, with a variable for the host of their
+    channels."""
     rest = " The pip packages are in requirements.txt." if pip_pins(target) else ""
     header = [
         f"{MARK}../envspec.lock. Not for editing: run `envspec lock`.",
@@ -53,7 +54,7 @@ def committed_conda_lock(lock: Lock, target: LockedTarget) -> str:
 
 
 def conda_lock(lock: Lock, target: LockedTarget, urls: FileUrls) -> str:
-    """The text with both halves and the URLs of the user's own channels and indexes.
+    """Return the text with both halves and the URLs of the user's own channels and indexes.
 
     `urls` says where each artifact is that comes from an index. Raises InternalError when it leaves one out.
     """
@@ -136,7 +137,7 @@ def _package(
 
 
 def conda_dependencies(depends: Iterable[str]) -> dict[str, str]:
-    """A record's `depends` as one constraint a name, joined where it names a package more than once.
+    """Return a record's `depends` as one constraint a name, joined where it names a package more than once.
 
     What holds only under a condition (`; if …`) has no place in the format and is left out, and so is what has no name.
     """
@@ -151,7 +152,7 @@ def conda_dependencies(depends: Iterable[str]) -> dict[str, str]:
 
 
 def _joined(first: str, second: str) -> str:
-    """Both constraints as one: versions with a comma, and the build string of the one that has it.
+    """Return both constraints as one: versions with a comma, and the build string of the one that has it.
 
     Two different build strings, or brackets, can't be joined; then the first constraint stands.
     """
@@ -175,7 +176,7 @@ def _split(constraint: str) -> tuple[str, str]:
 
 
 def _pip_dependencies(pin: Pin, target: LockedTarget) -> dict[str, str]:
-    """The requirements that hold for the target without extras: name and specifier."""
+    """Return the requirements that hold for the target without extras: name and specifier."""
     from envspec.packages.edges import Markers
 
     markers = Markers(target.inputs.platform, target.inputs.python)

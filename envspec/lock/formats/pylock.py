@@ -19,7 +19,7 @@ PylockUrls = Mapping[tuple[str, str], str]
 
 
 def pylock_toml(lock: Lock, target: LockedTarget, urls: PylockUrls) -> str:
-    """The text of a `pylock.toml` with the pip packages of `target`, which installs only where the target runs.
+    """Return the text of a `pylock.toml` with the pip packages of `target`, which installs only where the target runs.
 
     `urls` says where each artifact is that comes from an index. Raises InternalError when it leaves one out.
     """

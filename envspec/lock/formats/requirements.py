@@ -1,6 +1,6 @@
 """requirements.txt: the pip packages of one target as pip and uv install them, every file pinned by its hash.
 
-The reader for whom it's made has neither envspec nor its lock: the header says how to install it, and from where.
+Its readers have neither envspec nor the lock: the header says how to install the packages, and from where.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from envspec.lock.model import Lock, LockedTarget, Pin
 
 MARK = "# Rendered by envspec from "
-"""How the first line of every rendered file starts. What doesn't start like this is the user's own."""
+"""How the first line of every rendered file starts. A file that starts otherwise is the user's own."""
 
 _PYPI = "pypi"
 _PYTORCH = "pytorch/"
@@ -22,7 +22,8 @@ _HEADINGS = {
 
 
 def requirements_txt(lock: Lock, target: LockedTarget) -> str:
-    """The text of `<target>/requirements.txt`. Packages that aren't on PyPI stand under the name of their index."""
+    """Return the text of `<target>/requirements.txt`. Packages that aren't on PyPI stand under the name of their
+    index."""
     groups: dict[str, list[Pin]] = {}
     for pin in sorted((p for p in target.pins if p.kind == "pip"), key=lambda p: (p.name, p.version)):
         groups.setdefault(pin.index, []).append(pin)
@@ -34,7 +35,7 @@ def requirements_txt(lock: Lock, target: LockedTarget) -> str:
 
 
 def _place(index: str) -> tuple[int, str]:
-    """PyPI first, then the other indexes by name, at the end what names its source itself."""
+    """Return a sort key: PyPI first, then the other indexes by name, packages that name their own source last."""
     return ({_PYPI: 0, "url": 2, "git": 3}.get(index, 1), index)
 
 
@@ -53,7 +54,7 @@ def _header(lock: Lock, target: LockedTarget, groups: Iterable[str]) -> list[str
 
 
 def _uv_options(extra: list[str]) -> str:
-    """What tells uv about the indexes but PyPI. It knows those of PyTorch itself."""
+    """Return what tells uv about the indexes but PyPI. It knows those of PyTorch itself."""
     pytorch = [index for index in extra if index.startswith(_PYTORCH)]
     others = [index for index in extra if not index.startswith(_PYTORCH)]
     options = [f"--torch-backend={index.removeprefix(_PYTORCH)}" for index in pytorch]

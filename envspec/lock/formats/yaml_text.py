@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 
 def string(text: str) -> str:
-    """A double-quoted string in ASCII. The escapes are JSON's and, outside ASCII, those that YAML 1.1 and 1.2 share."""
+    """Return a double-quoted string in ASCII. The escapes are JSON's and, outside ASCII, those that YAML 1.1 and 1.2
+    share."""
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     escaped = json.dumps(text, ensure_ascii=False).encode("ascii", "backslashreplace").decode()
@@ -15,5 +16,5 @@ def string(text: str) -> str:
 
 
 def inline_strings(texts: Iterable[str]) -> str:
-    """A sequence of strings on one line."""
+    """Return a sequence of strings on one line."""
     return f"[{', '.join(map(string, texts))}]"

@@ -58,7 +58,7 @@ def asker(source: Node | None) -> str:
 
 
 def merged(flaws: Iterable[Flaw]) -> tuple[Flaw, ...]:
-    """Each flaw once, with all targets that it holds for, in the order in which they came."""
+    """Return each flaw once, with all targets that it holds for, in the order in which they came."""
     targets: dict[tuple[str, str | None, str], dict[str, None]] = {}
     for flaw in flaws:
         targets.setdefault((flaw.code, flaw.package, flaw.sentence), {}).update(dict.fromkeys(flaw.targets))

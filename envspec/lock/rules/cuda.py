@@ -1,7 +1,6 @@
-"""Every CUDA package of a CUDA target belongs to the asked CUDA, and torch is no CPU build; nor is it a CUDA build in a
-CPU target.
+"""Every CUDA package of a CUDA target belongs to the target's CUDA. torch is a CPU build in CPU targets only.
 
-Reads names, versions and dependencies alone, so that it holds for releases no table knows.
+These rules read names, versions and dependencies alone, so they hold for releases that no table knows.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _CONDA_TORCH = ("pytorch", "libtorch")
 
 
 def wrong_builds(case: LockedCase) -> Iterator[Flaw]:
-    """The guard against a silent fall back to the CPU."""
+    """Yield what would let a CUDA target fall back to the CPU without a warning."""
     yield from _wheels(case, case.pins("pip"), case.target.inputs.cuda)
     yield from _conda(case, case.target.inputs.cuda)
 
@@ -45,7 +44,7 @@ def _wheels(case: LockedCase, pins: Sequence[Pin], cuda: str | None) -> Iterator
     for pin in pins if cuda else ():
         found = _cuda_major(pin)
         if found is not None and found != major:
-            said = f"{pin.name} {pin.version} is for CUDA {found}, and the target asks for CUDA {cuda}"
+            said = f"{pin.name} {pin.version} is for CUDA {found}, but the target asks for CUDA {cuda}"
             yield case.flaw("wrong-cuda", pin.name, said)
     for pin in pins:
         if pin.name == "torch":
@@ -55,7 +54,8 @@ def _wheels(case: LockedCase, pins: Sequence[Pin], cuda: str | None) -> Iterator
 
 
 def _torch(case: LockedCase, torch: Pin, built: str | None, cuda: str | None) -> Iterator[Flaw]:
-    """`built` is what the pin itself says; of PyPI's own wheel the tables know it too, whatever its edges say."""
+    """Judge torch. `built` is the CUDA that the pin itself names; for PyPI's own wheel the tables decide, whatever the
+    pin's dependencies say."""
     name = f"torch {torch.version} from {torch.index}"
     known = pypi_variant(torch.version, case.target.inputs.platform) if torch.index == "pypi" else None
     if built == cuda and known is not None:
@@ -66,7 +66,7 @@ def _torch(case: LockedCase, torch: Pin, built: str | None, cuda: str | None) ->
         yield case.flaw("cpu-build", "torch", f"{name} is a CPU build")
     else:
         asked = f"CUDA {cuda}" if cuda else "none"
-        yield case.flaw("wrong-cuda", "torch", f"{name} is built for CUDA {built}, and the target asks for {asked}")
+        yield case.flaw("wrong-cuda", "torch", f"{name} is built for CUDA {built}, but the target asks for {asked}")
 
 
 def _conda(case: LockedCase, cuda: str | None) -> Iterator[Flaw]:
@@ -76,12 +76,12 @@ def _conda(case: LockedCase, cuda: str | None) -> Iterator[Flaw]:
         for pin in pins if not named else ():
             if pin.name in ("cuda-version", "cudatoolkit"):
                 yield case.flaw(
-                    "wrong-cuda", pin.name, f"{pin.name} {pin.version} is CUDA, and the target asks for none"
+                    "wrong-cuda", pin.name, f"{pin.name} {pin.version} is a CUDA package, but the target has no CUDA"
                 )
         return
     builds = {pin.name: build_of(pin) for pin in pins}
     for build in foreign_builds(builds.values(), cuda):
-        said = f"{build} is for CUDA {build.cuda}, and the target asks for CUDA {cuda}"
+        said = f"{build} is for CUDA {build.cuda}, but the target asks for CUDA {cuda}"
         yield case.flaw("wrong-cuda", build.name, said)
     for name in _CONDA_TORCH:
         if name in builds and builds[name].for_cpu:
@@ -89,13 +89,13 @@ def _conda(case: LockedCase, cuda: str | None) -> Iterator[Flaw]:
 
 
 def build_of(pin: Pin) -> BuildRecord:
-    """A conda pin as a build; its build number doesn't stand in a lock."""
+    """Return a conda pin as a build. A lock doesn't record the build number."""
     return BuildRecord(pin.name, pin.version, pin.build or "", 0, channel_of(pin)[1], pin.dependencies)
 
 
 def torch_cuda(torch: Pin, pins: Iterable[Pin]) -> str | None:
-    """The CUDA version a torch pin was built for, None for a CPU build: its local version says it, else the
-    CUDA runtime it pins."""
+    """Return the CUDA version that a torch pin was built for, None for a CPU build: by its local version, else by the
+    CUDA runtime that it pins."""
     local = _LOCAL.search(torch.version)
     if local:
         return f"{local[1]}.{local[2]}"

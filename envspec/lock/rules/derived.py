@@ -1,4 +1,4 @@
-"""What a lock says of its own pins and targets is what follows from them and from the tables."""
+"""What a lock derives from its pins and targets is what the tables give for them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from envspec.lock.rules.case import Flaw, LockedCase
 from envspec.packages.names import conda_name, requirement_name
 
 _TABLED = "conda-forge"
-"""The channel whose packages the table of PyPI names is of. Elsewhere a record says for itself what it provides."""
+"""The channel that the table of PyPI names covers. Records of other channels say themselves what they provide."""
+
+_MARKED = "is marked as direct, but the spec doesn't name it"
+_UNMARKED = "isn't marked as direct, but the spec names it"
 
 
 def wrong_marks(case: LockedCase) -> Iterator[Flaw]:
-    """`direct` stands on what the spec names, `provides` on conda packages alone, as the table has it."""
+    """Yield marks that are wrong. Pins marked `direct` are those that the spec names; `provides` is only on conda
+    packages, as the table has it."""
     inputs = case.target.inputs
     named = {
         "pip": {requirement_name(text) for text in inputs.requirements},
@@ -22,16 +26,15 @@ def wrong_marks(case: LockedCase) -> Iterator[Flaw]:
     }
     for pin in case.target.pins:
         if pin.direct != (pin.name in named[pin.kind]):
-            said = "is marked as asked for by the spec, which doesn't name it" if pin.direct else "is asked for by name"
-            yield case.flaw("wrong-direct", pin.name, f"{pin.name} {said}")
+            yield case.flaw("wrong-direct", pin.name, f"{pin.name} {_MARKED if pin.direct else _UNMARKED}")
         right = _provides(pin)
         if pin.provides != right:
             said = f"{pin.name} provides {', '.join(right) or 'nothing'}, not {', '.join(pin.provides) or 'nothing'}"
             yield case.flaw("wrong-provides", pin.name, said)
         if pin.kind == "pip" and pin.build is not None:
-            yield case.flaw("wrong-build", pin.name, f"{pin.name} is pip's, and has the build {pin.build}")
+            yield case.flaw("wrong-build", pin.name, f"{pin.name} is a pip package but has the build {pin.build}")
         if pin.kind == "conda" and (pin.git or pin.url):
-            yield case.flaw("unasked-source", pin.name, f"{pin.name} is conda's, and has a source of its own")
+            yield case.flaw("unasked-source", pin.name, f"{pin.name} is a conda package but names its own source")
 
 
 def _provides(pin: Pin) -> tuple[str, ...]:
@@ -45,7 +48,7 @@ def _provides(pin: Pin) -> tuple[str, ...]:
 
 
 def wrong_target_facts(case: LockedCase) -> Iterator[Flaw]:
-    """The architectures are those of the GPUs, the driver floor that of the CUDA and the GPUs."""
+    """Yield the architectures are those of the GPUs, the driver floor that of the CUDA and the GPUs."""
     target, inputs = case.target, case.target.inputs
     if not (inputs.cuda or inputs.gpus or target.architectures or target.driver_floor):
         return

@@ -22,13 +22,13 @@ _CONDA_ENDS = (".conda", ".tar.bz2")
 
 
 def wrong_files(case: LockedCase) -> Iterator[Flaw]:
-    """Every package but git's has a file, of its name and version, that the target runs."""
+    """Yield every package but git's has a file, of its name and version, that the target runs."""
     for pin in case.target.pins:
         if pin.artifact is None:
             if not pin.git:
                 yield case.flaw("no-file", pin.name, f"{pin.name} {pin.version} has no file")
         elif pin.git:
-            yield case.flaw("wrong-file", pin.name, f"{pin.name} is from git, and has the file {pin.artifact.file}")
+            yield case.flaw("wrong-file", pin.name, f"{pin.name} is from git but has the file {pin.artifact.file}")
         elif pin.kind == "conda":
             yield from _of_conda(case, pin, pin.artifact)
         else:
@@ -45,14 +45,14 @@ def _of_conda(case: LockedCase, pin: Pin, artifact: Artifact) -> Iterator[Flaw]:
 def _of_pip(case: LockedCase, pin: Pin, artifact: Artifact) -> Iterator[Flaw]:
     inputs, file = case.target.inputs, artifact.file
     if pin.url is not None and unquote(urlsplit(pin.url).path).rpartition("/")[2] != file:
-        yield case.flaw("wrong-file", pin.name, f"{file} is not the file of {pin.url}")
+        yield case.flaw("wrong-file", pin.name, f"{file} isn't the file of {pin.url}")
     try:
         name, version, tags = _file_name(file)
         same = name == canonical_name(pin.name) and version == version_of(pin.version)
         allowed = wheel_tags(inputs.platform, inputs.python, inputs.glibc)
     except ValueError:
         # what `packaging` raises for names and versions, and Python for numbers of thousands of digits
-        yield case.flaw("wrong-file", pin.name, f"{file} is no wheel's and no sdist's name")
+        yield case.flaw("wrong-file", pin.name, f"{file} isn't the name of a wheel or an sdist")
         return
     except InputError as error:
         yield case.flaw("wrong-platform", None, error.message)
@@ -67,7 +67,7 @@ def _of_pip(case: LockedCase, pin: Pin, artifact: Artifact) -> Iterator[Flaw]:
 
 @lru_cache(maxsize=4096)
 def _file_name(file: str) -> tuple[str, Version, frozenset[Tag] | None]:
-    """Name, version and, for a wheel, tags, as the file's name says them."""
+    """Return name, version and, for a wheel, tags, from the file's name."""
     from packaging.utils import parse_sdist_filename, parse_wheel_filename
 
     if file.endswith(".whl"):
@@ -78,7 +78,7 @@ def _file_name(file: str) -> tuple[str, Version, frozenset[Tag] | None]:
 
 
 def wrong_hashes(case: LockedCase) -> Iterator[Flaw]:
-    """A release of a PyTorch index that ships with envspec has the file and the hash of that index."""
+    """Yield a release of a PyTorch index that ships with envspec has the file and the hash of that index."""
     from envspec.facts import wheels
 
     inputs = case.target.inputs

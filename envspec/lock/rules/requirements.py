@@ -25,27 +25,28 @@ _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 def unmet(case: LockedCase) -> Iterator[Flaw]:
-    """Requirements of the spec and of the pins that hold in the target (markers; extras as asked for on the way) and
-    that no pin answers, or one that doesn't satisfy them."""
+    """Yield the requirements that hold in the target, by markers and requested extras, and that no pin satisfies."""
     for missing in case.graph.missing:
         yield case.flaw(
-            "requirement-missing", None, f"{asker(missing.source)} needs {missing.requirement}, and nothing provides it"
+            "requirement-missing",
+            None,
+            f"{asker(missing.source)} requires {missing.requirement}, but nothing provides it",
         )
     for edge in case.edges:
         pin = case.graph.pins[edge.target]
         met = _conda_satisfies if edge.kind == "conda" else _satisfies
         if not met(pin, edge.requirement):
             yield case.flaw(
-                "requirement-unmet", pin.name, f"{asker(edge.source)} needs {edge.requirement}, and {_what(pin)}"
+                "requirement-unmet", pin.name, f"{asker(edge.source)} requires {edge.requirement}, but {_what(pin)}"
             )
     for requirement in _implied(case):
         own = case.graph.pins.get(Node("conda", conda_name(requirement)))
         if own is not None and not _conda_satisfies(own, requirement):
-            yield case.flaw("requirement-unmet", own.name, f"the spec needs {requirement}, and {_what(own)}")
+            yield case.flaw("requirement-unmet", own.name, f"the spec requires {requirement}, but {_what(own)}")
 
 
 def unasked(case: LockedCase) -> Iterator[Flaw]:
-    """Pins that no requirement leads to. What Python and pip need on conda's side is asked for by the target itself."""
+    """Yield the pins that no requirement leads to. The target itself requires conda's Python and pip."""
     reached = set(case.graph.outgoing)
     waiting = [Node("conda", conda_name(requirement)) for requirement in _implied(case)]
     while waiting:
@@ -55,15 +56,15 @@ def unasked(case: LockedCase) -> Iterator[Flaw]:
             waiting += [Node("conda", conda_name(text)) for text in case.graph.pins[node].dependencies]
     for node in case.graph.pins:
         if node not in reached:
-            yield case.flaw("nothing-asks", node.name, f"{node.name} is pinned, and nothing asks for it")
+            yield case.flaw("nothing-asks", node.name, f"{node.name} is pinned, but nothing requires it")
 
 
 def provided_twice(case: LockedCase) -> Iterator[Flaw]:
-    """What conda installs counts for pip, which then doesn't install it again."""
+    """Yield the pip pins of what conda installs already: pip counts it as installed."""
     provided = {name: pin for pin in case.pins("conda") for name in pin.provides}
     for pin in case.pins("pip"):
         if pin.name in provided:
-            said = f"{pin.name} is pinned for pip, and conda's {provided[pin.name].name} installs it already"
+            said = f"{pin.name} is pinned for pip, but conda's {provided[pin.name].name} already installs it"
             yield case.flaw("installed-twice", pin.name, said)
 
 
@@ -104,15 +105,15 @@ def _satisfies(pin: Pin, text: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def version_of(text: str) -> Version:
-    """A PEP 440 version. Raises ValueError, for a number that is too long for Python too."""
+    """Parse a PEP 440 version. Raises ValueError, also for a number that is too long for Python."""
     from packaging.version import Version
 
     return Version(text)
 
 
 def names_source(url: str, pin: Pin) -> bool:
-    """Whether a requirement's URL names what is pinned: the same repository (and folder, and commit, where it says
-    one), or the same file (and hash, where it says one)."""
+    """Return whether a requirement's URL names what is pinned: the same repository (and folder and commit, where the
+    URL names them), or the same file (and hash, where the URL has one)."""
     if pin.git:
         return _names_commit(url, pin.git)
     if pin.url is None or pin.artifact is None:
@@ -143,8 +144,8 @@ def _revision(address: str) -> str | None:
 
 
 def _repository(address: str) -> tuple[str, str, str]:
-    """A repository: the same for https and ssh, which both prove whom they talk to, with or without `.git`, whatever
-    the revision."""
+    """Return a repository: the same for https and ssh, which both prove whom they talk to, with or without `.git`,
+    whatever the revision."""
     scheme, _, rest = without_credentials(address).partition("://")
     host, _, path = re.sub(r"^[^/@]*@", "", rest).partition("/")
     path = re.sub(r"@[^@]*$", "", path).rstrip("/").removesuffix(".git")

@@ -17,16 +17,16 @@ from envspec.packages.requirement import published_requirement
 
 
 def unnamed_sources(case: LockedCase) -> Iterator[Flaw]:
-    """A package from git or a URL is there because the spec, or a package that is itself from git or a URL, names that
-    repository or file: no index's package may name one (uv refuses it as well)."""
+    """Yield the packages from git or a URL that neither the spec nor a package from git or a URL names: no package of
+    an index may name a source (uv refuses it as well)."""
     named: dict[Node, list[str]] = {}
     for edge in case.edges:
         if edge.kind == "pip" and "@" in edge.requirement and (url := published_requirement(edge.requirement).url):
             if edge.source is None or _names_itself(case.graph.pins[edge.source]):
                 named.setdefault(edge.target, []).append(url)
             else:
-                said = f"{edge.source.name} from {case.graph.pins[edge.source].index} needs {edge.requirement}"
-                yield case.flaw("unasked-source", edge.target.name, f"{said}, and only the spec may name a source")
+                said = f"{edge.source.name} from {case.graph.pins[edge.source].index} requires {edge.requirement}"
+                yield case.flaw("unasked-source", edge.target.name, f"{said}, but only the spec may name a source")
     for pin in case.pins("pip"):
         source = f"git+{pin.git.address}" if pin.git else pin.url
         if source is None:
@@ -36,22 +36,23 @@ def unnamed_sources(case: LockedCase) -> Iterator[Flaw]:
 
 
 def built_sources(case: LockedCase) -> Iterator[Flaw]:
-    """Building a package runs its code: only those that allow-source names are source."""
+    """Yield the sources that allow-source doesn't name: building a package runs its code."""
     for pin in case.pins("pip"):
         if pin.is_wheel or pin.name in case.shared.allow_source:
             continue
         if pin.git or pin.artifact:
             what = pin.artifact.file if pin.artifact else "a git checkout"
-            yield case.flaw("source-not-allowed", pin.name, f"{pin.name} is {what}, and allow-source doesn't name it")
+            yield case.flaw("source-not-allowed", pin.name, f"{pin.name} is {what}, but allow-source doesn't name it")
 
 
 def wrong_indexes(case: LockedCase) -> Iterator[Flaw]:
-    """A package of `sources` comes from that index alone, the torch family from PyPI or the PyTorch index of the
-    target's CUDA, every other one from PyPI; conda's from the spec's channels."""
+    """Yield the packages that come from the wrong index. A package of `sources` comes from that index alone, the torch
+    family from PyPI or the PyTorch index of the target's CUDA, every other one from PyPI, conda's from the spec's
+    channels."""
     for pin in case.pins("pip"):
         right = _indexes(case, pin)
         if pin.index not in right:
-            said = f"{pin.name} is from {pin.index}, and comes from {' or '.join(right)}"
+            said = f"{pin.name} is from {pin.index}, but must come from {' or '.join(right)}"
             yield case.flaw("wrong-index", pin.name, said)
     channels = [channel_name(channel) for channel in case.shared.channels]
     for pin in case.pins("conda"):
@@ -60,7 +61,7 @@ def wrong_indexes(case: LockedCase) -> Iterator[Flaw]:
             said = f"{pin.name} is from the channel {channel or pin.index}, which the spec doesn't name"
             yield case.flaw("wrong-index", pin.name, said)
         elif subdir not in ("noarch", case.target.inputs.platform):
-            said = f"{pin.name} is from {pin.index}, and the target is {case.target.inputs.platform}"
+            said = f"{pin.name} is from {pin.index}, but the target is {case.target.inputs.platform}"
             yield case.flaw("wrong-platform", pin.name, said)
 
 
