@@ -156,8 +156,8 @@ def test_a_channel_that_is_gone_from_the_spec(project: Project, home: Path, envs
         "",
         "error: locks/demo/envspec.lock: what the lock pins can't be right for its spec:\n"
         "  a, b: acme is from the channel gone, which the spec doesn't name  [wrong-index]\n"
-        "hint: `envspec lock specs/demo.toml` solves anew what fails; if nobody of you changed the lock, find out who"
-        " did\n",
+        "hint: run `envspec lock specs/demo.toml`, which solves again what fails; if none of you changed the lock, find"
+        " out who did\n",
     )
 
 

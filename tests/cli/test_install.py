@@ -284,6 +284,6 @@ def test_a_stale_lock_is_told(machine: Machine, index: Index, install: Install) 
     spec = machine.folder / SPEC
     spec.write_text(spec.read_text().replace("app==1.0", "app==2.0"))
     told = install(status=2).err
-    assert "changed since it was locked" in told and "the spec needs app==2.0, and app is 1.0" in told
+    assert "changed since it was locked" in told and "the spec requires app==2.0, but app is 1.0" in told
     spec.write_text(spec.read_text().replace("app==2.0", "app>=1"))
     assert "changed since it was locked" in install().err

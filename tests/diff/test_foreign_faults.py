@@ -45,7 +45,7 @@ BAD = {
     ),
     "o.txt": ("@EXPLICIT\nhttp://[::1/linux-64/openssl-3.5.0-h1_0.conda\n", "Invalid IPv6 URL"),
     "f.txt": ("what is this\n", "line 1: 'what is this' isn't a requirement"),
-    "g.yml": ("a: b\n", "no format that envspec reads"),
+    "g.yml": ("a: b\n", "envspec doesn't read this format"),
     "h.toml": ('[env]\nname = "x"\n', "this is a spec"),
     "envspec.lock": ("lock-version = 1\ndigest = 1\n", "edited by hand"),
 }

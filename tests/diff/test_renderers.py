@@ -139,7 +139,7 @@ def test_markdown_fits_a_comment(count: int) -> None:
 def test_markdown_counts_what_it_has_no_room_for() -> None:
     """So much at medium risk that nothing else fits: that there is more at low risk is said all the same."""
     lock = base()
-    pins = [wheel(f"package-{n}", "1.0", licence="x" * 300) for n in range(630)]
+    pins = [wheel(f"packages-{n}", "1.0", licence="x" * 300) for n in range(630)]
     pins += [wheel(f"quiet-{n}", "1.0") for n in range(50)]
     old = replace(lock, targets=(replace(lock.targets[0], pins=tuple(pins)),))
     moved = [replace(pin, version="2.0" if pin.licence != "MIT" else "1.1") for pin in pins]

@@ -173,7 +173,7 @@ def test_a_partial_clone(repository: Path, tmp_path: Path) -> None:
 def test_no_repository_no_commit_no_git(tmp_path: Path, repository: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
-    with pytest.raises(InputError, match="in no git repository"):
+    with pytest.raises(InputError, match="isn't in a git repository"):
         text_at(outside / "envspec.lock", "HEAD")
     git(tmp_path, "init", "-q", str(outside))
     with pytest.raises(InputError, match="no commit yet"):

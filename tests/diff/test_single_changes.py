@@ -96,13 +96,13 @@ PACKAGES: list[tuple[str, Change, str, str, str, str]] = [
 
 TARGETS: list[tuple[str, Change, str, str, str, str]] = [
     # what it is, the change, its risk and code, the sentence, where it holds
-    ("floor", target("hopper", driver_floor="580.65.06"), "high", "driver-floor-raised", "525.60.13 -> 580.65.06: machines and cluster nodes", "hopper"),
+    ("floor", target("hopper", driver_floor="580.65.06"), "high", "driver-floor-raised", "525.60.13 -> 580.65.06: machines with an older driver", "hopper"),
     ("floor with a driver that is enough", both(target("hopper", driver="590.1"), target("hopper", driver_floor="580.65.06")), "low", "driver-floor-raised", "590.1, which is enough", "hopper"),
     ("floor lowered", target("hopper", driver_floor="450.80.02"), "low", "driver-floor-lowered", "525.60.13 -> 450.80.02", "hopper"),
     ("CUDA minor", target("hopper", cuda="12.9"), "medium", "cuda-moved", "CUDA 12.8 -> 12.9", "hopper"),
     ("CUDA major", target("hopper", cuda="13.0"), "medium", "cuda-moved", "compiled for the old major", "hopper"),
     ("CUDA gone", target("hopper", cuda=None), "high", "cuda-dropped", "CPU target", "hopper"),
-    ("a CPU build", both(version("2.9.1+cpu", "torch", "hopper")), "high", "cuda-to-cpu", "in silence", "hopper"),
+    ("a CPU build", both(version("2.9.1+cpu", "torch", "hopper")), "high", "cuda-to-cpu", "without a warning", "hopper"),
     ("a GPU build", version("2.9.1+cu126", "torch", "cpu"), "medium", "cpu-to-cuda", "a build for CUDA 12.6 now", "cpu"),
     ("cuDNN", version("9.19.0.56", "nvidia-cudnn-cu12", "hopper"), "low", "cudnn-moved", "cuDNN 9.10.2.21 -> 9.19.0.56", "hopper"),
     ("cuDNN drops the target's GPU", version("9.19.0.56", "nvidia-cudnn-cu12", "volta"), "high", "architecture-lost", "has no code for sm_70, which this target asks for", "volta"),

@@ -153,7 +153,7 @@ CONFLICTS: dict[str, tuple[State, Change, Change, str]] = {
         BASE,
         bump("lib", "3.0"),
         bump("app", "1.1", "lib>=2,<3", "fsspec"),
-        "cpu, cu128: app needs lib>=2,<3, and lib is 3.0",
+        "cpu, cu128: app requires lib>=2,<3, but lib is 3.0",
     ),
     "a dependency that the other side removed": (
         BASE.ask("tqdm"),

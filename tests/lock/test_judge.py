@@ -40,11 +40,11 @@ def judged(*pins: Pin, roots: tuple[str, ...] = ("a",), platform: str = "linux-6
 def test_versions(asked: str, pinned: str, right: bool) -> None:
     name = "a-b-c" if asked.startswith("A") else "a"
     found = judged(wheel(name, pinned), roots=(asked,))
-    assert found == ([] if right else [f"the spec needs {asked}, and a is {pinned}"])
+    assert found == ([] if right else [f"the spec requires {asked}, but a is {pinned}"])
 
 
 def test_a_requirement_of_a_pin() -> None:
-    assert judged(wheel("a", "1", "b>=2"), wheel("b", "1")) == ["a needs b>=2, and b is 1"]
+    assert judged(wheel("a", "1", "b>=2"), wheel("b", "1")) == ["a requires b>=2, but b is 1"]
     assert judged(wheel("a", "1", "b>=2")) == ["a requires b>=2, but nothing provides it"]
     assert judged(wheel("a", "1", 'b>=2; sys_platform == "win32"')) == []
 
@@ -57,7 +57,7 @@ def test_nothing_asks() -> None:
 def test_conda_answers_pip() -> None:
     numpy = conda("numpy", "2.3.1", provides=("numpy",))
     assert judged(wheel("a", "1", "numpy>=2"), numpy) == []
-    assert judged(wheel("a", "1", "numpy>=3"), numpy) == ["a needs numpy>=3, and numpy is 2.3.1"]
+    assert judged(wheel("a", "1", "numpy>=3"), numpy) == ["a requires numpy>=3, but numpy is 2.3.1"]
     odd = dataclasses.replace(numpy, version="2024a_1", artifact=Artifact("numpy-2024a_1-h123_0.conda", "0" * 64))
     assert judged(wheel("a", "1", "numpy>=3"), odd) == []
 

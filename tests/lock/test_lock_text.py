@@ -125,7 +125,7 @@ def test_images_are_one_a_line_and_cost_a_lock_without_them_nothing() -> None:
         ("images = 3\n", "must be a table"),
         ('images."a b" = "x"\n', "can't name an image"),
         ('images."a@sha256:b" = "x"\n', "can't name an image"),
-        ('images."a\\nRUN b" = "x"\n', "a key in images holds"),
+        ('images."a\\nRUN b" = "x"\n', "a key in images contains"),
         ('images.a = "sha256:12"\n', "64 hexadecimal digits, not 'sha256:12'"),
         ("images.a = 7\n", "64 hexadecimal digits, not 7"),
         (f'images.a = "sha256:{"0" * 64}"\n', "not as envspec writes it"),

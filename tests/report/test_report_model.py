@@ -160,7 +160,7 @@ def test_an_audit_is_of_this_very_lock() -> None:
     (one,) = audit.vulnerabilities
     assert (one.id, one.targets, one.link) == ("CVE-1", (1, 2), "javascript:alert(1)") and audit.complete
     assert [reason for reason, _ in audit.unknown] == ["packages from git"]
-    for digest, told in (("sha256:" + "1" * 64, "of another lock"), (None, "without its lock's digest")):
+    for digest, told in (("sha256:" + "1" * 64, "of another lock"), (None, "doesn't name its lock's digest")):
         with pytest.raises(InputError, match=told):
             from_json(audit_document(digest=digest), PLACE, DIGEST, targets)
 
