@@ -117,7 +117,7 @@ class Graph:
         return tuple(found)
 
     def tree(self, depth: int | None = None) -> tuple[Tree, ...]:
-        """Return what the spec pulls in, at most `depth` levels below the spec's own.
+        """Return what the spec requires, directly or not, at most `depth` levels below the spec's own.
 
         A package is expanded once; again only where `depth` leaves more room for it than it had before.
         """
@@ -127,8 +127,7 @@ class Graph:
         )
 
     def inverse(self, name: str, depth: int | None = None) -> tuple[Tree, ...]:
-        """Return who asks for a package, and who for those. An edge from the spec itself isn't shown: a branch ends
-        there."""
+        """Return what requires a package, and what requires that. A branch ends at a package that the spec asks for."""
         seen: dict[Node, float] = {}
         return tuple(
             self._grow(node, None, seen, inf if depth is None else depth, inverse=True) for node in self.find(name)

@@ -81,7 +81,7 @@ def _normalised(located: Located) -> str:
 
 
 def fingerprint(spec: SpecInputs, target: TargetInputs) -> str:
-    """Return `sha256:` and the digest of everything that decides a target's solution, so not of its name."""
+    """Return `sha256:` and the digest of everything that decides a target's solution, but not of its name."""
     canonical = json.dumps(
         {
             "allow-source": spec.allow_source,

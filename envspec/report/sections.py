@@ -103,7 +103,7 @@ def _audit_words(page: Page) -> tuple[str, str, str, str]:
 
 
 def targets(page: Page) -> Iterator[str]:
-    """Yield one row a target."""
+    """Yield one row per target."""
     most = max((target.download for target in page.targets), default=0)
     heads = ("Target", "Platform", "Python", "CUDA", "GPUs", "Driver from", "#Packages", "#Download")
     yield _table("Targets", *heads, "~Share of the largest")

@@ -151,7 +151,7 @@ def test_errors(committed: Project, envspec: Envspec, arguments: list[str], mess
 def test_outside_a_repository(project: Project, envspec: Envspec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(project.folder.parent))
     told = envspec("diff", "specs/demo.toml")
-    assert told.code == 2 and "in no git repository" in told.err and "hint: name two files" in told.err
+    assert told.code == 2 and "isn't in a git repository" in told.err and "hint: name two files" in told.err
 
 
 def test_without_git(project: Project, envspec: Envspec, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,7 +107,7 @@ def test_where_an_index_is_does_not_count() -> None:
 
 
 def test_what_is_no_requirement() -> None:
-    with pytest.raises(SpecError, match='"a b c" isn't a requirement') as caught:
+    with pytest.raises(SpecError, match='"a b c" isn\'t a requirement') as caught:
         target_inputs(spec("a", "a b c"), spec().targets[0])
     assert caught.value.place == Place("spec.toml", 2, 2)
 

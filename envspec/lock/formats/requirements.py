@@ -54,7 +54,7 @@ def _header(lock: Lock, target: LockedTarget, groups: Iterable[str]) -> list[str
 
 
 def _uv_options(extra: list[str]) -> str:
-    """Return what tells uv about the indexes but PyPI. It knows those of PyTorch itself."""
+    """Return uv's options for the indexes other than PyPI. uv knows PyTorch's own."""
     pytorch = [index for index in extra if index.startswith(_PYTORCH)]
     others = [index for index in extra if not index.startswith(_PYTORCH)]
     options = [f"--torch-backend={index.removeprefix(_PYTORCH)}" for index in pytorch]

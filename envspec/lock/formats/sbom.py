@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def sbom(lock: Lock, target: LockedTarget) -> str:
-    """Return the text of a bill with every package of `target`: hashes, licences as declared, and who depends on whom.
+    """Return the text of a bill with every package of `target`: hashes, licences as declared, and dependencies.
 
     Raises ToolError without cyclonedx-python-lib, envspec's extra `sbom`.
     """

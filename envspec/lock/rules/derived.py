@@ -1,4 +1,4 @@
-"""What a lock derives from its pins and targets is what the tables give for them."""
+"""What a lock derives from its pins and targets agrees with them and with the tables."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _provides(pin: Pin) -> tuple[str, ...]:
 
 
 def wrong_target_facts(case: LockedCase) -> Iterator[Flaw]:
-    """Yield the architectures are those of the GPUs, the driver floor that of the CUDA and the GPUs."""
+    """Yield wrong facts of a target: its GPUs give the architectures, CUDA and the GPUs give the driver floor."""
     target, inputs = case.target, case.target.inputs
     if not (inputs.cuda or inputs.gpus or target.architectures or target.driver_floor):
         return

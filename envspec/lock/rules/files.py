@@ -22,7 +22,7 @@ _CONDA_ENDS = (".conda", ".tar.bz2")
 
 
 def wrong_files(case: LockedCase) -> Iterator[Flaw]:
-    """Yield every package but git's has a file, of its name and version, that the target runs."""
+    """Yield the packages, except git's, without a file of their name and version that the target runs."""
     for pin in case.target.pins:
         if pin.artifact is None:
             if not pin.git:
@@ -78,7 +78,7 @@ def _file_name(file: str) -> tuple[str, Version, frozenset[Tag] | None]:
 
 
 def wrong_hashes(case: LockedCase) -> Iterator[Flaw]:
-    """Yield a release of a PyTorch index that ships with envspec has the file and the hash of that index."""
+    """Yield the releases of a PyTorch index whose file or hash differs from envspec's facts about that index."""
     from envspec.facts import wheels
 
     inputs = case.target.inputs
