@@ -197,7 +197,7 @@ def test_answers_of_another_index_do_not_count(pypi: Pypi, envspec: Envspec, mon
 def test_a_cache_that_cant_be_written(pypi: Pypi, envspec: Envspec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ENVSPEC_CACHE_DIR", "/dev/null/x")
     told = envspec("audit", PATH)
-    assert told.code == 0 and "warning: " in told.err and "can't be kept for --offline" in told.err
+    assert told.code == 0 and "warning: " in told.err and "can't be stored for --offline" in told.err
 
 
 def test_credentials_stay_out(pypi: Pypi, envspec: Envspec, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ def test_every_kind_of_change_is_of_the_schema(project: Project, envspec: Envspe
 
 
 ERRORS = [
-    (["specs/demo.toml", "--from", "none"], "no single commit 'none'", 2),
+    (["specs/demo.toml", "--from", "none"], "'none' doesn't name a commit", 2),
     (["specs/demo.toml", "--from=--output=stolen"], "isn't a git revision", 2),
     (["specs/none.toml"], "none.toml", 2),
     (["specs/demo.toml", "locks/demo/envspec.lock"], "this is a spec, not a lock", 2),

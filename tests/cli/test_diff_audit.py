@@ -142,7 +142,9 @@ def test_a_downloaded_database(pypi: Pypi, envspec: Envspec, tmp_path: Path) -> 
     (folder / "G.json").write_text(json.dumps({"id": "GHSA-1", "modified": now, "affected": affected}))
     arguments = ("--offline", "--database", str(folder))
     document, found = told_facts(envspec, *arguments, code=3)
-    assert found == [("high", "newly-vulnerable")] and "kept of the files of lib 2.5" in document["audit"]["unread"][0]
+    assert (
+        found == [("high", "newly-vulnerable")] and "stored for the files of lib 2.5" in document["audit"]["unread"][0]
+    )
     document, found = told_facts(envspec, *arguments, "--skip-files")
     assert found == [("high", "newly-vulnerable")] and pypi.asked == []
     assert document["audit"]["not_asked"] == [

@@ -124,7 +124,7 @@ def test_an_edited_file_differs(exported: Path, envspec: Envspec) -> None:
     told = envspec("check")
     assert told.code == 1 and "specs/demo.toml: drifted" in told.out
     assert "hint: envspec export specs/demo.toml --format all -o recipes/demo" in told.err
-    assert "\n  .devcontainer/demo-cpu/devcontainer.json is not what" in told.out
+    assert "\n  .devcontainer/demo-cpu/devcontainer.json differs from what" in told.out
     changed = ("cpu/Dockerfile", "envspec/entrypoint.sh", "../../.devcontainer/demo-cpu/devcontainer.json")
     assert codes(envspec) == dict.fromkeys(changed, "recipe-differs")
 
@@ -151,7 +151,7 @@ def test_many_files_of_a_target_are_one_line_with_a_path_that_opens(
     ]
     assert len(codes(envspec)) == 9
     monkeypatch.chdir(project.folder / "specs")
-    assert f"  {project.folder}/recipes/demo/cpu/target.json isn't" in envspec("check", "demo.toml").out
+    assert f"  {project.folder}/recipes/demo/cpu/target.json is missing" in envspec("check", "demo.toml").out
 
 
 def test_the_hint_names_what_was_exported(project: Project, envspec: Envspec) -> None:

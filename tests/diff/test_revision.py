@@ -176,7 +176,7 @@ def test_no_repository_no_commit_no_git(tmp_path: Path, repository: Path) -> Non
     with pytest.raises(InputError, match="isn't in a git repository"):
         text_at(outside / "envspec.lock", "HEAD")
     git(tmp_path, "init", "-q", str(outside))
-    with pytest.raises(InputError, match="no commit yet"):
+    with pytest.raises(InputError, match="no commit to compare with yet"):
         text_at(outside / "envspec.lock", "HEAD")
     with pytest.raises(ToolError, match="git isn't installed") as caught:
         text_at(lock(repository), "HEAD", {"PATH": str(tmp_path)})

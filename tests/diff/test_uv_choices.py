@@ -143,7 +143,7 @@ def test_places_are_chosen_only_where_no_file_has_its_own(tmp_path: Path, root: 
     path = write_project(tmp_path)
     lock = sorted((root / "locks").glob("*/envspec.lock"))[0]
     for wish in (Wish(python="3.12"), Wish(platforms=LINUX)):
-        with pytest.raises(InputError, match="has targets of its own"):
+        with pytest.raises(InputError, match="has its own targets"):
             sides(path, lock, wish)
     with pytest.raises(InputError, match="neither file has extras or groups"):
         sides(lock, lock, Wish(extras=("x",)))
