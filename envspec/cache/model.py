@@ -21,7 +21,7 @@ KINDS = {
 """Every kind of entry, and what it is."""
 
 KEPT = ("smoke", "settings", "scratch")
-"""What never goes to make room: results that somebody may want, what is tiny, and what a run is at."""
+"""What never goes to make room: results that a user may want, tiny entries, and those that a run is using."""
 
 GRACE = 3600.0
 """Seconds for which what was used stays, while a run that just ended makes room: another one may be at it."""

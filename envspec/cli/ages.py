@@ -15,7 +15,7 @@ _WORKERS = 16
 def upload_times(
     spec: Spec, targets: Iterable[LockedTarget], env: Mapping[str, str], *, offline: bool
 ) -> dict[tuple[str, str], str | None]:
-    """When each file came (RFC 3339), by index and file name; what nobody dates has None or isn't there. Raises
+    """When each file came (RFC 3339), by index and file name; a file without a date has None or is left out. Raises
     OutsideError where an index can't be asked."""
     from envspec.audit.packages import packages
     from envspec.audit.sources import IndexPages, pypi_address, shipped_files

@@ -6,7 +6,7 @@ Released wheels never change, so file names, hashes and dependencies ship with e
 Every metadata group says how far to trust it:
 
     verified    the wheel's own METADATA: rebuilt byte for byte, or read from the equal wheel on PyPI
-    copied      from a public lockfile that copies the METADATA
+    copied      from a public `uv.lock` or the like that copies the METADATA
     derived     put together from another build of the same release; `basis` says which
 
 Left out: files without a recorded hash or with unknown dependencies, and torchvision 0.15.0, whose published METADATA

@@ -47,7 +47,7 @@ class PipInstaller:
     """uv for one prefix.
 
     collector  brings the files
-    default    where "pypi" is, None where nobody knows
+    default    where "pypi" is, None if that is unknown
     scratch    an empty folder for uv's input
     held       the descriptor that holds the prefix; uv inherits it, so that where a system can't end a uv whose envspec
                was killed, others stay out until it has ended

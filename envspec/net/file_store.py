@@ -36,7 +36,7 @@ OnBytes = Callable[[int], None]
 
 
 class WantedFile(NamedTuple):
-    """A file by its name, its hash, and its size in bytes, None where nobody says it."""
+    """A file by its name, its hash, and its size in bytes, None if that is unknown."""
 
     file: str
     sha256: str
@@ -185,7 +185,7 @@ def refuse_other(digest: str, size: int, wanted: WantedFile, where: str) -> None
 
 
 def refuse_unfit(path: Path, file: str) -> None:
-    """Raise IndexFailure for a wheel or a source that nobody should unpack; `file` is its name. Raises OSError."""
+    """Raise IndexFailure for a wheel or a source that isn't safe to unpack; `file` is its name. Raises OSError."""
     bounds = Bounds(limits.LIMITS.archive_entries, limits.LIMITS.unpacked_bytes, limits.LIMITS.unpacked_ratio)
     if file.endswith(".whl"):
         fault = wheel_fault(path, bounds)

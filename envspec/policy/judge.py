@@ -157,7 +157,7 @@ def _of_age(
             named = pin.artifact.file if pin.artifact else pin.name
             moment = _moment(uploaded.get((pin.index, named)))
             if moment is None:
-                said = f"nobody says when {named} was published"
+                said = f"{named} has no publication date"
                 yield Breach("age-unknown", _AGE, said, (target.name,), pin.name)
             elif now - moment < least:
                 said = f"{named} was published on {moment:%Y-%m-%d}, which is less than {_days(least)} ago"

@@ -1,4 +1,4 @@
-"""Reading the policy file, which must be root's: what a user could change binds nobody."""
+"""Reading the policy file, which must be root's: a file that a user can change has no force."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ COMPANIONS = ("torchvision", "torchaudio")
 
 SOURCES = {
     "pypi-metadata": "file names and METADATA of the wheels on PyPI, read by envspec.refresh",
-    "carried": "architectures of the build before; nobody has read this one yet",
+    "carried": "architectures of the build before; this one hasn't been read yet",
 }
 
 _PLATFORMS = ("linux-64", "linux-aarch64", "osx-arm64", "win-64")

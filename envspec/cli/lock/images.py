@@ -38,7 +38,7 @@ def stale_images(spec: Spec, lock: Lock) -> tuple[Reason, ...]:
 
 
 def are_wanted(spec: Spec, old: Lock | None, recipes: Path) -> bool:
-    """Whether anybody asked for images: the spec has an `[image]`, its lock has digests, or recipes were exported."""
+    """Say whether images are wanted: the spec has an `[image]`, its lock has digests, or recipes were exported."""
     return bool(old and old.images) or recipes.is_dir() or any(key.startswith("image") for key in spec.places)
 
 

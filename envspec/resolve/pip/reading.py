@@ -139,7 +139,7 @@ class Reading:
         )
 
     def _verify(self, file: FoundFile) -> None:
-        """A direct URL's hash may be the spec's own word (`#sha256=…`), which nobody has compared with the file."""
+        """A direct URL's hash may be the spec's own word (`#sha256=…`), which hasn't been compared with the file."""
         digest, _ = self.wheels.fetcher.digest(file.url)
         if digest != file.sha256:
             raise IndexFailure(

@@ -231,7 +231,7 @@ mkdir -p "$out" && rm -f "$out/{done}" "$out/{report}"
 status=143
 if [ -z "$stopped" ]; then
 {meeting}
-    # where one node has ended, the others soon have, or wait for nobody
+    # where one node has ended, the others soon have, or wait in vain
     srun --wait=60 "${{steps[@]}}" bash "$script" multi-node "${{address:-$first}}" "$port"
     status=$?
 fi
