@@ -1,4 +1,4 @@
-"""Device code as binaries hold it, and which GPU can load it."""
+"""Pieces of device code in binaries, and the GPUs that can load them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from envspec.facts.compute_capability import Architecture, ptx_runs, sass_runs
 
 
 class Kind(Enum):
-    """What a piece of device code is. `LTO` is NVVM IR for link-time optimisation: no driver runs it as it is."""
+    """A kind of device code. `LTO` is NVVM IR for link-time optimisation, which drivers can't run as it is."""
 
     SASS = "sass"
     PTX = "ptx"
@@ -31,9 +31,9 @@ class Code:
         return f"{prefix}_{self.architecture}"
 
     def runs_on(self, gpu: Architecture, cuda: str | None = None) -> bool:
-        """Whether a GPU of this compute capability can load the code; PTX is compiled by the driver on loading.
+        """Say whether a GPU of this compute capability can load the code. The driver compiles PTX on loading.
 
-        `cuda` is the version that compiled it: what `compute_capability` asks of it, None where nobody knows.
+        `cuda` is the version that compiled the code, None if unknown.
         """
         if self.kind is Kind.SASS:
             return sass_runs(self.architecture, gpu, cuda)

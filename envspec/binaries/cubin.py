@@ -21,17 +21,17 @@ from envspec.binaries.window import Window
 from envspec.facts.compute_capability import Architecture
 
 MAGIC = b"\x7fELF\x02\x01"
-"""How a 64-bit little-endian ELF file begins, a cubin or any other."""
+"""The first bytes of every 64-bit little-endian ELF file, cubins included."""
 
 EM_CUDA = 190
 _HEADER = struct.Struct("<8xB9xH20xQI6xHH2x")
 _COMMAND_LINE = re.compile(rb"NVIDIA Corp\0.{0,512}?-arch[ =]sm_(\d{2,3})([af]?)\b", re.DOTALL)
 _LOOK_AHEAD = 1 << 16
-"""The note stands near the front: the furthest seen is at 12 KB."""
+"""Bytes to search for the note, which stands near the front: the furthest one seen is at 12 KB."""
 
 
 def read_cubin(window: Window) -> Module | None:
-    """The cubin that the window stands on, or None when this ELF file isn't one. Moves past the ELF header."""
+    """Read the cubin at the window's position and move past the ELF header. None if this ELF file isn't a cubin."""
     header = window.peek(_HEADER.size)
     if len(header) < _HEADER.size:
         window.skip(len(MAGIC))

@@ -22,7 +22,7 @@ from envspec.binaries.window import Window
 from envspec.facts.compute_capability import Architecture
 
 MAGIC = struct.pack("<IHH", 0xBA55ED50, 1, 16)
-"""How every fat binary begins: magic, version and header size."""
+"""The first bytes of every fat binary: magic, version and header size."""
 
 ARCHITECTURE_SPECIFIC = 0x100000
 FAMILY_SPECIFIC = 0x200000
@@ -38,9 +38,9 @@ _MAX_ENTRY_HEADER = 1 << 16
 
 @dataclass(frozen=True)
 class Module:
-    """What the CUDA driver loads at once: a fat binary, or a cubin by itself.
+    """A unit that the CUDA driver loads at once: a fat binary, or a cubin by itself.
 
-    `complete` is False when the bytes end or stop making sense before the fat binary does.
+    `complete` is False if the bytes end or stop making sense before the fat binary ends.
     """
 
     codes: frozenset[Code]
@@ -48,9 +48,10 @@ class Module:
 
 
 def read_fatbin(window: Window) -> Module | None:
-    """The fat binary that the window stands on, and move past it.
+    """Read the fat binary at the window's position and move past it.
 
-    None when no entry can be read there: then `MAGIC` stood in other data. A damaged one is left at its last good byte.
+    None if there is no readable entry: then `MAGIC` stood in other data. The window stops at the last good byte of a
+    damaged one.
     """
     header = window.peek(_HEADER.size)
     if len(header) < _HEADER.size or not header.startswith(MAGIC):

@@ -1,4 +1,4 @@
-"""Inspect a wheel, an environment or a file: open it, scan its members, gather what they hold."""
+"""Inspection of a wheel, an environment or a file: open it, scan its members, collect their device code."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from envspec.binaries.window import Window
 from envspec.errors import InputError, Place, StorageError
 
 THREADS = 4
-"""Decompression releases the interpreter's lock. A thread holds some megabytes at most."""
+"""Threads: decompression releases the interpreter's lock, and a thread holds some megabytes at most."""
 
 DEVICE_ONLY = frozenset((".cubin", ".fatbin"))
-"""Files that are nothing but device code. flashinfer-cubin has 3,460 of them, so a folder's count as one library."""
+"""Suffixes of pure device code. flashinfer-cubin has 3,460 such files, so those of a folder count as one library."""
 
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, OverflowError)
-"""What zipfile raises on damaged members."""
+"""The exceptions that zipfile raises for damaged members."""
 
 
 class ReadProgress(Protocol):
-    """Told how much there is to do and how much of it is done, in bytes. `advance` is called from several threads."""
+    """A progress display in bytes: how much there is to do and how much is done. Several threads call `advance`."""
 
     def start(self, total: int) -> None: ...
 
@@ -38,9 +38,9 @@ class ReadProgress(Protocol):
 
 
 def inspect(path: Path, progress: ReadProgress | None = None) -> Inspection:
-    """The device code in a wheel, below a folder (an environment's prefix, site-packages) or in one file.
+    """Find the device code in a wheel, below a folder (an environment's prefix, site-packages) or in one file.
 
-    Nothing is written anywhere, and memory stays at some megabytes whatever the size.
+    Writes nothing, and needs some megabytes of memory whatever the size.
     Raises InputError (no such file, not a wheel, damaged) and StorageError (`path` can't be read).
     """
     try:
@@ -94,7 +94,7 @@ def _check(path: Path, archive: zipfile.ZipFile) -> None:
         raise _wrong(path, message, "install the package and inspect the environment's folder")
     for info in archive.infolist():
         if info.flag_bits & 1:
-            raise _wrong(path, "a member is encrypted, which wheels don't know")
+            raise _wrong(path, "a member is encrypted, and wheels can't be")
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise _wrong(path, f"compressed with ZIP method {info.compress_type}; wheels are stored or deflated")
 
@@ -107,7 +107,7 @@ def _gather(
     unread: list[str] | None = None,
     note: Callable[[str, OSError], None] | None = None,
 ) -> Inspection:
-    """Scan members in threads, the largest first. With `note`, a member that can't be read is told and left out."""
+    """Scan members in threads, the largest first. With `note`, reports and skips a member that can't be read."""
     stopped = Event()
 
     def passed(size: int) -> None:

@@ -1,4 +1,4 @@
-"""What was found in one file, and in all of a wheel or an environment."""
+"""The device code of one file, and of a whole wheel or environment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from envspec.facts.compute_capability import Architecture
 
 @dataclass(frozen=True)
 class ModuleCoverage:
-    """How many modules of a library a GPU can use: by their SASS, by compiling their PTX, or not at all."""
+    """The number of a library's modules that a GPU can use: by their SASS, by compiling their PTX, or not at all."""
 
     native: int
     jit: int
@@ -25,7 +25,7 @@ class ModuleCoverage:
 
     @property
     def verdict(self) -> str:
-        """`native`, `jit` or `no`. A library is often right to have some modules for other GPUs alone."""
+        """`native`, `jit` or `no`. A healthy library often has some modules for other GPUs only."""
         if not self.native and not self.jit:
             return "no"
         return "native" if self.native >= self.jit else "jit"
@@ -35,10 +35,9 @@ class ModuleCoverage:
 class Library:
     """A file with device code.
 
-    `path` is relative to the wheel or the prefix, with slashes. Files that are nothing but device code (`.cubin`,
-    `.fatbin`) count as one library a folder: `files` of them, `path` ending in `/*.cubin`. `modules` maps the set of
-    codes that a module holds to the number of such modules. `complete` is False when a fat binary is cut off or
-    damaged.
+    `path` is relative to the wheel or the prefix, with slashes. Files of pure device code (`.cubin`, `.fatbin`) count
+    as one library a folder: `files` of them, `path` ending in `/*.cubin`. `modules` maps the set of codes in a module to
+    the number of such modules. `complete` is False if a fat binary is cut off or damaged.
     """
 
     path: str
@@ -59,7 +58,7 @@ class Library:
         return dict(sorted(counts.items()))
 
     def coverage(self, gpu: Architecture) -> ModuleCoverage:
-        """How much of the library a GPU of this compute capability can use."""
+        """Count the modules that a GPU of this compute capability can use."""
         counts = Counter[str]()
         for codes, number in self.modules.items():
             kinds = {code.kind for code in codes if code.runs_on(gpu)}
@@ -69,10 +68,10 @@ class Library:
 
 @dataclass(frozen=True)
 class Inspection:
-    """All that was found. `kind` is "wheel", "prefix" or "file".
+    """The result of an inspection. `kind` is "wheel", "prefix" or "file".
 
     `binaries` counts the files that could hold device code; `libraries`, sorted by path, are those that do.
-    `unread` names files that couldn't be read, each with the reason.
+    `unread` maps each file that couldn't be read to the reason.
     """
 
     source: str
@@ -83,7 +82,7 @@ class Inspection:
 
 
 def scan(window: Window, path: str, size: int) -> Library:
-    """Everything in the window as one library; `modules` is empty when there is no device code."""
+    """Read everything in the window as one library; `modules` is empty if there is no device code."""
     modules = Counter[frozenset[Code]]()
     complete = True
     while magic := window.search((FATBIN_MAGIC, ELF_MAGIC)):
@@ -95,7 +94,7 @@ def scan(window: Window, path: str, size: int) -> Library:
 
 
 def merge(path: str, parts: list[Library]) -> Library:
-    """Several files as one library."""
+    """Merge several files into one library."""
     modules = Counter[frozenset[Code]]()
     for part in parts:
         modules.update(part.modules)

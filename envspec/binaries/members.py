@@ -14,15 +14,15 @@ from typing import IO
 from envspec.binaries.fatbin import MAGIC as FATBIN_MAGIC
 
 MAGICS = (b"\x7fELF", b"MZ", b"!<arch>\n", FATBIN_MAGIC)
-"""How such files begin: ELF (libraries and cubins), Windows DLLs, static archives, fat binaries."""
+"""The first bytes of such files: ELF (libraries and cubins), Windows DLLs, static archives, fat binaries."""
 
 TEXT = frozenset((".py", ".pyc", ".pyi", ".h", ".hpp", ".cuh", ".txt", ".json", ".md", ".html", ".js", ".css", ".rst"))
-"""Not opened: an environment has tens of thousands of these, and on a cluster's file system each costs a round trip."""
+"""Suffixes of files to skip: an environment has tens of thousands, and each open is a round trip on a cluster."""
 
 
 @dataclass(frozen=True)
 class Member:
-    """A file to scan: its path with slashes, its size in bytes, how to open it, whether it lies on disk as it is."""
+    """A file to scan: path with slashes, size in bytes, how to open it, and whether it lies on disk unpacked."""
 
     path: str
     size: int
@@ -31,7 +31,7 @@ class Member:
 
 
 def in_wheel(archive: zipfile.ZipFile) -> Iterator[Member]:
-    """The members of an open wheel. Their names are only ever shown: nothing is written, whatever they say."""
+    """List the members of an open wheel. Their names are only shown, never written to."""
     for info in archive.infolist():
         if PurePosixPath(info.filename).suffix in TEXT:
             continue
@@ -45,7 +45,7 @@ def in_wheel(archive: zipfile.ZipFile) -> Iterator[Member]:
 
 
 def on_disk(path: Path, shown: str) -> Member | None:
-    """A file on disk as a member, None when it can't hold device code. Raises OSError."""
+    """Make a member of a file on disk. None if it can't hold device code. Raises OSError."""
 
     def open_file() -> IO[bytes]:
         return path.open("rb")
@@ -57,10 +57,10 @@ def on_disk(path: Path, shown: str) -> Member | None:
 
 
 def below(root: Path, unread: Callable[[str, OSError], None]) -> Iterator[Member]:
-    """The members below a folder. `unread` is told of what can't be read.
+    """List the members below a folder. Calls `unread` for each that can't be read.
 
-    Links are followed (Nix and uv's symlink mode build environments of links), but every file and folder counts once,
-    under its own name rather than a link's where it has one below `root`.
+    Follows links (Nix and uv's symlink mode build environments of links). Every file and folder counts once, under its
+    own name rather than a link's where it has one below `root`.
     """
     seen: set[tuple[int, int]] = set()
     entries, links = deque([root]), deque[Path]()

@@ -13,7 +13,7 @@ from envspec.facts.compute_capability import Architecture
 
 @dataclass(frozen=True)
 class QueriedGpu:
-    """A GPU that was asked about: the user's own words, and its compute capability as an architecture."""
+    """A GPU that the user asks about: its name as given, and its compute capability as an architecture."""
 
     name: str
     architecture: Architecture
@@ -24,12 +24,12 @@ class QueriedGpu:
 
 
 def without_code_for(inspection: Inspection, gpu: QueriedGpu) -> tuple[str, ...]:
-    """The paths of the libraries of which a GPU can use no module at all."""
+    """List the paths of the libraries without any module that the GPU can use."""
     return tuple(lib.path for lib in inspection.libraries if lib.coverage(gpu.architecture).verdict == "no")
 
 
 def report(inspection: Inspection, gpus: Sequence[QueriedGpu] = ()) -> dict[str, Any]:
-    """The inspection, and what it means for each GPU, as plain values."""
+    """Turn the inspection and its coverage of each GPU into plain values."""
     return {
         "source": inspection.source,
         "kind": inspection.kind,

@@ -8,7 +8,7 @@ from typing import Protocol
 
 STREAM_CHUNK = 1 << 20
 SEEK_CHUNK = 1 << 16
-"""Smaller where seeking is cheap: after most seeks only the 64 bytes of a header are wanted."""
+"""Bytes of a chunk where seeking is cheap: most seeks read only the 64 bytes of a header."""
 
 
 class Readable(Protocol):
@@ -18,10 +18,10 @@ class Readable(Protocol):
 
 
 class Window:
-    """Reads `stream` from its start to its end, once.
+    """A reader of `stream` from its start to its end, once.
 
-    `can_seek` says that skipping by `seek` is cheap (a file on disk, not a compressed member). `passed` is called with
-    the number of bytes done with, read or skipped, for progress. Errors of the stream pass through.
+    `can_seek` says that skipping by `seek` is cheap (a file on disk, not a compressed member). For progress, the
+    window calls `passed` with the number of bytes read or skipped. Errors of the stream pass through.
     """
 
     def __init__(self, stream: Readable, *, can_seek: bool, passed: Callable[[int], None] | None = None) -> None:
@@ -38,13 +38,13 @@ class Window:
             stream.seek(0)
 
     def peek(self, size: int) -> bytes:
-        """The next `size` bytes, fewer at the end of the stream. The window doesn't move."""
+        """Look at the next `size` bytes, fewer at the end of the stream, without moving."""
         while len(self._buffer) - self._at < size and self._fill():
             pass
         return self._buffer[self._at : self._at + size]
 
     def skip(self, size: int) -> int:
-        """Move on by `size` bytes; gives how many there were."""
+        """Move on by `size` bytes; returns how many there were."""
         buffered = len(self._buffer) - self._at
         if size <= buffered:
             self._at += size
@@ -62,7 +62,7 @@ class Window:
         return size - left
 
     def search(self, needles: Sequence[bytes]) -> bytes | None:
-        """Move to the nearest occurrence of a needle and give that needle; at the end of the stream, None."""
+        """Move to the nearest occurrence of a needle and return that needle; None at the end of the stream."""
         overlap = max(map(len, needles)) - 1
         while True:
             hits = [(hit, needle) for needle in needles if (hit := self._hit(needle)) >= 0]

@@ -1,4 +1,4 @@
-"""Asking programs of the machine a question: with a time limit, in English, and with no terminal to ask back on."""
+"""Calls of the machine's programs: with a time limit, in English, and without a terminal for questions."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 SECONDS = 5.0
-"""A daemon that hasn't answered by then hangs."""
+"""Seconds after which a daemon without an answer counts as hung."""
 
 
 @dataclass(frozen=True)
 class CommandOutput:
-    """What a program wrote to stdout. `problem` says how it failed, None when it didn't."""
+    """A program's stdout. `problem` says how the program failed, None if it didn't."""
 
     out: str
     problem: str | None = None
 
 
 def find_program(name: str, env: Mapping[str, str]) -> str | None:
-    """The program's path, by the PATH of `env`."""
+    """Find the program's path by the PATH of `env`."""
     return shutil.which(name, path=env.get("PATH", os.defpath))
 
 
 def ask_program(name: str, *arguments: str, env: Mapping[str, str], seconds: float = SECONDS) -> CommandOutput | None:
-    """Run a program. None when it isn't there. The whole of what it started ends with it."""
+    """Run a program. None if it isn't installed. All processes that it started end with it."""
     path = find_program(name, env)
     if path is None:
         return None

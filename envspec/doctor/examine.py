@@ -1,4 +1,4 @@
-"""All checks of a machine, in the order in which people read them."""
+"""All checks of a machine, in reading order."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from envspec.doctor.result import Result
 Check = Callable[[Machine], Result]
 
 HARDWARE: tuple[Check, ...] = (nvidia.driver, nvidia.nvml, nvidia.devices, system.glibc)
-"""What decides whether a spec can run here."""
+"""The checks that decide whether a spec can run here."""
 
 CPU: tuple[Check, ...] = (system.glibc,)
-"""The same, for a spec without CUDA."""
+"""The same for a spec without CUDA."""
 
 CHECKS: tuple[Check, ...] = (
     *HARDWARE,
@@ -32,5 +32,5 @@ CHECKS: tuple[Check, ...] = (
 
 
 def examine(machine: Machine, checks: tuple[Check, ...] = CHECKS) -> tuple[Result, ...]:
-    """Run checks on a machine. Pure: everything they know of it stands in `machine`."""
+    """Run checks on a machine. Pure: they know only `machine`."""
     return tuple(check(machine) for check in checks)

@@ -1,4 +1,4 @@
-"""A spec on given hardware: which of its targets can work there, and what stands against the others."""
+"""The feasibility of a spec on given hardware: which targets can work there, and why the others can't."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from envspec.spec.model import Spec, Target
 
 @dataclass(frozen=True)
 class Feasibility:
-    """feasible    no rule stands against the target; `torch` has the releases it can take, newest first
-    infeasible     an error stands against it
-    elsewhere      it is made for other hardware and wasn't judged: `reason` says for which
+    """feasible    the rules find no error; `torch` has the releases that the target can take, newest first
+    infeasible     the rules find an error
+    elsewhere      the target is for other hardware and isn't judged: `reason` says for which
     """
 
     target: str
@@ -29,10 +29,9 @@ class Feasibility:
 
 
 def assess(spec: Spec, hardware: Hardware, only: Collection[str] = ()) -> tuple[Feasibility, ...]:
-    """The verdict on each target, or on those named by `only`, in the spec's order.
+    """Judge each target, or those named by `only`, in the spec's order.
 
-    A target for other GPUs than these is left alone (its neighbour is meant), unless `only` names it or no target of
-    the spec is meant for them.
+    A target for other GPUs than these isn't judged, unless `only` names it or no target of the spec is for these GPUs.
     """
     targets = [target for target in spec.targets if not only or target.name in only]
     meant = [target for target in targets if _is_meant(target, hardware)]
@@ -46,7 +45,7 @@ def assess(spec: Spec, hardware: Hardware, only: Collection[str] = ()) -> tuple[
 
 
 def on_hardware(target: Target, hardware: Hardware) -> Target:
-    """The target as if it were written for this hardware. A CPU target stays one."""
+    """Rewrite the target for this hardware. A CPU target stays one."""
     gpu = hardware.gpus if target.cuda else ()
     driver = hardware.driver if target.cuda else None
     return replace(
@@ -55,7 +54,7 @@ def on_hardware(target: Target, hardware: Hardware) -> Target:
 
 
 def overall(spec: Spec, hardware: Hardware) -> tuple[Finding, ...]:
-    """What is to be said of the spec as a whole on this hardware."""
+    """Find what concerns the spec as a whole on this hardware."""
     found = (_no_gpu(spec, hardware), _no_python(spec, hardware))
     return tuple(finding for finding in found if finding is not None)
 
@@ -81,9 +80,9 @@ def _older_glibc(target: Target, hardware: Hardware, findings: tuple[Finding, ..
     return Finding(
         "error",
         "glibc-below-target",
-        f"the machine has glibc {here}, and the target is locked for {target.glibc}: its wheels may need that",
+        f"the machine has glibc {here}, and the target is locked for {target.glibc}, which its wheels may need",
         target.places.get("glibc") or target.place,
-        f'say glibc = "{here}" in the target and lock again',
+        f'set glibc = "{here}" in the target and lock again',
     )
 
 
@@ -93,8 +92,8 @@ def _no_gpu(spec: Spec, hardware: Hardware) -> Finding | None:
     return Finding(
         "warning",
         "no-gpu-here",
-        "this machine has no GPU that envspec knows: CUDA targets are judged by the GPUs that they name, and not tried",
-        remedy="run it on the machine that has them, or describe that one: --gpu H100 --driver 570.86.15",
+        "this machine has no GPU that envspec knows: envspec judges CUDA targets by the GPUs that they name",
+        remedy="run this on the machine with the GPUs, or describe that machine: --gpu H100 --driver 570.86.15",
     )
 
 
@@ -106,12 +105,12 @@ def _no_python(spec: Spec, hardware: Hardware) -> Finding | None:
         "no-python",
         f"there is no Python {spec.python} on PATH",
         spec.places.get("env.python"),
-        f"uv python install {spec.python}, or use an image: `envspec export` brings its own Python",
+        f"run `uv python install {spec.python}`, or use an image of `envspec export`, which has its own Python",
     )
 
 
 def _is_meant(target: Target, hardware: Hardware) -> bool:
-    """Whether a target is for these GPUs: for one of their compute capabilities, or for none in particular."""
+    """Say whether a target is for these GPUs: for one of their compute capabilities, or for none in particular."""
     if not target.cuda or not target.gpus or not hardware.gpus:
         return True
     return bool(_capabilities(target.gpus) & _capabilities(hardware.gpus))

@@ -1,4 +1,4 @@
-"""Looking at the real machine. Every reading may fail, takes a bounded time, and changes nothing."""
+"""Readings of the real machine. Every reading may fail, takes a bounded time, and changes nothing."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _WATCHED = re.compile(
     r"|scipy|pandas|pillow|typing_extensions|setuptools|bitsandbytes)-",
     re.IGNORECASE,
 )
-"""Distributions that break an environment when another version gets in."""
+"""Distributions that break an environment if another version gets in."""
 
 _USERNS_SETTINGS = {
     "kernel.unprivileged_userns_clone": "/proc/sys/kernel/unprivileged_userns_clone",
@@ -48,7 +48,7 @@ _USERNS_SETTINGS = {
 
 
 def gather(env: Mapping[str, str] | None = None) -> Machine:
-    """This machine, whole: about a second, and at most some ten where a daemon hangs."""
+    """Read this whole machine: takes about 1 s, and up to some 10 s if a daemon hangs."""
     env = os.environ if env is None else env
     machine = gather_hardware(env)
     return Machine(
@@ -69,7 +69,7 @@ def gather(env: Mapping[str, str] | None = None) -> Machine:
 
 
 def gather_hardware(env: Mapping[str, str] | None = None) -> Machine:
-    """Only what a spec is judged by: platform, glibc, Python and NVIDIA's side. Starts no program."""
+    """Read only what a spec is judged by: platform, glibc, Python and NVIDIA's side. Starts no program."""
     env = os.environ if env is None else env
     return Machine(platform=_platform(), glibc=_glibc(), pythons=_pythons(env), nvidia=_nvidia(env))
 
@@ -141,7 +141,7 @@ def _libraries(env: Mapping[str, str]) -> Iterator[ForeignLibrary]:
 
 
 def _distinct(paths: Iterable[Path]) -> list[Path]:
-    """The paths without those that lead to the same file as one before."""
+    """Drop paths that lead to the same file as an earlier one."""
     found: dict[str, Path] = {}
     for path in paths:
         found.setdefault(os.path.realpath(path), path)
@@ -149,7 +149,7 @@ def _distinct(paths: Iterable[Path]) -> list[Path]:
 
 
 def _ldconfig(env: Mapping[str, str]) -> list[Path]:
-    """What the loader's cache holds (`ldconfig -p`). A user's PATH often lacks sbin."""
+    """Read the loader's cache (`ldconfig -p`). A user's PATH often lacks sbin."""
     answer = ask_program("ldconfig", "-p", env={**env, "PATH": f"{env.get('PATH', os.defpath)}:/usr/sbin:/sbin"})
     lines = answer.out.splitlines() if answer and not answer.problem else []
     return sorted({Path(line.rpartition("=> ")[2].strip()) for line in lines if "=> " in line})
@@ -225,7 +225,7 @@ def _namespaces(env: Mapping[str, str]) -> UserNamespaces:
 
 
 def _compiler(env: Mapping[str, str]) -> Tool | None:
-    """The compiler that Triton takes: $CC, else gcc, else clang; cc as the last resort."""
+    """Find the compiler that Triton uses: $CC, else gcc, else clang; cc as the last resort."""
     for name in filter(None, (env.get("CC"), "gcc", "clang", "cc")):
         path = find_program(name, env)
         answer = ask_program(name, "--version", env=env) if path else None
@@ -235,7 +235,7 @@ def _compiler(env: Mapping[str, str]) -> Tool | None:
 
 
 def gather_conda(env: Mapping[str, str]) -> Conda:
-    """The active environments and what conda's configuration files say."""
+    """Read the active environments and conda's configuration files."""
     prefix = env.get("CONDA_PREFIX") or None
     channels: dict[str, tuple[str, ...]] = {}
     priority: dict[str, str] = {}

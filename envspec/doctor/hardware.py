@@ -1,4 +1,4 @@
-"""The hardware that a spec is judged on: a machine's, or one that somebody describes."""
+"""The hardware that a spec is judged on: this machine's, or hardware that the user describes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Hardware:
-    """What a spec is judged on. What is None or empty is taken from each target.
+    """The hardware that a spec is judged on. A value that is None or empty comes from each target.
 
     gpus      names that `envspec.facts.gpus.find` knows
     platform  None: every target's own
-    pythons   versions with an interpreter here ("3.12"); None: not a matter
+    pythons   versions with an interpreter here ("3.12"); None: not judged
     """
 
     gpus: tuple[str, ...] = ()
@@ -26,7 +26,7 @@ class Hardware:
 
 
 def hardware_of(machine: Machine) -> Hardware:
-    """What a machine is, as far as a spec is judged by it."""
+    """Take the hardware of a machine that a spec is judged on."""
     from envspec.doctor.nvidia import known_as
 
     names = (known_as(device) for device in machine.nvidia.devices)

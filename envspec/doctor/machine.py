@@ -1,6 +1,6 @@
-"""A machine as the checks see it: what was found on it, and why something couldn't be found.
+"""A machine as the checks see it: its values, and the reasons why some are missing.
 
-`envspec.doctor.gather` looks at the real one; the tests write their own. Nothing here judges.
+`envspec.doctor.gather` reads the real machine; tests write their own. This module judges nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Device:
-    """A GPU that the driver knows. `capability` ("9.0") and `memory` (bytes) are None where only NVML would tell."""
+    """A GPU that the driver reports. `capability` ("9.0") and `memory` (bytes) are None without NVML."""
 
     name: str
     capability: str | None = None
@@ -24,12 +24,12 @@ class Nvidia:
     """NVIDIA's hardware and software.
 
     pci          display devices of NVIDIA on the PCI bus, as addresses
-    driver       the version of the loaded kernel module, None when there is none
-    nvml         what NVML said: "answered", "no-module" (nvidia-ml-py isn't installed), "no-library" (the driver's
+    driver       the version of the loaded kernel module, None if none is loaded
+    nvml         NVML's answer: "answered", "no-module" (nvidia-ml-py isn't installed), "no-library" (the driver's
                  libnvidia-ml isn't found), or NVML's own error
-    devices      the GPUs, by NVML or, where it gave none, as the kernel module names them
+    devices      the GPUs, from NVML or, if it reports none, from the kernel module
     closed       device files that exist and that this user may not open
-    visible      CUDA_VISIBLE_DEVICES, None when it isn't set
+    visible      CUDA_VISIBLE_DEVICES, None if unset
     """
 
     pci: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class ForeignLibrary:
 
 @dataclass(frozen=True)
 class Space:
-    """Room on a file system. Bytes and inodes; `inodes` is None where it doesn't count them."""
+    """Room on a file system, in bytes and inodes; `inodes` is None if the file system doesn't count them."""
 
     role: str
     path: str
@@ -62,7 +62,7 @@ class Space:
 
 @dataclass(frozen=True)
 class Quota:
-    """A user's quota on a file system. KiB and files; a limit is None where there is none."""
+    """A user's quota on a file system, in KiB and files; None is no limit."""
 
     filesystem: str
     used: int
@@ -73,7 +73,7 @@ class Quota:
 
 @dataclass(frozen=True)
 class Tool:
-    """A program. `version` is None when it gave none; `problem` says why it can't be used, None when it can."""
+    """A program. `version` is None if unknown; `problem` says why the program can't be used, None if it can."""
 
     name: str
     path: str
@@ -83,7 +83,7 @@ class Tool:
 
 @dataclass(frozen=True)
 class Slurm:
-    """`partitions` maps each to its generic resources ("gpu:h100:8"), "" where it has none."""
+    """Slurm. `partitions` maps each to its generic resources ("gpu:h100:8"), "" without any."""
 
     version: str | None
     partitions: Mapping[str, str] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class Slurm:
 
 @dataclass(frozen=True)
 class UserNamespaces:
-    """`works` is what `unshare` found, None when it isn't there to ask. `settings` are the kernel's, by name."""
+    """User namespaces. `works` is the result of `unshare`, None if it isn't installed. `settings` are the kernel's."""
 
     works: bool | None
     problem: str | None = None
@@ -101,7 +101,7 @@ class UserNamespaces:
 
 @dataclass(frozen=True)
 class UserSite:
-    """Packages in a `~/.local` that every Python of that version imports."""
+    """Packages in `~/.local`, which every Python of that version imports."""
 
     python: str
     path: str
@@ -114,8 +114,8 @@ class Pythons:
     found          versions with an interpreter on PATH ("3.12")
     user_sites     packages in ~/.local
     no_user_site   PYTHONNOUSERSITE is set
-    path           PYTHONPATH, None when it isn't set
-    headers        whether Python.h is there for `version`
+    path           PYTHONPATH, None if unset
+    headers        whether `version` has Python.h
     """
 
     version: str
@@ -129,7 +129,7 @@ class Pythons:
 
 @dataclass(frozen=True)
 class Conda:
-    """prefix     the active environment (CONDA_PREFIX), None when there is none
+    """prefix     the active environment (CONDA_PREFIX), None without one
     virtualenv    the active virtual environment (VIRTUAL_ENV)
     channels      `channels` of each configuration file that has them, by file
     priority      `channel_priority` of each configuration file that has it, by file
@@ -145,8 +145,8 @@ class Conda:
 
 @dataclass(frozen=True)
 class Machine:
-    """One machine. `platform` is conda's name of it (linux-64); `glibc` None where the C library is another one;
-    `shm` the size of /dev/shm in bytes, None where there is none."""
+    """One machine. `platform` is conda's name for it (linux-64); `glibc` is None with another C library;
+    `shm` is the size of /dev/shm in bytes, None without one."""
 
     platform: str
     glibc: str | None

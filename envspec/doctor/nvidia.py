@@ -1,4 +1,4 @@
-"""Checks of NVIDIA's side: the driver, NVML, the GPUs, and CUDA libraries that get in the way of the wheels' own."""
+"""Checks of NVIDIA's side: the driver, NVML, the GPUs, and CUDA libraries that hide those of the wheels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOTHING = "no NVIDIA GPU here: no NVIDIA device on the PCI bus and no driver lo
 
 
 def driver(machine: Machine) -> Result:
-    """The kernel driver: is it there, and which CUDA runs on it (NVIDIA, CUDA Compatibility)?"""
+    """Check that the kernel driver is loaded, and say which CUDA runs on it (NVIDIA, CUDA Compatibility)."""
     nvidia = machine.nvidia
     if nvidia.driver is None:
         if not nvidia.pci:
@@ -24,12 +24,12 @@ def driver(machine: Machine) -> Result:
         return Result(
             "driver",
             "none",
-            f"{_count(len(nvidia.pci), 'NVIDIA device')} on the PCI bus, no driver loaded",
+            f"{_count(len(nvidia.pci), 'NVIDIA device')} on the PCI bus, and no driver is loaded",
             (
                 Finding(
                     "error",
                     "driver-missing",
-                    f"there is NVIDIA hardware ({', '.join(nvidia.pci[:4])}), but its driver isn't loaded",
+                    f"this machine has NVIDIA hardware ({', '.join(nvidia.pci[:4])}), but its driver isn't loaded",
                     remedy="install the driver and load it (modprobe nvidia); in a container, start it with"
                     " --gpus all (docker), --device nvidia.com/gpu=all (podman) or --nv (apptainer)",
                 ),
@@ -39,7 +39,7 @@ def driver(machine: Machine) -> Result:
 
 
 def runs(version: str, platform: str) -> str:
-    """Which CUDA versions a driver runs: natively, and by minor-version compatibility."""
+    """Name the CUDA versions that a driver runs natively and by minor-version compatibility."""
     try:
         wanted = numbers(version)
     except ValueError:
@@ -56,12 +56,12 @@ def runs(version: str, platform: str) -> str:
 
 
 def nvml(machine: Machine) -> Result:
-    """NVIDIA's management library: what nvidia-smi, and every scheduler, reads GPUs with."""
+    """Check NVIDIA's management library (NVML), with which nvidia-smi and every scheduler read GPUs."""
     nvidia = machine.nvidia
     if nvidia.nvml == "answered":
         return Result("NVML", "ok", "answers")
     if nvidia.driver is None:
-        return Result("NVML", "none", "not asked: no driver is loaded")
+        return Result("NVML", "none", "not queried: no driver is loaded")
     if nvidia.nvml == "no-module":
         return _silent("nvml-not-asked", "nvidia-ml-py isn't installed", "pip install nvidia-ml-py")
     if nvidia.nvml == "no-library":
@@ -75,26 +75,26 @@ def nvml(machine: Machine) -> Result:
         "error",
         "nvml-mismatch" if mismatch else "nvml-error",
         f"NVML fails: {nvidia.nvml}",
-        remedy="the driver was updated under a loaded kernel module: reload the module, or reboot"
+        remedy="reload the kernel module, or reboot: the driver was updated while its old module was loaded"
         if mismatch
-        else "see whether nvidia-smi says more; dmesg has the driver's own messages (look for Xid)",
+        else "run nvidia-smi, and look in dmesg for the driver's messages (Xid)",
     )
     return Result("NVML", "unknown", "doesn't answer", (finding,))
 
 
 def _silent(code: str, why: str, remedy: str) -> Result:
-    message = f"{why}: memory, compute capability and MIG of the GPUs aren't known"
-    return Result("NVML", "unknown", "not asked", (Finding("warning", code, message, remedy=remedy),))
+    message = f"{why}: envspec doesn't know the memory, compute capability and MIG mode of the GPUs"
+    return Result("NVML", "unknown", "not queried", (Finding("warning", code, message, remedy=remedy),))
 
 
 def devices(machine: Machine) -> Result:
-    """The GPUs: known, permitted and visible?"""
+    """Check that the GPUs are known, permitted and visible."""
     nvidia = machine.nvidia
     if nvidia.driver is None:
-        return Result("GPUs", "none", "none to look at" if nvidia.pci else _NOTHING)
+        return Result("GPUs", "none", "no driver is loaded" if nvidia.pci else _NOTHING)
     findings = tuple(_device_findings(nvidia))
     if not nvidia.devices:
-        return Result("GPUs", "none", "the driver has no GPU", findings)
+        return Result("GPUs", "none", "the driver reports no GPU", findings)
     return Result("GPUs", "ok", "; ".join(_described(nvidia.devices)), findings)
 
 
@@ -103,8 +103,8 @@ def _device_findings(nvidia: Nvidia) -> Iterator[Finding]:
         yield Finding(
             "error",
             "no-device",
-            "the driver is loaded and shows no GPU",
-            remedy="see `dmesg | grep -i -e nvrm -e xid`; in a container or a batch job, ask for GPUs",
+            "the driver is loaded but reports no GPU",
+            remedy="run `dmesg | grep -i -e nvrm -e xid`; in a container or a batch job, ask for GPUs",
         )
     if nvidia.closed:
         yield Finding(
@@ -131,7 +131,7 @@ def _device_findings(nvidia: Nvidia) -> Iterator[Finding]:
 
 
 def known_as(device: Device) -> str | None:
-    """The name under which the tables know a GPU: its own, if the capability agrees, else the capability."""
+    """Give the name of a GPU in the tables: its own if the capability agrees, else the capability."""
     found = gpus.find(device.name)
     if found and (device.capability is None or found[0].capability == device.capability):
         return device.name
@@ -151,7 +151,7 @@ def _described(found: tuple[Device, ...]) -> Iterator[str]:
 
 
 def libraries(machine: Machine) -> Result:
-    """CUDA libraries on the loader's paths. The wheels bring their own; another one first on the path replaces them.
+    """Check for CUDA libraries on the loader's paths. Wheels have their own; an earlier one on the path replaces them.
 
     LD_LIBRARY_PATH and LD_PRELOAD come before a RUNPATH (ld.so(8)), the system's folders after it.
     """
@@ -163,8 +163,8 @@ def libraries(machine: Machine) -> Result:
         stubs = [path for path in paths if "/stubs/" in path]
         shadowing = [path for path in paths if path not in stubs]
         if stubs:
-            message = f"{via} leads to the stub of a library, made for linking only: {_listed(stubs)}"
-            remedy = f"take the folder `stubs` out of {via}: with it no program finds a GPU"
+            message = f"{via} leads to stub libraries, which are only for linking: {_listed(stubs)}"
+            remedy = f"remove the `stubs` folder from {via}: with a stub, programs find no GPU"
             findings.append(Finding("error", "cuda-stub", message, remedy=remedy))
         if shadowing:
             message = f"{via} puts CUDA libraries before the wheels' own: {_listed(shadowing)}"
@@ -174,11 +174,11 @@ def libraries(machine: Machine) -> Result:
             findings.append(Finding("warning", "cuda-shadowed", message, remedy=remedy))
     if last:
         shown = _listed([library.path for library in last])
-        message = f"the system has CUDA libraries too ({shown}); the wheels' own go first"
+        message = f"the system has CUDA libraries too ({shown}); those of the wheels come first"
         findings.append(Finding("info", "cuda-in-system", message))
     if findings:
-        return Result("CUDA libraries", "ok", f"{len(machine.libraries)} outside of any environment", tuple(findings))
-    return Result("CUDA libraries", "ok", "none outside of the environments: the wheels' own are taken")
+        return Result("CUDA libraries", "ok", f"{len(machine.libraries)} outside of environments", tuple(findings))
+    return Result("CUDA libraries", "ok", "none outside of environments: programs load those of the wheels")
 
 
 def _listed(paths: list[str]) -> str:

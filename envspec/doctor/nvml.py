@@ -1,6 +1,6 @@
-"""What the kernel and NVML tell of NVIDIA's hardware.
+"""NVIDIA's hardware as the kernel and NVML report it.
 
-The kernel's files come first: they are there without NVML, and tell a driver that is loaded from one that isn't. NVML
+The kernel's files come first: they exist without NVML, and show whether a driver is loaded. NVML
 (through nvidia-ml-py) adds capability, memory and MIG, and whether the user space fits the kernel module.
 """
 
@@ -22,7 +22,7 @@ _DISPLAY = "0x03"
 def read_nvidia(
     root: Path, visible: str | None, nvml: Callable[[], tuple[str, tuple[Device, ...], str | None]] | None = None
 ) -> Nvidia:
-    """NVIDIA's side of the machine whose file system begins at `root`. `nvml` stands in for NVML in tests."""
+    """Read NVIDIA's side of the machine whose file system begins at `root`. `nvml` stands in for NVML in tests."""
     driver = kernel_driver(root)
     state, devices, told = (nvml or ask_nvml)()
     return Nvidia(
@@ -36,7 +36,7 @@ def read_nvidia(
 
 
 def kernel_driver(root: Path) -> str | None:
-    """The version of the loaded kernel module, None when none is."""
+    """Read the version of the loaded kernel module, None if none is loaded."""
     try:
         text = (root / "proc/driver/nvidia/version").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -46,7 +46,7 @@ def kernel_driver(root: Path) -> str | None:
 
 
 def kernel_devices(root: Path) -> tuple[Device, ...]:
-    """The GPUs as the kernel module names them."""
+    """List the GPUs that the kernel module reports."""
     names = []
     for path in sorted((root / "proc/driver/nvidia/gpus").glob("*/information")):
         try:
@@ -58,7 +58,7 @@ def kernel_devices(root: Path) -> tuple[Device, ...]:
 
 
 def pci_devices(root: Path) -> tuple[str, ...]:
-    """The PCI addresses of NVIDIA's display devices. Empty too where the bus can't be seen (WSL, some sandboxes)."""
+    """List the PCI addresses of NVIDIA's display devices. Also empty if the bus isn't visible (WSL, some sandboxes)."""
     found = []
     for folder in sorted((root / "sys/bus/pci/devices").glob("*")):
         try:
@@ -71,13 +71,13 @@ def pci_devices(root: Path) -> tuple[str, ...]:
 
 
 def closed_files(root: Path) -> tuple[str, ...]:
-    """Device files of GPUs that this user can't open."""
+    """List the device files of GPUs that this user can't open."""
     files = sorted(path for path in (root / "dev").glob("nvidia*") if re.fullmatch(r"nvidia(\d+|ctl|-uvm)", path.name))
     return tuple(f"/dev/{path.name}" for path in files if not os.access(path, os.R_OK | os.W_OK))
 
 
 def ask_nvml() -> tuple[str, tuple[Device, ...], str | None]:
-    """How NVML answered (see `Nvidia.nvml`), the GPUs, and the driver's version."""
+    """Ask NVML: returns its answer (see `Nvidia.nvml`), the GPUs and the driver's version."""
     try:
         import pynvml  # type: ignore[import-untyped]
     except ImportError:

@@ -10,7 +10,7 @@ from envspec.rules.finding import Finding
 
 
 def interpreter(machine: Machine) -> Result:
-    """The Python that runs envspec, and those on PATH."""
+    """Describe the Python that runs envspec, and those on PATH."""
     pythons = machine.pythons
     others = [version for version in pythons.found if version != _minor(pythons.version)]
     more = f"; on PATH too: {', '.join(others)}" if others else ""
@@ -18,7 +18,7 @@ def interpreter(machine: Machine) -> Result:
 
 
 def leaks(machine: Machine) -> Result:
-    """Packages that every environment imports, though none installed them: ~/.local and PYTHONPATH (site, PEP 370)."""
+    """Check for packages from outside that every environment imports: ~/.local and PYTHONPATH (site, PEP 370)."""
     pythons = machine.pythons
     findings = []
     for site in pythons.user_sites:
@@ -36,12 +36,12 @@ def leaks(machine: Machine) -> Result:
 
 
 def compiler(machine: Machine) -> Result:
-    """The C compiler that torch.compile (Triton) needs when it first runs a kernel, and Python's header files."""
+    """Check the C compiler that torch.compile (Triton) needs when it first runs a kernel, and Python's headers."""
     if machine.compiler is None:
         finding = Finding(
             "warning",
             "no-compiler",
-            "there is no C compiler (cc, gcc, clang): torch.compile fails where it needs Triton",
+            "this machine has no C compiler (cc, gcc, clang): torch.compile fails where it needs Triton",
             remedy='install gcc (apt install gcc), or add "gcc" to [conda] dependencies',
         )
         return Result("C compiler", "none", "not found", (finding,))
@@ -57,12 +57,12 @@ def _headers(machine: Machine) -> Iterator[Finding]:
         "info",
         "no-python-headers",
         f"Python {minor} has no Python.h here: Triton can't build its launcher with this interpreter",
-        remedy=f"install python{minor}-dev; uv's and conda's Pythons bring their own",
+        remedy=f"install python{minor}-dev, or use a Python of uv or conda, which has the file",
     )
 
 
 def conda(machine: Machine) -> Result:
-    """conda's settings that change what an environment gets, and two environments active at once."""
+    """Check conda's settings that change an environment's packages, and whether two environments are active at once."""
     settings = machine.conda
     findings = tuple(findings_about_conda(settings))
     if settings.prefix is None and not (settings.channels or settings.priority or settings.unread):
@@ -72,20 +72,20 @@ def conda(machine: Machine) -> Result:
 
 
 def findings_about_conda(settings: Conda) -> Iterator[Finding]:
-    """Two environments at once, settings that swap builds, and files that couldn't be read."""
+    """Find two environments at once, settings that swap builds, and files that can't be read."""
     if settings.prefix and settings.virtualenv:
         yield Finding(
             "warning",
             "two-environments",
             f"a conda environment ({settings.prefix}) and a virtual one ({settings.virtualenv}) are active at once",
-            remedy="conda deactivate, or deactivate: the second on PATH gives programs, the first libraries",
+            remedy="run `conda deactivate` or `deactivate`: PATH finds programs of both",
         )
     for file, reason in settings.unread.items():
         yield Finding(
             "info",
             "condarc-unread",
-            f"{file} wasn't looked at: {reason}",
-            remedy="mend the file, or pip install 'envspec[conda]' where PyYAML is missing",
+            f"envspec can't read {file}: {reason}",
+            remedy="correct the file; if PyYAML is missing, run `pip install 'envspec[conda]'`",
         )
     for file, channels in settings.channels.items():
         if "conda-forge" in channels and "defaults" in channels:

@@ -1,4 +1,4 @@
-"""What a check of the machine comes to."""
+"""The result of a machine check."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Status = Literal["ok", "none", "unknown"]
 class Result:
     """The answer of one check.
 
-    ok       it was looked at, and it is as the findings say (good, when there are none)
-    none     it isn't here, so nothing was tested
-    unknown  it couldn't be looked at
+    ok       the check ran, and its findings say what is wrong (without findings, all is well)
+    none     the machine doesn't have it, so there was nothing to check
+    unknown  the check couldn't run
 
-    `summary` says in a few words what was found, why there is none, or why it isn't known.
+    `summary` says in a few words what the check found, or why it couldn't.
     """
 
     check: str
@@ -28,6 +28,6 @@ class Result:
 
     @property
     def state(self) -> str:
-        """The worst that there is to say: error, warning, else the status."""
+        """The worst severity, error or warning, else the status."""
         severities = {finding.severity for finding in self.findings}
         return next((s for s in ("error", "warning") if s in severities), self.status)

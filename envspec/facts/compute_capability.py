@@ -31,7 +31,7 @@ INTEGRATED = frozenset({53, 62, 72, 87, 110})
 """GPUs that share a chip with the CPU, ten times their capability: Tegra X1, X2, Xavier, Orin, Thor."""
 
 FROM_13 = frozenset({(70, 72), (80, 87), (86, 87)})
-"""Compiled for -> runs on as well, with code that a CUDA 13 or a later one compiled."""
+"""Capability that code was compiled for -> capability it also runs on, if CUDA 13 or newer compiled it."""
 
 _RENAMED = {101: 110}
 
@@ -53,12 +53,12 @@ class Architecture:
 
     @property
     def capability(self) -> str:
-        """ "9.0", whatever its feature is."""
+        """The capability without the feature: "9.0"."""
         return f"{self.major}.{self.number % 10}"
 
     @property
     def sm(self) -> str:
-        """ "sm_90" or "sm_90a"."""
+        """The name of its machine code: "sm_90" or "sm_90a"."""
         return f"sm_{self}"
 
     def __str__(self) -> str:
@@ -67,9 +67,9 @@ class Architecture:
 
 @cache
 def parse(text: str) -> Architecture | None:
-    """`sm_90`, `compute_90`, `sm90`, `90` or `9.0`, each with `a` or `f` after it or without, in either case.
+    """Read an architecture or a capability: `sm_90`, `compute_90`, `sm90`, `90` or `9.0`, in either case.
 
-    None for anything else: a product's name, say.
+    The feature (`a` or `f`) may follow. None for anything else, such as a product's name.
     """
     match = re.fullmatch(
         r"(?:(?:sm|compute)_?)?(?P<number>[1-9]\d{1,2})(?P<a>[af]?)|(?P<major>[1-9]\d?)\.(?P<minor>\d)(?P<b>[af]?)",
@@ -83,32 +83,32 @@ def parse(text: str) -> Architecture | None:
 
 
 def known(text: str) -> Architecture:
-    """What `parse` gives. Raises ValueError where that is None."""
+    """Read an architecture or a capability as `parse` does. Raises ValueError where `parse` gives None."""
     architecture = parse(text)
     if architecture is None:
-        raise ValueError(f"{text!r} is no compute capability")
+        raise ValueError(f"{text!r} isn't a compute capability")
     return architecture
 
 
 def sm_of(capability: str) -> str:
-    """ "sm_90" of "9.0". Raises ValueError for what is no capability."""
+    """Turn "9.0" into "sm_90". Raises ValueError for a text that isn't a capability."""
     return known(capability).sm
 
 
 def capability_of(sm: str) -> str:
-    """ "9.0" of "sm_90" (and of "sm_90a"). Raises ValueError for what is no architecture."""
+    """Turn "sm_90" (or "sm_90a") into "9.0". Raises ValueError for a text that isn't an architecture."""
     return known(sm).capability
 
 
 def order(capability: str) -> tuple[int, int]:
-    """A capability as a sort key: "10.0" after "9.0". Raises ValueError for what is none."""
+    """Make a sort key of a capability: "10.0" after "9.0". Raises ValueError for a text that isn't a capability."""
     return divmod(known(capability).number, 10)
 
 
 def sass_runs(built: Architecture, gpu: Architecture, cuda: str | None) -> bool:
-    """Whether machine code runs on a GPU.
+    """Say whether machine code runs on a GPU.
 
-    `cuda` is the version that compiled it ("12.8"); with None, which is unknown, the rule from before CUDA 13 holds.
+    `cuda` is the version that compiled it ("12.8"), None if unknown: then the rule from before CUDA 13 holds.
     """
     code, own = _now(built.number), _now(gpu.number)
     if code == own:
@@ -121,7 +121,7 @@ def sass_runs(built: Architecture, gpu: Architecture, cuda: str | None) -> bool:
 
 
 def ptx_runs(built: Architecture, gpu: Architecture) -> bool:
-    """Whether PTX can be compiled for a GPU when it is loaded, by a driver that is as new as the PTX."""
+    """Say whether a driver that is as new as the PTX can compile it for a GPU on loading."""
     code, own = _now(built.number), _now(gpu.number)
     if built.feature == "a":
         return code == own
@@ -131,18 +131,18 @@ def ptx_runs(built: Architecture, gpu: Architecture) -> bool:
 
 
 def covers(compiled: Iterable[str], capability: str, cuda: str | None) -> bool:
-    """Whether machine code for one of these, compiled by this CUDA, runs on this capability.
+    """Say whether machine code for one of these, compiled by this CUDA, runs on this capability.
 
-    Raises ValueError for what is no capability.
+    Raises ValueError for a text that isn't a capability.
     """
     own = known(capability)
     return any(sass_runs(known(one), own, cuda) for one in compiled)
 
 
 def can_translate(ptx: Iterable[str], capability: str) -> bool:
-    """Whether PTX for one of these can be compiled for this capability when it is loaded.
+    """Say whether the driver can compile PTX for one of these for this capability on loading.
 
-    Raises ValueError for what is no capability.
+    Raises ValueError for a text that isn't a capability.
     """
     own = known(capability)
     return any(ptx_runs(known(one), own) for one in ptx)

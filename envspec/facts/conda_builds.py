@@ -25,17 +25,17 @@ class CondaBuild:
 
     @property
     def variant(self) -> str:
-        """The build string's beginning: `cuda129` or `cpu`."""
+        """The start of the build string: `cuda129` or `cpu`."""
         return "cuda" + self.cuda.replace(".", "") if self.cuda else "cpu"
 
     def admits(self, cuda: str) -> bool:
-        """Whether it runs with this `cuda-version`: its own major, and its own minor or a higher one."""
+        """Say whether the build runs with this `cuda-version`: its own major, and its own minor or a higher one."""
         return (
             self.cuda is not None and numbers(self.cuda)[0] == numbers(cuda)[0] and numbers(self.cuda) <= numbers(cuda)
         )
 
     def runs_on(self, capability: str) -> bool:
-        """Whether its machine code runs on a GPU of this capability."""
+        """Say whether the build's machine code runs on a GPU of this capability."""
         return covers(self.sm, capability, self.cuda)
 
 
@@ -62,7 +62,7 @@ def versions() -> tuple[str, ...]:
 
 
 def builds(version: str | None = None, cuda: str | None = None, platform: str | None = None) -> tuple[CondaBuild, ...]:
-    """The builds that fit every given value. With `cuda`, those that run with this `cuda-version`."""
+    """List the builds that match every given value. `cuda` selects those that run with this `cuda-version`."""
     return tuple(
         build
         for build in _builds()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Correction:
-    """`package` in these `versions` (a specifier) needs `constraint` (PEP 508) too. `name` switches it off."""
+    """A constraint (PEP 508) that `package` in these `versions` (a specifier) also needs. `name` switches it off."""
 
     name: str
     package: str
@@ -29,7 +29,7 @@ class Correction:
 
 @cache
 def corrections() -> tuple[Correction, ...]:
-    """Every correction the tables know."""
+    """Every correction in the tables."""
     return tuple(
         Correction(
             row["name"],
@@ -44,10 +44,10 @@ def corrections() -> tuple[Correction, ...]:
 
 
 def corrections_for(requirements: Iterable[str], off: Iterable[str] = ()) -> tuple[Correction, ...]:
-    """The corrections that hold whatever the resolver picks: each version a requirement admits needs them.
+    """Find the corrections that hold whatever the resolver picks: each version that a requirement admits needs them.
 
-    `requirements` are PEP 508 texts; those that don't name a version to the point say nothing here, and
-    `corrections_broken_by` finds out after resolving. `off` holds names of corrections that are switched off.
+    `requirements` are PEP 508 texts. One that admits versions without the fault applies no correction here;
+    `corrections_broken_by` judges it after resolving. `off` holds the names of corrections that are switched off.
     """
     from packaging.utils import canonicalize_name
 
@@ -65,7 +65,8 @@ def corrections_for(requirements: Iterable[str], off: Iterable[str] = ()) -> tup
 
 
 def corrections_broken_by(pins: Mapping[str, str], off: Iterable[str] = ()) -> tuple[Correction, ...]:
-    """The corrections that exact pins (normalised name -> version) violate: solve again with their constraints."""
+    """Find the corrections that exact pins (normalised name -> version) violate. The caller solves again with their
+    constraints."""
     from packaging.specifiers import SpecifierSet
 
     switched_off = set(off)

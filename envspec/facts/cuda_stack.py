@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 TORCH = frozenset({"torch", "pytorch", "pytorch-gpu", "pytorch-cpu"})
-"""What torch itself is called."""
+"""The names of torch itself."""
 
 _TORCH_AND_COMPILER = re.compile(r"(?:torch|torchvision|torchaudio|triton|pytorch-triton)(?:-cu\d+)?")
 _TOOLKIT = re.compile(r"(?:nvidia-(?!ml-py)|cuda-).*", re.DOTALL)
@@ -18,27 +18,27 @@ _DECIDES = re.compile(
 
 
 def is_toolkit(name: str) -> bool:
-    """Whether a package is of NVIDIA's toolkit or beside it (cuDNN, NCCL): its version goes with its CUDA.
+    """Say whether a package belongs to NVIDIA's toolkit or comes with it (cuDNN, NCCL): its version goes with its CUDA.
 
-    Not nvidia-ml-py, which speaks to any driver.
+    False for nvidia-ml-py, which works with any driver.
     """
     return _TOOLKIT.fullmatch(name) is not None
 
 
 def stack_of(name: str) -> str | None:
-    """The layer of the stack that a package belongs to: "nvidia" for the toolkit, "torch" for torch, what is released
-    with it, and its compiler; else None."""
+    """Name the layer of the stack that a package belongs to: "nvidia" for the toolkit; "torch" for torch, its
+    companions and its compiler; else None."""
     if is_toolkit(name):
         return "nvidia"
     return "torch" if _TORCH_AND_COMPILER.fullmatch(name) else None
 
 
 def family_of(name: str) -> str | None:
-    """Which of "cudnn", "nccl", "cuda-runtime" and "triton" a package is, whatever CUDA its name says; else None."""
+    """Name the family of a package, whatever CUDA its name says: "cudnn", "nccl", "cuda-runtime", "triton" or None."""
     match = _DECIDES.fullmatch(name)
     return (match["library"] or match["compiler"]) if match else None
 
 
 def decides(name: str) -> bool:
-    """Whether a package decides on which GPUs a target runs: torch, `cuda-version`, or one with a family."""
+    """Say whether a package decides which GPUs a target runs on: torch, `cuda-version`, or one with a family."""
     return name in TORCH or name == "cuda-version" or family_of(name) is not None

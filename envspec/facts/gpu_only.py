@@ -22,7 +22,7 @@ class GpuOnly:
 
 @cache
 def gpu_only() -> tuple[GpuOnly, ...]:
-    """Every one that the tables know, by name."""
+    """Every package in the table, by name."""
     return tuple(
         GpuOnly(
             row["name"],
@@ -37,7 +37,7 @@ def gpu_only() -> tuple[GpuOnly, ...]:
 
 
 def needs_gpu(name: str, version: str, platform: str) -> GpuOnly | None:
-    """The row of a package in a version on a platform; None for one that works without a GPU, or isn't known."""
+    """Find the row of a package in a version on a platform. None if it works without a GPU or isn't in the table."""
     from packaging.specifiers import SpecifierSet
 
     for row in gpu_only():

@@ -1,4 +1,4 @@
-"""NVIDIA GPUs: what a product name, an architecture or a compute capability stands for."""
+"""NVIDIA GPUs by product name, architecture or compute capability."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BRANDS = frozenset({"nvidia", "geforce", "tesla", "quadro"})
 _EXTRAS = re.compile(
     r"pcie|sxm\d?|hbm\d?e?|nvl|\d+gb|mig|\d+g|gpu|generation|ada|blackwell|max|q|d|server|workstation|edition|sff|nvgpu"
 )
-"""What a device's name may say besides the product: form factor, memory, edition."""
+"""Words of a device's name that aren't part of the product's: form factor, memory, edition."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Gpu:
 
 @cache
 def capabilities() -> dict[str, Capability]:
-    """Every compute capability the tables know, by name (`"9.0"`), oldest first."""
+    """Every compute capability in the tables, by name (`"9.0"`), oldest first."""
     return {
         row["capability"]: Capability(
             row["capability"],
@@ -93,23 +93,23 @@ def known() -> tuple[Gpu, ...]:
 
 
 def find(name: str) -> tuple[Gpu, ...]:
-    """The GPUs that a name stands for; empty when it is unknown.
+    """Find the GPUs that a name stands for; empty if it is unknown.
 
     Takes a product ("H100", "rtx-5090", "A100" for both of its memory sizes), a device's name as the driver prints it
     ("NVIDIA H100 80GB HBM3"), an architecture ("hopper") or a capability ("9.0", "sm_90"). Case, spaces, dashes and
-    underscores don't matter. An architecture stands for its cards, not for Jetson modules of the same name.
+    underscores don't matter. An architecture doesn't stand for Jetson modules of the same name.
     """
     return _capability(name) or _architecture(name) or _product(name)
 
 
 def capability_of(name: str) -> str | None:
-    """The compute capability of a GPU ("9.0"), None when it's unknown or the name stands for several."""
+    """Find the compute capability of a GPU ("9.0"). None if the name is unknown or stands for several."""
     capabilities = {gpu.capability for gpu in find(name)}
     return capabilities.pop() if len(capabilities) == 1 else None
 
 
 def suggest(name: str) -> str | None:
-    """The known name nearest to a misspelt one, or None when nothing is near."""
+    """Find the known name nearest to a misspelt one. None if nothing is near."""
     from difflib import get_close_matches
 
     names = {_short(gpu.name).lower(): _short(gpu.name) for gpu in known()}
@@ -143,7 +143,7 @@ def _architecture(name: str) -> tuple[Gpu, ...]:
 
 
 def _tokens(name: str) -> list[str]:
-    """A name's words without brands, with numbers, suffixes and sizes apart: "RTX4070Ti" is rtx, 4070, ti."""
+    """Split a name into words without brands: "RTX4070Ti" is rtx, 4070, ti."""
     text = re.sub(r"(\d)\s+gb\b", r"\1gb", name.lower())
     text = re.sub(r"\b(rtx|gtx|titan)(?=\d)", r"\1 ", text)
     text = re.sub(r"(?<=\d{4})(?=ti|super)|(?<=ti)(?=super)|(?<=[ahlv]\d{3})(?=\d+gb)", " ", text)
@@ -160,7 +160,7 @@ def _product(name: str) -> tuple[Gpu, ...]:
 
 
 def _device(name: str) -> tuple[Gpu, ...]:
-    """The product in a longer device name: the one that shares most words with it and leaves only `_EXTRAS`."""
+    """Find the product in a longer device name: the one that shares most words with it and leaves only `_EXTRAS`."""
     asked = _tokens(name)
     laptop = "laptop" in asked
     sizes = {int(t[:-2]) for t in asked if re.fullmatch(r"\d+gb", t)}
@@ -182,8 +182,8 @@ def _device(name: str) -> tuple[Gpu, ...]:
 
 @cache
 def _by_name() -> dict[str, Gpu]:
-    """The products that have a name for themselves, by it: no need to take names apart. "a100" is no such name, as it
-    stands for two of them."""
+    """The products by each name that stands for one product alone, so that such a name needs no splitting. "a100"
+    stands for two and isn't here."""
     return {gpu.name.lower(): gpu for gpu in known()}
 
 

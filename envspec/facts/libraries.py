@@ -11,7 +11,7 @@ from envspec.packages.version_numbers import numbers
 
 @dataclass(frozen=True)
 class LibraryWheel:
-    """A wheel on PyPI and what was found in it. `variant` is the CUDA it was built for, where the wheel says so."""
+    """A wheel on PyPI and the architectures in it. `variant` is the CUDA it was built for, where the wheel says so."""
 
     package: str
     version: str
@@ -25,7 +25,7 @@ class LibraryWheel:
 
 @cache
 def known() -> tuple[LibraryWheel, ...]:
-    """Every library that was read, by package and version."""
+    """Every library in the tables, by package and version."""
     return tuple(
         LibraryWheel(
             row["package"],
@@ -42,7 +42,7 @@ def known() -> tuple[LibraryWheel, ...]:
 
 
 def library(package: str, version: str) -> LibraryWheel | None:
-    """What was found in this release, or in the nearest older one that was read; None when there is none."""
+    """Find the row of this release, or of the nearest older one in the tables. None if there is neither."""
     try:
         wanted = numbers(version.split("+")[0])
     except ValueError:

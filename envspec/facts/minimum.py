@@ -1,4 +1,4 @@
-"""What the tables say of a target as a whole: its compute capabilities, and the oldest driver that starts it."""
+"""A target's minimum: its compute capabilities, and the oldest driver that it starts with."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from envspec.packages.version_numbers import numbers
 
 
 def capabilities(names: Iterable[str]) -> list[str]:
-    """The compute capabilities ("9.0") of GPUs, oldest first; GPUs that no table knows are left out."""
+    """List the compute capabilities ("9.0") of GPUs, oldest first, without GPUs that are in no table."""
     return sorted({gpu.capability for name in names for gpu in gpus.find(name)}, key=order)
 
 
 def architectures(names: Iterable[str]) -> tuple[str, ...]:
-    """The same as "sm_90": what a lock says of a target's GPUs."""
+    """List the same as architectures ("sm_90"), which is how a lock describes a target's GPUs."""
     return tuple(map(sm_of, capabilities(names)))
 
 
 def driver_floor(cuda: str | None, platform: str, names: Sequence[str]) -> str | None:
-    """The oldest driver with which any of these GPUs runs this CUDA: below it nothing of a target can start.
+    """Find the oldest driver with which any of these GPUs runs this CUDA. With an older one, no part of it starts.
 
-    CUDA's floor of minor-version compatibility, or the branch ("570") that first knew one of the GPUs where that is
-    newer. None for a CPU target, and for an unknown CUDA or platform.
+    This is CUDA's floor of minor-version compatibility, or the first branch ("570") that supports one of the GPUs
+    where that is newer. None for a CPU target, and for an unknown CUDA or platform.
     """
     if cuda is None:
         return None

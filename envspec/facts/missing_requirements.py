@@ -1,8 +1,8 @@
 """Requirements that published METADATA of the torch family leaves out.
 
-What a package says of torch must bound the resolution. Where its METADATA says nothing, the solver pairs the newest
-companion with any torch, and the pair fails at import. So the missing line counts as said: for the solver, and for the
-edges of a lock.
+A package's requirement of torch must bound the resolution. Where its METADATA has none, the solver pairs the newest
+companion with any torch, and the pair fails at import. So the solver and the edges of a lock treat the missing line as
+published.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from envspec.facts.tables import read, words
 
 @dataclass(frozen=True)
 class MissingRequirement:
-    """`package` in these `versions` needs `requirement` (PEP 508) too, beside what its METADATA has (`published`).
+    """A requirement (PEP 508) that `package` in these `versions` also has, besides those of its METADATA (`published`).
 
-    `name` switches it off in a spec.
+    A spec switches it off by `name`.
     """
 
     name: str
@@ -31,18 +31,18 @@ class MissingRequirement:
     sources: tuple[str, ...]
 
     def concerns(self, package: str, version: str) -> bool:
-        """Whether a package (normalised name) in a version, whatever its local part, is one that lacks it."""
+        """Say whether the METADATA of a package (normalised name) in a version, whatever its local part, lacks it."""
         return package == self.package and version.partition("+")[0] in self.versions
 
     def builds(self) -> tuple[str, ...]:
-        """The versions with every local part that a build of PyTorch's own can have, and without any."""
+        """The versions without a local part, and with each one that a PyTorch build can have."""
         locals_ = ("", *(f"+{variant}" for variant in _variants()))
         return tuple(f"{version}{local}" for version in self.versions for local in locals_)
 
 
 @cache
 def missing_requirements() -> tuple[MissingRequirement, ...]:
-    """Every one that the tables know."""
+    """Every missing requirement in the table."""
     return tuple(
         MissingRequirement(
             row["name"],
@@ -58,7 +58,7 @@ def missing_requirements() -> tuple[MissingRequirement, ...]:
 
 
 def left_out(package: str, version: str, known: Iterable[MissingRequirement]) -> tuple[str, ...]:
-    """The Requires-Dist lines to add to those of a package (normalised name) in a version."""
+    """List the Requires-Dist lines to add to those of a package (normalised name) in a version."""
     return tuple(missing.requirement for missing in known if missing.concerns(package, version))
 
 

@@ -1,4 +1,4 @@
-"""When a release of the torch family came out: what `exclude-newer` goes by on indexes that don't say."""
+"""Release dates of the torch family, for `exclude-newer` on indexes that have no dates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from envspec.facts.tables import read
 
 
 def date(project: str, version: str) -> str | None:
-    """The day and time (RFC 3339, UTC) of a release; a local part (`+cu126`) is ignored. None when it isn't known."""
+    """Find the day and time (RFC 3339, UTC) of a release; ignores a local part (`+cu126`). None if unknown."""
     return _dates().get((project, version.partition("+")[0]))
 
 

@@ -1,4 +1,4 @@
-"""Reading the fact tables (`data/*.toml`), and the small values they are written in."""
+"""The fact tables (`data/*.toml`) and the small values in them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _FOLDER = Path(__file__).parent / "data"
 
 @cache
 def read(name: str) -> dict[str, Any]:
-    """A table by name (`"torch"`), parsed once. Callers must not change it."""
+    """Read a table by name (`"torch"`), once. Callers must not change it."""
     import tomli
 
     return tomli.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def words(text: str | None) -> tuple[str, ...]:
-    """The words of a table cell; none for an absent one."""
+    """Split a table cell into words; an absent cell has none."""
     return tuple(text.split()) if text else ()

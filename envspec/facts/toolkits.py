@@ -1,4 +1,4 @@
-"""CUDA toolkits: the drivers they run with and the GPUs they compile for."""
+"""CUDA toolkits, with the drivers that they run with and the GPUs that they compile for."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Toolkit:
         return self.compatible_windows if platform.startswith("win") else self.compatible_linux
 
     def reaches(self, capability: str) -> bool:
-        """Whether code it compiles runs on this capability."""
+        """Say whether code that the toolkit compiles runs on this capability."""
         return covers(self.capabilities, capability, self.version)
 
     @property
@@ -95,12 +95,12 @@ def releases() -> tuple[ToolkitRelease, ...]:
 
 
 def toolkit(version: str) -> Toolkit | None:
-    """The toolkit of a CUDA version (`"12.8"`, `"12.8.1"`), or None."""
+    """Find the toolkit of a CUDA version (`"12.8"`, `"12.8.1"`), or None."""
     minor = ".".join(version.split(".")[:2])
     return next((t for t in known() if t.version == minor), None)
 
 
 def driver_floor(cuda: str, platform: str = "linux-64") -> str | None:
-    """The oldest driver that runs this CUDA by minor-version compatibility; None for an unknown CUDA or platform."""
+    """Find the oldest driver that runs this CUDA by minor-version compatibility; None if either is unknown."""
     found = toolkit(cuda)
     return found.compatible(platform) if found else None

@@ -1,4 +1,4 @@
-"""torch's releases and wheels: which build exists for a CUDA, a platform and a Python, and what is in it."""
+"""torch's releases and wheels: the builds for each CUDA, platform and Python, and the architectures in them."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ class TorchBuild:
     sources: tuple[str, ...]
 
     def runs_on(self, capability: str) -> bool:
-        """Whether its machine code runs on a GPU of this capability."""
+        """Say whether the build's machine code runs on a GPU of this capability."""
         return covers(self.sm, capability, self.cuda)
 
 
 def cuda_of(variant: str) -> str | None:
-    """`"cu128"` is CUDA 12.8; None for `"cpu"`."""
+    """Turn a variant into its CUDA: `"cu128"` into `"12.8"`, `"cpu"` into None."""
     return f"{variant[2:-1]}.{variant[-1]}" if variant.startswith("cu") else None
 
 
 def variant_of(cuda: str | None) -> str:
-    """CUDA 12.8 is `"cu128"`; `"cpu"` for None."""
+    """Turn a CUDA into its variant: `"12.8"` into `"cu128"`, None into `"cpu"`."""
     return "cu" + "".join(cuda.split(".")[:2]) if cuda else "cpu"
 
 
@@ -79,7 +79,7 @@ def _releases() -> dict[str, TorchRelease]:
 
 @cache
 def _build(index: int) -> TorchBuild:
-    """The build of a row. Most commands need few of them, so each is made when it is asked for."""
+    """Make the build of a row. Most commands need few of them, so each is made on demand."""
     row = read("torch")["builds"][index]
     return TorchBuild(
         row["torch"],
@@ -99,17 +99,17 @@ def _build(index: int) -> TorchBuild:
 
 
 def releases() -> tuple[TorchRelease, ...]:
-    """Every release the tables know, oldest first."""
+    """Every release in the tables, oldest first."""
     return tuple(_releases().values())
 
 
 def release(version: str) -> TorchRelease | None:
-    """A release by its version; a local part (`+cu126`) is ignored. None when the tables don't know it."""
+    """Find a release by its version; ignores a local part (`+cu126`). None if it isn't in the tables."""
     return _releases().get(version.split("+")[0])
 
 
 def pypi_variant(version: str, platform: str) -> str | None:
-    """The variant of PyPI's wheel of a release on a platform; None when it has none or the release is unknown."""
+    """Find the variant of PyPI's wheel of a release on a platform. None if it has no wheel or is unknown."""
     found = release(version)
     return found.pypi.get(platform) if found else None
 
@@ -117,7 +117,7 @@ def pypi_variant(version: str, platform: str) -> str | None:
 def builds(
     version: str | None = None, cuda: str | None = None, platform: str | None = None, variant: str | None = None
 ) -> tuple[TorchBuild, ...]:
-    """The builds that fit every given value, oldest release first."""
+    """List the builds that match every given value, oldest release first."""
     if version is not None:
         version = version.split("+")[0]
     if cuda is not None:
@@ -130,25 +130,25 @@ def builds(
 
 
 def companions(version: str) -> dict[str, tuple[str, ...]]:
-    """The torchvision and torchaudio releases made for a torch release; empty when it is unknown."""
+    """Find the torchvision and torchaudio releases made for a torch release; empty if it is unknown."""
     found = release(version)
     return {"torchvision": found.torchvision, "torchaudio": found.torchaudio} if found else {}
 
 
 @cache
 def torch_for(companion: str, version: str) -> tuple[str, ...]:
-    """The torch releases that a torchvision or torchaudio release was made for, oldest first."""
+    """List the torch releases that a torchvision or torchaudio release was made for, oldest first."""
     version = version.split("+")[0]
     return tuple(r.version for r in releases() if version in companions(r.version).get(companion, ()))
 
 
 def newest() -> TorchRelease:
-    """The newest release of the tables."""
+    """The newest release in the tables."""
     return releases()[-1]
 
 
 def order(version: str) -> tuple[int, ...]:
-    """A release as a sort key, without its local part."""
+    """Make a sort key of a release, without its local part."""
     return numbers(version.split("+")[0])
 
 

@@ -30,7 +30,7 @@ FAMILY = ("torch", "torchvision", "torchaudio")
 
 
 def family(platform: str, cuda: str | None) -> tuple[str, ...]:
-    """The names that come from a PyTorch index in a target: triton too where PyPI doesn't have it.
+    """Name the packages that come from a PyTorch index in a target: also triton where PyPI doesn't have it.
 
     PyPI has every x86-64 release of it that torch 2.0 and later pin (compared 2026-11), so there all targets share
     PyPI's; its aarch64 wheels begin with 3.5.0 (torch 2.9), older ones are on the PyTorch index alone.
@@ -43,7 +43,7 @@ class WheelFile:
     """One wheel of a PyTorch index.
 
     `version` holds the local part (`2.9.1+cu126`). `size` is in bytes and `upload_time` RFC 3339 in UTC, both None
-    where nobody recorded them. `requires_dist` holds the METADATA's own lines.
+    if unknown. `requires_dist` holds the METADATA's own lines.
     """
 
     project: str
@@ -61,40 +61,40 @@ class WheelFile:
 
 @dataclass(frozen=True)
 class WheelIndex:
-    """What the PyTorch index of one variant offers of the torch family."""
+    """The torch family's files on the PyTorch index of one variant."""
 
     variant: str
     projects: tuple[str, ...]
     sources: dict[str, str] = field(repr=False, compare=False)
-    """Where the files and hashes were read: a short key to its full name. `file_sources` names keys."""
+    """Sources of the files and hashes: short key -> full name. `file_sources` names keys."""
     _releases: dict[str, dict[str, Any]] = field(repr=False, compare=False)
     _files: dict[str, tuple[WheelFile, ...]] = field(default_factory=dict, repr=False, compare=False)
 
     def files(self, project: str) -> tuple[WheelFile, ...]:
-        """The wheels of a project (normalised name), by version and file name; empty for one that isn't there."""
+        """List the wheels of a project (normalised name), by version and file name; empty for an unknown project."""
         if project not in self._files:
             self._files[project] = tuple(_wheels(project, self._releases.get(project, {})))
         return self._files[project]
 
     def file(self, name: str) -> WheelFile | None:
-        """The wheel of this file name, or None."""
+        """Find the wheel of this file name, or None."""
         project = name.split("-", 1)[0].replace("_", "-").lower()
         return next((wheel for wheel in self.files(project) if wheel.file == name), None)
 
     def file_sources(self, project: str, version: str) -> tuple[str, ...]:
-        """Keys into `sources` for the files of one version; empty for a version that isn't there."""
+        """List the keys into `sources` for the files of one version; empty for an unknown version."""
         return tuple(self._releases.get(project, {}).get(version, {}).get("sources", ()))
 
 
 @cache
 def variants() -> tuple[str, ...]:
-    """The variants that ship: `("cpu", "cu118", … "cu130")`."""
+    """List the variants that ship: `("cpu", "cu118", … "cu130")`."""
     return tuple(sorted(path.stem for path in _FOLDER.glob("*.json")))
 
 
 @cache
 def load(variant: str) -> WheelIndex:
-    """The index of a variant. Raises KeyError for one that `variants()` doesn't name."""
+    """Read the index of a variant. Raises KeyError for one that `variants()` doesn't list."""
     if variant not in variants():
         raise KeyError(variant)
     data = json.loads((_FOLDER / f"{variant}.json").read_bytes())
@@ -111,7 +111,7 @@ _FILE_PLATFORMS = {
 
 @cache
 def pythons(variant: str, project: str, release: str, platform: str) -> tuple[str, ...]:
-    """The Pythons ("3.12") for which the facts hold a wheel of a release (without its local part) in a variant."""
+    """List the Pythons ("3.12") for which the facts have a wheel of a release (without its local part) in a variant."""
     fitting = _FILE_PLATFORMS[platform]
     local = "" if platform == "osx-arm64" else f"+{variant}"
     found = set()
@@ -131,7 +131,7 @@ _LICENCES = {"torch": "BSD-3-Clause", "torchaudio": "BSD License", "torchvision"
 
 
 def metadata_text(wheel: WheelFile) -> bytes:
-    """The wheel's METADATA as far as a resolver reads it (core metadata 2.1), in UTF-8."""
+    """Write the part of the wheel's METADATA that a resolver reads (core metadata 2.1), in UTF-8."""
     lines = ["Metadata-Version: 2.1", f"Name: {wheel.project}", f"Version: {wheel.version}"]
     if wheel.requires_python:
         lines.append(f"Requires-Python: {wheel.requires_python}")

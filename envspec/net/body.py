@@ -61,8 +61,8 @@ class Pace:
 
 def too_slow(url: str, seconds: float, received: int) -> IndexFailure:
     return IndexFailure(
-        f"{url} is given up: {received} bytes came in {seconds:.0f} s",
-        hint="what serves this address is too slow, or holds connections open on purpose; try again, or use a mirror",
+        f"{url} is too slow: {received} bytes came in {seconds:.0f} s",
+        hint="try again, or use a mirror; some servers hold connections open on purpose",
     )
 
 
@@ -96,8 +96,8 @@ def _plain(piece: bytes, most: int) -> bytes:
 def _unpacker(coding: str, url: str) -> Callable[[bytes, int], bytes]:
     if coding not in _WINDOWS:
         raise IndexFailure(
-            f"{url} is packed in a way that nobody asked for: Content-Encoding {coding[:40]!r}",
-            hint="tell who runs this address: it was asked for gzip or nothing",
+            f"{url} has a content encoding that envspec didn't ask for: {coding[:40]!r}",
+            hint="report this to whoever runs the server: envspec asks for gzip or no encoding",
         )
     stream: Any = zlib.decompressobj(_WINDOWS[coding])
 
@@ -106,7 +106,9 @@ def _unpacker(coding: str, url: str) -> Callable[[bytes, int], bytes]:
             # what is more than the limit stays packed
             return bytes(stream.decompress(piece, max(1, most)))
         except zlib.error as error:
-            raise IndexFailure(f"{url} is no {coding}: {error}", hint="check what serves this address") from None
+            raise IndexFailure(
+                f"{url} isn't valid {coding}: {error}", hint="check which server answers at this address"
+            ) from None
 
     return unpack
 

@@ -32,7 +32,7 @@ _READ_SECONDS = 30.0
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
 """Statuses that may be gone at the next try."""
 
-_HINT = "check the address and the network, then run the same command again: what was fetched is kept"
+_HINT = "check the address and the network, then run the same command again: it keeps what it has fetched"
 
 
 def read_timeout(env: Mapping[str, str]) -> float:
@@ -125,8 +125,8 @@ class Fetcher:
             resumed = bool(start) and response.status == 206 and _begins_at(response, start)
             if response.status != 200 and not resumed:
                 raise IndexFailure(
-                    f"{bare} isn't there (HTTP {response.status})",
-                    hint="the index lists a file that it doesn't hold: tell who runs it",
+                    f"{bare} doesn't exist (HTTP {response.status})",
+                    hint="report this to whoever runs the index: it lists a file that it doesn't have",
                 )
             if (_total(response) or 0) > bound:
                 raise _larger(bare, bound)
@@ -178,7 +178,8 @@ class Fetcher:
             raise _unreadable(bare, error) from None
         if too_much and not cut:
             raise IndexFailure(
-                f"{bare} is larger than {_size(limit)}, which no such file is", hint="check what serves this address"
+                f"{bare} is larger than {_size(limit)}, the limit for such a file",
+                hint="check which server answers at this address",
             )
         self._judge(bare, response.status)
         return Reply(response.status, body, _total(response), response.headers.get("ETag"))
@@ -208,7 +209,7 @@ class Fetcher:
 
         if self.offline and not is_loopback(bare):
             raise IndexFailure(
-                f"{bare} isn't in the cache, and --offline forbids asking for it", hint="run without --offline once"
+                f"{bare} isn't in the cache, and --offline forbids fetching it", hint="run without --offline once"
             )
         sent = {"Accept-Encoding": "identity", **headers}
         try:
@@ -223,7 +224,7 @@ class Fetcher:
         if status in (401, 403):
             raise IndexFailure(
                 f"{bare} needs credentials (HTTP {status})",
-                hint="give them in ~/.netrc or as UV_INDEX_<NAME>_USERNAME and UV_INDEX_<NAME>_PASSWORD",
+                hint="put them in ~/.netrc, or set UV_INDEX_<NAME>_USERNAME and UV_INDEX_<NAME>_PASSWORD",
             )
         if status not in (200, 206, 304, 404, 405, 416):
             raise IndexFailure(f"{bare} answered HTTP {status} after {self.retries} retries", hint=_HINT)

@@ -113,7 +113,9 @@ class Registries:
         told = reply.headers.get("Docker-Content-Digest", "")
         # a registry may know the same bytes by another algorithm
         if told.startswith("sha256:") and told != found:
-            raise IndexFailure(f"{url} says {told} and sends {found}", hint="somebody on the way changed the answer")
+            raise IndexFailure(
+                f"{url} announces {told} and sends {found}", hint="check whether a proxy on the way changes the answer"
+            )
         return found
 
     def _endpoint(self, image: ImageAddress) -> _Endpoint:
@@ -123,7 +125,7 @@ class Registries:
             parts = urlsplit(bare)
             if parts.scheme not in ("http", "https") or not parts.hostname:
                 raise InputError(
-                    f"[mirrors] {image.registry} is no http or https address",
+                    f"[mirrors] {image.registry} isn't an http or https address",
                     hint="for example: https://mirror.example",
                 )
             path = "/".join(part for part in (parts.path.strip("/"), image.path) if part)
@@ -160,7 +162,7 @@ class Registries:
         except (ValueError, AttributeError, RecursionError):
             token = None
         if not isinstance(token, str) or not _TOKEN.fullmatch(token):
-            raise IndexFailure(f"{urlsplit(realm).netloc} gives no token for {host} (HTTP {reply.status})")
+            raise IndexFailure(f"{urlsplit(realm).netloc} gave no token for {host} (HTTP {reply.status})")
         register(token)
         return f"Bearer {token}"
 
@@ -176,7 +178,9 @@ class Registries:
             shown = _shown(url)
             parts = urlsplit(url)
             if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(url)):
-                raise IndexFailure(f"{shown} is not https, so it isn't asked", hint="give the registry a certificate")
+                raise IndexFailure(
+                    f"{shown} isn't https, so envspec doesn't contact it", hint="set up a certificate for the registry"
+                )
             try:
                 response = self._pool(url).request(
                     method,
@@ -192,7 +196,7 @@ class Registries:
                 response.release_conn()
             except TooMuch:
                 response.close()
-                raise IndexFailure(f"{shown} sends more than {limit >> 20} MiB, which is no manifest") from None
+                raise IndexFailure(f"{shown} sends more than {limit >> 20} MiB, the limit for a manifest") from None
             except (HTTPError, ValueError) as error:
                 raise IndexFailure(f"{shown} can't be read: {reason_of(error)}") from None
             if response.status not in (301, 302, 303, 307, 308) or not location:
@@ -201,21 +205,25 @@ class Registries:
             if urlsplit(target)[:2] != parts[:2]:
                 headers.pop("Authorization", None)
             url = target
-        raise IndexFailure(f"{shown} leads from one address to the next without end")
+        raise IndexFailure(f"{shown} redirects too often")
 
     def _judge(self, reply: _Reply, url: str) -> None:
         """Raises IndexFailure for what isn't a manifest."""
         if reply.status in (401, 403):
             raise _needs_login(urlsplit(url).netloc)
         if reply.status == 404:
-            raise IndexFailure(f"{url} is not there", hint="check the image's name and tag")
+            raise IndexFailure(f"{url} doesn't exist", hint="check the image's name and tag")
         if reply.status == 429:
             raise IndexFailure(
                 f"{url} allows no more requests for now (HTTP 429)", hint="log in with `docker login`, or wait"
             )
         kind = reply.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if reply.status != 200 or kind not in _MANIFESTS:
-            what = f"HTTP {reply.status}" if reply.status != 200 else f"{redact(kind)[:60] or 'nothing'}, no manifest"
+            what = (
+                f"HTTP {reply.status}"
+                if reply.status != 200
+                else f"{redact(kind)[:60] or 'no content type'}, not a manifest"
+            )
             raise IndexFailure(f"{url} answers {what}")
 
 
@@ -231,7 +239,7 @@ def _joined(url: str, other: str) -> str:
         target = urljoin(url, other)
         urlsplit(target)
     except ValueError:
-        raise IndexFailure(f"{_shown(url)} names an address that is none") from None
+        raise IndexFailure(f"{_shown(url)} redirects to something that isn't an address") from None
     return target
 
 

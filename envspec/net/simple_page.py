@@ -43,8 +43,8 @@ def refuse_foreign_page(url: str, body: bytes) -> None:
     known = b"{", b"links for", b"repository-version"
     if not text.lstrip().startswith(known[0]) and b"<a" not in text and not any(word in text for word in known[1:]):
         raise IndexFailure(
-            f"{redact(url)} serves some web page instead of an index page",
-            hint="check the address of the index, and see whether a proxy or a login page answers in its place",
+            f"{redact(url)} serves a web page that isn't an index page",
+            hint="check the index's address, and whether a proxy or a login page answers in its place",
         )
 
 
@@ -57,13 +57,14 @@ def parse_page(body: bytes, url: str, *, unhashed: bool = False) -> Page:
     most = limits.LIMITS.page_rows
     if max(body.count(b"{") + body.count(b"["), body.count(b"<")) > 8 * most:
         raise IndexFailure(
-            f"{redact(url)} has more than {most} files, which no such page has", hint="check what serves this address"
+            f"{redact(url)} has more than {most} files, the limit for an index page",
+            hint="check which server answers at this address",
         )
     try:
         rows = _json_rows(body, url) if body.lstrip()[:1] == b"{" else _html_rows(body, url)
         return [_checked(row) for row in rows if unhashed or row.get("hashes", {}).get("sha256")]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise IndexFailure(f"{redact(url)} isn't an index page", hint="check the address of the mirror") from None
+        raise IndexFailure(f"{redact(url)} isn't an index page", hint="check the mirror's address") from None
 
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -91,7 +92,7 @@ def _html_rows(body: bytes, url: str) -> list[dict[str, Any]]:
     parser = _Links(url)
     parser.feed(body.decode("utf-8", "replace"))
     if not parser.rows and b"<a" not in body.lower() and b"<html" not in body.lower():
-        raise ValueError("neither links nor HTML")
+        raise ValueError("it is neither links nor HTML")
     return parser.rows
 
 

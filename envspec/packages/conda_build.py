@@ -1,4 +1,4 @@
-"""A conda build as its record describes it: for which device, for which CUDA."""
+"""Conda builds as their records describe them: for which device and which CUDA."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from envspec.packages.version_numbers import numbers_in
 _MARKED_CUDA = re.compile(r"cuda(?:(\d\d)(\d)(?!\d))?")
 _MARKED_CPU = re.compile(r"(?:^|_)cpu(?:_|\d|$)")
 _CUDA_PACKAGES = ("__cuda", "cuda-version", "cudatoolkit")
-"""Who depends on one of these is built for CUDA (conda-forge's CUDA documentation)."""
+"""Packages that only CUDA builds depend on (conda-forge's CUDA documentation)."""
 _LOWEST = re.compile(r"(?:^|,|=| )>?=? ?(\d+\.\d+)")
 
 
@@ -36,12 +36,12 @@ class BuildRecord:
 
     @cached_property
     def for_cpu(self) -> bool:
-        """The build's own name says that it is the CPU build."""
+        """Whether the build string names the CPU build."""
         return not self.for_cuda and bool(_MARKED_CPU.search(self.string))
 
     @cached_property
     def cuda(self) -> str | None:
-        """The lowest CUDA ("12.6") it runs with, None where nothing says it."""
+        """The lowest CUDA ("12.6") that the build runs with, None if the record doesn't say."""
         marked = _MARKED_CUDA.search(self.string)
         if marked and marked[1]:
             return f"{marked[1]}.{marked[2]}"
@@ -54,13 +54,13 @@ class BuildRecord:
         return None
 
     def admits(self, cuda: str) -> bool:
-        """Whether it runs with this CUDA: its own major, and its own minor or a higher one."""
+        """Say whether the build runs with this CUDA: its own major, and its own minor or a higher one."""
         return self.for_cuda and (
             self.cuda is None or (major(self.cuda) == major(cuda) and numbers_in(self.cuda) <= numbers_in(cuda))
         )
 
     def runs_on_python(self, python: str) -> bool:
-        """False for a build made for another Python."""
+        """Say whether the build fits this Python: False for one made for another."""
         abi = [depend.split()[1] for depend in self.depends if depend.startswith("python_abi ")]
         return all(version.startswith(f"{python}.") for version in abi)
 
@@ -69,10 +69,10 @@ class BuildRecord:
 
 
 def foreign_builds(solution: Iterable[BuildRecord], cuda: str) -> list[BuildRecord]:
-    """Builds of a solution that are for another CUDA major than the asked one."""
+    """Find the builds of a solution that are for another CUDA major than the asked one."""
     return [build for build in solution if build.cuda and build.for_cuda and major(build.cuda) != major(cuda)]
 
 
 def major(version: str) -> str:
-    """ "12" of "12.8"."""
+    """Read the major: "12" of "12.8"."""
     return version.partition(".")[0]

@@ -1,4 +1,4 @@
-"""What a conda package is called on PyPI: by its record's `purls` where it has them, else by parselmouth's table.
+"""PyPI names of conda packages: from the record's `purls` if it has them, else from parselmouth's table.
 
 parselmouth (prefix.dev, BSD-3-Clause) looks into every conda-forge package for the distributions it installs; pixi uses
 the same table. `data/conda_pypi.txt` is the table of the date it names, with its licence beside it.
@@ -24,9 +24,9 @@ _CORRECTIONS = {
 
 
 def pypi_names(name: str, depends: Iterable[str], purls: Iterable[str] = ()) -> tuple[str, ...]:
-    """The PyPI names (normalised) of what a conda package installs, sorted; empty for what is no Python distribution.
+    """List the PyPI names (normalised) of a conda package's distributions, sorted; empty if it installs none.
 
-    A package that the table doesn't know yet counts under its own name if it depends on Python.
+    A package that isn't in the table yet counts under its own name if it depends on Python.
     """
     named = {_of_purl(purl) for purl in purls if purl.startswith("pkg:pypi/")}
     if named:
@@ -44,7 +44,7 @@ def _of_purl(purl: str) -> str:
 
 
 def _in_table(name: str) -> str | None:
-    """What the table has for a conda package: "=", a PyPI name, "" for none; None when it doesn't know the package."""
+    """Look up a conda package in the table: "=", a PyPI name, "" for none; None if the package isn't in the table."""
     lines = _lines()
     at = bisect_left(lines, name, key=_name_on)
     known = at < len(lines) and _name_on(lines[at]) == name
@@ -62,10 +62,10 @@ def _name_on(line: str) -> str:
 
 
 def table_text(mapping: Mapping[str, str | None], source: str) -> str:
-    """The text of `data/conda_pypi.txt` from parselmouth's `compressed_mapping.json`; `source` names its date.
+    """Write the text of `data/conda_pypi.txt` from parselmouth's `compressed_mapping.json`; `source` names its date.
 
-    A package that only carries a copy of another conda package's distribution (flit-core that of tomli) doesn't
-    provide it: the table takes the first distribution it finds, so those go by their own name.
+    A package that only carries a copy of another conda package's distribution (flit-core has tomli's) doesn't provide
+    it. parselmouth takes the first distribution that it finds, so such packages keep their own name here.
     """
     lines = [f"# {source}", "# one conda package a line and its PyPI name: = the same, nothing for none"]
     for name, found in sorted(mapping.items()):

@@ -1,4 +1,4 @@
-"""conda's order of versions, as its `VersionOrder` has it: epochs, letters before numbers, `dev` first, `post` last."""
+"""conda's order of versions, that of its `VersionOrder`: epochs, letters before numbers, `dev` first, `post` last."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def epoch_of(version: str) -> int:
 
 @lru_cache(maxsize=8192)
 def components(version: str) -> tuple[tuple[Component, ...], tuple[Component, ...]]:
-    """The release and the local part (behind `+`) as comparable components."""
+    """The release and the local part (after `+`) as comparable components."""
     rest = version.lower().rpartition("!")[2]
     release, _, local = rest.partition("+")
     return _split(release), _split(local) if local else ()
 
 
 def compare(old: str, new: str) -> int:
-    """-1, 0 or 1, as `old` comes before `new`, is the same version (`1.0` and `1`), or comes after it."""
+    """Compare two versions: -1 if `old` comes before `new`, 0 if they are the same (`1.0` and `1`), else 1."""
     if epoch_of(old) != epoch_of(new):
         return -1 if epoch_of(old) < epoch_of(new) else 1
     for ours, theirs in zip(components(old), components(new), strict=True):
@@ -38,7 +38,7 @@ def compare(old: str, new: str) -> int:
 
 
 def starts_with(version: str, prefix: str) -> bool:
-    """Whether a version is one of `prefix.*`: `1.2` has `1.2.3` and `1.2a`, and not `1.20`."""
+    """Say whether a version matches `prefix.*`: `1.2` matches `1.2.3` and `1.2a`, not `1.20`."""
     if epoch_of(version) != epoch_of(prefix):
         return False
     wanted, wanted_local = components(prefix)
@@ -92,11 +92,11 @@ def _word(text: str) -> tuple[int, int | str]:
 
 
 def _padded(parts: tuple[Component, ...], length: int) -> list[list[tuple[int, int | str]]]:
-    """As many components as the other version has, all of one width: what is missing counts as 0."""
+    """Pad to as many components as the other version has, all of one width, with 0."""
     return [
         [*part, *[(_NUMBER, 0)] * (_WIDTH - len(part))] for part in (*parts, *[((_NUMBER, 0),)] * (length - len(parts)))
     ]
 
 
 _WIDTH = 12
-"""More parts than a component of any real version has; a fixed width makes components comparable as lists."""
+"""Parts of a component: more than any real version has. A fixed width makes components comparable as lists."""

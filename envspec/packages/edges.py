@@ -1,4 +1,4 @@
-"""Which requirements hold in a target: markers judged for it, extras as they're asked for on the way."""
+"""The requirements that hold in a target, by its markers and the extras that packages ask for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Package = TypeVar("Package", bound=Hashable)
 
 
 class Markers:
-    """Judges the markers of requirements for CPython `python` ("3.12") on a conda subdir.
+    """A judge of requirements' markers for CPython `python` ("3.12") on a conda subdir.
 
     Raises InputError for a platform that envspec doesn't know.
     """
@@ -22,8 +22,8 @@ class Markers:
         self._judged: dict[tuple[str, str], bool] = {}
 
     def hold(self, requirement: str, extras: Iterable[str] = ()) -> bool:
-        """Whether a requirement holds where `extras` of the asking package are asked for: with one of them, or without
-        any. Raises ValueError for what is no requirement.
+        """Say whether a requirement holds if `extras` of its own package are asked for: with one of them, or without
+        any. Raises ValueError for a text that isn't a requirement.
         """
         marker = asked(requirement).marker
         if marker is None:
@@ -43,10 +43,10 @@ def reach(
     roots: Iterable[tuple[Package, frozenset[str]]],
     following: Callable[[Package, frozenset[str]], Iterable[tuple[Package, frozenset[str]]]],
 ) -> dict[Package, frozenset[str]]:
-    """Every package that the roots lead to, with the extras that are asked of it.
+    """Find every package that the roots lead to, with the extras that are asked of it.
 
-    `following` gives what a package asks for with some of its extras. It is asked again when more of them are wanted,
-    until no more are: its last answer for a package is the one that holds.
+    `following` gives the requirements of a package with some of its extras. It is called again when more extras are
+    wanted, until there are no more: its last answer for a package holds.
     """
     found: dict[Package, frozenset[str]] = {}
     waiting = [*roots][::-1]

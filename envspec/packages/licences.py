@@ -1,4 +1,4 @@
-"""What a licence's text says: SPDX expressions part by part, and the identifiers that other words mean."""
+"""Licence texts: SPDX expressions part by part, and the SPDX identifiers of other wordings."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ _IDENTIFIERS = {word: identifier for identifier, words in _MEANT.items() for wor
 
 
 def identifier(name: str) -> str:
-    """The SPDX identifier that the words for a single licence mean; the words themselves where they leave a choice."""
+    """Turn the words for a single licence into its SPDX identifier. Ambiguous words stay as they are."""
     return _IDENTIFIERS.get(name.lower(), name)
 
 
 def judged(
     licence: str, single: Callable[[str], Verdict], either: _Combine[Verdict], both: _Combine[Verdict]
 ) -> Verdict:
-    """What `single` says of each licence of an SPDX expression, combined by `either` for OR and `both` for AND.
+    """Judge each licence of an SPDX expression by `single`, and combine by `either` for OR and `both` for AND.
 
-    `A WITH exception` is a single licence. So is, as a whole, a text that is no expression.
+    `A WITH exception` is a single licence. So is, as a whole, a text that isn't an expression.
     """
     try:
         return _Expression(_TOKEN.findall(licence), single, either, both).whole()
@@ -73,9 +73,7 @@ def judged(
 
 
 class _Expression(Generic[Verdict]):
-    """The grammar. A rule takes tokens from where the last one left off and gives its verdict; ValueError for another
-    grammar.
-    """
+    """The grammar. Each rule consumes tokens and returns its verdict. Raises ValueError for a text outside the grammar."""
 
     def __init__(
         self, tokens: list[str], single: Callable[[str], Verdict], either: _Combine[Verdict], both: _Combine[Verdict]
@@ -119,7 +117,7 @@ class _Expression(Generic[Verdict]):
         return self.single(name)
 
     def _take(self, word: str) -> bool:
-        """Takes the next token if it is this one."""
+        """Take the next token if it is this one."""
         if self.tokens and self.tokens[-1].upper() == word:
             self.tokens.pop()
             return True

@@ -1,4 +1,4 @@
-"""The marker environment of a target: what PEP 508 markers see there, without an interpreter of the target."""
+"""The marker environment of a target (PEP 508), made without an interpreter of the target."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _PLATFORMS = {
 }
 
 PLATFORMS = tuple(_PLATFORMS)
-"""The conda subdirs whose marker environment is known."""
+"""The conda subdirs with a known marker environment."""
 
 
 def marker_environment(platform: str, python: str) -> dict[str, str]:
-    """The values of every PEP 508 marker variable but `extra`, for CPython `python` ("3.12") on a conda subdir.
+    """Give the value of every PEP 508 marker variable but `extra`, for CPython `python` ("3.12") on a conda subdir.
 
-    The patch version isn't known when a spec is locked, so it counts as 0, as uv counts it for `--python-version 3.12`.
+    The patch version isn't known at lock time, so it counts as 0, as in uv for `--python-version 3.12`.
     `platform_release` and `platform_version` belong to a machine, not to a target, and are empty.
 
     Raises InputError for a platform that envspec doesn't know.

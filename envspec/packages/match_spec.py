@@ -1,6 +1,6 @@
-"""conda's match specs against a version and a build, without conda's solver: as much of them as judging a lock needs.
+"""Conda match specs against a version and a build, without conda's solver: the part that judging a lock needs.
 
-What isn't understood (a regular expression, a hash) is taken to hold: it was for the solver to judge.
+A clause that this module doesn't read (a regular expression, a hash) counts as satisfied: the solver judged it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from envspec.packages.conda_order import compare, starts_with
 from envspec.packages.requirement import too_much
 
 MAX_MATCH_SPEC = 2000
-"""Characters. rattler's parser recurses without a bound: on many thousand parentheses the process dies."""
+"""Characters of a match spec. rattler's parser recurses without a bound: thousands of parentheses kill the process."""
 
 _NAME = re.compile(r"(?:[^\s=<>!~\[]*::)?[^\s=<>!~\[]+")
 _BRACKET = re.compile(r"(version|build)\s*=\s*(?:'([^']*)'|\"([^\"]*)\"|([^,\]'\"]+))")
@@ -22,7 +22,7 @@ _CLAUSE = re.compile(r"(>=|<=|==|!=|~=|=|>|<)?\s*(\S+)")
 
 @lru_cache(maxsize=16384)
 def admits(match_spec: str, version: str, build: str) -> bool:
-    """Whether a match spec (`pytorch 2.7.* cuda*`, `python>=3.10,<3.13.0a0`) admits a version and a build string."""
+    """Say whether a match spec (`pytorch 2.7.* cuda*`, `python>=3.10,<3.13.0a0`) admits a version and a build."""
     # a spec can't hold a longer one, and no version needs as much
     if max(len(match_spec), len(version)) > MAX_MATCH_SPEC or too_much(match_spec) or too_much(version):
         return False
@@ -31,7 +31,7 @@ def admits(match_spec: str, version: str, build: str) -> bool:
 
 
 def _split(match_spec: str) -> tuple[str, str]:
-    """The version and the build of a match spec, each empty where it has none."""
+    """Read the version and the build of a match spec, each empty if absent."""
     text = " ".join(match_spec.split())
     name = _NAME.match(text)
     rest = text[name.end() :].strip() if name else ""

@@ -1,4 +1,4 @@
-"""Names: of packages in requirements and match specs, of channels, of indexes; and both in a normal form."""
+"""Names of packages, channels and indexes, and normal forms of requirements and match specs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def channel_name(channel: str) -> str:
-    """What a lock calls a spec's channel: by the name that the spec gives it, or by the last part of its URL's path.
+    """Give a channel's name in a lock: the name that the spec gives, or the last part of the URL's path.
 
-    A URL without a path has its host alone to be known by, with its port: `http://127.0.0.1:8080` is "127.0.0.1-8080".
-    What a name in a lock can't have becomes a hyphen there too.
+    A URL without a path is named after host and port: `http://127.0.0.1:8080` is "127.0.0.1-8080". Characters that a
+    lock's names can't have become hyphens.
     """
     if not _URL.match(channel):
         return channel.strip("/")
@@ -28,9 +28,9 @@ def channel_name(channel: str) -> str:
 
 @lru_cache(maxsize=TEXTS)
 def normalise_requirement(text: str) -> str:
-    """A PEP 508 requirement in one spelling: canonical name, sorted extras and specifiers, no credentials.
+    """Normalise a PEP 508 requirement: canonical name, sorted extras and specifiers, no credentials.
 
-    Raises ValueError when it isn't PEP 508.
+    Raises ValueError for a text that isn't PEP 508.
     """
     parsed = parse_requirement(text)
     extras = sorted({canonical_name(extra) for extra in parsed.extras})
@@ -46,7 +46,7 @@ def normalise_requirement(text: str) -> str:
 
 
 def normalise_match_spec(text: str) -> str:
-    """A conda match spec in one spelling: lower-case name, single spaces, none inside a version range."""
+    """Normalise a conda match spec: lower-case name, single spaces, none inside a version range."""
     joined = re.sub(r"\s*([,|])\s*", r"\1", " ".join(text.split()))
     joined = re.sub(r"(?<=[<>=!~])\s+", "", joined)
     name = conda_name(joined)
@@ -56,14 +56,14 @@ def normalise_match_spec(text: str) -> str:
 
 @lru_cache(maxsize=16384)
 def conda_name(match_spec: str) -> str:
-    """The package's name in a match spec or in a record's `depends`."""
+    """Read the package's name in a match spec or in a line of a record's `depends`."""
     return re.split(r"[\s=<>!~\[]", match_spec.rpartition("::")[2].lstrip(), maxsplit=1)[0].lower()
 
 
 def requirement_name(requirement: str) -> str:
-    """The canonical name at the start of a PEP 508 requirement."""
+    """Read the canonical name at the start of a PEP 508 requirement."""
     return canonical_name(re.split(r"[^A-Za-z0-9._-]", requirement.lstrip(), maxsplit=1)[0])
 
 
 PUBLIC = "pypi"
-"""In a spec's `sources`: from PyPI, or the PyTorch index where that stands in for it, whatever else has the package."""
+"""In a spec's `sources`: take the package from PyPI, or from the PyTorch index in its place, whatever index has it."""

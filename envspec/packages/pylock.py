@@ -1,4 +1,4 @@
-"""pylock.toml (PEP 751) by `packaging`: what reads and writes one goes through here."""
+"""pylock.toml (PEP 751) by `packaging`, for all readers and writers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def parse_pylock(data: Mapping[str, Any]) -> Pylock:
-    """A parsed TOML document as the format has it. Raises ValueError, with the place in the document, for one that
-    isn't valid, and for markers that are nested too deeply.
+    """Read a parsed TOML document as a pylock. Raises ValueError, with the place in the document, if it isn't valid or
+    a marker is nested too deeply.
     """
     from packaging.pylock import Pylock, PylockValidationError
 
@@ -33,7 +33,7 @@ def parse_pylock(data: Mapping[str, Any]) -> Pylock:
 
 
 def file_name(file: File) -> str:
-    """The name that a file says, else the last part of its address or path."""
+    """Give the name of a file: its own entry, else the last part of its URL or path."""
     if name := getattr(file, "name", None):
         return str(name)
     return unquote(urlsplit(file.url).path if file.url else (file.path or "").replace("\\", "/")).rpartition("/")[2]

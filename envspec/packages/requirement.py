@@ -1,8 +1,8 @@
 """The plain part of PEP 508 and PEP 440, read without `packaging`, whose import takes longer than reading a spec.
 
 Plain is a name, extras and clauses with release numbers (`torch==2.9.*`, `transformers>=4.57,<5`). Everything else
-(markers, URLs, pre-releases, local versions) is `packaging`'s: the plain functions give None for it. `packaging` is
-called from here alone, for its parser recurses and its numbers may be too long for Python: both are bounded first.
+(markers, URLs, pre-releases, local versions) is left to `packaging`: the plain functions return None for it. Only this
+module calls `packaging`, as it bounds the input first: the parser recurses, and numbers may be too long for Python.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 TEXTS = 1 << 17
-"""How many texts a cache of parsed ones holds: more than a file of the largest size has. What is read once a target is
-read in the same order each time, and a cache that is smaller than such a round by one has none of it the next time.
+"""Texts in a cache of parsed ones: more than a file of the largest size has. Every target reads the same texts in the
+same order, so a cache that is smaller by one text misses every time.
 """
 
 MAX_DEPTH = 50
-"""Parentheses inside each other. What tools write has three or four; `packaging` recurses for each."""
+"""Levels of nested parentheses. Tools write three or four; `packaging` recurses for each."""
 
 MAX_DIGITS = 600
 """Digits of one number. Versions have up to fourteen (a date and a time); Python reads no more than 4,300."""
@@ -45,7 +45,7 @@ _LEGACY = (
     (re.compile(r"([<>]=?|~=)([ \t]*)([0-9][^,;)\s<>=~]*?)\.\*"), r"\1\2\3"),  # >=1.19.*
     (re.compile(r",[ \t]*(?=$|[;)])"), ""),  # >=1.0,
 )
-"""Spellings that old releases on PyPI have, that PEP 440 and 508 refuse, and that every installer reads as these."""
+"""Spellings of old releases on PyPI that PEP 440 and 508 reject, and what every installer reads them as."""
 
 _NAMED = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[([^][]*)\]\s*)?(?:[(<>=!~][^;@]*)?(?:;(.+))?", re.DOTALL)
 """A requirement without a URL: its name, its extras, its marker."""
@@ -53,7 +53,7 @@ _NAMED = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[([^][]*)\]\s*)?(?:[
 
 @dataclass(frozen=True)
 class PlainRequirement:
-    """A requirement without marker and URL. Names as they were written; `clauses` in the written order."""
+    """A requirement without marker and URL. Names and the order of `clauses` are as written."""
 
     name: str
     extras: tuple[str, ...]
@@ -61,7 +61,7 @@ class PlainRequirement:
 
 
 class Asked(NamedTuple):
-    """What a requirement asks for but the version. Names are normalised; no marker is None."""
+    """A requirement without its version. Names are normalised; no marker is None."""
 
     name: str
     extras: frozenset[str]
@@ -69,12 +69,12 @@ class Asked(NamedTuple):
 
 
 def canonical_name(name: str) -> str:
-    """A package's or extra's name as PEP 503 and PEP 685 normalise it."""
+    """Normalise the name of a package or an extra by PEP 503 and PEP 685."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def parse_requirement(text: str) -> Requirement:
-    """A PEP 508 requirement by `packaging`. Raises its InvalidRequirement, also for what is nested too deeply."""
+    """Parse a PEP 508 requirement with `packaging`. Raises its InvalidRequirement, also for too deep a nesting."""
     from packaging.requirements import InvalidRequirement, Requirement
 
     if reason := too_much(text):
@@ -84,10 +84,10 @@ def parse_requirement(text: str) -> Requirement:
 
 @lru_cache(maxsize=TEXTS)
 def published_requirement(text: str) -> Requirement:
-    """A PEP 508 requirement as published METADATA has it: old releases write `>=1.0.*` for `>=1.0`.
+    """Parse a requirement of published METADATA, where old releases write `>=1.0.*` for `>=1.0`.
 
-    Most texts come back in every target, so each is read once. Raises InvalidRequirement, which is a ValueError, for
-    what is no requirement even so.
+    Most texts come back in every target, so each is parsed once. Raises InvalidRequirement, which is a ValueError, for
+    a text that isn't a requirement even so.
     """
     from packaging.requirements import InvalidRequirement
 
@@ -104,10 +104,10 @@ def published_requirement(text: str) -> Requirement:
 
 @lru_cache(maxsize=TEXTS)
 def asked(text: str) -> Asked:
-    """What a published requirement asks for, for a tenth of the time that reading it whole takes.
+    """Read a published requirement without its version, in a tenth of the time that a whole parse takes.
 
-    Following edges asks for nothing else, and thousands of requirements share a few markers. The version isn't looked
-    at. Raises ValueError as `published_requirement` does.
+    Following edges needs nothing else, and thousands of requirements share a few markers. Raises ValueError as
+    `published_requirement` does.
     """
     named = _NAMED.fullmatch(text)
     if named is None:
@@ -120,7 +120,7 @@ def asked(text: str) -> Asked:
 
 @lru_cache(maxsize=16384)
 def is_requirement(text: str) -> bool:
-    """Whether a text is what `published_requirement` and `asked` read: most are plain, and cost little."""
+    """Say whether `published_requirement` and `asked` can read a text. Most texts are plain and cost little."""
     head, semicolon, marker = text.partition(";")
     try:
         if plain_requirement(head) is None:
@@ -133,7 +133,7 @@ def is_requirement(text: str) -> bool:
 
 
 def parse_marker(text: str) -> Marker:
-    """A PEP 508 marker by `packaging`. Raises its InvalidMarker, also for what is nested too deeply."""
+    """Parse a PEP 508 marker with `packaging`. Raises its InvalidMarker, also for too deep a nesting."""
     from packaging.markers import InvalidMarker, Marker
 
     if reason := too_much(text):
@@ -145,7 +145,7 @@ _marker = lru_cache(maxsize=TEXTS)(parse_marker)
 
 
 def too_much(text: str) -> str | None:
-    """Why a text mustn't be parsed, or None."""
+    """Give the reason why a text mustn't be parsed, or None."""
     if _LONG_NUMBER.search(text):
         return f"a number has more than {MAX_DIGITS} digits"
     if text.count("(") > MAX_DEPTH:
@@ -158,7 +158,7 @@ def too_much(text: str) -> str | None:
 
 
 def plain_requirement(text: str) -> PlainRequirement | None:
-    """A plain requirement, or None for another one and for what is none."""
+    """Parse a plain requirement. None for any other text."""
     found = None if _LONG_NUMBER.search(text) else _REQUIREMENT.fullmatch(text)
     if found is None:
         return None
@@ -171,14 +171,14 @@ def plain_requirement(text: str) -> PlainRequirement | None:
 
 
 def plain_specifier(text: str) -> tuple[Clause, ...] | None:
-    """The clauses of a plain version specifier, none for an empty one; None for another one."""
+    """Parse a plain version specifier into clauses, none for an empty one. None for any other text."""
     if not text.strip():
         return ()
     return _clauses(text) if _SPECIFIER.fullmatch(text) and not _LONG_NUMBER.search(text) else None
 
 
 def admits(clauses: tuple[Clause, ...], release: tuple[int, ...]) -> bool:
-    """Whether plain clauses admit a final release, given as its numbers (PEP 440: missing numbers count as 0)."""
+    """Say whether plain clauses admit a final release, given as its numbers (PEP 440: missing numbers count as 0)."""
     return all(_admits(operator, version, release) for operator, version in clauses)
 
 

@@ -18,12 +18,12 @@ _LEGACY = {5: "manylinux1", 12: "manylinux2010", 17: "manylinux2014"}
 _OLDEST_MINOR = {"x86_64": 5, "aarch64": 17}
 
 MACOS = (14, 0)
-"""The oldest macOS of a macOS target: the oldest that the newest torch wheels have tags for (PyPI, 2026-11)."""
+"""The oldest macOS of a macOS target: the oldest in the tags of the newest torch wheels (PyPI, 2026-11)."""
 
 
 @lru_cache(maxsize=64)
 def wheel_tags(platform: str, python: str, glibc: str | None) -> frozenset[Tag]:
-    """Every tag that CPython `python` ("3.12") on `platform` installs, with `glibc` ("2.28") on Linux.
+    """List every tag that CPython `python` ("3.12") on `platform` installs, with `glibc` ("2.28") on Linux.
 
     Raises InputError for a platform that envspec doesn't know.
     """
@@ -32,7 +32,7 @@ def wheel_tags(platform: str, python: str, glibc: str | None) -> frozenset[Tag]:
 
 @lru_cache(maxsize=64)
 def ranked_tags(platform: str, python: str, glibc: str | None) -> tuple[Tag, ...]:
-    """The same tags, the one that an installer likes best first.
+    """List the same tags in the order in which an installer prefers them.
 
     Raises InputError for a platform that envspec doesn't know.
     """
@@ -50,7 +50,7 @@ def ranked_tags(platform: str, python: str, glibc: str | None) -> tuple[Tag, ...
 
 @lru_cache(maxsize=4096)
 def wheel_file_tags(file: str) -> frozenset[Tag]:
-    """The tags in a wheel's file name. Raises packaging's InvalidWheelFilename for a name that is no wheel's."""
+    """Read the tags in a wheel's file name. Raises packaging's InvalidWheelFilename for any other name."""
     from packaging.utils import parse_wheel_filename
 
     return parse_wheel_filename(file)[3]

@@ -6,10 +6,10 @@ import re
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """A dotted number as integers. Raises ValueError for anything else."""
+    """Read a dotted number as integers. Raises ValueError for anything else."""
     return tuple(int(part) for part in version.split("."))
 
 
 def numbers_in(version: str) -> tuple[int, ...]:
-    """The integers in a version that somebody else wrote (a channel, a driver), whatever stands between them."""
+    """Read the integers in a version from outside (of a channel, a driver), whatever stands between them."""
     return tuple(int(part) for part in re.findall(r"\d+", version))

@@ -81,14 +81,17 @@ def _address(index: str, named: Mapping[str, str], settings: Settings, env: Mapp
         address = settings.default_index or uvs_default_index(find_uv(env), settings.cache_dir)
         if address is None:
             raise OutsideError(
-                "it isn't known where PyPI is from here", hint="name the index to use: UV_DEFAULT_INDEX=https://…"
+                "envspec doesn't know PyPI's address on this machine",
+                hint="name the index to use: UV_DEFAULT_INDEX=https://…",
             )
         return address
     if index.startswith("pytorch/"):
         variant = index.removeprefix("pytorch/")
         address = settings.pytorch_mirror(variant) or uvs_pytorch_index(find_uv(env), settings.cache_dir, variant)
         if address is None:
-            raise OutsideError(f'it isn\'t known where files of the PyTorch index "{index}" are', hint=_MIRROR_HINT)
+            raise OutsideError(
+                f'envspec doesn\'t know the address of the files of the PyTorch index "{index}"', hint=_MIRROR_HINT
+            )
         return address
     if index not in named:
         raise InputError(
@@ -105,7 +108,7 @@ def _urls_on(url: str, page: _Page, wanted: Mapping[str, str], fetcher: Fetcher)
     if reply.status != 200:
         raise IndexFailure(
             f'the index "{page.index}" has no {page.project}: {bare} answered HTTP {reply.status}',
-            hint="see whether this is the index that the lock was made from",
+            hint="check that the lock was made from this index",
         )
     rows = {row["filename"]: row for row in parse_page(reply.body, url)}
     found = {}
@@ -114,14 +117,15 @@ def _urls_on(url: str, page: _Page, wanted: Mapping[str, str], fetcher: Fetcher)
         if row is None:
             raise IndexFailure(
                 f'the index "{page.index}" lists no {file} with a sha256: {bare}',
-                hint="see whether this is the index that the lock was made from, and whether the file was taken back",
+                hint="check that the lock was made from this index, and whether the publisher removed the file",
             )
         hashes = row["hashes"]
         listed = hashes["sha256"] if isinstance(hashes, dict) else None
         if listed != sha256:
             raise IndexFailure(
-                f'the index "{page.index}" has another {file}: sha256 {listed} at {bare}, and {sha256} in the lock',
-                hint="don't install it before you know why: files of an index never change",
+                f'the index "{page.index}" has a different {file}: its sha256 is {listed} at {bare} and {sha256} in '
+                "the lock",
+                hint="don't install it until you know why: published files don't change",
             )
         found[file] = split_credentials(str(row["url"]))[0]
     return found

@@ -1,7 +1,7 @@
-"""The rules: what of a target can't work, why, and the nearest change that would.
+"""The rules: what can't work in a target, why, and the nearest change that works.
 
-They are pure: a spec and a target go in, a verdict comes out, and the fact tables decide. Nothing is resolved or
-fetched.
+Rules are pure: a spec and a target go in, a verdict comes out, and the fact tables decide. A rule resolves and fetches
+nothing.
 """
 
 from __future__ import annotations

@@ -9,21 +9,21 @@ from envspec.packages.version_numbers import numbers
 from envspec.rules.case import CandidateBuild, Case, Problem
 
 CUDNN_WITHOUT_VOLTA = "9.11"
-"""From here on cuDNN has no machine code below 7.5 (fat binary scan, data/libraries.toml)."""
+"""The first cuDNN without machine code below 7.5 (fat binary scan, data/libraries.toml)."""
 
 
 def problems(build: CandidateBuild, case: Case) -> list[Problem]:
-    """Everything that stands between this build and this machine."""
+    """Find every reason why this build doesn't fit this machine."""
     return [*architecture(build, case), *cudnn(build, case), *python(build, case), *glibc(build, case), *trust(build)]
 
 
 def works(build: CandidateBuild, case: Case) -> bool:
-    """Whether no error stands between them."""
+    """Say whether the build has no error on this machine."""
     return not any(problem.severity == "error" for problem in problems(build, case))
 
 
 def architecture(build: CandidateBuild, case: Case) -> Iterator[Problem]:
-    """Whether there is code for its GPUs; PTX alone is translated when it is loaded."""
+    """Judge whether the build has code for the machine's GPUs. The driver compiles PTX when it loads it."""
     for capability in case.capabilities:
         name = f"{sm_of(capability)} ({case.names(capability)})"
         if build.runs_on(capability):
@@ -34,8 +34,8 @@ def architecture(build: CandidateBuild, case: Case) -> Iterator[Problem]:
                 "warning",
                 "ptx-only",
                 "gpus",
-                f"{label(build)} has no machine code for {name}, only PTX of {', '.join(build.ptx)}: every kernel is"
-                " compiled when it is first used, by a driver that must be as new as the CUDA of the build",
+                f"{label(build)} has no machine code for {name}, only PTX of {', '.join(build.ptx)}: the driver"
+                " compiles every kernel at its first use, and must be as new as the build's CUDA",
             )
         else:
             yield Problem(
@@ -55,13 +55,13 @@ def _jetson(build: CandidateBuild, case: Case, name: str) -> Iterator[Problem]:
         "warning",
         "jetson",
         "gpus",
-        f"{label(build)} is made for servers; a Jetson ({name}) runs it from CUDA 13 on only",
-        "take NVIDIA's own wheels for this JetPack through an index of the spec",
+        f"{label(build)} is compiled for servers; a Jetson ({name}) runs it only from CUDA 13 on",
+        "add an index with NVIDIA's wheels for this JetPack to the spec",
     )
 
 
 def cudnn(build: CandidateBuild, case: Case) -> Iterator[Problem]:
-    """cuDNN dropped Maxwell, Pascal and Volta in 9.11, whatever torch is compiled for."""
+    """Judge whether the build's cuDNN supports the GPUs: 9.11 dropped Maxwell, Pascal and Volta."""
     if not build.cuda or not (old := [c for c in case.capabilities if order(c) < (7, 5) and build.runs_on(c)]):
         return
     if build.channel == "conda":
@@ -70,8 +70,8 @@ def cudnn(build: CandidateBuild, case: Case) -> Iterator[Problem]:
             "cudnn-architecture",
             "gpus",
             f"cuDNN {CUDNN_WITHOUT_VOLTA} and newer have no code for {sm_of(old[0])}"
-            f" ({case.names(old[0])}), and conda-forge doesn't hold it back",
-            f'add "cudnn <{CUDNN_WITHOUT_VOLTA}" to conda.dependencies',
+            f" ({case.names(old[0])}), and conda-forge's pytorch doesn't exclude them",
+            f'add "cudnn <{CUDNN_WITHOUT_VOLTA}" to [conda] dependencies',
         )
     elif build.cudnn and numbers(build.cudnn) >= numbers(CUDNN_WITHOUT_VOLTA):
         yield Problem(
@@ -84,7 +84,7 @@ def cudnn(build: CandidateBuild, case: Case) -> Iterator[Problem]:
 
 
 def python(build: CandidateBuild, case: Case) -> Iterator[Problem]:
-    """A build has wheels for a span of Pythons."""
+    """Judge whether the build has a wheel for the spec's Python."""
     if not build.pythons or case.python in build.pythons:
         return
     new = numbers(case.python) > numbers(build.pythons[-1])
@@ -97,24 +97,29 @@ def python(build: CandidateBuild, case: Case) -> Iterator[Problem]:
 
 
 def glibc(build: CandidateBuild, case: Case) -> Iterator[Problem]:
-    """A Linux build needs the glibc of its manylinux tag, or of its symbols where the tag says less."""
+    """Judge the machine's glibc. A Linux build needs that of its manylinux tag, or of its symbols if that is newer."""
     if build.glibc and case.platform.startswith("linux") and numbers(case.glibc) < numbers(build.glibc):
         yield Problem(
             "error",
             "glibc-too-old",
             "glibc",
-            f"{label(build)} needs glibc {build.glibc}, the machines have {case.glibc}",
+            f"{label(build)} needs glibc {build.glibc}, and the target's machines have {case.glibc}",
         )
 
 
 def trust(build: CandidateBuild) -> Iterator[Problem]:
-    """A build that was announced but never seen."""
+    """Warn of a build that is announced and has no published facts."""
     if build.trust == "planned":
-        yield Problem("warning", "build-not-seen", "torch", f"{label(build)} was announced; nobody has seen it yet")
+        yield Problem(
+            "warning",
+            "build-not-seen",
+            "torch",
+            f"{label(build)} was announced; envspec has no published facts for it yet",
+        )
 
 
 def label(build: CandidateBuild) -> str:
-    """For a message: "torch 2.9.1+cu126", or "conda-forge's pytorch 2.9.1 (cuda129)"."""
+    """Name a build in a message: "torch 2.9.1+cu126", or "conda-forge's pytorch 2.9.1 (cuda129)"."""
     if build.channel == "conda":
         return f"conda-forge's pytorch {build.version} ({build.variant})"
     return f"torch {build.version}+{build.variant}"

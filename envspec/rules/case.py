@@ -1,4 +1,4 @@
-"""What the rules look at: a machine to run on, builds of torch to choose from, and problems between the two."""
+"""The rules' input and output: a machine to run on, builds of torch to choose from, and problems between the two."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from envspec.facts.gpus import Gpu
 from envspec.rules.finding import Severity
 
 Subject = Literal["cuda", "gpus", "driver", "glibc", "python", "platform", "torch"]
-"""What of the spec a problem is about: a key of the target, the Python version, or the torch requirement."""
+"""The part of the spec that a problem is about: a key of the target, the Python version or the torch requirement."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A target as the rules see it: names of GPUs looked up, the rest as the spec says it."""
+    """A target as the rules see it: GPU names looked up, everything else as in the spec."""
 
     platform: str
     python: str
@@ -32,14 +32,14 @@ class Case:
         return tuple(sorted({gpu.capability for gpu in self.gpus}, key=order))
 
     def names(self, capability: str) -> str:
-        """Its GPUs of one capability, for a message: "A100" or "H100, H200 and 4 more"."""
+        """Name the target's GPUs of one capability in a message: "A100" or "H100, H200 and 4 more"."""
         names = list(dict.fromkeys(gpu.name for gpu in self.gpus if gpu.capability == capability))
         return ", ".join(names) if len(names) <= 3 else f"{names[0]}, {names[1]} and {len(names) - 2} more"
 
 
 @dataclass(frozen=True)
 class CandidateBuild:
-    """A build of torch from either world. `pythons` is empty where it isn't known, `cudnn` None."""
+    """A build of torch, a wheel or a conda package. If unknown, `pythons` is empty and `cudnn` None."""
 
     version: str
     variant: str
@@ -54,13 +54,13 @@ class CandidateBuild:
     arm_variant: str | None = None
 
     def runs_on(self, capability: str) -> bool:
-        """Whether its machine code runs on a GPU of this capability."""
+        """Say whether the build's machine code runs on a GPU of this capability."""
         return covers(self.sm, capability, self.cuda)
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A finding in the making: what it is about instead of where it stands."""
+    """A finding without a place in the spec: `judge` adds the place of what it is about."""
 
     severity: Severity
     code: str
@@ -70,7 +70,7 @@ class Problem:
 
 
 def pip_builds(versions: Iterable[str], cuda: str | None, platform: str) -> list[CandidateBuild]:
-    """The wheels of these torch releases for a CUDA (None: the CPU) on a platform, oldest first."""
+    """List the wheels of these torch releases for a CUDA (None: the CPU) on a platform, oldest first."""
     wanted = set(versions)
     return [
         CandidateBuild(b.version, b.variant, b.cuda, b.sm, b.ptx, b.pythons, b.glibc, b.cudnn, b.trust, "pip")
@@ -80,7 +80,7 @@ def pip_builds(versions: Iterable[str], cuda: str | None, platform: str) -> list
 
 
 def conda_builds_of(versions: Iterable[str], cuda: str | None, platform: str) -> list[CandidateBuild]:
-    """The conda-forge builds of these releases that run with a `cuda-version` (None: the CPU build), oldest first."""
+    """List the conda builds of these releases that run with a `cuda-version` (None: the CPU build), oldest first."""
     wanted = set(versions)
     return [
         CandidateBuild(b.version, b.variant, b.cuda, b.sm, b.ptx, (), b.glibc, None, "high", "conda", b.arm_variant)
@@ -92,6 +92,6 @@ def conda_builds_of(versions: Iterable[str], cuda: str | None, platform: str) ->
 def of_target(
     platform: str, python: str, cuda: str | None, names: Iterable[str], driver: str | None, glibc: str
 ) -> Case:
-    """A case from what a target says; GPU names that aren't known are left out (a rule of its own reports them)."""
+    """Make a case from a target's values. Leaves out unknown GPU names, which have a rule of their own."""
     found = [gpu for name in names for gpu in gpus.find(name)]
     return Case(platform, python, cuda, tuple(dict.fromkeys(found)), driver, glibc)

@@ -1,4 +1,4 @@
-"""torchvision and torchaudio against torch: each release is made for certain torch releases."""
+"""Rules for torchvision and torchaudio: each release is made for certain torch releases."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from envspec.rules.wanted import Wanted
 
 
 def findings(companion: Wanted, torch: Wanted | None, versions: Sequence[str]) -> Iterator[Finding]:
-    """What is wrong between a companion and the torch releases that the target admits."""
+    """Find what is wrong between a companion and the torch releases that the target admits."""
     known = _known(companion.name)
     matching = [version for version in known if companion.admits(version)]
     if not matching:
@@ -32,7 +32,7 @@ def findings(companion: Wanted, torch: Wanted | None, versions: Sequence[str]) -
 
 
 def torches(companion: Wanted) -> list[str]:
-    """The torch releases that some admitted release of a companion is made for, oldest first."""
+    """List the torch releases that some admitted release of a companion is made for, oldest first."""
     found = {
         torch
         for version in _known(companion.name)
@@ -54,8 +54,8 @@ def _unknown(companion: Wanted, known: Sequence[str]) -> Iterator[Finding]:
         yield Finding(
             "info",
             "companion-newer-than-tables",
-            f"{companion.label} is newer than what envspec knows ({known[-1]}): its own METADATA decides which torch it"
-            " goes with",
+            f"{companion.label} is newer than the releases envspec knows (up to {known[-1]}): its METADATA decides"
+            " which torch it needs",
             companion.place,
         )
     elif bounds and max(bounds) >= torch_builds.order(known[0]):
@@ -64,7 +64,7 @@ def _unknown(companion: Wanted, known: Sequence[str]) -> Iterator[Finding]:
             "no-such-companion",
             f"envspec knows no release that fits {companion.label}",
             companion.place,
-            f"{companion.name} has {known[0]} to {known[-1]}",
+            f"envspec knows {companion.name} {known[0]} to {known[-1]}",
         )
 
 

@@ -1,4 +1,4 @@
-"""What a CPU target has that is made for CUDA: it installs, and does nothing or fails at import."""
+"""Rules for CPU targets: packages made for CUDA, which install there and do nothing or fail at import."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _LOCAL = re.compile(r"\+(?:pt\d+)?cu\d")
 def problems(
     case: Case, pins: Mapping[str, str], needs: Mapping[str, Iterable[str]], is_cuda: Callable[[str], bool]
 ) -> Iterator[Problem]:
-    """`needs` holds the names that each pin requires; `is_cuda` tells a package of CUDA's own by its name.
+    """Find the pins of a CPU target that are made for CUDA, torch aside.
 
-    torch itself is judged elsewhere.
+    `needs` has the names that each pin requires; `is_cuda` says whether a name is one of CUDA's own packages.
     """
     if case.cuda is not None:
         return
@@ -35,13 +35,15 @@ def problems(
             yield _problem(f"{name} {version}", "", _INSTEAD)
         elif brought := sorted({other for other in needs.get(name, ()) if other in pins and is_cuda(other)}):
             listed = ", ".join(brought[:3]) + (f" and {len(brought) - 3} more" if len(brought) > 3 else "")
-            message = f"{name} {version} requires {listed}, in a CPU target: CUDA's, and of no use there"
-            hint = "leave out the extra that brings it in, if one does, or give the package to the CUDA targets alone"
+            message = f"{name} {version} requires {listed}, which has no use in a CPU target"
+            hint = "drop the extra that adds this, if there is one, or list the package in the CUDA targets only"
             yield Problem("warning", "cuda-major-mixed", "cuda", message, hint)
 
 
-_INSTEAD = "give it to the CUDA targets alone, or take its CPU build where there is one"
+_INSTEAD = "list the package in the CUDA targets only, or take its CPU build if there is one"
 
 
 def _problem(label: str, what: str, instead: str) -> Problem:
-    return Problem("warning", "gpu-only", "platform", f"{label} is made for CUDA, in a CPU target{what}", instead)
+    return Problem(
+        "warning", "gpu-only", "platform", f"{label} is made for CUDA, and this is a CPU target{what}", instead
+    )

@@ -1,4 +1,4 @@
-"""A driver against CUDA and GPUs, with NVIDIA's three kinds of compatibility told apart.
+"""Rules for drivers against CUDA and GPUs, by NVIDIA's three kinds of compatibility.
 
 native                       the toolkit's own driver or a newer one
 minor-version compatibility  any driver from the major's floor on; features that need a newer driver are missing
@@ -17,7 +17,7 @@ from envspec.rules.case import Case, Problem
 
 
 def problems(case: Case) -> Iterator[Problem]:
-    """What is wrong with a target's driver; nothing when it names none."""
+    """Find what is wrong with a target's driver; nothing if the target names none."""
     if case.driver is None:
         return
     yield from _against_gpus(case, case.driver)
@@ -26,7 +26,7 @@ def problems(case: Case) -> Iterator[Problem]:
 
 
 def floor(case: Case, cuda: str) -> str | None:
-    """The oldest driver on which this CUDA runs on the target's platform and all its GPUs: a version, or "R570"."""
+    """Find the oldest driver that runs this CUDA on the target's platform and all its GPUs: a version, or "R570"."""
     lowest = toolkits.driver_floor(cuda, case.platform)
     known = gpus.capabilities()
     branch = max((known[c].first_driver or 0 for c in case.capabilities), default=0)
@@ -45,7 +45,7 @@ def _against_gpus(case: Case, driver: str) -> Iterator[Problem]:
                 "error",
                 "driver-too-old-for-gpu",
                 "driver",
-                f"driver {driver} doesn't know {name}: the first branch that does is R{known.first_driver}",
+                f"driver {driver} doesn't support {name}: R{known.first_driver} is the first branch that does",
                 f"update the driver to R{known.first_driver} or newer",
             )
         elif known.last_driver and branch > known.last_driver:
@@ -70,8 +70,8 @@ def _against_cuda(case: Case, driver: str, cuda: str) -> Iterator[Problem]:
                 "info",
                 "driver-minor-version-compatibility",
                 "driver",
-                f"driver {driver} is older than CUDA {cuda}'s own ({native}); it runs by minor-version compatibility,"
-                " without what needs a newer driver (PTX of this CUDA isn't compiled)",
+                f"driver {driver} is older than CUDA {cuda}'s own ({native}): CUDA {cuda} runs by minor-version"
+                " compatibility, without features that need a newer driver (the driver can't compile its PTX)",
             )
         return
     branch = numbers(driver)[0]
@@ -80,8 +80,8 @@ def _against_cuda(case: Case, driver: str, cuda: str) -> Iterator[Problem]:
             "error",
             "driver-forward-compatibility",
             "driver",
-            f"driver {driver} is below {compatible}, the floor of CUDA {cuda}. These data-centre GPUs run it by forward"
-            " compatibility only, with NVIDIA's cuda-compat package on every machine: an environment can't bring it",
+            f"driver {driver} is below {compatible}, the floor of CUDA {cuda}: these data-centre GPUs run it only by"
+            " forward compatibility, with NVIDIA's cuda-compat package on every machine, which no environment installs",
             f"update the driver to {compatible} or newer; or install cuda-compat-{cuda.replace('.', '-')} on the"
             " machines and leave `driver` out of the target",
         )

@@ -1,4 +1,4 @@
-"""No CPU build in silence: what in a target would make one of it, or contradicts its CUDA."""
+"""Rules against silent CPU builds: values of a target that lead to a CPU build or contradict its CUDA."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def problems(case: Case, names: tuple[str, ...], wanted: Wanted | None) -> Itera
             "error",
             "no-cuda-platform",
             "cuda",
-            f"there is no CUDA on {case.platform}: torch has CPU and Metal builds only",
+            f"there is no CUDA on {case.platform}: torch has only CPU and Metal builds there",
             "leave `cuda` out",
         )
     elif names and not case.cuda:
@@ -43,7 +43,7 @@ def _of_wanted(case: Case, wanted: Wanted) -> Iterator[Problem]:
             "cpu-build",
             "torch",
             f"{text} asks for the CPU build in a target for CUDA {case.cuda}",
-            "drop the build from the requirement: envspec takes the one of the target's CUDA",
+            "drop the build from the requirement: envspec takes the build for the target's CUDA",
         )
     elif (asked != "cpu" and not case.cuda) or (wanted.local and wanted.local != variant):
         of = f"CUDA {case.cuda}" if case.cuda else "the CPU"
@@ -51,7 +51,7 @@ def _of_wanted(case: Case, wanted: Wanted) -> Iterator[Problem]:
             "error",
             "cuda-mismatch",
             "torch",
-            f"{text} asks for another build than the target, which is for {of}",
+            f"{text} asks for a build that isn't the target's: the target is for {of}",
             "drop the build from the requirement, or change the target's `cuda`",
         )
 

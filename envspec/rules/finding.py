@@ -1,4 +1,4 @@
-"""What a check has to say: one finding, with its place and what to do about it."""
+"""Findings: what a rule found, where, and what to do about it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Severity = Literal["error", "warning", "info"]
 class Finding:
     """One thing a rule found.
 
-    error    it can't work as it stands
-    warning  it may not work, or only in part
-    info     it works, and there is something to know
+    error    the target can't work as it stands
+    warning  the target may not work, or only in part
+    info     the target works, and there is something to know
 
-    `code` is stable and for machines; `place` is where in the spec it comes from; `remedy` is the nearest change that
-    would work, or None when there is nothing to change.
+    `code` is stable and for machines; `place` is the cause's place in the spec; `remedy` is the nearest change that
+    works, or None if there is nothing to change.
     """
 
     severity: Severity

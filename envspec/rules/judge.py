@@ -1,4 +1,4 @@
-"""Judging a target before anything is resolved."""
+"""The verdict on a target before anything is resolved."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _ORDER = {"error": 0, "warning": 1, "info": 2}
 
 
 def judge(spec: Spec, target: Target) -> Verdict:
-    """What the facts say of a target.
+    """Judge a target by the facts.
 
-    A range of torch releases is infeasible only when every one of them is. A torch that the tables don't know yet is
-    never an error.
+    A range of torch releases is infeasible only if all of them are. A torch that isn't in the tables yet is never an
+    error.
     """
     case = case_of(spec, target)
     family = companions_of(spec, target)
@@ -52,7 +52,7 @@ def judge(spec: Spec, target: Target) -> Verdict:
 
 @dataclass(frozen=True)
 class _Choice:
-    """The builds of torch that a target can take, and those of them that work on it, oldest first."""
+    """The builds of torch that a target admits, and those of them that work on it, oldest first."""
 
     builds: tuple[CandidateBuild, ...] = ()
     working: tuple[CandidateBuild, ...] = ()
@@ -64,7 +64,7 @@ class _Choice:
 
     @property
     def narrowed(self) -> bool:
-        """Whether some work, and the newest release isn't among them."""
+        """Whether some releases work, and the newest isn't one of them."""
         return bool(self.working) and self.builds[-1].version != self.working[-1].version
 
 
@@ -77,12 +77,12 @@ def _choice(wanted: Wanted | None, versions: Sequence[str], case: Case) -> _Choi
 
 
 def case_of(spec: Spec, target: Target) -> Case:
-    """A target as the rules see it."""
+    """Make the case of a target."""
     return of_target(target.platform, spec.python, target.cuda, target.gpus, target.driver, target.glibc)
 
 
 def located(spec: Spec, target: Target, wanted: Wanted | None, problem: Problem) -> Finding:
-    """A problem as a finding, at the place of what it is about."""
+    """Make a finding of a problem, at the place of what it is about."""
     if problem.subject == "torch" and wanted:
         place: Place | None = wanted.place
     elif problem.subject == "python":
@@ -93,7 +93,7 @@ def located(spec: Spec, target: Target, wanted: Wanted | None, problem: Problem)
 
 
 def _torch(named: Wanted | None, family: Sequence[Wanted]) -> tuple[Wanted | None, list[str]]:
-    """The torch asked for and its known releases. One that only torchvision brings in counts as asked for."""
+    """Find the torch that the target asks for, and its known releases. One that only torchvision requires counts."""
     if named:
         return named, list(named.versions())
     for companion in family:
@@ -117,7 +117,7 @@ def _unknown_gpus(target: Target) -> Iterator[Finding]:
 
 
 def _for_torch(case: Case) -> Case:
-    """The case without the GPUs that its CUDA doesn't reach: that is said once, of the toolkit."""
+    """Leave out the GPUs that the CUDA doesn't support: the toolkit's rule reports those once."""
     known = toolkits.toolkit(case.cuda) if case.cuda else None
     if case.cuda is None or known is None:
         return replace(case, gpus=() if case.cuda is None else case.gpus)
@@ -144,10 +144,10 @@ def _unknown_torch(wanted: Wanted) -> Problem:
     bounds = wanted.bounds()
     where = "conda-forge's builds that envspec knows" if wanted.channel == "conda" else "the releases envspec knows"
     if bounds and max(bounds) > torch_builds.order(known[-1]):
-        message = f"{wanted.label} is newer than {where} (up to {known[-1]}): its own METADATA decides"
+        message = f"{wanted.label} is newer than {where} (up to {known[-1]}): envspec relies on its METADATA"
         return Problem("info", "torch-newer-than-tables", "torch", message)
     if bounds and max(bounds) < torch_builds.order(known[0]):
-        message = f"{wanted.label} is older than {where} (from {known[0]}): nothing is checked"
+        message = f"{wanted.label} is older than {where} (from {known[0]}): envspec checks nothing"
         return Problem("info", "torch-older-than-tables", "torch", message)
     return Problem("error", "no-such-torch", "torch", f"envspec knows no release that fits {wanted.label}")
 
@@ -178,7 +178,7 @@ def _narrowed(wanted: Wanted, choice: _Choice, case: Case) -> Problem:
 
 
 def _remedy(problem: Problem, wanted: Wanted | None, versions: Sequence[str], case: Case) -> str | None:
-    """What a rule proposes, and what the tables find beyond it."""
+    """Combine a rule's remedy with the nearest alternatives from the tables."""
     if problem.severity != "error" or problem.code in ("driver-too-old-for-gpu", "driver-dropped-gpu"):
         return problem.remedy
     found = nearest.alternatives(wanted, versions, case) if wanted else []
@@ -189,7 +189,7 @@ def _remedy(problem: Problem, wanted: Wanted | None, versions: Sequence[str], ca
 
 
 def _last_resort(problem: Problem, wanted: Wanted | None, versions: Sequence[str], case: Case) -> str | None:
-    """When no other wheel will do: conda-forge's builds, or fewer GPUs in the target."""
+    """Propose a remedy where no other wheel works: conda-forge's builds, or fewer GPUs in the target."""
     if wanted is None:
         return nearest.toolkit_change(case) if problem.subject == "cuda" else None
     if wanted.channel == "pip":

@@ -1,4 +1,4 @@
-"""The nearest change that would work: another torch, another CUDA, another Python, computed from the tables."""
+"""The nearest change that works: another torch, CUDA or Python, computed from the tables."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from envspec.rules.wanted import Wanted, builds_of
 
 
 def alternatives(wanted: Wanted, versions: Sequence[str], case: Case) -> list[str]:
-    """Changes after which a build works, the least ones: each changes one thing, or torch and CUDA if it takes both.
+    """Find the smallest changes after which a build works. Each changes one thing, or torch and CUDA where both must.
 
-    `versions` are the releases that `wanted` admits; with none, those its specifier names are the point to be near to.
+    `versions` are the releases that `wanted` admits. If there are none, changes stay near those of its specifier.
     """
     changes = [
         *_another_torch(wanted, versions, case),
@@ -27,7 +27,7 @@ def alternatives(wanted: Wanted, versions: Sequence[str], case: Case) -> list[st
 
 
 def sentence(changes: Sequence[str]) -> str | None:
-    """ "Nearest: …, or …", or None for no changes."""
+    """Write changes as a remedy, "Nearest: …, or …"; None without changes."""
     return f"Nearest: {', or '.join(changes)}" if changes else None
 
 
@@ -76,7 +76,7 @@ def _both(wanted: Wanted, versions: Sequence[str], case: Case) -> list[str]:
 
 
 def _working(wanted: Wanted, versions: Iterable[str], case: Case) -> list[str]:
-    """The releases with a build that works on a machine which runs this CUDA."""
+    """List the releases with a build that works on a machine which runs this CUDA."""
     if any(p.severity == "error" for p in (*toolkit.problems(case), *driver.problems(case))):
         return []
     return [b.version for b in builds_of(wanted, versions, case.cuda, case.platform) if works(b, case)]
@@ -97,7 +97,7 @@ def _cudas(wanted: Wanted) -> list[str]:
 
 
 def _torch_distance(wanted: Wanted, versions: Sequence[str], version: str) -> tuple[int, int]:
-    """How many releases lie between a release and what is asked for; of two equally near, the newer comes first."""
+    """Count the releases between a release and the ones asked for; of two equally near, the newer comes first."""
     known = _known(wanted)
     here = known.index(version)
     points = [known.index(v) for v in versions if v in known]
@@ -108,7 +108,7 @@ def _torch_distance(wanted: Wanted, versions: Sequence[str], version: str) -> tu
 
 
 def _cuda_distance(asked: str, cuda: str) -> tuple[int, int]:
-    """How far a CUDA is from the asked one: majors weigh more than minors; of two equally near, the newer first."""
+    """Measure how far a CUDA is from the asked one: majors weigh more; of two equally near, the newer comes first."""
     (a, b), (c, d) = numbers(asked)[:2], numbers(cuda)[:2]
     return abs((a - c) * 20 + b - d), -(c * 20 + d)
 
@@ -125,7 +125,7 @@ def _cuda(cuda: str | None) -> str:
 
 
 def toolkit_change(case: Case) -> str | None:
-    """For a target that names no torch: the CUDA versions that know all its GPUs."""
+    """Propose CUDA versions that support all GPUs of a target without torch."""
     known = [gpus.capabilities()[c] for c in case.capabilities]
     first = max((c.first_cuda for c in known if c.first_cuda), key=numbers, default=None)
     last = min((c.last_cuda for c in known if c.last_cuda), key=numbers, default=None)

@@ -1,4 +1,4 @@
-"""Judging what a resolver picked: the rules again, on exact versions."""
+"""The rules on exact versions, for what a resolver picked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from envspec.rules.wanted import COMPANIONS, Wanted, torch_of
 from envspec.spec.model import Spec, Target
 
 _VERSIONED_BY_CUDA = ("cuda-toolkit", "nvidia-cuda-runtime", "nvidia-cuda-nvrtc", "nvidia-nvjitlink", "cuda-version")
-"""Packages without a `-cu12` suffix whose own version is the toolkit's."""
+"""Packages without a `-cu12` suffix that have the toolkit's version."""
 
 
 def judge_pins(
@@ -30,11 +30,11 @@ def judge_pins(
     builds: Mapping[str, str] | None = None,
     needs: Mapping[str, Iterable[str]] | None = None,
 ) -> tuple[Finding, ...]:
-    """What the facts say against exact pins: normalised name -> version, the local part included (`2.9.1+cu126`).
+    """Judge exact pins by the facts: normalised name -> version, with the local part (`2.9.1+cu126`).
 
     `builds` holds the build strings of conda packages, `needs` the names that each wheel requires. A torch without a
-    local part is PyPI's own wheel. What the target alone decides (its driver, its CUDA against its GPUs) is `judge`'s,
-    and wrong metadata is `envspec.facts.corrections.corrections_broken_by`'s.
+    local part is PyPI's own wheel. `judge` decides what depends on the target alone (its driver, its CUDA against its
+    GPUs), and `envspec.facts.corrections.corrections_broken_by` finds wrong metadata.
     """
     case = case_of(spec, target)
     wanted = torch_of(spec, target)
@@ -59,7 +59,7 @@ def _torch(case: Case, pins: Mapping[str, str]) -> Iterator[Problem]:
         return
     variant = local or torch_builds.pypi_variant(public, case.platform) or "cpu"
     if not re.fullmatch(r"cpu|cu\d+", variant):
-        yield Problem("info", "torch-local-build", "torch", f"torch {version} is no build of PyTorch's own")
+        yield Problem("info", "torch-local-build", "torch", f"torch {version} isn't a build of PyTorch's own")
         return
     cuda = torch_builds.cuda_of(variant)
     name = f"torch {version}" + ("" if local else f" (PyPI's own wheel, {variant})")
@@ -69,7 +69,7 @@ def _torch(case: Case, pins: Mapping[str, str]) -> Iterator[Problem]:
         return
     found = pip_builds([public], cuda, case.platform)
     if not found:
-        yield Problem("error", "no-build", "torch", f"{name} isn't among the builds for {case.platform}")
+        yield Problem("error", "no-build", "torch", f"{name} isn't one of the known builds for {case.platform}")
     yield from _of_build(case, "pip", public, found)
 
 
@@ -108,26 +108,26 @@ def _of_build(
 
 
 def _newer(name: str) -> Problem:
-    message = f"envspec's tables don't hold {name}: its architectures aren't checked, its own METADATA decides the rest"
+    message = f"envspec has no facts for {name}: it relies on the METADATA and doesn't check the architectures"
     return Problem("info", "torch-newer-than-tables", "torch", message)
 
 
 def _wrong_cuda(case: Case, name: str, cuda: str | None, *, exact: bool) -> Problem | None:
-    """A build of another CUDA than the target's. conda's run with a higher minor too, so there the major decides."""
+    """Check that a build is for the target's CUDA. conda's builds also run with a higher minor: the major decides."""
     if cuda == case.cuda or (not exact and cuda and case.cuda and cuda.split(".")[0] == case.cuda.split(".")[0]):
         return None
     if cuda is None:
-        message = f"{name} is the CPU build, in a target for CUDA {case.cuda}"
-        return Problem("error", "cpu-build", "cuda", message, "take torch from the PyTorch index of this CUDA")
+        message = f"{name} is the CPU build, and the target is for CUDA {case.cuda}"
+        return Problem("error", "cpu-build", "cuda", message, "take torch from the PyTorch index for this CUDA")
     if case.cuda is None:
-        message = f"{name} is a build for CUDA {cuda}, in a CPU target"
+        message = f"{name} is a build for CUDA {cuda}, and this is a CPU target"
         return Problem("error", "cuda-mismatch", "torch", message, "take torch from the PyTorch index for the CPU")
-    message = f"{name} is a build for CUDA {cuda}, in a target for CUDA {case.cuda}"
-    return Problem("error", "cuda-mismatch", "cuda", message, f"take torch from the PyTorch index of CUDA {case.cuda}")
+    message = f"{name} is a build for CUDA {cuda}, and the target is for CUDA {case.cuda}"
+    return Problem("error", "cuda-mismatch", "cuda", message, f"take torch from the PyTorch index for CUDA {case.cuda}")
 
 
 def _companions(case: Case, pins: Mapping[str, str], builds: Mapping[str, str]) -> Iterator[Problem]:
-    """Wheels beside torch, be that a wheel or conda's. conda's own companions name their pytorch exactly."""
+    """Judge companions that are wheels, beside a torch of either kind. conda's companions require an exact pytorch."""
     torch, _, torch_local = pins.get("torch", pins.get("pytorch", "")).partition("+")
     for name in COMPANIONS:
         version = pins.get(name)
@@ -148,11 +148,11 @@ def _companions(case: Case, pins: Mapping[str, str], builds: Mapping[str, str]) 
 
 _TORCHAUDIO_COMPARES = "2.11.0"
 """Up to this release `import torchaudio` raises where its CUDA isn't torch's to the minor (`_check_cuda_version`, read
-in the wheel); from 2.11.1 on only the major counts (pytorch/audio#4226)."""
+in the wheel); from 2.11.1 on, only the major counts (pytorch/audio#4226)."""
 
 
 def _torchaudio_cuda(case: Case, version: str, local: str, torch: str, torch_local: str) -> Iterator[Problem]:
-    """PyPI's torchaudio is built for the CUDA of PyPI's torch of its own time, which a newer torch may have left."""
+    """Check PyPI's torchaudio: it is built for the CUDA that PyPI's torch had then; newer torch may have another."""
     made_with = torch_builds.torch_for("torchaudio", version)[0]
     own = torch_builds.cuda_of(local or torch_builds.pypi_variant(made_with, case.platform) or "cpu")
     its = torch_builds.cuda_of(torch_local or torch_builds.pypi_variant(torch, case.platform) or "cpu")
@@ -163,27 +163,27 @@ def _torchaudio_cuda(case: Case, version: str, local: str, torch: str, torch_loc
             "cuda-mismatch",
             "torch",
             f"torchaudio {version} is built for CUDA {own} and torch {torch} for CUDA {its}: import torchaudio fails",
-            f"Nearest: CUDA {own} for the target, or a newer torchaudio, which minds the major alone",
+            f"Nearest: CUDA {own} for the target, or a newer torchaudio, which compares only the major",
         )
 
 
 def _cuda_majors(case: Case, pins: Mapping[str, str], needs: Mapping[str, Iterable[str]]) -> Iterator[Problem]:
-    """Every CUDA package belongs to the target's CUDA major. In a CPU target they are only dead weight; there who
-    requires them is told instead (`cpu_target`), where that is known."""
+    """Judge whether every CUDA package belongs to the target's CUDA major. In a CPU target they are only dead weight;
+    there `cpu_target` reports the package that requires them, if it is known."""
     asked = case.cuda.split(".")[0] if case.cuda else None
     brought = {other for name, others in needs.items() if name in pins for other in others}
     for name, version in sorted(pins.items()):
         major = _cuda_major(name, version)
         if major is None or major == asked or (case.cuda is None and name in brought):
             continue
-        place = f"a target for CUDA {case.cuda}" if case.cuda else "a CPU target"
-        message = f"{name} {version} belongs to CUDA {major}, in {place}"
-        hint = f"`envspec why` says what brings {name} in"
+        place = f"the target is for CUDA {case.cuda}" if case.cuda else "this is a CPU target"
+        message = f"{name} {version} belongs to CUDA {major}, and {place}"
+        hint = f"`envspec why` shows what requires {name}"
         yield Problem("error" if case.cuda else "warning", "cuda-major-mixed", "cuda", message, hint)
 
 
 def _cuda_major(name: str, version: str) -> str | None:
-    """The CUDA major of a package by its name, or by its version where that is the toolkit's; None for any other."""
+    """Read the CUDA major of a package from its name, or from its version if that is the toolkit's; else None."""
     suffix = re.fullmatch(r"[\w-]+-cu(?:da)?(\d\d)x?", name)
     if suffix:
         return suffix[1]
@@ -191,7 +191,7 @@ def _cuda_major(name: str, version: str) -> str | None:
 
 
 def _libraries(case: Case, pins: Mapping[str, str]) -> Iterator[Problem]:
-    """cuDNN and NCCL have architecture lists of their own, and drop GPUs at other times than torch."""
+    """Judge cuDNN and NCCL, which have architecture lists of their own and drop GPUs at other times than torch."""
     from envspec.facts import libraries
 
     for name, version in sorted(pins.items()):
@@ -207,6 +207,6 @@ def _libraries(case: Case, pins: Mapping[str, str]) -> Iterator[Problem]:
                 "library-architecture",
                 "gpus",
                 f"{name} {version} has no code for {sm_of(capability)} ({case.names(capability)})"
-                + ("; it is used with several GPUs only" if nccl else ""),
+                + ("; torch uses it only with several GPUs" if nccl else ""),
                 None if nccl else "take a torch whose build requires an older cuDNN",
             )

@@ -1,4 +1,4 @@
-"""Version specifiers (PEP 440) as the rules ask them: which known releases are admitted, and which versions named."""
+"""Version specifiers (PEP 440) for the rules: the known releases that they admit, and the versions that they name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from envspec.packages.version_numbers import numbers
 
 @dataclass(frozen=True)
 class Specifier:
-    """Clauses that all hold. Without any, every version is admitted."""
+    """Clauses that must all hold. Without clauses, it admits every version."""
 
     clauses: tuple[Clause, ...] = ()
 
@@ -22,7 +22,7 @@ class Specifier:
         return Specifier(tuple(dict.fromkeys((*self.clauses, *other.clauses))))
 
     def admits(self, version: str) -> bool:
-        """Whether a version, possibly with a local part, satisfies it."""
+        """Say whether a version, possibly with a local part, satisfies the specifier."""
         if self._is_plain and version.replace(".", "").isdecimal():
             return admits(self.clauses, numbers(version))
         from packaging.specifiers import SpecifierSet
@@ -34,16 +34,16 @@ class Specifier:
         return plain_specifier(str(self)) is not None
 
     def bounds(self) -> tuple[tuple[int, ...], ...]:
-        """The releases that it names, as numbers."""
+        """The releases that the specifier names, as numbers."""
         return tuple(_release(version.removesuffix(".*")) for _, version in self.clauses)
 
     def local(self) -> str | None:
-        """The local part that it pins (`cu126` of `==2.9.1+cu126`), None without one."""
+        """The local part that the specifier pins (`cu126` of `==2.9.1+cu126`), None without one."""
         return next((version.partition("+")[2].lower() for _, version in self.clauses if "+" in version), None)
 
 
 def parse(text: str) -> Specifier:
-    """A specifier from its text. Raises ValueError for what is none."""
+    """Read a specifier. Raises ValueError for a text that isn't one."""
     plain = plain_specifier(text)
     if plain is not None:
         return Specifier(plain)

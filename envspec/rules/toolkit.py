@@ -1,4 +1,4 @@
-"""A CUDA toolkit against GPUs: too old to know one, or too new to compile for it still."""
+"""Rules for a CUDA toolkit against GPUs: it is too old to support one, or so new that it has dropped it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from envspec.rules.case import Case, Problem
 
 
 def problems(case: Case) -> Iterator[Problem]:
-    """What is wrong between a target's CUDA and its GPUs, torch aside."""
+    """Find what is wrong between a target's CUDA and its GPUs, torch aside."""
     if case.cuda is None:
         return
     toolkit = toolkits.toolkit(case.cuda)
@@ -24,20 +24,23 @@ def problems(case: Case) -> Iterator[Problem]:
         name = f"{case.names(capability)} ({sm_of(capability)})"
         known = gpus.capabilities()[capability]
         if order(capability) < order(toolkit.first_capability):
-            last = f"; CUDA {known.last_cuda} is the last that has it" if known.last_cuda else ""
+            last = f"; CUDA {known.last_cuda} is the last that supports it" if known.last_cuda else ""
             yield Problem(
                 "error", "cuda-dropped-gpu", "cuda", f"CUDA {case.cuda} has dropped {known.architecture}: {name}{last}"
             )
         else:
             first = f"; CUDA {known.first_cuda} is the first that does" if known.first_cuda else ""
-            yield Problem("error", "cuda-too-old-for-gpu", "cuda", f"CUDA {case.cuda} doesn't know {name}{first}")
+            yield Problem("error", "cuda-too-old-for-gpu", "cuda", f"CUDA {case.cuda} doesn't support {name}{first}")
 
 
 def _unknown(cuda: str) -> Problem:
     known = [toolkit.version for toolkit in toolkits.known()]
     if numbers(cuda) > numbers(known[-1]):
         return Problem(
-            "info", "cuda-newer-than-tables", "cuda", f"CUDA {cuda} is newer than what envspec knows ({known[-1]})"
+            "info",
+            "cuda-newer-than-tables",
+            "cuda",
+            f"CUDA {cuda} is newer than any that envspec knows (up to {known[-1]})",
         )
     near = min(known, key=lambda v: abs(_linear(v) - _linear(cuda)))
     return Problem("error", "no-such-cuda", "cuda", f"there is no CUDA {cuda}", f"nearest: CUDA {near}")

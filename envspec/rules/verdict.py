@@ -1,4 +1,4 @@
-"""What the rules say of a target: the one answer that everybody who asks them reads."""
+"""The rules' verdict on a target, which all callers read."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from envspec.rules.wanted import Wanted
 class Verdict:
     """The rules' answer on one target.
 
-    findings  everything that the facts say against it, errors first; empty when it can be locked as it stands
+    findings  everything that the facts say against the target, errors first; empty if it can be locked as it stands
     wanted    the torch that the target asks for, by name or through torchvision alone; None without one
-    feasible  the known torch releases that it admits and that work on it, newest first
-    narrowed  the newest release that has a build for the target isn't among them: a resolver has to be told which are
+    feasible  the known torch releases that the target admits and that work on it, newest first
+    narrowed  the newest release with a build for the target isn't in `feasible`: the resolver needs that list
     """
 
     findings: tuple[Finding, ...] = ()

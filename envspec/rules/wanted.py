@@ -1,4 +1,4 @@
-"""Which torch a target asks for: read from its requirements and match specs."""
+"""The torch that a target asks for, read from its requirements and match specs."""
 
 from __future__ import annotations
 
@@ -35,42 +35,42 @@ class Wanted:
 
     @property
     def label(self) -> str:
-        """For a message: "torch 2.9" of `torch==2.9.*`, "torch>=2.6,<2.8", or "torch"."""
+        """The name in a message: "torch 2.9" of `torch==2.9.*`, "torch>=2.6,<2.8", or "torch"."""
         clauses = self.specifier.clauses
         if len(clauses) == 1 and clauses[0][0] in ("==", "==="):
             return f"{self.name} {clauses[0][1].removesuffix('.*')}"
         return f"{self.name}{self.specifier}"
 
     def admits(self, version: str) -> bool:
-        """Whether a release satisfies it; the local part counts as any."""
+        """Say whether a release satisfies the requirement, whatever its local part."""
         return self.specifier.admits(f"{version}+{self.local}" if self.local else version)
 
     def versions(self) -> tuple[str, ...]:
-        """The known releases that satisfy it, oldest first."""
+        """List the known releases that satisfy the requirement, oldest first."""
         known = conda_builds.versions() if self.channel == "conda" else [r.version for r in torch_builds.releases()]
         return tuple(version for version in known if self.admits(version))
 
     def bounds(self) -> tuple[tuple[int, ...], ...]:
-        """The releases its specifier names, as numbers."""
+        """List the releases that the specifier names, as numbers."""
         return self.specifier.bounds()
 
 
 def torch_of(spec: Spec, target: Target) -> Wanted | None:
-    """The torch a target asks for by name, of conda-forge if both do; None when it doesn't.
+    """Find the torch that a target asks for by name; conda-forge's if pip and conda both have one; None without one.
 
-    A torch from an index of the spec's own, or from another channel, isn't one of those that the tables describe.
+    A torch from an index of the spec's own, or from another channel, doesn't count: the tables don't describe it.
     """
     conda = _conda(spec.conda_dependencies(target)) if "conda-forge" in spec.conda.channels else []
     return next(iter(conda), None) or next((w for w in _pip(spec, target) if w.name == "torch"), None)
 
 
 def companions_of(spec: Spec, target: Target) -> tuple[Wanted, ...]:
-    """The torchvision and torchaudio that a target asks for as wheels."""
+    """Find the torchvision and torchaudio that a target asks for as wheels."""
     return tuple(w for w in _pip(spec, target) if w.name in COMPANIONS)
 
 
 def builds_of(wanted: Wanted, versions: Iterable[str], cuda: str | None, platform: str) -> list[CandidateBuild]:
-    """The builds of these releases where `wanted` takes its torch from."""
+    """List the builds of these releases from the source that `wanted` uses, wheels or conda-forge."""
     find = conda_builds_of if wanted.channel == "conda" else pip_builds
     found = find(versions, cuda, platform)
     # one that was only announced counts where nothing else was asked for
@@ -93,7 +93,7 @@ def _pip(spec: Spec, target: Target) -> list[Wanted]:
 
 
 def _specifier(text: str, platform: str, python: str) -> Specifier | None:
-    """What a requirement asks of the version; None when it names a URL, or its marker leaves the target out."""
+    """Read a requirement's specifier. None if it names a URL, or its marker excludes the target."""
     plain = plain_requirement(text)
     if plain is not None:
         return Specifier(plain.clauses)
@@ -113,7 +113,7 @@ def _conda(located: Iterable[Located]) -> list[Wanted]:
 
 
 def _match_spec(text: str) -> tuple[str, Specifier, str | None]:
-    """Name, version and build of a match spec. A version that PEP 440 can't say (`|`) counts as any."""
+    """Read name, version and build of a match spec. A version that PEP 440 can't express (`|`) counts as any."""
     text = text.split("::")[-1]
     opened, closed = text.find("["), text.rfind("]")
     text = (text[:opened] + text[closed + 1 :] if 0 <= opened < closed else text).strip()

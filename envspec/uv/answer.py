@@ -44,14 +44,14 @@ def read_pylock(text: str) -> tuple[Found, ...]:
     try:
         packages = parse_pylock(tomli.loads(text)).packages
     except ValueError as error:
-        raise InternalError(f"uv's answer isn't what PEP 751 says: {error}") from None
+        raise InternalError(f"uv's answer isn't valid by PEP 751: {error}") from None
     return tuple(map(_found, packages))
 
 
 def _found(package: Package) -> Found:
     name, version = package.name, None if package.version is None else str(package.version)
     if package.directory:
-        raise InternalError(f"{name} resolved to a local folder, which no lock can hold")
+        raise InternalError(f"{name} resolved to a local folder, which a lock can't pin")
     if package.vcs:
         return Found(name, version, git=(package.vcs.url or "", package.vcs.commit_id, package.vcs.subdirectory))
     if package.archive:

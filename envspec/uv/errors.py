@@ -16,12 +16,12 @@ from envspec.redact import redact
 PROJECT = "the-spec"
 """The name uv knows the spec by; messages are put into words without it."""
 
-_AGAIN = "check the address and the network, then run the same command again: what was fetched is kept"
+_AGAIN = "check the address and the network, then run the same command again: it keeps what it has fetched"
 _LOOSEN = "loosen one of these requirements, or leave out the target"
 _ONLINE_ONCE = "run without --offline once, so that the cache holds what this spec needs"
 _CREDENTIALS = (
-    "give credentials in ~/.netrc, in the index's URL in your own settings, "
-    "or as UV_INDEX_<NAME>_USERNAME and UV_INDEX_<NAME>_PASSWORD"
+    "put credentials in ~/.netrc or in the index's URL in your own settings, "
+    "or set UV_INDEX_<NAME>_USERNAME and UV_INDEX_<NAME>_PASSWORD"
 )
 
 _MEMORY = re.compile(
@@ -81,21 +81,21 @@ def failure(status: int, stderr: str, *, label: str, offline: bool, index: str |
     setting = _setting(told)
     if setting:
         said = told.partition(" For more information")[0]
-        return InputError(f"{label}: uv refuses a setting of yours: {said}", hint=setting)
+        return InputError(f"{label}: uv rejects one of your settings: {said}", hint=setting)
     if "Hash mismatch" in told:
-        return IndexFailure(message, hint="don't install from this index until who runs it has found out why")
+        return IndexFailure(message, hint="don't install from this index until whoever runs it has found the cause")
     if "Git executable not found" in told:
         return ToolError(message, hint="install git, or ask for a release instead")
     if "Git operation failed" in told:
-        return IndexFailure(message, hint="check the repository's address, the revision and that you may read it")
+        return IndexFailure(message, hint="check the repository's address, the revision and your access")
     if _STORAGE.search(told):
         return StorageError(
-            message, hint="free some space, or point UV_CACHE_DIR and ENVSPEC_CACHE_DIR to a place that can be written"
+            message, hint="free some space, or point UV_CACHE_DIR and ENVSPEC_CACHE_DIR to a writable folder"
         )
     if "build backend" in told or told.startswith("Failed to build"):
         return ToolError(
             message,
-            hint="building from source needs what the package's README names; a release with a wheel needs nothing",
+            hint="install the build tools that the package's README names, or choose a release that has a wheel",
         )
     if _OUTSIDE.search(told) and "environment variable" not in told:
         return IndexFailure(message, hint=_AGAIN)
@@ -139,12 +139,12 @@ def _conflict(message: str, hints: Sequence[str], label: str, offline: bool, ind
     if damaged:
         where = f" at {redact(index)}" if index else ""
         return IndexFailure(
-            f"{label}: the index{where} serves something else as the METADATA of {damaged[1]} {damaged[2]}",
-            hint="see whether a proxy or a login page answers in its place, then run the same command again",
+            f"{label}: the index{where} serves something that isn't METADATA as that of {damaged[1]} {damaged[2]}",
+            hint="check whether a proxy or a login page answers in its place, then run the same command again",
         )
     if _UNKNOWN.search(message):
         return Unsatisfiable(
-            message, hint="check the name's spelling; a package of another index needs its line in [pip] sources"
+            message, hint="check the name's spelling; a package from another index needs an entry in [pip] sources"
         )
     return Unsatisfiable(message, hint=_hint(hints))
 
@@ -154,8 +154,8 @@ def _hint(hints: Sequence[str]) -> str:
     unbuilt = [name for hint in hints for name in _UNBUILT.findall(hint)]
     if unbuilt:
         names = ", ".join(f'"{name}"' for name in dict.fromkeys(unbuilt))
-        allow = f"allow-source = [{names}] in [pip]"
-        return f"only source is on offer, and building it runs its code; if you trust it: {allow}"
+        allow = f"allow-source = [{names}]"
+        return f"building from source runs the package's code; if you trust it, add to [pip]: {allow}"
     text = hints[0] if hints else ""
     if "exclude-newer" in text:
         return text.partition(" Consider using")[0] + " Move `exclude-newer` in [env] to a later date to admit it."

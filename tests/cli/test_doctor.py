@@ -66,8 +66,8 @@ def test_a_spec_on_described_hardware(spec: str, envspec: Envspec) -> None:
 demo.toml on H100, driver 535.104, glibc 2.31
 volta   elsewhere   for V100; another target is for H100
 hopper  infeasible
-  error: demo.toml:9:10: driver 535.104 is below 580.65.06, the floor of CUDA 13.0. These data-centre GPUs run it by \
-forward compatibility only, with NVIDIA's cuda-compat package on every machine: an environment can't bring it  \
+  error: demo.toml:9:10: driver 535.104 is below 580.65.06, the floor of CUDA 13.0: these data-centre GPUs run it only \
+by forward compatibility, with NVIDIA's cuda-compat package on every machine, which no environment installs  \
 [driver-forward-compatibility]
     remedy: update the driver to 580.65.06 or newer; or install cuda-compat-13-0 on the machines and leave `driver` \
 out of the target; or CUDA 12.9 with torch 2.9 (driver >= 525.60.13)
@@ -137,7 +137,7 @@ def test_this_machine(envspec: Envspec, monkeypatch: pytest.MonkeyPatch) -> None
         lines[0] == "driver           none     no NVIDIA GPU here: no NVIDIA device on the PCI bus and no driver loaded"
     )
     assert "  warning: there is no /dev/shm  [shm-missing]" in lines
-    assert "    remedy: mount it: DataLoader workers need it" in lines
+    assert "    remedy: mount /dev/shm: DataLoader workers need it" in lines
 
 
 def test_an_error_of_the_machine_is_exit_1(envspec: Envspec, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -218,7 +218,7 @@ def test_another_hash(locked: Callable[..., Lock], envspec: Envspec, index: Inde
     code, out, err = export(envspec, "-o", str(tmp_path / "out"))
     assert (code, out) == (3, "")
     assert err.startswith(
-        f'error: the index "pypi" has another {LIB.file}: sha256 {lie} at {index.url}/lib/, and {LIB.sha256} in'
+        f'error: the index "pypi" has a different {LIB.file}: its sha256 is {lie} at {index.url}/lib/ and {LIB.sha256}'
     )
     assert not (tmp_path / "out").exists()
 
@@ -288,7 +288,10 @@ def test_pytorch_index(locked: Callable[..., Lock], envspec: Envspec, home: Path
     locked(served(TORCH, "pytorch/cpu"))
     code, out, err = export(envspec)
     assert (code, out) == (3, "")
-    assert err.splitlines()[0] == 'error: it isn\'t known where files of the PyTorch index "pytorch/cpu" are'
+    assert (
+        err.splitlines()[0]
+        == 'error: envspec doesn\'t know the address of the files of the PyTorch index "pytorch/cpu"'
+    )
     assert "[mirrors]\n" in err and 'pytorch = "https://' in err and "config.toml" in err
     with Index() as mirror:
         mirror.add(TORCH)

@@ -88,7 +88,7 @@ def test_an_old_glibc_breaks_the_lock_where_torch_would_run(spec: Spec) -> None:
     older = replace(spec, targets=tuple(replace(target, glibc="2.34") for target in spec.targets))
     found = verdicts(older, Hardware(glibc="2.31"))
     assert codes(found["cpu"]) == ["glibc-below-target"]
-    assert found["cpu"].findings[0].remedy == 'say glibc = "2.31" in the target and lock again'
+    assert found["cpu"].findings[0].remedy == 'set glibc = "2.31" in the target and lock again'
     assert codes(verdicts(older, Hardware(glibc="2.34"))["cpu"]) == []
     assert codes(verdicts(older, Hardware(glibc="2.17"))["cpu"]) == ["glibc-too-old"]
 

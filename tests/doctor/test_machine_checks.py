@@ -298,7 +298,7 @@ def test_containers(containers: tuple[Tool, ...], driver: str | None, expected: 
 
 def test_slurm() -> None:
     assert runtimes.slurm(GOOD).summary == "24.05.2; with GPUs: gpu (gpu:h100:8)"
-    assert runtimes.slurm(replace(GOOD, slurm=Slurm("24.05.2"))).summary == "24.05.2; no partition names a GPU"
+    assert runtimes.slurm(replace(GOOD, slurm=Slurm("24.05.2"))).summary == "24.05.2; no partition lists GPUs"
     silent = replace(GOOD, slurm=Slurm("24.05.2", {}, "slurm_load_partitions: Unable to contact slurm controller"))
     assert told(runtimes.slurm, silent) == ("warning", ["slurm-silent"])
 

@@ -46,7 +46,7 @@ SOLVES = [
 
 # (Python, match specs, CUDA, the error, what its message says, what its hint says)
 REFUSED = [
-    ("3.12", ("pytorch 2.9.1.*",), "12.8", WrongBuild, "is the CPU build", "2.9.1 for CUDA 12.9; with CUDA 12.8 runs"),
+    ("3.12", ("pytorch 2.9.1.*",), "12.8", WrongBuild, "is the CPU build", "2.9.1 for CUDA 12.9; pytorch "),
     ("3.12", ("pytorch-gpu 2.9.*",), "12.6", Unsatisfiable, "cuda-version 12.6.*", "pytorch-gpu 2.7.1"),
     ("3.12", ("pytorch-gpu",), "11.8", Unsatisfiable, "11.8", "for CUDA 12.6"),
     ("3.12", ("pytorch-gpu",), None, Unsatisfiable, "__cuda", ""),

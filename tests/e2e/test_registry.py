@@ -50,7 +50,7 @@ def test_an_index_goes_before_its_images(hub: Hub) -> None:
 def test_what_is_not_there(hub: Hub) -> None:
     hub.push("there:1")
     for name in ("there:2", "missing:1"):
-        with pytest.raises(IndexFailure, match=f"manifests/{name[-1]} is not there"):
+        with pytest.raises(IndexFailure, match=f"manifests/{name[-1]} doesn't exist"):
             digest(f"{hub.host}/{name}")
 
 

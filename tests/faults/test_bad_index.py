@@ -32,7 +32,7 @@ PAGE, FILE, METADATA = "^/simple/beta/", r"^/files/.*whl$", r"^/files/.*\.metada
         (PAGE, status(403), "HTTP 403"),
         (PAGE, truncated, "IncompleteRead"),
         (PAGE, hanging, "timed out"),
-        (PAGE, html_error, "serves some web page instead of an index page"),
+        (PAGE, html_error, "serves a web page that isn't an index page"),
         (PAGE, reset, "/simple/beta/"),
         (METADATA, status(500), "answered HTTP 500 after 0 retries"),
         (METADATA, truncated, "IncompleteRead"),

@@ -39,8 +39,8 @@ def test_a_name_that_a_package_of_the_named_index_leads_to(machine: Machine, ind
     error, hint = refused(machine)
     assert machine.files() == {}
     assert error == (
-        'error: cpu: the index "internal" has packages that the answer needs, and [pip] sources doesn\'t say where '
-        "they come from: acme-utils (acme-models → acme-utils; PyPI has 99.0)"
+        'error: cpu: the index "internal" has packages that the solution needs, and [pip] sources doesn\'t say which '
+        "index to use: acme-utils (acme-models → acme-utils; PyPI has 99.0)"
     )
     assert 'sources = { acme-models = "internal", acme-utils = "internal" }' in hint
     assert '"pypi"' in hint and "mirrors all of PyPI" in hint

@@ -73,7 +73,7 @@ def test_what_was_claimed_is_not(index: Index, tmp_path: Path) -> None:
 def test_other_metadata_than_the_page_says(index: Index, tmp_path: Path) -> None:
     index.add(FORGED)
     page = hashlib.sha256(GENUINE.metadata or b"").hexdigest()
-    with pytest.raises(IndexFailure, match=r"victim-1\.0-py3-none-any\.whl\.metadata has sha256 [0-9a-f]{64}, the"):
+    with pytest.raises(IndexFailure, match=r"victim-1\.0-py3-none-any\.whl\.metadata has sha256 [0-9a-f]{64}, but the"):
         reader(tmp_path).read(found_file(index, FORGED, page))
     assert reader(tmp_path).cached(found_file(index, FORGED)) is None
 

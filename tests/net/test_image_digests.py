@@ -81,7 +81,7 @@ def test_the_digest_of_a_name(registry: Registry, head: bool, header: bool, kind
 def test_a_digest_that_is_not_the_bodys(registry: Registry) -> None:
     registry.push("a", "1")
     registry.head, registry.header = False, DIGEST
-    assert f"says {DIGEST} and sends sha256:" in refused(f"{registry.host}/a:1").message
+    assert f"announces {DIGEST} and sends sha256:" in refused(f"{registry.host}/a:1").message
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_digest_that_is_not_the_bodys(registry: Registry) -> None:
         ({"status": 404}, "is not there"),
         ({"status": 429}, "no more requests"),
         ({"status": 500}, "answers HTTP 500"),
-        ({"kind": "text/html; charset=utf-8"}, "answers text/html, no manifest"),
+        ({"kind": "text/html; charset=utf-8"}, "answers text/html, not a manifest"),
         ({"kind": "application/vnd.docker.distribution.manifest.v1+prettyjws"}, "no manifest"),
         ({"head": False, "cut": True}, "can't be read"),
         (
@@ -178,7 +178,7 @@ def test_a_mirror_stands_for_a_registry(registry: Registry, tmp_path: Path) -> N
 def test_a_mirror_that_is_none() -> None:
     registries = Registries(Fetcher(credentials={}, env={}).pool, {"docker.io": "", "r.example": "nowhere"}, {})
     assert not registries.asks("debian:12") and registries.asks("other.example/a")
-    with pytest.raises(InputError, match=r"\[mirrors\] r.example is no http or https address"):
+    with pytest.raises(InputError, match=r"\[mirrors\] r.example isn't an http or https address"):
         registries.asks("r.example/a")
 
 

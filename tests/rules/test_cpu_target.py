@@ -25,20 +25,33 @@ def told(
 @pytest.mark.parametrize(
     ("name", "version", "message"),
     [
-        ("vllm", "0.11.0", "vllm 0.11.0 is made for CUDA, in a CPU target: its wheels on PyPI are CUDA builds"),
+        (
+            "vllm",
+            "0.11.0",
+            "vllm 0.11.0 is made for CUDA, and this is a CPU target: its wheels on PyPI are CUDA builds",
+        ),
         (
             "xformers",
             "0.0.35",
-            "xformers 0.0.35 is made for CUDA, in a CPU target: its extensions load with a CUDA build of torch alone",
+            "xformers 0.0.35 is made for CUDA, and this is a CPU target: "
+            "its extensions load only with a CUDA build of torch",
         ),
-        ("bitsandbytes", "0.45.5", "bitsandbytes 0.45.5 is made for CUDA, in a CPU target: its kernels are CUDA's"),
-        ("onnxruntime-gpu", "1.22.0", "onnxruntime-gpu 1.22.0 is made for CUDA, in a CPU target"),
-        ("nvidia-dali-cuda120", "1.50.0", "nvidia-dali-cuda120 1.50.0 is made for CUDA, in a CPU target"),
-        ("torch-scatter", "2.1.2+pt24cu118", "torch-scatter 2.1.2+pt24cu118 is made for CUDA, in a CPU target"),
+        (
+            "bitsandbytes",
+            "0.45.5",
+            "bitsandbytes 0.45.5 is made for CUDA, and this is a CPU target: its kernels are for CUDA only",
+        ),
+        ("onnxruntime-gpu", "1.22.0", "onnxruntime-gpu 1.22.0 is made for CUDA, and this is a CPU target"),
+        ("nvidia-dali-cuda120", "1.50.0", "nvidia-dali-cuda120 1.50.0 is made for CUDA, and this is a CPU target"),
+        (
+            "torch-scatter",
+            "2.1.2+pt24cu118",
+            "torch-scatter 2.1.2+pt24cu118 is made for CUDA, and this is a CPU target",
+        ),
         (
             "flash-attn",
             "2.8.3+cu12torch2.5cxx11abifalse",
-            "flash-attn 2.8.3+cu12torch2.5cxx11abifalse is made for CUDA, in a CPU target",
+            "flash-attn 2.8.3+cu12torch2.5cxx11abifalse is made for CUDA, and this is a CPU target",
         ),
     ],
 )
@@ -68,19 +81,19 @@ def test_who_brings_cudas_packages_in_is_named_once() -> None:
         (
             "warning",
             "cuda-major-mixed",
-            "ray 2.60.0 requires cupy-cuda12x, in a CPU target: CUDA's, and of no use there",
+            "ray 2.60.0 requires cupy-cuda12x, which has no use in a CPU target",
         ),
         (
             "warning",
             "cuda-major-mixed",
-            "xgboost 3.1 requires nvidia-nccl-cu12, in a CPU target: CUDA's, and of no use there",
+            "xgboost 3.1 requires nvidia-nccl-cu12, which has no use in a CPU target",
         ),
     ]
 
 
 def test_one_that_the_spec_itself_asks_for() -> None:
     assert told({"cupy-cuda12x": "13.6.0"}, {"cupy-cuda12x": ["numpy"]}) == [
-        ("warning", "cuda-major-mixed", "cupy-cuda12x 13.6.0 belongs to CUDA 12, in a CPU target")
+        ("warning", "cuda-major-mixed", "cupy-cuda12x 13.6.0 belongs to CUDA 12, and this is a CPU target")
     ]
 
 

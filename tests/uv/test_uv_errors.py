@@ -158,14 +158,14 @@ def told(stderr: str, *, offline: bool = False, status: int = 1) -> EnvspecError
             NOT_FOUND,
             Unsatisfiable,
             "cu128: Because nosuch was not found in the package registry and the spec asks for nosuch: no versions satisfy this target.",
-            "check the name's spelling; a package of another index needs its line in [pip] sources",
+            "check the name's spelling; a package from another index needs an entry in [pip] sources",
         ),
         (
             SOURCE_ONLY,
             Unsatisfiable,
             "cu128: Because q==2.0 has no usable wheels and only the following versions of q are available: q<=1, q==2.0; we can conclude that q>1 "
             "cannot be used. And because the spec asks for q>1: no versions satisfy this target.",
-            'only source is on offer, and building it runs its code; if you trust it: allow-source = ["q"] in [pip]',
+            'building from source runs the package\'s code; if you trust it, add to [pip]: allow-source = ["q"]',
         ),
         (
             NEWER,
@@ -178,39 +178,39 @@ def told(stderr: str, *, offline: bool = False, status: int = 1) -> EnvspecError
             UNAUTHORISED,
             IndexFailure,
             "cu128: http://127.0.0.1:43295/simple needs credentials (HTTP 401)",
-            "give credentials in ~/.netrc, in the index's URL in your own settings, or as UV_INDEX_<NAME>_USERNAME and UV_INDEX_<NAME>_PASSWORD",
+            "put credentials in ~/.netrc or in the index's URL in your own settings, or set UV_INDEX_<NAME>_USERNAME and UV_INDEX_<NAME>_PASSWORD",
         ),
         (
             FORBIDDEN,
             IndexFailure,
             "cu128: http://127.0.0.1:38541/simple needs credentials (HTTP 403)",
-            "give credentials in ~/.netrc, in the index's URL in your own settings, or as UV_INDEX_<NAME>_USERNAME and UV_INDEX_<NAME>_PASSWORD",
+            "put credentials in ~/.netrc or in the index's URL in your own settings, or set UV_INDEX_<NAME>_USERNAME and UV_INDEX_<NAME>_PASSWORD",
         ),
         (
             NO_METADATA,
             IndexFailure,
-            "cu128: the index at https://mirror.example/simple serves something else as the METADATA of alpha 1.0",
-            "see whether a proxy or a login page answers in its place, then run the same command again",
+            "cu128: the index at https://mirror.example/simple serves something that isn't METADATA as that of alpha 1.0",
+            "check whether a proxy or a login page answers in its place, then run the same command again",
         ),
         (
             DOWN,
             IndexFailure,
             "cu128: Request failed after 3 retries in 5.3s: Failed to fetch: `http://127.0.0.1:9/simple/alpha/`: error sending request for url "
             "(http://127.0.0.1:9/simple/alpha/): client error (Connect): tcp connect error: Connection refused (os error 111)",
-            "check the address and the network, then run the same command again: what was fetched is kept",
+            "check the address and the network, then run the same command again: it keeps what it has fetched",
         ),
         (
             HASH,
             IndexFailure,
             "cu128: Failed to download and build `s==1.0`: Hash mismatch for `s==1.0` Expected: sha256:0000 Computed: sha256:1111",
-            "don't install from this index until who runs it has found out why",
+            "don't install from this index until whoever runs it has found the cause",
         ),
         (
             BUILD,
             ToolError,
             "cu128: Failed to build `t==1.0`: The build backend returned an error: Call to `backend.get_requires_for_build_wheel` failed "
             "(exit status: 1) [stderr] boom",
-            "building from source needs what the package's README names; a release with a wheel needs nothing",
+            "install the build tools that the package's README names, or choose a release that has a wheel",
         ),
         (
             NO_GIT,
@@ -224,13 +224,13 @@ def told(stderr: str, *, offline: bool = False, status: int = 1) -> EnvspecError
             IndexFailure,
             "cu128: Failed to download and build `x @ git+file:///nonexistent/x`: Git operation failed: failed to fetch into: "
             "/home/dev/.cache/uv/git-v0/db/1: failed to find branch, tag, or commit `main`",
-            "check the repository's address, the revision and that you may read it",
+            "check the repository's address, the revision and your access",
         ),
         (
             FULL,
             StorageError,
             "cu128: Failed to write to the cache: No space left on device (os error 28)",
-            "free some space, or point UV_CACHE_DIR and ENVSPEC_CACHE_DIR to a place that can be written",
+            "free some space, or point UV_CACHE_DIR and ENVSPEC_CACHE_DIR to a writable folder",
         ),
         (
             NO_WHEEL,
@@ -252,21 +252,21 @@ def told(stderr: str, *, offline: bool = False, status: int = 1) -> EnvspecError
         (
             VARIABLE,
             InputError,
-            "cu128: uv refuses a setting of yours: Failed to parse environment variable `UV_HTTP_TIMEOUT` with invalid value `abc`: invalid digit found "
+            "cu128: uv rejects one of your settings: Failed to parse environment variable `UV_HTTP_TIMEOUT` with invalid value `abc`: invalid digit found "
             "in string; value should be an integer number of seconds",
             "correct the variable UV_HTTP_TIMEOUT, or unset it",
         ),
         (
             OPTION,
             InputError,
-            "cu128: uv refuses a setting of yours: invalid value 'bar' for '--keyring-provider <KEYRING_PROVIDER>' [possible values: disabled, "
+            "cu128: uv rejects one of your settings: invalid value 'bar' for '--keyring-provider <KEYRING_PROVIDER>' [possible values: disabled, "
             "subprocess]",
             "correct the variable UV_KEYRING_PROVIDER, or unset it",
         ),
         (
             OWN_FILE,
             InputError,
-            "cu128: uv refuses a setting of yours: Failed to parse: uv.toml: TOML parse error at line 1, column 14 | 1 | http-proxy = 3 | ^ invalid "
+            "cu128: uv rejects one of your settings: Failed to parse: uv.toml: TOML parse error at line 1, column 14 | 1 | http-proxy = 3 | ^ invalid "
             "type: integer `3`, expected a string",
             "correct it in your own uv.toml",
         ),
@@ -274,7 +274,7 @@ def told(stderr: str, *, offline: bool = False, status: int = 1) -> EnvspecError
             NO_CACHE,
             StorageError,
             "cu128: Failed to initialize cache at `/proc/x`: failed to create directory `/proc/x`: No such file or directory (os error 2)",
-            "free some space, or point UV_CACHE_DIR and ENVSPEC_CACHE_DIR to a place that can be written",
+            "free some space, or point UV_CACHE_DIR and ENVSPEC_CACHE_DIR to a writable folder",
         ),
         ("", ToolError, "cu128: uv stopped with status 1: no message", None),
         ("error: the sky fell\n\nhint: run", ToolError, "cu128: uv stopped with status 1: the sky fell", "run"),

@@ -157,7 +157,7 @@ class Pages:
             self.store.put(upstream.root, project, ())
             return ServedPage(404)
         if reply.status != 200:
-            raise IndexFailure(f"{redact(url)} answered HTTP {reply.status}", hint="check the address of the index")
+            raise IndexFailure(f"{redact(url)} answered HTTP {reply.status}", hint="check the index's address")
         rows = parse_page(reply.body, url)
         if not rows:
             refuse_foreign_page(url, reply.body)

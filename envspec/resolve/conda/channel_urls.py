@@ -37,7 +37,7 @@ def _url(address: str) -> str:
         from rattler import Channel
     except ImportError:
         raise OutsideError(
-            f'it isn\'t known where the channel "{address}" is from here',
-            hint="say where channels are: CONDA_CHANNEL_ALIAS=https://…",
+            f'envspec doesn\'t know the address of the channel "{address}" on this machine',
+            hint="set the address of channels: CONDA_CHANNEL_ALIAS=https://…",
         ) from None
     return str(Channel(address).base_url)

@@ -53,12 +53,13 @@ def channel_addresses(channels: Iterable[str], settings: Settings, config: Conda
         name = channel_name(channel)
         if name == "defaults":
             raise SpecError(
-                '"defaults" stands for other channels on every machine, so no lock can name it',
+                '"defaults" means different channels on different machines, so a lock can\'t name it',
                 hint='name the channel itself: channels = ["conda-forge"]',
             )
         if name in found:
             raise SpecError(
-                f'two channels are called "{name}"', hint="a lock tells channels by the last part of their address"
+                f'two channels are called "{name}"',
+                hint="keep one of them: a lock names a channel by the last part of its address",
             )
         found[name] = ChannelAddress(name, _address(channel, name, settings, config))
     return tuple(found.values())

@@ -34,7 +34,7 @@ def conda_failure(error: Exception, label: str, *, offline: bool) -> EnvspecErro
             hint="check the channel's name and the network; a mirror of it goes into envspec's configuration:"
             ' [mirrors] conda-forge = "https://…"',
         )
-    return ToolError(f"{label}: the conda solver stopped: {text}", hint="please report this with the spec")
+    return ToolError(f"{label}: the conda solver failed: {text}", hint="please report this with the spec")
 
 
 def unsatisfiable(text: str, label: str) -> Unsatisfiable:

@@ -62,7 +62,7 @@ def conda_client(config: CondaConfig, logins: Mapping[str, Mapping[str, Any]]) -
         raise InputError(f"rattler's configuration can't be used: {error}") from None
     except OSError as error:
         raise StorageError(
-            f"no temporary file can be made: {error.strerror or error}", hint="free some space, or set TMPDIR"
+            f"envspec can't create a temporary file: {error.strerror or error}", hint="free some space, or set TMPDIR"
         ) from None
 
 
@@ -89,7 +89,7 @@ def _repodata(cache: Path, *, secret: bool) -> Path:
         folder.chmod(0o700)
     except OSError as error:
         raise StorageError(
-            f"{folder} can't be written: {error.strerror}", hint="point ENVSPEC_CACHE_DIR to a place that can be"
+            f"{folder} can't be written: {error.strerror}", hint="point ENVSPEC_CACHE_DIR to a writable folder"
         ) from None
     return folder
 

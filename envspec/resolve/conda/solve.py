@@ -131,7 +131,7 @@ class _Solve:
         if foreign:
             listed = "; ".join(f"{build} is for CUDA {build.cuda}" for build in foreign)
             raise WrongBuild(
-                f"{self.label}: asks for CUDA {request.cuda}, but {listed}",
+                f"{self.label}: the target is for CUDA {request.cuda}, but {listed}",
                 hint=f"name another version of {foreign[0].name}, or its build, in [conda] dependencies",
             )
         return solution
@@ -198,7 +198,7 @@ class _Solve:
         cuda = self.request.cuda
         if cuda is None:
             return WrongBuild(
-                f"{self.label}: {'; '.join(f'{build} is a CUDA build' for build in wrong)}, in a CPU target",
+                f"{self.label}: {'; '.join(f'{build} is a CUDA build' for build in wrong)}, and this is a CPU target",
                 hint=conflict.message.partition(": ")[2],
             )
         # libtorch and its like only follow what was asked for
@@ -206,9 +206,9 @@ class _Solve:
         told = await self._existing(names, siblings)
         reason = conflict.message.partition(": ")[2]
         cpu = "; ".join(f"{build} is the CPU build" for build in wrong if build.name in names)
-        instead = "" if names[0] in _TORCH else f'. To take the CPU build knowingly, name it: "{names[0]} * *cpu*"'
+        instead = "" if names[0] in _TORCH else f'. To take the CPU build deliberately, name it: "{names[0]} * *cpu*"'
         return WrongBuild(
-            f"{self.label}: {cpu}, in a target for CUDA {cuda}, and no CUDA build fits: {reason}",
+            f"{self.label}: {cpu}, the target is for CUDA {cuda}, and no CUDA build fits: {reason}",
             hint=(told or f"the channels have no CUDA build of {names[0]} for Python {self.request.python}") + instead,
         )
 

@@ -112,9 +112,9 @@ def existing(
     asked = [version for version in known if version in wanted] or list(known)
     nearest = sorted(asked, key=lambda v: (min(_distance(c, cuda) for c in known[v]), _reversed(v)))[:4]
     listed = "; ".join(f"{v} for CUDA {', '.join(sorted(known[v], key=numbers_in))}" for v in nearest)
-    text = f"CUDA builds of {name} for Python {python} that exist: {listed}"
+    text = f"existing CUDA builds of {name} for Python {python}: {listed}"
     others = sorted((v for v in fits if v not in nearest), key=_reversed)
-    return text + (f"; with CUDA {cuda} runs {name} {others[0]}" if others else "")
+    return text + (f"; {name} {others[0]} runs with CUDA {cuda}" if others else "")
 
 
 def _distance(cuda: str, asked: str) -> int:

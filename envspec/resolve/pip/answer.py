@@ -97,7 +97,7 @@ def hint_about_pre_releases(conflict: Unsatisfiable, barred: Sequence[str]) -> s
     if not barred:
         return conflict.hint
     names = ", ".join(f'"{name}>=…a0"' for name in barred)
-    return f"only a pre-release of {', '.join(barred)} would fit; to have one, name it in the spec ({names})"
+    return f"only a pre-release of {', '.join(barred)} fits; to take one, name it in the spec ({names})"
 
 
 def labelled(error: EnvspecError, label: str) -> EnvspecError:

@@ -54,10 +54,10 @@ class SourcesUnsaid(AnswerNo):
         lines = {**said, **{one.name: one.index for one in first.values()}}
         table = ", ".join(f'{name} = "{index}"' for name, index in sorted(lines.items()))
         super().__init__(
-            f"{', '.join(targets)}: {has} packages that the answer needs, and [pip] sources doesn't say where they "
-            f"come from: {'; '.join(map(_told, first.values()))}",
-            hint=f'say it in [pip]: sources = {{ {table} }}; "pypi" there takes a package from PyPI instead; an index '
-            "that mirrors all of PyPI belongs in the default index, not in the spec",
+            f"{', '.join(targets)}: {has} packages that the solution needs, and [pip] sources doesn't say which index "
+            f"to use: {'; '.join(map(_told, first.values()))}",
+            hint=f'add to [pip]: sources = {{ {table} }}; write "pypi" to take a package from PyPI instead; set an '
+            "index that mirrors all of PyPI as the default index, not in the spec",
         )
 
 

@@ -44,10 +44,10 @@ def requirement_of(line: str) -> Requirement:
     try:
         return published_requirement(line)
     except ValueError:
-        raise IndexFailure(f'a package asks for "{line}", which is no requirement', hint=_HINT) from None
+        raise IndexFailure(f'a package requires "{line}", which isn\'t a valid requirement', hint=_HINT) from None
 
 
 def _visible(line: str) -> str:
     if UNSEEN.search(line):
-        raise IndexFailure(f"a package asks for {printable(line)!r}, which no lock can hold", hint=_HINT)
+        raise IndexFailure(f"a package requires {printable(line)!r}, which a lock can't hold", hint=_HINT)
     return line

@@ -61,7 +61,7 @@ def parse_metadata(text: str) -> Metadata:
             fields.setdefault(last, []).append(value.strip())
     name, version = fields.get("name", [""])[0], fields.get("version", [""])[0]
     if not name or not version:
-        raise ValueError("it names no package or no version")
+        raise ValueError("it has no name or no version")
     return Metadata(
         name=canonical_name(name),
         version=version,
@@ -182,14 +182,14 @@ class MetadataReader:
             metadata = parse_metadata(text)
         except ValueError as error:
             raise DamagedFile(
-                f"{_where(file)}: the METADATA is no metadata: {error}",
-                hint="the index serves a damaged file: tell who runs it",
+                f"{_where(file)}: the METADATA is invalid: {error}",
+                hint="report this to whoever runs the index: the file is damaged",
             ) from None
         expected = canonical_name(file.file.split("-")[0])
         if metadata.name != expected:
             raise DamagedFile(
-                f"{_where(file)}: the METADATA is that of {metadata.name}",
-                hint="the index mixes up its files: tell who runs it",
+                f"{_where(file)}: the METADATA belongs to {metadata.name}",
+                hint="report this to whoever runs the index: it mixes up its files",
             )
         claimed = file.size is not None and not hashed
         known = Metadata(**{**asdict(metadata), "size": file.size if claimed else size})
@@ -221,8 +221,8 @@ class MetadataReader:
         got = hashlib.sha256(reply.body).hexdigest()
         if file.metadata_sha256 and got != file.metadata_sha256:
             raise IndexFailure(
-                f"{_where(file)}.metadata has sha256 {got}, the index's page says {file.metadata_sha256}",
-                hint="don't install from this index until who runs it has found out why",
+                f"{_where(file)}.metadata has sha256 {got}, but the index's page says {file.metadata_sha256}",
+                hint="don't install from this index until whoever runs it has found the cause",
             )
         return reply.body.decode("utf-8", "replace")
 
@@ -233,8 +233,8 @@ class MetadataReader:
             tail = self.fetcher.get(file.url, limit=_WHOLE)
         if tail.status == 404:
             raise IndexFailure(
-                f"{_where(file)} isn't there (HTTP 404)",
-                hint="the index lists a file that it doesn't hold: tell who runs it",
+                f"{_where(file)} doesn't exist (HTTP 404)",
+                hint="report this to whoever runs the index: it lists a file that it doesn't have",
             )
         return tail
 
@@ -252,19 +252,20 @@ class MetadataReader:
                 if len(names) != 1:
                     raise DamagedFile(
                         f"{_where(file)} holds {len(names)} METADATA files instead of one",
-                        hint="the wheel is damaged: tell who runs the index",
+                        hint="report this to whoever runs the index: the wheel is damaged",
                     )
                 with archive.open(names[0]) as member:
                     content = member.read(self.fetcher.limits.metadata_bytes + 1)
                 if len(content) > self.fetcher.limits.metadata_bytes:
                     raise DamagedFile(
                         f"{_where(file)}: its METADATA is larger than {self.fetcher.limits.metadata_bytes >> 20} MiB",
-                        hint="the wheel is hostile or broken: tell who runs the index",
+                        hint="report this to whoever runs the index: the wheel is hostile or broken",
                     )
                 return content.decode("utf-8", "replace"), total, whole and file.sha256 is not None
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
             raise DamagedFile(
-                f"{_where(file)} is no wheel: {error}", hint="the index serves a damaged or cut file: tell who runs it"
+                f"{_where(file)} isn't a wheel: {error}",
+                hint="report this to whoever runs the index: the file is damaged or cut off",
             ) from None
 
 
@@ -272,8 +273,8 @@ def refuse_other_hash(file: FoundFile, got: str) -> None:
     """Raises IndexFailure when the content's sha256 isn't what the index's own hash says."""
     if file.sha256 and got != file.sha256:
         raise IndexFailure(
-            f"{_where(file)}: the content has sha256 {got}, the index says {file.sha256}",
-            hint="don't install from this index until who runs it has found out why",
+            f"{_where(file)}: the content has sha256 {got}, but the index says {file.sha256}",
+            hint="don't install from this index until whoever runs it has found the cause",
         )
 
 
@@ -309,14 +310,15 @@ class _Window(io.RawIOBase):
         if self._at < self._start or end > self._start + len(self._bytes):
             if end - self._at > self._fetcher.limits.directory_bytes:
                 raise DamagedFile(
-                    f"{_where(self._file)}: its list of entries has {end - self._at} bytes",
-                    hint="the wheel is hostile or broken: tell who runs the index",
+                    f"{_where(self._file)}: its list of entries is too long: {end - self._at} bytes",
+                    hint="report this to whoever runs the index: the wheel is hostile or broken",
                 )
             length = max(end - self._at, min(_TAIL, self._total - self._at))
             reply = self._fetcher.range(self._file.url, self._at, length)
             if reply.status != 206 or len(reply.body) < end - self._at:
                 raise IndexFailure(
-                    f"{_where(self._file)}: a range read came back short", hint="run the same command again"
+                    f"{_where(self._file)}: the server sent less than the range asked for",
+                    hint="run the same command again",
                 )
             self._start, self._bytes = self._at, reply.body
         chunk = self._bytes[self._at - self._start : end - self._start]

@@ -76,7 +76,7 @@ def installed(package: Found, request: Request) -> FoundFile | None:
     if not ranked and source is not None:
         return source
     if not ranked:
-        raise InternalError(f"no wheel of {package.name} {package.version} among uv's runs on {request.uv_platform}")
+        raise InternalError(f"none of uv's wheels of {package.name} {package.version} runs on {request.uv_platform}")
     return min(ranked)[2]
 
 

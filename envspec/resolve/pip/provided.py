@@ -43,7 +43,7 @@ def refuse_conflicts(label: str, request: Request) -> None:
         requirement = parse_requirement(text)
         if requirement.url or not requirement.specifier.contains(version, prereleases=True):
             raise Unsatisfiable(
-                f"{label}: [pip] asks for {redact(text)}, and conda installs {requirement.name} {version}",
+                f"{label}: [pip] asks for {redact(text)}, but conda installs {requirement.name} {version}",
                 hint=_hint(requirement.name, str(requirement.specifier)),
             )
 
@@ -57,13 +57,13 @@ def explained(conflict: Unsatisfiable, request: Request) -> Unsatisfiable:
     ]
     if not named:
         return conflict
-    message = f"{conflict.message.rstrip('.')} ({', '.join(named)} is what conda installs)."
+    message = f"{conflict.message.rstrip('.')} (conda installs {', '.join(named)})."
     return Unsatisfiable(message, hint=_hint(named[0].split()[0], ""))
 
 
 def _hint(name: str, specifier: str) -> str:
-    bound = f'"{name} {specifier}"' if specifier else f"the {name} that pip's side needs"
-    return f"ask conda for {bound} in [conda] dependencies, or loosen pip's side"
+    bound = f'"{name} {specifier}"' if specifier else f"the {name} that the pip packages need"
+    return f"add {bound} to [conda] dependencies, or loosen the requirements of the pip packages"
 
 
 def _pep440(version: str) -> str | None:

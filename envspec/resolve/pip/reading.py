@@ -115,7 +115,7 @@ class Reading:
         if file.sha256 is None:
             if package.archive:
                 raise SpecError(
-                    f"{redact(file.url)} has no hash that a lock could hold", hint="add #sha256=<digest> to the URL"
+                    f"{redact(file.url)} has no hash, and a lock needs one", hint="add #sha256=<digest> to the URL"
                 )
             raise InternalError(f"{package.name} {package.version} has no file with a sha256")
         if package.archive:
@@ -134,8 +134,8 @@ class Reading:
         if address is None or package.name in self.allowed or (package.archive and _is_wheel(package.archive)):
             return
         raise SpecError(
-            f"{redact(address)} is built from source, which runs its code, and another package asks for it",
-            hint=f'if you trust it: allow-source = ["{package.name}"] in [pip]',
+            f"{redact(address)} is built from source, which runs its code, and only another package requires it",
+            hint=f'if you trust it, add to [pip]: allow-source = ["{package.name}"]',
         )
 
     def _verify(self, file: FoundFile) -> None:
@@ -143,8 +143,8 @@ class Reading:
         digest, _ = self.wheels.fetcher.digest(file.url)
         if digest != file.sha256:
             raise IndexFailure(
-                f"{redact(file.url)}: the content has sha256 {digest}, the requirement says {file.sha256}",
-                hint="find out which of both is right before anybody installs it",
+                f"{redact(file.url)}: the content has sha256 {digest}, but the requirement says {file.sha256}",
+                hint="find out which of the two is right before you install the file",
             )
 
 

@@ -253,8 +253,8 @@ class PipResolver:
         except Unsatisfiable as conflict:
             if gated and not index.live and any(name in conflict.message for name in FAMILY[1:]):
                 conflict.hint = (
-                    f"the facts that envspec ships may lack a file of {' or '.join(FAMILY[1:])} here: --refresh-index "
-                    "asks the PyTorch index; else loosen one of these requirements"
+                    f"use --refresh-index to ask the PyTorch index, as envspec's own facts may lack a file of "
+                    f"{' or '.join(FAMILY[1:])} here; or loosen one of these requirements"
                 )
             conflict.hint = hint_about_pre_releases(conflict, barred)
             raise explained(conflict, request) from None
@@ -266,7 +266,7 @@ class PipResolver:
             if not index.live or gated:
                 raise
             raise IndexFailure(
-                f"{failure.message} (asked because the facts that envspec ships hold no file of "
+                f"{failure.message} (envspec asked it because its own facts have no file of "
                 f"{torch_holes.hole_text(request, index)})",
                 hint=f"name another release{torch_index.held_text(request)}, or set a mirror: [mirrors] pytorch in "
                 "envspec's config (docs/resolution.md)",

@@ -102,7 +102,7 @@ class SourceReader:
             fields = json.loads(out[start:])
         except ValueError:
             raise ToolError(
-                f"building the metadata of {what} gave no metadata", hint="see whether a newer release has a wheel"
+                f"the build backend gave no metadata of {what}", hint="check whether a newer release has a wheel"
             ) from None
         texts = {key.replace("_", "-"): value if isinstance(value, list) else [value] for key, value in fields.items()}
         return Metadata(
@@ -133,12 +133,14 @@ class SourceReader:
         try:
             done = self.processes.run(command, cwd=folder, env=env, timeout=_SECONDS)
         except subprocess.TimeoutExpired:
-            raise ToolError(f"{what} took longer than {_SECONDS} s", hint="see whether a release has a wheel") from None
+            raise ToolError(
+                f"{what} took longer than {_SECONDS} s", hint="check whether a release has a wheel"
+            ) from None
         if done.returncode:
             last = " | ".join(line.strip() for line in done.stderr.strip().splitlines()[-3:])
             raise ToolError(
                 f"{what} failed: {redact(last)}",
-                hint="building from source needs what its README names; a wheel needs nothing",
+                hint="install the build tools that the package's README names, or choose a release that has a wheel",
             )
         return done.stdout
 
@@ -157,14 +159,17 @@ def _unpack(archive: Path, into: Path, where: str) -> Path:
                 elif all(_stays(member) for member in tarred.getmembers()):
                     tarred.extractall(into)
                 else:
-                    raise tarfile.TarError("it holds names that leave its folder")
+                    raise tarfile.TarError("it has paths outside its folder")
     except (tarfile.TarError, zipfile.BadZipFile, OSError, EOFError) as error:
         raise IndexFailure(
-            f"{where} can't be unpacked: {error}", hint="the index serves a damaged file: tell who runs it"
+            f"{where} can't be unpacked: {error}", hint="report this to whoever runs the index: the file is damaged"
         ) from None
     top = [entry for entry in into.iterdir() if entry.is_dir()]
     if len(top) != 1:
-        raise IndexFailure(f"{where} holds {len(top)} top folders instead of one", hint="it is no source distribution")
+        raise IndexFailure(
+            f"{where} holds {len(top)} top folders instead of one",
+            hint="check the URL: a source distribution has one top folder",
+        )
     return top[0]
 
 

@@ -41,10 +41,10 @@ class SourcesNeeded(AnswerNo):
         line = "allow-source = [" + ", ".join(f'"{name}"' for name in self.names) + "]"
         count = f"{len(said)} packages" if len(said) > 1 else "a package"
         super().__init__(
-            f"{', '.join(targets)}: the newest that fits needs {count} that only source is on offer of: {told}"
+            f"{', '.join(targets)}: the newest solution needs {count} published only as source: {told}"
             + _open_end(self.needed),
-            hint=f"building source runs its code; if you trust it: {line} in [pip], "
-            "which `envspec lock --allow-needed` writes",
+            hint=f"building from source runs a package's code; if you trust the code, "
+            f"run `envspec lock --allow-needed`, or add to [pip]: {line}",
         )
 
 

@@ -100,8 +100,8 @@ class StaticReader:
                 pass
         if file.sha256 and stream.sha256 != file.sha256:
             raise IndexFailure(
-                f"{redact(file.url)}: the content has sha256 {stream.sha256}, the index says {file.sha256}",
-                hint="don't install from this index until who runs it has found out why",
+                f"{redact(file.url)}: the content has sha256 {stream.sha256}, but the index says {file.sha256}",
+                hint="don't install from this index until whoever runs it has found the cause",
             )
         facts = facts_of(texts, names, name, version, stream.length)
         self._keep(key, facts)
@@ -271,8 +271,8 @@ def _read_archive(file: FoundFile, stream: Stream) -> tuple[dict[str, str], list
             unpacked += size
             if len(names) >= _MEMBERS or unpacked > _UNPACKED:
                 raise IndexFailure(
-                    f"{redact(file.url)} unpacks to more than any source distribution holds",
-                    hint="don't build it; leave the release out with a bound in the spec",
+                    f"{redact(file.url)} unpacks to more files or bytes than envspec accepts",
+                    hint="don't build it; exclude the release with a bound in the spec",
                 )
             below = path.removeprefix("./").partition("/")[2]
             names.append(below)
@@ -281,7 +281,8 @@ def _read_archive(file: FoundFile, stream: Stream) -> tuple[dict[str, str], list
                 texts[below] = read().decode("utf-8", "replace")
     except _UNREADABLE as error:
         raise DamagedFile(
-            f"{redact(file.url)} can't be unpacked: {error}", hint="the index serves a damaged file: tell who runs it"
+            f"{redact(file.url)} can't be unpacked: {error}",
+            hint="report this to whoever runs the index: the file is damaged",
         ) from None
     return texts, names
 
@@ -346,7 +347,7 @@ class _Bounded(io.RawIOBase):
             left -= len(piece)
         if self._stream.length > _ARCHIVE:
             raise IndexFailure(
-                f"{redact(self._file.url)} is larger than {_ARCHIVE >> 20} MiB, which no such file is",
-                hint="leave the release out with a bound in the spec",
+                f"{redact(self._file.url)} is larger than {_ARCHIVE >> 20} MiB, the limit for a source distribution",
+                hint="exclude the release with a bound in the spec",
             )
         return b"".join(pieces)

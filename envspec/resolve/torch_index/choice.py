@@ -71,8 +71,11 @@ def choose(request: Request, *, refresh: bool = False) -> TorchIndex:
         key=Version,
     )
     raise Infeasible(
-        f"no build of {asked.text} for CUDA {request.cuda} and Python {request.python} on {request.platform} is known",
-        hint=f"builds of it exist for CUDA {', '.join(known)}" if known else "`envspec builds torch` lists what exists",
+        f"envspec knows no build of {asked.text} for CUDA {request.cuda} and Python {request.python} on "
+        f"{request.platform}",
+        hint=f"it has builds for CUDA {', '.join(known)}"
+        if known
+        else "run `envspec builds torch` to list the known builds",
     )
 
 
@@ -82,7 +85,7 @@ def held_text(request: Request) -> str:
 
     builds = index_builds(request, torch_builds.variant_of(request.cuda))
     newest = sorted({Version(Version(version).public) for version in builds}, reverse=True)[:4]
-    return f" (the facts hold {', '.join(map(str, newest))} here)" if newest else ""
+    return f" (envspec's facts have {', '.join(map(str, newest))} here)" if newest else ""
 
 
 def needs_own_triton(request: Request) -> bool:

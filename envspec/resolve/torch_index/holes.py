@@ -117,11 +117,11 @@ def finding(
         return None
     listed = ", ".join(missing[:-1]) + f" and {missing[-1]}" if len(missing) > 1 else missing[0]
     message = (
-        f"torch {here} is locked, not {best}: the facts that envspec ships hold no file of {listed} for "
+        f"torch {here} is locked, not {best}: envspec's own facts have no file of {listed} for "
         f"{request.platform} and Python {request.python}"
     )
-    same = f'; "torch=={everywhere}" gives all targets the same' if everywhere else ""
-    return Finding("warning", CODE, message, remedy=f"--refresh-index asks the PyTorch index{same}")
+    same = f'; "torch=={everywhere}" gives all targets the same release' if everywhere else ""
+    return Finding("warning", CODE, message, remedy=f"use --refresh-index to ask the PyTorch index{same}")
 
 
 def everywhere(requests: Mapping[str, Request], pins: Mapping[str, Sequence[Pin]]) -> str | None:

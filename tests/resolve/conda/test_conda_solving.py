@@ -91,7 +91,9 @@ def test_rattler_alone_takes_the_cpu_build_in_silence(channel: LocalChannel) -> 
 
     hopper = solve(channel, GPU)
     assert hopper["gpulib"].build == "cuda128_h_200"
-    with pytest.raises(WrongBuild, match=r"gpulib 2\.0 cpu_h_0 is the CPU build, in a target for CUDA 12\.8") as caught:
+    with pytest.raises(
+        WrongBuild, match=r"gpulib 2\.0 cpu_h_0 is the CPU build, the target is for CUDA 12\.8"
+    ) as caught:
         solve(channel, replace(GPU, architectures=("sm_80", "sm_90")))
     assert caught.value.hint is not None
     assert "2.0 for CUDA 12.8" in caught.value.hint

@@ -111,7 +111,7 @@ def test_what_exists_is_told_nearest_first() -> None:
     cu130 = build("pytorch", "2.12.1", "cuda130_mkl_h_300")
     told = existing("pytorch", [CPU, CU126, CU129, cu130], "12.8", "3.12", ("2.9.1",))
     assert told == (
-        "CUDA builds of pytorch for Python 3.12 that exist: 2.9.1 for CUDA 12.9; with CUDA 12.8 runs pytorch 2.7.1"
+        "existing CUDA builds of pytorch for Python 3.12: 2.9.1 for CUDA 12.9; pytorch 2.7.1 runs with CUDA 12.8"
     )
     assert existing("pytorch", [CPU], "12.8", "3.12") is None
     assert existing("pytorch", [CU129], "12.8", "3.13") is None

@@ -144,10 +144,10 @@ def test_what_a_target_of_its_own_accord_would_not_say_is_told(machine: Machine,
     assert ran.status == 0, ran.err
     warnings = [line.partition(": t: ")[2] for line in ran.err.splitlines() if line.startswith("warning: ")]
     assert sorted(warnings) == [
-        "ray 2.0 requires cupy-cuda12x, in a CPU target: CUDA's, and of no use there",
+        "ray 2.0 requires cupy-cuda12x, which has no use in a CPU target",
         "the spec asks for helper[nosuch], and helper 1.0 has no such extra: it adds nothing",
         "top asks for helper[fast], and helper 1.0 has no such extra: it adds nothing",
-        "vllm 0.11.0 is made for CUDA, in a CPU target: its wheels on PyPI are CUDA builds",
+        "vllm 0.11.0 is made for CUDA, and this is a CPU target: its wheels on PyPI are CUDA builds",
     ]
 
 
@@ -166,5 +166,8 @@ def test_a_hole_of_the_facts_parts_the_targets_and_is_told(machine: Machine, ind
     found = machine.locked()
     assert versions(found.target("c126")) == {"torch": "2.10.0+cu126"}
     assert versions(found.target("c130")) == {"torch": "2.12.0"}
-    assert "warning: c126: torch 2.10.0 is locked, not 2.12.0: the facts that envspec ships hold no file of" in ran.err
-    assert 'hint: --refresh-index asks the PyTorch index; "torch==2.10.0" gives all targets the same' in ran.err
+    assert "warning: c126: torch 2.10.0 is locked, not 2.12.0: envspec's own facts have no file of" in ran.err
+    assert (
+        'hint: use --refresh-index to ask the PyTorch index; "torch==2.10.0" gives all targets the same release'
+        in ran.err
+    )

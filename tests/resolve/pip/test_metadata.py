@@ -264,7 +264,7 @@ def test_a_small_wheel_of_another_content_is_refused(index: Index, tmp_path: Pat
     index.add(SMALL)
     index.fail(r"\.whl$", other_bytes)
     with pytest.raises(
-        IndexFailure, match=r"small-1\.0-py3-none-any\.whl: the content has sha256 [0-9a-f]{64}, the index says"
+        IndexFailure, match=r"small-1\.0-py3-none-any\.whl: the content has sha256 [0-9a-f]{64}, but the index says"
     ) as error:
         reader(tmp_path).read(found_file(index, SMALL))
     assert "don't install" in str(error.value.hint)
@@ -287,7 +287,7 @@ def test_a_file_that_needs_credentials(index: Index, tmp_path: Path, code: int) 
 def test_metadata_of_another_package_is_refused(index: Index, tmp_path: Path) -> None:
     other = Dist("small", "1.0", SMALL.file, SMALL.content, wheel("other", "1.0").metadata)
     index.add(other)
-    with pytest.raises(IndexFailure, match="the METADATA is that of other"):
+    with pytest.raises(IndexFailure, match="the METADATA belongs to other"):
         reader(tmp_path).read(found_file(index, other))
 
 

@@ -31,9 +31,7 @@ def test_a_stray_wheel_does_not_stand_for_a_package_that_is_published_as_source(
         machine.spec(cpu(asked))
         ran = machine.envspec("lock", "specs/demo.toml")
         assert ran.status == 1, ran.err
-        assert ran.error.startswith(
-            "error: cpu: the newest that fits needs a package that only source is on offer of: "
-        )
+        assert ran.error.startswith("error: cpu: the newest solution needs a package published only as source: ")
         assert ("alpha 1.0 (pure Python)" if asked == "alpha" else "alpha 1.0 (app → alpha, pure Python)") in ran.error
         assert 'if you trust it: allow-source = ["alpha"] in [pip]' in ran.hint
     machine.spec(cpu("alpha==0.3.dev5"))
@@ -304,4 +302,4 @@ def test_a_url_with_a_wrong_hash_in_the_spec(machine: Machine, index: Index) -> 
     index.add(alpha)
     machine.spec(cpu(f"alpha @ {index.file_url(alpha)}#sha256={'0' * 64}"))
     said = refused(machine, status=3)
-    assert f"the content has sha256 {alpha.sha256}, the requirement says {'0' * 64}" in said
+    assert f"the content has sha256 {alpha.sha256}, but the requirement says {'0' * 64}" in said

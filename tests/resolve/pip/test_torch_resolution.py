@@ -77,7 +77,7 @@ def test_a_cpu_build_in_a_cuda_target_is_refused(machine: Machine, index: Index)
 def test_a_package_of_another_cuda_is_refused(machine: Machine, index: Index) -> None:
     index.add(wheel("cupy-cuda13x", "14.0"))
     machine.spec(cpu("cupy-cuda13x", targets=targets(t=CUDA.format("12.8"))))
-    with pytest.raises(AnswerNo, match=r"t: cupy-cuda13x 14\.0 belongs to CUDA 13, in a target for CUDA 12\.8"):
+    with pytest.raises(AnswerNo, match=r"t: cupy-cuda13x 14\.0 belongs to CUDA 13, and the target is for CUDA 12\.8"):
         lock(machine)
 
 

@@ -93,10 +93,13 @@ def test_the_hole_and_the_target_are_named() -> None:
     (told,) = found["a"]
     assert (told.severity, told.code) == ("warning", CODE)
     assert told.message == (
-        "torch 2.10.0 is locked, not 2.12.0: the facts that envspec ships hold no file of torch 2.12.0+cu126 for "
+        "torch 2.10.0 is locked, not 2.12.0: envspec's own facts have no file of torch 2.12.0+cu126 for "
         "linux-64 and Python 3.12"
     )
-    assert told.remedy == '--refresh-index asks the PyTorch index; "torch==2.10.0" gives all targets the same'
+    assert (
+        told.remedy
+        == 'use --refresh-index to ask the PyTorch index; "torch==2.10.0" gives all targets the same release'
+    )
 
 
 @pytest.mark.parametrize(
