@@ -36,8 +36,8 @@ class Library:
     """A file with device code.
 
     `path` is relative to the wheel or the prefix, with slashes. Files of pure device code (`.cubin`, `.fatbin`) count
-    as one library a folder: `files` of them, `path` ending in `/*.cubin`. `modules` maps the set of codes in a module to
-    the number of such modules. `complete` is False if a fat binary is cut off or damaged.
+    as one library a folder: `files` of them, `path` ending in `/*.cubin`. `modules` maps the set of codes in a module
+    to the number of such modules. `complete` is False if a fat binary is cut off or damaged.
     """
 
     path: str

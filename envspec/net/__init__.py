@@ -1,1 +1,1 @@
-"""How envspec reaches indexes: fetching over HTTP, pages of simple indexes, and the index proxy between uv and them."""
+"""Access to indexes: fetching over HTTP, pages of simple indexes, and the index proxy between uv and them."""

@@ -1,5 +1,5 @@
-"""The body of an answer, within limits: no more than was asked for, no slower than is borne, and never unpacked further
-than that. urllib3 would wait for each byte anew, and unpack whatever comes."""
+"""The body of an answer, within limits on its size, its unpacked size and its time. urllib3's time-out begins anew with
+each byte, and it unpacks whatever comes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _PIECE = 1 << 18
 _WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
-"""zlib's window bits of the content codings that are read; others aren't asked for."""
+"""zlib's window bits for each accepted content coding."""
 
 
 class TooMuch(Exception):
@@ -32,10 +32,10 @@ class HeadTooSlow(Exception):
 
 @dataclass
 class Pace:
-    """Gives up a peer that is slower than the limits bear.
+    """A stopwatch that gives up a peer slower than the limits.
 
     url    for the message, without credentials
-    whole  the body has to be here within `whole_seconds`
+    whole  the whole body has to arrive within `whole_seconds`
     clock  seconds
     """
 
@@ -50,7 +50,7 @@ class Pace:
         self._begun = self.clock()
 
     def add(self, count: int) -> None:
-        """That many bytes have come. Raises IndexFailure for a peer that is too slow."""
+        """Count the bytes received so far. Raises IndexFailure for a peer that is too slow."""
         self._received += count
         passed = self.clock() - self._begun
         if passed > self.limits.first_seconds and self._received < passed * self.limits.bytes_per_second:
@@ -67,7 +67,7 @@ def too_slow(url: str, seconds: float, received: int) -> IndexFailure:
 
 
 def pieces(response: urllib3.response.BaseHTTPResponse, pace: Pace) -> Iterator[bytes]:
-    """A body as it is on the wire, as it comes. Raises IndexFailure for a slow peer, and urllib3's HTTPError."""
+    """Yield a body as it comes, still packed. Raises IndexFailure for a slow peer, and urllib3's HTTPError."""
     while True:
         piece: bytes = response.read1(_PIECE, decode_content=False)
         pace.add(len(piece))
@@ -77,8 +77,8 @@ def pieces(response: urllib3.response.BaseHTTPResponse, pace: Pace) -> Iterator[
 
 
 def read_whole(response: urllib3.response.BaseHTTPResponse, most: int, pace: Pace) -> bytes:
-    """A body, unpacked. Raises TooMuch beyond `most` bytes, IndexFailure for a slow peer or a coding that nobody asked
-    for, and urllib3's HTTPError."""
+    """Yield a body, unpacked. Raises TooMuch beyond `most` bytes, IndexFailure for a slow peer or a coding that envspec
+    didn't ask for, and urllib3's HTTPError."""
     coding = response.headers.get("Content-Encoding", "").strip().lower()
     unpack = _plain if coding in ("", "identity") else _unpacker(coding, pace.url)
     body = bytearray()
@@ -114,7 +114,7 @@ def _unpacker(coding: str, url: str) -> Callable[[bytes, int], bytes]:
 
 
 def timed_pools(seconds: float) -> dict[str, Any]:
-    """urllib3's pools, whose connections raise HeadTooSlow for a peer that takes longer than that for an answer's head.
+    """Make urllib3's pools, with connections that raise HeadTooSlow for a peer that takes longer for an answer's head.
     urllib3's own time-out begins anew with every byte."""
     import socket
     import threading

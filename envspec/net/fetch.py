@@ -1,5 +1,5 @@
-"""Reading from indexes over HTTP: whole small files, byte ranges, streams, all within `envspec.net.limits`. Retries
-what may pass, and says plainly what doesn't."""
+"""Fetches from indexes over HTTP: whole small files, byte ranges, streams, all within `envspec.net.limits`. Retries
+transient failures, and reports the rest."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _CONNECT_SECONDS = 10.0
 _READ_SECONDS = 30.0
 """uv's own default."""
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
-"""Statuses that may be gone at the next try."""
+"""Statuses of transient failures."""
 
 _HINT = "check the address and the network, then run the same command again: it keeps what it has fetched"
 
 
 def read_timeout(env: Mapping[str, str]) -> float:
-    """Seconds to wait for bytes before a read counts as hung: what the user set for uv, else for pip if that is
-    longer, else 30."""
+    """Give the seconds without bytes after which a read counts as hung: the user's setting for uv, else pip's if that
+    is longer, else 30."""
     asked = env.get("UV_HTTP_TIMEOUT") or env.get("UV_REQUEST_TIMEOUT") or env.get("HTTP_TIMEOUT")
     for text, least in ((asked, 0.0), (env.get("PIP_DEFAULT_TIMEOUT"), _READ_SECONDS)):
         if text and text.replace(".", "", 1).isdigit():
@@ -51,13 +51,13 @@ def _retries(env: Mapping[str, str]) -> int:
 
 
 def give_up_seconds(env: Mapping[str, str]) -> float:
-    """Seconds after which a Fetcher has given up on whatever it was asked for, all its tries and pauses included."""
+    """Give the seconds after which a Fetcher gives up on a request, all tries and pauses included."""
     return (_retries(env) + 1) * (_CONNECT_SECONDS + read_timeout(env) + 5) + limits.LIMITS.whole_seconds
 
 
 @dataclass(frozen=True)
 class Reply:
-    """status, body, the whole file's length in bytes and its ETag where the server said them."""
+    """An answer: status, body, and the whole file's length in bytes and ETag if the server gives them."""
 
     status: int
     body: bytes
@@ -68,9 +68,9 @@ class Reply:
 class Fetcher:
     """A pool of connections with the user's proxies, certificates and credentials.
 
-    `credentials` maps an origin ("https://host:port") to what that host's index needs; ~/.netrc fills in the rest, and
-    `keyring` the password of a user without one.
-    Credentials go to the very origin they were given for, and a redirect to another host drops them.
+    `credentials` maps an origin ("https://host:port") to its login; ~/.netrc fills in the rest, and `keyring` the
+    password of a user without one.
+    Credentials go only to the exact origin that they are for, and a redirect to another host drops them.
     """
 
     def __init__(
@@ -95,12 +95,12 @@ class Fetcher:
         self.offline = offline
 
     def get(self, url: str, *, headers: Mapping[str, str] | None = None, limit: int | None = None) -> Reply:
-        """GET a file of at most `limit` bytes, those of a page if left out. A 404 is an answer; other errors raise
+        """GET a file of at most `limit` bytes, by default the limit of a page. A 404 is an answer; other errors raise
         IndexFailure with the URL, credentials removed."""
         return self._ask(url, headers or {}, self.limits.page_bytes if limit is None else limit)
 
     def range(self, url: str, start: int | None, length: int) -> Reply:
-        """`length` bytes from `start`, or the last `length` bytes if `start` is None.
+        """GET `length` bytes from `start`, or the last `length` bytes if `start` is None.
 
         A server that ignores ranges answers 200: the body is then the whole file if that is no larger than the range,
         else empty.
@@ -136,11 +136,11 @@ class Fetcher:
             response.close()
 
     def has_login(self, url: str) -> bool:
-        """Whether a request for this URL carries credentials."""
+        """Say whether a request for this URL carries credentials."""
         return bool(self._authorization(*split_credentials(url)))
 
     def digest(self, url: str) -> tuple[str, int]:
-        """The sha256 and the length in bytes of a whole file, which isn't kept. Raises IndexFailure."""
+        """Read a whole file without keeping it; returns its sha256 and its length in bytes. Raises IndexFailure."""
         with self.stream(url) as stream:
             while stream.read(1 << 20):
                 pass
@@ -204,7 +204,7 @@ class Fetcher:
     def _request(
         self, bare: str, headers: Mapping[str, str], retries: urllib3.Retry
     ) -> urllib3.response.BaseHTTPResponse:
-        """One GET, its body not read yet. Raises IndexFailure."""
+        """Send one GET and leave its body unread. Raises IndexFailure."""
         from urllib3.exceptions import HTTPError
 
         if self.offline and not is_loopback(bare):
@@ -220,7 +220,7 @@ class Fetcher:
             raise _unreadable(bare, error) from None
 
     def _judge(self, bare: str, status: int) -> None:
-        """Raises IndexFailure for a status that is no answer."""
+        """Raise IndexFailure for an error status."""
         if status in (401, 403):
             raise IndexFailure(
                 f"{bare} needs credentials (HTTP {status})",
@@ -230,14 +230,14 @@ class Fetcher:
             raise IndexFailure(f"{bare} answered HTTP {status} after {self.retries} retries", hint=_HINT)
 
     def pool(self, url: str) -> urllib3.PoolManager:
-        """The connections to use for a URL: through the user's proxy and with the user's certificates."""
+        """Choose the connections for a URL: through the user's proxy and with the user's certificates."""
 
         proxy = self._proxy(url)
         with self._making:
             return self._pool_for(proxy)
 
     def _pool_for(self, proxy: str | None) -> urllib3.PoolManager:
-        """Made once: reading the certificates takes as long as many requests."""
+        """Make the TLS context once: reading the certificates takes as long as many requests."""
         import urllib3
 
         if proxy not in self._pools:
@@ -300,7 +300,7 @@ class Stream:
         return str(self._hasher.hexdigest())
 
     def read(self, size: int) -> bytes:
-        """The next bytes, at most `size`; none at the end. Raises IndexFailure."""
+        """Read the next bytes, at most `size`; none at the end. Raises IndexFailure."""
         from urllib3.exceptions import HTTPError
 
         try:
@@ -339,12 +339,12 @@ def _netrc(env: Mapping[str, str]) -> netrc | None:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether a URL's host is this machine itself."""
+    """Say whether a URL's host is this machine itself."""
     return urlsplit(url).hostname in ("127.0.0.1", "::1", "localhost")
 
 
 def _is_direct(host: str, no_proxy: str) -> bool:
-    """Whether `NO_PROXY` names the host or a domain above it."""
+    """Say whether `NO_PROXY` names the host or a domain above it."""
     domains = [entry.strip().lstrip(".").lower() for entry in no_proxy.split(",")]
     return "*" in domains or any(domain and f".{host.lower()}".endswith(f".{domain}") for domain in domains)
 
@@ -373,7 +373,7 @@ def _total(response: Any) -> int | None:
 
 
 def reason_of(error: Exception) -> str:
-    """The innermost words of urllib3's error, which say what happened rather than where in the pool."""
+    """Take the innermost words of urllib3's error, which say what happened rather than where in the pool."""
     cause: BaseException = error
     while True:
         inner = getattr(cause, "reason", None) or cause.__cause__

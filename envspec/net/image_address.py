@@ -1,18 +1,19 @@
-"""An image's name taken apart: which registry has it, under which path and tag."""
+"""Image names and their parts: registry, path and tag."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 HUB = "docker.io"
-"""The registry of names without one, as all container tools read them."""
+"""The registry of a name without one, as in all container tools."""
 
 
 @dataclass(frozen=True)
 class ImageAddress:
-    """`debian:bookworm-slim` is registry "docker.io", path "library/debian", tag "bookworm-slim".
+    """The parts of an image's name. `debian:bookworm-slim` is registry "docker.io", path "library/debian", tag
+    "bookworm-slim".
 
-    digest  what the name itself pins ("sha256:…"), else None
+    digest  the digest in the name itself ("sha256:…"), else None
     """
 
     registry: str
@@ -22,7 +23,7 @@ class ImageAddress:
 
 
 def image_address(name: str) -> ImageAddress:
-    """Where an image's name leads: [registry/]path[:tag][@digest], by the rules of container tools.
+    """Parse an image's name, [registry/]path[:tag][@digest], by the rules of container tools.
 
     The part before the first slash is a registry when it has a dot or a colon, is "localhost", or holds capitals; a
     name without one is the Hub's, and a single word there is below "library/". The tag is "latest" by default.

@@ -1,4 +1,4 @@
-"""Passwords from the user's keyring, as uv asks for them with `keyring-provider = "subprocess"`: by the program
+"""Passwords from the user's keyring, read as uv reads them with `keyring-provider = "subprocess"`: with the program
 `keyring`, for a user that the index's URL names without a password."""
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 from envspec.settings import Credentials
 
 _SECONDS = 60
-"""A keyring may have to be unlocked by hand first."""
+"""Seconds to wait: the user may have to unlock the keyring by hand."""
 
 
 class Keyring:
-    """Answers are kept for the run, each host asked about once."""
+    """The user's keyring. It is asked once a host and run."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self._env = env
@@ -24,7 +24,7 @@ class Keyring:
         self._known: dict[tuple[str, str], Credentials | None] = {}
 
     def complete(self, url: str, user: str) -> Credentials | None:
-        """A user's login for a URL, None where the keyring has none."""
+        """Look up a user's login for a URL. None if the keyring has none."""
         host = urlsplit(url).netloc
         with self._lock:
             if (host, user) not in self._known:

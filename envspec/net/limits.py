@@ -1,4 +1,4 @@
-"""Limits on what comes from outside: how much, and how slowly. One table; docs/security.md shows the same, by test."""
+"""Limits on the size and time of what comes from outside. A test holds docs/security.md to the same table."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Limits:
-    """Bytes are those of the content, after decompression. A file of a lock has the lock's size for its limit.
+    """The limits. Bytes are those of the content, after decompression. A lock's size is the limit of its file.
 
     page_bytes        an index's page, a service's answer
     page_rows         the files of a page: eight brackets of JSON, or tags of HTML, a row
     metadata_bytes    METADATA, beside a wheel or in it
-    directory_bytes   the list of an archive's entries, as far as METADATA is looked for in it
+    directory_bytes   the list of an archive's entries, read to find METADATA
     source_bytes      a source distribution
-    file_bytes        a file whose size nobody said
+    file_bytes        a file of unknown size
     archive_entries   the entries of a wheel
-    unpacked_bytes    what any wheel may unpack to
-    unpacked_ratio    and how many times its own size, where that is more
-    whole_seconds     a page or METADATA, from the question to the last byte
-    first_seconds     until a peer has to be as fast as `bytes_per_second` says
-    bytes_per_second  the least, on average from the question on, for whatever takes longer than `first_seconds`
+    unpacked_bytes    the unpacked size of any wheel
+    unpacked_ratio    the unpacked size as a multiple of the wheel's, if that is more
+    whole_seconds     a page or METADATA, from the request to the last byte
+    first_seconds     until `bytes_per_second` applies
+    bytes_per_second  the least rate, on average since the request, of an answer that takes longer than `first_seconds`
     """
 
     page_bytes: int = 64 * _MIB
@@ -40,4 +40,4 @@ class Limits:
 
 
 LIMITS = Limits()
-"""The ones that count. Tests put smaller ones here."""
+"""The limits in force. Tests set smaller ones."""

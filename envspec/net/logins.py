@@ -1,4 +1,4 @@
-"""Logins at indexes, as the user's settings have them."""
+"""Logins at indexes from the user's settings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from envspec.settings import Credentials, Settings, index_credentials, split_cre
 
 
 def credentials_of(settings: Settings, indexes: Mapping[str, str], env: Mapping[str, str]) -> dict[str, Credentials]:
-    """Credentials by origin: those inside URLs, and uv's variables for named indexes."""
+    """Collect credentials by origin: those inside URLs, and uv's variables for named indexes."""
     found: dict[str, Credentials] = {}
     named = [(name, url) for name, url in indexes.items()]
     for name, url in [*named, *settings.mirrors.items(), ("pypi", settings.default_index or "")]:

@@ -1,4 +1,4 @@
-"""Which digest stands behind an image's name: the pull half of the OCI distribution API, as far as manifests go."""
+"""Digests of images: the part of the OCI distribution API that pulls manifests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import urllib3
 
 SECONDS = 5.0
-"""What asking for digests may add to a run, however many there are."""
+"""Seconds that all questions for digests together may add to a run."""
 _AT_ONCE = 4
 _CONNECT_SECONDS = 2.0
 _READ_SECONDS = 3.0
@@ -39,7 +39,7 @@ _MANIFESTS = (
     "application/vnd.oci.image.manifest.v1+json",
     "application/vnd.docker.distribution.manifest.v2+json",
 )
-"""What has a digest that can be pulled: first what covers all platforms, then a single one's."""
+"""The types of manifest to ask for: first those of all platforms, then those of a single one."""
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _TOKEN = re.compile(r"[\x21-\x7e]+")
@@ -48,7 +48,7 @@ _CHALLENGE = re.compile(r'\b(\w+)="([^"]*)"')
 
 @dataclass(frozen=True)
 class _Endpoint:
-    """Where a registry answers: "https://host", and the path there of the image."""
+    """The address of an image on a registry: "https://host", and the image's path there."""
 
     origin: str
     path: str
@@ -63,12 +63,12 @@ class _Reply:
 
 
 class Registries:
-    """Registries as this machine reaches them.
+    """Access to registries from this machine.
 
     pool     gives the connections for a URL
-    mirrors  `[mirrors]` of envspec's configuration: a registry's name ("docker.io") -> where to ask instead. A path
-             there leads the image's; an empty address says that the registry is not to be asked at all
-    env      where the user's logins are found
+    mirrors  `[mirrors]` of envspec's configuration: a registry's name ("docker.io") -> the address to ask instead. A
+             path in it goes before the image's; an empty address means that envspec never asks the registry
+    env      the environment, which leads to the user's logins
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Registries:
         self._env = env
 
     def asks(self, name: str) -> bool:
-        """Whether the registry of an image may be asked. Raises InputError for a mirror that's no address."""
+        """Say whether envspec may ask an image's registry. Raises InputError for a mirror that isn't an address."""
         image = image_address(name)
         if self._mirrors.get(image.registry) == "":
             return False
@@ -87,12 +87,12 @@ class Registries:
         return True
 
     def digest(self, name: str) -> str:
-        """The digest ("sha256:…") that an image's name stands for: of the image index where there is one.
+        """Ask for the digest ("sha256:…") of an image's name: that of the image index if there is one.
 
-        A HEAD request's header is taken at its word: what a wrong digest names can't be pulled. Where only GET tells,
-        the digest is of the very bytes, and has to be what the header says.
+        The header of a HEAD request is trusted: a wrong digest can't be pulled. If only GET gives a digest, it is
+        computed from the bytes, and has to equal the header's.
 
-        Raises IndexFailure when nobody answers, or answers something else; InputError for a mirror that's no address.
+        Raises IndexFailure without an answer or with a wrong one; InputError for a mirror that isn't an address.
         """
         image = image_address(name)
         endpoint = self._endpoint(image)
@@ -135,7 +135,7 @@ class Registries:
         return _Endpoint(f"{'http' if is_loopback(f'//{host}') else 'https'}://{host}", image.path, None)
 
     def _authorization(self, challenge: str, image: ImageAddress, endpoint: _Endpoint) -> str:
-        """The header that answers a registry's 401: a token, got with the user's login where there is one."""
+        """Make the header that answers a registry's 401: a token, fetched with the user's login if there is one."""
         from urllib3.util import make_headers
 
         host = urlsplit(endpoint.origin).netloc
@@ -167,7 +167,7 @@ class Registries:
         return f"Bearer {token}"
 
     def _send(self, method: str, url: str, authorization: str | None, *, limit: int = _LIMIT) -> _Reply:
-        """One request and its redirects. A login goes to the origin it is for, and never anywhere in the clear."""
+        """Send one request and follow its redirects. A login goes only to its own origin, and never unencrypted."""
         import urllib3
         from urllib3.exceptions import HTTPError
 
@@ -208,7 +208,7 @@ class Registries:
         raise IndexFailure(f"{shown} redirects too often")
 
     def _judge(self, reply: _Reply, url: str) -> None:
-        """Raises IndexFailure for what isn't a manifest."""
+        """Raise IndexFailure for an answer that isn't a manifest."""
         if reply.status in (401, 403):
             raise _needs_login(urlsplit(url).netloc)
         if reply.status == 404:
@@ -234,7 +234,7 @@ def _needs_login(host: str) -> IndexFailure:
 
 
 def _joined(url: str, other: str) -> str:
-    """Where `other`, as an answer from `url` has it, leads."""
+    """Resolve `other`, a location in an answer from `url`."""
     try:
         target = urljoin(url, other)
         urlsplit(target)
@@ -244,12 +244,12 @@ def _joined(url: str, other: str) -> str:
 
 
 def _shown(url: str) -> str:
-    """A URL as messages have it: no user, no query, for both may be secret."""
+    """Strip a URL for messages: no user and no query, as both may be secret."""
     return without_credentials(url).partition("?")[0]
 
 
 class Asking:
-    """Questions for digests that are asked in the background, while packages are resolved."""
+    """Requests for digests in the background, while packages are resolved."""
 
     def __init__(self, ask: Callable[[str], str], *, seconds: float = SECONDS) -> None:
         self._ask = ask
@@ -260,7 +260,7 @@ class Asking:
         self._until = 0.0
 
     def start(self, names: Iterable[str]) -> None:
-        """Ask for those that weren't asked for before."""
+        """Ask for the digests of names that are new."""
         for name in names:
             if name not in self._threads:
                 # a daemon: what hangs in a name look-up must not keep the process from its end
@@ -269,9 +269,9 @@ class Asking:
                 self._until = time.monotonic() + self._seconds
 
     def answer(self, name: str) -> str:
-        """The digest of a name that was asked for. Waits for it, no longer than all questions may take together.
+        """Wait for the digest of a name given to `ask`, no longer than all requests may take together.
 
-        Raises what asking raised; IndexFailure when there is no answer in time.
+        Raises what the request raised; IndexFailure without an answer in time.
         """
         self._threads[name].join(max(0.0, self._until - time.monotonic()))
         found = self._found.get(name)

@@ -1,4 +1,4 @@
-"""What the user gave container tools to log in with: Docker's and Podman's own files, read and never written.
+"""The user's logins at registries, from Docker's and Podman's own files, which envspec reads and never writes.
 
 The forms are those of docker's `config.json` and of containers-auth.json(5).
 """
@@ -23,10 +23,10 @@ _HELPER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def login_for(image: ImageAddress, env: Mapping[str, str]) -> Credentials | None:
-    """The user's name and password for an image's registry; None where no file has any.
+    """Find the user's name and password for an image's registry. None if no file has any.
 
-    A login for a part of a registry ("quay.io/team") goes before one for all of it. A credential helper is started only
-    if a file names it for this registry, or for all. Files that can't be read are for their own tools to report.
+    A login for a part of a registry ("quay.io/team") goes before one for all of it. Starts a credential helper only if
+    a file names it for this registry, or for all. Skips files that can't be read: their own tools report them.
     """
     for path in _files(env):
         table = _table(path)
@@ -63,7 +63,7 @@ def _table_in(table: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def _written(auths: Mapping[str, Any], image: ImageAddress) -> Credentials | None:
-    """The login that a file holds itself, of the longest key that covers the image."""
+    """Find the login in the file itself, by the longest key that covers the image."""
     by_place = {_place(key): entry for key, entry in auths.items() if isinstance(entry, dict)}
     place = f"{image.registry}/{image.path}"
     while place:
@@ -76,7 +76,7 @@ def _written(auths: Mapping[str, Any], image: ImageAddress) -> Credentials | Non
 
 
 def _place(key: str) -> str:
-    """A key as registry and path: docker writes the Hub's as a URL."""
+    """Split a key into registry and path: docker writes the Hub's as a URL."""
     bare = re.sub(r"^https?://", "", key).rstrip("/")
     bare = re.sub(r"/v[12]$", "", bare)
     return HUB if bare == f"index.{HUB}" else bare
@@ -95,7 +95,7 @@ def _decoded(auth: object) -> Credentials | None:
 
 
 def _helper(name: object, registry: str, env: Mapping[str, str]) -> Credentials | None:
-    """What `docker-credential-NAME get` answers: JSON with Username and Secret."""
+    """Run `docker-credential-NAME get`, which answers JSON with Username and Secret."""
     if not isinstance(name, str) or not _HELPER_NAME.fullmatch(name):
         return None
     program = shutil.which(f"docker-credential-{name}", path=env.get("PATH"))

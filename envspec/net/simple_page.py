@@ -1,4 +1,4 @@
-"""Pages of simple indexes (PEP 503 HTML, PEP 691 JSON) and how they are read."""
+"""Pages of simple indexes (PEP 503 HTML, PEP 691 JSON)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LivePages = Callable[[str, str], Page]
 
 
 def mirror_pages(base: str, fetcher: Fetcher) -> LivePages:
-    """The pages of the index at `base` (that of one variant), with absolute URLs; an empty page where it has none."""
+    """Fetch a page of the index at `base` (that of one variant), with absolute URLs; an empty page if it has none."""
 
     def pages(variant: str, project: str) -> Page:
         url = f"{base}/{project}/"
@@ -35,8 +35,8 @@ def mirror_pages(base: str, fetcher: Fetcher) -> LivePages:
 
 
 def refuse_foreign_page(url: str, body: bytes) -> None:
-    """Raise IndexFailure when the body of an answer of 200 at `url` is no page of an index but a login page, an error
-    page or the like."""
+    """Raise IndexFailure if the body of a 200 answer at `url` isn't a page of an index, but a login page, an error page
+    or the like."""
     text = body.lower()
     # an index's HTML page of a project without files has the title that PEP 503's examples and every server use, or a
     # version
@@ -52,7 +52,7 @@ def parse_page(body: bytes, url: str, *, unhashed: bool = False) -> Page:
     """The files of a page, as PEP 691 rows with absolute URLs. Files without a sha256 are left out unless `unhashed`:
     nothing could lock them.
 
-    Raises IndexFailure for what is neither form, and for more rows than the limits allow, before any is made.
+    Raises IndexFailure for a page of neither form, and for more rows than the limits allow, before it makes any.
     """
     most = limits.LIMITS.page_rows
     if max(body.count(b"{") + body.count(b"["), body.count(b"<")) > 8 * most:
@@ -71,7 +71,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def _checked(row: dict[str, Any]) -> dict[str, Any]:
-    """A row whose `core-metadata` is the METADATA's sha256, else whether there is METADATA beside the file."""
+    """Set a row's `core-metadata` to the METADATA's sha256, else to whether METADATA lies beside the file."""
     said = row.pop("core-metadata", None) or row.pop("dist-info-metadata", None)
     if said:
         digest = str(said.get("sha256")) if isinstance(said, dict) else str(said).partition("sha256=")[2]
@@ -97,7 +97,7 @@ def _html_rows(body: bytes, url: str) -> list[dict[str, Any]]:
 
 
 class _Links(HTMLParser):
-    """The anchors of a PEP 503 page as rows."""
+    """A reader of the anchors of a PEP 503 page as rows."""
 
     def __init__(self, url: str) -> None:
         super().__init__()

@@ -73,7 +73,7 @@ def judged(
 
 
 class _Expression(Generic[Verdict]):
-    """The grammar. Each rule consumes tokens and returns its verdict. Raises ValueError for a text outside the grammar."""
+    """The grammar. Each rule consumes tokens and returns its verdict. Raises ValueError for any other text."""
 
     def __init__(
         self, tokens: list[str], single: Callable[[str], Verdict], either: _Combine[Verdict], both: _Combine[Verdict]

@@ -1,7 +1,7 @@
-"""Where the files of a lock are, for formats that give every file a URL: asked of the user's own indexes.
+"""URLs of a lock's files, from the user's own indexes, for formats that give every file a URL.
 
-A lock names indexes, never hosts, so this is the way back: from an index's name to its address on this machine, and
-from there, through the project's page (PEP 503 HTML or PEP 691 JSON), to the file's URL.
+A lock names indexes, never hosts. This module goes from an index's name to its address on this machine, and through
+the project's page (PEP 503 HTML or PEP 691 JSON) to the file's URL.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MIRROR_HINT = (
 
 @dataclass(frozen=True)
 class _Page:
-    """The page of a project on an index, by the index's name."""
+    """A project's page on an index, by the index's name."""
 
     index: str
     project: str
@@ -43,10 +43,10 @@ def artifact_urls(
     env: Mapping[str, str],
     on_page: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[tuple[str, str], str]:
-    """The URL of every file that pip installs from an index, without credentials, by (index name, file name).
+    """Find the URL of every file that pip installs from an index, without credentials, by (index name, file name).
 
-    `on_page` is told how many pages of all have been read. Raises OutsideError for an index whose address isn't known
-    here, IndexFailure for one that doesn't answer, lacks a file, or has another file under its name; InputError for a
+    Calls `on_page` with the number of pages read and of all. Raises OutsideError for an index without a known address,
+    IndexFailure for one that doesn't answer, lacks a file, or has a different file of that name; InputError for a
     broken configuration, or an index that the spec no longer has.
     """
     wanted: dict[_Page, dict[str, str]] = {}
@@ -76,7 +76,7 @@ def artifact_urls(
 
 
 def _address(index: str, named: Mapping[str, str], settings: Settings, env: Mapping[str, str]) -> str:
-    """The URL of an index by its name in the lock."""
+    """Find the URL of an index by its name in the lock."""
     if index == "pypi":
         address = settings.default_index or uvs_default_index(find_uv(env), settings.cache_dir)
         if address is None:
@@ -102,7 +102,7 @@ def _address(index: str, named: Mapping[str, str], settings: Settings, env: Mapp
 
 
 def _urls_on(url: str, page: _Page, wanted: Mapping[str, str], fetcher: Fetcher) -> dict[str, str]:
-    """The URLs of the wanted files (name → sha256) of one project."""
+    """Find the URLs of the wanted files (name → sha256) of one project."""
     bare = split_credentials(url)[0]
     reply = fetcher.get(url, headers=_HEADERS)
     if reply.status != 200:

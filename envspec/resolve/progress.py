@@ -1,4 +1,4 @@
-"""Who watches a resolution: what its pip and its conda half tell while they work."""
+"""Progress of a resolution, reported by its pip and conda halves."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Protocol
 
 
 class ResolutionProgress(Protocol):
-    """What a resolution tells while it works. Every method may be called from several threads."""
+    """The progress of a resolution. Several threads may call its methods."""
 
     def solving(self, targets: Sequence[str]) -> AbstractContextManager[None]:
-        """Around the solving of one request."""
+        """Wrap the solving of one request."""
 
     def reading(self, done: int, total: int) -> None:
-        """Metadata read so far, of how many."""
+        """Report the number of METADATA files read so far, and of all."""
 
 
 class SilentResolution:
-    """Tells nothing."""
+    """Progress that reports nothing."""
 
     def solving(self, targets: Sequence[str]) -> AbstractContextManager[None]:
         return nullcontext()

@@ -1,4 +1,4 @@
-"""What uv answers: the packages of the pylock.toml (PEP 751) that it writes."""
+"""uv's answer: the packages of the pylock.toml (PEP 751) that it writes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Found:
-    """One package of uv's answer. Exactly one of `files` (wheels or one sdist, as index files) and `git` and
-    `archive` is set."""
+    """One package of uv's answer. Exactly one of `files` (wheels or one sdist, as index files), `git` and `archive` is
+    set."""
 
     name: str
     version: str | None
@@ -36,11 +36,11 @@ class FoundFile:
     sha256: str | None
     size: int | None = None
     metadata_sha256: str | None = None
-    """What the index's page says of the METADATA beside it."""
+    """The sha256 of the METADATA beside the file, from the index's page."""
 
 
 def read_pylock(text: str) -> tuple[Found, ...]:
-    """The packages of a pylock.toml as uv writes it (PEP 751). Raises InternalError for what is none."""
+    """Read the packages of a pylock.toml that uv wrote (PEP 751). Raises InternalError if it isn't one."""
     try:
         packages = parse_pylock(tomli.loads(text)).packages
     except ValueError as error:

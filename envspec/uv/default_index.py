@@ -16,9 +16,9 @@ _ASKED_FOR = re.compile(r"(https?://\S+)/torch/")
 
 
 def uvs_default_index(uv: Uv, cache_dir: Path) -> str | None:
-    """Where uv finds PyPI when nobody says otherwise, as uv itself tells; remembered for each uv program.
+    """Ask uv for its address of PyPI without other settings, and remember the answer for each uv program.
 
-    A uv that fails (for a broken setting of its own, say) tells nothing, and nothing of it is remembered.
+    None if uv fails (because of a broken setting, say): then nothing is remembered.
     """
 
     def ask() -> str | None:

@@ -1,4 +1,4 @@
-"""uv's errors in envspec's words: what kind of failure it is, one readable sentence, and what to do next.
+"""uv's errors in envspec's words: the kind of failure, one readable sentence, and a hint.
 
 uv prints `error: …`, a chain of `cause: …` below it and then `hint: …`; the texts are those of uv 0.13, recorded in
 tests/resolve.
@@ -14,7 +14,7 @@ from envspec.errors import EnvspecError, IndexFailure, InputError, StorageError,
 from envspec.redact import redact
 
 PROJECT = "the-spec"
-"""The name uv knows the spec by; messages are put into words without it."""
+"""The spec's name as a project for uv. Messages to the user don't have it."""
 
 _AGAIN = "check the address and the network, then run the same command again: it keeps what it has fetched"
 _LOOSEN = "loosen one of these requirements, or leave out the target"
@@ -60,10 +60,9 @@ _OUTSIDE = re.compile(
 
 
 def failure(status: int, stderr: str, *, label: str, offline: bool, index: str | None = None) -> EnvspecError:
-    """The error to raise for a uv that ended with `status`.
+    """Make the error for a uv that ended with `status`.
 
-    `label` names the targets, `index` is the address that stands for PyPI, for faults of which uv names no URL.
-    Credentials are removed.
+    `label` names the targets; `index` is PyPI's address, for faults for which uv names no URL. Removes credentials.
     """
     text = redact("\n".join(line for line in stderr.splitlines() if not line.startswith("warning:")).strip())
     body, *hints = re.split(r"\nhint: ?", text)
@@ -103,9 +102,9 @@ def failure(status: int, stderr: str, *, label: str, offline: bool, index: str |
 
 
 def offline_failure(error: EnvspecError, label: str) -> EnvspecError:
-    """A failure of a uv that was kept off the network: what couldn't be asked for isn't in the cache.
+    """Make the error for an offline uv: whatever it couldn't fetch isn't in the cache.
 
-    What stands between uv and the network (`Uv._cut_off`) is nothing that the user set up, so it isn't told.
+    The message doesn't mention the proxy between uv and the network (`Uv._cut_off`), which the user didn't set up.
     """
     if not isinstance(error, IndexFailure):
         return error
@@ -115,9 +114,9 @@ def offline_failure(error: EnvspecError, label: str) -> EnvspecError:
 
 
 def _setting(told: str) -> str | None:
-    """What to do about a setting of the user's own that uv can't read, None for any other failure.
+    """Make the hint for a setting of the user's that uv can't read. None for any other failure.
 
-    Options count as well: uv takes its variables for them, and envspec gives it none with a bad value.
+    Options count as well: uv reports its variables as options, and envspec itself passes none with a bad value.
     """
     variable, option = _BAD_VARIABLE.match(told), _BAD_OPTION.match(told)
     name = variable[1] if variable else "UV_" + option[1].replace("-", "_").upper() if option else None
@@ -150,7 +149,7 @@ def _conflict(message: str, hints: Sequence[str], label: str, offline: bool, ind
 
 
 def _hint(hints: Sequence[str]) -> str:
-    """uv's own hint where it speaks of versions, in terms of a spec."""
+    """Put uv's own hint into terms of a spec, if it is about versions."""
     unbuilt = [name for hint in hints for name in _UNBUILT.findall(hint)]
     if unbuilt:
         names = ", ".join(f'"{name}"' for name in dict.fromkeys(unbuilt))
@@ -168,12 +167,12 @@ def _hint(hints: Sequence[str]) -> str:
 
 
 def _listed(text: str) -> str:
-    """A list that uv prints one item a line, as part of a sentence."""
+    """Turn a list that uv prints one item a line into part of a sentence."""
     return _ITEMS.sub(lambda match: ": " + ", ".join(match[1].split("\n")[1:]) + "; ", text)
 
 
 def _in_words(text: str) -> str:
-    """uv's conflict report, with the stand-in project's name replaced by what it stands for."""
+    """Rewrite uv's conflict report with the spec in place of the stand-in project's name."""
     # what follows from a requirement is none that the spec has
     text = re.sub(rf"we can conclude that (?:you require|{PROJECT}(?:==0)? depends on)\b", "so the target needs", text)
     text = re.sub(rf"{PROJECT}(?:==0)? depends on", "the spec asks for", text)
@@ -190,8 +189,8 @@ def _in_words(text: str) -> str:
 
 
 def _without_wheel(text: str) -> str | None:
-    """The short of a report whose cause is that a package has no wheel for the target: one that only lacks some is no
-    cause."""
+    """Shorten a report whose cause is a package without a wheel for the target. A package that lacks only some wheels
+    isn't a cause."""
     for name, versions, what, tag in _NO_WHEEL.findall(text):
         ruled_out = re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])\S* cannot be used", text)
         if ruled_out or "we can conclude" not in text:

@@ -1,4 +1,4 @@
-"""Programs that run for a resolution, and how they end with it: uv, git, build backends, and what these start."""
+"""The processes of a resolution, which end with it: uv, git, build backends, and their children."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 @dataclass
 class Processes:
-    """The programs that run now, from several threads."""
+    """The running programs, started from several threads."""
 
     _running: set[subprocess.Popen[str]] = field(default_factory=set)
     _stopped: bool = False
@@ -21,10 +21,10 @@ class Processes:
     def run(
         self, command: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run a program to its end. It ends early, with all that it started, when this call is interrupted or `stop` is
+        """Run a program to its end. It ends early, with all its children, if this call is interrupted or `stop` is
         called.
 
-        Raises OSError when it can't be started, subprocess.TimeoutExpired.
+        Raises OSError if it can't be started, subprocess.TimeoutExpired.
         """
         process = subprocess.Popen(
             command, cwd=cwd, env=env, stdin=subprocess.DEVNULL,
@@ -48,7 +48,7 @@ class Processes:
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def stop(self) -> None:
-        """End every program that still runs, and those that are started from now on."""
+        """End every running program, and any that is started later."""
         self._stopped = True
         for process in tuple(self._running):
             if process.poll() is None:
@@ -56,9 +56,9 @@ class Processes:
 
 
 def end(pid: int) -> None:
-    """Tell a process and all that it started to end. Where there is no /proc, only the process itself.
+    """Tell a process and all its children to end; without /proc, only the process itself.
 
-    A session of their own would say it in one call, but cost git and ssh the terminal that they ask on.
+    With a session of its own, one call would do, but git and ssh would lose the terminal for their questions.
     """
     for each in (pid, *_descendants(pid)):
         with suppress(ProcessLookupError):

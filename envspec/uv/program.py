@@ -1,8 +1,8 @@
-"""uv as a process: one `uv pip compile` a resolution, its answer read from the pylock it prints.
+"""uv as a process: one `uv pip compile` a resolution, its answer read from the pylock that it prints.
 
-Nothing of the target has to be on this machine: uv takes the Python version and the platform by name, and is told to
-download no interpreter. uv's own settings that would change an answer (extra indexes, resolution mode, …) are kept
-out; how to reach a network (TLS, proxies, keyring, cache) stays the user's.
+The machine needs nothing of the target: uv takes the Python version and the platform by name, and downloads no
+interpreter. envspec drops the user's settings of uv that change an answer (extra indexes, resolution mode, …) and keeps
+those for reaching a network (TLS, proxies, keyring, cache).
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _KEPT_UV_SETTINGS = (
 
 @dataclass
 class Uv:
-    """How to run uv on this machine.
+    """uv on this machine.
 
     executable  the program
     env         the environment of this process
-    settings    what of the user's uv.toml is kept, as TOML values
-    offline     ask no network
+    settings    the part of the user's uv.toml that is kept, as TOML values
+    offline     use no network
     """
 
     executable: str
@@ -52,7 +52,7 @@ class Uv:
     processes: Processes = field(default_factory=Processes)
 
     def environment(self) -> dict[str, str]:
-        """This process's environment without what would change uv's answer, and without Python downloads."""
+        """Make uv's environment: this process's, without variables that change its answer or Python downloads."""
         kept = {k: v for k, v in self.env.items() if not k.startswith("UV_") or _KEPT_UV_VARIABLES.fullmatch(k)}
         kept.pop("VIRTUAL_ENV", None)
         # uv takes the target's macOS from it
@@ -63,9 +63,9 @@ class Uv:
         return {**bounds, **kept, **direct, "UV_PYTHON_DOWNLOADS": "never", "NO_COLOR": "1", "UV_NO_PROGRESS": "1"}
 
     def cut_off(self, host: str) -> dict[str, str]:
-        """What keeps uv from every network but the index proxy at `host`.
+        """Make the variables that keep uv from every network but the index proxy at `host`.
 
-        uv's own `--offline` would refuse that one too. So uv is given a web proxy where nobody answers, for all others.
+        uv's own `--offline` would refuse the index proxy too. So uv gets a dead web proxy for all other hosts.
         """
         nowhere = dict.fromkeys(_PROXIES, "http://127.0.0.1:9")
         return {**nowhere, **dict.fromkeys(_NO_PROXY, host), "UV_HTTP_RETRIES": "0"}
@@ -73,7 +73,7 @@ class Uv:
     def run(
         self, arguments: Sequence[str], *, cwd: Path, more: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run uv to its end, or until this process is interrupted or told to stop. `more` goes into its environment."""
+        """Run uv to its end, or until an interrupt or a call of `stop`. `more` adds to its variables."""
         try:
             return self.processes.run(
                 [self.executable, *arguments], cwd=cwd, env={**self.environment(), **(more or {})}
@@ -82,12 +82,12 @@ class Uv:
             raise ToolError(f"uv can't be started: {error}", hint="reinstall envspec: uv comes with it") from None
 
     def stop(self) -> None:
-        """End every uv that this object started and that still runs, and those that it's asked to start from now on."""
+        """End every running uv of this object, and any that it starts later."""
         self.processes.stop()
 
 
 def find_uv(env: Mapping[str, str]) -> Uv:
-    """The uv that was installed with envspec, with the user's own settings for reaching networks."""
+    """Find the uv that was installed with envspec, with the user's own settings for reaching networks."""
     try:
         from uv import find_uv_bin
 

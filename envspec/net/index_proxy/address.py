@@ -1,13 +1,13 @@
-"""What the proxy's URLs say. Nothing has to be remembered between a page and the files on it, for uv may keep a page in
-its cache for longer than the proxy lives.
+"""The proxy's URLs. Each one says all that the proxy needs to serve it, as uv may keep a page in its cache for longer
+than the proxy lives.
 
     /<token>/<root>/<project>/                           a page
     /<token>/f/<key>/<scheme>/<host>/<path>              a wheel; `.metadata` behind it gives its METADATA
     /<token>/n/<key>/<scheme>/<host>/<path>/<stand-in>   a source that may not be built, shown as a wheel
-    /<token>/a/<key>/<scheme>/<host>/<path>/<stand-in>   one that may
+    /<token>/a/<key>/<scheme>/<host>/<path>/<stand-in>   a source that may be built, shown as a wheel
 
-The key is `<sha256>.<size>`, with `.m` behind it where METADATA lies beside the file, and that one's sha256 where the
-page has it.
+The key is `<sha256>.<size>`. `.m` follows it if METADATA lies beside the file, and then the sha256 of the METADATA if
+the page has it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 from envspec.redact import hide_token, show_token
 
 WHEEL, REFUSED, ALLOWED = "f", "n", "a"
-"""The kinds of files: a wheel, and the stand-in for a source that may not be built or may."""
+"""The kinds of files: a wheel, the stand-in for a source that may not be built, and for one that may."""
 _SIDECAR = ".m"
 
 
@@ -27,11 +27,11 @@ class FileAddress:
     """The file behind a URL of the proxy.
 
     kind      WHEEL, REFUSED or ALLOWED
-    url       where the index has it, without credentials
-    size      in bytes, None where the index doesn't say
+    url       its address on the index, without credentials
+    size      in bytes, None if the index doesn't say
     stand_in  the file name of the wheel that a source is shown as; None for a wheel
-    sidecar   the index says that the METADATA is beside it (PEP 658)
-    metadata_sha256  what its page says of that
+    sidecar   the index says that the METADATA lies beside it (PEP 658)
+    metadata_sha256  the hash of that METADATA on its page
     """
 
     kind: str
@@ -44,7 +44,7 @@ class FileAddress:
 
     @property
     def file(self) -> str:
-        """The file's own name."""
+        """The file's name."""
         return unquote(urlsplit(self.url).path).rsplit("/", 1)[-1]
 
 
@@ -57,8 +57,8 @@ def path_of(
     *,
     sidecar: bool | str = False,
 ) -> str:
-    """The path of the proxy's URL for a file, from the kind on; `sidecar` is METADATA's sha256 where the page has it.
-    Pages have files by the thousand, so nothing is taken apart that needn't be."""
+    """Make the path of the proxy's URL for a file, from the kind on; `sidecar` is METADATA's sha256 if the page has it.
+    Pages have thousands of files, so this parses no more of a URL than it must."""
     scheme, _, rest = url.partition("#")[0].partition("://")
     rest, mark, query = rest.partition("?")
     host, slash, path = rest.partition("/")
@@ -72,7 +72,7 @@ def path_of(
 
 
 def parse(path: str) -> FileAddress | None:
-    """The file of a path as `path_of` gives it; None for anything else."""
+    """Read the file back from a path of `path_of`. None for anything else."""
     path, _, query = path.partition("?")
     kind, *rest = path.split("/", 4)
     if kind not in (WHEEL, REFUSED, ALLOWED) or len(rest) != 4:

@@ -1,9 +1,9 @@
-"""Upstream pages as uv is shown them: every file under the proxy's own address, and sources as stand-in wheels.
+"""Upstream pages rewritten for uv: every file under the proxy's own address, and sources as stand-in wheels.
 
-uv runs with sources switched off, and a release that is published as source alone would not be there for it: uv would
-go back to what stray wheel there is, in silence. So such a release gets a wheel that doesn't exist, a *stand-in*,
-whose METADATA the proxy answers for. Its tag ranks below that of any real wheel. A release that has wheels gets none,
-whether they fit the target or not, unless its source may be built.
+uv runs with sources switched off. It would not see a release that is published only as source, and would silently
+choose an older one with a wheel. So such a release gets a *stand-in*: a wheel that doesn't exist, for which the proxy
+serves METADATA. Its tag ranks below that of any real wheel. A release that has wheels gets none, whether they fit the
+target or not, unless its source may be built.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
 _FORMAT = "2"
-"""Of the pages that uv keeps: another one makes them other pages."""
+"""Version of the pages that uv keeps. A new one makes uv fetch them again."""
 _TAG = "py30-none-any"
-"""A stand-in's: every Python 3 takes it, and every other tag that fits ranks higher."""
+"""The tag of a stand-in: every Python 3 takes it, and every other tag that fits ranks higher."""
 _SOURCES = (".tar.gz", ".tgz", ".zip", ".tar.bz2", ".tar.xz", ".tar")
 
 
@@ -45,8 +45,8 @@ class Upstream:
 
     url           its address, with the user's credentials if they are in it
     allowed       names that may be built from source
-    only_allowed  serve the pages of those names alone. uv asks such a root first, so that the pages of all others stay
-                  the same, and in uv's cache, when `allow-source` changes
+    only_allowed  serve only the pages of those names. uv asks such a root first, so that all other pages stay the
+                  same, and in uv's cache, when `allow-source` changes
     """
 
     url: str
@@ -55,7 +55,7 @@ class Upstream:
 
     @property
     def root(self) -> str:
-        """The first part of the pages' paths: another one for whatever makes the pages others."""
+        """The first part of the pages' paths. It differs for all that changes the pages."""
         # what a build says of its requirements may depend on the Python that it ran on
         python = "{}.{}".format(*sys.version_info) if self.allowed else ""
         names = (_FORMAT, split_credentials(self.url)[0], python, str(self.only_allowed), *sorted(self.allowed))
@@ -67,7 +67,7 @@ class Upstream:
 
 @dataclass(frozen=True)
 class ServedPage:
-    """A page as uv gets it. `status` is 200, 304 or 404; `holds` says whether it has any release."""
+    """A page for uv. `status` is 200, 304 or 404; `holds` says whether the page has any release."""
 
     status: int
     body: bytes = b""
@@ -77,7 +77,7 @@ class ServedPage:
 
 @dataclass
 class Pages:
-    """Pages of upstream indexes, each read once a run however many uv processes ask.
+    """Pages of upstream indexes, each read once a run for all uv processes.
 
     fetcher  with the user's logins, limits and proxies
     store    where releases are kept
@@ -93,7 +93,7 @@ class Pages:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def show(self, upstream: Upstream, project: str, known: str | None = None) -> ServedPage:
-        """A project's page. `known` is the ETag of the one that uv has. Raises IndexFailure."""
+        """Serve a project's page. `known` is the ETag of the page that uv has. Raises IndexFailure."""
         if upstream.only_allowed and project not in upstream.allowed:
             return ServedPage(404)
         key = (upstream.root, project)
@@ -121,7 +121,7 @@ class Pages:
         return ServedPage(304, etag=shown.etag) if known and known == shown.etag else shown
 
     def releases(self, upstream: Upstream, project: str) -> tuple[Release, ...]:
-        """What the page holds, newest first; as it was last read, if it ever was. Raises IndexFailure."""
+        """List the page's releases, newest first, from the last reading if there was one. Raises IndexFailure."""
         found = self.store.get(upstream.root, project)
         if found is None and not self.offline:
             self._read(upstream, project, None)
@@ -129,8 +129,8 @@ class Pages:
         return found or ()
 
     def has(self, upstream: Upstream, project: str) -> bool:
-        """Whether an index has releases of a project, as it says now; offline as it last said. Raises IndexFailure,
-        also where it never said."""
+        """Say whether an index has releases of a project: asks it now, or offline uses its last answer. Raises
+        IndexFailure, also offline without such an answer."""
         if not self.offline:
             # without what the store says: it may not be writable
             return self.show(upstream, project).holds
@@ -169,7 +169,7 @@ class Pages:
 
 
 def by_version(rows: Page, project: str) -> dict[Version, list[dict[str, Any]]]:
-    """The wheels and sources of a page by version; what is neither, or names no version, is left out."""
+    """Group the wheels and sources of a page by version. Leaves out other files and those without a version."""
     found: dict[Version, list[dict[str, Any]]] = {}
     for row in rows:
         file = str(row["filename"])
@@ -183,7 +183,7 @@ def by_version(rows: Page, project: str) -> dict[Version, list[dict[str, Any]]]:
 
 
 def _source_version(file: str, project: str) -> str | None:
-    """The version of a source distribution's file name; older ones have dashes in name and version."""
+    """Read the version in a source distribution's file name; older ones have dashes in name and version."""
     stem = next((file[: -len(suffix)] for suffix in _SOURCES if file.endswith(suffix)), None)
     if stem is None:
         return None
@@ -194,7 +194,7 @@ def _source_version(file: str, project: str) -> str | None:
 
 
 def _shown(rows: list[dict[str, Any]], project: str, allowed: bool) -> list[dict[str, Any]]:
-    """The rows that uv gets of one version."""
+    """Make the rows of one version for uv."""
     wheels = [_row(row, WHEEL, None) for row in rows if str(row["filename"]).endswith(".whl")]
     if wheels and not allowed:
         return wheels
@@ -211,7 +211,7 @@ def _shown(rows: list[dict[str, Any]], project: str, allowed: bool) -> list[dict
 
 
 def proxied_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A wheel's row with the proxy's address."""
+    """Make a wheel's row with the proxy's address."""
     return _row(row, WHEEL, None)
 
 
@@ -235,7 +235,7 @@ def _page(project: str, files: Page) -> bytes:
 
 
 def _etag(reply: Reply, body: bytes) -> str:
-    """The page's ETag. It holds that of the upstream page, so that nothing has to be remembered to ask for changes."""
+    """Make the page's ETag. It contains that of the upstream page, so that asking for changes needs no memory."""
     if reply.etag:
         return f'"u{base64.urlsafe_b64encode(reply.etag.encode()).decode()}"'
     return f'"h{hashlib.sha256(body).hexdigest()[:32]}"'
@@ -251,4 +251,4 @@ def _upstream_etag(known: str | None) -> str | None:
 
 
 Describe = Callable[[FileAddress], bytes]
-"""The METADATA of the file at an address of the proxy, in UTF-8. Raises EnvspecError."""
+"""Gives the METADATA of the file at an address of the proxy, in UTF-8. Raises EnvspecError."""

@@ -1,15 +1,15 @@
-"""What conda installs, as pages of an index: one version of each package, whose METADATA names no dependencies."""
+"""The packages that conda installs, as pages of an index: one version each, with METADATA without dependencies."""
 
 from __future__ import annotations
 
 import hashlib
 
 Provided = tuple[tuple[str, str], ...]
-"""PyPI name (normalised) and version (PEP 440) of what conda installs, sorted."""
+"""PyPI name (normalised) and version (PEP 440) of each package that conda installs, sorted."""
 
 
 def stub_page(name: str, version: str) -> list[dict[str, object]]:
-    """The `files` of a provided package's page (PEP 691)."""
+    """Make the `files` of a provided package's page (PEP 691)."""
     text = stub_metadata(name, version)
     return [
         {

@@ -1,5 +1,5 @@
-"""What a project's page holds, a line a release, newest first: kept on disk for questions that come after a resolution,
-when uv's own cache may have answered uv and no page was read."""
+"""The releases of a project's page, newest first, kept on disk for questions after a resolution: uv's own cache may
+have answered uv, so that no page was read."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _SCHEMA = 1
 class Release:
     """wheels           file names of its wheels
     source           whether it has a source distribution
-    yanked           whether all its files were taken back
-    requires_python  of its files, where they say so
-    uploaded         when its first file came, RFC 3339; None where the page doesn't say
+    yanked           whether all its files are yanked
+    requires_python  of its files, if they have one
+    uploaded         the upload time of its first file, RFC 3339; None if the page doesn't say
     """
 
     version: str
@@ -36,7 +36,7 @@ class Release:
 
 
 def releases_of(files: Mapping[Version, Sequence[Mapping[str, Any]]]) -> tuple[Release, ...]:
-    """The releases of a page, its rows grouped by version."""
+    """Read the releases of a page from its rows, grouped by version."""
     found = []
     for version in sorted(files, reverse=True):
         rows = files[version]
@@ -57,7 +57,7 @@ def releases_of(files: Mapping[Version, Sequence[Mapping[str, Any]]]) -> tuple[R
 
 
 class ReleaseStore:
-    """Releases on disk, one file a page. A damaged one counts as absent; a folder that can't be written is no error."""
+    """Releases on disk, one file a page. A damaged file counts as absent; a folder that isn't writable is no error."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / f"releases-v{_SCHEMA}"
@@ -86,7 +86,7 @@ class ReleaseStore:
 
 @lru_cache(maxsize=1 << 16)
 def version_of(text: str) -> Version | None:
-    """A version as PEP 440 has it, None for what isn't one. Pages repeat each of theirs for every file."""
+    """Parse a PEP 440 version, None for any other text. Cached, as pages repeat a version for every file."""
     from packaging.version import InvalidVersion, Version
 
     try:

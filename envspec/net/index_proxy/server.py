@@ -1,8 +1,9 @@
 """The server: routes to pages, METADATA and files, on an address that stays the same from run to run.
 
-The address matters: uv's cache has an index's URL in its keys. A user's secret, kept in envspec's cache, gives address,
-port and the first part of every path. Others on the machine can't guess that part, and so can't fetch with the user's
-logins. While another run holds the address, the next free one of a few is taken, whose pages uv then keeps apart.
+The address matters: uv's cache has an index's URL in its keys. A user's secret, kept in envspec's cache, decides
+address, port and the first part of every path. Others on the machine can't guess that part, and so can't fetch with the
+user's logins. While another run holds the address, a run takes the next free one of a few, and uv keeps its pages
+apart.
 """
 
 from __future__ import annotations
@@ -39,34 +40,34 @@ _WITH_TRITON = "+triton"
 _PROVIDED = "provided-"
 _JSON = "application/vnd.pypi.simple.v1+json"
 _FAILED = 424
-"""For what failed behind the proxy: the fetcher has tried again already, and uv takes this status at its word."""
+"""The status for a failure behind the proxy: the fetcher has retried already, and uv doesn't retry this status."""
 _PLACES = 4
 """Addresses that are tried before an ephemeral one."""
 
 
 @dataclass(frozen=True)
 class IndexProxy:
-    """A running proxy. `index(upstream)` and `url(variant)` are the indexes to give to uv; `owns(url)` recognises a
-    file of the shipped facts, `file(url)` tells what stands behind one of an index."""
+    """A running proxy. `index(upstream)` and `url(variant)` give the indexes for uv; `owns(url)` recognises a file of
+    the shipped facts, and `file(url)` gives the index's file behind a URL."""
 
     base: str
     provided: Sequence[Provided] = ()
     pages: Pages | None = None
     roots: dict[str, Upstream] = field(default_factory=dict, compare=False)
     failures: list[EnvspecError] = field(default_factory=list, compare=False)
-    """What went wrong behind the proxy, for which uv only sees a status."""
+    """Failures behind the proxy, of which uv only sees a status."""
 
     @property
     def host(self) -> str:
         return str(urlsplit(self.base).hostname)
 
     def index(self, upstream: Upstream) -> str:
-        """The URL that stands for an index."""
+        """Give the proxy's URL for an index."""
         self.roots[upstream.root] = upstream
         return f"{self.base}/{upstream.root}"
 
     def provided_url(self, provided: Provided) -> str:
-        """The index that has what conda installs, and nothing else."""
+        """Give the index of the packages that conda installs."""
         return f"{self.base}/{_PROVIDED}{self.provided.index(provided)}"
 
     def is_provided(self, url: str) -> bool:
@@ -82,11 +83,11 @@ class IndexProxy:
         return url[len(self.base) + 1 :].split("/", 1)[0].removesuffix(_WITH_TRITON)
 
     def file(self, url: str) -> FileAddress | None:
-        """The index's file behind a URL of the proxy; None for any other URL."""
+        """Find the index's file behind a URL of the proxy. None for any other URL."""
         return parse(url[len(self.base) + 1 :]) if url.startswith(self.base + "/") else None
 
     def plain(self, text: str) -> str:
-        """A message of uv's with the indexes' own addresses."""
+        """Rewrite a message of uv's with the indexes' own addresses."""
 
         def own(match: re.Match[str]) -> str:
             address = parse(match[1])
@@ -109,7 +110,7 @@ class _Handler(BaseHTTPRequestHandler):
     metadata: Describe | None
 
     def log_message(self, format: str, *args: object) -> None:
-        """Silent: uv's own messages tell what matters."""
+        """Log nothing: uv's own messages have what matters."""
 
     def do_HEAD(self) -> None:
         self.do_GET()
@@ -219,7 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _without_suffix(address: FileAddress) -> FileAddress:
-    """The address of the file itself, from that of its METADATA."""
+    """Turn the address of METADATA into that of its file."""
     if address.stand_in:
         return replace(address, stand_in=address.stand_in.removesuffix(".metadata"))
     head, mark, query = address.url.partition("?")
@@ -232,21 +233,21 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 256
 
     def server_bind(self) -> None:
-        """Without HTTPServer's look-up of the host's name: it may ask a network, and nothing needs the name."""
+        """Bind without HTTPServer's look-up of the host's name, which may ask a network and isn't needed."""
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Silent: uv drops connections that it has no more use for."""
+        """Log nothing: uv drops connections that it no longer needs."""
 
 
 _LOOPBACK = "127.0.0.1"
 _FIRST_PORT, _PORTS = 20000, 10000
-"""Below what systems give away by themselves (Linux from 32768, others from 49152)."""
+"""Ports below the ephemeral ones (Linux from 32768, others from 49152)."""
 
 
 def _secret(folder: Path | None) -> str:
-    """This user's secret, made at the first run. Where it can't be kept, every run has one of its own."""
+    """Read this user's secret, made at the first run. If it can't be kept, every run has a new one."""
     fresh = secrets.token_hex(16)
     if folder is None:
         return fresh
@@ -265,8 +266,8 @@ def _secret(folder: Path | None) -> str:
 
 
 def _listen(handler: type[BaseHTTPRequestHandler], secret: str, *, lasting: bool) -> _Server:
-    """A server on the secret's own address. Linux has all of 127.0.0.0/8, so that no other server of this machine is
-    there, and a client can be let through to the proxy alone; elsewhere it is the usual address."""
+    """Start a server on the secret's own address. Linux has all of 127.0.0.0/8: no other server of this machine uses
+    the address, so a client can be restricted to the proxy. Other systems use the usual loopback address."""
     digest = hashlib.sha256(secret.encode()).digest()
     own = f"127.{digest[0] % 250 + 2}.{digest[1]}.{digest[2] % 250 + 2}" if sys.platform == "linux" else _LOOPBACK
     port = _FIRST_PORT + int.from_bytes(digest[3:5], "big") % _PORTS
@@ -286,11 +287,10 @@ def open_proxy(
     metadata: Describe | None = None,
     folder: Path | None = None,
 ) -> Iterator[IndexProxy]:
-    """Serve the facts, the live pages of the variants given, what conda provides and the indexes behind `pages`, until
-    the block ends.
+    """Serve the facts, the live pages of the given variants, the packages of conda and the indexes behind `pages`,
+    until the block ends.
 
-    `metadata` answers for METADATA; `folder` is where the user's secret is kept, without which the address is
-    another one each time.
+    `metadata` gives METADATA; `folder` keeps the user's secret: without a folder, the address is a new one each time.
     """
     secret = _secret(folder)
     token = hashlib.sha256(f"path {secret}".encode()).hexdigest()[:32]

@@ -1,9 +1,9 @@
-"""The torch family's pages, out of the facts that ship with envspec (`envspec.facts.wheels`).
+"""The torch family's pages, made from the facts that ship with envspec (`envspec.facts.wheels`).
 
-uv is given these pages as its first index. They know the torch family alone, so that no other package of the PyTorch
-index (old copies of idna, packaging, …) can shadow PyPI's; with uv's `first-index` strategy a name that is here is
-never taken from anywhere else, whether the spec asks for it or something else pulls it in. Where the user configured a
-mirror and the facts are not enough, the server joins them with the mirror's pages.
+These pages are uv's first index. They have only the torch family, so that no other package of the PyTorch index (old
+copies of idna, packaging, …) can shadow PyPI's. With uv's `first-index` strategy, uv takes a name of these pages from
+nowhere else, whether the spec or a package requires it. Where the user configured a mirror and the facts are not
+enough, the server joins them with the mirror's pages.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from envspec.net.simple_page import Page
 
 
 def facts_page(variant: str, project: str, accept: Callable[[wheels.WheelFile], bool]) -> Page:
-    """The files of a project in the shipped facts of a variant, as PEP 691 rows with links relative to the page."""
+    """List a project's files in the shipped facts of a variant, as PEP 691 rows with links relative to its page."""
     rows: Page = []
     for wheel in wheels.load(variant).files(project) if variant in wheels.variants() else ():
         if not accept(wheel):
@@ -40,7 +40,7 @@ def facts_page(variant: str, project: str, accept: Callable[[wheels.WheelFile], 
 
 
 def belongs(variant: str) -> Callable[[wheels.WheelFile], bool]:
-    """Which files of a variant's page really are of that variant.
+    """Select the files of a variant's page that really are of that variant.
 
     The pages also hold CPU wheels without a local version (macOS and aarch64, in every cuNNN folder up to torch 2.0):
     a CUDA target must not take those. triton has no local version and belongs to all; so does the `cpu` page to macOS.

@@ -1,4 +1,4 @@
-"""Where a lock's conda channels are, for formats that give every file a URL: nothing is asked of the network."""
+"""URLs of a lock's conda channels, for formats that give every file a URL. Needs no network."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from envspec.spec.model import Spec
 
 
 def channel_urls(names: Iterable[str], spec: Spec, env: Mapping[str, str]) -> dict[str, str]:
-    """The URL of each channel, without credentials, by the name that the lock has for it.
+    """Find the URL of each channel, without credentials, by its name in the lock.
 
-    Channels are where the user's settings have them (`envspec.resolve.conda.channels`). Raises InputError for a broken
-    configuration or a channel that the spec no longer has, OutsideError for one whose address isn't known here.
+    The user's settings decide (`envspec.resolve.conda.channels`). Raises InputError for a broken configuration or a
+    channel that the spec no longer has, OutsideError for one without a known address.
     """
     addresses = channel_addresses(spec.conda.channels, load_settings(env), load_conda_config(env))
     known = {address.name: address.address for address in addresses}
@@ -30,7 +30,7 @@ def channel_urls(names: Iterable[str], spec: Spec, env: Mapping[str, str]) -> di
 
 
 def _url(address: str) -> str:
-    """The URL of an address that may be a bare name, which is below the place that rattler has for such."""
+    """Turn an address into a URL. A bare name is below rattler's default address."""
     if "://" in address:
         return address
     try:

@@ -1,4 +1,4 @@
-"""Where conda channels live on this machine: envspec's `[mirrors]`, then the user's own conda configuration.
+"""Addresses of conda channels on this machine: envspec's `[mirrors]`, then the user's own conda configuration.
 
 A lock names channels ("conda-forge/linux-64"); only this module turns a name into an address.
 """
@@ -22,11 +22,11 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 @dataclass(frozen=True)
 class CondaConfig:
-    """What of a `.condarc` decides where channels are and how they are reached."""
+    """The part of a `.condarc` that decides where channels are and how envspec reaches them."""
 
     channel_alias: str | None = None
     custom_channels: tuple[tuple[str, str], ...] = ()
-    """Channel name → the folder it lies in."""
+    """Channel name → the URL of the folder that has it."""
     verify_tls: bool = True
     proxies: tuple[tuple[str, str], ...] = ()
     """Scheme → proxy."""
@@ -34,19 +34,19 @@ class CondaConfig:
 
 @dataclass(frozen=True)
 class ChannelAddress:
-    """A channel by the name a lock gives it, and where it is: a URL, or the bare name for conda's own default place."""
+    """A channel by its name in a lock, and its address: a URL, or a bare name at conda's default address."""
 
     name: str
     address: str
 
 
 def channel_addresses(channels: Iterable[str], settings: Settings, config: CondaConfig) -> tuple[ChannelAddress, ...]:
-    """The addresses of a spec's channels, in their order.
+    """Find the addresses of a spec's channels, in their order.
 
     First `[mirrors]` of envspec's configuration (by the channel's name), then the channel's own URL, then the user's
     `custom_channels` and `channel_alias`.
 
-    Raises SpecError for two channels that a lock couldn't tell apart, and for `defaults`, which is no channel.
+    Raises SpecError for two channels that a lock can't tell apart, and for `defaults`, which isn't a channel.
     """
     found: dict[str, ChannelAddress] = {}
     for channel in channels:
@@ -79,8 +79,8 @@ def _address(channel: str, name: str, settings: Settings, config: CondaConfig) -
 
 
 def load_conda_config(env: Mapping[str, str]) -> CondaConfig:
-    """The user's conda configuration: the `.condarc` files that conda reads, later ones over earlier ones, and then
-    conda's environment variables.
+    """Read the user's conda configuration: the `.condarc` files that conda reads, later ones over earlier ones, and
+    then conda's environment variables.
 
     Raises what `read_condarc` raises.
     """

@@ -1,4 +1,4 @@
-"""rattler's errors in envspec's words: what kind of failure it is, one readable message, and what to do next."""
+"""rattler's errors in envspec's words: the kind of failure, one readable message, and a hint."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOOSEN = "loosen one of these match specs, or leave out the target"
 
 
 def conda_failure(error: Exception, label: str, *, offline: bool) -> EnvspecError:
-    """The error to raise for what rattler raised. `label` names the targets. Credentials are removed."""
+    """Make envspec's error for one of rattler's. `label` names the targets. Removes credentials."""
     from rattler.exceptions import GatewayError, SolverError
 
     text = redact(str(error)).strip()
@@ -38,7 +38,7 @@ def conda_failure(error: Exception, label: str, *, offline: bool) -> EnvspecErro
 
 
 def unsatisfiable(text: str, label: str) -> Unsatisfiable:
-    """A solver's report of a conflict, without what it says over and over for each version."""
+    """Shorten a solver's report of a conflict, which repeats itself for each version."""
     report = _condensed(_PREFIX.sub("", text))
     missing = _NO_CANDIDATES.search(text)
     hint = f"no channel of the spec has that {missing[1]} for this platform" if missing else _LOOSEN
@@ -46,7 +46,7 @@ def unsatisfiable(text: str, label: str) -> Unsatisfiable:
 
 
 def _condensed(report: str) -> str:
-    """A report without branches that differ from another one in versions alone, at most `_LINES` lines of it."""
+    """Drop branches that differ from another one only in versions, and keep at most `_LINES` lines."""
     lines = [line.rstrip() for line in report.splitlines() if line.strip()]
     kept = _distinct(lines)
     if len(kept) > _LINES:
@@ -56,7 +56,7 @@ def _condensed(report: str) -> str:
 
 
 def _distinct(lines: list[str]) -> list[str]:
-    """A tree's lines, of sibling branches with the same texts only the first one."""
+    """List a tree's lines, with only the first of sibling branches with the same texts."""
     branches: dict[str, list[str]] = {}
     while lines:
         end = next((n for n, line in enumerate(lines[1:], 1) if _depth(line) <= _depth(lines[0])), len(lines))

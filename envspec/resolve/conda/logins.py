@@ -1,4 +1,4 @@
-"""Logins that stand in channels' URLs, handed to rattler apart from them.
+"""Logins in channels' URLs, handed to rattler apart from the URLs.
 
 rattler names its caches after a channel's URL and writes it into them, so a URL has to be bare. Its authentication
 storage takes the login instead: a file in the form of `RATTLER_AUTH_FILE`, which it reads once, when a client is made.
@@ -27,10 +27,10 @@ _VARIABLE = "RATTLER_AUTH_FILE"
 
 @dataclass(frozen=True)
 class Channels:
-    """Channels as rattler is to know them.
+    """Channels for rattler.
 
-    addresses  where they are. With what is secret only where rattler has no other way to be told
-    logins     host → what rattler's authentication storage holds for it
+    addresses  their URLs, with a secret only where rattler has no other way to get it
+    logins     host → its entry in rattler's authentication storage
     """
 
     addresses: tuple[ChannelAddress, ...]
@@ -38,12 +38,12 @@ class Channels:
 
     @property
     def secret(self) -> bool:
-        """Whether an address still holds a secret, so that a cache with its name is nobody else's business."""
+        """Whether an address still has a secret, so that only its user may read a cache named after it."""
         return any(has_credentials(channel.address) for channel in self.addresses)
 
 
 def apart(addresses: Sequence[ChannelAddress]) -> Channels:
-    """Channels' addresses without their logins, and these.
+    """Split channels' addresses into bare URLs and logins.
 
     The storage has one login a host. Where channels on a host, on whatever port, have different ones, and where a token
     stands elsewhere than at the path's beginning, addresses stay as they are.
@@ -65,7 +65,7 @@ def apart(addresses: Sequence[ChannelAddress]) -> Channels:
 
 
 def _parts(channel: ChannelAddress) -> tuple[str, str, Mapping[str, Any] | None] | None:
-    """Host, its port, and the login; None for what is no web address, or none that can be taken apart."""
+    """Split an address into host, port and login. None for one that isn't a web address or can't be parsed."""
     try:
         parts = urlsplit(channel.address)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -88,8 +88,8 @@ def _parts(channel: ChannelAddress) -> tuple[str, str, Mapping[str, Any] | None]
 
 @contextmanager
 def logins_file(logins: Mapping[str, Mapping[str, Any]], also: Path | None = None) -> Iterator[Path | None]:
-    """A file with these logins and those of the user's own (`also`, or `RATTLER_AUTH_FILE`), for as long as a client is
-    made; the variable names it meanwhile. None where there are no logins to tell. Raises OSError."""
+    """Write a file with these logins and the user's own (`also`, or `RATTLER_AUTH_FILE`) while the caller makes a
+    client; the variable names it meanwhile. None without logins. Raises OSError."""
     if not logins:
         yield None
         return

@@ -1,4 +1,4 @@
-"""From rattler's records to what the rules look at (`BuildRecord`) and what a lock holds (`Pin`)."""
+"""rattler's records turned into builds for the rules (`BuildRecord`) and pins for a lock (`Pin`)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def build_of(record: RepoDataRecord) -> BuildRecord:
 
 
 def best_of_each(records: Iterable[RepoDataRecord], python: str) -> list[RepoDataRecord]:
-    """One record a package: of several builds the newest that this Python runs, of equal ones the first."""
+    """Choose one record a package: the newest of several builds that this Python runs, the first of equal ones."""
     best: dict[str, tuple[bool, int, RepoDataRecord]] = {}
     for record in records:
         build = build_of(record)
@@ -42,8 +42,8 @@ def best_of_each(records: Iterable[RepoDataRecord], python: str) -> list[RepoDat
 def pins_of_records(
     records: Mapping[BuildRecord, RepoDataRecord], channels: Mapping[str, str], direct: Iterable[str]
 ) -> tuple[Pin, ...]:
-    """The pins of a solution. `channels` has the lock's name of every channel by its bare URL, `direct` the packages
-    that the spec asks for by name.
+    """Make the pins of a solution. `channels` maps every channel's bare URL to its name in the lock; `direct` has the
+    packages that the spec asks for by name.
 
     Raises IndexFailure for a record without a hash.
     """
@@ -83,6 +83,6 @@ def _pin(build: BuildRecord, record: RepoDataRecord, channels: Mapping[str, str]
 
 
 def _purls(record: RepoDataRecord) -> tuple[str, ...]:
-    """py-rattler has no accessor for a record's purls; its JSON has them."""
+    """Read a record's purls from its JSON: py-rattler has no accessor for them."""
     text = record.to_json()
     return tuple(json.loads(text).get("purls") or ()) if '"purls"' in text else ()

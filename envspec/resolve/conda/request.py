@@ -1,6 +1,6 @@
-"""What is solved on conda's side: a request holds everything that decides a conda resolution, and nothing else.
+"""Requests of conda resolutions. A request has everything that decides one, and nothing else.
 
-Targets whose requests are equal are solved once.
+Targets with equal requests are solved once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class CondaRequest:
     cuda           the CUDA version the target asks for ("12.8"), None for a CPU target
     driver         the driver on its machines, None where the target names none
     architectures  compute capabilities of its GPUs ("sm_90"), the lowest first
-    with_pip       the target has a pip half, so pip is installed as well, as every conda tool expects
+    with_pip       the target has a pip half, so conda installs pip as well, as every conda tool expects
     exclude_newer  RFC 3339, or None
     """
 
@@ -47,19 +47,19 @@ class CondaRequest:
 
     @property
     def solved_specs(self) -> tuple[str, ...]:
-        """What the solver is asked for: the spec's match specs, its Python, and pip where that's needed."""
+        """The solver's match specs: the spec's own, its Python, and pip if it is needed."""
         return (*self.specs, *implied_match_specs(self.python, with_pip=self.with_pip))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The packages asked for by name."""
+        """The packages that the spec asks for by name."""
         return tuple(dict.fromkeys(conda_name(spec) for spec in self.specs))
 
 
 def conda_request_for(
     spec: SpecInputs, target: TargetInputs, architectures: tuple[str, ...], constraints: Iterable[str] = ()
 ) -> CondaRequest:
-    """The request of one target."""
+    """Make the request of one target."""
     return CondaRequest(
         platform=target.platform,
         python=target.python,
@@ -76,7 +76,7 @@ def conda_request_for(
 
 
 def group_conda(requests: Mapping[str, CondaRequest]) -> dict[CondaRequest, tuple[str, ...]]:
-    """Requests by what they ask, each with the names of its targets."""
+    """Group equal requests, each with the names of its targets."""
     groups: dict[CondaRequest, list[str]] = {}
     for name in sorted(requests):
         groups.setdefault(requests[name], []).append(name)
@@ -84,13 +84,13 @@ def group_conda(requests: Mapping[str, CondaRequest]) -> dict[CondaRequest, tupl
 
 
 _ARCHSPEC = {"linux-64": "x86_64", "linux-aarch64": "aarch64", "osx-arm64": "m1", "win-64": "x86_64"}
-"""The least CPU of each platform: what every machine of it runs (archspec's names)."""
+"""The baseline CPU of each platform, which every machine of it supports (archspec's names)."""
 
 
 def virtual_packages(request: CondaRequest) -> tuple[tuple[str, str, str], ...]:
-    """The virtual packages of the *target*, as (name, version, build): what its machines have, not this one.
+    """Make the virtual packages of the *target*, as (name, version, build): those of its machines, not of this one.
 
-    `__cuda` is the newest CUDA that the driver runs by itself, as conda defines it, and never more than the asked one;
+    `__cuda` is the newest CUDA that the driver runs by itself, as conda defines it, and never above the asked one;
     `__cuda_arch` is the lowest compute capability of the GPUs (CEP 46).
     """
     found = [("__archspec", "1", _ARCHSPEC.get(request.platform, "x86_64"))]

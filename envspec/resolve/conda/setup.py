@@ -1,4 +1,4 @@
-"""A conda resolver put together for this machine: the user's channels, mirrors and logins, and rattler's caches."""
+"""The setup of a conda resolver on this machine: the user's channels, mirrors and logins, and rattler's caches."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def conda_resolver(spec: Spec, env: Mapping[str, str], *, offline: bool, progress: ResolutionProgress) -> CondaResolver:
-    """The resolver of a spec's conda half.
+    """Make the resolver of a spec's conda half.
 
-    Raises ToolError without py-rattler, InputError for a broken configuration, SpecError for channels that no lock can
+    Raises ToolError without py-rattler, InputError for a broken configuration, SpecError for channels that a lock can't
     name.
     """
     settings = load_settings(env)
@@ -38,8 +38,8 @@ def conda_resolver(spec: Spec, env: Mapping[str, str], *, offline: bool, progres
 
 
 def conda_client(config: CondaConfig, logins: Mapping[str, Mapping[str, Any]]) -> Client:
-    """How conda's network is reached: rattler's own configuration (mirrors, certificates, S3), `logins` by host, then
-    rattler's own (RATTLER_AUTH_FILE, the keyring, netrc), and what a `.condarc` says of TLS and proxies.
+    """Make rattler's network client: rattler's own configuration (mirrors, certificates, S3), `logins` by host, then
+    rattler's own logins (RATTLER_AUTH_FILE, the keyring, netrc), and TLS and proxies of a `.condarc`.
 
     Raises ToolError without py-rattler, InputError for a broken configuration.
     """
@@ -79,8 +79,8 @@ def _gateway(
 
 
 def _repodata(cache: Path, *, secret: bool) -> Path:
-    """Where rattler keeps what channels list. It writes addresses there, so those with a secret have a folder that only
-    its user may look into."""
+    """Give rattler's cache of channels' lists. rattler writes addresses there, so those with a secret have a folder
+    that only its user may read."""
     if not secret:
         return cache / "repodata"
     folder = cache / "repodata-private"
@@ -95,7 +95,7 @@ def _repodata(cache: Path, *, secret: bool) -> Path:
 
 
 def config_text(config: CondaConfig) -> str:
-    """What a `.condarc` says, in rattler's format."""
+    """Write a `.condarc`'s settings in rattler's format."""
     lines = [] if config.verify_tls else ["tls-no-verify = true"]
     if config.proxies:
         lines.append("[proxy-config]")

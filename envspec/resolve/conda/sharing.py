@@ -1,4 +1,4 @@
-"""One version of a conda package across targets: what is worth solving once more so that targets may meet."""
+"""One version of a conda package across targets: the requests worth a second solve so that targets agree."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from envspec.packages.names import conda_name
 from envspec.resolve.conda.request import CondaRequest
 
 Admits = Callable[[str, BuildRecord], bool]
-"""Whether a match spec (one of a record's `depends`) admits a build."""
+"""Say whether a match spec (one of a record's `depends`) admits a build."""
 
 
 def shared_versions(
     solved: Mapping[CondaRequest, Sequence[BuildRecord]], admits: Admits
 ) -> dict[CondaRequest, dict[str, str]]:
-    """What to prefer in each request that is worth solving once more: name → version, and the build where it stays.
+    """Give the preferences of each request that is worth a second solve: name → version, and the build if it stays.
 
-    Packages that differ between requests may meet on the lowest version any of them needs. CUDA's own packages differ
-    by their nature, and what the rest of a solution rules out isn't tried. Empty when nothing can move.
+    Packages that differ between requests may agree on the lowest version that any of them has. CUDA's own packages
+    differ by their nature, and versions that the rest of a solution excludes aren't tried. Empty if nothing can move.
     """
     lowest: dict[str, BuildRecord] = {}
     for builds in solved.values():
@@ -45,7 +45,7 @@ def shared_versions(
 def _movable(
     own: Mapping[str, BuildRecord], moving: Mapping[str, BuildRecord], admits: Admits
 ) -> dict[str, BuildRecord]:
-    """Those that can move together while all others stay."""
+    """Find the packages that can move together while all others stay."""
     left = dict(moving)
     while left:
         after = {**own, **left}

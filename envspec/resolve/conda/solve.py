@@ -1,7 +1,7 @@
-"""The conda half of a lock: requests in, pins out. rattler's solver chooses, in this process; no conda is needed.
+"""The conda half of a lock: requests in, pins out. rattler's solver chooses, in this process, without conda.
 
-All targets are solved side by side on one gateway, which reads each channel once. A solution is looked at again for
-CPU builds (`conda_variants`), and solved once more without them.
+All targets are solved side by side on one gateway, which reads each channel once. A solution with CPU builds in a CUDA
+target (`envspec.resolve.conda.variants`) is solved once more without them.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _TORCH = ("pytorch", "libtorch")
-"""The GPU rules refuse their CPU build in a CUDA target, whoever asks for it."""
+"""Packages of which the rules refuse the CPU build in a CUDA target, whatever requires it."""
 Records = Sequence["RepoDataRecord"]
 Solution = Mapping[BuildRecord, "RepoDataRecord"]
 
 
 @dataclass(frozen=True)
 class CondaResolver:
-    """Solves the conda half of all targets of a spec.
+    """A resolver of the conda half of all targets of a spec.
 
     gateway    rattler's gateway: the cache, the user's network settings and logins
     channels   where the spec's channels are, the most important one first
-    offline    the gateway asks no network: what it lacks is told so
+    offline    the gateway uses no network, and messages say so
     """
 
     gateway: Gateway
@@ -53,9 +53,9 @@ class CondaResolver:
     def resolve(
         self, requests: Mapping[str, CondaRequest], keep: Mapping[str, Preferences]
     ) -> dict[str, tuple[Pin, ...]]:
-        """Pins of every target, by target name.
+        """Resolve every target: returns pins by target name.
 
-        `keep` holds, by target, the packages of the old lock that are to stay if they still fit: name → version and
+        `keep` has, by target, the packages of the old lock that stay if they still fit: name → version and
         build ("2.7.1 cuda126_mkl_py312_h30b5a27_300").
 
         Raises Unsatisfiable, WrongBuild, IndexFailure or ToolError, each naming the targets.
@@ -96,7 +96,7 @@ class CondaResolver:
 
 @dataclass(frozen=True)
 class _Solve:
-    """The solving of one request."""
+    """The solver of one request."""
 
     resolver: CondaResolver
     channels: Sequence[Channel]
@@ -104,7 +104,7 @@ class _Solve:
     label: str
 
     async def run(self, prefer: Mapping[str, str]) -> Solution:
-        """The records of the request, those in `prefer` where they still fit, every one for the right device."""
+        """Solve the request: records for the right device, those in `prefer` if they still fit."""
         request = self.request
         specs = [self._match_spec(text) for text in request.solved_specs]
         chosen = [spec.name.normalized for spec in specs if spec.build is not None]
@@ -157,7 +157,7 @@ class _Solve:
         )
 
     async def _records(self, specs: Iterable[str]) -> list[RepoDataRecord]:
-        """Every record of the channels that one of the match specs matches."""
+        """List every record of the channels that one of the match specs matches."""
         asked = [self._match_spec(text) for text in specs]
         if not asked:
             return []
@@ -174,7 +174,7 @@ class _Solve:
         return [build_of(record) for record in await self._records(wanted.values())]
 
     def _match_spec(self, text: str) -> MatchSpec:
-        """A match spec. One that names a channel of the spec means the channel where this machine has it."""
+        """Parse a match spec, with a channel of the spec at its address on this machine."""
         from rattler import MatchSpec
 
         channel, separator, rest = text.partition("::")
@@ -185,7 +185,7 @@ class _Solve:
         return MatchSpec(text)
 
     async def _with_nearest(self, conflict: Unsatisfiable) -> Unsatisfiable:
-        """The conflict, with the CUDA builds that exist of what the spec asks for."""
+        """Add to a conflict the existing CUDA builds of the spec's packages."""
         if self.request.cuda is None:
             return conflict
         names = [name for name in self.request.names if not name.startswith("cuda")]
@@ -213,7 +213,7 @@ class _Solve:
         )
 
     async def _existing(self, names: Sequence[str], builds: Sequence[BuildRecord]) -> str | None:
-        """What CUDA builds exist of these packages, of the versions that the spec admits where there are any."""
+        """Describe the existing CUDA builds of these packages, of versions that the spec admits if there are any."""
         assert self.request.cuda is not None
         specs = [_without_build(spec) for spec in self.request.specs if conda_name(spec) in names]
         admitted = [build_of(record) for record in await self._records(specs)]
@@ -246,7 +246,7 @@ def _worth_sharing(solved: Mapping[CondaRequest, Solution]) -> dict[CondaRequest
 
 
 async def _together(jobs: Sequence[Coroutine[Any, Any, _T]]) -> list[_T]:
-    """Run jobs side by side; the first failure, in the jobs' order, is raised once all have ended."""
+    """Run jobs side by side. Raises the first failure, in the jobs' order, once all have ended."""
     answers = await asyncio.gather(*jobs, return_exceptions=True)
     for answer in answers:
         if isinstance(answer, BaseException):
@@ -260,7 +260,7 @@ def _exact(name: str, text: str) -> str:
 
 
 def _without_build(spec: str) -> str:
-    """A match spec that any build of the same versions answers."""
+    """Loosen a match spec so that it admits any build of the same versions."""
     plain = spec.partition("[")[0].split()
     return " ".join(plain[:2])
 

@@ -1,8 +1,7 @@
-"""CUDA builds or nothing: which of a package's builds are for CUDA and for which, and what in a solution is the wrong
-one.
+"""CUDA builds and CPU builds of packages, and the wrong ones in a solution.
 
-conda's solver takes whatever fits. A CUDA build that doesn't (its CUDA, its GPU architecture, its Python) leaves the
-CPU build of the same package, which it takes in silence.
+conda's solver takes whatever fits. If no CUDA build fits (because of its CUDA, GPU architecture or Python), it silently
+takes the CPU build of the same package.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from envspec.packages.version_numbers import numbers_in
 
 
 def base_constraints(cuda: str | None, asked: Iterable[str]) -> tuple[str, ...]:
-    """Match specs that hold every package to the target's CUDA, or a CPU target free of it.
+    """Make match specs that keep every package to the target's CUDA, or CUDA out of a CPU target.
 
-    `asked` are the packages the spec names: one that names CUDA's own packages in a CPU target gets them.
+    `asked` are the packages of the spec: one that names CUDA's own packages in a CPU target gets them.
     """
     if cuda:
         return (f"cuda-version {'.'.join(cuda.split('.')[:2])}.*",)
@@ -28,7 +27,7 @@ def base_constraints(cuda: str | None, asked: Iterable[str]) -> tuple[str, ...]:
 
 
 def to_look_up(solution: Iterable[BuildRecord], cuda: str | None, excused: Container[str]) -> dict[str, str]:
-    """Which siblings must be known to judge a solution: package → match spec of its builds."""
+    """List the siblings needed to judge a solution: package → match spec of its builds."""
     wanted = {}
     for build in solution:
         if build.name in excused or build.subdir == "noarch" or build.for_cuda == (cuda is not None):
@@ -41,9 +40,9 @@ def to_look_up(solution: Iterable[BuildRecord], cuda: str | None, excused: Conta
 def wrong_variants(
     solution: Iterable[BuildRecord], siblings: Iterable[BuildRecord], cuda: str | None
 ) -> list[BuildRecord]:
-    """The builds of a solution that are for the wrong device while builds for the right one exist.
+    """Find the builds of a solution for the wrong device if builds for the right one exist.
 
-    A build counts as its package's CPU build when its name says so, or when the same version has a CUDA build that
+    A build counts as its package's CPU build if its name says so, or if the same version has a CUDA build that
     isn't older. A package that dropped CUDA, or never had it, is neither.
     """
     by_name: dict[str, list[BuildRecord]] = {}
@@ -64,7 +63,7 @@ def wrong_variants(
 
 
 def excused(solution: Sequence[BuildRecord], chosen: Iterable[str]) -> frozenset[str]:
-    """The packages whose build the spec chose: by name, and the CPU builds that hang together with such a one."""
+    """Find the packages whose build the spec chose: by name, and the CPU builds that belong with such a one."""
     tied: dict[str, set[str]] = {}
     cpu = {build.name for build in solution if build.for_cpu}
     for build in solution:
@@ -82,7 +81,7 @@ def excused(solution: Sequence[BuildRecord], chosen: Iterable[str]) -> frozenset
 
 
 def constraint(name: str, builds: Iterable[BuildRecord], cuda: str | None) -> str:
-    """A match spec that admits a package's builds for the right device alone."""
+    """Make a match spec that admits only a package's builds for the right device."""
     own = [build for build in builds if build.name == name]
     right = [build for build in own if build.for_cuda == (cuda is not None)]
     wrong = [build for build in own if build.for_cuda != (cuda is not None)]
@@ -96,7 +95,7 @@ def constraint(name: str, builds: Iterable[BuildRecord], cuda: str | None) -> st
 def existing(
     name: str, builds: Iterable[BuildRecord], cuda: str, python: str, wanted: Sequence[str] = ()
 ) -> str | None:
-    """What CUDA builds of a package exist, the nearest to the asked CUDA first; None when there are none.
+    """Describe the existing CUDA builds of a package, the nearest to the asked CUDA first; None without any.
 
     `wanted` are the versions that the spec admits; empty for all.
     """

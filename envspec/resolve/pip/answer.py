@@ -1,4 +1,4 @@
-"""A solved request with what its packages say of themselves, and what is told or refused because of it."""
+"""A solved request with the METADATA of its packages, and the notes and errors that follow from it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ from envspec.uv.answer import Found, FoundFile
 
 @dataclass(frozen=True)
 class Resolution:
-    """edges  the packages' requirements that hold in the target
-    asks   what all requirements together ask of each package
+    """A solved request.
+
+    edges  the packages' requirements that hold in the target
+    asks   the bounds of all requirements together on each package
     """
 
     found: tuple[Found, ...]
@@ -31,7 +33,7 @@ class Resolution:
 
 
 def answer_of(found: tuple[Found, ...], request: Request, reading: Reading) -> Resolution:
-    """A solution as its packages' own METADATA has it. Raises what reading METADATA raises."""
+    """Add its packages' METADATA to a solution. Raises what reading METADATA raises."""
     metadata = {
         package.name: completed(reading.result(package, installed(package, request)), request)[0] for package in found
     }
@@ -40,8 +42,8 @@ def answer_of(found: tuple[Found, ...], request: Request, reading: Reading) -> R
 
 
 def in_own_addresses(found: Sequence[Found], proxy: IndexProxy) -> tuple[Found, ...]:
-    """uv's answer with the files' addresses on their own indexes, stand-ins as the sources they stand for, and without
-    what conda provides. Files of the shipped facts keep the proxy's address: they have no other."""
+    """Give uv's answer with files at their own indexes' addresses, sources in place of stand-ins, and without packages
+    of conda. Files of the shipped facts keep the proxy's address: they have no other."""
 
     def own(file: FoundFile) -> FoundFile:
         address = proxy.file(file.url)
@@ -57,7 +59,7 @@ def in_own_addresses(found: Sequence[Found], proxy: IndexProxy) -> tuple[Found, 
 def refuse_sources(
     answers: Mapping[Request, Resolution], groups: Mapping[Request, tuple[str, ...]], static: StaticReader
 ) -> None:
-    """Raise SourcesNeeded for all packages of all targets that only source is on offer of and that may not be built."""
+    """Raise SourcesNeeded for all packages of all targets that are published only as source and may not be built."""
     needed: dict[NeededSource, list[str]] = {}
     for request, answer in answers.items():
         for package in answer.found:
@@ -76,7 +78,7 @@ def tell_passed_over(
     groups: Mapping[Request, tuple[str, ...]],
     notice: Callable[[Finding], None],
 ) -> None:
-    """One line for each release that was passed over because it has no wheel for a target."""
+    """Write one line for each release that was skipped because it has no wheel for a target."""
     told: dict[tuple[PassedOver, str], list[str]] = {}
     for request, several in over.items():
         glibc = f" with glibc {request.glibc or '2.28'}" if request.platform.startswith("linux-") else ""
@@ -93,7 +95,7 @@ def tell_passed_over(
 
 
 def hint_about_pre_releases(conflict: Unsatisfiable, barred: Sequence[str]) -> str | None:
-    """The conflict's hint; where pre-releases were left out because nothing asks for them, how to have them."""
+    """Give the conflict's hint. If pre-releases were barred because nothing asks for them, say how to admit them."""
     if not barred:
         return conflict.hint
     names = ", ".join(f'"{name}>=…a0"' for name in barred)
@@ -101,5 +103,5 @@ def hint_about_pre_releases(conflict: Unsatisfiable, barred: Sequence[str]) -> s
 
 
 def labelled(error: EnvspecError, label: str) -> EnvspecError:
-    """An error of one file or page, with the targets that it was wanted for."""
+    """Prefix an error of one file or page with the targets that need it."""
     return error if error.message.startswith(label) else type(error)(f"{label}: {error.message}", hint=error.hint)

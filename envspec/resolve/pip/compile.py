@@ -1,4 +1,4 @@
-"""A resolution asked of uv: one `uv pip compile`, with a project, a configuration and preferences written for it."""
+"""A resolution by uv: one `uv pip compile`, with a project, a configuration and preferences written for it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from envspec.uv.errors import PROJECT, failure, offline_failure
 from envspec.uv.program import Uv
 
 _BUILD_SECONDS = 1200
-"""How long uv waits for the METADATA of a source that must be built for it."""
+"""Seconds that uv waits for the METADATA of a source that must be built for it."""
 
 
 @dataclass(frozen=True)
 class UvIndex:
-    """An index as uv takes it. `explicit` ones serve only the packages that name them."""
+    """An index for uv. `explicit` ones serve only the packages that name them."""
 
     name: str
     url: str
@@ -87,7 +87,7 @@ def compile_request(
 
 
 def _built_by_uv(request: Request) -> list[str]:
-    """What may be built and isn't a source of an index."""
+    """List the sources that may be built and aren't of an index."""
     own = {requirement_name(text) for text in request.requirements if "@" in text}
     return [name for name in request.allow_source if name in own]
 
@@ -112,7 +112,7 @@ def _project(request: Request, indexes: Sequence[UvIndex], *, for_ever: bool) ->
 
 
 def _configuration(settings: Mapping[str, Any], request: Request, indexes: Sequence[UvIndex], *, for_ever: bool) -> str:
-    """uv's configuration. `for_ever` takes every cached page for fresh, and leaves proxies out."""
+    """Write uv's configuration. `for_ever` takes every cached page for fresh, and leaves proxies out."""
     lines = [f"{key} = {value(item)}" for key, item in settings.items() if not (for_ever and "proxy" in key)]
     if request.exclude_newer:
         lines.append(f"exclude-newer = {string(request.exclude_newer)}")
@@ -131,7 +131,7 @@ def _configuration(settings: Mapping[str, Any], request: Request, indexes: Seque
 
 
 def _stated(request: Request) -> list[str]:
-    """METADATA with what it leaves out, stated for uv: it asks no index for that of these versions."""
+    """Write METADATA with its missing requirements for uv, which then asks no index for that of these versions."""
     return [
         line
         for missing in request.missing
@@ -146,7 +146,7 @@ def _stated(request: Request) -> list[str]:
 
 
 def _preferences(preferences: Preferences, request: Request) -> str:
-    """Versions and commits as a pylock, which uv reads from its output file and keeps where it can."""
+    """Write versions and commits as a pylock, which uv reads from its output file and keeps if it can."""
     lines = ['lock-version = "1.0"', 'created-by = "envspec"']
     for name, version in sorted(preferences.versions.items()):
         lines += ["[[packages]]", f"name = {string(name)}", f"version = {string(version)}"]
@@ -160,7 +160,7 @@ def _preferences(preferences: Preferences, request: Request) -> str:
 
 
 def _git_address(requirement: str) -> tuple[str, str]:
-    """A git requirement's repository and revision (empty where it names none)."""
+    """Split a git requirement into repository and revision (empty if it names none)."""
     from urllib.parse import urlsplit, urlunsplit
 
     parts = urlsplit(str(parse_requirement(requirement).url).removeprefix("git+"))

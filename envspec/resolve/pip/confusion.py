@@ -1,9 +1,9 @@
-"""Dependency confusion: names that packages of a named index lead to, that this index has, and whose place the spec
-doesn't say. A private package's requirements are mostly private, too, and a public release of the same name, with a
-version that no one reaches, is all that an attack needs.
+"""Dependency confusion: packages that a named index has, that its packages require, and for which the spec names no
+index. A private package's requirements are mostly private too. All that an attack needs is a public release of the same
+name with a very high version.
 
-uv asks a named index only for what `[pip] sources` names. So each name that a package of such an index leads to is
-asked of that index here, once the answer is there, and before anything of it may be built.
+uv asks a named index only for the names in `[pip] sources`. So once uv has answered, and before any of the answer may
+be built, this module asks the index for each name that its packages lead to.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ Has = Callable[[str, str], bool]
 
 @dataclass(frozen=True, order=True)
 class Unsaid:
-    """A package that a named index has and that the spec gives no index.
+    """A package that a named index has and for which the spec names no index.
 
-    path   from a package of that index to this one, both included; the name alone where it isn't known what leads there
-    taken  the version that was taken from PyPI, None where none was
+    path   from a package of that index to this one, both included; the name alone if the path isn't known
+    taken  the version taken from PyPI, None if none was
     """
 
     name: str
@@ -41,7 +41,7 @@ class Unsaid:
 
 
 class SourcesUnsaid(AnswerNo):
-    """The answer has packages of which the spec must say where they come from."""
+    """The solution has packages for which the spec must name an index."""
 
     def __init__(self, unsaid: Mapping[Unsaid, Sequence[str]], said: Mapping[str, str]) -> None:
         """`unsaid` has the targets of each, `said` the spec's sources."""
@@ -141,8 +141,8 @@ def _those_had(
 
 
 def reached(index: str, request: Request, edges: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
-    """What the packages of a named index lead to, themselves included, each with the shortest way there. `edges` are
-    the packages' requirements that hold."""
+    """Find all packages that those of a named index lead to, themselves included, each with the shortest path. `edges`
+    are the packages' requirements that hold."""
     ways: dict[str, tuple[str, ...]] = {
         name: (name,) for name, source in request.sources if source == index and name in edges
     }
@@ -156,6 +156,6 @@ def reached(index: str, request: Request, edges: Mapping[str, Sequence[str]]) ->
 
 
 def is_pytorch(url: str) -> bool:
-    """Whether a named index is one of PyTorch's, or a mirror with its paths. They hold copies of what their packages
-    need, all of them public."""
+    """Say whether a named index is one of PyTorch's, or a mirror with its paths. These have copies of their packages'
+    requirements, all of them public."""
     return _PYTORCH.fullmatch(url) is not None

@@ -1,7 +1,6 @@
 """METADATA for the index proxy: of wheels, of sources that may be built, and of those that may not.
 
-What is read here for uv is read once: it's kept for that file of that index, and the lock's edges and licences come
-from there.
+METADATA is read once, and kept for that file of that index: the lock's edges and licences come from it too.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from envspec.resolve.pip.source import SourceReader
 from envspec.uv.answer import Found, FoundFile
 
 _NO_METADATA = b"Metadata-Version: 2.1\n\n"
-"""uv passes over a release whose METADATA says nothing, and tells so where no other will do."""
+"""METADATA that says nothing: uv skips such a release, and reports it if there is no other."""
 
 
 @dataclass
 class Describer:
-    """Answers the proxy. `scratch` is an empty folder for builds."""
+    """The source of METADATA for the proxy. `scratch` is an empty folder for builds."""
 
     wheels: MetadataReader
     sources: SourceReader
@@ -32,7 +31,7 @@ class Describer:
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
 
     def __call__(self, address: FileAddress) -> bytes:
-        """The METADATA of what a URL of the proxy stands for. Raises IndexFailure or ToolError."""
+        """Give the METADATA of the file behind a URL of the proxy. Raises IndexFailure or ToolError."""
         file = found_file(address)
         if address.kind == WHEEL:
             try:
@@ -57,10 +56,10 @@ class Describer:
 
 
 def found_file(address: FileAddress) -> FoundFile:
-    """The file itself, at its index's address."""
+    """Give the file itself, at its index's address."""
     return FoundFile(address.url, address.file, address.sha256, address.size, address.metadata_sha256)
 
 
 def is_source(package: Found, file: FoundFile | None) -> bool:
-    """Whether a target installs a package of an index from source."""
+    """Say whether a target installs a package of an index from source."""
     return file is not None and package.archive is None and not file.file.endswith(".whl")

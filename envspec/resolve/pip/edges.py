@@ -1,4 +1,4 @@
-"""The requirements of METADATA that hold in a target. What no reader makes sense of is the index's failure."""
+"""The requirements of METADATA that hold in a target. An unreadable one is a failure of the index."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _HINT = "name another release of that package in the spec"
 
 
 def holding(request: Request, packages: Mapping[str, Metadata]) -> dict[str, tuple[str, ...]]:
-    """For every package (by normalised name) its Requires-Dist lines that hold in the request's target.
+    """Find the Requires-Dist lines of every package (by normalised name) that hold in the request's target.
 
-    A line with an `extra` marker holds when something asks for that extra of the package. Lines are in one spelling,
-    sorted. Raises IndexFailure for a line that is no requirement.
+    A line with an `extra` marker holds if something asks for that extra of the package. Lines are normalised and
+    sorted. Raises IndexFailure for a line that isn't a requirement.
     """
     markers = Markers(request.platform, request.python)
     lines = {name: sorted({str(requirement_of(line)) for line in one.requires_dist}) for name, one in packages.items()}
@@ -40,7 +40,7 @@ def holding(request: Request, packages: Mapping[str, Metadata]) -> dict[str, tup
 
 
 def requirement_of(line: str) -> Requirement:
-    """A Requires-Dist line. Raises IndexFailure for what is no requirement."""
+    """Parse a Requires-Dist line. Raises IndexFailure if it isn't a requirement."""
     try:
         return published_requirement(line)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What an artifact says of itself: name, version, dependencies, licence, size. Read once for a hash, then never again.
+"""Metadata of an artifact: name, version, dependencies, licence, size. It is read once for a hash.
 
 A wheel's METADATA comes from the index's sidecar (PEP 658), whether or not the page announces it, or from the wheel
 itself by a byte range or two. It's kept in the cache for the very file it was read of: its address, its hash as the
@@ -34,7 +34,7 @@ _WHOLE = 2 << 30
 
 @dataclass(frozen=True)
 class Metadata:
-    """Core metadata of one artifact. `size` is the artifact's length in bytes, None where no server said it."""
+    """Core metadata of one artifact. `size` is the artifact's length in bytes, None if no server gave it."""
 
     name: str
     version: str
@@ -46,7 +46,7 @@ class Metadata:
 
 
 def parse_metadata(text: str) -> Metadata:
-    """METADATA or PKG-INFO (core metadata 1.0 to 2.5). Raises ValueError when name or version is missing."""
+    """Parse METADATA or PKG-INFO (core metadata 1.0 to 2.5). Raises ValueError if name or version is missing."""
     fields: dict[str, list[str]] = {}
     last = ""
     for line in text.replace("\r\n", "\n").split("\n"):
@@ -73,7 +73,7 @@ def parse_metadata(text: str) -> Metadata:
 
 
 def metadata_text(metadata: Metadata) -> bytes:
-    """METADATA as far as a resolver reads it (core metadata 2.1), in UTF-8."""
+    """Write the part of METADATA that a resolver reads (core metadata 2.1), in UTF-8."""
     lines = ["Metadata-Version: 2.1", f"Name: {metadata.name}", f"Version: {metadata.version}"]
     if metadata.requires_python:
         lines.append(f"Requires-Python: {metadata.requires_python}")
@@ -86,8 +86,8 @@ _NO_LICENCE = re.compile(r"(unknown|none|n/a|see |file|\[|\{)", re.I)
 
 
 def licence(fields: dict[str, list[str]]) -> str | None:
-    """The licence in the words of the METADATA: `License-Expression` (PEP 639), else a short `License`, else
-    the classifiers."""
+    """Read the licence as the METADATA words it: `License-Expression` (PEP 639), else a short `License`, else the
+    classifiers."""
     expression = fields.get("license-expression", [""])[0]
     if expression:
         return expression
@@ -118,7 +118,7 @@ class MetadataCache:
             return None
 
     def put(self, key: str, metadata: Metadata) -> None:
-        """Keep it. A cache that can't be written (full, read-only) is no error: the answer is here all the same."""
+        """Keep metadata. A cache that isn't writable (full, read-only) is no error: the caller has the answer already."""
         path = self._path(key)
         partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
         try:
@@ -144,38 +144,38 @@ def _is_sound(metadata: Metadata) -> bool:
 
 
 def cache_key(*parts: str) -> str:
-    """The key of what is wholly described by these parts."""
+    """Make the cache key of these parts, which describe the entry completely."""
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _served_key(file: FoundFile) -> str:
-    """Of what was read at an address: its index, or whoever the index sends us to, answers for it."""
+    """Make the key of metadata read at an address: its index, or the host that it redirects to, vouches for it."""
     url = split_credentials(file.url)[0]
     return cache_key("served", url, file.file, str(file.sha256), file.metadata_sha256 or "")
 
 
 def _hashed_key(file: FoundFile) -> str:
-    """Of what the wheel's own bytes say, wherever they come from."""
+    """Make the key of metadata from the wheel's own bytes, which is valid wherever they come from."""
     return cache_key("hashed", file.file, str(file.sha256))
 
 
 class DamagedFile(IndexFailure):
-    """A file whose content is no wheel, or none of that name: nothing that another try would mend."""
+    """A file whose content isn't a wheel, or not one of that name: another try can't help."""
 
 
 @dataclass(frozen=True)
 class MetadataReader:
-    """Reads metadata of wheels through the cache. `offline` answers from the cache alone."""
+    """A reader of wheels' metadata through the cache. `offline` answers from the cache alone."""
 
     cache: MetadataCache
     fetcher: Fetcher
 
     def cached(self, file: FoundFile) -> Metadata | None:
-        """The metadata of a wheel as it was read before: from its own bytes, or at the same address."""
+        """Look up a wheel's metadata in the cache, read from its own bytes or at the same address."""
         return self.cache.get(_hashed_key(file)) or self.cache.get(_served_key(file))
 
     def read(self, file: FoundFile, *, sidecar: bool = True) -> Metadata:
-        """The metadata of one wheel, from its index. `sidecar`: whether the METADATA is likely to lie beside it. Raises
+        """Read one wheel's metadata from its index. `sidecar`: whether the METADATA is likely to lie beside it. Raises
         IndexFailure."""
         text, size, hashed = self._from_index(file, sidecar)
         try:
@@ -197,10 +197,10 @@ class MetadataReader:
         return known
 
     def _from_index(self, file: FoundFile, sidecar: bool) -> tuple[str, int | None, bool]:
-        """The METADATA's text, the wheel's size, and whether the wheel was read whole and has the hash of the page.
+        """Read the METADATA's text and the wheel's size; also says whether the wheel was read whole and has the page's hash.
 
-        Where the page tells sizes and announces the sidecar, that is enough. Where it doesn't, the wheel's last bytes
-        hold both, in one request instead of two; a server that ignores ranges leaves the sidecar and HEAD, and at last
+        If the page has sizes and announces the sidecar, that is enough. If it doesn't, the wheel's last bytes have
+        both, in one request instead of two; a server that ignores ranges leaves the sidecar and HEAD, and at last
         the whole wheel.
         """
         if file.size is not None and sidecar:
@@ -270,7 +270,7 @@ class MetadataReader:
 
 
 def refuse_other_hash(file: FoundFile, got: str) -> None:
-    """Raises IndexFailure when the content's sha256 isn't what the index's own hash says."""
+    """Raise IndexFailure if the content's sha256 isn't the index's own."""
     if file.sha256 and got != file.sha256:
         raise IndexFailure(
             f"{_where(file)}: the content has sha256 {got}, but the index says {file.sha256}",
@@ -285,7 +285,7 @@ def _where(file: FoundFile) -> str:
 
 
 class _Window(io.RawIOBase):
-    """A remote file that zipfile can seek in: its tail is here already, other ranges are fetched when they're read."""
+    """A remote file that zipfile can seek in: it has the tail already and fetches other ranges on demand."""
 
     def __init__(self, file: FoundFile, fetcher: Fetcher, total: int, tail: bytes) -> None:
         self._file, self._fetcher, self._total = file, fetcher, total

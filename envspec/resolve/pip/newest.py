@@ -1,5 +1,5 @@
-"""Whether uv's answer is the newest that the requirements allow: pre-releases that nothing asks for, and releases that
-were passed over because none of their wheels fits. Pure: pages come in through a function."""
+"""Checks that uv's answer is the newest that the requirements allow: it finds pre-releases that nothing asks for, and
+releases skipped because none of their wheels fits. Pure: pages come in through a function."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
 
 Releases = Callable[[str], Sequence[Release]]
-"""A package's releases on the index that it comes from, newest first; none where no page tells."""
+"""A package's releases on the index that it comes from, newest first; none without a page."""
 
 
 @dataclass(frozen=True)
 class Asks:
-    """What all lines of a solution ask of one package's version."""
+    """The bounds of all requirements of a solution on one package's version."""
 
     specifier: SpecifierSet
     names_pre_release: bool
 
 
 def asks_of(request: Request, edges: Mapping[str, Sequence[str]]) -> dict[str, Asks]:
-    """What the spec, its constraints and the packages of a solution ask of each package. `edges` are the packages'
-    requirements that hold in the target."""
+    """Collect the bounds of the spec, its constraints and the packages of a solution on each package. `edges` are the
+    packages' requirements that hold in the target."""
     from packaging.specifiers import SpecifierSet
 
     specifiers: dict[str, list[SpecifierSet]] = {}
@@ -46,15 +46,15 @@ def asks_of(request: Request, edges: Mapping[str, Sequence[str]]) -> dict[str, A
 
 
 def has_pre_release(found: Iterable[Found], kept: Mapping[str, str]) -> bool:
-    """Whether a solution has a pre-release that wasn't in the old lock."""
+    """Say whether a solution has a pre-release that wasn't in the old lock."""
     return any(_is_pre_release(package, kept) for package in found)
 
 
 def unasked(
     found: Iterable[Found], request: Request, asks: Mapping[str, Asks], kept: Mapping[str, str], releases: Releases
 ) -> tuple[str, ...]:
-    """Packages whose version is a pre-release that nothing asks for: no requirement names one, and the index has a
-    final release that all requirements admit. `kept` are versions that were judged when they were chosen."""
+    """Find packages with a pre-release that nothing asks for: no requirement names one, and the index has a final
+    release that all requirements admit. `kept` are versions that were judged when they were chosen."""
     return tuple(
         package.name
         for package in found
@@ -76,7 +76,7 @@ def _is_pre_release(package: Found, kept: Mapping[str, str]) -> bool:
 
 @dataclass(frozen=True)
 class PassedOver:
-    """A release that was passed over because none of its wheels fits, and the one that was taken instead."""
+    """A release skipped because none of its wheels fits, and the one taken instead."""
 
     name: str
     newest: str
@@ -86,7 +86,7 @@ class PassedOver:
 def passed_over(
     found: Iterable[Found], request: Request, asks: Mapping[str, Asks], kept: Mapping[str, str], releases: Releases
 ) -> tuple[PassedOver, ...]:
-    """What a request's solution passed over. Versions that stayed from the old lock pass nothing over."""
+    """Find the releases that a request's solution skipped. Versions kept from the old lock skip nothing."""
     over = []
     for package in found:
         taken = version_of(package.version or "")
@@ -106,7 +106,7 @@ def passed_over(
 
 
 def _admitted(release: Release, request: Request, asks: Asks | None) -> bool:
-    """Whether a final release is there for this target's Python, date and requirements."""
+    """Say whether a final release suits this target's Python, date and requirements."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     version = version_of(release.version)

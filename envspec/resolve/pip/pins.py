@@ -25,7 +25,7 @@ from envspec.uv.answer import Found, FoundFile
 
 
 def begin(found: Sequence[Found], request: Request, reading: Reading) -> None:
-    """Start reading what a solved request will need."""
+    """Start reading the METADATA that a solved request needs."""
     for package in found:
         reading.begin(package, installed(package, request))
 
@@ -33,7 +33,7 @@ def begin(found: Sequence[Found], request: Request, reading: Reading) -> None:
 def pins_of(
     found: Sequence[Found], request: Request, index: TorchIndex, proxy: IndexProxy, reading: Reading
 ) -> tuple[Pin, ...]:
-    """The pins of a solved request. Raises what reading metadata raises."""
+    """Make the pins of a solved request. Raises what reading metadata raises."""
     described = {p.name: completed(reading.result(p, installed(p, request)), request) for p in found}
     edges = holding(request, {name: metadata for name, (metadata, _) in described.items()})
     sources = dict(request.sources)
@@ -51,15 +51,15 @@ def pins_of(
 
 
 def completed(description: Description, request: Request) -> Description:
-    """With the requirements that the METADATA leaves out, as uv was shown them."""
+    """Add the requirements that the METADATA leaves out, the same as for uv."""
     metadata, artifact = description
     lines = left_out(metadata.name, metadata.version, request.missing)
     return replace(metadata, requires_dist=(*metadata.requires_dist, *lines)), artifact
 
 
 def installed(package: Found, request: Request) -> FoundFile | None:
-    """The one file that the target installs, None for git: of several wheels the one whose tag an installer
-    ranks first (PEP 425), and the source where none fits."""
+    """Choose the one file that the target installs, None for git: of several wheels the one whose tag an installer
+    ranks first (PEP 425), and the source if none fits."""
     if package.archive or not package.files:
         return package.archive
     if len(package.files) == 1:
@@ -123,7 +123,7 @@ _EXTRA_MARKER = re.compile(r"""\bextra\s*==\s*['"]([^'"]+)['"]""")
 
 
 def _extras(metadata: Metadata) -> Iterator[str]:
-    """The extras that a package offers: old METADATA names some in its markers alone."""
+    """List the extras of a package: old METADATA names some only in its markers."""
     for extra in metadata.provides_extra:
         yield canonical_name(extra)
     for line in metadata.requires_dist:

@@ -1,7 +1,6 @@
-"""What conda installs counts for pip: uv is shown one version of each such package, on a page of the index proxy, and
-can't take another.
+"""Packages of conda for pip: the index proxy shows uv one version of each such package, so that uv can't take another.
 
-A page has one wheel that nobody downloads, whose METADATA names no dependencies: conda has solved those.
+A page has one wheel, which is never downloaded. Its METADATA names no dependencies: conda has solved those.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from envspec.resolve.pip.request import Request
 
 
 def provided_by(pins: Iterable[Pin]) -> Provided:
-    """What a target's conda pins provide. One whose version PEP 440 can't say provides nothing."""
+    """List the packages that a target's conda pins provide. One whose version isn't PEP 440 provides nothing."""
     found = {}
     for pin in pins:
         version = _pep440(pin.version)
@@ -29,7 +28,7 @@ def provided_by(pins: Iterable[Pin]) -> Provided:
 
 
 def refuse_conflicts(label: str, request: Request) -> None:
-    """Raises Unsatisfiable, naming both sides, where the spec's own pip requirement rules out what conda installs."""
+    """Raise Unsatisfiable, naming both sides, if the spec's own pip requirement excludes conda's version."""
     from envspec.packages.edges import Markers
 
     provided = dict(request.provided)
@@ -49,7 +48,7 @@ def refuse_conflicts(label: str, request: Request) -> None:
 
 
 def explained(conflict: Unsatisfiable, request: Request) -> Unsatisfiable:
-    """A conflict that uv found, with conda's side of it in words."""
+    """Add conda's side to a conflict that uv found."""
     named = [
         f"{name} {version}"
         for name, version in request.provided
@@ -76,5 +75,5 @@ def _pep440(version: str) -> str | None:
 
 
 def requests_of(requests: Iterable[Request]) -> Sequence[Provided]:
-    """The distinct sets of provided packages, for the index proxy to serve."""
+    """List the distinct sets of provided packages, for the index proxy to serve."""
     return tuple(dict.fromkeys(request.provided for request in requests if request.provided))

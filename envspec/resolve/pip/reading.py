@@ -20,16 +20,16 @@ from envspec.resolve.pip.source import SourceReader
 from envspec.uv.answer import Found, FoundFile
 
 _WORKERS = 8
-"""More would gain nothing on a fast network, and a burst of name look-ups makes small resolvers drop some:
+"""Readers at a time. More gain nothing on a fast network, and small DNS resolvers drop some of a burst of look-ups:
 measured, each costs 5 s."""
 
 Description = tuple[Metadata, Artifact | None]
-"""What a package says of itself, and the file that a target installs (None for git)."""
+"""A package's metadata, and the file that a target installs (None for git)."""
 
 
 @dataclass
 class Counting:
-    """Counts what is read, for a progress that is told `(done, total)` from several threads."""
+    """A counter of readings, for a progress called with `(done, total)` from several threads."""
 
     on_read: Callable[[int, int], None]
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -38,7 +38,7 @@ class Counting:
 
     @contextmanager
     def one(self) -> Iterator[None]:
-        """Around the reading of one artifact."""
+        """Wrap the reading of one artifact."""
         self._count(0, 1)
         yield
         self._count(1, 0)
@@ -52,10 +52,10 @@ class Counting:
 
 @dataclass
 class Reading:
-    """Reads each artifact once, however many targets install it.
+    """A background reader that reads each artifact once, however many targets install it.
 
-    `allowed` names what may be built; of any other source only what it says without running is read.
-    `counting` is told of artifacts that weren't cached.
+    `allowed` names the packages that may be built. Of any other source, it reads only what needs no code to run.
+    `counting` counts artifacts that weren't cached.
     """
 
     wheels: MetadataReader
@@ -79,12 +79,12 @@ class Reading:
             )
 
     def result(self, package: Found, file: FoundFile | None) -> Description:
-        """What was read of a package. Raises IndexFailure, ToolError, SpecError or InternalError."""
+        """Wait for a package's metadata. Raises IndexFailure, ToolError, SpecError or InternalError."""
         self.begin(package, file)
         return self._jobs[_key(package, file)].result()
 
     def close(self) -> None:
-        """Drop what hasn't begun; what is on its way isn't waited for."""
+        """Drop readings that haven't begun, without waiting for the others."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _counted(self, package: Found, file: FoundFile | None, folder: Path) -> Description:

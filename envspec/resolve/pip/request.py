@@ -1,6 +1,6 @@
-"""What is solved: a request holds everything that decides a pip resolution, and nothing else.
+"""Requests of pip resolutions. A request has everything that decides one, and nothing else.
 
-Targets whose requests are equal are solved once.
+Targets with equal requests are solved once.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class Request:
     cuda            the CUDA version the target asks for ("12.8"), None for a CPU target
     allow_source    names that may be built from source
     sources         package → name of the spec's index it must come from
-    public          packages that the spec says come from PyPI, whatever else has them
+    public          packages that the spec takes from PyPI, whatever index has them
     exclude_newer   RFC 3339, or None
-    provided        what conda installs in the same environment: PyPI name and version, which pip takes as it is
-    missing         requirements that published METADATA leaves out, and that count as said
+    provided        packages of conda in the same environment: PyPI name and version, which pip keeps
+    missing         requirements that published METADATA leaves out, and that count as published
     """
 
     platform: str
@@ -55,7 +55,7 @@ class Request:
 
     @property
     def uv_platform(self) -> str:
-        """uv's platform name; on Linux the newest one that the target's glibc still runs."""
+        """uv's platform name; on Linux the newest one that the target's glibc supports."""
         name = UV_PLATFORMS[self.platform]
         if "{glibc}" not in name:
             return name
@@ -68,14 +68,14 @@ class Request:
 class Preferences:
     """Versions to keep if they still fit: name → version. Never binding.
 
-    `commits` does the same for git: the requirement, as the request has it → the commit it was pinned to.
+    `commits` does the same for git: the requirement in the request → the commit that it was pinned to.
     """
 
     versions: Mapping[str, str] = field(default_factory=dict)
     commits: Mapping[str, str] = field(default_factory=dict)
 
     def over(self, other: Preferences) -> Preferences:
-        """These first, `other` for the names that these don't have."""
+        """Take `other` for names that these preferences don't have."""
         return Preferences({**other.versions, **self.versions}, {**other.commits, **self.commits})
 
     def without(self, names: frozenset[str]) -> Preferences:
@@ -92,8 +92,8 @@ def request_for(
     provided: tuple[tuple[str, str], ...] = (),
     missing: tuple[MissingRequirement, ...] = (),
 ) -> Request:
-    """The request of one target. What conda provides has no index; what comes from an index of the spec's own, or from
-    conda, is another build than the one whose METADATA is known to lack something."""
+    """Make the request of one target. Packages of conda have no index. Packages from conda, or from an index of the
+    spec's own, are other builds than those whose METADATA is known to lack something."""
     names = {name for name, _ in provided}
     sources = {name: index for name, index in spec.sources.items() if index != PUBLIC}
     others = {*names, *sources}
@@ -114,7 +114,7 @@ def request_for(
 
 
 def group(requests: Mapping[str, Request]) -> dict[Request, tuple[str, ...]]:
-    """Requests by what they ask, each with the names of its targets; the request of the most targets first."""
+    """Group equal requests, each with the names of its targets; the request of the most targets comes first."""
     groups: dict[Request, list[str]] = {}
     for name in sorted(requests):
         groups.setdefault(requests[name], []).append(name)

@@ -1,4 +1,4 @@
-"""A pip resolver put together for this machine: the user's indexes and logins, the caches, a scratch folder, uv."""
+"""The setup of a pip resolver on this machine: the user's indexes and logins, the caches, a scratch folder, uv."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def pip_resolver(
     progress: ResolutionProgress,
     notice: Callable[[Finding], None] = lambda finding: None,
 ) -> Iterator[PipResolver]:
-    """The resolver of a spec's pip half. Its scratch folder is gone when the block ends.
+    """Make the resolver of a spec's pip half. Its scratch folder goes when the block ends.
 
-    Raises InputError for a broken configuration, ToolError without uv, StorageError when there is no room for scratch.
+    Raises InputError for a broken configuration, ToolError without uv, StorageError without room for scratch.
     """
     settings = load_settings(env)
     uv = find_uv(env)

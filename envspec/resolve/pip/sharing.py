@@ -1,5 +1,5 @@
-"""One version of a package across targets: what solved requests tell the others, and which are worth solving
-once more."""
+"""One version of a package across targets: preferences from solved requests for the others, and the requests worth a
+second solve."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from envspec.uv.answer import Found
 
 
 def versions_of(found: Sequence[Found]) -> dict[str, str]:
-    """Versions for others to prefer. torch's local part names one CUDA: others prefer the release."""
+    """Give versions for others to prefer. torch's local part names one CUDA: others prefer the release."""
     return {p.name: p.version.partition("+")[0] for p in found if p.version and not p.git and not p.archive}
 
 
 def commits_of(found: Sequence[Found], request: Request) -> dict[str, str]:
-    """The commits that a request's git requirements came to: a branch that moves must not move between targets."""
+    """Give the commits of a request's git requirements: a branch that moves must not move between targets."""
     commits = {p.name: p.git[1] for p in found if p.git}
     return {text: commits[name] for text in request.requirements if (name := requirement_name(text)) in commits}
 
 
 def to_share(found: Mapping[Request, Sequence[Found]], apart: Collection[str] = ()) -> dict[Request, Preferences]:
-    """Requests to solve once more, so that packages which differ between requests may meet on the lowest
-    version any of them needs; those `apart` have a reason to differ.
+    """Find the requests worth a second solve, so that packages which differ between requests may agree on the lowest
+    version that any of them has; those `apart` have a reason to differ.
 
-    Gives each such request its own versions with the shared ones in their place; empty when all agree already.
+    Returns for each such request its own versions with the shared ones in their place; empty if all agree already.
     """
     from packaging.version import Version
 
@@ -50,6 +50,6 @@ def to_share(found: Mapping[Request, Sequence[Found]], apart: Collection[str] = 
 
 
 def public(preferences: Preferences) -> Preferences:
-    """The same without local parts (`+cu126`), which name one CUDA."""
+    """Drop local parts (`+cu126`), which name one CUDA."""
     versions = {name: version.partition("+")[0] for name, version in preferences.versions.items()}
     return Preferences(versions, preferences.commits)

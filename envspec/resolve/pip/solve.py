@@ -1,8 +1,8 @@
-"""The pip half of a lock: requests in, pins out. uv chooses, the artifacts' own METADATA is read, and the
-result is judged by `packaging`.
+"""The pip half of a lock: requests in, pins out. uv chooses, envspec reads the artifacts' own METADATA, and `packaging`
+judges the result.
 
-Equal requests are solved once. The request of the most targets is solved first and its versions are preferred by the
-others, which are then solved side by side: measured against uv's universal mode in docs/resolution.md.
+Equal requests are solved once. The request of the most targets is solved first. The others prefer its versions, and are
+then solved side by side: docs/resolution.md has measurements against uv's universal mode.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ from envspec.uv.program import Uv
 
 @dataclass(frozen=True)
 class PipResolver:
-    """Solves the pip half of all targets of a spec.
+    """A resolver of the pip half of all targets of a spec.
 
     indexes        the spec's named indexes: name → URL, the user's mirror of it where there is one
-    default_index  where PyPI is, with the user's credentials if they gave any; None for what uv takes by itself
-    live_pages     pages of the user's mirror of a PyTorch index variant; None where there is no such mirror
+    default_index  PyPI's address, with the user's credentials if there are any; None for uv's own default
+    live_pages     pages of the user's mirror of a PyTorch index variant; None without a mirror
     refresh        ask the live PyTorch index besides the shipped facts
-    notice         told of releases that were passed over
+    notice         takes notes about skipped releases
     pages          pages of all indexes, for the index proxy
-    secrets        where the index proxy keeps what makes its address; None for another address each time
-    scratch        gives an empty folder that is gone when the resolution ends
+    secrets        where the index proxy keeps the secret of its address; None for a new address each time
+    scratch        gives an empty folder that goes when the resolution ends
     """
 
     uv: Uv
@@ -82,9 +82,9 @@ class PipResolver:
     notice: Callable[[Finding], None] = lambda finding: None
 
     def resolve(self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]) -> dict[str, tuple[Pin, ...]]:
-        """Pins of every target, by target name.
+        """Resolve every target: returns pins by target name.
 
-        `keep` holds, by target, the versions of the old lock that are to stay if they still fit.
+        `keep` has, by target, the versions of the old lock that stay if they still fit.
 
         Raises SourcesNeeded, Unsatisfiable, Infeasible, IndexFailure, ToolError or SpecError, each naming the target.
         """
@@ -273,8 +273,8 @@ class PipResolver:
             ) from None
 
     def _indexes(self, request: Request, torch: TorchIndex | None, proxy: IndexProxy) -> list[UvIndex]:
-        """uv's indexes for a request, all behind the proxy, in uv's order. `torch` is the PyTorch index that the proxy
-        serves."""
+        """List uv's indexes for a request, all behind the proxy, in uv's order. `torch` is the PyTorch index that the
+        proxy serves."""
         ordered = [
             UvIndex(name, proxy.index(Upstream(self.indexes[name], frozenset(request.allow_source))), explicit=True)
             for name in sorted({source for _, source in request.sources})
@@ -291,11 +291,11 @@ class PipResolver:
         return ordered
 
     def _allowed(self, request: Request) -> Upstream:
-        """The default index as it is shown for what may be built."""
+        """Give the default index with the sources that may be built."""
         return Upstream(str(self.default_index), frozenset(request.allow_source), only_allowed=True)
 
     def _releases(self, request: Request) -> Callable[[str], Sequence[Release]]:
-        """What the index that a package comes from has of it."""
+        """List a package's releases on the index that it comes from."""
         sources, allowed = dict(request.sources), frozenset(request.allow_source)
 
         def releases(name: str) -> Sequence[Release]:
@@ -310,34 +310,34 @@ class PipResolver:
         return releases
 
     def _has(self, index: str, name: str) -> bool:
-        """Whether a named index has a package. PyTorch's don't count: they have copies of public packages."""
+        """Say whether a named index has a package. PyTorch's don't count: they have copies of public packages."""
         url = self.indexes[index]
         return not is_pytorch(url) and self.pages.has(Upstream(url), name)
 
     def _is_uvs_own(self, index: TorchIndex) -> bool:
-        """Whether the live index is asked through uv's own knowledge of it, for want of a mirror."""
+        """Say whether uv asks the live index that it knows, as there is no mirror."""
         return index.live and index.variant is not None and self.live_pages(index.variant) is None
 
 
 def _below(scratch: Path) -> Path:
-    """A new folder, for a resolver may resolve several times."""
+    """Make a new folder, as a resolver may resolve several times."""
     return Path(tempfile.mkdtemp(dir=scratch))
 
 
 def _together(pool: Executor, jobs: Sequence[Callable[[], tuple[Found, ...]]]) -> list[tuple[Found, ...]]:
-    """Run jobs side by side; the first failure, in the jobs' order, is raised once all have ended."""
+    """Run jobs side by side. Raises the first failure, in the jobs' order, once all have ended."""
     futures = [pool.submit(job) for job in jobs]
     return [future.result() for future in futures]
 
 
 def _with_torch(release: str | None, index: TorchIndex) -> Preferences:
-    """torch's release as the index of a request names it."""
+    """Give torch's release under its name on the index of a request."""
     local = f"+{index.variant}" if index.variant else ""
     return Preferences({"torch": f"{release}{local}"} if release else {})
 
 
 def _first(keep: Mapping[str, Preferences], names: Sequence[str]) -> Preferences:
-    """The pins that a request's targets had; for a new target those of another, so that it joins in their versions."""
+    """Give the old pins of a request's targets; a new target takes those of another, to share their versions."""
     own = (keep[name] for name in names if name in keep and keep[name].versions)
     others = (public(one) for one in keep.values() if one.versions)
     return next(own, None) or next(others, Preferences())
@@ -352,7 +352,7 @@ def _replace_requirements(request: Request, more: Sequence[str]) -> Request:
 
 
 def _strayed(names: Iterable[str], request: Request) -> list[str]:
-    """Those that have a named index but weren't asked for by the spec, so that uv looked for them elsewhere."""
+    """Find packages with a named index that the spec doesn't ask for, so that uv looked for them elsewhere."""
     direct = {requirement_name(text) for text in request.requirements}
     named = {name for name, _ in request.sources}
     return sorted({canonical_name(name) for name in names} & (named - direct))

@@ -1,9 +1,9 @@
 """Metadata of what has no wheel: source distributions and git checkouts.
 
-A source distribution is believed where it lists its dependencies for good (`envspec.resolve.pip.static_source`).
-Otherwise the build backend is asked through PEP 517's metadata hook, in an isolated environment: that runs the
-package's code, which is why a spec must name the package in `allow-source`. What the build needs comes as wheels:
-nothing that the spec doesn't name is built on the way.
+A source distribution counts as it is if its list of dependencies is final (`envspec.resolve.pip.static_source`).
+Otherwise envspec asks the build backend through PEP 517's metadata hook, in an isolated environment. That runs the
+package's code, so a spec must name the package in `allow-source`. Build requirements come as wheels: envspec builds no
+package that the spec doesn't name.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from envspec.uv.answer import FoundFile
 from envspec.uv.processes import Processes
 
 _PYTHON = "{}.{}".format(*sys.version_info)
-"""What a build says of its requirements may depend on it."""
+"""Variables that may change the requirements of a build."""
 _SECONDS = 600
 
 
 @dataclass(frozen=True)
 class SourceReader:
-    """Reads metadata of sources through the same cache as wheels.
+    """A reader of sources' metadata, through the same cache as wheels.
 
-    `env` is the environment that builds run in; `uv` the program that fills it; `default_index` where "pypi" is, if
-    the user said so.
+    `env` is the environment that builds run in; `uv` the program that fills it; `default_index` the user's address of
+    "pypi", if there is one.
     """
 
     cache: MetadataCache
@@ -51,7 +51,7 @@ class SourceReader:
     processes: Processes = field(default_factory=Processes)
 
     def read_sdist(self, file: FoundFile, name: str, version: str, folder: Path) -> Metadata:
-        """The metadata of a source distribution that may be built. Takes an empty folder to unpack in. Raises
+        """Read the metadata of a source distribution that may be built. Takes an empty folder to unpack in. Raises
         IndexFailure or ToolError."""
         key = cache_key("built", name, version, str(file.sha256), _PYTHON)
         cached = self.cache.get(key)
@@ -70,7 +70,7 @@ class SourceReader:
         return self._keep(key, self._from_backend(source, file.file), stream.length)
 
     def read_git(self, url: str, commit: str, subdirectory: str | None, folder: Path) -> Metadata:
-        """The metadata of a git commit. Raises ToolError."""
+        """Read the metadata of a git commit. Raises ToolError."""
         where = canonical_name((subdirectory or "root").replace("/", "-"))
         key = cache_key("git", split_credentials(url)[0], commit, where, _PYTHON)
         cached = self.cache.get(key)
@@ -146,7 +146,7 @@ class SourceReader:
 
 
 def _unpack(archive: Path, into: Path, where: str) -> Path:
-    """Unpack an sdist and give its one top folder. Names that leave the folder are refused."""
+    """Unpack an sdist and return its one top folder. Refuses paths outside the folder."""
     into.mkdir()
     try:
         if archive.suffix == ".zip":

@@ -1,4 +1,4 @@
-"""The one error for all packages that an answer needs from source and that the spec doesn't allow."""
+"""The error for all packages that a solution needs from source and that the spec doesn't allow."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from envspec.resolve.pip.static_source import SourceFacts, Trust
 
 @dataclass(frozen=True)
 class NeededSource:
-    """path      from what the spec asks for to the package, both included
-    trust     whose word its requirements are
-    compiles  what shows that a build needs a compiler, None for pure Python
+    """path      from a package of the spec to this one, both included
+    trust     how certain its requirements are
+    compiles  the sign that a build needs a compiler, None for pure Python
     """
 
     name: str
@@ -27,7 +27,7 @@ class NeededSource:
 
 
 class SourcesNeeded(AnswerNo):
-    """The answer needs packages from source that `allow-source` doesn't name. `names` are those to allow."""
+    """The solution needs packages from source that `allow-source` doesn't name. `names` are those to allow."""
 
     def __init__(self, needed: Mapping[NeededSource, Sequence[str]]) -> None:
         """`needed` has the targets of each."""
@@ -49,7 +49,7 @@ class SourcesNeeded(AnswerNo):
 
 
 def _open_end(needed: Sequence[NeededSource]) -> str:
-    """That the list may be short, where requirements aren't certain."""
+    """Say that the list may be incomplete, if requirements aren't certain."""
     names = sorted({one.name for one in needed if one.trust != "static"})
     if not names:
         return ""
@@ -68,12 +68,12 @@ def _told(one: NeededSource) -> str:
 def needed_source(
     name: str, version: str, facts: SourceFacts, request: Request, edges: Mapping[str, Sequence[str]]
 ) -> NeededSource:
-    """One package of a solution that only source is on offer of; `edges` are the packages' requirements that hold."""
+    """Describe a package published only as source; `edges` are the packages' requirements that hold."""
     return NeededSource(name, version, _path(name, request, edges), facts.trust, facts.compiles)
 
 
 def _path(name: str, request: Request, edges: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """The shortest way from what the spec asks for."""
+    """Find the shortest path from a package of the spec."""
     ways: dict[str, tuple[str, ...]] = {root: (root,) for root in sorted(map(requirement_name, request.requirements))}
     waiting = list(ways)
     for asker in waiting:

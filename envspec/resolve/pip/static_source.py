@@ -1,13 +1,13 @@
-"""What a source distribution says of itself without running any of its code.
+"""Metadata of a source distribution, read without running any of its code.
 
-The archive is read as it streams in: nothing of it is written to a disk, three small texts are kept, of the rest the
-names alone. Whose word is taken, in this order:
+The archive is read as it streams in. Nothing is written to disk; three small texts are kept, and the names of all other
+files. The texts count in this order:
 
     static     PKG-INFO of metadata 2.2 or later that calls no dependency dynamic (PEP 643), or a pyproject.toml whose
                [project] lists them and doesn't call them dynamic (PEP 621)
     unproved   older PKG-INFO that lists requirements, or requires.txt of an egg-info folder: what a build on the
                author's machine had; one here may have others
-    unknown    nothing of the kind: only running its code would tell
+    unknown    none of these: only running its code can tell
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SCHEMA = 2
 _ARCHIVE = 1 << 30
 """Bytes of the largest archive that is read."""
 _UNPACKED = 8 << 30
-"""Bytes that it may have unpacked: these pass by, they aren't kept."""
+"""Bytes of its unpacked content, which is read and not kept."""
 _MEMBERS = 500_000
 _TEXT = 4 << 20
 """Bytes of the largest text that is kept."""
@@ -63,9 +63,9 @@ _ASIDE = ("test", "tests", "doc", "docs", "example", "examples", "benchmark", "b
 
 @dataclass(frozen=True)
 class SourceFacts:
-    """metadata  what it says; of an unknown one name and version alone
-    trust     whose word that is
-    compiles  what shows that a build needs a compiler: a file's name or the build backend; None for pure Python
+    """metadata  its metadata; of an unknown one only name and version
+    trust     how certain that is: static, unproved or unknown
+    compiles  the sign that a build needs a compiler: a file's name or the build backend; None for pure Python
     """
 
     metadata: Metadata
@@ -75,13 +75,13 @@ class SourceFacts:
 
 @dataclass(frozen=True)
 class StaticReader:
-    """Reads sources through a cache on disk, one small JSON a release and sha256."""
+    """A reader of sources through a cache on disk, one small JSON a release and sha256."""
 
     folder: Path
     fetcher: Fetcher
 
     def read(self, file: FoundFile, name: str, version: str) -> SourceFacts:
-        """The facts of a source distribution, of which the index says that it is this release. Raises IndexFailure."""
+        """Read the facts of a source distribution, which the index lists as this release. Raises IndexFailure."""
         # name and version are the index's word: another index may give these bytes another name
         key = cache_key(name, version, str(file.sha256))
         known = self._cached(key)
@@ -131,7 +131,7 @@ class StaticReader:
 
 
 def facts_of(texts: dict[str, str], names: list[str], name: str, version: str, size: int | None) -> SourceFacts:
-    """What the texts of a source say: those below its one top folder, by path. Pure."""
+    """Read the facts from a source's texts: those below its one top folder, by path. Pure."""
     info = _info(texts.get("PKG-INFO"), name, version)
     version = version or (info.version if info else "")
     project = _toml(texts.get("pyproject.toml"))
@@ -171,7 +171,7 @@ def _depth(path: str) -> tuple[int, str]:
 
 
 def _info(text: str | None, name: str, version: str) -> Metadata | None:
-    """PKG-INFO, if it is of this very release."""
+    """Parse PKG-INFO if it is of this very release."""
     from packaging.version import InvalidVersion, Version
 
     try:
@@ -183,7 +183,7 @@ def _info(text: str | None, name: str, version: str) -> Metadata | None:
 
 
 def _is_static(text: str) -> bool:
-    """Whether PKG-INFO binds the wheel's dependencies (PEP 643)."""
+    """Say whether PKG-INFO binds the wheel's dependencies (PEP 643)."""
     head = text.replace("\r\n", "\n").partition("\n\n")[0].lower().splitlines()
     version = next((line.partition(":")[2].strip() for line in head if line.startswith("metadata-version:")), "1.0")
     dynamic = {line.partition(":")[2].strip() for line in head if line.startswith("dynamic:")}
@@ -200,7 +200,7 @@ def _toml(text: str | None) -> dict[str, Any]:
 
 
 def _listed(project: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """Requirements and extras of a [project] table that binds them; None for one that doesn't."""
+    """Read requirements and extras of a [project] table that binds them. None for one that doesn't."""
     table = project.get("project")
     if not isinstance(table, dict) or not isinstance(table.get("name"), str):
         return None
@@ -245,7 +245,7 @@ def parse_requires(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _compiles(names: list[str], project: dict[str, Any]) -> str | None:
-    """What shows that a build needs a compiler."""
+    """Find the sign that a build needs a compiler."""
     system = project.get("build-system")
     requires = system.get("requires", []) if isinstance(system, dict) else []
     for backend in requires if isinstance(requires, list) else ():
@@ -260,7 +260,7 @@ def _compiles(names: list[str], project: dict[str, Any]) -> str | None:
 
 
 def _read_archive(file: FoundFile, stream: Stream) -> tuple[dict[str, str], list[str]]:
-    """The wanted texts and the names of all files, below the archive's one top folder."""
+    """Read the wanted texts and the names of all files, below the archive's one top folder."""
     bounded = _Bounded(stream, file)
     members = _zip_members if file.file.endswith(".zip") else _tar_members
     texts: dict[str, str] = {}
@@ -314,7 +314,7 @@ def _content(file: IO[bytes] | None) -> bytes:
 
 
 def _zip_members(stream: _Bounded) -> Iterator[Member]:
-    """A zip's table is at its end: the archive is held, in memory, and its limit is a smaller one."""
+    """List a zip's members. Its table is at its end, so the archive is held in memory, with a smaller limit."""
     content = stream.read(256 << 20)
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         for entry in archive.infolist():

@@ -1,5 +1,5 @@
-"""Which index the torch family comes from, for a target: PyPI where its default build has the asked CUDA, else
-PyTorch's own of that CUDA.
+"""The index of the torch family for a target: PyPI if its default build has the asked CUDA, else PyTorch's index of
+that CUDA.
 
 Source of the rule: DESIGN §3. Facts: `envspec.facts.torch_builds` (what PyPI's default builds are) and
 `envspec.facts.wheels` (what the PyTorch indexes hold).
@@ -24,8 +24,8 @@ from envspec.resolve.pip.request import Request
 @dataclass(frozen=True)
 class TorchIndex:
     """variant      "cu126" or "cpu": the torch family comes from that PyTorch index; None: from PyPI
-    constraints  what keeps PyPI's torch to releases whose default build has the asked CUDA
-    live         the facts don't hold what the spec asks for: the live index (or the user's mirror of it) is asked too
+    constraints  lines that keep PyPI's torch to releases whose default build has the asked CUDA
+    live         the facts lack a release that the spec asks for: uv also asks the live index, or the user's mirror
     """
 
     variant: str | None
@@ -34,9 +34,9 @@ class TorchIndex:
 
 
 def choose(request: Request, *, refresh: bool = False) -> TorchIndex:
-    """The index of the torch family for a request. `refresh` asks the live index besides the facts.
+    """Choose the index of the torch family for a request. `refresh` asks the live index besides the facts.
 
-    Raises Infeasible when the facts know the asked releases and none of them was built for the asked CUDA.
+    Raises Infeasible if the facts have the asked releases and none of them is built for the asked CUDA.
     """
     from packaging.version import Version
 
@@ -80,7 +80,7 @@ def choose(request: Request, *, refresh: bool = False) -> TorchIndex:
 
 
 def held_text(request: Request) -> str:
-    """The newest releases that the facts hold for a request's platform, Python and CUDA, as a remark for a hint."""
+    """Name the newest releases that the facts have for a request's platform, Python and CUDA, for a hint."""
     from packaging.version import Version
 
     builds = index_builds(request, torch_builds.variant_of(request.cuda))
@@ -89,13 +89,13 @@ def held_text(request: Request) -> str:
 
 
 def needs_own_triton(request: Request) -> bool:
-    """Whether triton too must come from the PyTorch index."""
+    """Say whether triton too must come from the PyTorch index."""
     return "triton" in wheels.family(request.platform, request.cuda)
 
 
 @dataclass(frozen=True)
 class TorchRequest:
-    """What the spec itself asks of torch's version. `named` is False when torch is only pulled in by something else."""
+    """The spec's own bounds on torch. `named` is False if only other packages require torch."""
 
     text: str
     named: bool
@@ -113,7 +113,7 @@ class TorchRequest:
         )
 
     def beyond(self, releases: Sequence[str]) -> bool:
-        """Whether it asks for a release that the facts don't know at all."""
+        """Say whether the spec asks for a release that isn't in the facts at all."""
         # a local part (+cu126) names a build; the release is what stands before it
         public = TorchRequest(
             self.text, self.named, tuple(re.sub(r"\+[a-z0-9.]+", "", s, flags=re.I) for s in self.specifiers)
@@ -122,7 +122,7 @@ class TorchRequest:
 
 
 def asked_of(request: Request) -> TorchRequest:
-    """What a request's own lines ask of torch."""
+    """Read the bounds on torch from a request's own lines."""
     own = [parse_requirement(text) for text in request.requirements if requirement_name(text) == "torch"]
     bounds = [parse_requirement(text) for text in request.constraints if requirement_name(text) == "torch"]
     return TorchRequest(
@@ -133,18 +133,18 @@ def asked_of(request: Request) -> TorchRequest:
 
 
 def default_builds(platform: str, variant: str) -> list[str]:
-    """The torch releases whose build on PyPI is of this variant."""
+    """List the torch releases whose build on PyPI is of this variant."""
     return [r.version for r in torch_builds.releases() if torch_builds.pypi_variant(r.version, platform) == variant]
 
 
 def index_builds(request: Request, variant: str, project: str = "torch") -> tuple[str, ...]:
-    """The versions of a project of the torch family of which the facts hold a file that a request can install."""
+    """List the versions of a torch family project with a file in the facts that a request can install."""
     return _builds_held(variant, project, request.platform, request.python, request.glibc)
 
 
 @lru_cache(maxsize=512)
 def _builds_held(variant: str, project: str, platform: str, python: str, glibc: str | None) -> tuple[str, ...]:
-    """The same. Each lock asks it dozens of times for each target, and the facts don't change while envspec runs."""
+    """The same, cached: each lock needs it dozens of times a target, and the facts don't change while envspec runs."""
     if variant not in wheels.variants():
         return ()
     tags, accept = wheel_tags(platform, python, glibc), belongs(variant)
@@ -153,7 +153,7 @@ def _builds_held(variant: str, project: str, platform: str, python: str, glibc: 
 
 
 def _between(versions: Sequence[str], platform: str, variant: str) -> str:
-    """A constraint that admits exactly these releases among those known."""
+    """Write a constraint that admits exactly these releases among those known."""
     from packaging.version import Version
 
     ordered = sorted(map(Version, versions))

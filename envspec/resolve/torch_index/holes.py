@@ -1,7 +1,7 @@
-"""Holes of the shipped facts: releases of the torch family that exist, and of which nobody recorded a file's hash.
+"""Holes of the shipped facts: releases of the torch family that exist, but whose files have no recorded hash.
 
-A hole must not move anything in silence: targets without one take the newest torch that exists for all, the target with
-it the newest that the facts hold for it, and the hole is told.
+A hole must not change a version silently: targets without one take the newest torch that exists for all, a target with
+one takes the newest that the facts have for it, and a warning reports the hole.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ CODE = "torch-not-in-facts"
 
 
 def common_release(indexes: Mapping[Request, TorchIndex]) -> str | None:
-    """The newest torch release that exists for every one of these requests, whether or not the facts hold its files.
+    """Find the newest torch release that exists for all these requests, whether or not the facts have its files.
 
-    Requests for which no torch is known at all have no say; None where the others have none in common.
+    Requests without any known torch don't count; None if the others have none in common.
     """
     from packaging.version import Version
 
@@ -34,8 +34,8 @@ def common_release(indexes: Mapping[Request, TorchIndex]) -> str | None:
 
 
 def shared_releases(indexes: Mapping[Request, TorchIndex]) -> dict[Request, str]:
-    """The torch release that each request should prefer, so that all have the same: the one that all can have in
-    common. Where the facts hold no file of it, the newest older one that they do hold."""
+    """Give the torch release that each request should prefer, so that all have the same: the one that all can have in
+    common. If the facts have no file of it, the newest older one with a file."""
     from packaging.version import Version
 
     newest = common_release(indexes)
@@ -60,9 +60,9 @@ def findings(
     *,
     refreshed: bool = False,
 ) -> dict[str, tuple[Finding, ...]]:
-    """What holes did to solved targets, by target.
+    """Find the effects of holes on solved targets, by target.
 
-    `requests`, `pins` and `keep` (what the old lock had) are by target; `refreshed` says that the live index was asked.
+    `requests`, `pins` and `keep` (the old lock's versions) are by target; `refreshed`: the live index was asked.
     """
     indexes = {name: choose(request, refresh=refreshed) for name, request in requests.items()}
     common = common_release({request: indexes[name] for name, request in requests.items()})
@@ -84,11 +84,10 @@ def finding(
     common: str | None = None,
     everywhere: str | None = None,
 ) -> Finding | None:
-    """What to tell of a solved request whose torch is older than it would be without a hole of the facts; None when
-    there is nothing to tell.
+    """Make the warning for a solved request whose torch is older because of a hole of the facts; None if it isn't.
 
-    `kept` is the version of torch that the old lock had, `common` the release that all targets are to share, and
-    `everywhere` the newest that they could share all the same, where they don't.
+    `kept` is the version of torch that the old lock had, `common` the release that all targets should share, and
+    `everywhere` the newest that they could share if they don't.
     """
     from packaging.version import Version
 
@@ -125,8 +124,8 @@ def finding(
 
 
 def everywhere(requests: Mapping[str, Request], pins: Mapping[str, Sequence[Pin]]) -> str | None:
-    """The newest torch release that every target with a torch can have, with what it has of the family, from PyPI or
-    from the facts; None where they have the same release already, or none in common.
+    """Find the newest torch release that every target with a torch can have, with its packages of the family, from PyPI
+    or from the facts; None if they have the same release already, or none in common.
 
     `requests` and `pins` are by target.
     """
@@ -159,8 +158,8 @@ def _release(pins: Sequence[Pin]) -> str | None:
 
 
 def hole_text(request: Request, index: TorchIndex) -> str:
-    """The newest torch that a request asks for and of which the facts hold no file: "torch 2.11.0+cpu for linux-64 and
-    Python 3.12"; "this torch" where they don't know the release either."""
+    """Name the newest torch that a request asks for and of which the facts have no file: "torch 2.11.0+cpu for linux-64
+    and Python 3.12"; "this torch" if the release isn't in the facts either."""
     from packaging.version import Version
 
     found = _existing(request, index)
@@ -170,7 +169,7 @@ def hole_text(request: Request, index: TorchIndex) -> str:
 
 
 def _existing(request: Request, index: TorchIndex) -> frozenset[str]:
-    """The torch releases that a request admits and that have a build for it, whether or not the facts hold its file."""
+    """List the torch releases that a request admits and that have a build for it, whether or not the facts have it."""
     variant, asked = index.variant or torch_builds.variant_of(request.cuda), asked_of(request)
     listed = {
         build.version
@@ -184,7 +183,7 @@ def _existing(request: Request, index: TorchIndex) -> frozenset[str]:
 
 
 def _missing(request: Request, index: TorchIndex, release: str, names: Sequence[str]) -> list[str]:
-    """What of the family the facts lack for a torch release, of the projects named: "torchaudio 2.11.0+cpu"."""
+    """List the files of these projects that the facts lack for a torch release: "torchaudio 2.11.0+cpu"."""
     if index.variant is None or index.live:
         return []
     missing = []
@@ -207,7 +206,7 @@ def _runs(needed: str | None, glibc: str | None) -> bool:
 
 
 def _in_time(version: str, exclude_newer: str | None) -> bool:
-    """Whether a release came out before the spec's date. One without a known date is none for uv either."""
+    """Say whether a release came out before the spec's date. uv too ignores one without a known date."""
     if exclude_newer is None:
         return True
     date = released.date("torch", version)
