@@ -162,7 +162,7 @@ class Registries:
         except (ValueError, AttributeError, RecursionError):
             token = None
         if not isinstance(token, str) or not _TOKEN.fullmatch(token):
-            raise IndexFailure(f"{urlsplit(realm).netloc} gave no token for {host} (HTTP {reply.status})")
+            raise IndexFailure(f"{urlsplit(realm).netloc} gives no token for {host} (HTTP {reply.status})")
         register(token)
         return f"Bearer {token}"
 

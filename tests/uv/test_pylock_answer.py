@@ -96,5 +96,5 @@ def test_a_local_folder_is_refused() -> None:
 
 
 def test_what_is_no_pylock_is_refused_with_its_place() -> None:
-    with pytest.raises(InternalError, match=r"PEP 751 says: packages\[0\]\.wheels\[0\]\.hashes: At least one hash"):
+    with pytest.raises(InternalError, match=r"by PEP 751: packages\[0\]\.wheels\[0\]\.hashes: At least one hash"):
         read_pylock(f'{HEAD}[[packages]]\nname = "x"\nwheels = [{{ url = "https://host/x.whl", hashes = {{}} }}]\n')

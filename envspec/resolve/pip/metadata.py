@@ -118,7 +118,7 @@ class MetadataCache:
             return None
 
     def put(self, key: str, metadata: Metadata) -> None:
-        """Keep metadata. A cache that isn't writable (full, read-only) is no error: the caller has the answer already."""
+        """Keep metadata. An unwritable cache (full, read-only) is no error: the caller has the answer already."""
         path = self._path(key)
         partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
         try:
@@ -197,7 +197,7 @@ class MetadataReader:
         return known
 
     def _from_index(self, file: FoundFile, sidecar: bool) -> tuple[str, int | None, bool]:
-        """Read the METADATA's text and the wheel's size; also says whether the wheel was read whole and has the page's hash.
+        """Read the METADATA's text and the wheel's size, and whether the whole wheel was read and has the page's hash.
 
         If the page has sizes and announces the sidecar, that is enough. If it doesn't, the wheel's last bytes have
         both, in one request instead of two; a server that ignores ranges leaves the sidecar and HEAD, and at last
