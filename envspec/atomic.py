@@ -1,10 +1,10 @@
-"""Writing files so that whoever reads one finds the old text or the new one, whole, and nothing is left for ever.
+"""Atomic writes: a reader finds either the old text or the new one, and no temporary file stays for ever.
 
-New files are written into a staging folder `.envspec-<16 hex digits>` and synced; when all of them are there, each is
-renamed into its place. A writer that is killed in between leaves some files new and some old, so callers order their
-changes: first what the others are made from. It also leaves its staging folder, which the next writer there sweeps. It
-is in use while the file `held` in it is locked. Only what envspec itself puts into one is removed, and nothing of it is
-ever read. No link is followed (`envspec.open_folder`).
+A writer puts new files into a staging folder `.envspec-<16 hex digits>` and syncs them; when all are complete, it
+renames each into its place. A writer that is killed in between leaves some files new and some old, so callers order
+their changes: first the files that the others are made from. It also leaves its staging folder, which the next writer
+in that place removes. A staging folder is in use while the file `held` in it is locked. envspec removes only its own
+files from a staging folder and reads none of them. It follows no link (`envspec.open_folder`).
 """
 
 from __future__ import annotations
@@ -27,22 +27,23 @@ _STAGING = re.compile(r"\.envspec-[0-9a-f]{16}")
 _STAGED = re.compile(r"\d{1,6}")
 _HELD = "held"
 _SECONDS = 24 * 3600
-"""So old is a staging folder that is swept where the filesystem knows no locks."""
+"""The age in seconds from which on a staging folder is removed where the filesystem has no locks."""
 _TO_SYNC = os.O_RDWR if os.name == "nt" else os.O_RDONLY
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
 class Unfinished(OSError):
-    """Some of several files were changed before this happened, and the others weren't."""
+    """An error after some of several files were changed, and before the others were."""
 
 
 def replace_files(folder: OpenFolder, changes: Mapping[str, bytes | None], *, executable: Collection[str] = ()) -> None:
-    """Give the files at these paths (relative, with `/`) their bytes, or remove them where that's None, in this order.
+    """Write these bytes to the files at these paths (relative, with `/`), or remove a file for None, in this order.
 
-    Folders are made as they're needed; those that lose their last file go. Nothing is changed before all new files are
-    on the disk, and then no Ctrl-C comes in between. Two callers at once are the caller's to keep apart.
+    Makes folders as needed and removes those that lose their last file. Changes nothing before all new files are on the
+    disk, and then holds back Ctrl-C. Callers must not run two at once.
 
-    Raises NotPlain for a link or the like in a file's place; OSError with the old files whole, Unfinished without.
+    Raises NotPlain for a link or the like in a file's place, OSError when all old files are whole, Unfinished when some
+    are changed.
     """
     sweep(folder)
     made: list[str] = []
@@ -64,7 +65,7 @@ def replace_files(folder: OpenFolder, changes: Mapping[str, bytes | None], *, ex
 
 @contextmanager
 def staged(folder: Location, name: str) -> Iterator[BinaryIO]:
-    """A file to write to, which becomes `name` in `folder` when the block ends well, and else goes.
+    """Open a file that becomes `name` in `folder` when the block succeeds; an exception discards it.
 
     Makes the folders above it. Raises NotPlain, OSError.
     """
@@ -83,13 +84,13 @@ def staged(folder: Location, name: str) -> Iterator[BinaryIO]:
 
 
 def write_text(folder: Location, name: str, text: str) -> None:
-    """Write a text in UTF-8, and the folders above it. Nothing is left behind when that fails. Raises as `staged`."""
+    """Write a text in UTF-8, and make the folders above it. A failure leaves nothing behind. Raises as `staged`."""
     with staged(folder, name) as file:
         file.write(text.encode())
 
 
 def write_file(path: Path, text: str) -> None:
-    """The same for a path that the user named, or that envspec has for itself (`envspec.open_folder.located`)."""
+    """Write a text to a path that the user named, or that is envspec's own (`envspec.open_folder.located`)."""
     write_text(located(path.parent), path.name, text)
 
 
@@ -100,7 +101,7 @@ def refuse_read_only(folder: OpenFolder) -> None:
 
 
 def sweep(folder: OpenFolder) -> None:
-    """Remove the staging folders of writers that were killed here. What can't be removed stays for the next one."""
+    """Remove the staging folders of writers that were killed here. What can't be removed stays for the next writer."""
     with suppress(OSError):
         for name in folder.names():
             if _STAGING.fullmatch(name) and folder.is_folder(name):
@@ -121,7 +122,7 @@ def _sweep(folder: OpenFolder, name: str) -> None:
 
 
 def _hold(staging: OpenFolder, flags: int) -> int | None:
-    """The descriptor of the staging folder's lock; None where another process has it."""
+    """Lock a staging folder and give the lock's descriptor; None where another process holds the lock."""
     descriptor = staging.open_file(_HELD, flags)
     try:
         import fcntl
@@ -140,7 +141,7 @@ def _hold(staging: OpenFolder, flags: int) -> int | None:
 
 @contextmanager
 def _staging(folder: OpenFolder) -> Iterator[OpenFolder]:
-    """A staging folder of our own, which goes with the block."""
+    """Make a staging folder, and remove it at the end of the block."""
     name, staging, descriptor = _make_staging(folder)
     try:
         with staging:
@@ -154,7 +155,9 @@ def _staging(folder: OpenFolder) -> Iterator[OpenFolder]:
 
 
 def _make_staging(folder: OpenFolder) -> tuple[str, OpenFolder, int]:
-    """Its name, the folder and the descriptor of its lock. A sweeper that comes before the lock takes it away again."""
+    """Make a staging folder; give its name, the folder and its lock's descriptor. Another writer may remove it before
+    it is locked: then try again.
+    """
     while True:
         name = f".envspec-{os.urandom(8).hex()}"
         with _named(folder):
@@ -180,7 +183,7 @@ def _make_staging(folder: OpenFolder) -> tuple[str, OpenFolder, int]:
 
 
 def _discard(folder: OpenFolder, name: str, staging: OpenFolder) -> None:
-    """The lock's file goes last: a staging folder without one holds nothing of ours."""
+    """Remove a staging folder. The lock's file goes last: a folder without one holds none of envspec's files."""
     for file in staging.names():
         if _STAGED.fullmatch(file):
             staging.unlink(file)
@@ -191,7 +194,7 @@ def _discard(folder: OpenFolder, name: str, staging: OpenFolder) -> None:
 def _stage(
     folder: OpenFolder, staging: OpenFolder, changes: Mapping[str, bytes | None], executable: Collection[str]
 ) -> dict[str, str]:
-    """Write the new files; gives the staged name of each."""
+    """Write the new files, and give the staged name of each."""
     names: dict[str, str] = {}
     for path, content in changes.items():
         if content is not None:
@@ -235,7 +238,7 @@ def _apply(
 
 
 def _make(folder: OpenFolder, path: str, made: list[str]) -> None:
-    """Make the folders of a path, and note those that weren't there."""
+    """Make the folders of a path, and note the new ones."""
     names = path.split("/") if path else []
     for count in range(1, len(names) + 1):
         one = "/".join(names[:count])
@@ -248,7 +251,7 @@ def _make(folder: OpenFolder, path: str, made: list[str]) -> None:
 
 
 def _is_there(folder: OpenFolder, path: str) -> bool:
-    """Raises NotPlain, IsADirectoryError for what is no plain file."""
+    """Check that a path leads to a plain file or nothing. Raises NotPlain, IsADirectoryError."""
     above, name = _split(path)
     try:
         with folder.descend(above) as place:
@@ -258,7 +261,7 @@ def _is_there(folder: OpenFolder, path: str) -> bool:
 
 
 def _remove_empty(folder: OpenFolder, path: str) -> None:
-    """What the user put into a folder keeps it."""
+    """Remove a folder if it's empty: a user's own file keeps it."""
     above, name = _split(path)
     if name:
         with suppress(OSError), folder.descend(above) as place:
@@ -272,7 +275,7 @@ def _split(path: str) -> tuple[str, str]:
 
 @contextmanager
 def _named(folder: OpenFolder, path: str = "") -> Iterator[None]:
-    """Errors of what is written first name what it's written for: the other name tells nobody anything."""
+    """Make errors of a staged file name its final path, which the user knows."""
     try:
         yield
     except OSError as error:
@@ -283,7 +286,7 @@ def _named(folder: OpenFolder, path: str = "") -> Iterator[None]:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Hold back Ctrl-C and its like until the block has ended: a few renames, and then it comes."""
+    """Hold back Ctrl-C and other signals until the block, a few renames, has ended."""
     import threading
 
     if threading.current_thread() is not threading.main_thread():
@@ -302,4 +305,4 @@ def _undisturbed() -> Iterator[None]:
         for number, handler in before.items():
             signal.signal(number, handler)
     if came:
-        raise KeyboardInterrupt("what was begun is written")
+        raise KeyboardInterrupt("the begun change is written")

@@ -1,4 +1,4 @@
-"""conda's own configuration: the `.condarc` files of this machine, and what they say."""
+"""conda's own configuration: the `.condarc` files of this machine and their settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from envspec.errors import InputError, Place, ToolError
 
 
 def condarc_files(env: Mapping[str, str]) -> list[Path]:
-    """The files that exist, in the order of conda's documentation ("Searching for .condarc"): later ones win."""
+    """List the files that exist, in the order of conda's documentation ("Searching for .condarc"): later ones win."""
     home = Path(env.get("HOME", "~")).expanduser()
     folders = [Path("/etc/conda")]
     if env.get("CONDA_ROOT"):
@@ -27,9 +27,9 @@ def condarc_files(env: Mapping[str, str]) -> list[Path]:
 
 
 def read_condarc(path: Path) -> dict[str, Any]:
-    """The settings of one file, none where it has no table.
+    """Read the settings of one file, none where it has no table.
 
-    Raises InputError for one that isn't YAML, ToolError without the extra `conda`, which brings PyYAML.
+    Raises InputError for a file that isn't YAML, ToolError without the extra `conda`, which installs PyYAML.
     """
     try:
         import yaml

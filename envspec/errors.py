@@ -3,7 +3,7 @@
 Each knows its exit code, so only the command line turns one into a process status.
 
 EnvspecError
-├── AnswerNo          1   the question was understood, the answer is no
+├── AnswerNo          1   the question is valid, and the answer is no
 │   ├── Unsatisfiable     no set of versions satisfies the spec
 │   ├── Infeasible        the GPU rules say that it can't work
 │   └── WrongBuild        a CPU build, or one of another CUDA major, got into a CUDA target
@@ -15,7 +15,7 @@ EnvspecError
 │   └── NotPlain          a link, a pipe or a device where a plain file or a folder belongs
 ├── OutsideError      3   something outside envspec failed
 │   ├── IndexFailure      an index (network, bad answer, wrong hash)
-│   ├── ToolError         a program is missing or broke
+│   ├── ToolError         a program is missing or failed
 │   └── StorageError      a file can't be read or written (disk full, read-only)
 └── InternalError     3   envspec contradicts itself; never the user's fault
 """
@@ -27,12 +27,12 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
 MOST = 50
-"""Of how many errors at most a list tells each. Nobody reads more, and a file made by a program may have thousands."""
+"""The number of errors that a list names. A file made by a program may have thousands."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where in a file something stands. Lines and columns count from 1; 0 means unknown."""
+    """A place in a file. Lines and columns count from 1; 0 means unknown."""
 
     file: str
     line: int = 0
@@ -45,7 +45,7 @@ class Place:
 
 
 class EnvspecError(Exception):
-    """Base of all of them: a message for people, an optional hint (what to do next), and an exit code."""
+    """The base of envspec's errors: a message for people, an optional hint (what to do next), and an exit code."""
 
     exit_code: ClassVar[int] = 1
 
@@ -63,7 +63,7 @@ _Error = TypeVar("_Error", bound=EnvspecError)
 
 
 def bounded(errors: Iterable[_Error], most: int = MOST) -> tuple[_Error, ...]:
-    """The first errors of a list, and one for all others that says how many these are."""
+    """Keep the first errors of a list, and count the others in one more."""
     every = tuple(errors)
     if len(every) <= most:
         return every
@@ -85,8 +85,8 @@ class Infeasible(AnswerNo):
 
 
 class InfeasibleTargets(Infeasible):
-    """They say it for several reasons. `errors` holds each of the first `MOST` with its own place and hint, and how
-    many more there are; the text has one a line.
+    """The GPU rules give several reasons. `errors` holds each of the first `MOST` with its own place and hint, and a
+    count of the rest; the text has one per line.
     """
 
     def __init__(self, errors: Iterable[Infeasible]) -> None:
@@ -107,8 +107,8 @@ class SpecError(InputError):
 
 
 class SpecErrors(SpecError):
-    """Several things are wrong with a spec. `errors` has each of the first `MOST` with its place and hint, and how many
-    more there are; the text has one a line.
+    """A spec has several errors. `errors` holds each of the first `MOST` with its place and hint, and a count of the
+    rest; the text has one per line.
     """
 
     def __init__(self, errors: Iterable[SpecError]) -> None:
@@ -133,7 +133,7 @@ class IndexFailure(OutsideError):
 
 
 class ToolError(OutsideError):
-    """A program envspec drives is missing or broke."""
+    """A program that envspec runs is missing or failed."""
 
 
 class StorageError(OutsideError):

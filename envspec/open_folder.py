@@ -1,11 +1,11 @@
-"""A folder held open, below which files are read, written and removed by name, and no link is ever followed.
+"""Open folders: files below one are read, written and removed by name, without following links.
 
-What lies below such a folder may come from a repository that anyone wrote, so it leads nowhere: each component of a
+The content of such a folder may come from an untrusted repository, so nothing in it leads outside: each component of a
 path is opened from the one above it (`dir_fd`) and refused when it's a link, and only plain files are read or replaced.
-Where a name is exchanged for a link between a look and the change, nothing changes elsewhere.
+If a name becomes a link between a look and the change, nothing changes elsewhere.
 
-Windows has no such descriptors. There each change is made by path, and every component is looked at just before: what
-is exchanged in between is followed (SECURITY.md says so).
+Windows has no such descriptors. There each change is made by path, and every component is checked just before it: a
+link that appears in between is followed (see SECURITY.md).
 """
 
 from __future__ import annotations
@@ -38,22 +38,23 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Location:
-    """A folder that may not be there yet: `root` is the user's own word and may lead through links; `below` are the
-    names under it, with `/`, none of which may be one."""
+    """A folder that may not exist yet. The user named `root`, which may lead through links; `below` are the names under
+    it, with `/`, none of which may be a link.
+    """
 
     root: Path
     below: str = ""
 
     @property
     def path(self) -> Path:
-        """The folder as messages name it."""
+        """The folder's path as messages show it."""
         return self.root / self.below
 
     def joined(self, more: str) -> Location:
         return Location(self.root, f"{self.below}/{more}" if self.below else more)
 
     def open(self, *, make: bool = False) -> OpenFolder:
-        """Hold it open; with `make`, what is missing is made.
+        """Hold the folder open; with `make`, make missing folders.
 
         Raises NotPlain for a link below the root, FileNotFoundError, OSError.
         """
@@ -63,7 +64,7 @@ class Location:
             return root.descend(self.below, make=make)
 
     def remove_empty(self) -> None:
-        """Remove the folder if it's empty; nothing happens where it isn't. Raises OSError for other reasons too."""
+        """Remove the folder if it's empty, else do nothing. Raises OSError for other reasons."""
         if not self.below:
             self.root.rmdir()
             return
@@ -73,10 +74,10 @@ class Location:
 
 
 def located(path: Path, projects: Iterable[Path] = ()) -> Location:
-    """A folder that the user named, or that envspec has for itself.
+    """Locate a folder that the user named, or that is envspec's own.
 
-    Below the current folder, and below these projects, anything may have come with a repository: no link there leads
-    envspec on. Elsewhere the path is the user's own word, links and all.
+    Anything below the current folder and these projects may come from a repository, so envspec follows no link there.
+    Elsewhere the user chose the path, with its links.
     """
     whole = Path(os.path.abspath(path))
     roots = {Path(os.path.abspath(root)) for root in (*projects, _here()) if root is not None} - {Path(whole.anchor)}
@@ -94,13 +95,13 @@ def _here() -> Path | None:
 
 
 def _shown(root: Path) -> Path:
-    """As messages show it: relative to here where it is below here."""
+    """Show a path in a message: relative to the current folder if it's below it."""
     here = _here()
     return root.relative_to(here) if here is not None and root.is_relative_to(here) else root
 
 
 def open_folder(path: Path, *, by_descriptor: bool = _BY_DESCRIPTOR) -> OpenFolder:
-    """Hold a folder open whose path is the user's own word. Raises FileNotFoundError, OSError."""
+    """Hold a folder open whose whole path the user named. Raises FileNotFoundError, OSError."""
     if by_descriptor:
         return OpenFolder(path, os.open(path, _FOLDER | getattr(os, "O_CLOEXEC", 0)))
     if not path.is_dir():
@@ -110,7 +111,7 @@ def open_folder(path: Path, *, by_descriptor: bool = _BY_DESCRIPTOR) -> OpenFold
 
 
 class OpenFolder:
-    """A folder that is held open until the `with` block ends. Its methods take the name of one thing in it.
+    """A folder that is held open until the `with` block ends. Its methods take the name of one entry.
 
     They raise NotPlain where a link, a pipe, a device or a socket stands in the way, and OSError, which names the whole
     path.
@@ -132,7 +133,9 @@ class OpenFolder:
     # folders below
 
     def enter(self, name: str, *, make: bool = False) -> OpenFolder:
-        """The folder `name`, held open too. Raises FileNotFoundError where there is none and none is to be made."""
+        """Open the folder `name`, and hold it open too. Raises FileNotFoundError for a missing folder without
+        `make`.
+        """
         with self._naming(name):
             try:
                 return self._entered(name)
@@ -144,7 +147,7 @@ class OpenFolder:
             return self._entered(name)
 
     def descend(self, path: str, *, make: bool = False) -> OpenFolder:
-        """The folder at a path of names with `/`; the folder itself, once more, for none."""
+        """Open the folder at a path of names with `/`; an empty path opens this folder once more."""
         here = self._again()
         for name in path.split("/") if path else ():
             with here:
@@ -166,7 +169,7 @@ class OpenFolder:
     # files in it
 
     def look(self, name: str) -> os.stat_result | None:
-        """What stands there, itself and not what it leads to; None for nothing."""
+        """Give an entry's own status, without following a link; None for no entry."""
         with self._naming(name):
             try:
                 return self._stat(name)
@@ -178,7 +181,9 @@ class OpenFolder:
         return found is not None and not _is_link(found) and stat.S_ISDIR(found.st_mode)
 
     def refuse_odd(self, name: str) -> os.stat_result | None:
-        """What stands there: a plain file or nothing. Raises NotPlain for anything else, IsADirectoryError."""
+        """Give the status of a plain file; None for no entry. Raises IsADirectoryError for a folder, NotPlain for
+        others.
+        """
         found = self.look(name)
         if found is None or (stat.S_ISREG(found.st_mode) and not _is_link(found)):
             return found
@@ -187,7 +192,7 @@ class OpenFolder:
         raise self._not_plain(name, found)
 
     def read(self, name: str) -> bytes | None:
-        """The bytes of a plain file; None where there is none. Waits for nobody, such as the writer of a pipe."""
+        """Read the bytes of a plain file; None where there is none. Never waits, as for the writer of a pipe."""
         try:
             if self.refuse_odd(name) is None:
                 return None
@@ -202,7 +207,9 @@ class OpenFolder:
             return file.read()
 
     def read_at(self, path: str) -> bytes | None:
-        """The same for a path of names with `/`. Raises NotADirectoryError where a file stands in for a folder."""
+        """Read the file at a path of names with `/`. Raises NotADirectoryError where a file stands in a folder's
+        place.
+        """
         above, _, name = path.rpartition("/")
         try:
             with self.descend(above) as folder:
@@ -211,7 +218,7 @@ class OpenFolder:
             return None
 
     def open_file(self, name: str, flags: int) -> int:
-        """A descriptor of a file, by os.open's flags; links aren't followed."""
+        """Open a file by os.open's flags, without following links, and give its descriptor."""
         with self._naming(name):
             try:
                 return self._open(name, flags | _NO_FOLLOW)
@@ -222,28 +229,28 @@ class OpenFolder:
                 raise
 
     def create(self, name: str, *, executable: bool = False) -> BinaryIO:
-        """A new file, to be written. Raises FileExistsError."""
+        """Open a new file for writing. Raises FileExistsError."""
         with self._naming(name):
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_FOLLOW
             return os.fdopen(self._open(name, flags, 0o777 if executable else 0o666), "w+b")
 
     def append(self, name: str) -> BinaryIO:
-        """A plain file to be written on at its end, made where there is none."""
+        """Open a plain file for appending, and make it where there is none."""
         self.refuse_odd(name)
         return os.fdopen(self.open_file(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | _NO_WAIT), "ab")
 
     def move(self, name: str, folder: OpenFolder, new: str) -> None:
-        """Give a file another folder and name, in place of the file that has it."""
+        """Move a file to another folder and name, in place of the file that has the name."""
         with folder._naming(new):
             self._move(name, folder, new)
 
     def unlink(self, name: str) -> None:
-        """Remove a file; nothing happens where there is none. Of a link, the link goes."""
+        """Remove a file, if it exists. Of a link, the link goes."""
         with self._naming(name), suppress(FileNotFoundError):
             self._unlink(name)
 
     def sync(self) -> None:
-        """Make names that were given or taken here durable. Not every system can, and then there is nothing better."""
+        """Make added and removed names in this folder durable, on systems that can."""
         with suppress(OSError):
             os.fsync(self.descriptor)
 
@@ -287,13 +294,13 @@ class OpenFolder:
         return NotPlain(
             f"this is {_kind(found)}; envspec reads and writes plain files and folders only",
             place=Place(printable(str(self.path / name))),
-            hint="find out who put it there, then remove it"
+            hint="find out where it comes from, then remove it"
             + (", or name the folder that it leads to" if _is_link(found) else ""),
         )
 
     @contextmanager
     def _naming(self, name: str = "") -> Iterator[None]:
-        """The system's errors name what was given to it, which is only a name here: let them name the path."""
+        """Make the system's errors name the whole path instead of the entry's name."""
         try:
             yield
         except OSError as error:
@@ -303,7 +310,7 @@ class OpenFolder:
 
 
 class _PathFolder(OpenFolder):
-    """The same by resolved paths, for systems without `dir_fd`. Every component is looked at before each change."""
+    """An open folder by resolved paths, for systems without `dir_fd`. Every component is checked before each change."""
 
     def __init__(self, path: Path, real: Path, below: tuple[str, ...] = ()) -> None:
         self.path = path
@@ -312,10 +319,10 @@ class _PathFolder(OpenFolder):
         self.descriptor = -1
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no descriptor is held."""
 
     def sync(self) -> None:
-        """A folder can't be opened, and so not be synced."""
+        """Do nothing: a folder can't be opened, and so can't be synced."""
 
     def _at(self, name: str) -> Path:
         return self._here() / _component(name)
@@ -368,14 +375,16 @@ class _PathFolder(OpenFolder):
 
 
 def _component(name: str) -> str:
-    """A name of one thing in a folder. What leads elsewhere is no bad input: nobody may get this far with it."""
+    """Check the name of one entry in a folder. A name that leads elsewhere is envspec's own fault: earlier checks
+    refuse a user's.
+    """
     if name in ("", ".", "..") or any(mark in name for mark in ("/", "\0", *(("\\", ":") if os.name == "nt" else ()))):
-        raise ValueError(f"{name!r} is no name in a folder")
+        raise ValueError(f"{name!r} isn't the name of an entry")
     return name
 
 
 def _is_link(found: os.stat_result) -> bool:
-    """A symbolic link; on Windows any reparse point, which junctions and mounted folders are too."""
+    """Say whether this is a symbolic link or, on Windows, any reparse point: junctions and mounted folders are too."""
     return stat.S_ISLNK(found.st_mode) or bool(getattr(found, "st_file_attributes", 0) & _REPARSE_POINT)
 
 

@@ -3,9 +3,9 @@
     pytest -p envspec.pytest_plugin --envspec-specs specs/
     pytest -p envspec.pytest_plugin --envspec-specs specs/ --envspec-smoke '--quick --device cpu' -k cu128
 
-A target that this machine can't run is a skipped test that says why; a failed check is a failure with its reason, its
-remedy and its last words, without a traceback. All are marked `slow`. A test of one's own does the same for
-`cases([path])` with `prove(case)`.
+A target that this machine can't run is a skipped test with the reason. A failed check is a failed test with the reason,
+the remedy and the end of the output, without a traceback. All tests are marked `slow`. Your own test can do the same
+with `cases([path])` and `prove(case)`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from envspec.smoke.report.result import Results, Run
 from envspec.smoke.run.fits import misfit
 
 Ran = tuple[int, str, str]
-"""How a process ended: its exit code, and what it said on stdout and stderr."""
+"""The end of a process: its exit code and its output on stdout and stderr."""
 
 _GRACE = 20.0
 """Seconds that an interrupted `envspec smoke` has to end its own children."""
@@ -39,7 +39,7 @@ _GRACE = 20.0
 
 @dataclass(frozen=True)
 class SmokeTarget:
-    """One target of one spec's file."""
+    """One target of one spec file."""
 
     path: str
     spec: str
@@ -50,11 +50,11 @@ class SmokeTarget:
 
 
 class Unproved(Exception):
-    """The smoke run failed or gave no answer. Its text is for people, and is the whole failure."""
+    """A smoke run failed or gave no answer. The text is for people, and is the whole failure."""
 
 
 def cases(paths: Iterable[Path]) -> tuple[SmokeTarget, ...]:
-    """Every target of these specs, and of those in these folders. Raises InputError for one that can't be read."""
+    """List every target of these specs, and of the specs in these folders. Raises InputError for a broken spec."""
     files = [file for path in paths for file in (sorted(path.glob("*.toml")) if path.is_dir() else [path])]
     found = []
     for file in files:
@@ -64,11 +64,11 @@ def cases(paths: Iterable[Path]) -> tuple[SmokeTarget, ...]:
 
 
 def skip_reason(case: SmokeTarget, words: Sequence[str] = ()) -> str | None:
-    """Why this machine can't run a case with these words for `envspec smoke`; None when it can."""
+    """Say why this machine can't run a case with these options of `envspec smoke`; None when it can."""
     spec, lock = inputs.read_lock(case.path, None)
     (target,) = inputs.locked_targets(lock, [case.target])
     if not _has_torch(target):
-        return "it has no torch, which the smoke check is about"
+        return "the target has no torch, which the smoke check needs"
     runner, device = _value(words, "--runner", "local"), _value(words, "--device", "auto")
     blind = device == "cpu" or runner == "slurm"
     return misfit(
@@ -77,7 +77,7 @@ def skip_reason(case: SmokeTarget, words: Sequence[str] = ()) -> str | None:
 
 
 def smoke(argv: Sequence[str]) -> Ran:
-    """Run `envspec smoke` as a process. Interrupted, it is told so and given time to end what it started."""
+    """Run `envspec smoke` as a process. On Ctrl-C, interrupt it and give it time to end its own processes."""
     with subprocess.Popen(
         [*smoke_cases.ENVSPEC, "smoke", *argv],
         stdin=subprocess.DEVNULL,
@@ -136,7 +136,7 @@ def _has_torch(target: LockedTarget) -> bool:
 
 
 def _value(words: Sequence[str], option: str, default: str) -> str:
-    """The value of an option among words: `--device cpu` or `--device=cpu`; the last one counts."""
+    """Find the value of an option among arguments: `--device cpu` or `--device=cpu`; the last one counts."""
     found = default
     for index, word in enumerate(words):
         if word.startswith(f"{option}="):
@@ -147,7 +147,7 @@ def _value(words: Sequence[str], option: str, default: str) -> str:
 
 
 class SpecFile(pytest.File):
-    """A spec as pytest sees it: a file of tests, one a target."""
+    """A spec as a pytest file, with one test per target."""
 
     def collect(self) -> Iterator[SpecTarget]:
         try:
@@ -203,7 +203,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--envspec-smoke",
         default="",
         metavar="WORDS",
-        help="more words for `envspec smoke`, such as '--quick --runner apptainer'",
+        help="more options for `envspec smoke`, such as '--quick --runner apptainer'",
     )
 
 
@@ -214,7 +214,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     for path in given:
         if not Path(path).exists():
-            raise pytest.UsageError(f"--envspec-specs: there is no {path}")
+            raise pytest.UsageError(f"--envspec-specs: {path} doesn't exist")
     try:
         _words(config)
     except ValueError as error:

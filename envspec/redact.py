@@ -1,12 +1,12 @@
-"""What a secret is, and how it stays out of texts: the one redactor.
+"""The redactor: keeps secrets out of texts.
 
-Two things tell a secret. Its place: the user part of a URL, a query such as `?token=`, conda's `/t/TOKEN/`, an
-`Authorization` header. And its value: a password that was read from a setting, netrc, the keyring or a registry's login
-is registered there and then, and masked wherever it stands, plain, percent-encoded, quoted or in base64. That is for
-texts in which no rule could see it.
+A secret is recognised by its place or by its value. By place: the user part of a URL, a query such as `?token=`,
+conda's `/t/TOKEN/`, an `Authorization` header. By value: the code that reads a password from a setting, netrc, the
+keyring or a registry's login registers it at once, and the redactor masks it in any text, plain, percent-encoded,
+quoted or in base64. This covers texts in which no rule by place finds it.
 
-What is registered holds for the run of the program: `envspec.cli.main.run` begins with `forget`. Nothing that an index
-or a lock says is ever registered: it could have words of ours masked.
+A registration holds for one run of the program: `envspec.cli.main.run` begins with `forget`. Texts from an index or a
+lock are never registered: they could mask envspec's own words.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from collections.abc import Iterator, Mapping
 
 MASK = "****"
 SHORTEST = 6
-"""Characters. What is shorter is only masked by its place: it would be found in the middle of words."""
+"""The least length in characters of a secret masked by value. A shorter one would match inside words, and is masked
+only by its place.
+"""
 
 _RUN = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30})?://((?:(?!://)[^\s\"<>])*)")
-"""A URL's scheme and the rest of it, as far as it may reach in a text."""
+"""A URL's scheme and the rest of the URL, as far as it may reach in a text."""
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.%]*\]|[^:\[\]]*)(?::[0-9]*)?")
-"""A host and its port. `u:p` is none, so there a password goes on behind the slash."""
+"""A host and its port. `u:p` is neither, so there a password continues after the slash."""
 _SECRET_NAME = (
     r"(?:[\w.~%+-]{0,40}(?:token|passw|pwd|secret|signature|credential|api[_-]?key|access[_-]?key|auth(?!or))"
     r"[\w.~%+-]{0,40}|sig|key|policy|jwt|hmac|hdnea|hdnts|key-pair-id)"
@@ -47,8 +49,9 @@ _pattern: re.Pattern[str] | None = None
 
 
 def redact(text: str, *, login: str = "") -> str:
-    """A text without secrets: user parts of URLs are gone (`login` stands there instead), other secrets are `MASK`. The
-    account of an SSH URL stays, which is an address there. Takes time in proportion to the text."""
+    """Remove the secrets from a text: `login` replaces the user parts of URLs, `MASK` other secrets. The account of an
+    SSH URL stays: it's part of the address. Takes time in proportion to the text.
+    """
     if _pattern is not None:
         text = _pattern.sub(MASK, text)
     if "://" in text:
@@ -61,8 +64,9 @@ def redact(text: str, *, login: str = "") -> str:
 
 
 def without_credentials(url: str) -> str:
-    """One URL that still leads to the same place for whoever has a login of their own: without user and password,
-    without `/t/TOKEN` and without queries that are secret."""
+    """Remove the secrets from one URL so that it still works with another login: without user and password, `/t/TOKEN`
+    and secret queries.
+    """
     scheme, found, rest = url.partition("://")
     if not found:
         return url
@@ -76,13 +80,14 @@ def without_credentials(url: str) -> str:
 
 
 def has_credentials(url: str) -> bool:
-    """Whether a URL holds something that only its reader should know."""
+    """Say whether a URL contains a secret."""
     return without_credentials(url) != url
 
 
 def register(secret: str, user: str = "") -> None:
-    """Have a secret masked in every text from now on. `user` is whose password it is: the two go over the wire as one
-    text in base64."""
+    """Mask a secret in every text from now on. `user` is the password's user: HTTP sends the two as one text in
+    base64.
+    """
     global _pattern
     if len(secret) < SHORTEST or not secret.strip("*"):
         return
@@ -93,7 +98,7 @@ def register(secret: str, user: str = "") -> None:
 
 
 def register_url(url: str) -> None:
-    """Have what is secret in a URL of the user's own settings masked: its password, or the token in its place."""
+    """Mask the secret in a URL of the user's own settings: its password, or the token in its place."""
     from urllib.parse import unquote
 
     for scheme, rest in _RUN.findall(url):
@@ -114,7 +119,7 @@ def register_url(url: str) -> None:
 
 
 def register_environment(env: Mapping[str, str]) -> None:
-    """Have the secrets in environment variables masked: in URLs, and whole where the variable is named after one."""
+    """Mask the secrets in environment variables: in URLs, and the whole value where the variable's name says secret."""
     for name, value in env.items():
         if "://" in value:
             register_url(value)
@@ -123,7 +128,7 @@ def register_environment(env: Mapping[str, str]) -> None:
 
 
 def register_all(value: object) -> None:
-    """Have the secrets in all URLs of a configuration file's values masked."""
+    """Mask the secrets in all URLs of a configuration file's values."""
     if isinstance(value, str):
         register_url(value)
     elif isinstance(value, Mapping):
@@ -135,19 +140,21 @@ def register_all(value: object) -> None:
 
 
 def hide_token(host: str, path: str) -> str:
-    """A path on a host without the token that a setting has for it, for another program's cache; see `show_token`."""
+    """Remove from a path on a host the token that a setting has for it, for another program's cache; see
+    `show_token`.
+    """
     token = _tokens.get(host)
     return f"/{path}".replace(f"/t/{token}/", _HIDDEN, 1)[1:] if token else path
 
 
 def show_token(host: str, path: str) -> str:
-    """The path that `hide_token` was given, with the token that a setting has now."""
+    """Restore the path that `hide_token` took, with the token that a setting has now."""
     token = _tokens.get(host)
     return f"/{path}".replace(_HIDDEN, f"/t/{token}/", 1)[1:] if token else path
 
 
 def forget() -> None:
-    """Mask by place alone again."""
+    """Forget all registered secrets: mask by place alone again."""
     global _pattern
     _known.clear()
     _tokens.clear()
@@ -163,7 +170,7 @@ def _without_login(match: re.Match[str], login: str) -> str:
 
 
 def _bare(scheme: str, rest: str) -> str:
-    """What follows `://`, without the login."""
+    """Remove the login from what follows `://`."""
     at = _authority(rest).rfind("@")
     login, rest = (rest[:at], rest[at + 1 :]) if at >= 0 else ("", rest)
     ssh = "ssh" in scheme
@@ -183,7 +190,7 @@ def _masked(match: re.Match[str]) -> str:
 
 
 def _forms(secret: str, user: str) -> Iterator[str]:
-    """The ways in which programs write a secret."""
+    """List the encodings in which programs write a secret."""
     import base64
     import json
     from html import escape

@@ -1,4 +1,4 @@
-"""Scratch folders: one a run, swept by the next run when theirs was killed."""
+"""Scratch folders: one per run. The next run removes those of killed runs."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from pathlib import Path
 
 from envspec.errors import StorageError
 
-_ROOM = "free some space, or point ENVSPEC_CACHE_DIR to a place that can be written"
+_ROOM = "free some space, or set ENVSPEC_CACHE_DIR to a writable folder"
 
 
 @contextmanager
 def scratch_folder(cache_dir: Path) -> Iterator[Path]:
-    """A folder for one run, below the cache: `scratch/<pid>-<host>-…`. Only its user may read it: while the run
-    lasts, it holds addresses with credentials.
+    """Make a folder for one run, below the cache: `scratch/<pid>-<host>-…`. Only its user can read it: during the run
+    it holds addresses with credentials.
 
-    Those of processes of this host that were killed are swept first.
+    Removes the folders of this host's killed processes first.
     """
     base = cache_dir / "scratch"
     try:
@@ -41,7 +41,9 @@ def scratch_folder(cache_dir: Path) -> Iterator[Path]:
 
 
 def _host() -> str:
-    """A short name for this host. Many may share a home folder, and a process id means something on one alone."""
+    """Give a short name for this host. Several hosts may share a home folder, and a process id holds for one of
+    them.
+    """
     return hashlib.sha256(socket.gethostname().encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
 

@@ -1,5 +1,4 @@
-"""Where indexes live on this machine: the user's own settings, read from what uv and pip already have and
-envspec's config file.
+"""The user's settings: indexes, mirrors and caches, from uv's and pip's configuration and envspec's own file.
 
 A lock names indexes ("pypi", "pytorch/cu126", a name from the spec); only this module turns a name into an address.
 """
@@ -25,7 +24,7 @@ from envspec.redact import redact, register, register_all, register_url
 class Settings:
     """default_index  the URL that stands for "pypi", None for uv's own default; may hold credentials
     mirrors           index name → URL, from `[mirrors]` of envspec's config ("pypi", "pytorch", "pytorch/cu126", …)
-    find_links        folders or pages that pip is told to look into; used to install, never to lock
+    find_links        folders or pages that pip is configured to search; used to install, never to lock
     cache_dir         envspec's own cache
     """
 
@@ -35,7 +34,7 @@ class Settings:
     find_links: tuple[str, ...] = ()
 
     def pytorch_mirror(self, variant: str) -> str | None:
-        """The URL of the PyTorch index of a variant ("cu126") where the user configured a mirror, else None."""
+        """Give the URL of the PyTorch index of a variant ("cu126") where the user configured a mirror, else None."""
         exact = self.mirrors.get(f"pytorch/{variant}")
         if exact:
             return exact.rstrip("/")
@@ -43,11 +42,11 @@ class Settings:
         return f"{base.rstrip('/')}/{variant}" if base else None
 
     def index_url(self, name: str, spec_indexes: Mapping[str, str]) -> str | None:
-        """The URL of a spec's named index: the user's mirror of it if there is one, else the spec's own."""
+        """Give the URL of a spec's named index: the user's mirror of it if there is one, else the spec's own."""
         return self.mirrors.get(name) or spec_indexes.get(name)
 
     def index_urls(self, spec_indexes: Mapping[str, str]) -> dict[str, str]:
-        """The URLs of all of a spec's named indexes that have one, by name."""
+        """Give the URLs of all of a spec's named indexes that have one, by name."""
         return {name: url for name in spec_indexes if (url := self.index_url(name, spec_indexes))}
 
 
@@ -57,13 +56,13 @@ class Credentials:
     password: str
 
     def masked(self) -> Credentials:
-        """Themselves, the password masked from here on in whatever text leaves."""
+        """Give these credentials, and mask the password in all output from here on."""
         register(self.password, self.username)
         return self
 
 
 def split_credentials(url: str) -> tuple[str, Credentials | None]:
-    """A URL without its user part, and that part decoded."""
+    """Split a URL into itself without its user part, and that part decoded."""
     parts = urlsplit(url)
     if parts.username is None:
         return url, None
@@ -73,14 +72,14 @@ def split_credentials(url: str) -> tuple[str, Credentials | None]:
 
 
 def index_credentials(name: str, env: Mapping[str, str]) -> Credentials | None:
-    """Credentials of a spec's named index as uv takes them: UV_INDEX_<NAME>_USERNAME and _PASSWORD."""
+    """Read the credentials of a spec's named index as uv does: UV_INDEX_<NAME>_USERNAME and _PASSWORD."""
     stem = "UV_INDEX_" + "".join(c if c.isalnum() else "_" for c in name.upper())
     user, password = env.get(f"{stem}_USERNAME"), env.get(f"{stem}_PASSWORD")
     return Credentials(user or "", password or "").masked() if user or password else None
 
 
 def load_settings(env: Mapping[str, str] | None = None, home: Path | None = None) -> Settings:
-    """Read the user's settings, and have what is secret in them masked wherever text leaves.
+    """Read the user's settings, and mask their secrets in all output.
 
     Order for PyPI's address: UV_DEFAULT_INDEX, UV_INDEX_URL, PIP_INDEX_URL, pip.conf,
     uv.toml, then `[mirrors] pypi` of envspec's config (DESIGN §4).
@@ -118,7 +117,7 @@ def load_settings(env: Mapping[str, str] | None = None, home: Path | None = None
 
 
 def _pip_config(env: Mapping[str, str], home: Path, config_home: Path) -> dict[str, str]:
-    """pip's own precedence: site, user, then PIP_CONFIG_FILE; `[install]` over `[global]`."""
+    """Read pip's configuration in pip's precedence: site, user, then PIP_CONFIG_FILE; `[install]` over `[global]`."""
     if env.get("PIP_CONFIG_FILE") == os.devnull:
         return {}
     files = [Path("/etc/pip.conf"), home / ".pip" / "pip.conf", config_home / "pip" / "pip.conf"]
@@ -140,7 +139,7 @@ def _pip_config(env: Mapping[str, str], home: Path, config_home: Path) -> dict[s
 
 
 def _uv_default_index(env: Mapping[str, str], config_home: Path) -> str | None:
-    """The default index of uv's user or system configuration."""
+    """Read the default index of uv's user or system configuration."""
     files = (
         [Path(env["UV_CONFIG_FILE"])]
         if env.get("UV_CONFIG_FILE")
@@ -163,7 +162,9 @@ def _uv_default_index(env: Mapping[str, str], config_home: Path) -> str | None:
 
 
 def _envspec_mirrors(usual: Path, asked: str | None) -> dict[str, str]:
-    """`[mirrors]` of envspec's configuration: of the file asked for, which must be there, else of the usual one."""
+    """Read `[mirrors]` of envspec's configuration: of the file in ENVSPEC_CONFIG, which must exist, else the usual
+    one.
+    """
     path = Path(asked or usual)
     try:
         text = path.read_text(encoding="utf-8")
@@ -186,7 +187,9 @@ def _envspec_mirrors(usual: Path, asked: str | None) -> dict[str, str]:
     for key in table:
         if key != "mirrors":
             raise InputError(
-                f"the configuration has no {key!r}", hint="it has one table, [mirrors]", place=_place(path, text, key)
+                f"a configuration can't have {key!r}",
+                hint="it takes one table, [mirrors]",
+                place=_place(path, text, key),
             )
     mirrors = table.get("mirrors", {})
     if not isinstance(mirrors, dict) or not all(isinstance(url, str) for url in mirrors.values()):
@@ -203,7 +206,7 @@ def _envspec_mirrors(usual: Path, asked: str | None) -> dict[str, str]:
 
 
 def _place(path: Path, text: str, key: str) -> Place:
-    """Where a key or a table of that name begins, as far as lines tell."""
+    """Find where a key or a table of that name begins, by lines alone."""
     begins = re.compile(rf"""[ \t]*(?:\[+[ \t]*)?["']?(?={re.escape(key)}(?![\w-]))""")
     for number, line in enumerate(text.splitlines(), start=1):
         found = begins.match(line)
@@ -213,7 +216,7 @@ def _place(path: Path, text: str, key: str) -> Place:
 
 
 def _refuse_no_address(url: str, where: str, place: Place | None = None) -> None:
-    """Raises InputError, credentials removed, unless it is an address that an index may have."""
+    """Check that an index can have this address. Raises InputError, without credentials, if it can't."""
     try:
         parts = urlsplit(url.strip())
         fine = parts.scheme == "file" or (parts.scheme in ("http", "https") and bool(parts.hostname))
@@ -224,7 +227,7 @@ def _refuse_no_address(url: str, where: str, place: Place | None = None) -> None
         register_url(url)
         shown = redact(url).rpartition("@")[2]
         raise InputError(
-            f"{where} is {shown!r}, which is no http, https or file address",
+            f"{where} is {shown!r}, which isn't an http, https or file address",
             hint="give the whole address, for example https://mirror.example/simple",
             place=place,
         )

@@ -1,4 +1,4 @@
-"""The system's errors about files in envspec's words: what is in the way, and what to do about it."""
+"""The system's errors about files in envspec's words: what is wrong, and what to do."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _IN_THE_WAY = (errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
 def storage_error(
     error: OSError, path: Path, *, option: str, again: str = "run again", doing: str = "can't be written"
 ) -> StorageError:
-    """The StorageError for what happened at `path`, or where `error` says.
+    """Make the StorageError for an error at `path`, or at the error's own path.
 
     `option` is the one that gives files another place ("-o"), `again` what to do once there is room.
     """
     hints = {
         errno.ENOSPC: f"free some space, then {again}",
-        errno.EDQUOT: f"your quota is used up: remove something, then {again}",
+        errno.EDQUOT: f"your quota is used up: remove some files, then {again}",
         errno.EROFS: f"the filesystem is read-only: give {option} a place that isn't",
-        errno.EACCES: f"check who may write there, or give {option} another place",
-        errno.EPERM: f"check who may write there, or give {option} another place",
+        errno.EACCES: f"check the permissions there, or give {option} another place",
+        errno.EPERM: f"check the permissions there, or give {option} another place",
     }
     named = error.filename2 or error.filename
     where = Path(named) if isinstance(named, str) else path

@@ -1,4 +1,4 @@
-"""Words from files, indexes and people, as messages show them, and counts of things."""
+"""Texts from files, indexes and users as messages show them, and counts."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ UNSEEN = re.compile(
     "[\x00-\x1f\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
-"""Characters that steer a terminal, end a line in some script, are invisible, or turn the direction of text: no value
+"""Characters that control a terminal, end a line in some script, are invisible, or turn the direction of text: no value
 of a lock has one.
 """
 
 
 def without_unseen(text: str) -> str:
-    """A text from an index as a lock can hold it: without what doesn't show, on one line."""
+    """Clean a text from an index for a lock: one line, without invisible characters."""
     return " ".join(UNSEEN.sub(" ", text).split()) if UNSEEN.search(text) else text
 
 
 def printable(text: str) -> str:
-    """A text from a file or an index without the characters that steer a terminal or turn a line around."""
+    """Remove the characters that control a terminal or turn a line around from a text of a file or an index."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def visible(text: str) -> str:
-    """The same of a text of several lines: its line ends and tabs stay."""
+    """Remove these characters from a text of several lines, and keep its line ends and tabs."""
     if text.isprintable():
         return text
     return "".join(c if c in "\n\t" or c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def shown(text: str) -> str:
-    """A text from elsewhere as a page or a table shows it: printable, and without secrets."""
+    """Clean a text from elsewhere for a page or a table: printable, and without secrets."""
     return printable(redact(text))
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The one of `known` that `word` was most likely meant to be, or None."""
+    """Find the one of `known` that `word` most likely stands for, or None."""
     from difflib import get_close_matches
 
     by_lower = {name.lower(): name for name in known}
@@ -51,7 +51,7 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 def byte_size(number: int) -> str:
-    """Bytes for people, three digits or so: "512 B", "1.5 KiB", "79.6 GiB", "1,024 TiB"."""
+    """Format bytes for people, to about three digits: "512 B", "1.5 KiB", "79.6 GiB", "1,024 TiB"."""
     value, unit = float(number), "B"
     for larger in ("KiB", "MiB", "GiB", "TiB"):
         if round(value, 1) < 1024:

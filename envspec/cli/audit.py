@@ -26,8 +26,8 @@ Examples:
   envspec audit specs/mm-v2.9.toml --database all.zip --offline --skip-files
 
 \b
-Exit codes: 0 nothing as bad as --fail-on, 1 something is, 2 the spec, the lock or the database is wrong, 3 a database
-or an index couldn't be read, or wasn't asked: that is never a pass.
+Exit codes: 0 nothing as bad as --fail-on, 1 something is, 2 the spec, the lock or the database is wrong, 3
+a database or an index couldn't be read, or wasn't asked: such an audit never passes.
 """
 _WIDTH = 80
 _NAMES = 12
@@ -55,7 +55,7 @@ _NAMES = 12
     type=click.Choice(["note", "warning", "error"]),
     default="error",
     show_default=True,
-    help="The least level that ends with exit code 1.",
+    help="The lowest level that ends with exit code 1.",
 )
 @click.option(
     "--min-age",
@@ -63,7 +63,7 @@ _NAMES = 12
     default=7,
     show_default=True,
     metavar="DAYS",
-    help="Releases younger than this are findings.",
+    help="Report releases younger than this.",
 )
 @look_up.max_age
 def command(
@@ -79,11 +79,11 @@ def command(
     min_age: int,
     max_age: int,
 ) -> int:
-    """Look for known vulnerabilities and the like in exactly what is locked.
+    """Look for known vulnerabilities and other risks in exactly what is locked.
 
     Known vulnerabilities, licences that the spec's [audit] doesn't accept, files that an index has changed or that were
-    yanked, releases too new to trust, and packages whose installation runs their code. Asks PyPI, at the user's own
-    index, and keeps what it learns for --offline.
+    yanked, releases too new to trust, and packages whose installation runs their code. Asks PyPI, or the user's own
+    index in its place, and keeps the answers for --offline.
     """
     from envspec.audit.learn import How, look_up_facts
     from envspec.audit.packages import packages
@@ -92,7 +92,7 @@ def command(
     from envspec.lock.write import digest, dumps
 
     if as_json and form == "sarif":
-        raise InputError("--json and --format sarif are two forms of one output", hint="give one of them")
+        raise InputError("--json and --format sarif exclude each other", hint="give one of the two")
     spec, lock = inputs.look_at_lock(path, locks_dir)
     inputs.warn_if_stale(spec, lock)
     chosen = inputs.locked_targets(lock, targets)
@@ -127,7 +127,7 @@ def command(
 
 
 def _show(report: AuditReport) -> None:
-    """For people: one paragraph a finding, the worst first, in 80 columns."""
+    """Print the report for people: one paragraph per finding, the worst first, in 80 columns."""
     read = f", as of {report.database.oldest[:10]}" if report.database.oldest else ""
     head = f"{report.spec}: {len(report.names)} packages of {', '.join(report.targets)} ({report.database.name}{read})"
     lines = [_wrapped(head, "")]
@@ -149,7 +149,7 @@ def _show(report: AuditReport) -> None:
         # a target's conda packages are hundreds
         more = len(names) - _NAMES
         shown = ", ".join(names) if more <= 1 else f"{', '.join(names[:_NAMES])} and {more} more"
-        lines.append(_wrapped(f"not looked for {codes} in {one_reason.reason}: {shown}", ""))
+        lines.append(_wrapped(f"not checked for {codes}: {one_reason.reason}: {shown}", ""))
     if not report.findings and not report.unread:
         lines.append("nothing found")
     out("\n".join(lines))
@@ -182,8 +182,9 @@ def _print_sarif(report: AuditReport, lock: Path, lock_text: str) -> None:
 
 
 def _within_repository(lock: Path) -> PurePosixPath:
-    """A lock's path from its repository's root, as what shows SARIF counts; from here where it is in none. Never more
-    of this machine's folders than that."""
+    """Give a lock's path from its repository's root, as SARIF viewers expect it; outside a repository, from the current
+    folder. No other folder of this machine shows.
+    """
     path = Path(os.path.abspath(lock))
     roots = [folder for folder in path.parents if (folder / ".git").exists()]
     for root in (*roots[:1], Path.cwd()):

@@ -1,4 +1,4 @@
-"""The rows of `envspec builds`: builds of torch from either world, with what the other tables add to them."""
+"""The rows of `envspec builds`: wheels and conda builds of torch, completed from the other tables."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from envspec.rules.case import CandidateBuild, Case
 
 @dataclass(frozen=True)
 class BuildRow:
-    """A build and where it is for. `driver` is the floor of its CUDA; `pypi` says that PyPI's own wheel is this one,
-    `ptx_only` that one of the GPUs asked about runs it only after its driver has compiled the PTX. `unheld` are the
-    Pythons whose wheel the shipped facts don't hold, and PyPI neither: the PyTorch index has to be asked for it."""
+    """A build and the platforms, Pythons and GPUs that it supports. `driver` is the lowest driver for its CUDA. `pypi`
+    says that PyPI's own wheel is this one. `ptx_only` says that one of the GPUs in question runs it only after its
+    driver has compiled the PTX. `unheld` are the Pythons whose wheel is neither in the shipped facts nor on PyPI: only
+    the PyTorch index has it.
+    """
 
     build: CandidateBuild
     platform: str
@@ -45,7 +47,7 @@ class BuildRow:
 
 
 def pip_rows(cuda: str | None) -> Iterator[BuildRow]:
-    """The wheels, oldest release first. `cuda` is a version, "cpu", or None for all."""
+    """List the wheels, oldest release first. `cuda` is a version, "cpu", or None for all."""
     variant = None if cuda is None else torch_builds.variant_of(None if cuda == "cpu" else cuda)
     for b in torch_builds.builds(variant=variant):
         companions = torch_builds.companions(b.version)
@@ -65,7 +67,7 @@ def pip_rows(cuda: str | None) -> Iterator[BuildRow]:
 
 
 def conda_rows(cuda: str | None) -> Iterator[BuildRow]:
-    """conda-forge's builds, oldest release first. With `cuda`, those that run with this `cuda-version`."""
+    """List conda-forge's builds, oldest release first. With `cuda`, those that run with this `cuda-version`."""
     for b in conda_builds.builds(cuda=None if cuda == "cpu" else cuda):
         if cuda == "cpu" and b.cuda is not None:
             continue
@@ -77,7 +79,7 @@ def conda_rows(cuda: str | None) -> Iterator[BuildRow]:
 
 
 def running(rows: Iterable[BuildRow], gpus: Sequence[Gpu]) -> Iterator[BuildRow]:
-    """The rows whose build runs on all these GPUs, by machine code or PTX; cuDNN's architectures count too."""
+    """Keep the rows whose build runs on all these GPUs, by machine code or PTX; cuDNN's architectures count too."""
     for row in rows:
         build = row.build
         if build.cuda is None:
@@ -90,7 +92,7 @@ def running(rows: Iterable[BuildRow], gpus: Sequence[Gpu]) -> Iterator[BuildRow]
 def nearest_build(
     from_conda: bool, cuda: str | None, gpus: Iterable[str], version: str | None, platform: str, python: str | None
 ) -> str | None:
-    """The nearest change of the question that has an answer, as the rules say it."""
+    """Give the nearest question that has an answer, in the rules' words."""
     from envspec.errors import Place
     from envspec.rules import judge
     from envspec.spec.model import CondaTable, Located, PipTable, Spec, Target

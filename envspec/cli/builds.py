@@ -25,7 +25,7 @@ Examples:
   envspec builds pytorch --platform linux-aarch64     conda-forge's builds
 
 \b
-Exit codes: 0 done, 1 no build is like that, 2 the input is wrong.
+Exit codes: 0 done, 1 no build matches, 2 the input is wrong.
 """
 
 PLATFORMS = ("linux-64", "linux-aarch64", "osx-arm64", "win-64")
@@ -33,12 +33,20 @@ PLATFORMS = ("linux-64", "linux-aarch64", "osx-arm64", "win-64")
 
 @click.command(epilog=EPILOG)
 @click.argument("package", metavar="torch|pytorch")
-@click.option("--cuda", metavar="VERSION", help='For this CUDA only: "12.6"; "cpu" for the CPU builds.')
-@click.option("--gpu", "gpus", multiple=True, metavar="GPU", help='That run on it: "V100", "hopper". Repeatable.')
-@click.option("--torch", "version", metavar="VERSION", help='Of this release only: "2.9.1", or "2.9" for all of them.')
-@click.option("--platform", type=click.Choice(PLATFORMS), help="For this platform only.")
-@click.option("--python", metavar="VERSION", help='With a wheel for this Python: "3.12".')
-@click.option("--conda", is_flag=True, help="conda-forge's builds: the same as naming pytorch.")
+@click.option("--cuda", metavar="VERSION", help='Only builds for this CUDA: "12.6"; "cpu" for the CPU builds.')
+@click.option(
+    "--gpu",
+    "gpus",
+    multiple=True,
+    metavar="GPU",
+    help='Only builds that run on this GPU: "V100", "hopper". Repeatable.',
+)
+@click.option(
+    "--torch", "version", metavar="VERSION", help='Only builds of this release: "2.9.1"; "2.9" for every 2.9 release.'
+)
+@click.option("--platform", type=click.Choice(PLATFORMS), help="Only builds for this platform.")
+@click.option("--python", metavar="VERSION", help='Only builds with a wheel for this Python: "3.12".')
+@click.option("--conda", is_flag=True, help="Show conda-forge's builds: the same as naming pytorch.")
 @options.as_json
 def command(
     package: str,
@@ -52,15 +60,15 @@ def command(
 ) -> int:
     """List the builds of torch: CUDA, platform, Pythons, architectures, and what they need.
 
-    `torch` is the wheels of PyPI and of the PyTorch index, `pytorch` conda-forge's packages, which are compiled for
-    other architectures. The facts ship with envspec; no network is asked.
+    `torch` means the wheels of PyPI and of the PyTorch index, `pytorch` means conda-forge's packages, which are
+    compiled for other architectures. The facts ship with envspec; the network isn't used.
     """
     from envspec.cli.build_rows import conda_rows, pip_rows, running
 
     if package not in ("torch", "pytorch"):
         raise InputError(
             f'envspec has no table of builds for "{printable(package)}"',
-            hint="it has torch (wheels) and pytorch (conda-forge); `envspec inspect` reads any wheel",
+            hint="the tables hold torch (wheels) and pytorch (conda-forge); `envspec inspect` reads any wheel",
         )
     _refuse_malformed(cuda, version, python)
     meant = known_gpus(gpus)
@@ -95,7 +103,7 @@ def _refuse_malformed(cuda: str | None, version: str | None, python: str | None)
         ("--python", python, r"3\.\d{1,2}", "3.12"),
     ):
         if value is not None and not re.fullmatch(pattern, value, re.ASCII):
-            raise InputError(f'{option}: "{printable(value)}" is no version', hint=f"for example {example}")
+            raise InputError(f'{option}: "{printable(value)}" is not a version', hint=f"for example {example}")
     if cuda not in (None, "cpu"):
         from envspec.facts import toolkits
         from envspec.packages.version_numbers import numbers
@@ -103,7 +111,9 @@ def _refuse_malformed(cuda: str | None, version: str | None, python: str | None)
         known = [toolkit.version for toolkit in toolkits.known()]
         if toolkits.toolkit(str(cuda)) is None and numbers(str(cuda)) < numbers(known[-1]):
             newer = next(version for version in known if numbers(version) > numbers(str(cuda)))
-            raise InputError(f"--cuda: there is no CUDA {cuda}", hint=f"the next one that envspec knows is {newer}")
+            raise InputError(
+                f"--cuda: there is no CUDA {cuda}", hint=f"the next newer CUDA that envspec knows is {newer}"
+            )
 
 
 def _is_of(version: str, asked: str) -> bool:
@@ -119,7 +129,7 @@ def _refuse_unknown(version: str, from_conda: bool) -> None:
     if torch_builds.order(version) > torch_builds.order(known[-1]):
         raise InputError(
             f"torch {version} is newer than envspec's tables (up to {known[-1]})",
-            hint="its wheel can be read itself: envspec inspect WHEEL",
+            hint="read its wheel: envspec inspect WHEEL",
         )
     near = nearest(version, known)
     raise InputError(f"envspec's tables have no torch {version}", hint=f"did you mean {near}?" if near else None)
@@ -133,7 +143,7 @@ def _nearest(
     platform: str | None,
     python: str | None,
 ) -> str:
-    """The nearest build that there is, by the rules' own reckoning."""
+    """Suggest the nearest build that exists, as the rules judge it."""
     from envspec.cli.build_rows import nearest_build
 
     exact = None if cuda == "cpu" else cuda

@@ -40,7 +40,7 @@ Examples:
     "-t",
     metavar="NAME",
     shell_complete=options.complete("target_names"),
-    help="The target to bundle; may be left out where the lock has only one.",
+    help="The target to bundle; needed only when the lock has several.",
 )
 @click.option("--output", "-o", "output", type=click.Path(path_type=Path), required=True, help="The tar to write.")
 @click.option(
@@ -78,7 +78,7 @@ def command(
             digest = write_bundle(file, chosen, _carried(spec, lock, chosen), found, known)
             size = file.tell()
     except KeyboardInterrupt:
-        say("interrupted: run the same command again, and it goes on from here")
+        say("interrupted: run the same command again to continue")
         return 130
     if as_json:
         document = {
@@ -138,7 +138,7 @@ def _collect(spec: Spec, target: LockedTarget, pins: Sequence[Pin], *, quiet: bo
 
 
 def _carried(spec: Spec, lock: SoundLock, target: LockedTarget) -> dict[str, str]:
-    """The carried files, as in an image, and the lists of pip's and conda's packages."""
+    """Give the carried files, as in an image, and the lists of pip's and conda's packages."""
     from envspec.install.bundle import REQUIREMENTS, explicit_list
     from envspec.lock.formats.requirements import requirements_txt
     from envspec.recipes.make import make_plan
@@ -152,7 +152,7 @@ def _carried(spec: Spec, lock: SoundLock, target: LockedTarget) -> dict[str, str
 
 @contextmanager
 def _progress(total: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr for what is fetched, where that is a terminal."""
+    """Show a bar for downloads on stderr, if stderr is a terminal."""
     with bars(_columns, quiet=quiet) as drawn:
         if drawn is None:
             yield lambda count: None

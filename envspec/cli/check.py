@@ -41,13 +41,13 @@ Exit codes: 0 all fresh, 1 a lock is stale or drifted, 2 a spec is wrong.
 
 @dataclass(frozen=True)
 class SpecState:
-    """What is found of one spec.
+    """The result for one spec.
 
-    status   "fresh"; "unsound": what the lock pins can't be right; "stale": the spec asks for what the lock doesn't
-             answer, or there is no usable lock; "drifted": only the files rendered from the lock, or recipes, differ
-             from it; "error": it couldn't be told
-    summary  what a fresh lock holds
-    hint     what to do, for the person
+    status   "fresh"; "unsound": the lock's pins can't be right; "stale": the lock doesn't answer what the spec asks
+             for, or no usable lock exists; "drifted": only the files rendered from the lock, or recipes, differ
+             from it; "error": envspec couldn't judge it
+    summary  what a fresh lock contains
+    hint     what to do next
     compared the lock, if it is sound and of this spec
     recipes  the folder of the spec's recipes, which may not be there
     """
@@ -81,9 +81,9 @@ class SpecState:
 def command(paths: tuple[str, ...], locks_dir: Path | None, as_json: bool) -> int:
     """Say whether locks still fit their specs, and why not.
 
-    Compares what each target was locked from with what its spec asks for now, judges what is pinned by the spec, and
-    compares the files beside the lock with the lock itself; the same for recipes that `envspec export` wrote into
-    recipes/<name>. Needs no network, writes nothing.
+    Compares what each target was locked from with what its spec asks for now, judges the pins by the spec, and compares
+    the files beside the lock with the lock itself. Recipes that `envspec export` wrote into recipes/<name> are compared
+    too. Uses no network and writes nothing.
     """
     findings = [_check(path, locks_dir) for path in inputs.all_specs(paths)]
     code = max(finding.exit_code for finding in findings)
@@ -156,7 +156,7 @@ def _compare(spec: Spec, folder: LockFolder, relock: str) -> SpecState:
             lock_path,
             "unsound" if flaws else "stale" if stale else "drifted",
             reasons=(*flaws, *stale, *drifted),
-            hint=f"{relock} solves anew what fails; if nobody of you changed the lock, find out who did"
+            hint=f"run {relock} to resolve again what fails; if your team didn't change the lock, find out who did"
             if flaws
             else relock,
             compared=accepted,
@@ -165,7 +165,7 @@ def _compare(spec: Spec, folder: LockFolder, relock: str) -> SpecState:
 
 
 def _with_recipes(found: SpecState, spec: Spec, elsewhere: str) -> SpecState:
-    """The finding, with what is to be said of exported recipes. A stale lock is to be made anew first."""
+    """Add to a finding how the exported recipes differ. A stale lock comes first: recipes follow from it."""
     lock, recipes = found.compared, found.recipes
     if lock is None or found.status == "stale":
         return found
@@ -230,25 +230,25 @@ def _error(error: EnvspecError) -> dict[str, Any]:
 
 _SEVERAL = {
     "rendered-missing": "are missing",
-    "rendered-edited": "are not what the lock says",
+    "rendered-edited": "differ from the lock",
     "rendered-extra": "belong to no target of the lock",
-    "recipe-missing": "aren't there beside the others of their recipe",
-    "recipe-differs": "are not what the spec and its lock give",
+    "recipe-missing": "are missing from their recipe",
+    "recipe-differs": "differ from what the spec and its lock give",
     "recipe-extra": "belong to no recipe of the lock",
 }
-"""What holds for several files, by the code of the reasons that say it of one."""
+"""The words for several files, by the code of the reason that names one."""
 
 _FOLDER = re.compile(r"(?:\.\./)*[^/]*")
-"""The folder of a path that several may share: a target's, or one that is elsewhere in the repository."""
+"""Give the folder that several paths may share: a target's, or one elsewhere in the repository."""
 
 _NAMED = 3
-"""Files that a line names before it leaves out the rest: `--json` has them all."""
+"""The number of files that one line names; `--json` has them all."""
 
 
 def reason_lines(reasons: Iterable[Reason | Flaw], locks: Path, recipes: Path) -> list[str]:
-    """One line a reason, with its code; one for all files of a target of which the same is true.
+    """Describe the reasons, one line each with its code; files of a target with the same reason share a line.
 
-    At most `MOST`, and one that says how many more there are.
+    Gives at most `MOST` lines, and one that counts the rest.
 
     `locks` and `recipes` are the spec's folders, to which the reasons' paths are relative.
     """

@@ -1,4 +1,4 @@
-"""`envspec completion`, and what a shell is told when it asks for completions."""
+"""`envspec completion`, and the completions that a shell asks for."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComple
 def command(shell: str) -> None:
     """Print the completion script of a shell.
 
-    It completes commands, options, specs, and the targets and packages of the spec on the line.
+    The script completes commands, options, specs, and the targets and packages of the spec on the line.
     """
     root = click.get_current_context().find_root()
     script = SHELLS[shell](root.command, {}, "envspec", "_ENVSPEC_COMPLETE")
@@ -38,18 +38,18 @@ def command(shell: str) -> None:
 
 
 def spec_paths(ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
-    """The specs in specs/, or whatever files the shell finds."""
+    """Complete the specs in specs/, or whatever files the shell finds."""
     found = _items((str(path) for path in sorted(Path("specs").glob("*.toml"))), incomplete)
     return found or [CompletionItem(incomplete, type="file")]
 
 
 def target_names(ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
-    """The targets of the specs on the line, as the specs name them now."""
+    """Complete the targets of the specs on the line, as the specs name them now."""
     return _items(sorted({target.name for spec in _specs(ctx) for target in spec.targets}), incomplete)
 
 
 def package_names(ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
-    """The packages in the locks of the specs on the line."""
+    """Complete the packages in the locks of the specs on the line."""
     return _items(sorted({pin.name for lock in _locks(ctx) for target in lock for pin in target.pins}), incomplete)
 
 

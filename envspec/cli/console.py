@@ -1,8 +1,8 @@
-"""The one place where text leaves: talk on stderr, data on stdout, JSON, and what rich draws.
+"""All output: messages on stderr, data on stdout, JSON, and what rich draws.
 
-Whatever goes through here has no secret in it and nothing that steers a terminal: names, licences, URLs and errors come
-from indexes, locks and other tools, and so do the characters in them. Colours are put in here too, so that an escape
-sequence from elsewhere is never taken for one of ours.
+This module removes secrets and terminal control characters from every text: names, licences, URLs and errors come from
+indexes, locks and other tools, and so do the characters in them. It adds the colours too, so that an escape sequence
+from elsewhere never passes for one of envspec's.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _MARK = f"\ufdd0{os.urandom(8).hex()}"
-"""Begins a style of ours. Nobody else can know it, so no text from elsewhere can have one."""
+"""The mark that begins a style. It is random for each run, so no text from elsewhere can contain it."""
 _STYLE = re.compile(rf"{_MARK}([0-9;]{{1,8}})m")
 _CODES = {"dim": "2", "bold": "1"} | {
     colour: str(code)
@@ -32,7 +32,7 @@ _CODES["bright_black"] = "90"
 
 
 def say(text: str, *, style: str | None = None) -> None:
-    """A line of talk on stderr. The first word before a colon gets the colour, where colour is wanted."""
+    """Print a message on stderr. The word before the first colon is coloured, where colour is wanted."""
     if sys.stderr is None:
         return
     if style and _wants_colour(sys.stderr):
@@ -44,18 +44,19 @@ def say(text: str, *, style: str | None = None) -> None:
 
 
 def warn(text: str | Exception) -> None:
-    """A warning: what is amiss, and what envspec does all the same."""
+    """Print a warning: what is wrong, and what envspec does all the same."""
     say(f"warning: {text}", style="yellow")
 
 
 def out(text: str, *, newline: bool = True) -> None:
-    """Lines of an answer on stdout."""
+    """Print lines of an answer on stdout."""
     click.echo(_safe(text), nl=newline, color=True)
 
 
 def out_file(text: str) -> None:
-    """A whole file on stdout, byte for byte: what renders it has left secrets out. On a terminal, as it may be shown
-    there."""
+    """Print a whole file on stdout, byte for byte: its renderer has left out secrets. A terminal gets it without
+    control characters.
+    """
     if sys.stdout.isatty():
         out(text, newline=False)
     else:
@@ -63,7 +64,7 @@ def out_file(text: str) -> None:
 
 
 def out_json(value: Any) -> None:
-    """A JSON document on stdout. Texts in it have no secret, and characters that steer a terminal are escaped."""
+    """Print a JSON document on stdout, without secrets and with terminal control characters escaped."""
     import json
 
     text = json.dumps(_redacted(value), indent=2, ensure_ascii=False)
@@ -71,19 +72,19 @@ def out_json(value: Any) -> None:
 
 
 def styled(text: str, style: str) -> str:
-    """A text for `out` in a style ("red", "dim", "red;bold"), where stdout is a terminal that wants colour."""
+    """Style a text for `out` ("red", "dim", "red;bold"), where stdout is a terminal that wants colour."""
     if not _wants_colour(sys.stdout):
         return text
     return _styled(text, ";".join(_CODES[one] for one in style.split(";")))
 
 
 def drawing() -> Console:
-    """rich's console on stderr, for what is drawn there and taken off again."""
+    """Give rich's console on stderr, for what is drawn there and removed again."""
     from rich.console import Console
     from rich.segment import Segment
 
     class Safe(Console):
-        """What steers the terminal is rich's own; texts come from anywhere."""
+        """Clean the texts that rich draws: its own control codes stay, those in texts go."""
 
         def render(self, *args: Any, **options: Any) -> Any:
             for segment in super().render(*args, **options):
@@ -93,7 +94,7 @@ def drawing() -> Console:
 
 
 def say_traceback() -> None:
-    """The traceback of the exception that is being handled, for whoever reports a fault."""
+    """Print the traceback of the current exception, for a bug report."""
     import traceback
 
     if sys.stderr is not None:
@@ -102,7 +103,7 @@ def say_traceback() -> None:
 
 
 def silence_stdout() -> None:
-    """Let what is left for stdout go nowhere: once it's broken, Python would complain about it again at its end."""
+    """Discard the rest of stdout: after a broken pipe, Python would report it again at exit."""
     if sys.stdout is not None:
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -135,7 +136,7 @@ _NOT_PLAIN = re.compile(r"[^\x00-\x7e]")
 
 
 def _json_escape(match: re.Match[str]) -> str:
-    """What turns a line around or steers an old terminal; JSON itself escapes no more than the first 32."""
+    """Escape characters that turn a line around or control an old terminal; JSON itself escapes only the first 32."""
     import json
     from unicodedata import category
 

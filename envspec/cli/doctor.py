@@ -28,7 +28,7 @@ Examples:
   envspec doctor specs/mm-v2.9.toml --gpu H100 --driver 535.104
 
 \b
-Exit codes: 0 nothing stands against it, 1 an error was found, 2 the input is wrong.
+Exit codes: 0 no error was found, 1 an error was found, 2 the input is wrong.
 """
 
 _DRIVER = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4}){0,2}")
@@ -39,7 +39,7 @@ _GLIBC = re.compile(r"2\.(0|[1-9][0-9]?)")
 @click.argument("path", metavar="[SPEC]", required=False, shell_complete=options.complete("spec_paths"))
 @options.target
 @click.option(
-    "--gpu", "gpus", multiple=True, metavar="GPU", help='Judge for it: "H100", "hopper", "sm_90". Repeatable.'
+    "--gpu", "gpus", multiple=True, metavar="GPU", help='Judge for this GPU: "H100", "hopper", "sm_90". Repeatable.'
 )
 @click.option("--driver", metavar="VERSION", help="Judge for machines with this NVIDIA driver.")
 @click.option("--glibc", metavar="VERSION", help="Judge for machines with this glibc.")
@@ -54,11 +54,11 @@ def command(
     locks_dir: Path | None,
     as_json: bool,
 ) -> int:
-    """Say whether this machine, or a spec, can work, and what to do about what can't.
+    """Say whether this machine or a spec can work, and how to fix what can't.
 
-    Without SPEC, this machine is examined. With SPEC, its targets are judged on this machine's GPUs, driver and glibc;
-    with --gpu, --driver or --glibc on those, and this machine doesn't matter. A lock that can't be right is told, and
-    makes its targets infeasible.
+    Without SPEC, envspec examines this machine. With SPEC, envspec judges its targets on this machine's GPUs, driver
+    and glibc. With --gpu, --driver or --glibc, it judges them on those and ignores this machine. A lock that can't be
+    right makes its targets infeasible.
     """
     if path is None:
         _refuse_without_spec(targets, gpus, driver, glibc)
@@ -70,8 +70,8 @@ def _refuse_without_spec(targets: tuple[str, ...], gpus: tuple[str, ...], *versi
     if gpus or any(versions):
         gpu = f" --gpu {gpus[0]}" if gpus else ""
         raise InputError(
-            "--gpu, --driver and --glibc need a SPEC to be judged",
-            hint=f"`envspec builds torch{gpu}` says which torch runs on a GPU",
+            "--gpu, --driver and --glibc need a SPEC to judge",
+            hint=f"`envspec builds torch{gpu}` shows which torch runs on a GPU",
         )
     if targets:
         raise InputError("--target needs a SPEC", hint="envspec doctor specs/NAME.toml --target NAME")
@@ -126,7 +126,7 @@ def _spec(
 
 
 def _described(gpus: tuple[str, ...], driver: str | None, glibc: str | None) -> Hardware | None:
-    """The hardware that the options describe; None when they describe none. Raises InputError."""
+    """Give the hardware that the options describe, None without such options. Raises InputError."""
     if not (gpus or driver or glibc):
         return None
     from envspec.cli.gpu_names import known_gpus
@@ -134,12 +134,12 @@ def _described(gpus: tuple[str, ...], driver: str | None, glibc: str | None) -> 
 
     if driver is not None and not _DRIVER.fullmatch(driver):
         raise InputError(
-            f'--driver: "{printable(driver)}" is no driver version',
+            f'--driver: "{printable(driver)}" is not a driver version',
             hint="for example 570.86.15: nvidia-smi shows it",
         )
     if glibc is not None and not _GLIBC.fullmatch(glibc):
         raise InputError(
-            f'--glibc: "{printable(glibc)}" is no glibc version',
+            f'--glibc: "{printable(glibc)}" is not a glibc version',
             hint="for example 2.28: ldd --version shows it",
         )
     known_gpus(gpus)

@@ -1,4 +1,4 @@
-"""What a spec's lock, where there is one, says against its targets."""
+"""The faults of a spec's lock, as findings against its targets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from envspec.spec.model import Spec
 def with_lock(
     spec: Spec, verdicts: Sequence[Feasibility], locks_dir: Path | None
 ) -> tuple[tuple[Feasibility, ...], tuple[Finding, ...]]:
-    """The verdicts with what can't be right in their lock, and what is to be said of the lock as a whole."""
+    """Add to the verdicts what can't be right in their lock; give them, and the findings about the whole lock."""
     remedy = f"envspec lock {spec.path}{inputs.elsewhere(locks_dir)}"
     folder = inputs.folder_of(spec, locks_dir)
     try:

@@ -29,8 +29,8 @@ _File = click.Path(path_type=Path, exists=True, dir_okay=False)
 def command(base: Path, ours: Path, theirs: Path, path: str) -> int:
     """Merge THEIRS into OURS, by package: a lock, or a requirements.txt beside one. PATH is its name in the repository.
 
-    A conflict is told, leaves conflict markers in OURS, and ends with exit code 1: then git calls it a conflict, and no
-    command of envspec takes the file for a lock.
+    envspec reports a conflict, leaves conflict markers in OURS and ends with exit code 1. git then calls it a conflict
+    too, and no command of envspec takes the file for a lock.
     """
     if PurePosixPath(path).name != LOCK_NAME:
         return _merge_rendered(base, ours, theirs, path)
@@ -46,23 +46,23 @@ def _merge_lock(base: Path, ours: Path, theirs: Path, path: str) -> int:
     if merged is not None:
         _write(ours, dumps(merged))
         say(f"{where}: merged by package")
-        say(f"hint: `envspec lock {_spec_of(path)}` proves it, and brings the files beside it in line")
+        say(f"hint: run `envspec lock {_spec_of(path)}` to verify the lock and to update the files beside it")
         return 0
     _write(ours, conflicted(base, ours, theirs, Path.cwd()))
-    say(f"{where}: can't be merged, it has to be locked again", style="red")
+    say(f"{where}: can't be merged by package; lock again", style="red")
     for problem in problems[:_FEW]:
         say(f"  {printable(problem)}")
     if len(problems) > _FEW:
         say(f"  and {len(problems) - _FEW} more")
     say(
-        f"hint: when the spec is merged: git checkout --ours -- {where} && envspec lock {_spec_of(path)}"
+        f"hint: after merging the spec: git checkout --ours -- {where} && envspec lock {_spec_of(path)}"
         f" && git add {PurePosixPath(where).parent}"
     )
     return 1
 
 
 def _merge_rendered(base: Path, ours: Path, theirs: Path, path: str) -> int:
-    """Merge a requirements.txt that was rendered from a lock; anything else as git itself would."""
+    """Merge a requirements.txt that was rendered from a lock; merge any other file as git itself would."""
     from envspec.git.conflicted import by_line
     from envspec.git.merge_rendered import merge_requirements
 
@@ -75,12 +75,12 @@ def _merge_rendered(base: Path, ours: Path, theirs: Path, path: str) -> int:
     _write(ours, text)
     if conflicts:
         say(f"{printable(path)}: can't be merged")
-        say(f"hint: when the lock is merged: envspec lock {_spec_of(str(PurePosixPath(path).parent))}")
+        say(f"hint: after merging the lock: envspec lock {_spec_of(str(PurePosixPath(path).parent))}")
     return 1 if conflicts else 0
 
 
 def _merge(base: Path, ours: Path, theirs: Path) -> tuple[Lock | None, list[str]]:
-    """The merged lock, or why there is none."""
+    """Give the merged lock, or the reasons why there is none."""
     from envspec.git.merge import merge
     from envspec.lock.read import load, load_text, loads
 

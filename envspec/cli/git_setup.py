@@ -14,24 +14,23 @@ from envspec.cli.outputs import shown_path
 EPILOG = """\b
 Examples:
   envspec git-setup               this repository: its .git/config and its .gitattributes
-  envspec git-setup --global      all repositories of yours
+  envspec git-setup --global      all your repositories
   envspec git-setup --undo
 
 \b
-After it:
-  git diff, git log -p, git show  show a lock one line a package
+After it: git diff, git log -p, git show show a lock as one line per package
   git merge, git rebase           merge locks by package; what only a solver can judge is a conflict, and says so
 """
 
 
 @click.command(epilog=EPILOG)
-@click.option("--global", "for_user", is_flag=True, help="Set up git for all repositories of yours.")
-@click.option("--undo", "take_out", is_flag=True, help="Take out what this command put in.")
+@click.option("--global", "for_user", is_flag=True, help="Set up git for all your repositories.")
+@click.option("--undo", "take_out", is_flag=True, help="Remove what this command added.")
 def command(for_user: bool, take_out: bool) -> None:
     """Teach git to show and to merge locks.
 
-    Writes two drivers into git's configuration, which isn't shared: everybody who wants them runs this once in their
-    clone. The lines in .gitattributes are to be committed; they harm nobody who hasn't.
+    Writes two drivers into git's configuration, which isn't shared: each developer runs this once in their clone.
+    Commit the lines in .gitattributes; they do nothing in a clone without the drivers.
     """
     from envspec.git import setup
 
@@ -40,16 +39,16 @@ def command(for_user: bool, take_out: bool) -> None:
     where = shown_path(scope.attributes)
     if take_out:
         setup.undo(scope)
-        say(f"took the drivers out of git's configuration, and our lines out of {where}")
+        say(f"removed the drivers from git's configuration, and envspec's lines from {where}")
         return
     setup.install(scope, program())
     say(f"configured git to show and merge envspec.lock by package; {where} names the files")
     if not for_user:
-        say("hint: commit .gitattributes; everybody else runs `envspec git-setup` in their clone")
+        say("hint: commit .gitattributes; each developer runs `envspec git-setup` in their clone")
 
 
 def program() -> tuple[str, ...]:
-    """How git calls this very envspec, from wherever it's called."""
+    """Give the command by which git calls this envspec from any folder."""
     started = Path(sys.argv[0])
     if started.name == "envspec" and started.is_file():
         return (str(started.absolute()),)

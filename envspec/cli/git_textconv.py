@@ -18,9 +18,9 @@ Example:
 @click.command(epilog=EPILOG)
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 def command(file: Path) -> None:
-    """Print a lock as git shows it: short lines, one a package.
+    """Print a lock as git shows it: short lines, one per package.
 
-    What is no lock that this envspec can read is printed as it is, for git shows old and broken ones too.
+    A file that isn't a lock this envspec can read is printed unchanged, because git shows old and broken locks too.
     """
     from envspec.git.textconv import readable
     from envspec.lock.read import loads

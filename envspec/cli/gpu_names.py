@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def known_gpus(names: Iterable[str], option: str = "--gpu: ") -> tuple[Gpu, ...]:
-    """The GPUs that the names stand for, each once. Raises InputError for a name that the tables don't know."""
+    """Look up the GPUs that the names stand for, each once. Raises InputError for a name that the tables don't have."""
     from envspec.facts import gpus
 
     found: dict[Gpu, None] = {}
@@ -26,7 +26,7 @@ def known_gpus(names: Iterable[str], option: str = "--gpu: ") -> tuple[Gpu, ...]
 
 
 def unknown_gpu(name: str, option: str = "--gpu: ") -> InputError:
-    """The error for a name that the tables don't know, with the nearest that they do."""
+    """Give the error for a name that the tables don't have, with the nearest one that they have."""
     from envspec.facts.gpus import suggest
 
     near = suggest(name)

@@ -29,12 +29,12 @@ _HEADING = ("GPU", "ARCHITECTURE", "CAPABILITY", "KIND", "MEMORY", "BANDWIDTH", 
 
 @click.command(epilog=EPILOG)
 @click.argument("names", nargs=-1, metavar="[NAME...]")
-@click.option("--arch", metavar="NAME", help='Of this architecture only: "hopper", "blackwell".')
+@click.option("--arch", metavar="NAME", help='Only GPUs of this architecture: "hopper", "blackwell".')
 @options.as_json
 def command(names: tuple[str, ...], arch: str | None, as_json: bool) -> int:
-    """List GPUs: architecture, compute capability, memory, and the CUDA toolkits and drivers that know them.
+    """List GPUs: architecture, compute capability, memory, and the CUDA toolkits and drivers that support them.
 
-    NAME is a product ("H100"), a device's name as nvidia-smi prints it, an architecture or a capability ("sm_90").
+    NAME is a product ("H100"), a name as nvidia-smi prints it, an architecture or a compute capability ("sm_90").
     """
     from envspec.facts import gpus
 
@@ -43,7 +43,7 @@ def command(names: tuple[str, ...], arch: str | None, as_json: bool) -> int:
         wanted = _architectures(arch)
         found = tuple(gpu for gpu in found if gpu.architecture in wanted)
         if not found:
-            raise InputError(f"none of these GPUs is of the architecture {arch}", hint="leave out --arch")
+            raise InputError(f"none of these GPUs has the architecture {arch}", hint="leave out --arch")
     if as_json:
         options.print_json("gpus", {"gpus": [_as_json(gpu) for gpu in found]})
     else:
@@ -52,7 +52,7 @@ def command(names: tuple[str, ...], arch: str | None, as_json: bool) -> int:
 
 
 def _architectures(name: str) -> set[str]:
-    """The architectures of a name: "blackwell" has "Blackwell Ultra" with it. Raises InputError."""
+    """Look up the architectures of a name: "blackwell" includes "Blackwell Ultra". Raises InputError."""
     from envspec.facts import gpus
 
     known = dict.fromkeys(capability.architecture for capability in gpus.capabilities().values())
@@ -63,7 +63,7 @@ def _architectures(name: str) -> set[str]:
         listed = ", ".join(known_name.lower() for known_name in known)
         raise InputError(
             f'--arch: unknown architecture "{printable(name)}"',
-            hint=f'did you mean "{near}"?' if near else f"known are {listed}",
+            hint=f'did you mean "{near}"?' if near else f"known architectures: {listed}",
         )
     return found
 

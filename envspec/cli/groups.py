@@ -1,4 +1,4 @@
-"""Targets of a lock that have the same answer, told together."""
+"""Targets of a lock that share an answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Answer = TypeVar("Answer", bound=Hashable)
 def grouped(
     targets: Iterable[LockedTarget], answer: Callable[[LockedTarget], Answer]
 ) -> tuple[tuple[tuple[str, ...], Answer], ...]:
-    """The answers of the targets, each once, with the names of the targets that have it, in the targets' order."""
+    """Group the targets by their answer: each answer once, with the names of its targets, in the targets' order."""
     groups: dict[Answer, list[str]] = {}
     for target in targets:
         groups.setdefault(answer(target), []).append(target.name)
@@ -21,7 +21,7 @@ def grouped(
 
 
 def heading(names: tuple[str, ...], lock: Lock) -> str:
-    """How a group is called: "all 6 targets", or its names."""
+    """Name a group: "all 6 targets", or its targets' names."""
     if len(names) == len(lock.targets) > 1:
         return "both targets" if len(names) == 2 else f"all {len(names)} targets"
     return ", ".join(names)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def read_spec(path: str) -> Spec:
-    """The spec of a path given on the command line, GPU names understood. Raises SpecError."""
+    """Read the spec at a path from the command line, and look up its GPU names. Raises SpecError."""
     from envspec.spec.parse import load_spec
 
     return load_spec(path, capability=_capability_of)
@@ -33,7 +33,7 @@ def _capability_of(gpu: str) -> str | None:
 
 
 def locks_of(spec: Path, given: Path | None) -> Path:
-    """The folder with the locks of a spec: the one given, or `locks/` beside the folder the spec is in (`specs/`)."""
+    """Give the folder with the locks of a spec: the one given, or `locks/` beside the spec's folder (`specs/`)."""
     if given is not None:
         return given
     folder = spec.absolute().parent
@@ -41,12 +41,12 @@ def locks_of(spec: Path, given: Path | None) -> Path:
 
 
 def elsewhere(given: Path | None) -> str:
-    """What a command of a hint says of the locks' folder, with the space before it; nothing where it wasn't given."""
+    """Give the option that names the locks' folder in a hint's command, with a space before it; empty by default."""
     return f" --locks-dir {given}" if given else ""
 
 
 def recipes_of(spec: Spec, given: Path | None) -> Path:
-    """The folder with a spec's recipes: in `recipes/`, beside the folder of the locks."""
+    """Give the folder with a spec's recipes: in `recipes/`, beside the folder of the locks."""
     return shown_path(locks_of(Path(spec.path), given).parent / "recipes" / spec.name)
 
 
@@ -57,7 +57,7 @@ def folder_of(spec: Spec, given: Path | None) -> LockFolder:
 
 
 def read_lock(path: str, given: Path | None) -> tuple[Spec, SoundLock]:
-    """A spec and its lock, which must exist and be right for it: what installs, exports or runs begins here.
+    """Read a spec and its lock, which must be sound for it: commands that install, export or run begin here.
 
     Raises SpecError, LockError, UnsoundLock.
     """
@@ -72,7 +72,7 @@ def read_lock(path: str, given: Path | None) -> tuple[Spec, SoundLock]:
 
 
 def look_at_lock(path: str, given: Path | None) -> tuple[Spec, Lock]:
-    """The same for what only shows a lock: one that can't be right is shown too, and told.
+    """Read a spec and its lock for a command that only shows them: an unsound lock gets a warning.
 
     Raises SpecError, LockError.
     """
@@ -85,7 +85,7 @@ def look_at_lock(path: str, given: Path | None) -> tuple[Spec, Lock]:
     if flaws:
         more = f" (and {len(flaws) - 1} more)" if len(flaws) > 1 else ""
         warn(f"{where} can't be right: {printable(flaws[0].message)}{more}")
-        say(f"hint: `envspec check {spec.path}` says all that is wrong with it")
+        say(f"hint: `envspec check {spec.path}` lists everything that is wrong with the lock")
     return spec, lock
 
 
@@ -94,12 +94,12 @@ def _locked(path: str, given: Path | None) -> tuple[Spec, Lock, str]:
     folder = folder_of(spec, given)
     lock = folder.read()
     if lock is None:
-        raise InputError(f"{spec.path} isn't locked yet", hint=f"envspec lock {spec.path}")
+        raise InputError(f"{spec.path} has no lock yet", hint=f"envspec lock {spec.path}")
     return spec, lock, str(folder.path)
 
 
 def locked_targets(lock: Lock, names: Iterable[str]) -> tuple[LockedTarget, ...]:
-    """The targets of a lock that are named, in the lock's order; all of them where none is. Raises InputError."""
+    """Pick the named targets of a lock, in the lock's order; without names, all. Raises InputError."""
     wanted = set(names)
     from envspec.spec.messages import refuse_unknown_targets
 
@@ -108,7 +108,7 @@ def locked_targets(lock: Lock, names: Iterable[str]) -> tuple[LockedTarget, ...]
 
 
 def one_target(lock: Lock, name: str | None) -> LockedTarget:
-    """The target named, or the only one. Raises InputError."""
+    """Pick the named target, or the only one. Raises InputError."""
     targets = locked_targets(lock, [name] if name else [])
     if len(targets) > 1:
         names = ", ".join(target.name for target in targets)
@@ -120,7 +120,7 @@ def one_target(lock: Lock, name: str | None) -> LockedTarget:
 
 
 def warn_if_stale(spec: Spec, lock: Lock) -> None:
-    """Say so when the lock, from which the answer comes, doesn't answer the spec any more."""
+    """Warn when the lock doesn't answer the spec any more."""
     from envspec.cli.lock.images import stale_images
     from envspec.lock.inputs import has_equal_inputs
 
@@ -137,18 +137,18 @@ def warn_if_stale(spec: Spec, lock: Lock) -> None:
 
 
 def all_specs(paths: tuple[str, ...]) -> tuple[str, ...]:
-    """The specs given, each once, or every one in specs/. Raises SpecError when there is none."""
+    """Give the named specs, each once, or every one in specs/. Raises SpecError when there is none."""
     if paths:
         return tuple(dict.fromkeys(paths))
     found = tuple(str(path) for path in sorted(Path("specs").glob("*.toml")))
     if not found:
-        raise SpecError("there is no spec in specs/", hint="name one: envspec check path/to/spec.toml")
+        raise SpecError("there is no spec in specs/", hint="name a spec: envspec check path/to/spec.toml")
     return found
 
 
 def did_you_mean(package: str, lock: Lock) -> str:
-    """A hint for a package that isn't in a lock."""
+    """Give the hint for a package that isn't in a lock."""
     from envspec.packages.requirement import canonical_name
 
     meant = nearest(canonical_name(package), {pin.name for locked in lock for pin in locked.pins})
-    return f"did you mean {meant}?" if meant else "`envspec tree` shows all that is"
+    return f"did you mean {meant}?" if meant else "`envspec tree` shows every locked package"

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from envspec.binaries.report import QueriedGpu
 
 RARE = 0.1
-"""Architectures in less than this share of a library's most common one are shown apart, with their counts."""
+"""The share of a library's most common architecture below which another is shown apart, with its count."""
 
 _LARGE = 64 << 20
-"""Bytes that take long enough to show a progress bar."""
+"""Bytes from which on reading shows a progress bar."""
 
 _NAMED = 3
-"""Libraries that an error names before it counts the rest."""
+"""The number of libraries that an error names before it counts the rest."""
 
 _EXAMPLE = """\b
 Example:
@@ -49,8 +49,8 @@ Example:
 def command(path: Path, gpus: tuple[str, ...], spec_path: str | None, targets: tuple[str, ...], as_json: bool) -> None:
     """Show the GPU architectures and PTX compiled into a wheel, an environment's folder or a library.
 
-    Read from the fat binaries themselves, not from what a build says of itself. With --gpu or --spec, exit status 1
-    when a library has no code at all that one of these GPUs can run.
+    envspec reads the fat binaries themselves, not a build's own metadata. With --gpu or --spec, the exit code is 1 when
+    a library has no code that one of these GPUs can run.
     """
     from envspec.binaries.inspect import inspect
     from envspec.binaries.report import report, without_code_for
@@ -61,7 +61,7 @@ def command(path: Path, gpus: tuple[str, ...], spec_path: str | None, targets: t
         inspection = inspect(path, progress)
     if not inspection.binaries and path.is_dir() and not _is_environment(path):
         raise InputError(
-            f"{printable(str(path))} is no environment, and there is no library in it",
+            f"{printable(str(path))} isn't an environment and contains no library",
             hint="give a wheel, the folder of an environment, or a library",
         )
     _warn(inspection)
@@ -78,13 +78,13 @@ def command(path: Path, gpus: tuple[str, ...], spec_path: str | None, targets: t
 
 
 def _is_environment(folder: Path) -> bool:
-    """Whether a folder without a single library is one where packages are installed all the same."""
+    """Say whether a folder without libraries is an environment all the same."""
     marks = ("pyvenv.cfg", "conda-meta", "*.dist-info", "lib/python*/site-packages", "Lib/site-packages")
     return any(next(folder.glob(mark), None) for mark in marks)
 
 
 def _gpus_of_targets(spec_path: str | None, names: tuple[str, ...]) -> tuple[str, ...]:
-    """The GPUs that the targets of a spec name: all its targets, or those given."""
+    """List the GPUs of a spec's targets: of all targets, or of those given."""
     if spec_path is None:
         if names:
             raise InputError("--target needs --spec", hint="envspec inspect WHEEL --spec SPEC --target NAME")
@@ -97,12 +97,12 @@ def _gpus_of_targets(spec_path: str | None, names: tuple[str, ...]) -> tuple[str
     refuse_unknown_targets(names, list(known), spec.path)
     gpus = tuple(gpu for name, several in known.items() if not names or name in names for gpu in several)
     if not gpus:
-        raise InputError(f"{spec.path} names no GPU there", hint="give --gpu, or a target that has `gpus`")
+        raise InputError(f"{spec.path} names no GPU for these targets", hint="give --gpu, or a target that has `gpus`")
     return gpus
 
 
 def _gpus(name: str) -> Iterator[QueriedGpu]:
-    """The compute capabilities that a name stands for, each once: one for a product, several for "ampere"."""
+    """Look up the compute capabilities of a name, each once: one for a product, several for "ampere"."""
     from envspec.binaries.report import QueriedGpu
     from envspec.facts.compute_capability import Architecture, known, parse
 
@@ -160,7 +160,7 @@ def _warn(inspection: Inspection) -> None:
 
 
 def _first(paths: Sequence[str]) -> str:
-    """Enough of the paths to go on with: the output has them all."""
+    """Name the first paths and count the rest: the output has them all."""
     more = len(paths) - _NAMED
     return ", ".join(map(printable, paths[:_NAMED])) + (f" and {more:,} more" if more > 0 else "")
 

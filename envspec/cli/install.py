@@ -39,7 +39,7 @@ _SIGNS = {"install": ("+", "green"), "change": ("~", "yellow"), "repair": ("!", 
     "-t",
     metavar="NAME",
     shell_complete=options.complete("target_names"),
-    help="The target to install; may be left out where the lock has only one.",
+    help="The target to install; needed only when the lock has several.",
 )
 @click.option(
     "--prefix",
@@ -48,8 +48,8 @@ _SIGNS = {"install": ("+", "green"), "change": ("~", "yellow"), "repair": ("!", 
     required=True,
     help="The folder of the environment: new, empty, or one that this spec made.",
 )
-@click.option("--offline", is_flag=True, help="Ask no network; use what the caches hold.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@click.option("--offline", is_flag=True, help="Use no network, only the caches.")
+@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @options.locks_dir
 @options.as_json
 def command(
@@ -63,8 +63,8 @@ def command(
 ) -> int:
     """Install a locked target into a folder, every hash checked.
 
-    A folder that holds an older state of the same spec is brought up to date: only what changed is touched. A run that
-    was interrupted is finished by the next one, and one that finds everything in place changes nothing.
+    envspec brings a folder with an older state of the same spec up to date: it touches only what changed. The next run
+    finishes an interrupted one. A run that finds everything in place changes nothing.
     """
     from envspec.install.environment import Installation
     from envspec.install.prefix import checked_prefix
@@ -76,7 +76,7 @@ def command(
     try:
         with _progress(quiet=as_json) as progress:
             installation = Installation(spec, lock, chosen, place, os.environ, offline=offline, progress=progress)
-            waiting = f"waiting: another envspec works on {place}"
+            waiting = f"waiting: another envspec is working on {place}"
             outcome = installation.look() if dry_run else installation.run(lambda: say(waiting))
     except KeyboardInterrupt:
         say("interrupted: run the same command again, and it goes on from here")
@@ -146,7 +146,7 @@ class _OnTerminal:
         self._bars = bars
         self._text = ""
         self._total: int | None = None
-        self._task = bars.add_task("looking at what is there", total=None)
+        self._task = bars.add_task("reading the installed packages", total=None)
 
     def phase(self, text: str, total: int | None = None) -> None:
         self._text, self._total = text, total
@@ -160,7 +160,7 @@ class _OnTerminal:
 
 @contextmanager
 def _progress(*, quiet: bool) -> Iterator[InstallProgress]:
-    """Progress on stderr, where that is a terminal."""
+    """Show progress on stderr, if it's a terminal."""
     from envspec.install.model import SilentInstall
 
     with bars(_columns, quiet=quiet) as drawn:

@@ -1,4 +1,4 @@
-"""What the commands that look packages up in databases and indexes share: options, progress, complaints."""
+"""Options, progress and errors of the commands that look packages up in databases and indexes."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from envspec.texts import printable
 if TYPE_CHECKING:
     from envspec.audit.model import Facts
 
-offline = click.option("--offline", is_flag=True, help="Ask nobody: take what earlier audits learned, or --database.")
+offline = click.option("--offline", is_flag=True, help="Use no network: take earlier audits' answers, or --database.")
 database = click.option(
     "--database",
     type=click.Path(path_type=Path, exists=True),
-    help="Advisories in the OSV format, a zip, folder or file, instead of PyPI's.",
+    help="Advisories in the OSV format instead of PyPI's: a zip, folder or file.",
 )
 skip_files = click.option(
     "--skip-files",
     is_flag=True,
-    help="Do without what only an index can tell of files: another-file, yanked, young.",
+    help="Skip the checks of files that need an index: another-file, yanked, young.",
 )
 max_age = click.option(
     "--max-age",
@@ -30,16 +30,16 @@ max_age = click.option(
     default=7,
     show_default=True,
     metavar="DAYS",
-    help="How old a downloaded database, or an answer taken with --offline, may be.",
+    help="The greatest age of a downloaded database, or of an answer with --offline.",
 )
 
 
 def say_unread(facts: Facts) -> bool:
-    """Say what couldn't be read, and what helps; whether there was anything."""
+    """Report what couldn't be read, with hints; say whether there was anything."""
     for reason in (*facts.unread, *facts.unread_files):
         say(f"error: {printable(reason)}", style="red")
     if facts.unread:
-        say("hint: not being able to look is no pass; --database takes a downloaded OSV database (all.zip of PyPI)")
+        say("hint: give a downloaded OSV database (PyPI's all.zip) with --database")
     if facts.unread_files:
-        say("hint: --skip-files does without what only an index can tell: another-file, yanked, young")
+        say("hint: --skip-files skips the checks that need an index: another-file, yanked, young")
     return bool(facts.unread or facts.unread_files)

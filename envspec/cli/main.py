@@ -1,4 +1,4 @@
-"""The command line: finds the command, runs it, and turns what goes wrong into a message and an exit code.
+"""The command line: finds the command, runs it, and turns errors into a message and an exit code.
 
 A command's module is imported when it is called, so that `envspec --help` costs little more than click.
 """
@@ -25,33 +25,33 @@ COMMANDS = {
     "check": "Say whether locks still fit their specs, and why not.",
     "diff": "Show what changed in a lock, what it means, and how risky it is.",
     "why": "Show what pulls a package in.",
-    "tree": "Show what depends on what.",
+    "tree": "Show which package requires which, as a tree.",
     "export": "Write a lock in another tool's format.",
     "install": "Install a locked target into a folder, every hash checked.",
     "bundle": "Put a target into one tar, for machines without internet.",
     "smoke": "Train in a locked environment, check it, and report.",
-    "doctor": "Say whether this machine, or a spec, can work, and what to do.",
-    "gpus": "List GPUs, and the CUDA and drivers that know them.",
+    "doctor": "Say whether this machine or a spec can work, and how to fix it.",
+    "gpus": "List GPUs, and the CUDA and drivers that support them.",
     "builds": "List the builds of torch, and what each is compiled for.",
     "inspect": "Read the GPU code compiled into a wheel or an environment.",
-    "audit": "Look for known vulnerabilities and the like in what is locked.",
+    "audit": "Look for known vulnerabilities and other risks in what is locked.",
     "report": "Write a lock as one self-contained HTML page.",
     "git-setup": "Teach git to show and to merge locks.",
     "completion": "Print the completion script of a shell.",
 }
-"""Every command and its one line of help. A command `x-y` is `command` in the module `envspec.cli.x_y`."""
+"""Every command and its line of help. A command `x-y` is `command` in the module `envspec.cli.x_y`."""
 
 FOLDERS = ("diff", "export", "lock", "smoke")
-"""The commands of several modules: `command` is in `envspec.cli.x.command`."""
+"""The commands made of several modules: `command` is in `envspec.cli.x.command`."""
 
 HIDDEN = ("git-textconv", "git-merge")
-"""What programs call, not people."""
+"""The commands that programs call, not people."""
 
 EXAMPLES = """\b
 Examples:
   envspec lock specs/mm-v2.9.toml        resolve, and write locks/mm-v2.9/
-  envspec check                          are all locks fresh? (no network)
-  envspec why specs/mm-v2.9.toml numpy   who asks for numpy, and for which version
+  envspec check                          are all locks fresh? (uses no network)
+  envspec why specs/mm-v2.9.toml numpy   which packages require numpy, and which version
 
 \b
 Exit codes: 0 done, 1 the answer is no, 2 the input is wrong, 3 something outside failed, 130 interrupted.
@@ -59,7 +59,7 @@ Exit codes: 0 done, 1 the answer is no, 2 the input is wrong, 3 something outsid
 
 
 class Commands(click.Group):
-    """A group whose commands are imported when they are called."""
+    """A group that imports a command when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -109,11 +109,11 @@ class Commands(click.Group):
 )
 @click.version_option(__version__, "-V", "--version", prog_name="envspec", message="%(prog)s %(version)s")
 def cli() -> None:
-    """One TOML file says what a GPU training environment needs; envspec locks it for every CUDA and GPU."""
+    """Lock a GPU training environment, described in one TOML file, for every CUDA and GPU."""
 
 
 def main(argv: list[str] | None = None) -> None:
-    """The program `envspec`. Ends the process with one of the exit codes of DESIGN §5."""
+    """Run the program `envspec`, and end the process with one of the exit codes of DESIGN §5."""
     import signal
     import threading
 
@@ -136,7 +136,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 _interrupts: list[int] = []
-"""The signals that came. Code in C may turn the exception of one into another, such as an ImportError."""
+"""The signals received so far. Code in C may turn a signal's exception into another, such as an ImportError."""
 
 
 def _interrupt(signum: int, frame: object) -> None:
@@ -145,7 +145,7 @@ def _interrupt(signum: int, frame: object) -> None:
 
 
 def run(argv: list[str]) -> int:
-    """Run a command line and give its exit code. Everything that goes wrong has been told on stderr."""
+    """Run a command line and give its exit code; report errors on stderr."""
     redact.forget()
     redact.register_environment(os.environ)
     try:
@@ -179,7 +179,7 @@ def run(argv: list[str]) -> int:
             say_traceback()
             return 1
         if isinstance(error, FileNotFoundError) and not _here():
-            say("error: the current folder is gone", style="red")
+            say("error: the current folder doesn't exist any more", style="red")
             say("hint: change to one that exists")
             return 3
         if isinstance(error, OSError) and error.filename is None and error.strerror:
@@ -188,12 +188,12 @@ def run(argv: list[str]) -> int:
             say(f"error: the output can't be written: {error.strerror}", style="red")
             return 3
         say(f"error: envspec has a fault: {type(error).__name__}: {error}", style="red")
-        say("hint: please report it; ENVSPEC_TRACEBACK=1 shows where it happened")
+        say("hint: please report this; with ENVSPEC_TRACEBACK=1 envspec shows where it happened")
         return 3
 
 
 def _have_streams() -> None:
-    """Give closed descriptors (`>&-`) somewhere to write to, so that no command has to think of them."""
+    """Open closed descriptors (`>&-`) to the null device, so that commands can write to them."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - open as long as the process
@@ -207,7 +207,7 @@ def _here() -> bool:
 
 
 def tell(error: EnvspecError) -> None:
-    """An error as people read it: `error: file:line:column: message`, then its hint."""
+    """Print an error: `error: file:line:column: message`, then its hint."""
     for one in error.errors if isinstance(error, SpecErrors | InfeasibleTargets) else (error,):
         say(f"error: {one}", style="red")
         if one.hint:
@@ -215,11 +215,11 @@ def tell(error: EnvspecError) -> None:
 
 
 def _tell_misuse(error: click.ClickException) -> None:
-    """click's errors in our form: options that don't exist, values missing or wrong."""
+    """Print a click error in envspec's form: an unknown option, a missing or wrong value."""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()
         return
     message = error.format_message()
     say(f"error: {message[:1].lower()}{message[1:].rstrip('.')}", style="red")
     if isinstance(error, click.UsageError) and error.ctx is not None:
-        say(f"hint: `{error.ctx.command_path} --help` shows how it's used")
+        say(f"hint: `{error.ctx.command_path} --help` shows its usage")

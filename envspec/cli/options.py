@@ -1,4 +1,4 @@
-"""What several commands share: how they take specs, targets, places and `--json`."""
+"""Options that several commands share: specs, targets, places and `--json`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def complete(what: str) -> Any:
-    """A callback of click's shell completion, its module loaded only when a shell asks."""
+    """Make a callback for click's shell completion, whose module is loaded only when a shell asks."""
 
     def answer(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
         from envspec.cli import completion
@@ -28,7 +28,7 @@ def complete(what: str) -> Any:
 locks_dir = click.option(
     "--locks-dir",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where locks live [default: locks/ beside the spec's folder].",
+    help="The folder of the locks [default: locks/ beside the spec's folder].",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout (schema in docs/json.md).")
 target = click.option(
@@ -38,7 +38,7 @@ target = click.option(
     multiple=True,
     metavar="NAME",
     shell_complete=complete("target_names"),
-    help="This target only; may be given several times.",
+    help="Only this target; may be given several times.",
 )
 spec = click.argument("path", metavar="SPEC", shell_complete=complete("spec_paths"))
 specs = click.argument("paths", nargs=-1, metavar="[SPEC...]", shell_complete=complete("spec_paths"))
@@ -46,5 +46,5 @@ package = click.argument("package", metavar="PKG", shell_complete=complete("pack
 
 
 def print_json(command: str, value: dict[str, Any]) -> None:
-    """One JSON document on stdout, with its schema's name and version first."""
+    """Print one JSON document on stdout, with its schema's name and version first."""
     out_json({"schema": f"envspec/{command}/1", **value})

@@ -1,4 +1,4 @@
-"""Where commands write: which part of a path is the user's own word, and which may come from a repository."""
+"""Output places: which part of a path the user named, and which may come from a repository."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from envspec.storage import storage_error
 
 
 def project_of(spec: Path) -> Path:
-    """The folder of the project that a spec belongs to: the one that `specs/` is in, or else the spec's own."""
+    """Give a spec's project: the folder that contains `specs/`, or else the spec's own folder."""
     folder = spec.absolute().parent
     return folder.parent if folder.name == "specs" else folder
 
 
 def location(path: Path, specs: Iterable[str] = ()) -> Location:
-    """A folder that was named: the project of each spec may have come with a repository, as may what is below here."""
+    """Give a folder that the user named; each spec's project and the current folder may come from a repository."""
     return located(path, (project_of(Path(spec)) for spec in specs))
 
 
 def shown_path(path: Path) -> Path:
-    """A path as messages show it: relative to here where it is below here."""
+    """Show a path in a message: relative to the current folder if it's below it."""
     try:
         return path.absolute().relative_to(Path.cwd())
     except ValueError:
@@ -32,7 +32,7 @@ def shown_path(path: Path) -> Path:
 
 @contextmanager
 def written(path: Path, option: str, specs: Iterable[str] = ()) -> Iterator[BinaryIO]:
-    """A file to write to, whole or not at all, whose path `option` gave. Raises NotPlain, StorageError."""
+    """Open a file that is written whole or not at all; `option` gave its path. Raises NotPlain, StorageError."""
     from envspec import atomic
 
     try:
@@ -43,6 +43,6 @@ def written(path: Path, option: str, specs: Iterable[str] = ()) -> Iterator[Bina
 
 
 def write_text(path: Path, text: str, option: str = "-o", specs: Iterable[str] = ()) -> None:
-    """The same for a text."""
+    """Write a text file, whole or not at all."""
     with written(path, option, specs) as file:
         file.write(text.encode())

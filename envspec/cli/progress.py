@@ -1,5 +1,4 @@
-"""Progress on stderr: of a resolution one line a solve that runs and one bar for metadata, else one bar. Nothing when
-stderr is no terminal."""
+"""Progress on stderr, if it's a terminal: a line per running solve and a bar for metadata, or one bar."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class OnTerminal:
-    """Progress drawn by rich."""
+    """Progress of a resolution, drawn by rich."""
 
     def __init__(self, bars: Bars) -> None:
         self._bars = bars
@@ -41,9 +40,9 @@ class OnTerminal:
 
 @contextmanager
 def bars(columns: Callable[[], tuple[ProgressColumn, ...]], *, quiet: bool = False) -> Iterator[Bars | None]:
-    """Bars on stderr, taken off the screen at the end; None where they are unwanted or stderr is no terminal.
+    """Show bars on stderr until the end of the block; None where they are unwanted or stderr isn't a terminal.
 
-    `columns` is only called for bars that are drawn: importing rich takes time.
+    Calls `columns` only for bars that are drawn: importing rich takes time.
     """
     if quiet or not sys.stderr.isatty():
         yield None
@@ -58,7 +57,7 @@ def bars(columns: Callable[[], tuple[ProgressColumn, ...]], *, quiet: bool = Fal
 
 @contextmanager
 def resolution(*, quiet: bool = False) -> Iterator[OnTerminal | SilentResolution]:
-    """Progress for one resolution."""
+    """Show progress of one resolution."""
     with bars(_of_resolution, quiet=quiet) as drawn:
         if drawn is None:
             from envspec.resolve.progress import SilentResolution
@@ -82,7 +81,7 @@ def _of_resolution() -> tuple[ProgressColumn, ...]:
 
 @contextmanager
 def counting(description: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar that is told how many of all are done."""
+    """Show a bar; gives the callback that takes the done and the total count."""
     with bars(_of_counting) as drawn:
         if drawn is None:
             yield lambda done, total: None
@@ -98,7 +97,7 @@ def _of_counting() -> tuple[ProgressColumn, ...]:
 
 
 class ReadBar:
-    """A bar of bytes that are read; it shows itself from `large` bytes on."""
+    """A bar of bytes read; it appears from `large` bytes on."""
 
     def __init__(self, drawn: Bars, large: int) -> None:
         self._drawn, self._large = drawn, large
@@ -113,7 +112,7 @@ class ReadBar:
 
 @contextmanager
 def reading(large: int, *, quiet: bool = False) -> Iterator[ReadBar | None]:
-    """A bar for reading more than `large` bytes."""
+    """Show a bar while reading more than `large` bytes."""
     with bars(_of_reading, quiet=quiet) as drawn:
         yield ReadBar(drawn, large) if drawn else None
 

@@ -51,12 +51,12 @@ _OLD = timedelta(days=7)
     "--audit",
     "audit_file",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="What `envspec audit SPEC --json` printed of this lock.",
+    help="The output of `envspec audit SPEC --json` for this lock.",
 )
 @click.option(
     "--database",
     type=click.Path(path_type=Path, exists=True),
-    help="Advisories in the OSV format, a zip, folder or file, to look for vulnerabilities in.",
+    help="Advisories in the OSV format: a zip, folder or file.",
 )
 @options.locks_dir
 def command(
@@ -70,15 +70,16 @@ def command(
 ) -> int:
     """Write a lock as one HTML page: targets × packages, sizes, dependencies, licences, GPUs, vulnerabilities, changes.
 
-    The page is one file that loads nothing, so it can be mailed, archived or attached to a pull request. The same lock
-    gives the same bytes. Asks no network: vulnerabilities are from --audit or --database, else they are "not checked".
+    The page is one file that loads no others, so you can mail it, archive it or attach it to a pull request. The same
+    lock gives the same bytes. envspec uses no network: vulnerabilities come from --audit or --database, else they are
+    "not checked".
     """
     from envspec.lock.write import digest
     from envspec.report.collect import page_of
     from envspec.report.page import html
 
     if audit_file and database:
-        raise InputError("--audit and --database both say what is vulnerable", hint="give one of them")
+        raise InputError("--audit and --database exclude each other", hint="give one of the two")
     spec, lock = inputs.look_at_lock(path, locks_dir)
     inputs.warn_if_stale(spec, lock)
     chosen = inputs.locked_targets(lock, targets)
@@ -99,7 +100,7 @@ def command(
 
 
 def _review(lock: Lock, chosen: Sequence[LockedTarget], file: Path, revision: str | None) -> tuple[Review | None, str]:
-    """What changed since the revision; or why nothing could be compared, which is no error where nobody asked."""
+    """Give what changed since the revision, or why nothing could be compared: no error without --from."""
     from dataclasses import replace
 
     from envspec.diff.judged import flaws_of
@@ -116,9 +117,9 @@ def _review(lock: Lock, chosen: Sequence[LockedTarget], file: Path, revision: st
     except (InputError, OutsideError, LockError):
         if revision is not None:
             raise
-        return None, "there is no lock in the last commit that could be read (--from names another revision)"
+        return None, "the last commit has no readable lock (--from names another revision)"
     if text is None and revision is None:
-        return None, "the last commit has no such lock yet"
+        return None, "the last commit doesn't have this lock yet"
     names = {target.name for target in chosen}
     if len(names) < len(lock.targets):
         old = replace(old, targets=tuple(target for target in old if target.name in names))
@@ -138,7 +139,7 @@ def _audit(
         try:
             text = audit_file.read_text(encoding="utf-8")
         except UnicodeDecodeError:
-            raise InputError("this is not UTF-8", place=place) from None
+            raise InputError("this isn't UTF-8", place=place) from None
         except OSError as error:
             raise InputError(f"the audit can't be read: {error.strerror}", place=place) from None
         return from_json(text, place, digest, chosen)
@@ -148,7 +149,7 @@ def _audit(
         osv = OsvDatabase.read(database)
         # the day decides only what is said here, never what the page holds
         if osv.modified[:10] < (datetime.now(timezone.utc) - _OLD).strftime("%Y-%m-%d"):
-            warn(f"the newest entry of {printable(osv.name)} is of {osv.modified[:10]}")
+            warn(f"the newest entry of {printable(osv.name)} is from {osv.modified[:10]}")
         return from_database(osv, spec.audit, chosen)
     return None
 

@@ -1,4 +1,4 @@
-"""Tables for people: aligned plain text, coloured only where a person looks."""
+"""Tables for people: aligned plain text, coloured only on a terminal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COLOURS: Mapping[str, str] = {
 
 
 def aligned(rows: Iterable[Sequence[str]], indent: str = "") -> Iterator[str]:
-    """The rows as lines, each column as wide as its widest cell; empty columns are left out, nothing trails."""
+    """Render the rows as lines, each column as wide as its widest cell, without empty columns and trailing spaces."""
     cells = [list(row) for row in rows]
     if not cells:
         return
@@ -34,6 +34,6 @@ def aligned(rows: Iterable[Sequence[str]], indent: str = "") -> Iterator[str]:
 
 
 def coloured(word: str, width: int = 0) -> str:
-    """A word of `COLOURS` padded to a width, in its colour where stdout is a terminal that wants colour."""
+    """Pad a word of `COLOURS` to a width, in its colour where stdout is a terminal that wants colour."""
     padded = word.ljust(width)
     return styled(padded, COLOURS[word]) if word in COLOURS else padded

@@ -33,9 +33,9 @@ REPEATED = "(*)"
 class Branch:
     """A package in its place in the tree.
 
-    `requirement` is what led to it (in an inverse tree: what it asks of the package above); None at the top of a tree
-    of one package. `condition` is its marker, "" where it has none. `direct` says that the spec itself asks for the
-    package. `repeated`: its branches stand where it comes first.
+    `requirement` led to it (in an inverse tree: its requirement of the package above); None at the top of one package's
+    tree. `condition` is the requirement's marker, "" without one. `direct` says that the spec itself asks for the
+    package. `repeated` says that its branches stand at its first place.
     """
 
     kind: str
@@ -52,8 +52,8 @@ class Branch:
 @click.command(epilog=EPILOG)
 @options.spec
 @options.target
-@click.option("--depth", type=click.IntRange(min=0), help="Go so many levels below the first.")
-@click.option("--inverse", is_flag=True, help="Show what needs the package instead of what it needs.")
+@click.option("--depth", type=click.IntRange(min=0), help="Show this many levels below the first.")
+@click.option("--inverse", is_flag=True, help="Show the packages that require this one instead.")
 @click.option(
     "--package",
     metavar="PKG",
@@ -71,10 +71,10 @@ def command(
     locks_dir: Path | None,
     as_json: bool,
 ) -> None:
-    """Show what depends on what, across conda and pip, for each target. Targets with the same tree stand together.
+    """Show which package requires which, across conda and pip, for each target. Targets with the same tree share it.
 
-    A package's branches are drawn once: where it comes again, (*) stands for them. Extras stand behind the name that
-    was asked for with them, and the condition of a requirement behind `if`; it holds for these targets.
+    envspec draws a package's branches once; later, (*) stands for them. Extras follow the name of the package that they
+    belong to. A requirement's condition follows `if`; the condition holds for these targets.
     """
     if inverse and package is None:
         raise InputError("--inverse needs --package", hint=f"envspec tree {path} --inverse --package PKG")
@@ -128,7 +128,7 @@ def _extras(edge: Edge) -> tuple[str, ...]:
 
 
 def _condition(edge: Edge) -> str:
-    """The marker of a requirement, which a conda package's never has."""
+    """Give the marker of a requirement; a conda package's has none."""
     marker = asked(edge.requirement).marker if edge.kind == "pip" else None
     return str(marker) if marker else ""
 

@@ -26,7 +26,7 @@ Examples:
 
 @dataclass(frozen=True)
 class ExplainedPackage:
-    """A pin as far as `why` tells of it: targets whose pins differ in nothing else have the same answer."""
+    """The part of a pin that `why` shows: targets whose pins are equal in it have the same answer."""
 
     kind: str
     name: str
@@ -43,10 +43,11 @@ class ExplainedPackage:
 
 @dataclass(frozen=True)
 class Step:
-    """`requirement` is what `name` asks for, as it wrote it. `kind`, `name` and `version` are None where the spec asks.
+    """One requirement on a path.
 
-    The version is without its local part: that torchvision is 0.24.1+cu126 in one target and 0.24.1+cpu in another is
-    no other reason for numpy to be there.
+    `requirement` is what the package `name` asks for, in its own words. `kind`, `name` and `version` are None where the
+    spec asks. The version has no local part: torchvision 0.24.1+cu126 in one target and 0.24.1+cpu in another are the
+    same reason for numpy.
     """
 
     kind: str | None
@@ -64,10 +65,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a target has the packages of a name (conda and pip may both have one).
+    """The reasons why a target has the packages of a name (conda and pip may both have one).
 
-    `paths` lead from the spec to a package, the shortest first; `more` says that there are others. All of it is empty
-    for a target without the package.
+    `paths` lead from the spec to a package, the shortest first; `more` says that others exist. All fields are empty for
+    a target without the package.
     """
 
     packages: tuple[ExplainedPackage, ...]
@@ -79,7 +80,9 @@ class Explanation:
 @options.spec
 @options.package
 @options.target
-@click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Show so many paths at most.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Show at most this many paths."
+)
 @options.locks_dir
 @options.as_json
 def command(
@@ -87,8 +90,8 @@ def command(
 ) -> None:
     """Show what pulls a package in: the paths from the spec to it, the shortest first.
 
-    Every requirement on the way is shown as its package wrote it. Markers and extras are judged for each target.
-    Targets with the same answer stand together.
+    envspec shows every requirement on a path as its package wrote it, and evaluates markers and extras for each target.
+    Targets with the same answer share it.
     """
     spec, lock = inputs.look_at_lock(path, locks_dir)
     inputs.warn_if_stale(spec, lock)
@@ -103,7 +106,7 @@ def command(
 
 
 def _answer(target: LockedTarget, package: str, limit: int) -> Explanation:
-    """Why `target` has `package`, by any spelling, or by the PyPI name that a conda package provides."""
+    """Find why `target` has `package`, by any spelling, or by the PyPI name that a conda package provides."""
     nodes = packages_named(target.pins, package)
     if not nodes:
         return Explanation((), ())
@@ -122,25 +125,25 @@ def _not_locked(package: str, lock: Lock, chosen: tuple[LockedTarget, ...]) -> A
     if elsewhere:
         return AnswerNo(
             f"{asked} isn't locked for {', '.join(target.name for target in chosen)}",
-            hint=f"it is for {', '.join(elsewhere)}",
+            hint=f"it is locked for {', '.join(elsewhere)}",
         )
     return AnswerNo(f"{asked} isn't in the lock of {lock.name}", hint=inputs.did_you_mean(package, lock))
 
 
 def _lines(names: tuple[str, ...], answer: Explanation, lock: Lock) -> Iterator[str]:
     if not answer.packages:
-        yield f"{heading(names, lock)}: nothing needs it"
+        yield f"{heading(names, lock)}: nothing requires it"
         return
     yield f"{heading(names, lock)}: {'; '.join(map(_described, answer.packages))}"
     if not answer.paths:
-        yield "  nothing in the spec leads to it: conda's solver added it"
+        yield "  nothing in the spec leads to this package: conda's solver added it"
     for number, path in enumerate(answer.paths, 1):
         for position, step in enumerate(path):
             asker = "the spec" if step.name is None else f"{step.name} {step.version}"
             counter = f"{number}." if position == 0 else ""
-            yield f"  {counter:<3} {asker} needs {printable(step.requirement)}"
+            yield f"  {counter:<3} {asker} requires {printable(step.requirement)}"
     if answer.more:
-        yield "  ... and others: --limit shows more"
+        yield "  ... and more paths: raise --limit to see them"
 
 
 def _described(package: ExplainedPackage) -> str:

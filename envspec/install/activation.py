@@ -1,8 +1,8 @@
 """Activation scripts: `bin/activate` for bash and zsh, `bin/activate.fish` for fish. Pure texts, quoted for any path.
 
-They do what conda's and venv's do: PATH, CONDA_PREFIX or VIRTUAL_ENV, the packages' own scripts in
-`etc/conda/activate.d` and `deactivate.d`, the prompt; and PYTHONNOUSERSITE=1, so that ~/.local stays out. `deactivate`
-gives everything back as it was.
+They do what conda's and venv's scripts do: set PATH, CONDA_PREFIX or VIRTUAL_ENV and the prompt, and run the packages'
+own scripts in `etc/conda/activate.d` and `deactivate.d`. They also set PYTHONNOUSERSITE=1, which keeps ~/.local out.
+`deactivate` restores everything.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ _envspec_run activate.d
 
 
 def scripts(prefix: Path, name: str, *, conda: bool) -> dict[str, str]:
-    """The activation scripts of an environment, by path relative to the prefix.
+    """Render the activation scripts of an environment, by path relative to the prefix.
 
     `name` is the spec's; `conda` says whether the environment is conda's, a virtual environment otherwise.
     """
@@ -156,5 +156,5 @@ def _fish(root: str, name: str, variables: dict[str, str]) -> str:
 
 
 def _fish_quoted(text: str) -> str:
-    """A word of fish: inside single quotes only the quote and the backslash mean something."""
+    """Quote a word for fish: inside single quotes only the quote and the backslash are special."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,5 +1,4 @@
-"""All files of a target in one tar, for machines without internet: its slice of the lock, the wheels, and how to
-install them.
+"""Bundles for machines without internet: one tar with a target's slice of the lock, its wheels and `install.sh`.
 
 The tar is uncompressed, since wheels are compressed already, and the same inputs give the same bytes: sorted names, no
 times, no owners.
@@ -33,7 +32,7 @@ LOOK = "archive_entries.py"
 LIMITS = "LIMITS"
 """The limits that it holds them to."""
 REQUIREMENTS = "requirements.txt"
-"""The pip packages, as `install.sh` has them installed."""
+"""The requirements file of the pip packages, which `install.sh` reads."""
 WHEELS = "wheels"
 CONDA = "conda"
 Known = tuple[str, str]
@@ -125,7 +124,7 @@ def _key(pin: Pin) -> tuple[str, str]:
 
 
 def place_of(pin: Pin) -> str:
-    """Where a package's file lies in a bundle: `wheels/FILE`, or `conda/CHANNEL/SUBDIR/FILE`."""
+    """Give the path of a package's file in a bundle: `wheels/FILE`, or `conda/CHANNEL/SUBDIR/FILE`."""
     file = artifact_of(pin).file
     if pin.kind == "conda":
         channel, subdir = channel_of(pin)
@@ -134,8 +133,9 @@ def place_of(pin: Pin) -> str:
 
 
 def explicit_list(target: LockedTarget) -> dict[str, str]:
-    """`conda/explicit.txt` by its path: an explicit list (CEP 23) with paths below `conda/` in place of URLs; nothing
-    without conda packages. `install.sh` puts the place where the bundle lies before each."""
+    """Render `conda/explicit.txt`, by its path: an explicit list (CEP 23) with paths below `conda/` in place of URLs;
+    empty without conda packages. `install.sh` puts the bundle's own folder before each path.
+    """
     pins = in_link_order(conda_pins(target))
     lines = [
         f"{place_of(pin).removeprefix('conda/')}#{artifact_of(pin).md5 or f'sha256:{artifact_of(pin).sha256}'}"

@@ -118,7 +118,7 @@ class Collector:
         """The file of a channel that is a folder."""
         if not path.is_file():
             raise IndexFailure(
-                f"{path} isn't there", hint="see whether this is the channel that the lock was made from"
+                f"{path} doesn't exist", hint="check that this is the channel that the lock was made from"
             )
         refuse_other(sha256_of(path), path.stat().st_size, _wanted(artifact_of(pin)), str(path))
         on_bytes(path.stat().st_size)
@@ -159,10 +159,10 @@ def _wanted(artifact: Artifact) -> WantedFile:
 
 
 def refuse_git(pins: Iterable[Pin], use: str) -> None:
-    """Raise InputError where a pin is a git checkout, which has no file to fetch."""
+    """Raise InputError where a pin is a git checkout, which has no file to download."""
     names = [pin.name for pin in pins if pin.git is not None]
     if names:
         raise InputError(
-            f"{use} holds files, and {', '.join(names)} comes from a git repository",
-            hint="publish it as a wheel on an index of yours, and name that in the spec",
+            f"{use} needs files, and {', '.join(names)} comes from a git repository",
+            hint="publish a wheel on your own index, and name the index in the spec",
         )

@@ -1,8 +1,8 @@
 """The conda half: rattler's installer links what the lock pins into the prefix, and records it as conda does.
 
-py-rattler 0.28 has gaps that are closed here: it checks no hash of a file that comes from a folder; it links whatever
-paths a package names, so what it links is fetched and checked before (`conda_cache`, `conda_paths`); and a record made
-from a lock's pin lacks what only the package itself knows (constrains, noarch, …).
+This module closes gaps of py-rattler 0.28. py-rattler doesn't check the hash of a file from a folder. It links any path
+that a package names, so envspec downloads and checks packages before (`conda_cache`, `conda_paths`). And a record made
+from a lock's pin lacks the package's own metadata (constrains, noarch, …).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _OF_THE_PACKAGE = (
     "arch", "attestations_sha256", "build_number", "constrains", "features", "license", "license_family", "noarch",
     "platform", "python_site_packages_path", "timestamp", "track_features",
 )  # fmt: skip
-"""What a record in conda-meta has from the package's own info/index.json."""
+"""The fields of a record in conda-meta that come from the package's own info/index.json."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,11 @@ class CondaInstaller:
     def install(
         self, target: LockedTarget, channels: Collection[str], coming: Collection[str], reinstall: Collection[str]
     ) -> None:
-        """Make the prefix's conda packages those of `target`: remove, replace and add what differs.
+        """Make the prefix's conda packages those of `target`: remove, replace and add.
 
         `channels` are the spec's; `coming` names the packages that are linked in this run, `reinstall` those of them
         that rattler would take for linked already.
-        Raises IndexFailure for a file that isn't there or has another hash, InputError, ToolError, StorageError.
+        Raises IndexFailure for a file that is missing or has another hash, InputError, ToolError, StorageError.
         """
         pins = [pin for pin in target.pins if pin.kind == "conda"]
         self.progress.phase(f"conda: {len(pins)} packages")
@@ -70,7 +70,7 @@ class CondaInstaller:
         complete_records(self.prefix, target.inputs.conda_requirements)
 
     def _records(self, pins: Sequence[Pin], channels: Channels) -> list[RepoDataRecord]:
-        """rattler's records of the pins, each with its URL here."""
+        """Give rattler's records of the pins, each with its URL on this machine."""
         from rattler import Channel
 
         bases = {address.name: str(Channel(address.address).base_url) for address in channels.addresses}
@@ -129,8 +129,9 @@ class CondaInstaller:
             raise _failure(str(error), target.name) from None
 
     async def _fill(self, layers: PackageCache, cache: CondaCache, records: Sequence[RepoDataRecord]) -> set[str]:
-        """Bring the packages that aren't in the cache, and give their names. Refuses files of folders that have another
-        hash, and, offline, what isn't at hand."""
+        """Add missing packages to the cache, and give their names. Refuses a folder's file with another hash and,
+        offline, any missing package.
+        """
         index = await layers.index()
         missing = [record for record in records if not index.contains_record(record)]
         absent = {id(record) for record in missing}
@@ -141,24 +142,25 @@ class CondaInstaller:
                     _verify(record)
             elif self.offline and id(record) in absent:
                 raise IndexFailure(
-                    f"{redact(record.url)} isn't in the cache, and --offline forbids asking for it",
-                    hint="run without --offline once",
+                    f"{redact(record.url)} isn't in the cache, and --offline forbids downloading it",
+                    hint="run once without --offline",
                 )
         await cache.fill(missing)
         index = await layers.index()
         strange = [record.name.normalized for record in records if not index.contains_record(record)]
         if strange:
             raise ToolError(
-                f"rattler doesn't take what lies in {self.cache} for {', '.join(strange[:3])}",
-                hint="is this the py-rattler that envspec asks for? `pip install 'envspec[conda]'` brings it",
+                f"rattler refuses the files in {self.cache} for {', '.join(strange[:3])}",
+                hint="install the py-rattler that envspec requires: pip install 'envspec[conda]'",
             )
         return {record.name.normalized for record in missing}
 
     def _sound(
         self, cache: CondaCache, records: Sequence[RepoDataRecord], fetched: Collection[str], target: LockedTarget
     ) -> dict[Unpacked, list[PackagePath]] | None:
-        """What each package brings. None where some in the cache turned out damaged, and were taken away, so that they
-        come again; what is as it was fetched is refused."""
+        """List the content of each package. None where packages in the cache were damaged: they are removed, for
+        another download. Raises for an intact package with bad content.
+        """
         places = {f"lib/python{target.inputs.python}/site-packages"}
         packages = [(record, cache.unpacked(record)) for record in records]
         entries: dict[Unpacked, list[PackagePath]] = {}
@@ -178,10 +180,10 @@ class CondaInstaller:
 
 
 def complete_records(prefix: Path, requested: Collection[str] = ()) -> None:
-    """Give the records in conda-meta what their packages know of themselves and which match specs asked for them, and
-    take credentials out of their URLs.
+    """Complete the records in conda-meta with their packages' metadata and the match specs that asked for them, and
+    remove credentials from their URLs.
 
-    A record whose package is no longer unpacked in the cache learns nothing new of it. Raises OSError.
+    A record whose package is no longer in the cache gets no metadata. Raises OSError.
     """
     asked: dict[str, list[str]] = {}
     for text in requested:
@@ -223,8 +225,9 @@ def _record(pin: Pin, base: str) -> RepoDataRecord:
 
 
 def _noarch(pin: Pin) -> Any:
-    """Which kind of noarch a package is, so that rattler links it anew for another Python. The linking itself goes by
-    the package's own index.json."""
+    """Give a package's kind of noarch, so that rattler links the package again for another Python. The linking itself
+    goes by the package's own index.json.
+    """
     return "python" if any(conda_name(spec) == "python" for spec in pin.dependencies) else "generic"
 
 
@@ -236,20 +239,20 @@ def _verify(record: RepoDataRecord) -> None:
         raise IndexFailure(f"{path} can't be read: {error.strerror}", hint=AGAIN) from None
     if digest != (record.sha256 or b"").hex():
         raise IndexFailure(
-            f"{path} has the sha256 {digest}, and another in the lock: {(record.sha256 or b'').hex()}",
-            hint="don't install it before you know why: files of a channel never change",
+            f"{path} has the sha256 {digest}, but the lock has {(record.sha256 or b'').hex()}",
+            hint="find out why before you install the file: files of a channel never change",
         )
 
 
 def _failure(text: str, label: str) -> EnvspecError:
-    """rattler's error in envspec's words."""
+    """Translate rattler's error."""
     parts = [part.strip() for part in redact(text).replace("Caused by:", "\n").splitlines()]
     told = ": ".join(dict.fromkeys(part for part in parts if part))
     message = f"{label}: {told}"
     if "hash mismatch" in told:
-        return IndexFailure(message, hint="don't install from this channel until who runs it has found out why")
+        return IndexFailure(message, hint="don't install from this channel until its owner has found the cause")
     if any(words in told for words in ("No space left", "Read-only file system", "Permission denied", "quota")):
         return StorageError(message, hint="free some space, or give --prefix and ENVSPEC_CACHE_DIR other places")
     if "failed to fetch" in told:
         return IndexFailure(message, hint=AGAIN)
-    return ToolError(message, hint="run the same command again; if it stays so, please report it")
+    return ToolError(message, hint="run the same command again; if it fails again, please report this")

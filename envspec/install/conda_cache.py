@@ -1,8 +1,8 @@
-"""The cache of unpacked conda packages: filled by envspec, checked as it is filled, linked from by rattler.
+"""The cache of unpacked conda packages: envspec fills and checks it, rattler links from it.
 
-rattler 0.28 fetches, unpacks and links in one go, so it would have linked a package before anybody looked at it. Here a
-package is fetched and unpacked apart, held to what no archive may have, and only then given the place where rattler
-looks for it: `<name>-<version>-<build>/` and, beside it, `….lock` with a revision and the archive's sha256.
+rattler 0.28 downloads, unpacks and links in one step, before envspec could check a package. So envspec downloads and
+unpacks a package apart, checks its members, and only then moves it to the place where rattler looks:
+`<name>-<version>-<build>/` and, beside it, `….lock` with a revision and the archive's sha256.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from rattler import RepoDataRecord
     from rattler.networking import Client
 
-AGAIN = "check the address and the network, then run the same command again: what was fetched is kept"
-_DISTRUST = "don't install from this channel until who runs it has found out why: files of a channel never change"
+AGAIN = "check the address and the network, then run the same command again: finished downloads are kept"
+_DISTRUST = "don't install from this channel until its owner has found the cause: files of a channel never change"
 _AT_ONCE = 6
 _TRIES = 3
 _WORLD_WRITABLE = stat.S_IWOTH
@@ -39,7 +39,7 @@ _WORLD_WRITABLE = stat.S_IWOTH
 
 @dataclass(frozen=True)
 class CondaCache:
-    """`folder` has the unpacked packages, `scratch` is an empty folder of this run beside it."""
+    """The cache: `folder` has the unpacked packages, `scratch` is an empty folder of this run beside it."""
 
     folder: Path
     scratch: Path
@@ -47,15 +47,16 @@ class CondaCache:
     progress: InstallProgress
 
     def entry(self, record: RepoDataRecord) -> Path:
-        """Where a package lies, or would. Raises IndexFailure for names that make no folder's name."""
+        """Give a package's folder. Raises IndexFailure for names that can't be a folder's name."""
         name = entry_name(record)
-        if fault := path_fault(name) or ("it has a slash" if "/" in name else ""):
+        if fault := path_fault(name) or ("the name has a slash" if "/" in name else ""):
             raise refused_member(record.name.normalized, name, fault)
         return self.folder / name
 
     async def fill(self, records: Sequence[RepoDataRecord]) -> None:
-        """Fetch and unpack packages. Raises IndexFailure for a file that isn't there, has another hash or a member that
-        no package may have; OSError."""
+        """Download and unpack packages. Raises IndexFailure for a file that is missing, has another hash or a forbidden
+        member; OSError.
+        """
         counted = _Counted(self.progress, len(records))
         turn = asyncio.Semaphore(_AT_ONCE)
 
@@ -97,7 +98,7 @@ class CondaCache:
         counted.done(name)
 
     async def _download(self, record: RepoDataRecord, archive: Path, counted: _Counted) -> None:
-        """Fetch a package's file. What breaks off is fetched again, some times."""
+        """Download a package's file, and retry some times after a broken connection."""
         from rattler.package_streaming import download_to_writer
 
         for left in reversed(range(_TRIES)):
@@ -112,18 +113,18 @@ class CondaCache:
                 if left and isinstance(error, OSError):
                     await asyncio.sleep(0.2)
                     continue
-                told = redact(f"{record.url}: failed to fetch it: {' '.join(str(error).split())}")
+                told = redact(f"{record.url} can't be downloaded: {' '.join(str(error).split())}")
                 raise IndexFailure(told, hint=AGAIN) from None
             wanted = (record.sha256 or b"").hex()
             if writer.digest != wanted:
                 raise IndexFailure(
-                    redact(f"{record.url}: hash mismatch: its sha256 is {writer.digest}, and {wanted} in the lock"),
+                    redact(f"{record.url} has the sha256 {writer.digest}, but the lock has {wanted}"),
                     hint=_DISTRUST,
                 )
             return
 
     def _put(self, record: RepoDataRecord, unpacked: Path) -> None:
-        """Give an unpacked package its place, unless another run was quicker."""
+        """Move an unpacked package into its place, unless another run has done so."""
         entry = self.entry(record)
         sha256 = record.sha256 or b""
         mark = entry.with_name(f"{entry.name}.lock")
@@ -141,23 +142,23 @@ class CondaCache:
             mark.write_bytes(revision.to_bytes(8, "big") + sha256)
 
     def drop(self, record: RepoDataRecord) -> None:
-        """Take what lies under a package's name away."""
+        """Remove a package from the cache."""
         entry = self.entry(record)
         entry.with_name(f"{entry.name}.lock").unlink(missing_ok=True)
         shutil.rmtree(entry, ignore_errors=True)
 
     def unpacked(self, record: RepoDataRecord) -> Unpacked:
-        """A package that is in the cache."""
+        """Describe a package of the cache."""
         return Unpacked(record.name.normalized, self.entry(record))
 
 
 def entry_name(record: RepoDataRecord) -> str:
-    """How rattler's cache and conda-meta call a package."""
+    """Give a package's name in rattler's cache and in conda-meta."""
     return f"{record.name.normalized}-{record.version}-{record.build}"
 
 
 def path_of(record: RepoDataRecord) -> Path:
-    """Where the file of a `file:` record lies."""
+    """Give the path of a `file:` record's file."""
     return Path(unquote(urlsplit(record.url).path))
 
 
@@ -183,7 +184,7 @@ async def members_of(archive: Path, package: str) -> list[str]:
 
 
 def _unreadable(error: OSError, package: str) -> EnvspecError:
-    """rattler's reader refuses names that lead out by itself."""
+    """Translate an error of rattler's reader, which itself refuses names that lead out."""
     words = "invalid package-relative archive path: "
     text = str(error)
     if words in text:
@@ -198,13 +199,13 @@ def _unpacking(error: OSError, record: RepoDataRecord) -> EnvspecError | OSError
         from envspec.errors import StorageError
 
         return StorageError(
-            f"{record.name.normalized}: {text}", hint="free some space, or give ENVSPEC_CACHE_DIR another place"
+            f"{record.name.normalized}: {text}", hint="free some space, or move the cache with ENVSPEC_CACHE_DIR"
         )
     return IndexFailure(f"the conda package {record.name.normalized} can't be unpacked: {text}", hint=_DISTRUST)
 
 
 def _close_to_the_world(folder: Path) -> None:
-    """Archives bring modes of their own: what anybody could write to would be so in every environment."""
+    """Remove other users' write permission: a file's mode in the archive would hold in every environment."""
     for base, folders, files in os.walk(folder):
         for path in (base, *(os.path.join(base, name) for name in (*folders, *files))):
             with suppress(FileNotFoundError):
@@ -214,7 +215,7 @@ def _close_to_the_world(folder: Path) -> None:
 
 
 class _Hashing:
-    """A file that is written to, with the sha256 of what came."""
+    """A file being written, with the sha256 of its content so far."""
 
     def __init__(self, file: BinaryIO, counted: _Counted) -> None:
         self._file, self._counted, self._hash = file, counted, hashlib.sha256()
@@ -230,16 +231,16 @@ class _Hashing:
 
 
 class _Counted:
-    """Packages and bytes that have come."""
+    """The count of downloaded packages and bytes."""
 
     def __init__(self, progress: InstallProgress, total: int) -> None:
         self._progress, self._bytes, self._done = progress, 0, 0
         if total:
-            progress.phase("fetching conda packages", total)
+            progress.phase("downloading conda packages", total)
 
     def came(self, length: int) -> None:
         self._bytes += length
-        self._progress.advance(self._done, f"{self._bytes / 1e6:.0f} MB fetched")
+        self._progress.advance(self._done, f"{self._bytes / 1e6:.0f} MB downloaded")
 
     def done(self, name: str) -> None:
         self._done += 1

@@ -1,8 +1,8 @@
-"""Where the files of conda packages go, checked before any is linked, and again before any is removed.
+"""The paths of conda packages' files, checked before any is linked, and again before any is removed.
 
-rattler joins what a package's paths.json says to the prefix, whatever it says, and removes what conda-meta lists in the
-same way. So every path of the unpacked packages, and of the records, is held to `envspec.install.inside` first: nothing
-is linked of any package of a run while one of them isn't sound.
+rattler joins any path of a package's paths.json to the prefix unchecked, and removes what conda-meta lists in the same
+way. So `envspec.install.inside` judges every path of the unpacked packages and of the records first. While one package
+of a run has a bad path, none is linked.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from envspec.lock.exclusive import LOCK_FILE
 from envspec.packages.archive_entries import path_fault
 
 _RESERVED = (CONDA_META, FOLDER.as_posix(), LOCK_FILE, ".trash")
-"""Where rattler and envspec write down what is installed, and what they read back as their own."""
-_HINT = "don't install it: a package with such an entry is hostile or broken; tell those who run its channel"
+"""The folders in which rattler and envspec record what is installed, and which they trust."""
+_HINT = "don't install this package: it is hostile or broken; report it to the channel's owner"
 
 
 @dataclass(frozen=True)
 class Unpacked:
-    """A package as it lies in the cache: how messages call it, and its folder."""
+    """A package in the cache: its name in messages, and its folder."""
 
     name: str
     folder: Path
@@ -37,7 +37,7 @@ class Unpacked:
 
 @dataclass(frozen=True)
 class PackagePath:
-    """One path that a package brings: where it comes to lie, what kind it is there, and what it says as a link."""
+    """One path of a package: its place in the prefix, its kind there, and a link's target."""
 
     path: str
     is_folder: bool = False
@@ -45,9 +45,10 @@ class PackagePath:
 
 
 def entries_of(package: Unpacked, site_packages: Collection[str]) -> list[PackagePath]:
-    """What a package brings into a prefix. Raises IndexFailure for an entry that no package may have, by its name.
+    """List a package's paths in a prefix. Raises IndexFailure for a forbidden entry, by its name.
 
-    `site_packages` is where the prefix's Python may have them: there, a package for any Python is linked to.
+    `site_packages` are the folders where the prefix's Python may have packages, to which a package for any Python is
+    linked.
     """
     from rattler import PathsJson
     from rattler.exceptions import IoError
@@ -66,7 +67,7 @@ def entries_of(package: Unpacked, site_packages: Collection[str]) -> list[Packag
         if fault := path_fault(path) or _source_fault(package.folder / path, kind.softlink, kind.directory):
             raise _refused(package, path, fault)
         if each.prefix_placeholder is not None and not each.prefix_placeholder.placeholder:
-            raise _refused(package, path, "it asks to replace nothing by the prefix")
+            raise _refused(package, path, "its placeholder for the prefix is empty")
         source = package.folder / path
         link = os.readlink(source) if source.is_symlink() else None
         entries += [PackagePath(place, kind.directory, link) for place in _places(path, site_packages)]
@@ -76,7 +77,7 @@ def entries_of(package: Unpacked, site_packages: Collection[str]) -> list[Packag
 
 
 def site_packages_of(package: Unpacked) -> str | None:
-    """Where a package `python` says that it has its packages; None where it's the usual place. Raises IndexFailure."""
+    """Read where a package `python` has its packages; None for the usual place. Raises IndexFailure."""
     try:
         said = json.loads((package.folder / "info" / "index.json").read_bytes()).get("python_site_packages_path")
     except (OSError, ValueError, AttributeError, RecursionError) as error:
@@ -84,14 +85,15 @@ def site_packages_of(package: Unpacked) -> str | None:
     if said is None:
         return None
     if type(said) is not str or (fault := path_fault(said)):
-        told = fault if type(said) is str else "it's no text"
+        told = fault if type(said) is str else "it isn't a text"
         raise _refused(package, f"info/index.json: python_site_packages_path = {said!r}", told)
     return said
 
 
 def refuse_unsafe(packages: Mapping[Unpacked, Sequence[PackagePath]], prefix: Path, platform: str) -> None:
-    """Raise IndexFailure, by name, for a package that would put something outside the prefix, through whatever links
-    the prefix has or the packages bring; or over what envspec and rattler write down there."""
+    """Raise IndexFailure, by name, for a package that would write outside the prefix, through links of the prefix or of
+    the packages, or over the records of envspec and rattler.
+    """
     links = {entry.path: entry.link for entries in packages.values() for entry in entries if entry.link is not None}
     inside = Inside(prefix, links)
     for package, entries in packages.items():
@@ -102,19 +104,20 @@ def refuse_unsafe(packages: Mapping[Unpacked, Sequence[PackagePath]], prefix: Pa
             other = spelled.setdefault(folded(entry.path), entry.path)
             # Linux tells them apart, and has packages with such names: terminfo, kernel headers
             if other != entry.path and not platform.startswith("linux"):
-                raise _refused(package, entry.path, f"it's the same file as {other!r} on this system")
+                raise _refused(package, entry.path, f"on this system it's the same file as {other!r}")
 
 
 def refuse_unsafe_records(records: Collection[CondaRecord], prefix: Path) -> None:
-    """Raise InputError for a record in conda-meta that lists what lies outside the prefix: what it lists is removed
-    when the package goes, is replaced or repaired."""
+    """Raise InputError for a record in conda-meta that lists a path outside the prefix: rattler removes the listed
+    files when the package is removed, replaced or repaired.
+    """
     inside = Inside(prefix)
-    hint = f"nothing was removed; look at what made it, then remove {prefix} and install anew"
+    hint = f"nothing was removed; find out what wrote the record, then remove {prefix} and install again"
     for record in records:
         for part in (record.name, record.version, record.build):
             # the record's own file is called by them
             if "/" in part or path_fault(part):
-                raise InputError(f"{part!r} is no part of a record's name", place=Place(str(record.file)), hint=hint)
+                raise InputError(f"{part!r} can't be part of a record's name", place=Place(str(record.file)), hint=hint)
         for path in (*record.paths, *record.site_packages):
             fault = path_fault(path) or _place_fault(
                 PackagePath(path, link=_link_at(prefix / path)), inside, own=record.file
@@ -128,13 +131,13 @@ def refuse_unsafe_records(records: Collection[CondaRecord], prefix: Path) -> Non
 
 
 def member_fault(name: str, link: str | None) -> Fault:
-    """Why an archive may not have a member of this name; links are judged when it's known where they go."""
+    """Say why an archive can't have a member of this name. Links are judged later, when their target is known."""
     # "\ufffd" is what bytes that aren't UTF-8 come as
     return path_fault(name.rstrip("/")) or ("it isn't UTF-8" if "\ufffd" in name + (link or "") else "")
 
 
 def refused_member(package: str, member: str, fault: Fault) -> IndexFailure:
-    """The error for a member of an archive."""
+    """Make the error for a member of an archive."""
     return IndexFailure(f"the conda package {package} has the entry {member!r}: {fault}", hint=_HINT)
 
 
@@ -146,13 +149,13 @@ def _place_fault(entry: PackagePath, inside: Inside, own: Path | None = None) ->
     plain = folded(entry.path)
     for reserved in _RESERVED:
         if (plain == reserved or plain.startswith(f"{reserved}/")) and inside.root / entry.path != own:
-            return f"{reserved} isn't a package's to write to"
+            return f"packages can't write to {reserved}"
     if not inside.holds(entry.path) or (entry.is_folder and inside.folder(entry.path) is None):
         return "it goes through a link that leads out of the environment"
     if entry.link is None:
         return ""
     if any(reserved.startswith(f"{plain}/") for reserved in _RESERVED):
-        return "it makes a link of a folder that envspec writes to"
+        return "it replaces a folder that envspec writes to by a link"
     # what comes later, a wheel's files among them, would be written through it
     if inside.leads_out(entry.path) and os.path.isdir(
         os.path.join(inside.root, os.path.dirname(entry.path), entry.link)
@@ -162,7 +165,7 @@ def _place_fault(entry: PackagePath, inside: Inside, own: Path | None = None) ->
 
 
 def _tree_faults(folder: Path) -> Iterator[tuple[str, Fault]]:
-    """What is in an unpacked package that no package may have, whether paths.json lists it or not."""
+    """Find forbidden entries in an unpacked package, whether paths.json lists them or not."""
     for base, folders, files in os.walk(folder):
         for name in (*folders, *files):
             path = os.path.join(base, name)
@@ -175,20 +178,20 @@ def _tree_faults(folder: Path) -> Iterator[tuple[str, Fault]]:
 
 
 def _source_fault(source: Path, is_link: bool, is_folder: bool) -> Fault:
-    """Whether what paths.json lists is there as what it is listed."""
+    """Check that an entry of paths.json exists as the kind that it is listed as."""
     try:
         mode = os.lstat(source).st_mode
     except OSError:
-        return "" if is_folder else "it's listed, and not in the package"
+        return "" if is_folder else "it's listed, but isn't in the package"
     if stat.S_ISLNK(mode) and not is_link:
-        return "it's listed as a file, and is a link"
+        return "it's listed as a file, but is a link"
     if stat.S_ISDIR(mode) and not is_folder:
-        return "it's listed as a file, and is a folder"
+        return "it's listed as a file, but is a folder"
     return ""
 
 
 def _places(path: str, site_packages: Collection[str]) -> Iterator[str]:
-    """Where a path may come to lie: as it is, and where a package for any Python has it."""
+    """Give the places that a path may be linked to: as it is, and where a package for any Python has it."""
     yield path
     for start, places in (("site-packages/", site_packages), ("python-scripts/", ("bin",))):
         if path.startswith(start):
@@ -196,7 +199,7 @@ def _places(path: str, site_packages: Collection[str]) -> Iterator[str]:
 
 
 def _entry_points(package: Unpacked) -> Iterator[str]:
-    """The commands that rattler writes for a package for any Python (info/link.json)."""
+    """List the commands that rattler writes for a package for any Python (info/link.json)."""
     try:
         content = json.loads((package.folder / "info" / "link.json").read_bytes())
         points = content["noarch"].get("entry_points") or []
@@ -206,13 +209,13 @@ def _entry_points(package: Unpacked) -> Iterator[str]:
     except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError) as error:
         raise _refused(package, "info/link.json", f"it can't be read: {error}") from None
     for command in commands:
-        if fault := path_fault(command) or ("it's no plain name of a command" if "/" in command else ""):
+        if fault := path_fault(command) or ("it isn't a plain name of a command" if "/" in command else ""):
             raise _refused(package, f"info/link.json: {command}", fault)
         yield command
 
 
 def _refuse_shared_names(package: Unpacked, entries: Sequence[PackagePath]) -> None:
-    """No path may be a file and a folder at once: linking would stop half-way."""
+    """Refuse a path that is a file and a folder at once, with which linking would stop half-way."""
     folders: set[str] = set()
     for entry in entries:
         parent = entry.path.rpartition("/")[0]

@@ -1,4 +1,7 @@
-"""rattler's callbacks as our progress. They come from its threads. Imports rattler, so it is imported late."""
+"""Adapter from rattler's callbacks, which come from its threads, to envspec's progress.
+
+The module imports rattler, so it is imported late.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from envspec.install.model import InstallProgress
 
 
 class Reporter(InstallerReporter):
-    """Counts packages as they are linked, and bytes as they come."""
+    """A counter of linked packages and downloaded bytes."""
 
     def __init__(self, progress: InstallProgress) -> None:
         self._progress = progress
@@ -29,7 +32,7 @@ class Reporter(InstallerReporter):
     def on_download_progress(self, download_idx: int, progress: int, total: int | None) -> None:
         self._bytes[download_idx] = progress
         name = self._names.get(download_idx, "")
-        self._progress.advance(self._done, f"{name}, {sum(self._bytes.values()) / 1e6:.0f} MB fetched")
+        self._progress.advance(self._done, f"{name}, {sum(self._bytes.values()) / 1e6:.0f} MB downloaded")
 
     def on_link_start(self, operation: int, package_name: str) -> int:
         self._progress.advance(self._done, package_name)

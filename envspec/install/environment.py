@@ -1,7 +1,7 @@
-"""Installing a target of a lock into a prefix, from the look at what is there to the look at what is there then.
+"""Installation of a target of a lock into a prefix, with a look at its content before and after.
 
-The order is such that a run may be killed anywhere and the next one finishes it: the state says "not complete" before
-the first file is touched, what goes leaves before what comes, and each run begins with what is really there.
+A run may be killed at any point, and the next one finishes it: the state says "not complete" before the first file is
+touched, removals come before additions, and each run begins with what is really installed.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ from envspec.uv.default_index import uvs_default_index
 from envspec.uv.program import find_uv
 
 _CONDA_CACHE = Path("conda") / "packages"
-"""Below envspec's cache. Not the one that rattler's tools share: of that, nobody knows what was fetched by its hash."""
+"""The conda cache's folder below envspec's. The cache that rattler's tools share may hold files unchecked by hash."""
 
 
 @dataclass(frozen=True)
 class Installation:
-    """One target, one prefix (absolute: `envspec.install.prefix.checked_prefix`), and how to reach the world."""
+    """One target, one prefix (absolute: `envspec.install.prefix.checked_prefix`), and the settings for the network."""
 
     spec: Spec
     lock: SoundLock
@@ -66,7 +66,7 @@ class Installation:
     host: InstallHost = field(default_factory=this_host)
 
     def look(self) -> InstallOutcome:
-        """What `run` would do. Changes nothing. Raises InputError, StorageError."""
+        """Plan what `run` would do, and change nothing. Raises InputError, StorageError."""
         refuse_unfit(self.host, self.lock, self.target)
         with storage(self.prefix):
             state = claim(self.prefix, self.lock.name)
@@ -74,10 +74,10 @@ class Installation:
             return InstallOutcome(self._status(state, found), found)
 
     def run(self, on_wait: OnWait = lambda: None) -> InstallOutcome:
-        """Install, or bring up to date, or finish what was interrupted; nothing where nothing is to be done.
+        """Install, update or finish an interrupted run; do nothing for an environment that is complete.
 
-        Waits for another process that works on the same prefix, after a call of `on_wait`. Raises InputError for a
-        prefix that holds something else and a target that can't run here, IndexFailure, ToolError, StorageError.
+        Waits for another process that works on the same prefix, after calling `on_wait`. Raises InputError for a prefix
+        with other content and for a target that can't run here, IndexFailure, ToolError, StorageError.
         """
         refuse_unfit(self.host, self.lock, self.target)
         with storage(self.prefix), ExitStack() as stack:
@@ -134,12 +134,12 @@ class Installation:
             import rattler  # noqa: F401
         except ImportError:
             raise ToolError(
-                f"{self.target.name} has conda packages, and py-rattler, which installs them, isn't there",
+                f"{self.target.name} has conda packages, and py-rattler, which installs them, is missing",
                 hint="pip install 'envspec[conda]'",
             ) from None
 
     def _has_python(self) -> bool:
-        """Whether the Python is there: conda's, like any package, is looked at by its files."""
+        """Say whether the prefix has its Python; conda's is checked by its files, like any package."""
         return self.target.pin("python", "conda") is not None or has_python(self.prefix, self.target.inputs.python)
 
     def _scripts(self) -> dict[Path, str]:
@@ -151,7 +151,9 @@ class Installation:
         return all(path.is_file() and path.read_bytes() == text for path, text in found)
 
     def _begin(self, state: PrefixState | None, found: Collection[Change]) -> PrefixState:
-        """Write down that the environment isn't whole, and forget the files of the pip packages that will change."""
+        """Record that the environment is incomplete, and drop the files of the pip packages that are about to
+        change.
+        """
         touched = {change.name for change in found if change.kind == "pip"}
         known = {name: file for name, file in (state.pip if state else {}).items() if name not in touched}
         begun = PrefixState(self.lock.name, self.target.name, str(self.prefix), digest_of(self.target), False, known)
@@ -159,8 +161,9 @@ class Installation:
         return begun
 
     def _remove(self, installed: InstalledPackages, found: Collection[Change]) -> None:
-        """Remove the pip packages that go, and those of another Python, before conda links anything in their place; and
-        a virtual environment where conda's Python comes, which would take it for its own."""
+        """Remove obsolete pip packages, and those of another Python, before conda links anything in their place. Also
+        remove a virtual environment before conda's Python arrives, which would take it for its own.
+        """
         remove_debris(installed.debris)
         if self.target.pin("python", "conda") and "python" not in installed.conda:
             unmake_virtual_environment(self.prefix)
@@ -193,7 +196,7 @@ class Installation:
     def _install_pip(
         self, begun: PrefixState, settings: Settings, found: Collection[Change], held: int
     ) -> Mapping[str, str]:
-        """Install the pip packages that come or change; gives the file of each one that is there now."""
+        """Install new and changed pip packages, and give the file of each installed one."""
         uv = find_uv(self.env)
         uv.offline = self.offline
         if not self._has_python():
@@ -248,6 +251,6 @@ class Installation:
         if left:
             told = "; ".join(f"{change.name}: {change.reason or change.action}" for change in left[:5])
             raise ToolError(
-                f"{self.prefix} isn't what the lock says after installing: {told}",
-                hint="does something else write there? Otherwise please report it",
+                f"{self.prefix} differs from the lock after installing: {told}",
+                hint="check whether another program writes there; otherwise please report this",
             )

@@ -1,4 +1,4 @@
-"""This machine: can a target run here?"""
+"""This machine, and whether a target can run on it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SUBDIRS = {
 
 @dataclass(frozen=True)
 class InstallHost:
-    """platform  conda's name of it ("linux-64"), or the system's own words where conda has none
+    """platform  conda's name of it ("linux-64"), or the system's own name where conda has none
     glibc     its version ("2.36"), None on a system without
     """
 
@@ -29,7 +29,7 @@ class InstallHost:
 
 
 def this_host() -> InstallHost:
-    """The machine that this runs on."""
+    """Describe this machine."""
     system = platform.system(), platform.machine()
     try:
         libc = os.confstr("CS_GNU_LIBC_VERSION") or ""
@@ -46,7 +46,9 @@ def refuse_unfit(host: InstallHost, lock: Lock, target: LockedTarget) -> None:
         fitting = [other.name for other in lock if other.inputs.platform == host.platform]
         raise InputError(
             f"{target.name} is for {inputs.platform}, and this machine is {host.platform}",
-            hint=f"the targets that fit: {', '.join(fitting)}" if fitting else "install it on a machine of that kind",
+            hint=f"the targets that fit: {', '.join(fitting)}"
+            if fitting
+            else "install the target on a machine of that platform",
         )
     if inputs.glibc and host.platform.startswith("linux-") and not _at_least(host.glibc, inputs.glibc):
         found = f"glibc {host.glibc}" if host.glibc else "no glibc"

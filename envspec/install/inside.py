@@ -1,4 +1,4 @@
-"""What lies inside a folder and what leads out of it: one rule for all that archives and records name.
+"""The rule that keeps the paths of archives and records inside a folder.
 
 Packages are other people's files. What they name is a path below the environment, written plainly
 (`envspec.packages.archive_entries`); where it goes is asked of the links that are there and of those that come.
@@ -18,13 +18,13 @@ _MOST_LINKS = 40
 
 
 def folded(path: str) -> str:
-    """A path as a file system sees it that doesn't tell `A` from `a`, nor one spelling of `é` from the other."""
+    """Normalise a path as file systems do that fold case (`A`, `a`) and Unicode forms (of `é`)."""
     return unicodedata.normalize("NFC", path).casefold()
 
 
 @dataclass(frozen=True)
 class Inside:
-    """A folder, `root`, with the links that it has on disk and those that will come to it.
+    """A folder, `root`, with its links on disk and those to be added.
 
     links   path below the root → what the link says, for links that aren't there yet. One that is reached by another
             spelling counts too: on a file system that folds case it is the same.
@@ -41,18 +41,19 @@ class Inside:
         self._real.append(os.path.realpath(self.root))
 
     def holds(self, path: str) -> bool:
-        """Whether what is written, or removed, at `path` (below the root, plain) stays in the root: the folder that
-        holds it is, whatever links lead there. The last part is taken by itself, as `unlink` and `rename` do."""
+        """Say whether writing or removing `path` (plain, below the root) stays in the root: whether its parent folder,
+        with all links followed, is inside. The last part isn't followed, as with `unlink` and `rename`.
+        """
         return self.folder(path.rpartition("/")[0]) is not None
 
     def folder(self, path: str) -> str | None:
-        """Where a folder is, relative to the root, once every link to it is followed; None outside the root."""
+        """Resolve a folder with every link followed, relative to the root; None outside the root."""
         if path not in self._known:
             self._known[path] = self._follow(path)
         return self._known[path]
 
     def leads_out(self, path: str) -> bool:
-        """Whether the link at `path` says a place outside the root."""
+        """Say whether the link at `path` leads outside the root."""
         return self.folder(path) is None
 
     def _follow(self, path: str) -> str | None:
@@ -84,7 +85,7 @@ class Inside:
         return "/".join(here)
 
     def _link(self, path: str) -> str | None:
-        """What the link at a path says; None where there is none."""
+        """Read the link at a path; None where there is none."""
         coming = self._folded.get(folded(path))
         if coming is not None:
             return coming
@@ -94,7 +95,7 @@ class Inside:
             return None
 
     def _below(self, target: str) -> str | None:
-        """An absolute place as one below the root."""
+        """Make an absolute path relative to the root."""
         for root in (str(self.root), self._real[0]):
             if target == root or target.startswith(f"{root}/"):
                 return target[len(root) + 1 :]
@@ -102,13 +103,14 @@ class Inside:
 
 
 def cannot_exist(error: OSError | ValueError) -> bool:
-    """Whether an error of the system says that no file can have such a name: it has a NUL, is too long, goes in a
-    circle of links."""
+    """Say whether a system's error means that no file can have such a name: it has a NUL, is too long, or goes through
+    a loop of links.
+    """
     return not isinstance(error, OSError) or error.errno in (errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL)
 
 
 def stays_inside(path: Path, root: Path) -> bool:
-    """Whether what is removed at `path`, as the links on disk are now, lies in `root`. No error for any name."""
+    """Say whether removing `path` stays in `root`, by the links on disk now. Raises for no name."""
     try:
         return Path(os.path.realpath(path.parent)).is_relative_to(os.path.realpath(root)) and path.name not in (
             "",

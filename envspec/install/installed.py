@@ -1,6 +1,6 @@
-"""What is in a prefix, read from the records that installers leave: dist-info folders (PEP 376) and conda-meta.
+"""The packages in a prefix, read from installers' records: dist-info folders (PEP 376) and conda-meta.
 
-A record is only believed where the files it lists are there.
+A record counts only if the files that it lists exist.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SIZE = re.compile(r"[0-9]{1,18}")
 
 @dataclass(frozen=True)
 class Dist:
-    """A pip package: the version its dist-info folder says, that folder, and what is wrong with it."""
+    """A pip package: the version in its dist-info folder, that folder, and the package's fault."""
 
     name: str
     version: str
@@ -36,7 +36,7 @@ class Dist:
 
 @dataclass(frozen=True)
 class CondaPackage:
-    """A conda package as its record in conda-meta says."""
+    """A conda package by its record in conda-meta."""
 
     name: str
     version: str
@@ -48,12 +48,12 @@ class CondaPackage:
 
 @dataclass(frozen=True)
 class CondaRecord:
-    """A record in conda-meta, as far as an installer goes by it.
+    """The part of a record in conda-meta that installers use.
 
-    files          what the package has, relative to the prefix; as written down, so whoever removes them checks first
+    files          the package's files, relative to the prefix; unchecked: check before removing
     paths          `files`, and what rattler removes with the package
     sizes          of files that are as the package has them
-    site_packages  where it says that Python's packages are, if it does
+    site_packages  the folder of Python's packages, if the record names it
     """
 
     file: Path
@@ -79,15 +79,15 @@ class InstalledPackages:
 
 
 def site_packages(prefix: Path, python: str) -> Path:
-    """Where Python `python` ("3.12") of a prefix has its packages."""
+    """Give the folder of the packages of Python `python` ("3.12") in a prefix."""
     return prefix / "lib" / f"python{python}" / "site-packages"
 
 
 def read_installed(prefix: Path, python: str, written_over: Collection[str] = ()) -> InstalledPackages:
-    """What is installed in a prefix for Python `python` ("3.12").
+    """List what is installed in a prefix for Python `python` ("3.12").
 
-    What lies in another Python's folder counts as damaged: this Python doesn't see it. The paths `written_over`
-    (relative to the prefix) are envspec's own to write and prove nothing. Raises OSError.
+    A package in another Python's folder counts as damaged: this Python doesn't see it. envspec writes the paths
+    `written_over` (relative to the prefix) itself, so their content proves nothing. Raises OSError.
     """
     records, debris = _read_records(prefix)
     conda = _packages(prefix, records, frozenset(written_over))
@@ -104,21 +104,21 @@ def read_installed(prefix: Path, python: str, written_over: Collection[str] = ()
             if not name or not (info / "RECORD").is_file() or not (info / "METADATA").is_file():
                 debris.append(info)
                 continue
-            fault = _dist_fault(info) if folder == ours else f"it is in {folder.relative_to(prefix)}"
+            fault = _dist_fault(info) if folder == ours else f"its folder is {folder.relative_to(prefix)}"
             dist = Dist(canonical_name(name), version, info, fault)
             twice = dists.get(dist.name)
             if twice is not None and twice.folder.parent == folder:
                 # of two versions side by side nobody knows which one's files are there
-                dist = Dist(dist.name, dist.version, dist.folder, f"it is there twice, as {twice.version} too")
+                dist = Dist(dist.name, dist.version, dist.folder, f"version {twice.version} is installed too")
             dists[dist.name] = dist
     return InstalledPackages(conda, dists, tuple(debris), tuple(records))
 
 
 def recorded_files(info: Path) -> list[tuple[Path, int | None]]:
-    """The files that a dist-info folder's RECORD lists, with their sizes where it says them.
+    """Read the files in a dist-info folder's RECORD, with their sizes where it has them.
 
-    They are as it has them, so they may be anywhere: whoever removes them asks `stays_inside` first. Raises ValueError
-    for a RECORD that can't be read.
+    The paths are unchecked and may lead anywhere: ask `stays_inside` before removing them. Raises ValueError for a
+    RECORD that can't be read.
     """
     site = info.parent
     try:
@@ -152,14 +152,14 @@ def _file_fault(path: Path | str, size: int | None) -> Fault:
     except (OSError, ValueError) as error:
         if not cannot_exist(error):
             raise
-        return "can't be there"
+        return "can't exist"
     if size is not None and stat.S_ISREG(found.st_mode) and found.st_size != size:
         return f"has {found.st_size} bytes instead of {size}"
     return ""
 
 
 def _read_records(prefix: Path) -> tuple[list[CondaRecord], list[Path]]:
-    """The records in conda-meta, and the files there that are none."""
+    """Read the records in conda-meta, and list the files there that aren't records."""
     records: list[CondaRecord] = []
     debris: list[Path] = []
     for path in sorted((prefix / CONDA_META).glob("*.json")):
@@ -171,7 +171,7 @@ def _read_records(prefix: Path) -> tuple[list[CondaRecord], list[Path]]:
 
 
 def _record(path: Path, content: Any) -> CondaRecord:
-    """A record as it's written down. Raises what a value of another type raises."""
+    """Read a record. A value of another type raises its own error."""
     files = _texts(content["files"])
     entries = [(entry, _text(entry["_path"])) for entry in (content.get("paths_data") or {}).get("paths") or ()]
     sizes = {}
@@ -199,7 +199,7 @@ def _texts(values: Any) -> tuple[str, ...]:
 
 def _text(value: Any) -> str:
     if type(value) is not str:
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} isn't a text")
     return value
 
 

@@ -1,4 +1,4 @@
-"""The Python of an environment: found on this machine for one without conda's, and made into a virtual environment."""
+"""The Python of an environment without conda's: found on this machine and made into a virtual environment."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ print(json.dumps([sys.implementation.name, "%d.%d" % sys.version_info[:2], sys.b
 
 
 def python_of(prefix: Path) -> Path:
-    """A prefix's interpreter."""
+    """Give the path of a prefix's interpreter."""
     return prefix / "bin" / "python"
 
 
 def find_interpreter(python: str, env: Mapping[str, str]) -> Path:
-    """A CPython `python` ("3.12") on this machine.
+    """Find a CPython `python` ("3.12") on this machine.
 
-    Looked at, in this order: the Python that runs envspec, PATH, uv's Pythons, pyenv's. One that belongs to a virtual
-    environment stands for the one it was made from. Raises ToolError, saying what is missing.
+    Looks, in this order, at the Python that runs envspec, PATH, uv's Pythons, pyenv's. An interpreter of a virtual
+    environment stands for its base. Raises ToolError, which names what is missing.
     """
     looked: list[str] = []
     for candidate in _candidates(python, env):
@@ -43,19 +43,19 @@ def find_interpreter(python: str, env: Mapping[str, str]) -> Path:
         if base is not None:
             return base
     raise ToolError(
-        f"there is no CPython {python} on this machine that an environment can be made from",
+        f"this machine has no CPython {python} to make an environment with",
         hint=f"install it (`uv python install {python}`, or your system's python{python}), or let the spec take"
         f' Python from conda: [conda] dependencies = ["python {python}.*"]',
     )
 
 
 def has_python(prefix: Path, python: str) -> bool:
-    """Whether a prefix is a virtual environment of Python `python` that still runs."""
+    """Say whether a prefix is a virtual environment of Python `python` that still runs."""
     return (prefix / "pyvenv.cfg").is_file() and _ask(str(python_of(prefix)), python) is not None
 
 
 def make_virtual_environment(prefix: Path, python: str, env: Mapping[str, str], uv: Uv) -> None:
-    """Make one in `prefix`, whatever else is there. Raises ToolError."""
+    """Make a virtual environment in `prefix`, beside any other content. Raises ToolError."""
     base = find_interpreter(python, env)
     done = uv.run(
         ["venv", "--quiet", "--no-config", "--no-project", "--allow-existing", "--python", str(base), str(prefix)],
@@ -63,11 +63,11 @@ def make_virtual_environment(prefix: Path, python: str, env: Mapping[str, str], 
     )
     if done.returncode:
         told = " ".join(redact(done.stderr).split())
-        raise ToolError(f"no virtual environment can be made with {base}: {told}", hint="see whether that Python works")
+        raise ToolError(f"{base} can't make a virtual environment: {told}", hint="check that this Python works")
 
 
 def unmake_virtual_environment(prefix: Path) -> None:
-    """Take from a prefix what makes it a virtual environment; its packages stay. Raises OSError."""
+    """Remove the files that make a prefix a virtual environment; its packages stay. Raises OSError."""
     if not (prefix / "pyvenv.cfg").is_file():
         return
     for path in (prefix / "bin").glob("python*"):
@@ -94,7 +94,7 @@ def _candidates(python: str, env: Mapping[str, str]) -> Iterator[str]:
 
 
 def _base(candidate: str, python: str) -> Path | None:
-    """The interpreter that `candidate` is, or was made from, if it's the one asked for."""
+    """Give the interpreter that `candidate` is, or was made from, if it's the wanted Python."""
     base_prefix = _ask(candidate, python)
     if base_prefix is None:
         return None
@@ -103,7 +103,7 @@ def _base(candidate: str, python: str) -> Path | None:
 
 
 def _ask(candidate: str, python: str) -> str | None:
-    """The base prefix of an interpreter that is a 64-bit CPython `python` with a GIL, else None."""
+    """Give the base prefix of an interpreter that is a 64-bit CPython `python` with a GIL, else None."""
     try:
         done = subprocess.run(
             [candidate, "-I", "-S", "-c", _ASK],

@@ -1,4 +1,4 @@
-"""What an installation does and tells, as plain values."""
+"""The changes and the progress of an installation, as plain values."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from envspec.lock.model import Pin
 from envspec.texts import byte_size
 
 Fault = str
-"""Why an installed package isn't sound, in a few words; empty when it is."""
+"""The fault of an installed package, in a few words; empty for a sound one."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """What happens to one package.
+    """The change of one package.
 
-    action  "install"  it isn't there yet
-            "change"   another version, build or file of it is there
-            "repair"   it is there, but damaged, or nobody knows from which file
-            "remove"   it is there, and the lock doesn't have it
+    action  "install"  it isn't installed yet
+            "change"   another version, build or file of it is installed
+            "repair"   it is installed, but damaged, or from an unknown file
+            "remove"   it is installed, and the lock doesn't have it
     kind    "pip" or "conda"
-    old     what is there, None when it isn't; new: what the lock has, None when it has nothing
+    old     the installed version or None; new: the lock's version or None
     reason  for a repair: what is wrong
     """
 
@@ -36,11 +36,11 @@ class Change:
 
 @dataclass(frozen=True)
 class InstallOutcome:
-    """How an installation ended.
+    """The result of an installation.
 
-    status    "installed", "updated" or "unchanged"; for a dry run what it would be
+    status    "installed", "updated" or "unchanged"; for a dry run the status that a run would have
     changes   in the order of (kind, name)
-    warnings  what `pip check` finds, a line each
+    warnings  the findings of `pip check`, one per line
     """
 
     status: str
@@ -49,17 +49,17 @@ class InstallOutcome:
 
 
 class InstallProgress(Protocol):
-    """Told how far the work is. Calls may come from several threads."""
+    """The callbacks for an installation's progress. Calls may come from several threads."""
 
     def phase(self, text: str, total: int | None = None) -> None:
-        """Something new begins; `total` is how many steps it has, where that is known."""
+        """Begin a phase; `total` is its number of steps, where it's known."""
 
     def advance(self, done: int | None = None, detail: str = "") -> None:
-        """So many steps of the phase are done; `detail` is what it's at now."""
+        """Count the done steps of the phase; `detail` names the current one."""
 
 
 class SilentInstall:
-    """Progress that nobody watches."""
+    """Progress that is shown nowhere."""
 
     def phase(self, text: str, total: int | None = None) -> None:
         """Say nothing."""
@@ -89,16 +89,16 @@ class Fetching:
 
 
 OnWait = Callable[[], None]
-"""Called before waiting for another process that holds the prefix."""
+"""The callback before waiting for another process that holds the prefix."""
 
 
 def shown_version(pin: Pin) -> str:
-    """A pin's version as changes name it: conda's with its build."""
+    """Give a pin's version as changes name it: conda's with its build."""
     return f"{pin.version} {pin.build}" if pin.build else pin.version
 
 
 def identity(pin: Pin) -> str:
-    """What a pin's file is known by: its hash, or the commit of a git requirement."""
+    """Give the identity of a pin's file: its hash, or the commit of a git requirement."""
     if pin.git:
         return f"git:{pin.git.url}@{pin.git.commit}#{pin.git.subdirectory or ''}"
     return f"sha256:{pin.artifact.sha256}" if pin.artifact else f"url:{pin.url}"

@@ -181,7 +181,7 @@ class PipInstaller:
 
 
 def _die_with_parent() -> Callable[[], None] | None:
-    """What a child calls before it becomes another program, so that Linux kills it when this process is killed."""
+    """Make Linux kill this child when its parent is killed; runs in the child before exec."""
     if sys.platform != "linux":
         return None
     import ctypes
@@ -192,7 +192,7 @@ def _die_with_parent() -> Callable[[], None] | None:
 
 
 def pip_check(prefix: Path, uv: Uv) -> tuple[str, ...]:
-    """What `pip check` finds wrong with a prefix, one line each; nothing where there is no Python."""
+    """List the findings of `pip check` for a prefix, one line each; none without a Python."""
     python = python_of(prefix)
     if not python.exists():
         return ()
@@ -204,10 +204,10 @@ def pip_check(prefix: Path, uv: Uv) -> tuple[str, ...]:
 
 
 def uninstall(dist: Dist, prefix: Path) -> None:
-    """Remove a pip package: the files that its RECORD lists, what Python compiled from them, and folders that are empty
-    then. RECORD goes last, so that one that was interrupted can be done again.
+    """Remove a pip package: the files in its RECORD, their bytecode, and folders that become empty.
 
-    What RECORD lists outside the prefix, by its name or through links, stays. Raises OSError.
+    RECORD goes last, so that an interrupted removal can be repeated. Files that RECORD lists outside the prefix, by
+    name or through links, stay. Raises OSError.
     """
     info = dist.folder
     try:

@@ -1,4 +1,4 @@
-"""What has to happen to a prefix, from what is in it and what the lock says. Pure."""
+"""The changes that a prefix needs, from its content and the lock. Pure."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ UNKNOWN_FILE: Fault = "nobody knows which file it came from"
 
 
 def changes(pins: Sequence[Pin], installed: InstalledPackages, known: Mapping[str, str]) -> tuple[Change, ...]:
-    """What makes `installed` what `pins` say, in the order of (kind, name).
+    """Plan the changes from `installed` to `pins`, in the order of (kind, name).
 
-    `known` says which file each pip package came from (`State.pip`): a version alone doesn't tell a file of one index
-    from that of another.
+    `known` has the file that each pip package came from (`State.pip`): files of two indexes can share a version.
     """
     wanted = {(pin.kind, pin.name): pin for pin in pins}
     found = [*_conda(wanted, installed), *_pip(wanted, installed, known)]

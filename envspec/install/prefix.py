@@ -1,8 +1,8 @@
-"""The folder an environment is in, and what envspec writes down in it: whose it is, what of it is done, its lock.
+"""The folder of an environment, and envspec's records in it: its owner, its progress, its lock.
 
-`etc/envspec/` holds `envspec.lock` (the lock, whole), `target` (the name of the target that is installed) and
-`install.json` (the state below). The state is written before anything is installed, so a half-made environment is known
-as envspec's own.
+`etc/envspec/` holds `envspec.lock` (the whole lock), `target` (the installed target's name) and `install.json` (the
+state below). envspec writes the state before it installs anything, so it recognises an unfinished environment as its
+own.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _STATE_PATH = FOLDER / "install.json"
 _FORMAT = 1
 
 _NOT_OURS = frozenset({LOCK_FILE, "lost+found"})
-"""What may lie in a folder that counts as empty: the lock of this very run, and what a new filesystem has."""
+"""The names that an empty folder can contain: the lock of this run, and the content of a new filesystem."""
 
 
 @dataclass(frozen=True)
 class PrefixState:
-    """spec, target  what is installed, or was being installed
-    prefix           where: an environment that was moved isn't one any more, for its files name this path
-    digest           of the target as it is installed (`digest_of`)
+    """spec, target  what is installed, or is being installed
+    prefix           its path: a moved environment is broken, because its files name this path
+    digest           of the installed target (`digest_of`)
     complete         false while an installation runs, and after one that was interrupted
     pip              the file that each pip package came from (`envspec.install.model.identity`), by name
     """
@@ -56,7 +56,7 @@ class PrefixState:
 
 
 def digest_of(target: LockedTarget) -> str:
-    """A digest of all that decides what is installed for a target, and nothing else."""
+    """Compute a digest of everything that decides what is installed for a target, and of nothing else."""
     inputs = target.inputs
     pins = [[pin.kind, pin.name, pin.version, pin.build, pin.index, identity(pin), pin.url] for pin in target.pins]
     text = json.dumps([inputs.platform, inputs.python, sorted(pins, key=repr)])
@@ -64,13 +64,13 @@ def digest_of(target: LockedTarget) -> str:
 
 
 def checked_prefix(path: Path) -> Path:
-    """The absolute path of a prefix. Raises InputError for one that no environment can live in."""
+    """Make a prefix absolute. Raises InputError for a path that no environment can have."""
     absolute = Path(os.path.abspath(path))
     text = str(absolute)
     if os.pathsep in text or not text.isprintable():
         raise InputError(
-            f"{text!r} can't be a prefix: it goes into PATH, where `{os.pathsep}` separates folders",
-            hint="choose a path of printable characters without it",
+            f"{text!r} can't be a prefix: in PATH, `{os.pathsep}` separates folders",
+            hint="choose a path of other printable characters",
         )
     if absolute.exists() and not absolute.is_dir():
         raise InputError(f"{absolute} is a file", hint="give --prefix a new folder")
@@ -78,9 +78,9 @@ def checked_prefix(path: Path) -> Path:
 
 
 def claim(prefix: Path, spec: str) -> PrefixState | None:
-    """The state of the environment in `prefix`, None where there is none yet.
+    """Read the state of the environment in `prefix`, None where there is none yet.
 
-    Raises InputError when something else is there: anything but an environment that `spec` made at this very path.
+    Raises InputError for any other content than an environment of `spec` made at this path.
     """
     state = _read_state(prefix)
     if state is None:
@@ -90,7 +90,7 @@ def claim(prefix: Path, spec: str) -> PrefixState | None:
             others = []
         if others:
             raise InputError(
-                f"{prefix} isn't empty, and envspec didn't make what is in it ({', '.join(others[:3])}…)",
+                f"{prefix} isn't empty, and its content isn't envspec's ({', '.join(others[:3])}…)",
                 hint="give --prefix a new or an empty folder",
             )
         return None
@@ -102,7 +102,7 @@ def claim(prefix: Path, spec: str) -> PrefixState | None:
     if state.prefix != str(prefix):
         raise InputError(
             f"the environment in {prefix} was made at {state.prefix}, and its files name that path",
-            hint="move it back, or remove it and install anew: what was fetched is still in the caches",
+            hint="move it back, or remove it and install again: the downloads are still in the caches",
         )
     return state
 
@@ -122,18 +122,18 @@ def _read_state(prefix: Path) -> PrefixState | None:
         return PrefixState(**{**fields, "pip": dict(fields["pip"])})
     except (AttributeError, TypeError, KeyError, ValueError):
         raise InputError(
-            "this isn't as envspec writes it", place=Place(str(path)), hint=f"remove {prefix} and install anew"
+            "this file wasn't written by envspec", place=Place(str(path)), hint=f"remove {prefix} and install again"
         ) from None
 
 
 def write_state(prefix: Path, state: PrefixState) -> None:
-    """Write the state so that a crash leaves the old one or the new one. Raises NotPlain, OSError."""
+    """Write the state atomically: a crash leaves the old one or the new one. Raises NotPlain, OSError."""
     text = json.dumps({"format": _FORMAT, **asdict(state)}, indent=1, sort_keys=True) + "\n"
     write_file(prefix, _STATE_PATH, text)
 
 
 def write_file(prefix: Path, path: Path, text: str) -> None:
-    """Write a file of a prefix (`path` is relative to it) whole or not at all, unless it has this very text.
+    """Write a file of a prefix (`path` is relative to it) whole or not at all, unless it has this text already.
 
     Raises NotPlain, OSError.
     """
@@ -145,8 +145,9 @@ def write_file(prefix: Path, path: Path, text: str) -> None:
 
 
 def remove_debris(debris: Collection[Path]) -> None:
-    """Remove what an interrupted installer left and no installer can read. A link goes, not what it leads to. Raises
-    OSError."""
+    """Remove leftovers of an interrupted installer, which no installer can read. Of a link, the link goes. Raises
+    OSError.
+    """
     for path in debris:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -155,15 +156,16 @@ def remove_debris(debris: Collection[Path]) -> None:
 
 
 def sweep(prefix: Path, written: Collection[Path]) -> None:
-    """Remove what `write_file` had begun in runs that were killed, beside the files `written` (relative), envspec's own
-    notes and the records of conda packages. Raises NotPlain, OSError."""
+    """Remove the temporary files that `write_file` left in killed runs, beside the files `written` (relative),
+    envspec's own records and those of conda packages. Raises NotPlain, OSError.
+    """
     for path in {FOLDER, Path("conda-meta"), *(each.parent for each in written)}:
         with suppress(FileNotFoundError), Location(prefix, path.as_posix()).open() as folder:
             atomic.sweep(folder)
 
 
 def close_uvs_lock(prefix: Path) -> None:
-    """uv opens the file it locks an environment by to everybody, whatever the umask. Raises OSError."""
+    """Restrict the file with which uv locks an environment: uv makes it writable for all users. Raises OSError."""
     lock = prefix / ".lock"
     if lock.is_file() and not lock.is_symlink():
         lock.chmod(stat.S_IMODE(lock.stat().st_mode) & ~stat.S_IWOTH)
@@ -177,7 +179,7 @@ def refuse_ways_out(prefix: Path, python: str) -> None:
         if inside.folder(folder) is None:
             raise InputError(
                 f"{prefix / folder} goes through a link that leads out of the environment",
-                hint="nothing was changed; see who made it, then remove the environment and install anew",
+                hint="nothing was changed; find out who made the link, then remove the environment and install again",
             )
 
 
@@ -189,6 +191,6 @@ def storage(prefix: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno is None:
             raise
-        again = "run the same command again: it goes on from here"
+        again = "run the same command again to continue"
         doing = "can't be written or read"
         raise storage_error(error, prefix, option="--prefix", again=again, doing=doing) from None

@@ -1,1 +1,1 @@
-"""Recipes: what a lock becomes for those who run it. One `Plan` a target, and one pure renderer a format."""
+"""Recipes: files that make images and environments from a lock. One `Plan` per target, one pure renderer per format."""

@@ -35,11 +35,13 @@ BASE = "base.sif"
 BUILD = "build-wheels"
 
 _FROM = "/opt/requirements"
-"""Where the requirements lie while the environment is made."""
+"""The folder of the requirements while the environment is made."""
 _INIT = "tini"
-"""What an OCI image needs for process 1; under Apptainer the host's own init reaps."""
+"""The package of an OCI image's process 1; under Apptainer the host's own init reaps processes."""
 _SETTINGS = "/mnt"
-"""Where a folder with the builder's own settings may be bound. A file can't be: it would have to exist in the base."""
+"""The bind point of a folder with the builder's own settings. A file can't be bound: it would have to exist in the
+base.
+"""
 _UV_SETTINGS = f"{_SETTINGS}/uv.toml"
 _CHANNEL_HOST = f"{_SETTINGS}/conda-channel-host"
 _PYTORCH_INDEX = f"{_SETTINGS}/pytorch-index"
@@ -56,7 +58,7 @@ _EXPORTS = (
 
 
 def render(plan: Plan) -> dict[str, str]:
-    """`apptainer.def`, and `apptainer-offline.def` for a base image and a bundle that lie beside it."""
+    """Render `apptainer.def`, and `apptainer-offline.def` for a base image and a bundle beside it."""
     made = {FILE: _online(plan), OFFLINE_FILE: _offline(plan)}
     return {f"{plan.target}/{name}": _definition(lines) for name, lines in made.items()}
 
@@ -199,7 +201,7 @@ def _compile(plan: Plan) -> Iterator[str]:
 
 
 def _more_apt(plan: Plan) -> Iterator[str]:
-    """What a stage that compiles gets besides: the spec's packages, and the headers of a Python of Debian's own."""
+    """Install the other packages of a stage that compiles: the spec's, and the headers of Debian's own Python."""
     assert plan.compiling is not None
     install = "$apt install -y --no-install-recommends"
     if plan.compiling.spec_apt:
@@ -236,7 +238,7 @@ def _apt(names: Iterable[str], more: Iterable[str] = ()) -> Iterator[str]:
 
 
 def _environment(plan: Plan) -> Iterator[str]:
-    """The whole environment, each file by its hash."""
+    """Make the whole environment, each file by its hash."""
     yield f"(cd {CARRIED} && sha256sum --check --quiet {SUMS})"
     sums = " ".join(f"'{_digest(plan, file)}  {_at(file)}'" for file in _installed_from(plan))
     yield f"printf '%s\\n' {sums} | sha256sum --check --quiet"
@@ -278,7 +280,7 @@ def _bytecode() -> str:
 
 
 def _install(step: PipStep) -> Iterator[str]:
-    """One run of uv. Only files of the lock are taken, each by its hash."""
+    """Make one run of uv, which takes only the lock's files, each by its hash."""
     options = ["--quiet", "--no-deps", *(["--require-hashes"] if step.hashed else [])]
     # What a build needs is never built itself.
     options.append("--only-binary :all:")
@@ -358,12 +360,12 @@ def _section(name: str, lines: Iterable[str]) -> Iterator[str]:
 
 
 def _word(text: str) -> str:
-    """One word of a shell script that no line of can begin a section or a stage, and that holds no `{{`."""
+    """Quote a word of a shell script so that none of its lines begins a section or a stage, and without `{{`."""
     return re.sub(r"\{(?=\{)", "{''", shell(text).replace("\r", "\r''").replace("\n", "\n''"))
 
 
 def _text(text: str) -> str:
-    """A line of text, for sections that are read as they stand."""
+    """Make a line of text safe for sections that are read verbatim."""
     return re.sub(r"\{(?=\{)", "{ ", comment(" ".join(text.split()))).lstrip("%# ")
 
 

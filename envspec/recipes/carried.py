@@ -1,6 +1,6 @@
-"""The carried files: what every image and environment keeps of envspec, the same for every target of a spec.
+"""The carried files: envspec's files in every image and environment, the same for every target of a spec.
 
-They are package data, written verbatim: the smoke check, the preflight, what starts things, the spec's services.
+They are package data, written verbatim: the smoke check, the preflight, the start scripts, the spec's services.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OF_SERVICES = "services/common.sh"
 
 @cache
 def check_files() -> Mapping[str, str]:
-    """The files of the smoke check, by path among the carried files."""
+    """Read the files of the smoke check, by path among the carried files."""
     program = _CARRIED / CHECK
     return MappingProxyType(
         {
@@ -41,7 +41,7 @@ def multi_node_program() -> str:
 
 @cache
 def carried_files(scripts: tuple[str, ...]) -> Mapping[str, str]:
-    """All carried files by path, with those of the services whose scripts are given, and the digests of them all."""
+    """Give all carried files by path, with the given services' scripts, and the digests of them all."""
     names = [*_ALWAYS, *scripts, *([_OF_SERVICES] if scripts else [])]
     found = {name: (_CARRIED / name).read_text(encoding="utf-8") for name in names}
     found.update(check_files())

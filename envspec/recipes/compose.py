@@ -1,7 +1,7 @@
-"""compose.yaml: a service a target, for `docker compose`, podman's and `docker buildx bake`, which reads it too.
+"""compose.yaml: a service per target, for `docker compose`, podman's compose and `docker buildx bake`.
 
-Every service has one and the same profile, so that a bare `up` starts none: each is named, or all are asked for. Ports
-are published to this machine alone.
+All services share one profile, so that a bare `up` starts none: name a service, or the profile for all. Ports are
+published to this machine alone.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def render(plan: SpecPlan) -> dict[str, str]:
 
 
 def _project(name: str) -> str:
-    """A project's name, in the characters that those have."""
+    """Make a project's name from valid characters."""
     return re.sub(r"[^a-z0-9_-]", "-", name)
 
 

@@ -1,6 +1,6 @@
-"""devcontainer.json: the recipe's image as a development container, with the GPU where there is one.
+"""devcontainer.json: the recipe's image as a development container, with a GPU if there is one.
 
-Editors look for it at the root of what they open, below `.devcontainer/`: one folder a target.
+Editors look for the file below `.devcontainer/` in the opened folder: one folder per target.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ FOLDER = ".devcontainer"
 FILE = "devcontainer.json"
 
 GIVEN = {"jupyter": "JUPYTER_TOKEN", "ssh": "AUTHORIZED_KEYS", "code-server": "HASHED_PASSWORD"}
-"""Service -> the variable of the user's own machine that says who may get in."""
+"""Service -> the variable on the user's own machine that says who can log in."""
 
 
 def render(plan: Plan) -> dict[str, str]:
-    """`devcontainer.json`, JSON with comments as the format has it: in `.devcontainer/<spec>-<target>/` of the folder
-    that editors open, from which `plan.place` leads to the spec's folder."""
+    """Render `devcontainer.json`, JSON with comments by its format, for `.devcontainer/<spec>-<target>/` of the folder
+    that editors open, from which `plan.place` leads to the spec's folder.
+    """
     own = posixpath.join(FOLDER, plan.title)
     context = posixpath.relpath(plan.place, own)
     build: dict[str, Any] = {
@@ -62,8 +63,10 @@ def render(plan: Plan) -> dict[str, str]:
 
 
 def _start(plan: Plan) -> str:
-    """What the entrypoint would have done: the look at the driver, then the services. Each by itself, as one that has
-    nobody to let in ends at once, and without the terminal, which goes when they have been started."""
+    """Make the command that replaces the entrypoint: check the driver, then start the services. Each runs by itself,
+    because a service without an authorised user ends at once, and without the terminal, which closes after the
+    start.
+    """
     entrypoint = f"{CARRIED}/entrypoint.sh"
     if not plan.services:
         return f"{entrypoint} true"

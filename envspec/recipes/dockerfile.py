@@ -40,9 +40,9 @@ MIRROR = "PYTORCH_INDEX"
 """The build argument with the URL of a mirror of the PyTorch index, as uv's own setting can't name one."""
 _UV_CACHE = "/var/cache/uv"
 _COMPILED = "/opt/compiled"
-"""Where the stage that compiles installs: laid out as the environment, into which it is copied."""
+"""The folder of the stage that compiles, with the environment's layout, into which it is copied."""
 CHANNEL_HOST = "CONDA_CHANNEL_HOST"
-"""The build argument without which conda packages can't be had."""
+"""The build argument that conda packages need."""
 
 _LOW = ("nvidia", "torch")
 """The groups below what is compiled, which is compiled with them."""
@@ -59,7 +59,7 @@ _CONDA_SECRETS = (
 
 
 def render(plan: Plan) -> dict[str, str]:
-    """The target's Dockerfile, and what keeps the rest of the spec's folder out of every target's context."""
+    """Render the target's Dockerfile, and the `.dockerignore` that limits every target's context."""
     parts = [_head(plan), _arguments(plan), *_stages(plan), _final(plan)]
     kept = "".join(f"!{path}\n" for path in (CARRIED_FOLDER, REQUIREMENTS, f"*/{SLICE}"))
     return {
@@ -188,7 +188,7 @@ def _compile_stage(plan: Plan) -> str:
 
 
 def build_settings(plan: Plan) -> Iterator[str]:
-    """Shell commands after which builds see the lock's packages.
+    """Make the shell commands after which builds see the lock's packages.
 
     uv builds a package in an environment with what it declares. Extensions of torch need torch and more without
     declaring it, so they find the lock's packages and programs beside. No cache: what was built for another
@@ -251,7 +251,7 @@ def _apt(packages: Iterable[str]) -> list[str]:
 
 
 def _more_apt(plan: Plan) -> Iterator[str]:
-    """What a stage that compiles gets besides: the spec's packages, and the headers of a Python of Debian's own."""
+    """Install the other packages of a stage that compiles: the spec's, and the headers of Debian's own Python."""
     assert plan.compiling is not None
     install = "apt-get install -y -qq --no-install-recommends"
     if plan.compiling.spec_apt:
@@ -295,7 +295,7 @@ def _installs(steps: Iterable[PipStep]) -> list[str]:
 
 
 def _install(step: PipStep, options: str = "") -> str:
-    """One run of uv. Only files of the lock are taken, each by its hash."""
+    """Make one run of uv, which takes only the lock's files, each by its hash."""
     words = [f"{_UV}/uv pip install --quiet --python {ENVIRONMENT}{options} --no-deps"]
     if step.hashed:
         words.append("--require-hashes")
@@ -334,7 +334,7 @@ def _bytecode(folder: str = f"{ENVIRONMENT}/lib") -> list[str]:
 
 
 def _settings(plan: Plan) -> Iterator[str]:
-    """What an image says of itself. No layer: all of it may change without anything being built again."""
+    """Render an image's metadata. It adds no layer, so a change of it rebuilds nothing."""
     path = f"{ENVIRONMENT}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     env = {"PATH": path, "CONDA_PREFIX" if plan.explicit else "VIRTUAL_ENV": ENVIRONMENT}
     env |= dict(plan.env)
@@ -349,7 +349,7 @@ def _settings(plan: Plan) -> Iterator[str]:
 
 
 def labels(plan: Plan) -> dict[str, str]:
-    """The image's labels: OCI's own keys, then envspec's."""
+    """Make the image's labels: OCI's own keys, then envspec's."""
     found = {
         "org.opencontainers.image.title": plan.title,
         "org.opencontainers.image.description": " ".join(plan.description.split()),

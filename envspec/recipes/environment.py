@@ -11,7 +11,7 @@ from envspec.spec.model import Spec
 
 
 def environment(spec: Spec, target: LockedTarget) -> tuple[tuple[str, str], ...]:
-    """What every process in an image sees, in order; the spec's own variables come last and win."""
+    """List the variables of every process in an image, in order; the spec's own come last and win."""
     own = {
         "ENVSPEC_SPEC": spec.name,
         "ENVSPEC_TARGET": target.name,
@@ -26,7 +26,7 @@ def environment(spec: Spec, target: LockedTarget) -> tuple[tuple[str, str], ...]
 
 
 def compile_environment(target: LockedTarget) -> Mapping[str, str]:
-    """What a stage that compiles sees besides."""
+    """List the other variables of a stage that compiles."""
     if target.inputs.cuda is None:
         return {}
     return {
@@ -38,12 +38,12 @@ def compile_environment(target: LockedTarget) -> Mapping[str, str]:
 
 
 def architecture_list(target: LockedTarget) -> str:
-    """The target's architectures as `TORCH_CUDA_ARCH_LIST` writes them: "7.0;8.0"."""
+    """Write the target's compute capabilities as `TORCH_CUDA_ARCH_LIST` does: "7.0;8.0"."""
     return ";".join(map(capability_of, target.architectures))
 
 
 def require_cuda(target: LockedTarget) -> str | None:
-    """`NVIDIA_REQUIRE_CUDA`: a driver of the target's CUDA, or any from the lock's floor on, as minor-version
+    """Make `NVIDIA_REQUIRE_CUDA`: a driver of the target's CUDA, or any from the lock's floor on, as minor-version
     compatibility allows. For nvidia-container-toolkit a space is OR and a comma AND. None without CUDA."""
     cuda, floor = target.inputs.cuda, target.driver_floor
     if cuda is None:
@@ -55,7 +55,7 @@ def require_cuda(target: LockedTarget) -> str | None:
 
 
 def torch_version(target: LockedTarget) -> str | None:
-    """The version of torch without its local part; None where the lock has no torch."""
+    """Give the version of torch without its local part; None where the lock has no torch."""
     pin = target.pin("torch", "pip") or target.pin("pytorch", "conda") or target.pin("libtorch", "conda")
     return pin.version.partition("+")[0] if pin else None
 

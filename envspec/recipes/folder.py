@@ -1,6 +1,6 @@
-"""The folder of a spec's recipes: which formats there are, what files each is, and what they share.
+"""The folder of a spec's recipes: the formats, the files of each, and the shared files.
 
-Paths are below the spec's folder. Only a development container lies elsewhere, where editors look: see `Plan.place`.
+Paths are below the spec's folder. Only development containers are elsewhere, where editors look: see `Plan.place`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ OF_A_SPEC = ("compose", "nix", "slurm", "lmod")
 FORMATS = ("dockerfile", "compose", "apptainer", "nix", "devcontainer", "slurm", "lmod", "kubernetes")
 """All formats, in the order of messages. The first file of each is the one that is run."""
 SHARED = (CARRIED_FOLDER, REQUIREMENTS)
-"""The folders that have files of all targets, and of nobody else."""
+"""The folders that contain only the shared files of all targets."""
 
 
 def place_of(spec: str) -> str:
-    """`Plan.place` of recipes that lie where a repository has them."""
+    """`Plan.place` of recipes in a repository's usual place."""
     return f"recipes/{spec}"
 
 
@@ -46,20 +46,20 @@ def of_a_spec() -> Mapping[str, Callable[[SpecPlan], dict[str, str]]]:
 
 
 def render(plan: Plan, name: str) -> dict[str, str]:
-    """The files of one of `OF_A_TARGET`, with all that it needs besides. Raises InputError for a target that it isn't
-    for."""
+    """Render one of `OF_A_TARGET`, with the shared files that it needs. Raises InputError for an unsuitable target."""
     return of_a_target()[name](plan) | shared_files(plan, name)
 
 
 def render_spec(plan: SpecPlan, name: str) -> dict[str, str]:
-    """The files of one of `OF_A_SPEC`, with all that it needs. Raises InputError for a spec that it isn't for."""
+    """Render one of `OF_A_SPEC`, with the shared files that it needs. Raises InputError for an unsuitable spec."""
     made = of_a_spec()[name](plan)
     return made | {path: text for of in plan.targets for path, text in shared_files(of, name).items()}
 
 
 def shared_files(plan: Plan, name: str) -> dict[str, str]:
-    """What a format uses of the files that targets and formats share: images are made from all of them, Nix's
-    environments keep what is carried, and the others use an image or an environment that is there."""
+    """Pick a format's part of the shared files: images use all of them, Nix's environments the carried files, and other
+    formats none, because they use an existing image or environment.
+    """
     if name in ("dockerfile", "apptainer"):
         return dict(plan.files)
     if name == "nix":
@@ -71,12 +71,12 @@ def shared_files(plan: Plan, name: str) -> dict[str, str]:
 
 
 def admitted(plan: Plan, names: Iterable[str] = OF_A_TARGET) -> dict[str, dict[str, str]]:
-    """The files of every one of these formats that is for this target, as `render` gives them."""
+    """Render every one of these formats that suits this target, as `render` does."""
     return _admitted(lambda name: render(plan, name), names)
 
 
 def admitted_spec(plan: SpecPlan, names: Iterable[str] = OF_A_SPEC) -> dict[str, dict[str, str]]:
-    """The files of every one of these formats that is for this spec, as `render_spec` gives them."""
+    """Render every one of these formats that suits this spec, as `render_spec` does."""
     return _admitted(lambda name: render_spec(plan, name), names)
 
 
@@ -92,12 +92,12 @@ def _admitted(render: Callable[[str], dict[str, str]], names: Iterable[str]) -> 
 
 @dataclass(frozen=True)
 class ExportedRecipes:
-    """What of a spec's recipes stands in a folder.
+    """The recipes of a spec that a folder contains.
 
     targets  the formats of each target, in the plan's order
     spec     the formats of the whole spec
-    whole    every format that there could be, of each target that has any
-    files    what all of it should be: path -> text
+    whole    every possible format, of each target that has any
+    files    the files as they should be: path -> text
     """
 
     targets: Mapping[str, tuple[str, ...]]
@@ -107,7 +107,7 @@ class ExportedRecipes:
 
 
 def exported_recipes(plan: SpecPlan, paths: Iterable[str]) -> ExportedRecipes:
-    """What stands in a folder that has these paths: the formats whose first file is there."""
+    """Recognise the recipes in a folder with these paths: the formats whose first file exists."""
     there = set(paths)
     targets: dict[str, tuple[str, ...]] = {}
     files: dict[str, str] = {}
@@ -122,7 +122,7 @@ def exported_recipes(plan: SpecPlan, paths: Iterable[str]) -> ExportedRecipes:
 
 
 def _there(rendered: Mapping[str, Mapping[str, str]], there: set[str], files: dict[str, str]) -> tuple[str, ...]:
-    """The formats that are there; their files are put to the others."""
+    """Collect the existing formats, and add their files to the others."""
     found = tuple(name for name, made in rendered.items() if next(iter(made)) in there)
     for name in found:
         files.update(rendered[name])

@@ -1,4 +1,4 @@
-"""Whether exported recipes are still what `envspec export` would write."""
+"""The freshness of exported recipes: whether `envspec export` would write the same."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from envspec.recipes.plan import SpecPlan
 def recipe_reasons(
     plan: SpecPlan, standing: ExportedRecipes, paths: Iterable[str], read: Read
 ) -> tuple[FileDiffers, ...]:
-    """How a spec's folder of recipes differs from what its plan gives.
+    """Compare a spec's folder of recipes with its plan.
 
-    Takes what stands in it, the paths of its files, and what reads one of them. What envspec didn't write is the user's
-    own, but for the folders that targets share.
+    Takes the recognised recipes, the paths of the files, and a function that reads a file. Other files are the user's
+    own, except in the folders that targets share.
     """
     there = set(paths)
     out: list[FileDiffers] = [

@@ -1,4 +1,4 @@
-"""The comment at the head of a recipe: what it is, of which lock, and how to use it."""
+"""The comment at the head of a recipe: its content, its lock, and its use."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Iterable
 from envspec.recipes.plan import Plan, SpecPlan
 
 MARK = "Exported by envspec. Not for editing: change the spec, then run `envspec export`."
-"""Stands in the first lines of every recipe: such a file is envspec's to replace."""
+"""The mark in the first lines of every recipe: envspec can replace such a file."""
 _OWNER = re.compile(
     r"(?:#!.*\n)?(?://|--|#) " + re.escape(MARK) + r"\n(?://|--|#) ([a-z0-9._-]+), targets? ([a-z0-9._-]+)"
 )
 
 
 def heading(plan: Plan | SpecPlan, usage: Iterable[str] = ()) -> list[str]:
-    """The lines without comment signs. All of it is safe in any comment: names and versions, no text of the user's."""
+    """Render the lines without comment signs. They are safe in any comment: names and versions, no user's text."""
     told = list(usage)
     return [MARK, _what(plan), *(["", *told] if told else [])]
 
@@ -28,11 +28,11 @@ def _what(plan: Plan | SpecPlan) -> str:
 
 
 def owner(text: str) -> tuple[str, str] | None:
-    """The spec and the (first) target that a recipe was exported for, by its head. None for what has no such head."""
+    """Read the spec and the (first) target of an exported recipe from its head. None without such a head."""
     found = _OWNER.match(text)
     return (found[1], found[2].rstrip(".")) if found else None
 
 
 def hash_heading(plan: Plan | SpecPlan, usage: Iterable[str] = ()) -> list[str]:
-    """The heading as `#` comments."""
+    """Render the heading as `#` comments."""
     return [f"# {line}".rstrip() for line in heading(plan, usage)]

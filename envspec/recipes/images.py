@@ -59,7 +59,7 @@ _OLD_BASES = (
     (re.compile(r"bullseye|focal|debian:11\b|ubuntu:?20\.\d\d"), (2, 31)),
     (re.compile(r"buster|stretch|bionic|xenial|trusty|debian:(9|10)\b|ubuntu:?1[468]\.\d\d"), (2, 28)),
 )
-"""What the names of images say whose glibc is older than Ubuntu 22.04's (2.35), and at most which glibc they have.
+"""Patterns for names of images whose glibc is older than Ubuntu 22.04's (2.35), and their newest glibc.
 
 Source: the versions of the package libc6 in the releases' own package lists: Debian 9, 10 and 11 have 2.24, 2.28 and
 2.31, Ubuntu 14.04, 16.04, 18.04, 20.04 and 22.04 have 2.19, 2.23, 2.27, 2.31 and 2.35.
@@ -74,8 +74,9 @@ documentation, which installs with apk, dnf, yum, microdnf, zypper, pacman, tdnf
 
 
 def base_of(spec: Spec) -> str:
-    """The base image's name. Raises InputError for one that is known not to have apt: recipes install with it, and
-    wheels need glibc."""
+    """Give the base image's name. Raises InputError for an image known to lack apt: recipes install with apt, and
+    wheels need glibc.
+    """
     name = spec.image.base
     words = set(name.partition("@")[0].lower().replace(":", "/").replace("-", "/").split("/"))
     bare = {word.rstrip("0123456789.") for word in words}
@@ -83,19 +84,19 @@ def base_of(spec: Spec) -> str:
     if found or "distroless" in words:
         raise InputError(
             f'the base image "{name}" has no apt ({(found or ["distroless"])[0]})',
-            hint='recipes are made for Debian and Ubuntu: base = "debian:bookworm-slim"',
+            hint='use a base with Debian or Ubuntu, such as base = "debian:bookworm-slim"',
             place=spec.places.get("image.base", Place(spec.path)),
         )
     return name
 
 
 def sources(target: LockedTarget) -> tuple[Pin, ...]:
-    """The pip packages that are compiled when they are installed."""
+    """List the pip packages that are compiled during the installation."""
     return tuple(pin for pin in target.pins if pin.kind == "pip" and not pin.is_wheel)
 
 
 def compiler(spec: Spec, target: LockedTarget) -> str | None:
-    """The image of the stage that compiles; None where the lock has nothing to compile.
+    """Give the image of the stage that compiles; None where the lock has nothing to compile.
 
     Raises InputError as `base_of` does, and where no image has CUDA's compiler with a glibc as old as the base's.
     """
@@ -106,7 +107,7 @@ def compiler(spec: Spec, target: LockedTarget) -> str | None:
 
 
 def of_target(spec: Spec, target: LockedTarget) -> tuple[str, ...]:
-    """The names of every image that the recipes of one target use."""
+    """List the names of every image that the recipes of one target use."""
     names = [base_of(spec), UV, compiler(spec, target)]
     if any(pin.kind == "conda" for pin in target.pins):
         names.append(MICROMAMBA)
@@ -116,7 +117,7 @@ def of_target(spec: Spec, target: LockedTarget) -> tuple[str, ...]:
 
 
 def wanted_images(spec: Spec, lock: Lock) -> tuple[str, ...]:
-    """The names of all images that a spec's recipes use, sorted: what `envspec lock` asks registries about.
+    """List the names of all images that a spec's recipes use, sorted; `envspec lock` asks registries for them.
 
     Raises InputError as `base_of` does.
     """
@@ -125,13 +126,13 @@ def wanted_images(spec: Spec, lock: Lock) -> tuple[str, ...]:
 
 
 def reference(lock: Lock, name: str) -> ImageReference:
-    """An image with the digest that the lock has of it."""
+    """Give an image with its digest in the lock."""
     known = lock.image(name)
     return ImageReference(name, known.digest if known else None)
 
 
 def _devel(cuda: str, spec: Spec, target: LockedTarget) -> str:
-    """The tag with a CUDA version's compiler. A version that the table doesn't know gets its first release's.
+    """Give the tag with a CUDA version's compiler. A version that isn't in the table gets its first release's.
 
     What is compiled runs on the glibc it was compiled with or a newer one, so an old base gets Ubuntu 20.04 (2.31).
     The others get 22.04 (2.35), which has a newer compiler.
@@ -144,7 +145,7 @@ def _devel(cuda: str, spec: Spec, target: LockedTarget) -> str:
         names = ", ".join(pin.name for pin in sources(target))
         raise InputError(
             f'{names} would be compiled with CUDA {cuda} for a newer glibc than the base image "{base}" has',
-            hint='base = "debian:bookworm-slim", or another base with glibc 2.35 or newer',
+            hint='choose a base with glibc 2.35 or newer, such as base = "debian:bookworm-slim"',
             place=spec.places.get("image.base", Place(spec.path)),
         )
     return f"{release}-devel-ubuntu{'20.04' if glibc or version < _FIRST_ON_22_04 else '22.04'}"

@@ -1,4 +1,4 @@
-"""A Kubernetes Job that runs the smoke check, or what its `args` say, with the target's GPU."""
+"""A Kubernetes Job that runs the smoke check, or the program in its `args`, with the target's GPU."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from envspec.recipes.plan import UID, WORKSPACE, Plan
 
 FILE = "job.yaml"
 _NAME_LENGTH = 52
-"""A Job's name becomes part of its pods' names, which have 63 characters; Kubernetes adds up to 11."""
+"""The greatest length of a Job's name: its pods' names have 63 characters, of which Kubernetes adds up to 11."""
 
 
 def render(plan: Plan) -> dict[str, str]:
@@ -85,7 +85,7 @@ def render(plan: Plan) -> dict[str, str]:
 
 
 def job_name(title: str) -> str:
-    """A name that Kubernetes takes (RFC 1123 label), from a spec's and a target's name."""
+    """Make a valid Kubernetes name (RFC 1123 label) from a spec's and a target's name."""
     return re.sub(r"[^a-z0-9]+", "-", title)[:_NAME_LENGTH].strip("-") or "envspec"
 
 
@@ -96,8 +96,9 @@ def _resources(plan: Plan) -> list[str]:
 
 
 def _affinity(plan: Plan) -> list[str]:
-    """Nodes whose GPUs the lock has code for come first, where GPU feature discovery has labelled them. A preference:
-    without labels a requirement would keep the pod waiting for ever, and the image's preflight refuses a wrong GPU."""
+    """Prefer nodes whose GPUs the lock has code for, if GPU feature discovery has labelled them. A requirement would
+    keep the pod waiting for ever without labels, and the image's preflight refuses a wrong GPU.
+    """
     if not plan.architectures:
         return []
     majors = [str(major) for major in sorted({known(sm).major for sm in plan.architectures})]

@@ -1,7 +1,6 @@
-"""Files of earlier exports that no recipe of a spec has any more: which they are, and which of them may be removed.
+"""Files of earlier exports that no recipe of a spec uses any more, and which of them envspec may remove.
 
-A folder's texts are no instructions: what is removed has a name that envspec gives, and its content proves that it was
-written by an export.
+envspec removes only files with a name that it gives, and whose content proves that an export wrote them.
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ from envspec.recipes.heading import owner
 from envspec.recipes.plan import CARRIED_FOLDER, REQUIREMENTS, SLICE, SpecPlan
 
 OWN = (dockerfile.FILE, apptainer.FILE, apptainer.OFFLINE_FILE, kubernetes.FILE, SLICE)
-"""What a target's folder has."""
+"""The names in a target's folder."""
 CONTAINERS = devcontainer.FOLDER
 _REQUIREMENTS = re.compile(REQUIREMENTS + r"/[a-z]+-([0-9a-f]{8})\.txt")
 
 Read = Callable[[str], str | None]
-"""The text of a path, or None where it can't be read."""
+"""Reads the text of a path; None where it can't be read."""
 
 
 def leftovers(plan: SpecPlan, files: Mapping[str, str], paths: Iterable[str], read: Read) -> Iterator[str]:
-    """The paths that belong to no recipe of the lock. `files` is what should be there."""
+    """List the paths that belong to no recipe of the lock. `files` are the expected ones."""
     for path in sorted(set(paths) - set(files)):
         first, _, name = path.partition("/")
         if first in SHARED or _is_of_a_target_that_is_gone(plan, path, first, name, read):
@@ -55,8 +54,9 @@ def _owner(path: str, read: Read) -> tuple[str, str] | None:
 
 
 def removable(paths: Iterable[str], sums: Mapping[str, str], read: Read, *, shared: bool) -> Iterator[str]:
-    """Those of the leftovers that exports have written. `sums` are the digests of the carried files that the last one
-    wrote; `shared` says whether files that targets share may go, too."""
+    """Pick the leftovers that exports have written. `sums` are the digests of the carried files that the last export
+    wrote; `shared` says whether shared files may go too.
+    """
     for path in paths:
         folder, _, name = path.partition("/")
         if folder not in SHARED:
@@ -69,6 +69,6 @@ def removable(paths: Iterable[str], sums: Mapping[str, str], read: Read, *, shar
 
 
 def read_sums(text: str) -> dict[str, str]:
-    """The digests of a `SHA256SUMS`, by path."""
+    """Read the digests of a `SHA256SUMS`, by path."""
     pairs = (line.partition("  ") for line in text.splitlines())
     return {path: digest for digest, _, path in pairs}

@@ -1,5 +1,6 @@
-"""An Lmod modulefile: `module load` of an environment that `envspec install` made. One for all targets of a spec: which
-one it is, its own name says, under which Lmod found it.
+"""An Lmod modulefile: `module load` of an environment that `envspec install` made.
+
+One file serves all targets of a spec: the name under which Lmod found it selects the target.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from envspec.recipes.quote import lua
 
 FILE = "modulefile.lua"
 _ALSO_OUTSIDE = ("ENVSPEC_SPEC", "ENVSPEC_TARGET", "PYTHONNOUSERSITE", "PYTORCH_VERSION", "TORCH_CUDA_ARCH_LIST")
-"""The variables of an image that an environment wants without one. The spec's own are about paths of the image."""
+"""The variables of an image that an environment also needs outside one. The spec's own name paths of the image."""
 
 
 def render(plan: SpecPlan) -> dict[str, str]:
-    """`modulefile.lua`. Link it as `<name>/<target>.lua` into a folder of MODULEPATH."""
+    """Render `modulefile.lua`. Link it as `<name>/<target>.lua` into a folder of MODULEPATH."""
     target = plan.names[0]
     usage = [
         f"Install an environment:  envspec install SPEC --target {target} --prefix $ENVSPEC_ENVS/{plan.spec}-{target}",

@@ -1,5 +1,6 @@
-"""The Plan of a target and of a whole spec, computed once from spec and lock. Pure: the files that every image carries
-are package data, read when they are first asked for."""
+"""The Plan of a target and of a whole spec, computed once from spec and lock. Pure: the carried files are package data,
+read at first use.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +24,9 @@ from envspec.spec.model import Spec
 
 _ALWAYS = ("ca-certificates", "tini")
 _FOR_TORCH = ("g++",)
-"""torch.compile compiles when a program runs: Inductor's CPU kernels are C++, Triton's launchers C."""
+"""The compiler packages for torch.compile at run time: Inductor's CPU kernels are C++, Triton's launchers C."""
 PLATFORMS = ("linux-64", "linux-aarch64")
-"""What images are made for."""
+"""The platforms of images."""
 
 
 # The users of Debian's base-passwd: none of them can become the one who works in an image.
@@ -38,7 +39,7 @@ _TAKEN = frozenset(
 
 
 def make_spec_plan(spec: Spec, lock: SoundLock, place: str = ".") -> SpecPlan:
-    """What the recipes of a spec print: of every target of its lock that they are made for. `place` as in `Plan`.
+    """Make the plan of a spec's recipes, for every suitable target of its lock. `place` as in `Plan`.
 
     Raises InputError as `make_plan`, and where all targets are for other platforms than Linux.
     """
@@ -48,16 +49,16 @@ def make_spec_plan(spec: Spec, lock: SoundLock, place: str = ".") -> SpecPlan:
 
 
 def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".") -> Plan:
-    """What the recipes of `target` print. `place` is the spec's folder, seen from the one that editors open.
+    """Make the plan of a target's recipes. `place` is the spec's folder, seen from the one that editors open.
 
-    Raises InputError for what no recipe can be made of: a platform that isn't Linux, a base image without apt, a
+    Raises InputError where no recipe is possible: a platform that isn't Linux, a base image without apt, a
     service whose package isn't locked, an index that the spec doesn't name.
     """
     inputs = target.inputs
     if inputs.platform not in PLATFORMS:
         raise InputError(
             f"images are for Linux, and the target {target.name} is for {inputs.platform}",
-            hint="choose targets with --target; `envspec install` makes the environment itself",
+            hint="choose other targets with --target, or use `envspec install` on the machine itself",
             place=Place(spec.path),
         )
     if spec.image.user in _TAKEN:
@@ -142,11 +143,11 @@ def _build_constraints(target: LockedTarget) -> tuple[str, ...]:
 
 
 _NEEDS = {"jupyter": "jupyterlab"}
-"""Service -> the package that it is, which the lock must have."""
+"""Service -> its package, which the lock must have."""
 
 
 def services(spec: Spec, lock: Lock, target: LockedTarget) -> tuple[Service, ...]:
-    """What the spec opted into, in its order. Raises InputError for one whose package isn't in the lock."""
+    """List the services of the spec, in its order. Raises InputError for a service whose package isn't in the lock."""
     for name in spec.image.services:
         package = _NEEDS.get(name)
         if package and target.pin(package) is None:

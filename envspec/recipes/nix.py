@@ -1,4 +1,4 @@
-"""A flake of a spec: an environment a target, out of the lock beside it, by Nix."""
+"""A Nix flake of a spec: an environment per target, from the lock beside it."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from envspec.recipes.quote import nix, shell
 
 FILE = "flake.nix"
 ENVIRONMENT_FILE = "environment.nix"
-"""The Nix code that makes environments; the repository's own flake imports the same."""
+"""The Nix code that makes environments; the repository's own flake imports it too."""
 
 NIXPKGS = "github:NixOS/nixpkgs/nixos-25.11"
-"""The release of nixpkgs that a flake without flake.lock uses, by its branch: the last one that has Python 3.10."""
+"""The branch of nixpkgs for a flake without flake.lock: the last release with Python 3.10."""
 
 _DRIVER = "/run/opengl-driver/lib"
 _LIBCUDA = f"if [ -e {_DRIVER}/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH={_DRIVER}; fi"
-"""Triton links what it compiles with the driver, for which it asks /sbin/ldconfig. NixOS has none."""
+"""Set Triton's path to the driver: Triton finds the driver with /sbin/ldconfig, which NixOS lacks."""
 _OF_CONTAINERS = "NVIDIA_"
-"""What these variables say, only container engines read."""
+"""The variables that only container engines read."""
 _OF_IMAGES = (CARRIED, ENVIRONMENT, PYTHON, WORKSPACE)
-"""Folders that a container image has and the user's machine has not."""
+"""The folders that a container image has and the user's machine hasn't."""
 
 
 def admits(plan: Plan) -> bool:
-    """Whether Nix makes an environment of a target: one is made from wheels."""
+    """Say whether Nix can make an environment of a target: it needs wheels only."""
     return bool(plan.pip) and plan.explicit is None
 
 
 def render(plan: SpecPlan) -> dict[str, str]:
-    """`flake.nix`, the `environment.nix` that it imports, and the lock that it reads.
+    """Render `flake.nix`, the `environment.nix` that it imports, and the lock that it reads.
 
     Raises InputError where every target has conda packages: a Nix environment is made from wheels.
     """
@@ -119,7 +119,7 @@ def render(plan: SpecPlan) -> dict[str, str]:
 
 @cache
 def environment_nix() -> str:
-    """The text of `environment.nix`."""
+    """Read the text of `environment.nix`."""
     return (Path(__file__).parents[1] / "carried" / ENVIRONMENT_FILE).read_text(encoding="utf-8")
 
 
@@ -146,7 +146,7 @@ def _usage(plan: SpecPlan, plans: list[Plan]) -> list[str]:
 
 
 def _targets(plans: Iterable[Plan]) -> Iterator[str]:
-    """The table of targets by system."""
+    """Render the table of targets by system."""
     by_system: dict[str, list[Plan]] = {}
     for plan in plans:
         by_system.setdefault(plan.system, []).append(plan)

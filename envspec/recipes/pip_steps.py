@@ -1,4 +1,4 @@
-"""The pip half of a lock as runs of uv: one a layer and index, so that each package comes from where the lock says."""
+"""The pip half of a lock as runs of uv: one per layer and index, so that each package comes from its index."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from envspec.spec.model import Spec
 
 _PYTORCH = "pytorch/"
 _DIGITS = 8
-"""Of a file's SHA-256, in its name."""
+"""The number of digits of a file's SHA-256 in its name."""
 
 
 def requirements_file(group: str, text: str) -> str:
-    """Where a text that is installed from lies: the same text at the same place, whichever target it is for."""
+    """Give the path of a requirements text: the same text has the same path for every target."""
     return f"{REQUIREMENTS}/{group}-{hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]}.txt"
 
 
@@ -29,11 +29,11 @@ _BUILD_TOOLS = (
     "packaging", "poetry-core", "psutil", "pybind11", "scikit-build", "scikit-build-core", "setuptools",
     "setuptools-scm", "wheel",
 )  # fmt: skip
-"""What extensions of torch import when they are built, often without declaring it."""
+"""The packages that extensions of torch import in their builds, often undeclared."""
 
 
 def pip_steps(spec: Spec, lock: Lock, target: LockedTarget) -> tuple[tuple[PipStep, str], ...]:
-    """The runs, in order, each with the text of its requirements file.
+    """List the runs, in order, each with the text of its requirements file.
 
     Raises InputError for an index that the spec doesn't name any more.
     """
@@ -41,8 +41,9 @@ def pip_steps(spec: Spec, lock: Lock, target: LockedTarget) -> tuple[tuple[PipSt
 
 
 def build_steps(spec: Spec, lock: Lock, target: LockedTarget) -> tuple[tuple[PipStep, str], ...]:
-    """The runs that bring the wheels which builds see, beside the CUDA stack: what torch and the sources depend on, and
-    build tools that the lock has. No others, or whatever moves in the lock would have everything compiled again."""
+    """List the runs that install the wheels for builds, beside the CUDA stack: the dependencies of torch and of the
+    sources, and the lock's build tools. No others: any change of theirs would compile everything again.
+    """
     pins = {pin.name: pin for pin in target.pins if pin.kind == "pip"}
     roots = ["torch", *_BUILD_TOOLS, *(pin.name for pin in pins.values() if not pin.is_wheel)]
     reached = {node.name for node in Graph.of(target, roots).outgoing if node.kind == "pip"}
@@ -91,5 +92,5 @@ def _step(spec: Spec, lock: Lock, target: LockedTarget, group: str, index: str, 
 
 
 def _without_header(text: str) -> str:
-    """Only the packages: what the file's head says of the lock and the target would part what is the same."""
+    """Keep only the packages: a head that names the lock and the target would make equal files differ."""
     return "\n".join(line for line in text.splitlines() if line and not line.startswith("#")) + "\n"

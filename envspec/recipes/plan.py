@@ -1,7 +1,7 @@
-"""What the recipes of a spec and of its targets print, as frozen values: `envspec.recipes.make` computes it, renderers
+"""The plan of a spec's recipes and of its targets', as frozen values: `envspec.recipes.make` computes it, renderers
 print it.
 
-All recipes of a spec lie in one folder, which is the build context of each: paths are below that folder.
+All recipes of a spec are in one folder, the build context of each: paths are below that folder.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from dataclasses import dataclass
 ENVIRONMENT = "/opt/env"
 """The environment in an image: a virtual environment or a conda prefix."""
 PYTHON = "/opt/python"
-"""uv's managed Python, for bases that have none of the version asked for."""
+"""uv's managed Python, for bases without the target's version."""
 CARRIED = "/opt/envspec"
-"""Where an image keeps the carried files."""
+"""The folder of the carried files in an image."""
 CARRIED_FOLDER = "envspec"
 """The folder of the carried files: the same for every target of the spec."""
 SUMS = "SHA256SUMS"
-"""The carried file that has the digests of all the others, as `sha256sum -c` reads it."""
+"""The carried file with the digests of all the others, as `sha256sum -c` reads it."""
 REQUIREMENTS = "requirements"
-"""The folder of what is installed from: each text once, under its group and the first digits of its SHA-256."""
+"""The folder of the requirements: each text once, named by its group and the first digits of its SHA-256."""
 SLICE = "target.json"
-"""The file of a target's own: its slice of the lock, and what the preflight and the smoke check need besides."""
+"""The target's own file: its slice of the lock, and other facts for the preflight and the smoke check."""
 LOCK = "envspec.lock"
 """The whole lock, which stays in the repository: Nix reads it."""
 WORKSPACE = "/workspace"
@@ -32,7 +32,7 @@ UID = 1000
 
 @dataclass(frozen=True)
 class ImageReference:
-    """An image by name, and by digest where a registry answered when the lock was made."""
+    """An image by name, and by digest if a registry answered when the lock was made."""
 
     name: str
     digest: str | None = None
@@ -47,9 +47,9 @@ class ImageReference:
 class Service:
     """A server that an image can start.
 
-    script  of the carried files: starts it in the foreground
+    script  the carried file that starts it in the foreground
     apt     Debian packages that it needs
-    image   where its program is copied from, and `copies`: path there -> path here
+    image   the source of its program; `copies`: path there -> path here
     """
 
     name: str
@@ -70,10 +70,10 @@ class PipStep:
     """One run of uv: packages of one index, installed from one requirements file.
 
     file           below the spec's folder
-    group          the layer that it belongs to, of `GROUPS`
-    torch_backend  what uv calls the PyTorch index that they are from (`cu126`), or None
+    group          its layer, one of `GROUPS`
+    torch_backend  uv's name for their PyTorch index (`cu126`), or None
     index, url     another index than PyPI: the lock's name for it, and where the spec says that it is; else None
-    hashed         every file is checked (`--require-hashes`); only what is from git can't be
+    hashed         every file is checked (`--require-hashes`); a git requirement can't be
     """
 
     file: str
@@ -86,19 +86,19 @@ class PipStep:
 
     @property
     def source(self) -> bool:
-        """They are compiled here, in the stage that `Compiling` says."""
+        """Whether the packages are compiled, in the stage that `Compiling` describes."""
         return self.group == "source"
 
 
 @dataclass(frozen=True)
 class Compiling:
-    """What a lock has to compile: the packages, and the image of the stage that does it.
+    """The packages of a lock that need compiling, and the image of the stage that compiles them.
 
     apt          Debian packages that the stage must have
-    spec_apt     those of the spec, which it gets as far as its distribution has them
-    env          what builds see besides
-    wheels       runs of uv, beside those of the CUDA stack, for what builds see of the lock
-    constraints  on what builds get that the lock doesn't pin
+    spec_apt     the spec's packages, as far as the stage's distribution has them
+    env          the other variables of builds
+    wheels       runs of uv, beside those of the CUDA stack, for the lock's packages that builds see
+    constraints  on build requirements that the lock doesn't pin
     """
 
     packages: tuple[str, ...]
@@ -114,12 +114,12 @@ class Compiling:
 class Plan:
     """One target, ready to print.
 
-    env             what the environment's processes see, in order, without PATH; the spec's own come last
+    env             the variables of the environment's processes, in order, without PATH; the spec's own come last
     apt             Debian packages of the final image: the spec's, the services' and the init's, sorted
     lock_digest     of the target's slice of the lock
-    files           what the images of the target are made from: path -> text. Below `CARRIED_FOLDER` and
+    files           the sources of the target's images: path -> text. Below `CARRIED_FOLDER` and
                     `REQUIREMENTS` other targets have the same files
-    torch_backend   what uv calls the PyTorch index that the lock takes packages from (`cu126`), or None
+    torch_backend   uv's name for the lock's PyTorch index (`cu126`), or None
     indexes         other indexes than PyPI that pip packages come from, by the names that the lock has
     pip             the runs of uv that install the pip half, in the order of `GROUPS`
     explicit        the explicit file of the conda half, or None
@@ -170,12 +170,12 @@ class Plan:
 
     @property
     def slice(self) -> str:
-        """The path of the target's own `target.json`."""
+        """The path of the target's `target.json`."""
         return f"{self.target}/{SLICE}"
 
     @property
     def carried(self) -> Mapping[str, str]:
-        """What an image keeps in `CARRIED`, by path below it."""
+        """The files that an image keeps in `CARRIED`, by path below it."""
         folder = f"{CARRIED_FOLDER}/"
         shared = {path.removeprefix(folder): text for path, text in self.files.items() if path.startswith(folder)}
         return {**shared, SLICE: self.files[self.slice]}
@@ -192,13 +192,13 @@ class Plan:
 
     @property
     def image(self) -> str:
-        """The OCI image's name: the title, in the characters that names of images have."""
+        """The OCI image's name: the title in valid characters."""
         return re.sub(r"[^a-z0-9]+", lambda run: "." if run[0] == "." else "-", self.title).strip("-.") or "envspec"
 
 
 @dataclass(frozen=True)
 class SpecPlan:
-    """All targets of a spec that recipes can be made for, in the lock's order.
+    """All targets of a spec that can have recipes, in the lock's order.
 
     lock_text  the text of the lock's own file
     """

@@ -1,7 +1,7 @@
-"""Values as the formats of the recipes write them. What a spec says is hostile until it went through here.
+"""Quoting of values for the recipes' formats. A spec's text counts as hostile until this module has quoted it.
 
-Every function takes a text and gives a token that its format reads back as that very text; where a format has no way to
-write a text, `Unquotable` says so.
+Every function takes a text and gives a token that its format reads back as the same text, and raises `Unquotable` where
+the format can't write the text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Unquotable(InputError):
 
 
 def shell(text: str) -> str:
-    """One word for a POSIX shell. Raises Unquotable for a NUL, which no process can be given."""
+    """Quote one word for a POSIX shell. Raises Unquotable for a NUL, which no process can receive."""
     _refuse_nul(text, "a shell command")
     if _SHELL_SAFE.fullmatch(text):
         return text
@@ -27,7 +27,7 @@ def shell(text: str) -> str:
 
 
 def one_line(text: str, what: str) -> str:
-    """The text itself, if it stands on one line in every reader's eyes. Raises Unquotable."""
+    """Check that a text is one line to every reader, and give it unchanged. Raises Unquotable."""
     _refuse_nul(text, what)
     if text.splitlines() not in ([], [text]):
         raise Unquotable(f"{what} can't hold a line end: {text[:60]!r}", hint="write it on one line")
@@ -35,7 +35,7 @@ def one_line(text: str, what: str) -> str:
 
 
 def dockerfile(text: str) -> str:
-    """A value of ENV, LABEL or ARG: in double quotes, where only the backslash, the quote and `$` mean something.
+    """Quote a value of ENV, LABEL or ARG: in double quotes, where only the backslash, the quote and `$` are special.
 
     Raises Unquotable for a line end, which no Dockerfile value can hold.
     """
@@ -44,7 +44,7 @@ def dockerfile(text: str) -> str:
 
 
 def lua(text: str) -> str:
-    """A Lua string in double quotes; what isn't printable ASCII is written byte by byte."""
+    """Write a Lua string in double quotes; characters that aren't printable ASCII are written byte by byte."""
     out = []
     for byte in text.encode("utf-8", "surrogatepass"):
         char = chr(byte)
@@ -58,7 +58,7 @@ def lua(text: str) -> str:
 
 
 def nix(text: str) -> str:
-    """A Nix string. Raises Unquotable for a NUL, which Nix has no way to write."""
+    """Write a Nix string. Raises Unquotable for a NUL, which Nix can't write."""
     _refuse_nul(text, "a Nix string")
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("${", "\\${").replace("\r", "\\r")
     # "$${" means a lone dollar and then a brace, so a dollar before one is escaped as well
@@ -67,7 +67,7 @@ def nix(text: str) -> str:
 
 
 def comment(text: str) -> str:
-    """A text in a comment that ends with its line: line ends and invisible characters are escaped."""
+    """Escape line ends and invisible characters of a text for a comment that ends with its line."""
     return _INVISIBLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 

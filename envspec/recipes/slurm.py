@@ -1,8 +1,8 @@
-"""Slurm jobs: the SIF under Apptainer, and the image under pyxis/enroot. One of each for all targets of a spec: which
-one it is, a variable says.
+"""Slurm jobs: the SIF under Apptainer, and the image under pyxis/enroot. One of each for all targets of a spec: a
+variable selects the target.
 
-torchrun meets on the first node, at the address by which Slurm reaches it and with ranks by Slurm's number of each
-node: no name needs to resolve.
+torchrun's processes meet on the first node, at the address by which Slurm reaches it and with ranks by Slurm's number
+of each node: no name needs to resolve.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ MEETING_POINT = (
     "address=$(scontrol --oneliner show node \"$first\" | sed -n 's/.* NodeAddr=\\([^ ]*\\).*/\\1/p') || address=",
     "port=$((20000 + SLURM_JOB_ID % 12000))",
 )
-"""Lines of bash in a job that set `first`, `address` (empty where Slurm tells none) and `port`."""
+"""Lines of bash in a job that set `first`, `address` (empty where Slurm has none) and `port`."""
 
 
 def render(plan: SpecPlan) -> dict[str, str]:
-    """`job.sbatch` and `job-pyxis.sbatch`."""
+    """Render `job.sbatch` and `job-pyxis.sbatch`."""
     return {APPTAINER_JOB: _apptainer(plan), PYXIS_JOB: _pyxis(plan)}
 
 
@@ -82,7 +82,7 @@ def _pyxis(plan: SpecPlan) -> str:
 
 
 def _submit(plan: SpecPlan, job: str) -> list[str]:
-    """How it is submitted, in the words of the spec's own targets."""
+    """Show how to submit the job, with the spec's own targets as examples."""
     sample = next((of for of in plan.targets if of.is_cuda), plan.targets[0])
     which = f"ENVSPEC_TARGET={sample.target} " if len(plan.targets) > 1 else ""
     gpus = " --gpus-per-node=8" if sample.is_cuda else ""
@@ -94,7 +94,9 @@ def _submit(plan: SpecPlan, job: str) -> list[str]:
 
 
 def _target(plan: SpecPlan, instead: str) -> list[str]:
-    """Lines that set `target`: the only one, or the one that a variable names. `instead` names the image itself."""
+    """Make the lines that set `target`: the only one, or the one that a variable names. `instead` names the image
+    itself.
+    """
     if len(plan.targets) == 1:
         return [f"target={plan.targets[0].target}"]
     names = ", ".join(plan.names)
@@ -108,7 +110,7 @@ def _target(plan: SpecPlan, instead: str) -> list[str]:
 
 
 def _job(plan: SpecPlan, usage: Iterable[str], *, setup: Iterable[str], inside: Iterable[str]) -> str:
-    """`setup` sets `image`; `inside` is the rest of the srun command that runs a program in it."""
+    """Render a job. `setup` sets `image`; `inside` is the rest of the srun command that runs a program in it."""
     options = [f"--job-name={plan.spec}", "--nodes=1", "--ntasks-per-node=1"]
     options += ["--gpus-per-node=1", "--cpus-per-task=8"] if plan.is_cuda else ["--cpus-per-task=1"]
     options += ["--time=01:00:00", "--output=%x-%j.out"]

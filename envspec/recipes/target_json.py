@@ -1,4 +1,4 @@
-"""target.json: a target's slice of the lock, and what the preflight and the smoke check need to know besides."""
+"""target.json: a target's slice of the lock, and other facts for the preflight and the smoke check."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ SCHEMA = 2
 
 
 def target_document(spec: Spec, lock: Lock, target: LockedTarget) -> dict[str, Any]:
-    """What `target.json` says. `lock` is the target's slice of the lock, and `lock_digest` that slice's digest."""
+    """Make the content of `target.json`. `lock` is the target's slice of the lock, and `lock_digest` that slice's
+    digest.
+    """
     inputs = target.inputs
     own = slice_of(lock, target)
     references = {
@@ -47,7 +49,7 @@ def target_document(spec: Spec, lock: Lock, target: LockedTarget) -> dict[str, A
 
 
 def dumps(document: dict[str, Any]) -> str:
-    """The text of a `target.json`: as JSON has it, with a package of the slice a line."""
+    """Render a `target.json`: JSON with one line per package of the slice."""
     head = {name: value for name, value in document.items() if name != "lock"}
     text = json.dumps(head, indent=2).removesuffix("\n}")
     parts = [f"    {json.dumps(name)}: {_value(value)}" for name, value in document["lock"].items()]
@@ -55,14 +57,14 @@ def dumps(document: dict[str, Any]) -> str:
 
 
 def _value(value: Any) -> str:
-    """A table of the slice. Packages have a line each, so that a new version is a line."""
+    """Render a table of the slice, one line per package: a new version changes one line."""
     if not isinstance(value, list):
         return json.dumps(value)
     return "[\n" + ",\n".join(f"      {json.dumps(package)}" for package in value) + "\n    ]"
 
 
 def _cards(names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """The products that a target's GPUs stand for."""
+    """List the products that a target's GPUs stand for."""
     return {
         gpu.name: {
             "capability": gpu.capability,
@@ -75,8 +77,9 @@ def _cards(names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
 
 
 def _code(target: LockedTarget) -> dict[str, list[str]] | None:
-    """What the target's torch is compiled for: capabilities with machine code and with PTX. None where no table knows
-    the build, and without CUDA."""
+    """Give the compute capabilities that the target's torch has machine code and PTX for. None for a build that no
+    table has, and without CUDA.
+    """
     inputs = target.inputs
     pip, conda = target.pin("torch", "pip"), target.pin("pytorch", "conda")
     builds: tuple[torch_builds.TorchBuild, ...] | tuple[conda_builds.CondaBuild, ...] = ()

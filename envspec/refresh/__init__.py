@@ -1,6 +1,6 @@
-"""Keeping `data/torch.toml` true: what PyPI says of torch's releases, compared with the table.
+"""The update of `data/torch.toml` from PyPI's data on torch's releases.
 
-`python -m envspec.refresh` prints the difference, and writes it with `--write`. What PyPI can't tell (the builds of
-the PyTorch index, compiled architectures) is left as it is: the architectures of a new build are taken over from the
-one before and marked `trust = "low"` until somebody has read the wheel with `envspec inspect`.
+`python -m envspec.refresh` prints the difference, and writes it with `--write`. Facts that PyPI doesn't have (the
+builds of the PyTorch index, compiled architectures) stay: a new build takes the architectures of the one before, marked
+`trust = "low"` until a person has read the wheel with `envspec inspect`.
 """

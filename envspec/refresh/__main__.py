@@ -1,4 +1,4 @@
-"""`python -m envspec.refresh`: what PyPI says and the tables don't, as a diff, or written with `--write`.
+"""`python -m envspec.refresh`: shows what PyPI has and the tables lack, as a diff, or writes it with `--write`.
 
 Exit codes: 0 the tables are up to date, or were written; 1 they aren't; 2 and 3 as everywhere in envspec.
 """
@@ -30,13 +30,13 @@ from envspec.uv.default_index import uvs_default_index
 from envspec.uv.program import find_uv
 
 ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
-"""JSON pages (PEP 691) rather than HTML ones: they tell what was yanked."""
+"""The Accept header: JSON pages (PEP 691), which name yanked files, rather than HTML."""
 
 TABLE = Path(envspec.facts.__file__).parent / "data" / "torch.toml"
 
 
 class PyPI:
-    """What stands for PyPI on this machine, by the user's settings; uv's own default where they say nothing."""
+    """Give this machine's URL for PyPI, by the user's settings; by default uv's own."""
 
     def __init__(self, settings: Settings, env: Mapping[str, str]) -> None:
         address = settings.default_index or uvs_default_index(find_uv(env), settings.cache_dir)
@@ -48,7 +48,7 @@ class PyPI:
         self._found: dict[str, FoundFile] = {}
 
     def files(self, project: str) -> tuple[PublishedFile, ...]:
-        """The files of a project's page. Raises IndexFailure."""
+        """Read the files on a project's page. Raises IndexFailure."""
         url = f"{self._url}/{project}/"
         page = parse_page(self._fetcher.get(url, headers={"Accept": ACCEPT}).body, url)
         return tuple(self._remembered(dict(row)) for row in page)
@@ -59,7 +59,7 @@ class PyPI:
         return PublishedFile(name, row.get("requires-python"), bool(row.get("yanked")))
 
     def requires_dist(self, project: str, file: str) -> tuple[str, ...]:
-        """The Requires-Dist lines of a wheel of a page that was read. Raises IndexFailure."""
+        """Read the Requires-Dist lines of a wheel on a page that was read. Raises IndexFailure."""
         return self._metadata.read(self._found[file]).requires_dist
 
 
@@ -95,7 +95,7 @@ def _diff(before: str, after: str, name: str) -> list[str]:
 
 
 def main() -> None:
-    """The program. Ends the process with its exit code."""
+    """Run the program, and end the process with its exit code."""
     try:
         status = command.main(standalone_mode=False)
     except EnvspecError as error:

@@ -1,4 +1,4 @@
-"""What an index publishes of torch and its companions: files, and the METADATA of some of them."""
+"""The published files of torch and its companions, and the METADATA of some of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PLATFORMS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class PublishedFile:
-    """A file of a project's page. `requires_python` is what the page says, None where it says nothing."""
+    """A file of a project's page. `requires_python` is the page's value or None."""
 
     file: str
     requires_python: str | None = None
@@ -29,7 +29,7 @@ class PublishedFile:
 
 
 class Index(Protocol):
-    """PyPI, or what the user has configured in its place."""
+    """PyPI, or the index that the user has configured in its place."""
 
     def files(self, project: str) -> tuple[PublishedFile, ...]:
         """The files of a project. Raises IndexFailure."""
@@ -52,7 +52,7 @@ class Wheel:
 
 @dataclass(frozen=True)
 class Contents:
-    """What METADATA says of a torch wheel on a platform. `cuda` is None for a CPU build."""
+    """The METADATA of a torch wheel on a platform. `cuda` is None for a CPU build."""
 
     cuda: str | None
     cudnn: str | None
@@ -61,7 +61,7 @@ class Contents:
 
 
 def wheels(files: Iterable[PublishedFile]) -> tuple[Wheel, ...]:
-    """The wheels of final releases for the platforms and Pythons that the tables hold; free-threaded ones aside."""
+    """List the wheels of final releases for the tables' platforms and Pythons, without free-threaded ones."""
     found = (_wheel(file) for file in files if not file.yanked)
     return tuple(wheel for wheel in found if wheel is not None)
 
@@ -85,7 +85,7 @@ def _glibc(tag: str) -> str | None:
 
 
 def contents(requires_dist: Iterable[str], platform: str, python: str) -> Contents:
-    """What the lines of a torch wheel say for one platform and Python (PEP 508 markers decide)."""
+    """Read the lines of a torch wheel for one platform and Python (PEP 508 markers decide)."""
     pins = {}
     for name, specifier in requirements(requires_dist, platform, python):
         pins[re.sub(r"-cu\d+$", "", name)] = specifier
@@ -99,7 +99,7 @@ def contents(requires_dist: Iterable[str], platform: str, python: str) -> Conten
 
 
 def requirements(requires_dist: Iterable[str], platform: str, python: str) -> Iterable[tuple[str, str]]:
-    """Name and specifier of each line that holds without extras."""
+    """Give the name and specifier of each line that holds without extras."""
     markers = Markers(platform, python)
     for line in filter(markers.hold, requires_dist):
         requirement = published_requirement(line)
@@ -112,6 +112,6 @@ def _exact(specifier: str | None) -> str | None:
 
 
 def span(pythons: Iterable[str]) -> str:
-    """Pythons as the table writes them: `3.10-3.14`."""
+    """Write Pythons as the table does: `3.10-3.14`."""
     ordered = sorted(pythons, key=numbers)
     return f"{ordered[0]}-{ordered[-1]}"

@@ -1,4 +1,4 @@
-"""The text of a fact table, row by row: comments and the lines that aren't touched stay as they are."""
+"""The text of a fact table, edited row by row: comments and other lines stay unchanged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Row = Mapping[str, Any]
 
 
 def rows_of(text: str, table: str) -> list[Row]:
-    """The rows of one of a file's tables (`releases = [`), in their order."""
+    """Read the rows of one of a file's tables (`releases = [`), in their order."""
     import tomli
 
     rows: list[Row] = tomli.loads(text)[table]
@@ -18,7 +18,7 @@ def rows_of(text: str, table: str) -> list[Row]:
 
 
 def with_rows(text: str, table: str, rows: Sequence[Row]) -> str:
-    """The text with these rows in the table. A row that was there keeps its very line."""
+    """Put these rows into the table. An existing row keeps its line."""
     lines = text.splitlines()
     start = lines.index(f"{table} = [") + 1
     end = lines.index("]", start)
@@ -28,7 +28,7 @@ def with_rows(text: str, table: str, rows: Sequence[Row]) -> str:
 
 
 def with_source(text: str, name: str, meaning: str) -> str:
-    """The text with a line for a source, after the other sources, if a row names it and the line isn't there."""
+    """Add a line for a source after the other sources, if a row names it and the line is missing."""
     lines = text.splitlines()
     used = any(
         re.search(rf'source = "([^"]* )?{re.escape(name)}[ "]', line) for line in lines if line.startswith("  {")
@@ -40,7 +40,7 @@ def with_source(text: str, name: str, meaning: str) -> str:
 
 
 def written(row: Row) -> str:
-    """A row as the tables write it: one line, its keys in their order."""
+    """Write a row as the tables do: one line, its keys in their order."""
     return f"  {_value(row)},"
 
 
@@ -52,5 +52,5 @@ def _value(value: Any) -> str:
     if not isinstance(value, str):
         return str(value)
     if not value.isprintable() or '"' in value or "\\" in value:
-        raise ValueError(f"{value!r} has no place in a fact table")
+        raise ValueError(f"{value!r} can't stand in a fact table")
     return f'"{value}"'

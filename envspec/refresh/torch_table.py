@@ -1,4 +1,4 @@
-"""`data/torch.toml`, brought up to what an index publishes."""
+"""The update of `data/torch.toml` to what an index publishes."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ Release = Mapping[str, Sequence[Wheel]]
 
 @dataclass(frozen=True)
 class Refreshed:
-    """The new text, and what a person has to look at."""
+    """The new text, and notes for the maintainer."""
 
     text: str
     notes: tuple[str, ...]
 
 
 def refreshed(text: str, index: Index) -> Refreshed:
-    """The table's text with what the index publishes and the table lacks. Raises IndexFailure.
+    """Add to the table's text what the index publishes and the table lacks. Raises IndexFailure.
 
     A published wheel never changes, so only new releases have their METADATA read; of known ones, new files (another
     Python) and new companions count. Linux wheels say their CUDA in METADATA; Windows and macOS wheels don't, and
@@ -68,7 +68,7 @@ def _by_release(found: Iterable[Wheel]) -> dict[str, dict[str, list[Wheel]]]:
 
 
 def _read(release: Release, index: Index) -> dict[str, Contents]:
-    """What the Linux wheels of a release say, by platform: of the oldest Python, whose dependencies are complete."""
+    """Read the Linux wheels of a release, by platform: those of the oldest Python, whose dependencies are complete."""
     read = {}
     for platform, found in release.items():
         if platform.startswith("linux"):
@@ -96,8 +96,9 @@ def _release(version: str, release: Release, read: Mapping[str, Contents], befor
 def _new_builds(
     release: Row, files: Release, read: Mapping[str, Contents], known: Sequence[Row], notes: list[str]
 ) -> list[Row]:
-    """The builds of a new release that are on PyPI. One whose variant is new as well has no architectures to take over,
-    and is left to a person."""
+    """Make the rows of a new release's builds on PyPI. A build of a new variant has no predecessor's architectures, and
+    is left to the maintainer.
+    """
     rows: list[Row] = []
     for platform, variant in release["pypi"].items():
         before = next((r for r in reversed(known) if (r["variant"], r["platform"]) == (variant, platform)), None)
@@ -128,7 +129,7 @@ def _new_builds(
 
 
 def _with_pythons(row: Row, releases: Sequence[Row], published: Mapping[str, Release]) -> Row:
-    """PyPI's own build with the Pythons that PyPI has wheels for, where it has more than the table says."""
+    """Update PyPI's own build with the Pythons that PyPI has wheels for, where the table has fewer."""
     release = next(release for release in releases if release["version"] == row["torch"])
     if release["pypi"].get(row["platform"]) != row["variant"]:
         return row
@@ -137,8 +138,9 @@ def _with_pythons(row: Row, releases: Sequence[Row], published: Mapping[str, Rel
 
 
 def _with_companion(releases: Sequence[Row], name: str, found: Sequence[Wheel], index: Index) -> list[Row]:
-    """The releases with the companions made for them. Those of the newest known torch are read again, as their range
-    may admit a new torch. One whose METADATA names no torch says what `missing_requirements` knows of it."""
+    """Add the companions of each release. Those of the newest known torch are read again, as their range may admit a
+    new torch. `missing_requirements` supplies the torch of a companion whose METADATA names none.
+    """
     listed = {version for row in releases for version in row.get(name, ())}
     last = next((set(row[name]) for row in reversed(releases) if row.get(name)), set())
     files = {wheel.version: wheel for wheel in found}

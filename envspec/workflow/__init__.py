@@ -1,1 +1,1 @@
-"""Locking a spec: the flow from the parsed spec to the new lock."""
+"""The locking of a spec: the flow from the parsed spec to the new lock."""

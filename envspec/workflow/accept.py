@@ -1,4 +1,4 @@
-"""Solved targets to targets of a lock: exact pins judged, and what is odd about them told."""
+"""The acceptance of solved targets into a lock: exact pins are judged, and findings reported."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from envspec.workflow.solve import Solved
 def accept(
     spec: Spec, solved: Sequence[Solved], kept: Kept, *, refreshed: bool, notice: Notice
 ) -> tuple[LockedTarget, ...]:
-    """The solved targets of a spec as its lock has them. `refreshed` says that the live PyTorch index was asked.
+    """Turn the solved targets of a spec into its lock's. `refreshed` says that the live PyTorch index was asked.
 
     Raises Infeasible or InfeasibleTargets for pins that the rules refuse, WrongBuild when a CPU build or one of another
     CUDA got in, InternalError when the result contradicts itself.
@@ -64,12 +64,12 @@ def _holes(solved: Sequence[Solved], kept: Kept, *, refreshed: bool) -> dict[str
 
 
 def _places(spec: Spec, target: Target) -> dict[str, Place]:
-    """Where the spec asks for each package."""
+    """Find where the spec asks for each package."""
     return {requirement_name(located.text): located.place for located in spec.pip_dependencies(target)}
 
 
 def _locked(solved: Solved) -> LockedTarget:
-    """A target with its pins, judged as every reader of the lock will judge it."""
+    """Judge a target with its pins, as every reader of the lock does."""
     target, inputs = solved.prepared.target, solved.prepared.inputs
     locked = LockedTarget(
         name=target.name,

@@ -1,4 +1,4 @@
-"""What of an old lock stays where it still fits: versions, builds and commits that resolvers prefer, without a must."""
+"""The pins of an old lock that stay where they still fit: resolvers prefer their versions, builds and commits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from envspec.resolve.pip.request import Preferences
 
 @dataclass(frozen=True)
 class Upgrade:
-    """What of an old lock may move: all of it, or the packages named."""
+    """The packages of an old lock whose versions may change: all, or the named ones."""
 
     everything: bool = False
     packages: frozenset[str] = frozenset()
@@ -22,14 +22,14 @@ class Upgrade:
 
 @dataclass(frozen=True)
 class Kept:
-    """What each half prefers, by the old lock's targets: a new target joins in what another one has."""
+    """The preferences of each half, by the old lock's targets: a new target takes those of another one."""
 
     pip: Mapping[str, Preferences] = field(default_factory=dict)
     conda: Mapping[str, Preferences] = field(default_factory=dict)
 
 
 def kept_of(old: Lock | None, upgrade: Upgrade, flaws: Sequence[Flaw] = ()) -> Kept:
-    """What stays of an old lock. Packages that can't be right (`flaws`) don't."""
+    """Collect what stays of an old lock, without the packages that can't be right (`flaws`)."""
     if old is None or upgrade.everything:
         return Kept()
     moving = {target.name: _moving(target, upgrade, flaws) for target in old}
@@ -40,7 +40,7 @@ def kept_of(old: Lock | None, upgrade: Upgrade, flaws: Sequence[Flaw] = ()) -> K
 
 
 def _moving(target: LockedTarget, upgrade: Upgrade, flaws: Sequence[Flaw]) -> frozenset[str]:
-    """The packages of a target that don't stay: those that shall move, and those that can't be right."""
+    """List the packages of a target that don't stay: those to upgrade, and those that can't be right."""
     wrong = {flaw.package for flaw in flaws if flaw.package and target.name in flaw.targets}
     return frozenset(canonical_name(name) for name in {*upgrade.packages, *wrong})
 
@@ -51,7 +51,7 @@ def _pip(target: LockedTarget) -> Preferences:
 
 
 def _commits(target: LockedTarget) -> dict[str, str]:
-    """The commits of a target's git requirements, by requirement: another URL or revision is another requirement."""
+    """Collect the commits of a target's git requirements, by requirement: its URL and revision are part of it."""
     commits = {pin.name: pin.git.commit for pin in target.pins if pin.git}
     return {text: commits[name] for text in target.inputs.requirements if (name := requirement_name(text)) in commits}
 

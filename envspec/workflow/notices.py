@@ -1,4 +1,4 @@
-"""What locking tells on its way: what rules found, what was corrected, what is odd about spec or old lock."""
+"""The notices of a locking run: the rules' findings, corrections, oddities of the spec or the old lock."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from envspec.rules.finding import Finding
 from envspec.spec.model import Spec
 
 Notice = Callable[[Finding], None]
-"""Told what a user should know and that stops nothing: warnings, corrections."""
+"""The callback for findings that stop nothing: warnings, corrections."""
 
 
 def tell_findings(found: Iterable[tuple[str, Sequence[Finding]]], notice: Notice) -> None:
-    """Tell what was found of targets, by name: each finding once, with the targets it holds for.
+    """Report the findings of targets, by name: each finding once, with its targets.
 
     Raises Infeasible with an error among them, InfeasibleTargets with several.
     """
@@ -40,13 +40,13 @@ def tell_findings(found: Iterable[tuple[str, Sequence[Finding]]], notice: Notice
 
 
 def tell_flaws(flaws: Iterable[Flaw], notice: Notice) -> None:
-    """Tell what can't be right in the old lock."""
+    """Report what can't be right in the old lock."""
     for flaw in flaws:
-        notice(Finding("warning", flaw.code, f"the lock can't be right: {flaw.message}; this is solved anew"))
+        notice(Finding("warning", flaw.code, f"the lock can't be right: {flaw.message}; envspec resolves this again"))
 
 
 def tell_corrections(added: Iterable[tuple[str, Correction | MissingRequirement]], notice: Notice) -> None:
-    """Tell what was added to published metadata, by target name: each once, with the targets that it shaped."""
+    """Report the corrections of published metadata, by target name: each once, with its targets."""
     targets: dict[tuple[str, str, str], list[str]] = {}
     for target, one in added:
         text = one.constraint if isinstance(one, Correction) else one.requirement
@@ -63,7 +63,7 @@ def tell_corrections(added: Iterable[tuple[str, Correction | MissingRequirement]
 
 
 def tell_unused_sources(spec: Spec, locked: Iterable[LockedTarget], notice: Notice) -> None:
-    """Tell a source for a name that nothing has. It guards nothing: the name it was meant for is looked up on PyPI."""
+    """Report a source for a name that no target has: the name that it was meant for would come from PyPI."""
     used = {canonical_name(name) for target in locked for pin in target.pins for name in (pin.name, *pin.provides)}
     places = {
         canonical_name(key.removeprefix("pip.sources.")): place
@@ -78,6 +78,6 @@ def tell_unused_sources(spec: Spec, locked: Iterable[LockedTarget], notice: Noti
                     "unused-source",
                     f"[pip] sources names {name}, which no target has: a misspelt name would come from PyPI",
                     places.get(name),
-                    f"write it as the dependency is written, or take it out if nothing needs it from {index}",
+                    f"write the name as the dependency has it, or remove it if no package has to come from {index}",
                 )
             )

@@ -1,4 +1,4 @@
-"""Before anything is resolved: each target judged, and all that its resolution stands on."""
+"""The preparation of targets: each is judged, and the inputs of its resolution are collected."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from envspec.workflow.notices import Notice, tell_findings
 
 @dataclass(frozen=True)
 class Prepared:
-    """A target that can be solved.
+    """A target that is ready to be solved.
 
     target       as the spec has it
-    shared       what all targets of the spec are solved from
-    inputs       what this one is solved from
-    verdict      what the rules say of it: no error
+    shared       the inputs of all targets of the spec
+    inputs       the inputs of this target
+    verdict      the rules' verdict, without errors
     constraints  PEP 508 lines that admit only the torch wheels that work on it
     corrections  of published metadata, those that hold whatever the resolver picks
-    missing      requirements that published metadata leaves out, and that count as said
-    conda        what its conda half is asked for; None without one
+    missing      requirements that published metadata lacks, and that envspec adds
+    conda        the request of its conda half; None without one
     """
 
     target: Target
@@ -49,7 +49,7 @@ class Prepared:
 
 
 def prepare(spec: Spec, targets: Sequence[Target], notice: Notice) -> tuple[Prepared, ...]:
-    """These targets of a spec, ready to be solved. The rules' warnings are told.
+    """Prepare these targets of a spec, and report the rules' warnings.
 
     Raises Infeasible or InfeasibleTargets for what the rules refuse, SpecError for a correction that doesn't exist and
     for a requirement that no lock can hold.
@@ -92,7 +92,7 @@ def _prepared(
 
 
 def _torch_bounds(verdict: Verdict) -> str:
-    """The clauses that admit only the torch releases that work; empty where the newest one does."""
+    """Give the clauses that admit only the torch releases that work; empty where the newest one works."""
     if verdict.wanted is None or not verdict.narrowed:
         return ""
     newest, oldest = verdict.feasible[0], verdict.feasible[-1]
@@ -109,13 +109,13 @@ def _refuse_unknown_corrections(spec: Spec) -> None:
     for name in sorted(spec.pip.without_corrections - known):
         raise SpecError(
             f'there is no correction "{name}"',
-            hint=f"the corrections: {', '.join(sorted(known))}",
+            hint=f"known corrections: {', '.join(sorted(known))}",
             place=spec.places.get("pip.without-corrections"),
         )
 
 
 def _refuse_addresses(spec: Spec, target: Target) -> None:
-    """Refuse what names its own source and can't be locked: a path of this machine, or source that may not be built."""
+    """Refuse requirements whose source can't be locked: a path of this machine, or a source that may not be built."""
     for located in spec.pip_dependencies(target):
         requirement = parse_requirement(located.text) if "@" in located.text else None
         if requirement is None or requirement.url is None:
@@ -123,8 +123,8 @@ def _refuse_addresses(spec: Spec, target: Target) -> None:
         name = canonical_name(requirement.name)
         if requirement.url.startswith("file:"):
             raise SpecError(
-                f"{redact(located.text)} is on this machine alone, which no lock can hold",
-                hint="give a git URL, an address that others reach too, or a released version",
+                f"{redact(located.text)} is a path of this machine, which a lock can't hold",
+                hint="give a git URL, an address that other machines reach, or a released version",
                 place=located.place,
             )
         if not requirement.url.partition("#")[0].endswith(".whl") and name not in spec.pip.allow_source:

@@ -1,4 +1,4 @@
-"""Locking a spec, from the parsed spec to the new lock: the flow of DESIGN §2 in one place, with its I/O passed in."""
+"""The locking of a spec, from the parsed spec to the new lock: the flow of DESIGN §2, with its I/O passed in."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from envspec.workflow.solve import CondaHalf, Resolver, solve
 
 
 def _untold(finding: Finding) -> None:
-    """A notice that goes nowhere."""
+    """Ignore a notice."""
 
 
 def relock(
@@ -33,11 +33,11 @@ def relock(
     refreshed: bool = False,
     notice: Notice = _untold,
 ) -> Lock:
-    """A new lock of `spec`.
+    """Lock `spec` again.
 
-    Takes the old lock, whose pins stay where they still satisfy the spec, and the targets to lock anew (all by default;
-    the others keep what `old` has for them). `conda` is needed for a spec with conda dependencies; it solves first, and
-    what it installs counts for pip. `refreshed` says that the live PyTorch index is asked besides the facts.
+    Takes the old lock, whose pins stay where they still satisfy the spec, and the targets to lock again (all by
+    default; the others keep their pins of `old`). A spec with conda dependencies needs `conda`, which solves first: its
+    packages count for pip. `refreshed` says that envspec asks the live PyTorch index besides the facts.
 
     The GPU rules judge every target before anything is resolved, and the exact pins afterwards.
 
@@ -59,19 +59,19 @@ def relock(
 
 
 def flaws_of(spec: Spec, old: Lock) -> tuple[Flaw, ...]:
-    """What can't be right in a lock. What the spec asks for otherwise since then makes it stale, not wrong."""
+    """List what can't be right in a lock. Later changes of the spec make a lock stale, not wrong."""
     return judge(old, spec if has_equal_inputs(spec, old) else None)
 
 
 def _chosen(spec: Spec, old: Lock | None, only: Collection[str], flaws: Sequence[Flaw]) -> tuple[Target, ...]:
-    """The targets to lock anew: those asked for, and those whose lock can't be right."""
+    """Pick the targets to lock again: the requested ones, and those whose pins can't be right."""
     if not only:
         return spec.targets
     known = [target.name for target in spec.targets]
     refuse_unknown_targets(sorted(only), known, spec.path)
     if old is not None and old.inputs != spec_inputs(spec) and set(only) != set(known):
         raise InputError(
-            f"{spec.path} changed in what all its targets share, so they must be locked together",
+            f"{spec.path} changed in a part that all targets share, so they must be locked together",
             hint="leave out --target",
         )
     failing = {name for flaw in flaws for name in flaw.targets} - set(only)

@@ -1,4 +1,4 @@
-"""Prepared targets to exact pins: the conda half first, for what it installs counts for pip."""
+"""The solving of prepared targets to exact pins: the conda half first, because its packages count for pip."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from envspec.workflow.prepare import Prepared
 
 
 class Resolver(Protocol):
-    """What turns requests into pins. `keep` holds, by target, versions to stay with where they still fit."""
+    """A resolver of the pip half. `keep` holds, by target, versions to keep where they still fit."""
 
     def resolve(
         self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]
@@ -27,7 +27,7 @@ class Resolver(Protocol):
 
 
 class CondaHalf(Protocol):
-    """The same for the conda half. `keep` holds a package's version and build."""
+    """A resolver of the conda half. `keep` holds a package's version and build."""
 
     def resolve(
         self, requests: Mapping[str, CondaRequest], keep: Mapping[str, Preferences]
@@ -36,9 +36,9 @@ class CondaHalf(Protocol):
 
 @dataclass(frozen=True)
 class Solved:
-    """A target as far as it is solved.
+    """A target and its pins so far.
 
-    prepared     what it was solved from
+    prepared     its inputs
     conda        the pins of its conda half
     pip          the pins of its pip half
     corrections  of published metadata, those that bound the pip half
@@ -55,12 +55,12 @@ class Solved:
 
     @property
     def pins(self) -> tuple[Pin, ...]:
-        """Both halves."""
+        """The pins of both halves."""
         return (*self.conda, *self.pip)
 
     @cached_property
     def request(self) -> Request | None:
-        """What the pip half is asked for; None without one."""
+        """Make the request of the pip half; None without one."""
         prepared = self.prepared
         if not prepared.inputs.requirements:
             return None
@@ -71,13 +71,13 @@ class Solved:
 
     @property
     def missing(self) -> tuple[MissingRequirement, ...]:
-        """The missing requirements that the metadata of its pip half leaves out."""
+        """Give the requirements that the metadata of its pip half lacks."""
         known = self.request.missing if self.request else ()
         return tuple(one for one in known if any(one.concerns(pin.name, pin.version) for pin in self.pip))
 
     @property
     def uncorrected(self) -> tuple[Correction, ...]:
-        """The corrections that its pip half breaks, for they didn't bound it."""
+        """Give the corrections that its pip half breaks, because they didn't bound it."""
         broken = corrections_broken_by(
             {pin.name: pin.version for pin in self.pip}, self.prepared.shared.without_corrections
         )
@@ -85,7 +85,7 @@ class Solved:
 
 
 def solve(prepared: Sequence[Prepared], resolver: Resolver, conda: CondaHalf | None, kept: Kept) -> tuple[Solved, ...]:
-    """The targets with the pins of both halves.
+    """Solve both halves of the targets.
 
     Raises what the resolvers raise, and InternalError for a conda half without `conda`.
     """
@@ -106,5 +106,5 @@ def _conda_half(prepared: Sequence[Prepared], conda: CondaHalf | None, kept: Kep
     if not requests:
         return {}
     if conda is None:
-        raise InternalError(f"{', '.join(requests)} ask for conda packages, and nobody was told to solve them")
+        raise InternalError(f"{', '.join(requests)} ask for conda packages, and no conda resolver was given")
     return conda.resolve(requests, kept.conda)

@@ -1,4 +1,4 @@
-"""`envspec diff --audit`: what is known of the versions that a change leaves and takes up."""
+"""`envspec diff --audit`: what is known of the versions that a change removes and adds."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from envspec.errors import OutsideError
 from envspec.spec.model import Audit, Spec
 
 _CODES = ("vulnerability", "yanked")
-"""What a change of version can do about: the other findings of an audit are about the lock as it is."""
+"""The findings that a change of version can resolve: an audit's other findings concern the lock as it is."""
 
 
 def audited(review: Review, old: Side, new: Side, spec: Spec | None, how: How) -> tuple[Review, bool]:
-    """The review with what is known, and whether all that should have been read was: what wasn't is on stderr.
+    """Add the findings to a review, and say whether everything was read: what wasn't is on stderr.
 
-    Only the versions in the review's rows are looked up. Two files have no spec, and so nobody says where indexes of
-    their own are, nor which advisories are to be ignored. Raises InputError for a database that is none.
+    Looks up only the versions in the review's rows. Two files have no spec, so their own indexes and the advisories to
+    ignore are unknown. Raises InputError for a database that isn't one.
     """
     wanted = versions(review)
     chosen = _chosen(wanted, old, new)
@@ -57,7 +57,7 @@ def audited(review: Review, old: Side, new: Side, spec: Spec | None, how: How) -
 
 
 def _chosen(wanted: Iterable[Key], old: Side, new: Side) -> tuple[AuditedPackage, ...]:
-    """The packages of both sides in the wanted versions."""
+    """Give the packages of both sides in the wanted versions."""
     targets = [
         replace(target, name=f"{side} {target.name}", pins=tuple(p for p in target.pins if not isinstance(p, LoosePin)))
         for side, lock in (("old", old.lock), ("new", new.lock))
@@ -76,7 +76,7 @@ def _is(package: AuditedPackage, key: Key) -> bool:
 
 
 def _known(alike: Iterable[AuditedPackage], facts: Facts, found: Iterable[AuditFinding]) -> Known:
-    """What is known of a version, whatever licence or file a side has of it."""
+    """Give the findings of a version, whatever licence or file a side has of it."""
     alike = tuple(alike)
     mine = [one for one in found if one.package in alike]
     answers = [facts.answers.get(one.release) for one in alike if one.release is not None]

@@ -1,4 +1,4 @@
-"""The options of `envspec diff` that say which extras and groups of a universal file are looked at, and where."""
+"""The options of `envspec diff` that choose extras, groups, platform and Python of a universal file."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ if TYPE_CHECKING:
     from envspec.diff.foreign.selection import Wish
 
 _OPTIONS = (
-    click.option("--extra", "extras", multiple=True, metavar="NAME", help="Look at a universal file with this extra."),
+    click.option("--extra", "extras", multiple=True, metavar="NAME", help="Compare a universal file with this extra."),
     click.option("--all-extras", is_flag=True, help="With all extras."),
     click.option("--group", "groups", multiple=True, metavar="NAME", help="With this dependency group."),
     click.option("--all-groups", is_flag=True, help="With all dependency groups."),
-    click.option("--no-default-groups", is_flag=True, help="Without the groups that its tool installs unasked."),
+    click.option("--no-default-groups", is_flag=True, help="Without the groups that its tool installs by default."),
     click.option("--package", "packages", multiple=True, metavar="NAME", help="Only this member of a workspace."),
-    click.option("--platform", "platforms", multiple=True, metavar="SUBDIR", help="Where: linux-64, osx-arm64, ..."),
-    click.option("--python", metavar="X.Y", help="For which Python."),
+    click.option(
+        "--platform", "platforms", multiple=True, metavar="SUBDIR", help="The platform: linux-64, osx-arm64, ..."
+    ),
+    click.option("--python", metavar="X.Y", help="The Python version."),
 )
 
 
 def choices(function: Callable[..., int]) -> Callable[..., int]:
-    """Gives a command these options, and their values as `wish`."""
+    """Add these options to a command, which gets their values as `wish`."""
 
     @functools.wraps(function)
     def with_wish(
@@ -59,7 +61,7 @@ def _wish(
     platforms: tuple[str, ...],
     python: str | None,
 ) -> Wish:
-    """Raises InputError for a platform or a Python that there is none of."""
+    """Check the platform and the Python version. Raises InputError for unknown ones."""
     import re
 
     from envspec.diff.foreign.selection import Wish
@@ -69,16 +71,16 @@ def _wish(
         if platform not in PLATFORMS:
             raise InputError(f'--platform: unknown platform "{platform}"', hint=f"one of: {', '.join(PLATFORMS)}")
     if python is not None and not re.fullmatch(r"3\.[0-9]{1,3}", python, re.ASCII):
-        raise InputError(f'--python: "{python}" is no Python version', hint="write it like 3.12")
+        raise InputError(f'--python: "{python}" is not a Python version', hint="write it like 3.12")
     return Wish(
         extras, groups, packages, all_extras, all_groups, default_groups, tuple(dict.fromkeys(platforms)), python
     )
 
 
 def refuse_for_spec(wish: Wish) -> None:
-    """Raises InputError for choices where no universal file is looked at: a spec's lock has its targets."""
+    """Refuse choices when no universal file is compared: a spec's lock has its targets. Raises InputError."""
     if wish.selects or wish.platforms or wish.python:
         raise InputError(
             "a spec's lock has no extras, groups or platforms to choose",
-            hint="they are for OLD and NEW, uv.lock and its like",
+            hint="use them with OLD and NEW files such as uv.lock",
         )

@@ -46,9 +46,7 @@ FORMATS = ("text", "markdown", "json", "html")
     "--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="How to print it."
 )
 @click.option("--exit-code", "tell_by_code", is_flag=True, help="Exit with 1 when there are changes.")
-@click.option(
-    "--audit", is_flag=True, help="Look up what is known of the changed versions: vulnerabilities, yanked releases."
-)
+@click.option("--audit", is_flag=True, help="Look up the changed versions: vulnerabilities, yanked releases.")
 @choices
 @look_up.offline
 @look_up.database
@@ -80,8 +78,8 @@ def command(
     conda's, environment.yml.
 
     Two universal files (uv.lock, poetry.lock, pylock.toml) are compared with all their extras and groups, in several
-    forks where some conflict; against other files, with what their tool installs unasked. To choose, use --extra,
-    --group and the like; "old:NAME" and "new:NAME" are for one of the files.
+    forks where some conflict. Against another file, a universal file counts with what its tool installs by default. To
+    choose, use --extra, --group and the like; "old:NAME" and "new:NAME" apply to one of the files.
     """
     from dataclasses import replace
 
@@ -95,7 +93,9 @@ def command(
         spec = inputs.read_spec(path)
         old, new = _against_git(spec, revision or "HEAD", locks_dir)
     elif revision is not None:
-        raise InputError("--from compares a spec with git; two files need none", hint="leave out --from, or NEW")
+        raise InputError(
+            "--from compares a spec's lock with a git revision, not two files", hint="leave out --from, or NEW"
+        )
     else:
         old, new = _two_files(path, other, wish)
     found, complete = replace(review(old, new), flaws=flaws_of(new, spec)), True
@@ -119,13 +119,13 @@ def command(
 
 
 def _refuse_without(audit: bool, context: click.Context) -> None:
-    """Refuse the options that only --audit gives a meaning."""
+    """Refuse options that need --audit when it isn't given."""
     from click.core import ParameterSource
 
     for name in () if audit else ("offline", "database", "skip_files", "max_age"):
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             flag = f"--{name.replace('_', '-')}"
-            raise InputError(f"{flag} is about what --audit looks up", hint=f"add --audit, or leave out {flag}")
+            raise InputError(f"{flag} needs --audit", hint=f"add --audit, or leave out {flag}")
 
 
 def _against_git(spec: Spec, revision: str, locks_dir: Path | None) -> tuple[Side, Side]:
@@ -138,7 +138,7 @@ def _against_git(spec: Spec, revision: str, locks_dir: Path | None) -> tuple[Sid
     lock = folder.read()
     text = text_at(folder.path, revision)
     if lock is None and text is None:
-        raise InputError(f"{spec.path} isn't locked, neither here nor at {revision}", hint=f"envspec lock {spec.path}")
+        raise InputError(f"{spec.path} has no lock, neither here nor at {revision}", hint=f"envspec lock {spec.path}")
     old = nothing(spec.name) if text is None else loads(text, f"{revision}:{folder.path}")
     title = revision if text is not None else f"{revision} (no lock yet)"
     if lock is None:

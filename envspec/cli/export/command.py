@@ -35,8 +35,9 @@ Examples:
 """
 
 ALL = "all"
-"""Every recipe that a target admits. The lock's own formats aren't among them: they have URLs, or stand beside the lock
-already, or, like the SBOM, take long."""
+"""The value of --format for every recipe that a target admits. It leaves out the lock's own formats: they need URLs, or
+stand beside the lock already, or take long (the SBOM).
+"""
 
 
 @click.command(epilog=EPILOG)
@@ -56,9 +57,9 @@ already, or, like the SBOM, take long."""
     "-o",
     metavar="DIR|-",
     default="-",
-    help="The folder of the spec's recipes; a lock's own format is DIR/<target>/<file>. `-` is stdout, for one file.",
+    help="The folder of the spec's recipes; a lock's own format goes to DIR/<target>/<file>. `-` is stdout, for one file.",
 )
-@click.option("--tree", is_flag=True, help="Write DIR/<spec>/…, as for several specs.")
+@click.option("--tree", is_flag=True, help="Write into DIR/<spec>/, as with several specs.")
 @options.locks_dir
 def command(
     paths: tuple[str, ...],
@@ -70,13 +71,13 @@ def command(
 ) -> None:
     """Write locks in another tool's format, or as recipes: images, definitions, jobs.
 
-    Taken from the lock and its spec alone, so nothing is resolved anew. pylock, conda-lock and conda-explicit give
-    every file a URL and ask your own indexes for it; a file whose hash there isn't the lock's is refused. conda-env
-    does so for pip packages that aren't on PyPI.
+    The output comes from the lock and its spec alone: envspec resolves nothing. pylock, conda-lock and conda-explicit
+    contain the URL of every file. envspec gets the URLs from your own indexes and refuses a file whose hash there
+    differs from the lock's. conda-env does the same for pip packages that aren't on PyPI.
 
-    DIR is one build context: what the targets share lies in it once, and a folder of each target holds its own. Files
-    of earlier exports that no recipe has any more are removed. Development containers go to .devcontainer/ of the
-    repository where DIR is its recipes/<spec>, else of DIR.
+    DIR is one build context: it holds once what the targets share, and a folder for each target's own files. envspec
+    removes files of earlier exports that no recipe uses any more. Development containers go to .devcontainer/ in the
+    repository if DIR is its recipes/<spec>, else in DIR.
     """
     paths = tuple(dict.fromkeys(paths))
     if output == "-":
@@ -96,7 +97,7 @@ def command(
             out_file(next(iter(made.values())))
             if len(made) > 1:
                 more = "1 more file" if len(made) == 2 else f"{len(made) - 1} more files"
-                say(f"note: it needs {more}: give them a folder with -o DIR")
+                say(f"note: the recipe needs {more}: write all of them with -o DIR")
             return
         named = {os.path.normpath(f"{folder}/{name}"): text for name, text in made.items()}
         _refuse_twins(path, (os.path.normpath(f"{output}/{name}") for name in named), of)
@@ -110,20 +111,20 @@ def command(
 
 
 def _place(spec: Spec, folder: Path, locks_dir: Path | None) -> str:
-    """Where a folder is, seen from the one that editors open: the repository of a spec's own folder, else itself."""
+    """Give a folder's path from the one that editors open: the repository of a spec's own folder, else itself."""
     own = inputs.recipes_of(spec, locks_dir)
     return recipes.place_of(spec.name) if os.path.abspath(own) == os.path.abspath(folder) else "."
 
 
 def _gone(plan: SpecPlan, folder: Path, targets: Sequence[LockedTarget], made: Mapping[str, str]) -> list[str]:
-    """The files of earlier exports that no recipe in the folder has any more, by path below it."""
+    """List the files of earlier exports that no recipe in the folder uses any more, by path below it."""
     from envspec.cli.export.recipes import superseded_files
 
     return superseded_files(plan, folder, {target.name for target in targets}, made)
 
 
 def _tell(output: str, texts: Mapping[str, str]) -> None:
-    """Name the files; the many that recipes share only as folders."""
+    """Name the written files; shared files appear as their folders."""
     for name in dict.fromkeys(map(_shown, texts)):
         say(f"wrote {os.path.normpath(Path(output, name))}")
 
@@ -139,8 +140,9 @@ def _shown(name: str) -> str:
 def _files(
     spec: Spec, lock: SoundLock, targets: Sequence[LockedTarget], names: Sequence[str], place: str
 ) -> tuple[dict[str, str], SpecPlan | None]:
-    """Texts by path, relative to the spec's folder: all of them before the first is written. And the plan of the
-    recipes, if there are any."""
+    """Render all texts before the first is written, by path relative to the spec's folder. Also gives the plan of the
+    recipes, if there are any.
+    """
     everything = ALL in names
     own = {name: FORMATS[name] for name in FORMATS if name in names}
     wanted = [name for name in recipes.FORMATS if name in names or everything]
@@ -165,15 +167,16 @@ def _files(
 
 def _refuse_several_specs(paths: Sequence[str]) -> None:
     if len(paths) > 1:
-        raise InputError(f"{len(paths)} specs don't go into one file", hint="give them a folder with -o DIR")
+        raise InputError(f"{len(paths)} specs don't fit into one file", hint="write them into a folder with -o DIR")
 
 
 def _refuse_twins(path: str, names: Iterable[str], of: dict[str, str]) -> None:
-    """Two specs can't have one file. `of` says whose the files are so far."""
+    """Refuse two specs with the same file. `of` holds the owner of each file so far."""
     for name in names:
         if of.setdefault(name, path) != path:
             raise InputError(
-                f"{of[name]} and {path} would both be {name}", hint="give one of the specs, or its target, another name"
+                f"{of[name]} and {path} would both be written to {name}",
+                hint="give one of the specs, or its target, another name",
             )
 
 
@@ -181,12 +184,12 @@ def _refuse_several(targets: Sequence[LockedTarget], formats: Sequence[str]) -> 
     if len(targets) > 1 and not set(formats) <= set(recipes.OF_A_SPEC):
         names = ", ".join(target.name for target in targets)
         raise InputError(
-            f"{len(targets)} targets don't go into one file: {names}",
-            hint=f"choose one with --target {targets[0].name}, or give them a folder with -o DIR",
+            f"{len(targets)} targets don't fit into one file: {names}",
+            hint=f"choose one with --target {targets[0].name}, or write them into a folder with -o DIR",
         )
     if len(set(formats)) > 1 or ALL in formats:
         count = "all" if ALL in formats else len(set(formats))
-        raise InputError(f"{count} formats don't go into one file", hint="give them a folder with -o DIR")
+        raise InputError(f"{count} formats don't fit into one file", hint="write them into a folder with -o DIR")
 
 
 def _refuse_without_conda(targets: Sequence[LockedTarget], formats: Mapping[str, Format]) -> None:
@@ -194,13 +197,13 @@ def _refuse_without_conda(targets: Sequence[LockedTarget], formats: Mapping[str,
     names = [name for name, wanted in formats.items() if wanted.needs_conda]
     if without and names:
         raise InputError(
-            f"{', '.join(names)} is for conda packages, and there are none in the target {', '.join(without)}",
+            f"{', '.join(names)} needs conda packages, and the target {', '.join(without)} has none",
             hint="choose targets with --target, or use --format requirements or --format pylock",
         )
 
 
 def _render(spec: Spec, lock: SoundLock, targets: Sequence[LockedTarget], formats: Sequence[Format]) -> dict[str, str]:
-    """Texts by path, relative to the output folder: all of them before the first is written."""
+    """Render all texts before the first is written, by path relative to the output folder."""
     pins = [pin for target in targets for pin in target.pins if any(wanted.wants_url(pin) for wanted in formats)]
     urls: Mapping[tuple[str, str], str] = {}
     if pins:

@@ -1,4 +1,4 @@
-"""Where the files of a lock are on this machine: for formats that give every file a URL, and for what fetches them."""
+"""The URLs of a lock's files by this machine's indexes: for formats that contain URLs, and for downloads."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def file_urls(
     env: Mapping[str, str],
     on_page: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[tuple[str, str], str]:
-    """The URL of every file, without credentials, by (index or channel, file name).
+    """Give the URL of every file, without credentials, by (index or channel, file name).
 
-    Channels' URLs are worked out; indexes are asked, and `on_page` is told how many pages of all have been read. Raises
-    what `channel_urls` and `artifact_urls` raise.
+    Works out channels' URLs and asks the indexes for others; calls `on_page` with the number of pages read and of all
+    pages. Raises what `channel_urls` and `artifact_urls` raise.
     """
     pins = tuple(pins)
     conda = [pin for pin in pins if pin.kind == "conda"]

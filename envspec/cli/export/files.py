@@ -19,13 +19,13 @@ from envspec.storage import storage_error
 def write_files(output: Path, texts: Mapping[str, str], gone: Iterable[str], specs: Iterable[str]) -> None:
     """Write texts by path, relative to a folder that `-o` named, and remove the files at the paths `gone`.
 
-    All new files are staged before the first takes its place; deletions follow, and last the lists by which the next
-    export knows what to delete. A file that has its text already keeps its time, by which other tools know it.
+    Stages all new files before the first takes its place. Deletions follow, and last the lists by which the next export
+    knows what to delete. A file whose text hasn't changed keeps its modification time.
 
     Raises NotPlain, StorageError.
     """
     place = location(output, specs)
-    waiting = f"waiting: another envspec writes into {output}"
+    waiting = f"waiting: another envspec is writing into {output}"
     with _storage(output), exclusive(place, lambda: say(waiting)):
         base, prefix = _base(place, [*texts, *gone])
         with base.open() as folder:
@@ -36,8 +36,9 @@ def write_files(output: Path, texts: Mapping[str, str], gone: Iterable[str], spe
 
 
 def _base(place: Location, paths: Iterable[str]) -> tuple[Location, str]:
-    """The folder below which all paths are, and what comes before each there: a path may lead out of the one that was
-    named, and never out of the project that it's in."""
+    """Give the folder that holds all paths, and the prefix of each path in it: a path may lead out of the named folder,
+    but never out of its project.
+    """
     if all(normpath(path).split("/")[0] != ".." for path in paths):
         return place, ""
     return Location(place.root), f"{place.below}/"
@@ -49,5 +50,5 @@ def _storage(output: Path) -> Iterator[None]:
         yield
     except OSError as error:
         some = isinstance(error, atomic.Unfinished)
-        again = "run again: some files are written, and the others not yet" if some else "run again"
+        again = "run again: some files are written, others aren't yet" if some else "run again"
         raise storage_error(error, output, option="-o", again=again) from None

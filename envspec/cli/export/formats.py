@@ -1,4 +1,4 @@
-"""The formats that a lock itself is written in by `envspec export`; recipes are `envspec.recipes.folder`'s."""
+"""The formats of a lock that `envspec export` writes; `envspec.recipes.folder` has the recipes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Format:
     """A format that a locked target can be written in.
 
     file        the name of its file
-    render      its text, made from the lock and the URLs of the files that it wants one of
-    wants_url   of which packages that are from an index it wants the file's URL
-    needs_conda it's only for targets with conda packages
+    render      its text, made from the lock and the URLs of the files that it needs
+    wants_url   whether the format needs the file's URL of a package from an index
+    needs_conda the format exists only for targets with conda packages
     """
 
     file: Callable[[LockedTarget], str]
@@ -48,8 +48,8 @@ def _conda_lock(lock: Lock, target: LockedTarget, urls: Urls) -> str:
     lacking = conda_lock.without_md5(target)
     if lacking:
         raise InputError(
-            f"conda-lock.yml wants an MD5, and the channel gives none for {', '.join(pin.name for pin in lacking)}",
-            hint="--format conda-explicit takes SHA-256, too",
+            f"conda-lock.yml needs MD5 digests, and the channel has none for {', '.join(pin.name for pin in lacking)}",
+            hint="use --format conda-explicit: it works with SHA-256",
         )
     return conda_lock.conda_lock(lock, target, urls)
 

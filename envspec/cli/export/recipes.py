@@ -1,4 +1,4 @@
-"""The recipes that `envspec export` wrote into recipes/<name>: how they differ from the lock, and what mends it."""
+"""Exported recipes in recipes/<name>: how they differ from the lock, and the command that renews them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def recipe_drift(spec: Spec, lock: SoundLock, recipes: Path) -> tuple[tuple[Reason, ...], str]:
-    """How the folder differs from what a spec and its lock give, and the command that writes again what is there.
+    """Compare the folder with what a spec and its lock give; also give the command that writes the recipes again.
 
-    Nothing, and no command, where it doesn't. Raises InputError for a spec of which no recipe can be made.
+    Without differences both are empty. Raises InputError for a spec that admits no recipe.
     """
     plan = make_spec_plan(spec, lock, place_of(spec.name))
     paths = list(_paths(recipes, plan))
@@ -33,8 +33,8 @@ def recipe_drift(spec: Spec, lock: SoundLock, recipes: Path) -> tuple[tuple[Reas
 
 
 def superseded_files(plan: SpecPlan, recipes: Path, targets: Container[str], written: Collection[str]) -> list[str]:
-    """The files of earlier exports that no recipe in the folder has any more when these paths of these targets are
-    written, by path below the folder. What targets share stays as long as others there may need it as it is.
+    """List the files of earlier exports that no recipe uses once these paths of these targets are written, by path
+    below the folder. Shared files stay while other targets there may need them.
     """
     paths = list(_paths(recipes, plan))
     there = exported_recipes(plan, [*paths, *written])
@@ -45,8 +45,9 @@ def superseded_files(plan: SpecPlan, recipes: Path, targets: Container[str], wri
 
 
 def _paths(recipes: Path, plan: SpecPlan) -> Iterator[str]:
-    """The files of a folder that recipes could have, by path below it. A link counts as a file: an export would refuse
-    to write through it."""
+    """List the files of a folder that recipes could have, by path below it. A link counts as a file: an export would
+    refuse to write through it.
+    """
     for place in sorted(recipes.iterdir()) if recipes.is_dir() else []:
         if _is_entry(place):
             yield place.name
@@ -75,7 +76,7 @@ def _text(path: Path) -> str | None:
 
 
 def _command(spec: str, there: ExportedRecipes, recipes: Path) -> str:
-    """`envspec export …` of those targets and formats that are there, and no more."""
+    """Give the `envspec export` command for the targets and formats that the folder has, and no more."""
     names = {name for formats in there.targets.values() for name in formats} | set(there.spec)
     formats = ["all"] if there.whole else [name for name in FORMATS if name in names]
     targets = [target for target, of_target in there.targets.items() if of_target]

@@ -39,23 +39,23 @@ Examples:
 @click.command(epilog=EPILOG)
 @click.argument("specs", nargs=-1, required=True, metavar="SPEC...", shell_complete=options.complete("spec_paths"))
 @options.target
-@click.option("--upgrade", "-U", is_flag=True, help="Forget the old pins: take the newest versions that fit.")
+@click.option("--upgrade", "-U", is_flag=True, help="Ignore the old pins: take the newest versions that fit.")
 @click.option(
     "--upgrade-package",
     "-P",
     "packages",
     multiple=True,
     metavar="NAME",
-    help="Let this package move; may be given several times.",
+    help="Let this package's version change; may be given several times.",
 )
-@click.option("--upgrade-images", is_flag=True, help="Ask again which digests the images have; packages stay.")
+@click.option("--upgrade-images", is_flag=True, help="Look up the images' digests again; packages stay.")
 @click.option(
     "--allow-needed",
     is_flag=True,
-    help="Write what must be built from source into the spec's allow-source, and go on: building runs its code.",
+    help="Add packages that must be built from source to the spec's allow-source, and go on: building runs their code.",
 )
-@click.option("--offline", is_flag=True, envvar="UV_OFFLINE", help="Ask no network; use what the caches hold.")
-@click.option("--refresh-index", is_flag=True, help="Ask the live PyTorch index besides the built-in facts.")
+@click.option("--offline", is_flag=True, envvar="UV_OFFLINE", help="Use no network, only the caches.")
+@click.option("--refresh-index", is_flag=True, help="Read the live PyTorch index besides the built-in facts.")
 @options.locks_dir
 @options.as_json
 def command(
@@ -72,9 +72,9 @@ def command(
 ) -> int:
     """Resolve specs and write their locks.
 
-    Each target of a spec is resolved for its own platform, Python and CUDA; pins of the old lock stay where they still
-    fit. The digests of the images that recipes use are asked for at the same time, and stay once they are known. The
-    lock is written whole or not at all. Of several specs, the first that can't be locked ends the run.
+    envspec resolves each target of a spec for its own platform, Python and CUDA. Pins of the old lock stay where they
+    still fit. envspec also looks up the digests of the images that recipes use; a known digest stays. envspec writes
+    the whole lock or nothing. With several specs, the first that can't be locked ends the run.
     """
     from envspec.workflow.keep import Upgrade
 
@@ -116,7 +116,7 @@ def command(
 
 
 def _tell_recipes(spec: Spec, folder: LockFolder, locks_dir: Path | None) -> None:
-    """Say so where recipes stand beside the locks that the new lock has outdated."""
+    """Say which exported recipes the new lock has outdated, and how to renew them."""
     recipes = inputs.recipes_of(spec, locks_dir)
     if not recipes.is_dir():
         return
@@ -133,11 +133,11 @@ def _tell_recipes(spec: Spec, folder: LockFolder, locks_dir: Path | None) -> Non
         say(f"hint: {error.hint or 'see `envspec check`'}")
         return
     if found:
-        say(f"hint: the recipes in {recipes} aren't of this lock any more: {again}{inputs.elsewhere(locks_dir)}")
+        say(f"hint: the recipes in {recipes} differ from the new lock: {again}{inputs.elsewhere(locks_dir)}")
 
 
 def _placed(error: EnvspecError, spec: Spec) -> EnvspecError:
-    """The same error; where it has no place, as those from the resolver, the spec becomes it."""
+    """Give an error without a place, such as the resolver's, the spec as its place."""
     for one in error.errors if isinstance(error, SpecErrors | InfeasibleTargets) else (error,):
         one.place = one.place or Place(spec.path)
     return error
@@ -207,8 +207,9 @@ def _resolved(
     refresh: bool,
     quiet: bool,
 ) -> tuple[Spec, Lock]:
-    """The spec's new lock. With `allow_needed` the spec itself may change on the way: what its answer needs from source
-    is allowed there, until nothing more is needed."""
+    """Resolve the spec's new lock. With `allow_needed` the spec itself may change: sources that the resolution needs
+    are added to its allow-source, until it needs no more.
+    """
     from envspec.resolve.pip.sources_needed import SourcesNeeded
     from envspec.spec.edit import allow_source
     from envspec.workflow.relock import relock
@@ -230,7 +231,7 @@ def _resolved(
 
 
 def _refuse_unknown_packages(upgrade: Upgrade, spec: Spec, old: Lock | None) -> None:
-    """`--upgrade-package` with a name that nothing has would change nothing, in silence."""
+    """Refuse an `--upgrade-package` name that is in neither spec nor lock: it would silently change nothing."""
     from envspec.packages.names import conda_name, requirement_name
     from envspec.packages.requirement import canonical_name
 
@@ -242,7 +243,7 @@ def _refuse_unknown_packages(upgrade: Upgrade, spec: Spec, old: Lock | None) -> 
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", name):
             bare = re.split(r"[^A-Za-z0-9._-]", name.strip(), maxsplit=1)[0]
             raise InputError(
-                f"--upgrade-package takes a package's name: {printable(name)}",
+                f"--upgrade-package takes a package's name, not {printable(name)}",
                 hint=f"--upgrade-package {bare or 'NAME'}; a version belongs in the spec",
             )
         if canonical_name(name) not in known:
@@ -252,7 +253,7 @@ def _refuse_unknown_packages(upgrade: Upgrade, spec: Spec, old: Lock | None) -> 
 
 
 def _notice(finding: Finding) -> None:
-    """A warning, or something to know, on stderr."""
+    """Print a finding on stderr: a warning or a note."""
     place = f"{finding.place}: " if finding.place else ""
     if finding.severity == "warning":
         warn(f"{place}{finding.message}")
@@ -277,7 +278,7 @@ def _result(spec: Spec, folder: LockFolder, lock: Lock, status: str, moved: list
 def resolvers_for(
     spec: Spec, *, offline: bool, refresh: bool, quiet: bool
 ) -> Iterator[tuple[PipResolver, CondaResolver | None]]:
-    """The resolvers with this machine's network, caches and progress bar, and a scratch folder that is gone afterwards.
+    """Give the resolvers with this machine's network, caches and progress bar, and a temporary scratch folder.
 
     A spec without conda packages has no conda resolver, and needs no py-rattler.
     """

@@ -1,4 +1,4 @@
-"""Digests of the images that a spec's recipes use: asked for while `envspec lock` resolves."""
+"""Digests of the images that a spec's recipes use, looked up while `envspec lock` resolves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def used_images(spec: Spec, lock: Lock) -> tuple[str, ...]:
-    """The images of a spec's recipes that need a digest from the lock; empty where no recipe can be made."""
+    """List the images of a spec's recipes that need a digest from the lock; empty where no recipe can be made."""
     from envspec.recipes.images import wanted_images
 
     try:
@@ -27,7 +27,7 @@ def used_images(spec: Spec, lock: Lock) -> tuple[str, ...]:
 
 
 def stale_images(spec: Spec, lock: Lock) -> tuple[Reason, ...]:
-    """Why the lock's digests are of other images than the spec's; empty when they aren't."""
+    """Say why the lock's digests belong to other images than the spec's; empty when they don't."""
     if not lock.images or lock.image(spec.image.base):
         return ()
     from envspec.lock.freshness import image_reasons
@@ -37,7 +37,7 @@ def stale_images(spec: Spec, lock: Lock) -> tuple[Reason, ...]:
 
 
 class ImageDigests:
-    """Asks registries from the moment it is made. `renew` asks again for what `old` has already; `offline` asks nobody.
+    """Requests to registries, which start at once. `renew` asks again for digests that `old` has; `offline` asks none.
 
     Raises InputError for a broken configuration.
     """
@@ -59,8 +59,9 @@ class ImageDigests:
             self._ask(used_images(spec, old) if old else () if "@" in base else (base,))
 
     def put_into(self, lock: Lock) -> Lock:
-        """The lock with a digest of every image whose registry answered. One that didn't leaves the old digest, or
-        none, and one warning for all of them."""
+        """Add to the lock a digest of every image whose registry answered. The others keep their old digest, if they
+        have one, and share one warning.
+        """
         names = used_images(self._spec, lock)
         self._ask(names)
         found: dict[str, str] = {}
@@ -89,8 +90,8 @@ class ImageDigests:
         from envspec.texts import printable
 
         first = next(iter(problems.values()))
-        told = f"no registry tells the digest of {', '.join(problems)}: {first.message}"
-        kept = "the tag alone" if without else "the digest that the lock had"
-        warn(f"{printable(told)}; recipes name {kept}")
+        told = f"the registry has no digest for {', '.join(problems)}: {first.message}"
+        kept = "the tag alone" if without else "the old lock's digest"
+        warn(f"{printable(told)}; recipes use {kept}")
         again = f"`envspec lock {self._spec.path} --upgrade-images` asks again"
-        say(f"hint: {again}; a registry's [mirrors] address says where to ask instead, and an empty one not to ask")
+        say(f"hint: {again}; to use another registry, or with an empty address none, set its [mirrors] entry")

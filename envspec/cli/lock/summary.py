@@ -1,4 +1,4 @@
-"""What a new lock changed, for the person who ran `envspec lock`: a few lines, not a review (that's `envspec diff`)."""
+"""A summary of what `envspec lock` changed, in a few lines; `envspec diff` reviews."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def _counted(number: int, what: str) -> str:
 
 
 def changes(old: Lock | None, new: Lock) -> list[str]:
-    """One line a package whose versions, or an image whose digest, moved, came or went, by name.
+    """Describe each changed package and image digest in one line, by name.
 
-    Empty for a first lock: all of it is new.
+    Empty for a first lock, in which everything is new.
     """
     if old is None:
         return []

@@ -1,4 +1,4 @@
-"""From specs and targets to what `envspec smoke` runs, and what this machine is for that."""
+"""The cases that `envspec smoke` runs: specs and targets, and what this machine can run of them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from envspec.cli.smoke.options import SmokeOptions
 
 ENVSPEC = (sys.executable, "-m", "envspec")
-"""The words that start this envspec."""
+"""Give the command that starts this envspec."""
 
 Skipped = tuple[str, str, str]
-"""Spec, target, and why this machine can't run it."""
+"""A spec, a target, and the reason why this machine can't run it."""
 
 
 def this_machine(*, without_gpu: bool = False, contained: bool = False, largest: int | None = None) -> LocalMachine:
-    """This machine as far as it decides what it can run. Starts no program but Pythons, and those when asked."""
+    """This machine's facts that decide what it can run. Only the search for Pythons starts programs."""
     from envspec.doctor.gather import gather_hardware
 
     machine = gather_hardware(os.environ)
@@ -60,7 +60,7 @@ def _has_python(version: str) -> bool:
 
 
 Recipe = Callable[[Spec, SoundLock, LockedTarget], Mapping[str, str]]
-"""The files of a recipe folder, by path."""
+"""Render the files of a recipe folder, by path."""
 
 
 def no_recipe(spec: Spec, lock: SoundLock, target: LockedTarget) -> Mapping[str, str]:
@@ -68,7 +68,7 @@ def no_recipe(spec: Spec, lock: SoundLock, target: LockedTarget) -> Mapping[str,
 
 
 def recipe_of(spec: Spec, lock: SoundLock, target: LockedTarget, *, format: str) -> Mapping[str, str]:
-    """A recipe folder of one format, as `envspec export` writes it. Raises InputError where there can be none."""
+    """Render a recipe folder of one format, as `envspec export` writes it. Raises InputError where none is possible."""
     from envspec.recipes.folder import render
     from envspec.recipes.make import make_plan
 
@@ -76,7 +76,7 @@ def recipe_of(spec: Spec, lock: SoundLock, target: LockedTarget, *, format: str)
 
 
 def choose_cases(options: SmokeOptions) -> tuple[tuple[SmokeCase, ...], tuple[Skipped, ...]]:
-    """What the options name, and what of it is skipped. Raises InputError for a choice that can't be run."""
+    """Give the cases that the options name, and the skipped ones. Raises InputError for a choice that can't run."""
     from envspec.smoke.report.references import load_references
 
     selection, place, device = options.selection, options.place, options.checks.device
@@ -103,19 +103,21 @@ def choose_cases(options: SmokeOptions) -> tuple[tuple[SmokeCase, ...], tuple[Sk
     if device == "cuda":
         cases, skipped = _without_cpu_targets(cases, skipped, named=bool(selection.targets))
     if given and len(cases) != 1:
-        raise InputError(f"one image, and {len(cases)} targets to check in it", hint="choose one with --target")
+        raise InputError(f"one image can't serve {len(cases)} targets", hint="choose one with --target")
     return cases, skipped
 
 
 def _without_cpu_targets(
     cases: tuple[SmokeCase, ...], skipped: tuple[Skipped, ...], *, named: bool
 ) -> tuple[tuple[SmokeCase, ...], tuple[Skipped, ...]]:
-    """Raises InputError for a target that was named, or where no other is left."""
+    """Refuse a named target, or the last one left. Raises InputError."""
     without = [case for case in cases if not case.cuda]
     if without and (named or len(without) == len(cases)):
         names = ", ".join(case.title for case in without)
-        raise InputError(f"--device cuda, and {names} has no CUDA", hint="leave --device out, or choose a CUDA target")
-    more = tuple((case.spec, case.target, "it is for CPUs, and --device cuda was asked for") for case in without)
+        raise InputError(
+            f"--device cuda needs CUDA, and {names} has none", hint="leave --device out, or choose a CUDA target"
+        )
+    more = tuple((case.spec, case.target, "the target is for CPUs, and --device asks for cuda") for case in without)
     return tuple(case for case in cases if case.cuda), (*skipped, *more)
 
 
@@ -130,7 +132,7 @@ def find_cases(
     recipe: Recipe,
     multi_node: bool = False,
 ) -> tuple[tuple[SmokeCase, ...], tuple[Skipped, ...]]:
-    """The cases of these specs: of the targets that are named, or of all that `machine` can run; and what it can't.
+    """Give the cases of these specs for the named targets, or for all that `machine` can run; and the skipped ones.
 
     `gpus` says whether a target's runs get the machine's GPUs; `multi_node` adds the program for several nodes. Raises
     InputError.
@@ -181,12 +183,12 @@ def _programs(multi_node: bool) -> dict[str, str]:
 
 
 def _refuse_twins(cases: Sequence[SmokeCase]) -> None:
-    """Two specs of one name would share folders of results."""
+    """Refuse two specs with the same name, which would share folders of results."""
     seen: dict[str, str] = {}
     for case in cases:
         if case.title in seen:
             raise InputError(
-                f"{seen[case.title]} and {case.path} both give runs called {case.title}",
+                f"{seen[case.title]} and {case.path} both have runs called {case.title}",
                 hint="run them one after the other",
             )
         seen[case.title] = case.path

@@ -1,4 +1,4 @@
-"""The options of `envspec smoke` by what they are about: what is checked and how, where, and what comes of it."""
+"""The options of `envspec smoke` by subject: the checks, the runner, Slurm, the output."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _OF_RUNNERS = {
     "gpus_per_node": ("slurm",), "cpus_per_task": ("slurm",), "memory": ("slurm",),
     "sbatch_args": ("slurm",), "no_wait": ("slurm",),
 }  # fmt: skip
-"""Options that mean something to some runners only."""
+"""The options that only some runners have."""
 _SPELT = {"partitions": "--partition", "limit": "--time", "memory": "--mem", "sbatch_args": "--sbatch-arg"}
 
 
 @dataclass(frozen=True)
 class SelectionOptions:
-    """Which targets of which specs are checked, and what their figures are held against."""
+    """The specs and targets to check, and the references for their figures."""
 
     paths: tuple[str, ...]
     targets: tuple[str, ...]
@@ -33,7 +33,7 @@ class SelectionOptions:
 
 @dataclass(frozen=True)
 class RunnerOptions:
-    """The runner, and what it runs the checks in."""
+    """The runner, and the place that it runs the checks in."""
 
     runner: str
     inner: str | None
@@ -44,7 +44,7 @@ class RunnerOptions:
 
     @property
     def within(self) -> str:
-        """The runner that the checks run in: for slurm the inner one."""
+        """The runner of the checks themselves: with slurm the inner one."""
         if self.runner != "slurm":
             return self.runner
         return self.inner or ("apptainer" if self.sif else "local")
@@ -52,7 +52,7 @@ class RunnerOptions:
 
 @dataclass(frozen=True)
 class SlurmOptions:
-    """What Slurm is asked for, and whether envspec waits for it."""
+    """The request to Slurm, and whether envspec waits for its jobs."""
 
     partitions: tuple[str, ...]
     resources: Resources
@@ -61,7 +61,7 @@ class SlurmOptions:
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """What is written and printed: `output` is the folder of the runs' reports and logs."""
+    """The output: `output` is the folder of the runs' reports and logs."""
 
     output: Path | None
     junit: Path | None
@@ -71,14 +71,14 @@ class OutputOptions:
 
     @property
     def documents(self) -> dict[str, Path]:
-        """The files that are written besides, by their option."""
+        """The other files to write, by their option."""
         given = {"--junit": self.junit, "--html": self.html}
         return {} if self.dry_run else {option: path for option, path in given.items() if path is not None}
 
 
 @dataclass(frozen=True)
 class SmokeOptions:
-    """The whole command line. `attach` names what was submitted earlier: then no spec is asked for."""
+    """The whole command line. `attach` names an earlier submission, which needs no spec."""
 
     selection: SelectionOptions
     checks: CheckOptions
@@ -89,11 +89,11 @@ class SmokeOptions:
 
 
 def smoke_options(given: Mapping[str, Any]) -> SmokeOptions:
-    """The options from click's values by name. Raises InputError for some that don't go together."""
+    """Read the options from click's values by name. Raises InputError for options that exclude each other."""
     if given["attach"] is None:
         _refuse(given)
     elif given["paths"] or given["targets"]:
-        raise InputError("--attach takes no spec and no target: it goes on with what was submitted")
+        raise InputError("--attach takes no spec and no target: the submitted jobs have theirs")
     resources = Resources(
         given["nodes"], given["account"], given["limit"], given["gres"], given["gpus_per_node"], given["cpus_per_task"],
         given["memory"], given["sbatch_args"],
@@ -112,14 +112,16 @@ _T = TypeVar("_T")
 
 
 def _of(kind: type[_T], given: Mapping[str, Any]) -> _T:
-    """A value whose fields are called as the options are."""
+    """Make a dataclass whose fields have the options' names."""
     return kind(**{field.name: given[field.name] for field in fields(kind)})  # type: ignore[arg-type]
 
 
 def _refuse(given: Mapping[str, Any]) -> None:
     runner = given["runner"]
     if not given["paths"]:
-        raise InputError("which spec?", hint="envspec smoke specs/NAME.toml, or --attach JOB for what was submitted")
+        raise InputError(
+            "a spec is missing", hint="name one: envspec smoke specs/NAME.toml, or use --attach JOB for a submitted job"
+        )
     for name, runners in _OF_RUNNERS.items():
         if given[name] and runner not in runners:
             spelt = _SPELT.get(name, "--" + name.replace("_", "-"))
@@ -129,4 +131,4 @@ def _refuse(given: Mapping[str, Any]) -> None:
     if given["sif"] and given["inner"] == "local":
         raise InputError("--sif is for --inner apptainer")
     if given["dry_run"] and given["as_json"]:
-        raise InputError("--dry-run prints what would be run, which has no JSON")
+        raise InputError("--dry-run has no JSON output")

@@ -1,4 +1,4 @@
-"""What comes out of `envspec smoke`: the folder of its runs, documents, the table or JSON, and an exit code."""
+"""The output of `envspec smoke`: the folder of its runs, documents, the table or JSON, and the exit code."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from envspec.smoke.run.command import Step
 
 EXIT = {"pass": 0, "fail": 1, "skip": 1, "error": 3}
-"""The exit code by the verdict of all runs: no answer is the outside's failure, not the environment's."""
+"""The exit code by the verdict of all runs: a missing answer is a failure outside the environment."""
 
 
 def cache_folder() -> Path:
-    """Where environments and images are kept between runs."""
+    """Give the folder that keeps environments and images between runs."""
     from envspec.settings import load_settings
 
     return load_settings().cache_dir.absolute() / "smoke"
 
 
 def results_folder(options: SmokeOptions) -> Path:
-    """Where reports and logs go: the folder that was named, or a new one in the cache."""
+    """Give the folder for reports and logs: the named one, or a new one in the cache."""
     if options.output.output is not None:
         return Path(os.path.abspath(options.output.output))
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
@@ -44,7 +44,7 @@ def results_folder(options: SmokeOptions) -> Path:
 
 
 def refuse_unwritable(options: SmokeOptions) -> None:
-    """Try out where the documents go: before hours of a cluster, not after them. Raises StorageError."""
+    """Test that the documents can be written, before hours of a cluster are spent. Raises StorageError."""
     for option, path in options.output.documents.items():
         try:
             with location(path.parent, options.selection.paths).open(make=True) as folder:
@@ -55,12 +55,12 @@ def refuse_unwritable(options: SmokeOptions) -> None:
 
 
 def skipped_runs(skipped: Iterable[Skipped], runner: str) -> tuple[Run, ...]:
-    """The runs of targets that weren't run."""
+    """Give the runs of skipped targets."""
     return tuple(Run(spec, target, runner, "skip", None, reason) for spec, target, reason in skipped)
 
 
 def show_steps(steps: Sequence[Step], skipped: Iterable[Skipped]) -> int:
-    """Print what would be run; gives the exit code."""
+    """Print what would run, and give the exit code."""
     from envspec.smoke.run.command import dry
 
     for spec, target, reason in skipped:
@@ -71,7 +71,7 @@ def show_steps(steps: Sequence[Step], skipped: Iterable[Skipped]) -> int:
 
 
 def finish(options: SmokeOptions, runs: tuple[Run, ...], results: Path) -> int:
-    """Write the documents, and print the runs that came of `results`; gives the exit code."""
+    """Write the documents, print the runs of `results`, and give the exit code."""
     whole = Results(runs)
     failed: StorageError | None = None
     for option, path in options.output.documents.items():

@@ -1,4 +1,4 @@
-"""What `envspec smoke` does: from its options to runs on this machine or in Slurm."""
+"""The work of `envspec smoke`: from its options to runs on this machine or in Slurm."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def run(options: SmokeOptions) -> int:
-    """Do what the options ask for; gives the exit code. Raises InputError, StorageError, ToolError."""
+    """Run what the options ask for, and give the exit code. Raises InputError, StorageError, ToolError."""
     refuse_unwritable(options)
     if options.attach is not None:
         return slurm.attach(options, options.attach)
@@ -56,7 +56,7 @@ def _run_here(
         with progress(titles, quiet=options.output.as_json) as display:
             runs = run_cases(runner, cases, options.checks, folders, display.update, display.ended)
     except KeyboardInterrupt:
-        say(f"interrupted: what is done so far lies in {folders.results}")
+        say(f"interrupted: finished runs are in {folders.results}")
         return 130
     return finish(options, (*runs, *skipped_runs(skipped, options.place.runner)), folders.results)
 

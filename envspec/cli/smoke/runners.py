@@ -1,4 +1,4 @@
-"""The runner that the options name, with the programs of this machine."""
+"""The runners of `envspec smoke`, with this machine's programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def make_runner(name: str, options: SmokeOptions, folders: Folders) -> Runner:
-    """The runner of this name. Raises ToolError where its program isn't there and is going to be run."""
+    """Make the runner of this name. Raises ToolError where its program is missing and would run."""
     from envspec.smoke.run.apptainer import Apptainer
     from envspec.smoke.run.docker import Docker, user_of
     from envspec.smoke.run.local import Local
@@ -27,7 +27,7 @@ def make_runner(name: str, options: SmokeOptions, folders: Folders) -> Runner:
     if name == "docker":
         engine = place.engine or _first_in_path("docker", "podman")
         if engine is None and not dry_run:
-            raise ToolError("neither docker nor podman is in PATH", hint="install one, or take --runner apptainer")
+            raise ToolError("neither docker nor podman is in PATH", hint="install one, or use --runner apptainer")
         engine = engine or "docker"
         if engine == "docker" and not place.image and not dry_run:
             _need_buildx()
@@ -45,13 +45,13 @@ def _first_in_path(*programs: str) -> str | None:
 
 
 def _need_buildx() -> None:
-    """Raises ToolError where docker can't build as the recipe wants it."""
+    """Test that docker can build the recipe. Raises ToolError where it can't."""
     from envspec.smoke.run.process import ask_program
 
     done = ask_program(["docker", "buildx", "version"])
     if done.status:
         said = done.said.strip().splitlines()
         raise ToolError(
-            f"docker has no buildx, which builds the image: {printable(said[0]) if said else 'it says nothing'}",
-            hint="install docker's buildx plugin, or take --engine podman, or --image with one that is built",
+            f"docker has no buildx, which builds the image: {printable(said[0]) if said else 'docker gave no reason'}",
+            hint="install docker's buildx plugin, use --engine podman, or name a built image with --image",
         )

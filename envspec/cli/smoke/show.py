@@ -18,13 +18,13 @@ _COLOURS = {"pass": "green", "fail": "red", "error": "red", "skip": "yellow"}
 
 
 class RunDisplay(Protocol):
-    """Told how runs go, each by its index."""
+    """The callbacks for the progress of runs, each by its index."""
 
     def update(self, index: int, text: str) -> None:
-        """This goes on in it."""
+        """Show what the run does now."""
 
     def ended(self, index: int, run: Run) -> None:
-        """It is over."""
+        """Show that the run has ended."""
 
 
 class NoDisplay:
@@ -36,7 +36,7 @@ class NoDisplay:
 
 
 class LiveTable:
-    """A table on the terminal, one row a run: those that go on, and the last that ended; all counted below."""
+    """A table on the terminal, one row per run: those in progress and the last that ended, with a count below."""
 
     def __init__(self, live: Live, titles: Sequence[str]) -> None:
         self._live, self._titles = live, titles
@@ -77,7 +77,7 @@ class LiveTable:
 
 @contextmanager
 def progress(titles: Sequence[str], *, quiet: bool) -> Iterator[RunDisplay]:
-    """A table on stderr, where that is a terminal; taken off the screen at the end."""
+    """Show a table on stderr until the end of the block, if stderr is a terminal."""
     if quiet or not sys.stderr.isatty():
         yield NoDisplay()
         return

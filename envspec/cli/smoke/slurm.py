@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 def submit(options: SmokeOptions, cases: tuple[SmokeCase, ...], skipped: tuple[Skipped, ...], folders: Folders) -> int:
-    """Make the environments, hand the jobs to Slurm and, unless told otherwise, wait; gives the exit code."""
+    """Make the environments, submit the jobs and wait, unless the options say otherwise; give the exit code."""
     if (folders.results / STATE).exists():
         raise InputError(
-            f"{folders.results} holds jobs that were submitted already",
-            hint=f"envspec smoke --attach {folders.results}, or another folder for -o",
+            f"{folders.results} already holds submitted jobs",
+            hint=f"run envspec smoke --attach {folders.results}, or choose another folder with -o",
         )
     plan, skipped = _plan(options, cases, skipped, folders)
     if options.output.dry_run:
@@ -46,7 +46,7 @@ def submit(options: SmokeOptions, cases: tuple[SmokeCase, ...], skipped: tuple[S
 def _plan(
     options: SmokeOptions, cases: tuple[SmokeCase, ...], skipped: tuple[Skipped, ...], folders: Folders
 ) -> tuple[JobPlan, tuple[Skipped, ...]]:
-    """The jobs of the cases that a partition takes, and what is skipped with the others."""
+    """Give the jobs of the cases that a partition takes, and the skipped cases."""
     from envspec.smoke.run.jobs import JobPlan
     from envspec.smoke.run.slurm import Partition, partition_of, plan_jobs
 
@@ -57,7 +57,7 @@ def _plan(
     if homeless and len(homeless) == len(cases):
         raise InputError(
             f"no partition takes {', '.join(case.title for case in homeless)}",
-            hint="see the patterns of --partition NAME=TARGET,…",
+            hint="check the patterns of --partition NAME=TARGET,…",
         )
     cases = tuple(case for case in cases if case not in homeless)
     skipped = (*skipped, *((case.spec, case.target, "no --partition takes it") for case in homeless))
@@ -78,7 +78,7 @@ def _hand_over(options: SmokeOptions, plan: JobPlan, skipped: tuple[Skipped, ...
     except KeyboardInterrupt:
         say("interrupted")
         if (folders.results / STATE).exists():
-            say(f"hint: some jobs may run already: envspec smoke --attach {folders.results}")
+            say(f"hint: some jobs may already be running: envspec smoke --attach {folders.results}")
         return 130
     no_wait = options.submission.no_wait
     numbers = " ".join(job.job for job in submitted.jobs if job.job)
@@ -89,14 +89,16 @@ def _hand_over(options: SmokeOptions, plan: JobPlan, skipped: tuple[Skipped, ...
             say(f"{job.name}: {printable(problem)}")
     if no_wait:
         if options.output.as_json:
-            raise InputError("--no-wait has nothing to report", hint="--json goes with --attach")
+            raise InputError(
+                "--no-wait has no results to print as JSON", hint="leave out --json here, and use it with --attach"
+            )
         out(str(folders.results))
         return 3 if failed or any(job.job is None for job in submitted.jobs) else 0
     return _wait(options, submitted, folders.results)
 
 
 def _remember(folders: Folders) -> Callable[[str], None]:
-    """Write down where a job's results go, for `--attach JOB`."""
+    """Record where a job's results go, for `--attach JOB`."""
 
     def remember(job: str) -> None:
         write_text(folders.cache / "jobs" / job, f"{folders.results}\n")
@@ -105,14 +107,14 @@ def _remember(folders: Folders) -> Callable[[str], None]:
 
 
 def attach(options: SmokeOptions, where: str) -> int:
-    """Wait for what was submitted: `where` is a job's number or the folder of its results. Gives the exit code."""
+    """Wait for submitted jobs: `where` is a job's number or the folder of its results. Gives the exit code."""
     results = Path(os.path.abspath(where))
     if not (results / STATE).exists() and where.isdigit():
         try:
             results = Path((cache_folder() / "jobs" / where).read_text(encoding="utf-8").rstrip("\n"))
         except OSError:
             raise InputError(
-                f"no job {where} was submitted from here", hint="give --attach the folder of its results"
+                f"job {where} wasn't submitted from this machine", hint="give --attach the folder of its results"
             ) from None
     return _wait(options, read_submitted(results), results)
 
@@ -125,7 +127,7 @@ def _wait(options: SmokeOptions, submitted: Submitted, results: Path) -> int:
         with progress(list(titles(submitted)), quiet=options.output.as_json) as display:
             runs = wait(submitted, results, display.update, display.ended)
     except KeyboardInterrupt:
-        say("interrupted: the jobs go on")
+        say("interrupted: the jobs keep running")
         say(f"hint: envspec smoke --attach {results}")
         return 130
     return finish(options, (*runs, *failed, *skipped_runs(submitted.skipped, "slurm")), results)

@@ -1,4 +1,4 @@
-"""Smoke runs for a terminal: a paragraph a run, what failed with its remedy, and the headline last."""
+"""Smoke runs for a terminal: a paragraph per run, failures with their remedies, and the headline last."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from envspec.smoke.report.result import CheckResult, Results, Run
 
 WIDTH = 80
 LAST_WORDS = 6
-"""So many lines of what a failed process said are shown; the log and the reports have more."""
+"""The number of lines of a failed process's output that are shown; the log and the reports have more."""
 
 
 def lines(results: Results) -> Iterator[str]:
-    """The lines, each of at most `WIDTH` columns, coloured where stdout is a terminal that wants colour."""
+    """Render the lines, each of at most `WIDTH` columns, coloured where stdout is a terminal that wants colour."""
     for run in results.runs:
         yield from _run(run)
         yield ""
@@ -51,7 +51,7 @@ def _failed(check: CheckResult) -> Iterator[str]:
 
 
 def _skipped(run: Run) -> dict[str, list[str]]:
-    """The names of the skipped checks by their reason."""
+    """Group the names of the skipped checks by their reason."""
     found: dict[str, list[str]] = {}
     for check in run.checks:
         if check.status == "skip":
@@ -66,7 +66,7 @@ def _labelled(word: str, text: str) -> Iterator[str]:
 
 
 def _quoted(text: str) -> Iterator[str]:
-    """The last words of a process."""
+    """Show the end of a process's output."""
     for line in words.clean_lines(text).split("\n")[-LAST_WORDS:]:
         if line.strip():
             yield from wrap(line, WIDTH, initial_indent="        | ", subsequent_indent="        |   ")

@@ -1,4 +1,4 @@
-"""Results as plain data for JSON: everything, uncut. Their schema is `envspec/cli/schemas/smoke.json`."""
+"""Results as plain data for JSON, complete and unshortened. Their schema is `envspec/cli/schemas/smoke.json`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from envspec.smoke.report.result import CheckResult, Figure, Results, Run, Smoke
 
 
 def as_json(results: Results) -> dict[str, Any]:
-    """The document of `envspec smoke --json` without its `schema` key."""
+    """Make the document of `envspec smoke --json` without its `schema` key."""
     return {"runs": [_run(run) for run in results.runs], "summary": asdict(results.summary)}
 
 
 def report_json(report: SmokeReport) -> dict[str, Any]:
-    """A report as the check writes it (`check.schema.json`). `envspec.smoke.report.read.report_of` reads it back."""
+    """Write a report as the check does (`check.schema.json`); `envspec.smoke.report.read.report_of` reads it back."""
     return {
         "schema": SCHEMA,
         "kind": KIND,

@@ -1,6 +1,6 @@
 """Drawings for the page, as inline SVG: loss curves with their axes, and a figure's bar against its reference.
 
-They take their colours from the page's style, and say in words what they show: nothing is told by colour alone.
+The colours come from the page's style. A label says in words what a drawing shows: colour alone carries no meaning.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from envspec.smoke.report.result import Figure
 Curve = Sequence[float | None]
 
 LINES = 6
-"""So many kinds of lines the style has; a chart with more repeats them."""
+"""The number of line kinds in the style; a chart with more curves repeats them."""
 
 _POINTS = 400
 _HUGE = sys.float_info.max
@@ -25,7 +25,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 66, 14, 10, 44
 
 
 def curves(of: Mapping[str, Curve]) -> str:
-    """The loss curves of one chart by name: `<svg>` and nothing else. Empty when there is no number to draw."""
+    """Draw the loss curves of one chart, by name: `<svg>` and nothing else. Empty without a number to draw."""
     numbers = [value for curve in of.values() for value in curve if value is not None]
     steps = max((len(curve) for curve in of.values()), default=0)
     if not numbers:
@@ -67,7 +67,7 @@ def curves(of: Mapping[str, Curve]) -> str:
 
 
 def curve_sentences(of: Mapping[str, Curve]) -> Iterator[str]:
-    """Each curve in words: "fp32: from 2.3 to 0.41 in 50 steps"; where it had no number."""
+    """Describe each curve: "fp32: from 2.3 to 0.41 in 50 steps", and the steps without a number."""
     for name, curve in of.items():
         numbers = [value for value in curve if value is not None]
         holes = [step for step, value in enumerate(curve, 1) if value is None]
@@ -83,7 +83,7 @@ def curve_sentences(of: Mapping[str, Curve]) -> Iterator[str]:
 
 
 def legend_line(index: int) -> str:
-    """The line of the curve at `index`, for a legend."""
+    """Draw the line of the curve at `index`, for a legend."""
     return (
         '<svg class="key" viewBox="0 0 28 10" aria-hidden="true">'
         f'<line class="line l{index % LINES}" x1="0" y1="5" x2="28" y2="5"/></svg>'
@@ -91,7 +91,9 @@ def legend_line(index: int) -> str:
 
 
 def bar(figure: Figure) -> str:
-    """A figure's value as a bar from 0, the allowed range behind it, the reference as a stroke. Empty without one."""
+    """Draw a figure's value as a bar from 0, with the allowed range behind it and the reference as a stroke. Empty
+    without a reference.
+    """
     reference = figure.reference
     if reference is None or figure.value is None or not figure.comparable or min(figure.value, reference.value) < 0:
         return ""
@@ -115,7 +117,7 @@ def bar(figure: Figure) -> str:
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Round numbers that cover a range, at least two."""
+    """Choose round numbers that cover a range, at least two."""
     if not high / 2 - low / 2 > max(1e-12 * max(abs(low), abs(high)), 1e-200):
         # all the same: a line in the middle
         spread = max(abs(low) * 0.1, 1e-12) if low else 1.0
@@ -130,7 +132,7 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def _pieces(curve: Curve) -> Iterator[list[tuple[int, float]]]:
-    """The stretches of numbers between holes, each as steps and values, thinned to what a screen can show."""
+    """Split a curve at missing numbers, each part as steps and values, thinned to what a screen can show."""
     every = max(1, math.ceil(len(curve) / _POINTS))
     piece: list[tuple[int, float]] = []
     for step, value in enumerate(curve, 1):

@@ -1,7 +1,7 @@
-"""Runs as JUnit XML, which CI systems show: a testsuite a run, a testcase a check.
+"""Runs as JUnit XML, which CI systems show: a testsuite per run, a testcase per check.
 
-The form is what the schemas of Jenkins and of Ant have in common. A run without an answer has one testcase, `run`, with
-an error in it, so that no reader takes an empty suite for a good one. Figures are the suite's properties.
+The form is the common part of Jenkins's and Ant's schemas. A run without an answer has one testcase, `run`, with an
+error, so that no reader takes an empty suite for a pass. Figures are the suite's properties.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)")
 
 
 def junit(results: Results) -> str:
-    """The file's text, in UTF-8 when written."""
+    """Render the file's text, to be written in UTF-8."""
     suites = [_suite(run) for run in results.runs]
     total = {
         key: sum(int(suite.get(key, "0")) for suite in suites) for key in ("tests", "failures", "errors", "skipped")
@@ -70,7 +70,7 @@ def _case(check: CheckResult, suite: str) -> ET.Element:
         "testcase", {"name": _text(check.name), "classname": _text(suite), "time": _seconds(check.seconds)}
     )
     if check.status == "fail":
-        told = [check.reason or "it failed", *([f"remedy: {check.remedy}"] if check.remedy else [])]
+        told = [check.reason or "the check failed", *([f"remedy: {check.remedy}"] if check.remedy else [])]
         failure = ET.SubElement(case, "failure", {"message": _line(told[0]), "type": _text(check.group)})
         failure.text = _text("\n".join(told))
     elif check.status == "skip":
@@ -81,7 +81,7 @@ def _case(check: CheckResult, suite: str) -> ET.Element:
 
 
 def _outcome(run: Run, suite: str) -> ET.Element:
-    """The testcase that stands for a whole run without checks, or without an answer."""
+    """Make the testcase of a whole run without checks, or without an answer."""
     case = ET.Element("testcase", {"name": "run", "classname": _text(suite), "time": _seconds(0)})
     reason = run.reason or run.headline
     if run.status == "error":
@@ -96,10 +96,10 @@ def _seconds(value: float) -> str:
 
 
 def _line(text: str) -> str:
-    """A text's first line: a message is an attribute, and CI systems show it as a heading."""
+    """Give a text's first line: a message is an attribute, and CI systems show it as a heading."""
     return _text(text.strip().partition("\n")[0])
 
 
 def _text(text: str) -> str:
-    """A text without what XML 1.0 can't hold, colours first so that nothing of them is left."""
+    """Remove what XML 1.0 can't hold from a text; colour codes go first, so that no part of them stays."""
     return _ILLEGAL.sub("", _COLOUR.sub("", text).replace("\r\n", "\n").replace("\r", "\n"))

@@ -14,11 +14,11 @@ from envspec.smoke.report.style import STYLE
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 _OPEN = 4
-"""Up to so many runs are all shown unfolded; of more only those that didn't pass."""
+"""The number of runs up to which all are shown unfolded; with more, only those that didn't pass."""
 
 
 def page(results: Results) -> str:
-    """The page. Everything foreign is escaped; the page's own policy forbids scripts and any loading."""
+    """Render the page. All foreign text is escaped; the page's own policy forbids scripts and any loading."""
     summary = results.summary
     title = _text(summary.headline)
     return "\n".join(
@@ -136,7 +136,7 @@ def _findings(run: Run, number: int) -> Iterator[str]:
         if check.remedy:
             yield f"<p><strong>Remedy:</strong> {_text(check.remedy)}</p>"
         if check.output:
-            yield f"<p>Its last words:</p>{_said(check.output, f'Last words of {where}')}"
+            yield f"<p>The end of its output:</p>{_said(check.output, f'End of the output of {where}')}"
         if check.details and check.status == "fail":
             details = _said(json.dumps(dict(check.details), indent=2, ensure_ascii=False), f"Details of {where}")
             yield f"<details><summary>Details</summary>{details}</details>"
@@ -206,7 +206,7 @@ def _group_order(check: CheckResult) -> int:
 
 
 def _said(text: str, label: str) -> str:
-    """Text of several lines. It may scroll, so the keyboard reaches it."""
+    """Render a text of several lines. It may scroll, so the keyboard reaches it."""
     return f'<pre tabindex="0" role="region" aria-label="{_text(label)}">{escape(words.clean_lines(text))}</pre>'
 
 

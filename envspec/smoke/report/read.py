@@ -1,8 +1,7 @@
-"""Text to report: reads what the check wrote, in whatever state it came back from another machine.
+"""The reader of a check's report, in whatever state the report comes from another machine.
 
-Strict in what it uses, since a report decides whether an environment is trusted: a missing key, a value of another kind
-or a check that stands twice is refused. Keys that this envspec doesn't know are ignored, as a newer check within
-the schema may write more.
+The reader is strict, because a report decides whether an environment is trusted: it refuses a missing key, a value of
+another type and a duplicate check. It ignores unknown keys, because a newer check within the schema may write more.
 """
 
 from __future__ import annotations
@@ -19,21 +18,21 @@ from envspec.smoke.report.result import CheckResult, Figure, ReportedGpu, Report
 from envspec.spec.model import Reference
 
 SCHEMA = 1
-"""The newest schema of the check's JSON that can be read."""
+"""The newest schema of the check's JSON that this envspec can read."""
 
 KIND = "envspec-check"
 
 LARGEST = 32 * 2**20
-"""No report is larger, in bytes. What is larger isn't read at all."""
+"""The greatest size of a report, in bytes. A larger file isn't read."""
 
 _DEEPEST = 20
-"""`details` nested deeper than this are no check's."""
+"""The greatest nesting depth of a check's `details`."""
 
 _T = TypeVar("_T")
 
 
 def load_report(path: Path) -> SmokeReport:
-    """The report in a file. Raises InputError when it can't be used, StorageError when the file can't be read."""
+    """Read the report in a file. Raises InputError for an unusable report, StorageError for an unreadable file."""
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
@@ -45,14 +44,14 @@ def load_report(path: Path) -> SmokeReport:
 
 
 def read_report(text: str, name: str) -> SmokeReport:
-    """The report in a text; `name` says in messages where it is from. Raises InputError."""
+    """Read the report in a text; `name` is its source in messages. Raises InputError."""
     if not text.strip():
         raise InputError("this report is empty", hint=_AGAIN, place=Place(name))
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
         cut = error.pos >= len(text.rstrip())
-        message = "this report is cut off" if cut else f"this report is no JSON: {error.msg}"
+        message = "this report is cut off" if cut else f"this report isn't JSON: {error.msg}"
         raise InputError(message, hint=_AGAIN, place=Place(name, error.lineno, error.colno)) from error
     except (ValueError, RecursionError) as error:
         # numbers of thousands of digits, arrays in arrays in arrays
@@ -63,27 +62,27 @@ def read_report(text: str, name: str) -> SmokeReport:
 
 
 def report_of(value: object, name: str) -> SmokeReport:
-    """The report in a parsed JSON document. Raises InputError."""
+    """Read the report in a parsed JSON document. Raises InputError."""
     whole = _Node(value, "", name)
     if not isinstance(value, dict) or whole.value.get("kind") != KIND:
-        raise InputError(f"this is no report of the smoke check: its kind isn't {KIND!r}", place=Place(name))
+        raise InputError(f"this isn't a report of the smoke check: its kind isn't {KIND!r}", place=Place(name))
     schema = whole.get("schema").integer()
     if not 1 <= schema < 1000:
         whole.get("schema").refuse("a schema's number")
     if schema > SCHEMA:
-        hint = "read it with the envspec that it came from, or update this one"
+        hint = "update envspec, or read the report with the envspec that wrote it"
         raise InputError(
             f"this report has schema {schema}; this envspec reads up to {SCHEMA}", hint=hint, place=Place(name)
         )
     return _report(whole)
 
 
-_AGAIN = "the run may have been ended while it wrote; run it again"
+_AGAIN = "the run may have ended while writing; run the checks again"
 
 
 @dataclass(frozen=True)
 class _Node:
-    """A value of the document, and where it stands, for messages."""
+    """A value of the document, and its place for messages."""
 
     value: Any
     path: str
@@ -106,7 +105,7 @@ class _Node:
         return _Node(self.value[key], path, self.name)
 
     def find(self, key: str) -> _Node | None:
-        """The value of a key that may be missing or null."""
+        """Give the value of a key that may be missing or null."""
         if not isinstance(self.value, dict):
             self.refuse("a table")
         return None if self.value.get(key) is None else self.get(key)
@@ -127,7 +126,7 @@ class _Node:
         return _sound(self.value)
 
     def word(self) -> str:
-        """A text that isn't empty and stays on its line: a name."""
+        """Read a name: a text that isn't empty and has one line."""
         text = self.text()
         if not text.strip() or "\n" in text:
             self.refuse("a name")
@@ -156,7 +155,7 @@ class _Node:
         return found
 
     def number_or_none(self) -> float | None:
-        """A number; None for NaN, the infinities and null, which stands for them in strict JSON."""
+        """Read a number; None for NaN, the infinities and null, which stands for them in strict JSON."""
         if self.value is None:
             return None
         if isinstance(self.value, bool) or not isinstance(self.value, int | float):
@@ -274,7 +273,7 @@ def _gpu(node: _Node) -> ReportedGpu:
 
 
 def _torch(node: _Node) -> Torch | None:
-    """Torch's facts; None when it couldn't be imported and so has no version."""
+    """Read torch's facts; None when torch couldn't be imported and so has no version."""
     if node.find("version") is None:
         return None
     architectures = node.find("architectures")
@@ -298,9 +297,9 @@ def _count_or_none(node: _Node, key: str) -> int | None:
 
 
 def _plain(node: _Node, deep: int) -> Any:
-    """A value of `details` as it may be written again: finite numbers, sound texts, no deeper than a check goes."""
+    """Clean a value of `details` for writing: finite numbers, valid texts, limited depth."""
     if deep == 0:
-        node.refuse("something less deep")
+        node.refuse("a value with less nesting")
     if isinstance(node.value, dict):
         return node.table_of(lambda value: _plain(value, deep - 1))
     if isinstance(node.value, list):
@@ -313,7 +312,7 @@ def _plain(node: _Node, deep: int) -> Any:
 
 
 def _sound(text: str) -> str:
-    """A text that UTF-8 can hold: halves of a pair, which JSON can spell, become the sign for what is unknown."""
+    """Make a text fit for UTF-8: lone surrogates, which JSON can spell, become the replacement character."""
     return text.encode("utf-8", errors="surrogatepass").decode("utf-8", errors="replace") if _has_halves(text) else text
 
 

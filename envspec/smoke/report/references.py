@@ -1,4 +1,4 @@
-"""A site's references: what its machines are expected to reach, in a file of their own, for many specs.
+"""A site's references: the figures that its machines should reach, in one file for many specs.
 
 [references]
 "training.samples_per_s" = { value = 900, low = -0.1, unit = "samples/s" }
@@ -21,13 +21,13 @@ from envspec.spec.model import Reference
 
 
 class References:
-    """What a file says, by target."""
+    """The references of a file, by target."""
 
     def __init__(self, common: Mapping[str, Reference], own: Mapping[str, Mapping[str, Reference]]) -> None:
         self._common, self._own = common, own
 
     def of(self, target: str) -> dict[str, Reference]:
-        """The references of a target's figures, by the figure's name."""
+        """Give the references of a target's figures, by the figure's name."""
         return {**self._common, **self._own.get(target, {})}
 
 
@@ -64,13 +64,13 @@ def _reference(value: Any, where: str, file: str) -> Reference:
     for key in ("value", "low", "high"):
         one = table.get(key)
         if one is not None and (isinstance(one, bool) or not isinstance(one, int | float) or not math.isfinite(one)):
-            raise InputError(f"{where}.{key} is no number: {one!r}", place=Place(file))
+            raise InputError(f"{where}.{key} isn't a number: {one!r}", place=Place(file))
         numbers[key] = None if one is None else float(one)
     number, low, high, unit = numbers["value"], numbers["low"], numbers["high"], table.get("unit", "")
     if number is None:
         raise InputError(f"{where} has no value", hint="for example { value = 900, low = -0.1 }", place=Place(file))
     if not isinstance(unit, str):
-        raise InputError(f"{where}.unit is no text", place=Place(file))
+        raise InputError(f"{where}.unit isn't a text", place=Place(file))
     if (low is not None and low > 0) or (high is not None and high < 0):
         raise InputError(
             f"{where}: low and high are shares of the value, low at most 0 and high at least 0",
@@ -82,7 +82,7 @@ def _reference(value: Any, where: str, file: str) -> Reference:
 
 def _table(value: Any, where: str, file: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise InputError(f"{where} is no table", place=Place(file))
+        raise InputError(f"{where} isn't a table", place=Place(file))
     return value
 
 
@@ -90,7 +90,7 @@ def _known(table: Mapping[str, Any], keys: tuple[str, ...], where: str, file: st
     for key in table:
         if key not in keys:
             raise InputError(
-                f"there is no {where}{key} in a file of references",
-                hint=f"it takes {', '.join(keys)}; a figure's name holds a dot, so quote it",
+                f"a file of references can't have {where}{key}",
+                hint=f"valid keys: {', '.join(keys)}; a figure's name contains a dot, so quote it",
                 place=Place(file),
             )

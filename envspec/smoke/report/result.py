@@ -1,8 +1,7 @@
-"""What comes out of smoke runs: the report of one run's checks, the run, all runs together, and what they amount to.
+"""The results of smoke runs: the report of one run's checks, the run, all runs together, and their summary.
 
-A report is the check's JSON as values; `read` reads it, `as_json` writes it. What it says about itself (its summary,
-its figures' verdicts) isn't taken over but worked out again from its checks: a skip never counts as a pass, and a
-figure never decides.
+A report is the check's JSON as values; `read` reads it, `as_json` writes it. envspec ignores a report's own summary and
+verdicts and computes them from its checks: a skip never counts as a pass, and a figure never decides.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One check. `reason` says why it failed or was skipped, `output` is the last that a failed process said."""
+    """One check. `reason` says why it failed or was skipped, `output` is the end of a failed process's output."""
 
     name: str
     group: str
@@ -43,7 +42,7 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured number. `value` is None where what was measured is no number (a NaN, an infinity)."""
+    """One measured number. `value` is None for a NaN or an infinity."""
 
     name: str
     value: float | None
@@ -52,7 +51,7 @@ class Figure:
 
     @property
     def bounds(self) -> tuple[float | None, float | None]:
-        """The least and the greatest value that the reference allows; None where a side is open."""
+        """The least and the greatest value that the reference allows; None for an open side."""
         if self.reference is None:
             return None, None
         value, low, high = self.reference.value, self.reference.low, self.reference.high
@@ -62,13 +61,13 @@ class Figure:
 
     @property
     def comparable(self) -> bool:
-        """Whether there is a number, and a reference in its unit (or one that names no unit)."""
+        """Whether the figure has a number, and a reference in the same unit or without one."""
         reference = self.reference
         return reference is not None and self.value is not None and reference.unit in ("", self.unit)
 
     @property
     def verdict(self) -> Verdict | None:
-        """What the reference says of the value; None where they can't be compared."""
+        """The reference's verdict on the value; None where they can't be compared."""
         if self.value is None or not self.comparable:
             return None
         least, greatest = self.bounds
@@ -86,7 +85,7 @@ class ReportedGpu:
 
 @dataclass(frozen=True)
 class ReportedMachine:
-    """Where the checks ran. Sizes in bytes; None where it couldn't be told."""
+    """The machine that the checks ran on. Sizes are in bytes, None where unknown."""
 
     python: str
     system: str
@@ -100,7 +99,7 @@ class ReportedMachine:
 
 @dataclass(frozen=True)
 class Torch:
-    """The torch that was checked; its `architectures` as torch names them (`sm_90`)."""
+    """The torch that was checked; its `architectures` have torch's names (`sm_90`)."""
 
     version: str
     cuda: str | None = None
@@ -111,7 +110,7 @@ class Torch:
 
 @dataclass(frozen=True)
 class SmokeReport:
-    """What the check found in one environment. `curves` has the loss of each step by name; None is no number.
+    """The check's results in one environment. `curves` has the loss of each step by name; None is no number.
 
     `complete` is False for a run that was cut short, which proves nothing. `cuda` is the target's CUDA, None for CPUs.
     """
@@ -149,18 +148,19 @@ class SmokeReport:
 
     @property
     def gpu_total(self) -> int:
-        """So many checks can't do without a GPU; others run on one where there is one."""
+        """The number of checks that need a GPU; others use one where there is one."""
         return sum(check.needs_gpu for check in self.checks)
 
     @property
     def gpu_skipped(self) -> int:
-        """So many of them didn't run."""
+        """The number of these checks that didn't run."""
         return sum(check.needs_gpu and check.status == "skip" for check in self.checks)
 
     @property
     def without_gpu(self) -> bool:
-        """Whether this proves nothing about a GPU: the target is for GPUs and the checks ran on the CPU, or those that
-        need a GPU were all skipped."""
+        """Whether the report proves nothing about a GPU: the target is for GPUs and the checks ran on the CPU, or all
+        checks that need a GPU were skipped.
+        """
         on_cpu = bool(self.checks and self.cuda) and self.device != "cuda"
         return on_cpu or 0 < self.gpu_total == self.gpu_skipped
 
@@ -189,14 +189,14 @@ class SmokeReport:
 
     @property
     def off(self) -> tuple[Figure, ...]:
-        """The figures that are outside their references."""
+        """The figures outside their references."""
         return tuple(figure for figure in self.figures if figure.verdict in ("low", "high"))
 
     def against(self, references: Mapping[str, Reference]) -> SmokeReport:
-        """The same report with its figures judged by these references as well.
+        """Judge the report's figures by these references as well.
 
         A reference's name is a figure's name, or what follows its group (`samples_per_s` for `training.samples_per_s`);
-        the whole name comes first. Figures that none names keep the reference they have.
+        the whole name comes first. Other figures keep their reference.
         """
         return replace(self, figures=tuple(_referred(figure, references) for figure in self.figures))
 
@@ -218,9 +218,9 @@ class Run:
     pass   the checks ran, and none failed
     fail   a check failed
     error  no answer: the environment couldn't be made, the runner failed, or the report can't be used
-    skip   it wasn't run, or every check in it was skipped
+    skip   it didn't run, or every check in it was skipped
 
-    `reason` says why it isn't a pass; `where` names the node or the partition; `log` is the path of what was said.
+    `reason` says why it isn't a pass; `where` names the node or the partition; `log` is the path of the output.
     Raises InternalError when the status claims more than the report holds.
     """
 
@@ -253,8 +253,9 @@ class Run:
         where: str | None = None,
         log: str | None = None,
     ) -> Run:
-        """The run that a report came out of: its status is the report's verdict; one that was cut short gives no answer
-        unless a check had failed already."""
+        """Make the run of a report: its status is the report's verdict; a run that was cut short gives no answer unless
+        a check had already failed.
+        """
         if not report.complete and report.verdict != "fail":
             return cls(spec, target, runner, "error", where, report.headline, report, log)
         reason = report.headline if report.verdict == "skip" else None
@@ -266,7 +267,7 @@ class Run:
 
     @property
     def headline(self) -> str:
-        """What came of it, in one line."""
+        """The result in one line."""
         if self.status in ("error", "skip") and self.reason:
             first = self.reason.strip().partition("\n")[0]
             return f"{'no answer' if self.status == 'error' else 'skipped'}: {first}"
@@ -279,7 +280,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Summary:
-    """How many runs there are of each status; `without_gpu` of them ran, and prove nothing about a GPU."""
+    """The number of runs by status; `without_gpu` of them ran, and prove nothing about a GPU."""
 
     runs: int
     passed: int
@@ -294,7 +295,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Results:
-    """All runs of one command, in the order they were asked for."""
+    """All runs of one command, in its order."""
 
     runs: tuple[Run, ...]
 
@@ -325,9 +326,9 @@ class Results:
 
     @property
     def headline(self) -> str:
-        """One run's own headline; of several how many came out how, and how many of them ran no GPU check."""
+        """One run's own headline, or the count of several runs by status, with those that ran no GPU check."""
         if not self.runs:
-            return "nothing was run"
+            return "nothing ran"
         if len(self.runs) == 1:
             return self.runs[0].headline
         ran = [run for run in self.runs if run.status in ("pass", "fail")]
@@ -342,7 +343,7 @@ class Results:
 
     @property
     def check_names(self) -> tuple[str, ...]:
-        """Every check that any run has, in the order of the groups, then as the reports have them."""
+        """Every check of any run, in the order of the groups, then of the reports."""
         return tuple(dict.fromkeys(check.name for check in sorted(self._checks(), key=_group_order)))
 
     def _checks(self) -> Iterator[CheckResult]:
@@ -355,6 +356,6 @@ def _group_order(check: CheckResult) -> int:
 
 
 def findings(checks: Iterable[CheckResult]) -> tuple[CheckResult, ...]:
-    """The checks that there is something to say of: the failed, then the skipped."""
+    """The checks to explain: the failed, then the skipped."""
     kept = list(checks)
     return tuple([c for c in kept if c.status == "fail"] + [c for c in kept if c.status == "skip"])

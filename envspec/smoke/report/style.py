@@ -1,4 +1,4 @@
-"""The look of the page of smoke runs: that of envspec's other pages, a matrix, bars and curves."""
+"""The style of the page of smoke runs: that of envspec's other pages, with a matrix, bars and curves."""
 
 STYLE = """
 :root {

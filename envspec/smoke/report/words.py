@@ -12,25 +12,25 @@ from envspec.texts import plural as plural
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 STATUS = {"pass": "passed", "fail": "failed", "error": "no answer", "skip": "skipped"}
-"""A run's or a check's status as people read it."""
+"""The words for a run's or a check's status."""
 
 MARK = {"pass": "✓", "fail": "✗", "error": "!", "skip": "–"}
-"""A status as one character, for tables. Never the only thing that says it."""
+"""A status as one character, for tables, always with the word beside it."""
 
 
 def clean(text: str) -> str:
-    """A foreign text on one line, without the characters that steer a terminal or turn a line around."""
+    """Clean a foreign text: one line, without the characters that control a terminal or turn a line around."""
     return shown(_COLOUR.sub("", text))
 
 
 def clean_lines(text: str) -> str:
-    """The same for a text of several lines, such as the last words of a process. Tabs become spaces."""
+    """Clean a foreign text of several lines, such as the end of a process's output. Tabs become spaces."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").expandtabs(8).split("\n")
     return "\n".join(clean(line) for line in lines).strip("\n")
 
 
 def number(value: float) -> str:
-    """A number at the precision that a measurement deserves: "12,345", "41.2", "0.00312", "1.2e-07"."""
+    """Format a number at the precision of a measurement: "12,345", "41.2", "0.00312", "1.2e-07"."""
     size = abs(value)
     if size >= 1e9 or 0 < size < 1e-3:
         return f"{value:.3g}"
@@ -48,7 +48,7 @@ def seconds(value: float) -> str:
 
 
 def share(value: float) -> str:
-    """A share as a difference in per cent: "-5 %", "+10 %"."""
+    """Format a share as a difference in per cent: "-5 %", "+10 %"."""
     return f"{value * 100:+.3g} %"
 
 
@@ -60,7 +60,7 @@ def measured(figure: Figure) -> str:
 
 
 def reference_words(figure: Figure) -> str:
-    """What a figure's reference says of it: "8 % below 130 samples/s (allowed: -5 %)". Empty where there is none."""
+    """Compare a figure with its reference: "8 % below 130 samples/s (allowed: -5 %)". Empty without a reference."""
     reference = figure.reference
     if reference is None:
         return ""
@@ -79,12 +79,12 @@ def reference_words(figure: Figure) -> str:
 
 
 def place(run: Run) -> str:
-    """By what and where a run was: "slurm, gpu-h100"."""
+    """Name a run's runner and place: "slurm, gpu-h100"."""
     return ", ".join(clean(part) for part in (run.runner, run.where) if part)
 
 
 def facts(report: SmokeReport) -> Iterator[tuple[str, str]]:
-    """What was checked and on what machine, as pairs of a word and its value. Nothing where a fact isn't known."""
+    """List what was checked and on what machine, as pairs of a word and its value, without unknown facts."""
     machine, torch = report.machine, report.torch
     how = f"{report.workload}, {plural(report.steps, 'step')}, seed {report.seed}{', quick' if report.quick else ''}"
     yield "Workload", clean(how)

@@ -1,7 +1,7 @@
-"""The apptainer runner: a SIF built from the recipe's `apptainer.def`, or one that is there. Read-only, no home.
+"""The apptainer runner: a SIF built from the recipe's `apptainer.def`, or an existing one. Read-only, no home.
 
-Of the caller's environment goes in what says which GPUs are to be used and how nodes reach each other, and the devices
-of InfiniBand. What there is of that is seen where the container starts, on a job's node.
+The container gets the caller's variables that select GPUs and configure the network between nodes, and the devices of
+InfiniBand. They are read where the container starts, on a job's node.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HANDING_ON = (
 @dataclass(frozen=True)
 class Apptainer:
     """program  "apptainer" or "singularity"
-    sif      an image or a sandbox folder that is there; None: build one from the recipe
+    sif      an existing image or sandbox folder; None: build one from the recipe
     """
 
     folders: Folders
@@ -52,7 +52,7 @@ class Apptainer:
             Files(folder, tuple(sorted(case.recipe.items())), f"the recipe of {case.title}"),
             Command(("mkdir", "-p", str(image.parent)), "the folder of images"),
             Command(build, f"the image of {case.title}", there, folder),
-            Command(("mv", str(staged), str(image)), "the image is whole: give it its name", there),
+            Command(("mv", str(staged), str(image)), "the image is complete: give it its name", there),
         )
 
     def places(self, carried: str, results: str) -> Places:

@@ -1,4 +1,4 @@
-"""What is to be checked: one target of one lock, how, and where its files go. Frozen values, computed once."""
+"""The cases to check: one target of one lock, its choices, and the places of its files. Frozen values."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from envspec.spec.model import Reference, Spec
 CONFIG = SLICE
 MULTI_NODE = "multi_node.py"
 REPORT = "check.json"
-"""What the check writes in the folder of its run."""
+"""The file that the check writes in the folder of its run."""
 
 _NO_FILES: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
 class CheckOptions:
-    """How the checks are to run. None leaves it to the spec (`workload`, `steps`) or to the check (`timeout`)."""
+    """The options of the checks. None leaves one to the spec (`workload`, `steps`) or to the check (`timeout`)."""
 
     device: str = "auto"
     workload: str | None = None
@@ -37,7 +37,7 @@ class CheckOptions:
     timeout: int | None = None
 
     def arguments(self) -> tuple[str, ...]:
-        """the check's arguments that say the same."""
+        """The same options as the check's arguments."""
         words = ["--device", self.device]
         words += ["--workload", self.workload] if self.workload else []
         words += ["--steps", str(self.steps)] if self.steps else []
@@ -53,10 +53,10 @@ class SmokeCase:
     """One target of one lock.
 
     path      the spec's file; `locks_dir` where its lock was found, for `envspec install`
-    key       a short digest of all that makes its environment: what is cached under it can be used again
+    key       a short digest of everything that defines its environment: the key in the cache
     carried   the files that a run needs beside the environment, by name
     recipe    the files of the recipe folder that an image is built from, by path; empty where none is built
-    wants_gpu the runner should hand the machine's GPUs in
+    wants_gpu the runner passes the machine's GPUs in
     """
 
     spec: str
@@ -72,18 +72,18 @@ class SmokeCase:
 
     @property
     def title(self) -> str:
-        """The spec and the target in one word. Both are names that a lock's reader has looked at."""
+        """The spec and the target in one word. The lock's reader has checked both names."""
         return f"{self.spec}-{self.target}"
 
     @property
     def slug(self) -> str:
-        """The name of what is cached for it."""
+        """The name of its environment or image in the cache."""
         return f"{self.title}-{self.key}"
 
 
 @dataclass(frozen=True)
 class Folders:
-    """cache  what is made once and used again: environments, images; `results`: what this command's runs leave."""
+    """The folders of a command: `cache` keeps environments and images, `results` has the output of its runs."""
 
     cache: Path
     results: Path
@@ -105,7 +105,9 @@ class Folders:
 
     def carry(self, case: SmokeCase) -> Files:
         """Write the carried files."""
-        return Files(self.carried(case), tuple(sorted(case.carried.items())), f"what the checks of {case.title} need")
+        return Files(
+            self.carried(case), tuple(sorted(case.carried.items())), f"the files for the checks of {case.title}"
+        )
 
 
 def make_case(
@@ -119,7 +121,7 @@ def make_case(
     recipe: Mapping[str, str] = _NO_FILES,
     wants_gpu: bool = False,
 ) -> SmokeCase:
-    """`programs` are the stand-alone programs by path (`CHECK`); `references` come over the spec's own."""
+    """Make a case. `programs` are the stand-alone programs by path (`CHECK`); `references` win over the spec's own."""
     config = target_document(spec, lock, target)
     for name, one in references.items():
         config["references"][name] = {"value": one.value, "low": one.low, "high": one.high, "unit": one.unit}
@@ -139,7 +141,7 @@ def make_case(
 
 
 def _key(lock: Lock, target: LockedTarget, recipe: Mapping[str, str]) -> str:
-    """The lock's fingerprint of a target says what it was solved from; its pins and the recipe, what came of it."""
+    """Compute the key in the cache from a target's fingerprint (its inputs), its pins and the recipe (the results)."""
     pins = [
         [pin.kind, pin.name, pin.version, pin.build, pin.index, pin.artifact and pin.artifact.sha256]
         for pin in target.pins

@@ -1,6 +1,6 @@
-"""Commands and files as values: what a runner wants done. Nothing here does it; `envspec.smoke.run.process` does.
+"""Commands and files as values: a runner's steps, which `envspec.smoke.run.process` runs.
 
-A word may hold a `Variable`'s mark, for what only the shell of a job knows. Everything else is quoted, whatever it is.
+A word may contain a `Variable`'s mark, for values that only a job's shell knows. Everything else is quoted.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _MARK = re.compile("\x02([A-Za-z_]+)\x03")
 
 
 def variable(name: str) -> str:
-    """A mark that becomes `"$name"` in a script. Only for commands that go into one."""
+    """A mark that becomes `"$name"` in a script. Only scripts' commands can have it."""
     return f"\x02{name}\x03"
 
 
 def quoted(word: str) -> str:
-    """A word for a POSIX shell that gives back the very word, with the marks of variables expanded."""
+    """Quote a word for a POSIX shell, with the marks of variables expanded."""
     pieces = _MARK.split(word)
     if len(pieces) == 1:
         return shlex.quote(word)
@@ -37,9 +37,9 @@ def joined(words: Iterable[str]) -> str:
 class Command:
     """A program to run.
 
-    note    what it does, for people
-    unless  a program that ends with 0 when this one has nothing to do any more; empty: it always runs
-    cwd     where it runs; None: anywhere
+    note    its purpose, for people
+    unless  a program that ends with 0 when this one isn't needed any more; empty: it always runs
+    cwd     its working folder; None: any
     """
 
     argv: tuple[str, ...]
@@ -49,7 +49,7 @@ class Command:
 
     @property
     def shell(self) -> str:
-        """The line that does the same in a POSIX shell."""
+        """The command as a line for a POSIX shell."""
         line = joined(self.argv)
         if self.cwd is not None:
             line = f"(cd {quoted(str(self.cwd))} && {line})"
@@ -58,7 +58,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Files:
-    """Texts to write below a folder, each whole or not at all. `shown`: a dry run prints them whole."""
+    """Texts to write below a folder, each whole or not at all. `shown`: a dry run prints them."""
 
     folder: Path
     texts: tuple[tuple[str, str], ...]
@@ -70,7 +70,7 @@ Step = Command | Files
 
 
 def dry(steps: Sequence[Step]) -> str:
-    """What would be done, as lines for people and shells: notes are comments, and so are files that aren't shown."""
+    """Render the steps as lines for people and shells: notes and hidden files become comments."""
     lines: list[str] = []
     for step in steps:
         lines.append(f"# {_comment(step.note)}")
@@ -89,12 +89,12 @@ def dry(steps: Sequence[Step]) -> str:
 
 
 def _comment(text: str) -> str:
-    """A text that can't leave its comment."""
+    """Make a text safe inside a comment."""
     return " ".join(text.split())
 
 
 def _end_mark(text: str) -> str:
-    """A word that is no line of `text`."""
+    """Choose a word that isn't a line of `text`."""
     mark = "END"
     while mark in text.splitlines():
         mark += "_"

@@ -1,8 +1,8 @@
-"""The docker runner: an image built from the recipe, or one that is there, under docker or podman.
+"""The docker runner: an image built from the recipe, or an existing one, under docker or podman.
 
-The container is read-only, has no network and no capability, and runs as the caller, so that results are the
-caller's too. `--gpus all` is docker's own way to GPUs; podman has the Container Device Interface (CDI). All GPUs go in,
-so that CUDA_VISIBLE_DEVICES means the same ones inside.
+The container is read-only, has no network and no capability, and runs as the caller, who so owns the results. docker
+passes GPUs in with `--gpus all`, podman with the Container Device Interface (CDI). All GPUs go in, so that
+CUDA_VISIBLE_DEVICES means the same ones inside.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PYTHON = "/opt/env/bin/python"
 class Docker:
     """engine  "docker" or "podman"
     user    uid and gid to run as, see `user_of`
-    image   an image that is there; None: build one from the recipe
+    image   an existing image; None: build one from the recipe
     """
 
     folders: Folders
@@ -75,7 +75,7 @@ class Docker:
 
 
 def _field(key: str, value: str) -> str:
-    """A field of `--mount`, which is read as CSV: a comma or a quote in a path is data there too."""
+    """Quote a field of `--mount`, which is read as CSV, for a comma or a quote in a path."""
     field = f"{key}={value}"
     return '"' + field.replace('"', '""') + '"' if any(c in value for c in ',"\n') else field
 
@@ -83,8 +83,9 @@ def _field(key: str, value: str) -> str:
 def user_of(
     engine: str, caller: tuple[int, int], asking: Callable[[Sequence[str]], FinishedProgram] = ask_program
 ) -> tuple[int, int]:
-    """Who a container is to run as, for its files to be the caller's: the caller, who is root inside rootless docker.
-    A docker that doesn't answer is taken for one with root."""
+    """Give the user of a container whose files belong to the caller: the caller, or root inside rootless docker. A
+    docker that doesn't answer counts as one with root.
+    """
     if engine != "docker":
         return caller
     told = asking(("docker", "info", "--format", "{{.SecurityOptions}}"))

@@ -1,4 +1,4 @@
-"""Which targets a machine can run: make the environment of, and check without pretending. Pure."""
+"""The targets that a machine can install and truly check. Pure."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ GB = 10**9
 
 @dataclass(frozen=True)
 class LocalMachine:
-    """A machine as far as it decides what it can run, and what it is allowed.
+    """The facts and limits that decide which targets a machine can run.
 
-    platform    conda's name of it ("linux-64"); glibc its version, None where there is none
-    has_python  whether a CPython "3.12" is there that an environment can be made from
-    has_conda   whether conda packages can be installed (py-rattler is there)
+    platform    conda's name of it ("linux-64"); glibc: its version or None
+    has_python  whether the machine has a CPython "3.12" to make an environment with
+    has_conda   whether conda packages can be installed (py-rattler is installed)
     capabilities  of its GPUs ("9.0"), empty without one; `driver` the driver's version
-    without_gpu   CUDA targets run without a GPU too: their CPU checks run, and the headline says so
+    without_gpu   CUDA targets run without a GPU too: only their CPU checks run, and the headline says so
     largest     the most bytes that one target may download, None: any
-    contained   the environment comes in an image: Python, glibc and conda packages are its own matter
+    contained   the environment comes in an image, with its own Python, glibc and conda packages
     """
 
     platform: str
@@ -38,43 +38,45 @@ class LocalMachine:
 
 
 def misfit(spec: Spec, target: LockedTarget, machine: LocalMachine) -> str | None:
-    """Why `machine` can't run a target of `spec`'s lock, None when it can."""
+    """Say why `machine` can't run a target of `spec`'s lock; None when it can."""
     inputs = target.inputs
     if inputs.platform != machine.platform:
-        return f"it is for {inputs.platform}, this machine is {machine.platform}"
+        return f"the target is for {inputs.platform}, this machine is {machine.platform}"
     if not machine.contained and (reason := _unfit(target, machine)):
         return reason
     if not machine.without_gpu and (reason := _without(target, machine)):
         return reason
     size = sum(pin.artifact.size or 0 for pin in target.pins if pin.artifact)
     if machine.largest is not None and size > machine.largest:
-        return f"its packages are {size / GB:.1f} GB, and at most {machine.largest / GB:.1f} GB were allowed"
+        return f"the target's packages are {size / GB:.1f} GB, and the limit is {machine.largest / GB:.1f} GB"
     return None
 
 
 def _unfit(target: LockedTarget, machine: LocalMachine) -> str | None:
-    """Why the environment can't be made on this machine itself."""
+    """Say why the environment can't be made on this machine itself."""
     inputs = target.inputs
     glibc = inputs.glibc if inputs.platform.startswith("linux-") else None
     if glibc and numbers_in(machine.glibc or "0") < numbers_in(glibc):
-        return f"it is locked for glibc {glibc}, this machine has {machine.glibc or 'none'}"
+        return f"the target is locked for glibc {glibc}, this machine has {machine.glibc or 'none'}"
     if any(pin.kind == "conda" for pin in target.pins) and not machine.has_conda:
-        return "it has conda packages, and py-rattler isn't there (pip install 'envspec[conda]')"
+        return "the target has conda packages, and py-rattler is missing (pip install 'envspec[conda]')"
     if target.pin("python", "conda") is None and not machine.has_python(inputs.python):
-        return f"there is no Python {inputs.python} on this machine"
+        return f"this machine has no Python {inputs.python}"
     return None
 
 
 def _without(target: LockedTarget, machine: LocalMachine) -> str | None:
-    """Why this machine's GPUs aren't those of a CUDA target."""
+    """Say why this machine's GPUs can't run a CUDA target."""
     if target.inputs.cuda is None:
         return None
     if not machine.capabilities:
-        return "it is for GPUs, and this machine has none that works"
+        return "the target is for GPUs, and this machine has no working one"
     # exactly, as the check's device.capability asks: that a GPU runs code for an older one says nothing of the target's
     meant = {capability_of(sm) for sm in target.architectures}
     if not all(own in meant for own in machine.capabilities):
-        return f"it is for {', '.join(target.architectures)}, this machine's GPUs are {', '.join(machine.capabilities)}"
+        wanted, own = ", ".join(target.architectures), ", ".join(machine.capabilities)
+        return f"the target is for {wanted}, this machine's GPUs are {own}"
     if target.driver_floor and (machine.driver is None or numbers_in(machine.driver) < numbers_in(target.driver_floor)):
-        return f"it needs driver {target.driver_floor} or newer, this machine has {machine.driver or 'an unknown one'}"
+        found = machine.driver or "an unknown one"
+        return f"the target needs driver {target.driver_floor} or newer, this machine has {found}"
     return None

@@ -1,4 +1,4 @@
-"""Runs on this machine: one case after the other, for figures taken side by side are worth nothing."""
+"""Runs on this machine, one case after the other: parallel runs would distort the figures."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from envspec.smoke.run.runner import Runner, check
 LOG = "log.txt"
 
 OnText = Callable[[int, str], None]
-"""Called with the index of a case, and what goes on in it."""
+"""The callback with the index of a case and its current step."""
 
 
 def steps(runner: Runner, case: SmokeCase, options: CheckOptions, folders: Folders) -> tuple[tuple[Step, ...], Command]:
-    """What makes the environment of a case ready, and what then checks it."""
+    """The steps that prepare a case's environment, and the command that checks it."""
     carried, results = folders.carried(case), folders.run(case.title)
     before: tuple[Step, ...] = (
         folders.carry(case),
@@ -43,7 +43,7 @@ def run_cases(
     on_text: OnText = lambda index, text: None,
     on_end: Callable[[int, Run], None] = lambda index, run: None,
 ) -> tuple[Run, ...]:
-    """Run every case to its end; one that can't be run is an error and doesn't keep the others from it."""
+    """Run every case to its end; a case that can't run is an error, and the others run all the same."""
     runs = []
     for index, case in enumerate(cases):
         run = _one(runner, case, options, folders, partial(on_text, index))
@@ -71,7 +71,7 @@ def _one(
 
 
 def _forget(*files: Path) -> None:
-    """Remove what an earlier run in this folder left. Raises NotPlain, StorageError."""
+    """Remove the files of an earlier run in this folder. Raises NotPlain, StorageError."""
     for path in files:
         try:
             with suppress(FileNotFoundError), located(path.parent).open() as folder:
@@ -83,13 +83,13 @@ def _forget(*files: Path) -> None:
 def prepare(
     case: SmokeCase, before: Sequence[Step], folders: Folders, log: Path, on_text: Callable[[str], None] = silent
 ) -> str | None:
-    """Do what makes an environment ready; gives why that failed. Two processes don't make the same one at a time.
+    """Prepare an environment, and give the reason of a failure. Only one process at a time makes an environment.
 
     Raises StorageError, ToolError.
     """
     held = folders.cache / "held" / case.slug
     try:
-        with exclusive(held, lambda: on_text("waiting: another envspec makes this environment")):
+        with exclusive(held, lambda: on_text("waiting: another envspec is making this environment")):
             for step in before:
                 on_text(step.note)
                 done = run_step(step, log, partial(_noted, on_text, step.note))
@@ -97,7 +97,7 @@ def prepare(
                     said = last_lines(done.said)
                     return f"{step.note} can't be made (status {done.status})" + (f"\n{said}" if said else "")
     except OSError as error:
-        raise StorageError(f"{held}: {error.strerror}", hint="ENVSPEC_CACHE_DIR names another cache") from None
+        raise StorageError(f"{held}: {error.strerror}", hint="choose another cache with ENVSPEC_CACHE_DIR") from None
     return None
 
 
@@ -108,8 +108,9 @@ def _noted(on_text: Callable[[str], None], note: str, line: str) -> None:
 def finished_run(
     spec: str, target: str, runner: str, where: str | None, done: FinishedProgram, report: Path, log: str | None
 ) -> Run:
-    """The run that a check with this end and this report was. A report that can't be used, and an exit status that
-    contradicts it, is no answer."""
+    """Make the run of a check from its exit status and its report. An unusable report, or one that contradicts the exit
+    status, is no answer.
+    """
 
     def error(reason: str) -> Run:
         said = last_lines(done.said)
@@ -122,7 +123,7 @@ def finished_run(
     except (InputError, StorageError) as problem:
         return error(_reason(problem))
     if (found.spec, found.target) != (spec, target):
-        return error(f"the report is of {found.spec} × {found.target}")
+        return error(f"the report is for {found.spec} × {found.target}")
     run = Run.finished(spec, target, runner, found, where=where, log=log)
     if done.status not in (0, 1) or (done.status == 0) != (run.status == "pass"):
         return error(f"the checks ended with {ended_with(done.status)}, and their report says {run.status}")
@@ -130,7 +131,7 @@ def finished_run(
 
 
 def ended_with(status: int) -> str:
-    """An exit status for people."""
+    """Describe an exit status."""
     number = -status if status < 0 else status - 128
     if 0 < number < 65:
         with suppress(ValueError):

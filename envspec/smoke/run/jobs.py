@@ -1,4 +1,4 @@
-"""Submitting to Slurm, waiting, and collecting. All is on disk: any process goes on where another stopped."""
+"""Submission to Slurm, waiting, and collecting. All state is on disk: any process can continue another's work."""
 
 from __future__ import annotations
 
@@ -34,19 +34,20 @@ from envspec.smoke.run.slurm_queue import (
 from envspec.smoke.run.submitted import Submitted, SubmittedJob, SubmittedTask, write_submitted
 
 POLLS = (1.0, 15.0)
-"""Slurm is asked this often, in seconds: at first, and at last. One question for all jobs."""
+"""The first and the last interval between questions to Slurm, in seconds. One question covers all jobs."""
 GRACE = 90.0
-"""So long may a task be over, or unknown to Slurm, with no result yet, in seconds: NFS shows a new file up to a minute
-late (acdirmax in nfs(5))."""
+"""The wait for the result of a task that is over or unknown to Slurm, in seconds: NFS shows a new file up to a minute
+late (acdirmax in nfs(5)).
+"""
 _PROMISE = (0, 1, 130)
-"""The exit statuses with which the check says that it wrote a report."""
+"""The exit statuses of a check that wrote a report."""
 _TOO_LARGE = "Requested node configuration is not available"
-"""sbatch's words for what no node has."""
+"""sbatch's error for a request that no node can meet."""
 
 
 @dataclass(frozen=True)
 class JobPlan:
-    """The jobs of one command, and all that their scripts hold."""
+    """The jobs of one command, and the values for their scripts."""
 
     cases: tuple[SmokeCase, ...]
     jobs: tuple[Job, ...]
@@ -59,7 +60,7 @@ class JobPlan:
         return (self.folders.carry(case), *self.inner.prepare(case))
 
     def steps(self) -> tuple[Step, ...]:
-        """Everything, in order, for a dry run."""
+        """All steps in order, for a dry run."""
         found: list[Step] = [step for case in self.cases for step in self.preparation(case)]
         for job in self.jobs:
             found += [self.script(job), self.submission(job)]
@@ -78,7 +79,7 @@ class JobPlan:
 def prepare_all(
     plan: JobPlan, on_text: OnText = lambda index, text: None
 ) -> tuple[JobPlan, tuple[tuple[str, str, str, str | None], ...]]:
-    """Make every environment, here; gives the plan without the cases whose environment can't be made, and these."""
+    """Make every environment on this machine; give the plan without the cases that failed, and these cases."""
     failed: dict[str, str] = {}
     for index, case in enumerate(plan.cases):
         try:
@@ -106,10 +107,10 @@ def _log(plan: JobPlan, case: SmokeCase) -> Path:
 
 
 def submit(plan: JobPlan, submitted: Submitted, on_job: Callable[[str], None] = lambda job: None) -> Submitted:
-    """Hand every job to Slurm. The state is on disk before the first one, and after each.
+    """Submit every job to Slurm. The state is on disk before the first job, and after each.
 
-    What sbatch refuses is written down with its reason, and becomes a run without an answer. Where no node is as large
-    as a job asks by default, it is handed over without that.
+    A refused job is recorded with sbatch's reason, and becomes a run without an answer. Where no node meets a job's
+    default request, the job is submitted without it.
     """
     results = plan.folders.results
     jobs = tuple(_submitted(job, plan) for job in plan.jobs)
@@ -143,7 +144,7 @@ def _hand_over(job: SubmittedJob) -> SubmittedJob:
     if may_have_taken(done):
         return replace(job, unsure=f"sbatch gave no answer {said}")
     # one partition that doesn't exist is no reason to leave the others alone
-    return replace(job, refused=f"sbatch took no job {said}")
+    return replace(job, refused=f"sbatch refused the job {said}")
 
 
 def _submitted(job: Job, plan: JobPlan) -> SubmittedJob:
@@ -162,8 +163,9 @@ def _make(folder: Path) -> None:
 
 
 def find_lost(submitted: Submitted, asking: Ask = ask_program) -> Submitted:
-    """Look for jobs whose number was never written down, by their name: sbatch's answer was lost, or the process that
-    asked it died. Raises Unreachable."""
+    """Find jobs without a recorded number by their name: sbatch's answer was lost, or the submitting process died.
+    Raises Unreachable.
+    """
     for index, job in enumerate(submitted.jobs):
         if job.job is None and job.refused is None and (number := find_job(job.name, asking)):
             submitted = submitted.with_job(index, replace(job, job=number))
@@ -172,7 +174,7 @@ def find_lost(submitted: Submitted, asking: Ask = ask_program) -> Submitted:
 
 @dataclass(frozen=True)
 class Expected:
-    """One report to come: of a task, or of one node of it. `index` counts all of a submission."""
+    """One expected report: of a task, or of one of its nodes. `index` counts all reports of a submission."""
 
     index: int
     job: SubmittedJob
@@ -244,8 +246,9 @@ def wait(
 
 
 def collect(one: Expected, results: Path, state: TaskState | None, *, last: bool) -> Run | None:
-    """The run of a task, None while there is none: from `done.json` and the report, or, at `last`, from what Slurm says
-    of its end. A run that didn't come to its own end is no answer, but has the report that was left."""
+    """Make the run of a task, None while there is none: from `done.json` and the report, or, at `last`, from Slurm's
+    state. A run that didn't end by itself is no answer, but has the report that it left.
+    """
     folder = results / one.output
     if state is None or state.is_over:
         _read_anew(folder)
@@ -274,10 +277,10 @@ def collect(one: Expected, results: Path, state: TaskState | None, *, last: bool
     elif not last:
         return None
     elif one.slurm_name is None:
-        reason = f"Slurm has no job {one.job.name}: it was never submitted, or ended long ago"
+        reason = f"Slurm has no job {one.job.name}: the job was never submitted, or ended long ago"
         reason += f"\n{one.job.unsure}" if one.job.unsure else ""
     elif state is None:
-        reason = f"Slurm doesn't know job {one.slurm_name} any more, and it left no result"
+        reason = f"Slurm doesn't know job {one.slurm_name} any more, and the job left no result"
     else:
         reason = f"{over}, and left no result"
     left = _left(folder / REPORT, one.task)
@@ -289,14 +292,14 @@ def collect(one: Expected, results: Path, state: TaskState | None, *, last: bool
 
 
 def _read_anew(folder: Path) -> None:
-    """List a folder and the one above: NFS then asks its server which names there are, and not what it remembers."""
+    """List a folder and its parent, so that NFS reads the names from its server instead of its cache."""
     for path in (folder.parent, folder):
         with suppress(OSError):
             os.listdir(path)
 
 
 def _left(path: Path, task: SubmittedTask) -> SmokeReport | None:
-    """The report that a run left that didn't come to its own end."""
+    """Read the report of a run that didn't end by itself."""
     try:
         report = load_report(path)
     except (InputError, StorageError):
@@ -315,7 +318,7 @@ def _done(path: Path) -> dict[str, str | int] | None:
 
 
 def _where(one: Expected, done: Mapping[str, str | int] | None, state: TaskState | None) -> str | None:
-    """`node/partition`, as much of it as is known; `4 nodes/partition` for what ran across all of them."""
+    """Name a run's place: `node/partition`, as far as known; `4 nodes/partition` for a run across all of them."""
     count = len(one.task.outputs) - 1
     if count and one.output == one.task.outputs[-1]:
         node = f"across {count} nodes"
@@ -333,7 +336,7 @@ def _words(state: TaskState | None) -> str:
 
 
 def titles(submitted: Submitted) -> Iterator[str]:
-    """What each expected report is called, in order."""
+    """Name each expected report, in order."""
     for one in expected(submitted):
         several = len(one.task.outputs) > 1
         yield f"{one.task.spec} × {one.task.target}" + (f" {Path(one.output).name}" if several else "")

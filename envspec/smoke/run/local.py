@@ -1,4 +1,4 @@
-"""The local runner: an environment of `envspec install`, activated as its users do it."""
+"""The local runner: an environment of `envspec install`, activated as a user does."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ SCRUBBED = (
     "PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "PYTHONUSERBASE", "PYTHONPLATLIBDIR", "PYTHONSAFEPATH",
     "PYTHONWARNINGS", "PYTHONOPTIMIZE", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "CONDA_SHLVL",
 )  # fmt: skip
-"""What another Python in the shell would leave. LD_LIBRARY_PATH and LD_PRELOAD stay: trainings here have them too, and
-the static checks say what they break."""
+"""The variables that another Python in the shell would leave. LD_LIBRARY_PATH and LD_PRELOAD stay: trainings on this
+machine have them too, and the static checks report what they break.
+"""
 
 _ACTIVATED = '. "$0/bin/activate" && exec "$0/bin/python" "$@"'
 
 
 @dataclass(frozen=True)
 class Local:
-    """envspec  the words that start this envspec; `offline`: ask no network."""
+    """envspec  the command that starts this envspec; `offline`: use no network."""
 
     folders: Folders
     envspec: tuple[str, ...]
@@ -42,7 +43,9 @@ class Local:
 
 
 def activated(prefix: Path, case: SmokeCase, arguments: tuple[str, ...]) -> Command:
-    """A program under a prefix's Python, activated first: conda packages set variables then."""
+    """Make the command of a program under a prefix's Python, with the prefix activated: conda packages set variables
+    then.
+    """
     unset = [word for name in SCRUBBED for word in ("-u", name)]
     argv = ("env", *unset, "PYTHONNOUSERSITE=1", "bash", "-c", _ACTIVATED, str(prefix), *arguments)
     return Command(argv, f"the checks of {case.title}")

@@ -1,4 +1,4 @@
-"""Doing what runners say: the one place that starts programs and writes their files."""
+"""The execution of runners' steps: the one place that starts programs and writes their files."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from envspec.open_folder import located
 from envspec.smoke.run.command import Command, Files, Step
 
 _TERM_SECONDS = 10.0
-"""So long may a program take to end when it's told to, in seconds."""
+"""The time for a program to end after a signal, in seconds."""
 _TICK = 0.2
 _TAIL = 64 * 1024
 
 
 @dataclass(frozen=True)
 class FinishedProgram:
-    """How a program ended: its exit status (negative: the signal that killed it), and the end of what it said."""
+    """The end of a program: its exit status (negative: the signal that killed it), and the end of its output."""
 
     status: int
     said: str = ""
 
 
 Watch = Callable[[str], None]
-"""Told now and then the last line that a program said."""
+"""The callback for a program's last line of output, called from time to time."""
 
 
 def silent(line: str) -> None:
-    """Watch nothing."""
+    """Ignore the output."""
 
 
 def run_step(step: Step, log: Path, watch: Watch = silent) -> FinishedProgram:
-    """Do one step; what a program says is added to `log`. A `Command` with nothing left to do ends with 0.
+    """Run one step, with a program's output appended to `log`. A `Command` that isn't needed any more ends with 0.
 
-    Raises StorageError, and ToolError for a program that can't be started. When this call is interrupted, the program
-    and all it started are ended first.
+    Raises StorageError, and ToolError for a program that can't be started. An interruption first ends the program and
+    its children.
     """
     if isinstance(step, Files):
         write(step)
@@ -53,7 +53,7 @@ def run_step(step: Step, log: Path, watch: Watch = silent) -> FinishedProgram:
 
 
 def write(files: Files) -> None:
-    """Write the files that aren't there with this very text. Raises NotPlain, StorageError."""
+    """Write the files that don't have this text yet. Raises NotPlain, StorageError."""
     try:
         with located(files.folder).open(make=True) as folder:
             texts = {name: text.encode() for name, text in files.texts if folder.read_at(name) != text.encode()}
@@ -67,8 +67,9 @@ def _unwritable(error: OSError, path: Path) -> StorageError:
 
 
 def ask_program(argv: Sequence[str], seconds: float = 60.0) -> FinishedProgram:
-    """Run a short program and give its status and what it said on both streams; 127 where it can't be started, 124
-    where it takes longer than `seconds`."""
+    """Run a short program, and give its status and its output on both streams; 127 where it can't be started, 124 where
+    it takes longer than `seconds`.
+    """
     try:
         done = subprocess.run(
             argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds,
@@ -98,7 +99,8 @@ def _run(command: Command, log: Path, watch: Watch) -> FinishedProgram:
             )  # fmt: skip
         except OSError as error:
             raise ToolError(
-                f"{command.argv[0]} can't be started: {error.strerror}", hint="is it installed, and in PATH?"
+                f"{command.argv[0]} can't be started: {error.strerror}",
+                hint="check that the program is installed and in PATH",
             ) from None
         try:
             while process.poll() is None:
@@ -111,7 +113,7 @@ def _run(command: Command, log: Path, watch: Watch) -> FinishedProgram:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End what is left of a program's group: the program itself when it was interrupted, and what it left behind."""
+    """End the rest of a program's process group: an interrupted program, and the processes that it left."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGTERM)
     if process.poll() is None:
@@ -125,7 +127,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def tail(path: Path, begin: int = 0, most: int = _TAIL) -> str:
-    """The end of a file, at most `most` bytes of what stands behind `begin`; empty where it can't be read."""
+    """Read the end of a file, at most `most` bytes after `begin`; empty where it can't be read."""
     try:
         with path.open("rb") as file:
             file.seek(max(begin, file.seek(0, os.SEEK_END) - most))
@@ -135,12 +137,12 @@ def tail(path: Path, begin: int = 0, most: int = _TAIL) -> str:
 
 
 def last_line(text: str) -> str:
-    """The last line that says something, without what would steer a terminal."""
+    """Give the last line that isn't empty, without terminal control characters."""
     lines = [line.strip() for line in text.replace("\r", "\n").splitlines() if line.strip()]
     return "".join(c for c in lines[-1] if c.isprintable())[:200] if lines else ""
 
 
 def last_lines(text: str, count: int = 12) -> str:
-    """The last lines of a log, as part of a reason."""
+    """Give the last lines of a log, as part of a reason."""
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
     return "\n".join(lines[-count:])

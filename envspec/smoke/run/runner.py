@@ -1,5 +1,7 @@
-"""A runner: how an environment is made, and how a Python program runs inside it. Runners only say it (`Step`s, pure);
-`envspec.smoke.run.foreground` and `envspec.smoke.run.slurm` have it done."""
+"""Runners: how an environment is made, and how a Python program runs inside it.
+
+A runner only describes `Step`s; `envspec.smoke.run.foreground` and `envspec.smoke.run.slurm` have them run.
+"""
 
 from __future__ import annotations
 
@@ -28,20 +30,20 @@ class Runner(Protocol):
 
     @property
     def name(self) -> str:
-        """What reports call it."""
+        """The runner's name in reports."""
 
     def prepare(self, case: SmokeCase) -> tuple[Step, ...]:
-        """What makes the environment, in order. Done again, it costs little: what is there already is used."""
+        """List the steps that make the environment. Repeating them is cheap: they use existing results."""
 
     def places(self, carried: str, results: str) -> Places:
-        """Where these two folders are inside."""
+        """Give the paths of these two folders inside the environment."""
 
     def python(self, case: SmokeCase, carried: str, results: str, arguments: tuple[str, ...]) -> Command:
-        """Run the environment's Python with these arguments."""
+        """Make the command that runs the environment's Python with these arguments."""
 
 
 def check(runner: Runner, case: SmokeCase, options: CheckOptions, carried: str, results: str) -> Command:
-    """Run the checks of a case; their report is `check.json` in `results`."""
+    """Make the command that runs the checks of a case; their report is `check.json` in `results`."""
     inside = runner.places(carried, results)
     arguments = (
         "-I",

@@ -1,10 +1,10 @@
-"""Slurm jobs: one job a partition, an array of the cases that go there. Pure: the scripts and the lines of sbatch.
+"""Slurm jobs: one job per partition, an array of its cases. Pure: the scripts and the sbatch commands.
 
-A job runs what an inner runner (local or apptainer) says. Each of its tasks writes its report and `done.json`, whole or
-not at all, below the shared folder of results; that, and not what the submitting process remembers, is what counts.
-On several nodes the checks run once on each, and then `multi_node.py` under torchrun, which meets on the first node: at
-the address by which Slurm reaches it, with ranks by Slurm's number of each node, so that no name needs to resolve.
-How many ranks a node has is asked on the node, and the wait for other nodes is bounded: a job that can't go on says so.
+A job runs the commands of an inner runner (local or apptainer). Each task writes its report and `done.json`, whole or
+not at all, below the shared folder of results. These files count, not the submitting process's memory. On several nodes
+the checks run once on each, and then `multi_node.py` under torchrun, whose processes meet on the first node: at the
+address by which Slurm reaches it, with ranks by Slurm's number of each node, so that no name needs to resolve. Each
+node counts its own ranks, and the wait for other nodes is limited: a job that can't continue reports it.
 """
 
 from __future__ import annotations
@@ -23,22 +23,23 @@ from envspec.smoke.run.command import joined, quoted, variable
 from envspec.smoke.run.runner import Runner, check
 
 DONE = "done.json"
-"""What a task of a job writes last: its exit status, node and job."""
+"""The file that a task of a job writes last: its exit status, node and job."""
 NODE = "node-{}"
 MULTI_NODE_FOLDER = "multi-node"
 JOBS = "jobs"
-"""The folder of scripts and of Slurm's own logs, below that of the results."""
+"""The folder of scripts and of Slurm's own logs, below the results."""
 
 CPUS = 8
-"""What a job with GPUs asks for where nothing was said, in CPUs: for workers that load data, and for the host memory
-that sites count by the CPU (DefMemPerCPU)."""
+"""The CPUs that a job with GPUs requests by default: for workers that load data, and for the host memory that sites
+allot by CPU (DefMemPerCPU).
+"""
 MEETING = 300
-"""So long do nodes wait for each other, in seconds."""
+"""The time that nodes wait for each other, in seconds."""
 MULTI_NODE_LIMIT = 900
-"""So long may all that runs across nodes take, in seconds: NCCL can hang where no time limit of torch's is asked."""
+"""The time limit of a run across nodes, in seconds: NCCL can hang where no time limit of torch applies."""
 
 LARGEST_ARRAY = 1000
-"""Slurm's MaxArraySize is 1001 where nobody set it: array indexes go to 1000 (slurm.conf)."""
+"""The greatest size of an array: Slurm's MaxArraySize is 1001 by default, so array indexes go to 1000 (slurm.conf)."""
 
 
 @dataclass(frozen=True)
@@ -58,15 +59,17 @@ def partition_of(text: str) -> Partition:
     listed = tuple(pattern.strip() for pattern in patterns.split(",") if pattern.strip())
     if not name or name.startswith("-") or not name.isprintable() or (equals and not listed):
         raise InputError(
-            f"{text!r} names no partition", hint="for example --partition a100, or --partition 'a100=cu128-ampere'"
+            f"{text!r} doesn't name a partition",
+            hint="for example --partition a100, or --partition 'a100=cu128-ampere'",
         )
     return Partition(name, listed)
 
 
 @dataclass(frozen=True)
 class Resources:
-    """What every job asks for. None leaves it to the site, but for `cpus` of jobs with GPUs (`CPUS`); `more` goes to
-    sbatch as it is."""
+    """The request of every job. None leaves a value to the site, except `cpus` of jobs with GPUs (`CPUS`); `more` goes
+    to sbatch unchanged.
+    """
 
     nodes: int = 1
     account: str | None = None
@@ -79,7 +82,7 @@ class Resources:
 
     @property
     def says_cpus(self) -> bool:
-        """Whether CPUs were asked for, in any of sbatch's ways."""
+        """Whether the options request CPUs, in any of sbatch's ways."""
         spelt = ("-c", "--cpus-per-", "--exclusive", "--mincpus")
         return self.cpus is not None or any(word.startswith(spelt) for word in self.more)
 
@@ -107,7 +110,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Job:
-    """One sbatch. `name` is this submission's alone: Slurm can be asked for it. `script` is below the results."""
+    """One sbatch call. `name` is unique, so that Slurm can find it. `script` is below the results."""
 
     name: str
     partition: str | None
@@ -124,8 +127,9 @@ class Job:
 
 
 def plan_jobs(cases: Sequence[SmokeCase], partitions: Sequence[Partition], token: str) -> tuple[Job, ...]:
-    """The jobs of a matrix of cases × partitions, without the cases that no partition takes. `token` makes the jobs'
-    names this submission's own."""
+    """Make the jobs of a matrix of cases × partitions, without the cases that no partition takes. `token` makes the
+    jobs' names unique.
+    """
     jobs: list[Job] = []
     for place in partitions:
         taken = [case for case in cases if place.takes(case.target)]
@@ -144,14 +148,14 @@ def _suffix(partition: str | None) -> str:
 
 
 def outputs(task: Task, nodes: int) -> tuple[str, ...]:
-    """The folders, below the results, in which a task leaves reports: on several nodes one of each, and one of all."""
+    """List the folders, below the results, of a task's reports: on several nodes one per node, and one for all."""
     if nodes == 1:
         return (task.folder,)
     return (*(f"{task.folder}/{NODE.format(index)}" for index in range(nodes)), f"{task.folder}/{MULTI_NODE_FOLDER}")
 
 
 def submission(job: Job, resources: Resources, results: Path) -> tuple[str, ...]:
-    """The line of sbatch; it prints the job's number."""
+    """Make the sbatch command, which prints the job's number."""
     words = ["sbatch", "--parsable", f"--job-name={job.name}", f"--chdir={results}"]
     # below --chdir: a pattern, in which the folder's own name would be read as one
     words += [f"--output={JOBS}/{'%A_%a' if job.is_array else '%j'}.log"]
@@ -161,7 +165,7 @@ def submission(job: Job, resources: Resources, results: Path) -> tuple[str, ...]
 
 
 def asking_for(job: Job, resources: Resources) -> Resources:
-    """What a job asks for: with GPUs and not a word of CPUs, `CPUS` of them."""
+    """Complete a job's request: with GPUs and no number of CPUs, `CPUS` CPUs."""
     return replace(resources, cpus=CPUS) if job.wants_gpu and not resources.says_cpus else resources
 
 
@@ -237,7 +241,7 @@ exit "$status"
 
 
 def script(job: Job, inner: Runner, options: CheckOptions, folders: Folders, nodes: int) -> str:
-    """The batch script of a job, whole."""
+    """Render the batch script of a job."""
     parts = [_HEAD.format(name=job.name, done=DONE)]
     for index, task in enumerate(job.tasks):
         carried, out = str(folders.carried(task.case)), variable("out")
@@ -264,8 +268,9 @@ _COUNT = "import torch; print(torch.cuda.device_count() if torch.cuda.is_availab
 
 
 def _ranks(inner: Runner, case: SmokeCase, carried: str, out: str) -> str:
-    """A shell's line that prints how many ranks a node has: one a GPU that torch can use there, else 2 to be several.
-    torchrun's own `gpu` fails on a node without any."""
+    """Make the shell command that prints a node's number of ranks: one per GPU that torch can use, else 2. torchrun's
+    own `gpu` fails on a node without GPUs.
+    """
     if not case.wants_gpu:
         return "echo 2"
     return joined(inner.python(case, carried, out, ("-c", _COUNT)).argv)

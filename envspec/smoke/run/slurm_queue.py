@@ -1,4 +1,4 @@
-"""What Slurm says of jobs: squeue for those that wait or run, sacct or scontrol for those that ended."""
+"""The states of Slurm jobs: from squeue for waiting and running jobs, from sacct or scontrol for ended ones."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ ACTIVE = frozenset(
 
 ENDINGS = {
     "CANCELLED": "the job was cancelled",
-    "TIMEOUT": "the job ran into its time limit",
+    "TIMEOUT": "the job reached its time limit",
     "NODE_FAIL": "a node of the job failed",
     "OUT_OF_MEMORY": "the job ran out of memory",
     "PREEMPTED": "the job was preempted",
     "BOOT_FAIL": "the job's node didn't boot",
-    "DEADLINE": "the job's deadline came before its end",
+    "DEADLINE": "the job didn't end before its deadline",
     "FAILED": "the job failed",
     "COMPLETED": "the job ended",
 }
 OF_ITS_OWN = frozenset({"COMPLETED", "FAILED"})
-"""Ends that say no more than the job's exit status."""
+"""End states that add nothing to the job's exit status."""
 
 
 _LOST = ("timed out", "unable to contact", "communication", "connection re", "zero bytes", "unexpected message")
-"""Words of the errors by which a Slurm program says that an answer was lost (slurm_strerror)."""
+"""Words in a Slurm program's errors for a lost answer (slurm_strerror)."""
 
 
 @dataclass(frozen=True)
 class TaskState:
-    """A task's state by Slurm's name ("RUNNING"), the nodes it has or had, and why it waits, where Slurm says."""
+    """A task's state by Slurm's name ("RUNNING"), its nodes, and why it waits, if Slurm gives a reason."""
 
     name: str
     nodes: str = ""
@@ -52,11 +52,11 @@ class TaskState:
 
 
 class Unreachable(Exception):
-    """Slurm doesn't answer now. It may do so later, so that nothing is known of the jobs."""
+    """Slurm doesn't answer now, so the jobs' states are unknown. It may answer later."""
 
 
 def ask_states(tasks: Sequence[str], ask: Ask) -> dict[str, TaskState]:
-    """The states of those of these tasks that Slurm knows; a task is `<job>_<index>`, or `<job>` without an array.
+    """Look up the states of the tasks that Slurm knows; a task is `<job>_<index>`, or `<job>` without an array.
 
     Raises Unreachable.
     """
@@ -70,7 +70,7 @@ def ask_states(tasks: Sequence[str], ask: Ask) -> dict[str, TaskState]:
 
 
 def find_job(name: str, ask: Ask) -> str | None:
-    """The number of the job of this name, an array's own, None where Slurm has none. Raises Unreachable."""
+    """Find the number of the job (or array) of this name, None where Slurm has none. Raises Unreachable."""
     done = ask(["squeue", "--noheader", "--states=all", "--format=%A|%F", f"--name={name}"])
     if done.status:
         raise Unreachable(done.said.strip() or f"squeue ended with status {done.status}")
@@ -80,8 +80,9 @@ def find_job(name: str, ask: Ask) -> str | None:
 
 
 def may_have_taken(done: FinishedProgram) -> bool:
-    """Whether an sbatch that gave no number may have handed its job over all the same: it was ended, or got no answer
-    that it understood."""
+    """Say whether an sbatch that gave no number may have submitted its job all the same: it was ended, or lost Slurm's
+    answer.
+    """
     return done.status <= 0 or done.status == 124 or any(words in done.said.lower() for words in _LOST)
 
 
@@ -97,7 +98,9 @@ def _squeue(jobs: Sequence[str], ask: Ask) -> dict[str, TaskState]:
 
 
 def _ended(job: str, ask: Ask) -> dict[str, TaskState]:
-    """sacct knows the longest, where a site keeps accounts; scontrol for MinJobAge seconds (slurm.conf)."""
+    """Look up ended jobs: sacct keeps them longest, where a site has accounts; scontrol for MinJobAge seconds
+    (slurm.conf).
+    """
     done = ask(
         ["sacct", "--noheader", "--allocations", "--parsable2", "--format=JobID,State,NodeList", f"--jobs={job}"]
     )
@@ -113,7 +116,7 @@ def _ended(job: str, ask: Ask) -> dict[str, TaskState]:
 
 
 def read_squeue(text: str) -> dict[str, TaskState]:
-    """Lines of `%i|%T|%N|%r`."""
+    """Read lines of `%i|%T|%N|%r`."""
     found = {}
     for line in text.splitlines():
         fields = line.strip().split("|")
@@ -123,7 +126,7 @@ def read_squeue(text: str) -> dict[str, TaskState]:
 
 
 def read_sacct(text: str) -> dict[str, TaskState]:
-    """Lines of `JobID|State|NodeList`; a state may say more: `CANCELLED by 1000`."""
+    """Read lines of `JobID|State|NodeList`; a state may have more words: `CANCELLED by 1000`."""
     found = {}
     for line in text.splitlines():
         fields = line.strip().split("|")
@@ -134,7 +137,7 @@ def read_sacct(text: str) -> dict[str, TaskState]:
 
 
 def read_scontrol(text: str) -> dict[str, TaskState]:
-    """Lines of `scontrol --oneliner show job`."""
+    """Read lines of `scontrol --oneliner show job`."""
     found = {}
     for line in text.splitlines():
         fields: Mapping[str, str] = dict(re.findall(r"(?:^|\s)([A-Za-z]+)=(\S*)", line))

@@ -1,4 +1,4 @@
-"""What was handed to Slurm, written down in the folder of results, so that any later envspec can take over."""
+"""The record of submitted jobs in the folder of results, with which any later envspec can take over."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class SubmittedTask:
-    """One case on one partition. `outputs` are the folders of its reports, below that of the results."""
+    """One case on one partition. `outputs` are the folders of its reports, below the results."""
 
     spec: str
     target: str
@@ -27,8 +27,9 @@ class SubmittedTask:
 
 @dataclass(frozen=True)
 class SubmittedJob:
-    """One sbatch. `job` is Slurm's number, None until sbatch has said it: then `name` finds it in the queue. `refused`
-    is what sbatch said when it took no job, `unsure` what it said when it may have taken one."""
+    """One sbatch call. `job` is Slurm's number, None until sbatch has printed it; until then `name` finds the job in
+    the queue. `refused` is sbatch's output when it refused the job, `unsure` when it may have accepted the job.
+    """
 
     name: str
     partition: str | None
@@ -39,7 +40,7 @@ class SubmittedJob:
     unsure: str | None = None
 
     def task(self, index: int) -> str | None:
-        """Slurm's name of a task, None while the job's number isn't known."""
+        """Slurm's name of a task, None while the job's number is unknown."""
         if self.job is None:
             return None
         return f"{self.job}_{index}" if len(self.tasks) > 1 else self.job
@@ -63,7 +64,7 @@ class Submitted:
 
 
 def write_submitted(results: Path, submitted: Submitted) -> None:
-    """Raises StorageError."""
+    """Write the record. Raises StorageError."""
     path = results / STATE
     try:
         write_file(path, json.dumps({"format": FORMAT, **asdict(submitted)}, indent=1) + "\n")
@@ -72,14 +73,14 @@ def write_submitted(results: Path, submitted: Submitted) -> None:
 
 
 def read_submitted(results: Path) -> Submitted:
-    """Raises InputError when there is none, or it isn't as envspec writes it."""
+    """Read the record. Raises InputError for a missing or damaged one."""
     path = results / STATE
     try:
         value: Any = json.loads(path.read_bytes())
     except OSError as error:
         raise InputError(
             f"{path} can't be read: {error.strerror}",
-            hint="--attach takes a folder that `envspec smoke --runner slurm` made",
+            hint="give --attach a folder that `envspec smoke --runner slurm` made",
         ) from None
     except ValueError:
         value = None
@@ -90,7 +91,7 @@ def read_submitted(results: Path) -> Submitted:
         failed = tuple((str(s), str(t), str(r), None if log is None else str(log)) for s, t, r, log in value["failed"])
         skipped = tuple((str(s), str(t), str(r)) for s, t, r in value["skipped"])
     except (TypeError, KeyError, ValueError, AttributeError):
-        raise InputError("this isn't as envspec writes it", place=Place(str(path))) from None
+        raise InputError("this file wasn't written by envspec", place=Place(str(path))) from None
     return Submitted(jobs, failed, skipped)
 
 
@@ -116,7 +117,7 @@ def _texts(values: Sequence[Any]) -> tuple[str, ...]:
 
 
 def _inside(value: Any) -> str:
-    """A folder below the results: what was written by hand must not lead out of it."""
+    """Check a folder below the results: a record edited by hand must not lead out of them."""
     path = Path(str(value))
     if path.is_absolute() or ".." in path.parts:
         raise ValueError(value)
