@@ -122,9 +122,9 @@ def test_an_odd_uv_toml_is_uvs_to_report(home: Path, tmp_path: Path, text: str) 
         (b"\xff", "", "isn't UTF-8"),
         (b"mirrors = 3", ":1:1", "takes names and URLs"),
         (b"[mirrors]\npypi = 3", ":1:2", "takes names and URLs"),
-        (b'# mine\n[mirors]\npypi = "https://x"', ":2:2", "the configuration has no 'mirors'"),
-        (b'[mirrors]\n[ "mirrors2"]\n', ":2:4", "the configuration has no 'mirrors2'"),
-        (b'[mirrors]\npytorch = "ftp://x/"', ":2:1", "pytorch is 'ftp://x/', which is no http, https or file address"),
+        (b'# mine\n[mirors]\npypi = "https://x"', ":2:2", "a configuration can't have 'mirors'"),
+        (b'[mirrors]\n[ "mirrors2"]\n', ":2:4", "a configuration can't have 'mirrors2'"),
+        (b'[mirrors]\npytorch = "ftp://x/"', ":2:1", "pytorch is 'ftp://x/', which isn't an http, https or file address"),
         (b'[mirrors]\n"pytorch/cu126" = "x"', ":2:2", "pytorch/cu126 is 'x', which is no http"),
         (b'[mirrors]\nconda-forge = "s3://x"\npypi = "x"', ":3:1", "pypi is 'x', which is no http"),
     ],
@@ -161,7 +161,7 @@ def test_a_configuration_that_was_asked_for_must_be_there(home: Path, tmp_path: 
 def test_an_address_must_be_one(home: Path, variable: str, value: str, shown: str) -> None:
     with pytest.raises(InputError) as error:
         settings(home, **{variable: value})
-    assert error.value.message == f"{variable} is {shown!r}, which is no http, https or file address"
+    assert error.value.message == f"{variable} is {shown!r}, which isn't an http, https or file address"
     assert error.value.hint and error.value.exit_code == 2
 
 

@@ -34,7 +34,7 @@ def test_a_folder_in_the_way(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("number", "hint"),
     [
-        (errno.EACCES, "check who may write there, or give -o another place"),
+        (errno.EACCES, "check the permissions there, or give -o another place"),
         (errno.EROFS, "the filesystem is read-only: give -o a place that isn't"),
         (errno.ENOSPC, "free some space, then run again; nothing was changed"),
         (errno.EIO, "give -o another place"),

@@ -79,7 +79,7 @@ def command(
             waiting = f"waiting: another envspec is working on {place}"
             outcome = installation.look() if dry_run else installation.run(lambda: say(waiting))
     except KeyboardInterrupt:
-        say("interrupted: run the same command again, and it goes on from here")
+        say("interrupted: run the same command again to continue")
         return 130
     for warning in outcome.warnings:
         warn(f"{printable(warning)}")

@@ -74,7 +74,7 @@ def test_sarif_says_what_was_not_looked_for() -> None:
     (invocation,) = checked_sarif(replace(report(), not_asked=(left,)))["invocations"]
     assert invocation["executionSuccessful"] is True
     (note,) = invocation["toolExecutionNotifications"]
-    assert (note["level"], note["message"]["text"]) == ("note", "not looked for yanked in conda packages: a, b")
+    assert (note["level"], note["message"]["text"]) == ("note", "not checked for yanked: conda packages: a, b")
 
 
 def test_sarif_of_an_incomplete_audit() -> None:

@@ -81,7 +81,7 @@ def test_a_database_alone_says_nothing_of_files(pypi: Pypi, envspec: Envspec, os
     assert as_json(envspec, *arguments, code=3)["complete"] is False
     told = envspec("audit", PATH, *arguments, "--skip-files")
     assert told.code == 0 and told.err == ""
-    assert f"not looked for {FILES} in any files (--skip-files): app, lib nothing found" in " ".join(told.out.split())
+    assert f"not checked for {FILES}: any files (--skip-files): app, lib nothing found" in " ".join(told.out.split())
     assert as_json(envspec, *arguments, "--skip-files")["not_asked"] == [
         {"codes": FILES.split(", "), "reason": "any files (--skip-files)", "packages": ["app", "lib"]}
     ]

@@ -117,15 +117,15 @@ def test_none_is_like_that(envspec: Envspec, arguments: list[str], error: str, h
 @pytest.mark.parametrize(
     ("arguments", "error", "hint"),
     [
-        (["numpy"], 'envspec has no table of builds for "numpy"', "it has torch (wheels)"),
+        (["numpy"], 'envspec has no table of builds for "numpy"', "the tables hold torch (wheels)"),
         (["torch", "--gpu", "V1000"], '--gpu: unknown GPU "V1000"', 'did you mean "V100"?'),
-        (["torch", "--cuda", "twelve"], '--cuda: "twelve" is no version', "for example 12.6"),
-        (["torch", "--cuda", "12.7"], "--cuda: there is no CUDA 12.7", "the next one that envspec knows is 12.8"),
-        (["torch", "--cuda", "9.0"], "--cuda: there is no CUDA 9.0", "the next one that envspec knows is 11.2"),
-        (["torch", "--torch", "new"], '--torch: "new" is no version', "for example 2.9.1"),
-        (["torch", "--torch", "99"], "torch 99 is newer than envspec's tables", "its wheel can be read itself"),
+        (["torch", "--cuda", "twelve"], '--cuda: "twelve" is not a version', "for example 12.6"),
+        (["torch", "--cuda", "12.7"], "--cuda: there is no CUDA 12.7", "the next newer CUDA that envspec knows is 12.8"),
+        (["torch", "--cuda", "9.0"], "--cuda: there is no CUDA 9.0", "the next newer CUDA that envspec knows is 11.2"),
+        (["torch", "--torch", "new"], '--torch: "new" is not a version', "for example 2.9.1"),
+        (["torch", "--torch", "99"], "torch 99 is newer than envspec's tables", "read its wheel: envspec inspect WHEEL"),
         (["torch", "--torch", "2.9.7"], "envspec's tables have no torch 2.9.7", "did you mean 2.9.1?"),
-        (["torch", "--python", "2.7"], '--python: "2.7" is no version', "for example 3.12"),
+        (["torch", "--python", "2.7"], '--python: "2.7" is not a version', "for example 3.12"),
         (["torch", "--platform", "linux"], "invalid value for '--platform'", "`envspec builds --help`"),
     ],
 )

@@ -118,19 +118,19 @@ def test_every_target_and_format(locked: Callable[..., Lock], envspec: Envspec, 
     [
         (
             ["-f", "requirements"],
-            "error: 3 targets don't go into one file: cpu, cu126-volta, cu128-hopper\n"
-            "hint: choose one with --target cpu, or give them a folder with -o DIR\n",
+            "error: 3 targets don't fit into one file: cpu, cu126-volta, cu128-hopper\n"
+            "hint: choose one with --target cpu, or write them into a folder with -o DIR\n",
         ),
         (
             ["-t", "cpu", "-f", "requirements", "-f", "pylock"],
-            "error: 2 formats don't go into one file\nhint: give them a folder with -o DIR\n",
+            "error: 2 formats don't fit into one file\nhint: write them into a folder with -o DIR\n",
         ),
         (
             ["-t", "cpu", "-f", "nixx"],
             "error: invalid value for '--format' / '-f': 'nixx' is not one of 'requirements', 'pylock', "
             "'conda-lock', 'conda-explicit', 'conda-env', 'sbom', "
             "'dockerfile', 'compose', 'apptainer', 'nix', 'devcontainer', 'slurm', 'lmod', 'kubernetes', 'all'\n"
-            "hint: `envspec export --help` shows how it's used\n",
+            "hint: `envspec export --help` shows its usage\n",
         ),
         (
             ["-t", "gpu128", "-f", "requirements"],

@@ -166,7 +166,7 @@ def test_a_target_without_conda_packages(project: Project, home: Path, envspec: 
     assert export(envspec, "conda-env") == (
         2,
         "",
-        "error: conda-env is for conda packages, and there are none in the target a\n"
+        "error: conda-env needs conda packages, and the target a has none\n"
         "hint: choose targets with --target, or use --format requirements or --format pylock\n",
     )
 
@@ -177,7 +177,7 @@ def test_a_package_without_md5(project: Project, home: Path, envspec: Envspec) -
     locked(project, (replace(pin, artifact=replace(pin.artifact, md5=None)),))
     code, out, err = export(envspec, "conda-lock")
     assert (code, out) == (2, "")
-    assert err.startswith("error: conda-lock.yml wants an MD5, and the channel gives none for acme-tool\n")
+    assert err.startswith("error: conda-lock.yml needs MD5 digests, and the channel has none for acme-tool\n")
     assert export(envspec, "conda-explicit")[1].endswith(f".conda#sha256:{'a' * 64}\n")
 
 

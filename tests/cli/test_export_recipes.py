@@ -74,13 +74,13 @@ def test_several_specs_get_a_folder_each(project: Project, envspec: Envspec) -> 
     assert told.code == 0, told.err
     assert names(project.folder / "out" / "demo") >= {"cpu/Dockerfile", "cpu/target.json", "envspec/SHA256SUMS"}
     told = envspec("export", "specs/demo.toml", "./specs/demo.toml", "--format", "dockerfile", "-o", "-")
-    assert told.code == 2 and "2 specs don't go into one file" in told.err
+    assert told.code == 2 and "2 specs don't fit into one file" in told.err
 
 
 def test_stdout_has_the_file_and_stderr_what_it_lacks(project: Project, envspec: Envspec) -> None:
     told = envspec("export", "specs/demo.toml", "--target", "cpu", "--format", "dockerfile")
     assert told.code == 0 and "\nFROM " in told.out
-    assert "more files: give them a folder with -o DIR" in told.err
+    assert "more files: write them into a folder with -o DIR" in told.err
 
 
 @pytest.mark.parametrize("arguments", [("--format", "all"), ("--format", "dockerfile", "--format", "slurm")])
@@ -145,7 +145,7 @@ def test_many_files_of_a_target_are_one_line_with_a_path_that_opens(
         "  recipes/demo/compose.yaml is not what the spec and its lock give  [recipe-differs]",
         "  recipes/demo/cpu/target.json isn't there beside the others of its recipe  [recipe-missing]",
         "  recipes/demo/cu126-volta/Dockerfile is not what the spec and its lock give  [recipe-differs]",
-        "  recipes/demo/cu128-hopper/: 4 files are not what the spec and its lock give: "
+        "  recipes/demo/cu128-hopper/: 4 files differ from what the spec and its lock give: "
         "Dockerfile, apptainer-offline.def, apptainer.def, …  [recipe-differs]",
         "  recipes/demo/job.sbatch is not what the spec and its lock give  [recipe-differs]",
     ]

@@ -79,9 +79,9 @@ def test_json(envspec: Envspec) -> None:
         (["H1000"], 'error: unknown GPU "H1000"\nhint: did you mean "H100"?\n'),
         (["\x1b[2J"], 'error: unknown GPU "\\x1b[2J"\n'),
         (["--arch", "hoper"], 'error: --arch: unknown architecture "hoper"\nhint: did you mean "hopper"?\n'),
-        (["--arch", ""], 'error: --arch: unknown architecture ""\nhint: known are kepler, maxwell'),
-        (["--arch", "qqqq"], 'error: --arch: unknown architecture "qqqq"\nhint: known are kepler, maxwell'),
-        (["H100", "--arch", "volta"], "error: none of these GPUs is of the architecture volta\n"),
+        (["--arch", ""], 'error: --arch: unknown architecture ""\nhint: known architectures: kepler, maxwell'),
+        (["--arch", "qqqq"], 'error: --arch: unknown architecture "qqqq"\nhint: known architectures: kepler, maxwell'),
+        (["H100", "--arch", "volta"], "error: none of these GPUs has the architecture volta\n"),
     ],
 )
 def test_wrong_input(envspec: Envspec, arguments: list[str], error: str) -> None:

@@ -130,7 +130,7 @@ def test_a_folder_that_is_no_environment(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
     result = run(tmp_path)
     assert isinstance(result.exception, InputError) and result.stdout == ""
-    assert str(result.exception) == f"{tmp_path} is no environment, and there is no library in it"
+    assert str(result.exception) == f"{tmp_path} isn't an environment and contains no library"
 
 
 @pytest.mark.parametrize("mark", ["pyvenv.cfg", "conda-meta", "a-1.0.dist-info", "lib/python3.12/site-packages"])
@@ -219,7 +219,7 @@ def test_against_the_targets_of_a_spec(demo: Path, tmp_path: Path) -> None:
     [
         (["--target", "hopper"], "--target needs --spec"),
         (["--spec", "SPEC", "--target", "hoper"], "has no target hoper"),
-        (["--spec", "SPEC", "--target", "cpu"], "names no GPU there"),
+        (["--spec", "SPEC", "--target", "cpu"], "names no GPU for these targets"),
     ],
 )
 def test_targets_that_cannot_be(demo: Path, tmp_path: Path, arguments: list[str], said: str) -> None:

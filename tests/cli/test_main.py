@@ -72,9 +72,9 @@ def test_without_a_command(envspec: Envspec) -> None:
     [
         (["chek"], "unknown command 'chek'", "did you mean `envspec check`?"),
         (["frobnicate"], "unknown command 'frobnicate'", "`envspec --help` lists the commands"),
-        (["check", "--jsn"], "no such option", "`envspec check --help` shows how it's used"),
-        (["why", "specs/x.toml"], "missing argument 'PKG'", "`envspec why --help` shows how it's used"),
-        (["why", "a", "b", "c"], "got unexpected extra argument (c)", "`envspec why --help` shows how it's used"),
+        (["check", "--jsn"], "no such option", "`envspec check --help` shows its usage"),
+        (["why", "specs/x.toml"], "missing argument 'PKG'", "`envspec why --help` shows its usage"),
+        (["why", "a", "b", "c"], "got unexpected extra argument (c)", "`envspec why --help` shows its usage"),
     ],
 )
 def test_misuse(envspec: Envspec, arguments: Sequence[str], error: str, hint: str) -> None:
@@ -118,7 +118,7 @@ def failing(error: BaseException) -> click.Command:
             ZeroDivisionError("division by zero at https://me:secret@host/"),
             3,
             "error: envspec has a fault: ZeroDivisionError: division by zero at https://host/\n"
-            "hint: please report it; ENVSPEC_TRACEBACK=1 shows where it happened\n",
+            "hint: please report this; with ENVSPEC_TRACEBACK=1 envspec shows where it happened\n",
         ),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",

@@ -112,7 +112,7 @@ def test_a_database(project: Project, envspec: Envspec) -> None:
 def test_an_old_database_is_told(project: Project, envspec: Envspec) -> None:
     Path("osv.json").write_text(json.dumps(advisory(modified="2020-01-01T00:00:00Z")), encoding="utf-8")
     told = envspec("report", SPEC, "-o", "-", "--database", "osv.json")
-    assert told.code == 0 and "warning: the newest entry of osv.json is of 2020-01-01" in told.err
+    assert told.code == 0 and "warning: the newest entry of osv.json is from 2020-01-01" in told.err
     assert "as of 2020-01-01" in told.out
 
 
@@ -141,7 +141,7 @@ def test_what_is_no_audit(project: Project, envspec: Envspec, content: bytes) ->
 def test_an_audit_or_a_database(project: Project, envspec: Envspec) -> None:
     Path("a.json").write_text("{}", encoding="utf-8")
     told = envspec("report", SPEC, "-o", "x.html", "--audit", "a.json", "--database", "a.json")
-    assert told.code == 2 and "give one of them" in told.err
+    assert told.code == 2 and "give one of the two" in told.err
 
 
 def test_where_nothing_can_be_written(project: Project, envspec: Envspec) -> None:
@@ -156,4 +156,4 @@ def test_where_nothing_can_be_written(project: Project, envspec: Envspec) -> Non
 def test_no_lock_no_page(project: Project, envspec: Envspec) -> None:
     project.lock_path.unlink()
     told = envspec("report", SPEC, "-o", "x.html")
-    assert told.code == 2 and "isn't locked yet" in told.err and not Path("x.html").exists()
+    assert told.code == 2 and "has no lock yet" in told.err and not Path("x.html").exists()

@@ -188,7 +188,7 @@ def test_a_job_asks_for_what_was_said(smoke: Smoke) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ((), "which spec?"),
+        ((), "a spec is missing"),
         ((SPEC, "--partition", "a100"), "--partition is for --runner slurm"),
         ((SPEC, "--image", "x"), "--image is for --runner docker"),
         ((SPEC, "--cpus-per-task", "8"), "--cpus-per-task is for --runner slurm"),
@@ -199,7 +199,7 @@ def test_a_job_asks_for_what_was_said(smoke: Smoke) -> None:
         ((SPEC, "--steps", "0"), "steps"),
         ((SPEC, "--runner", "slurm", "--partition", "a=gpu-*"), "no partition takes demo-here"),
         ((SPEC, "--references", "nosuch.toml"), "nosuch.toml"),
-        (("--attach", "123"), "no job 123 was submitted from here"),
+        (("--attach", "123"), "job 123 wasn't submitted from this machine"),
         (("--attach", "specs"), "state.json can't be read"),
         ((SPEC, "--attach", "specs"), "takes no spec"),
     ],

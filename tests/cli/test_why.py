@@ -18,19 +18,19 @@ def test_every_path_the_shortest_first(project: Project, envspec: Envspec) -> No
         0,
         """\
 all 3 targets: fsspec 2026.9.0 (pypi, BSD-3-Clause)
-  1.  the spec needs torch==2.9.*
-      torch 2.9.1 needs fsspec>=0.8
-  2.  the spec needs app>=1
-      app 1.4 needs torch>=2
-      torch 2.9.1 needs fsspec>=0.8
-  3.  the spec needs app>=1
-      app 1.4 needs lib[fast]<3,>=2
-      lib 2.5 needs fsspec
-  4.  the spec needs app>=1
-      app 1.4 needs lib[fast]<3,>=2
-      lib 2.5 needs ping
-      ping 1.0 needs pong
-      pong 1.0 needs fsspec>=0.8; python_version >= "3.8"
+  1.  the spec requires torch==2.9.*
+      torch 2.9.1 requires fsspec>=0.8
+  2.  the spec requires app>=1
+      app 1.4 requires torch>=2
+      torch 2.9.1 requires fsspec>=0.8
+  3.  the spec requires app>=1
+      app 1.4 requires lib[fast]<3,>=2
+      lib 2.5 requires fsspec
+  4.  the spec requires app>=1
+      app 1.4 requires lib[fast]<3,>=2
+      lib 2.5 requires ping
+      ping 1.0 requires pong
+      pong 1.0 requires fsspec>=0.8; python_version >= "3.8"
 """,
         "",
     )
@@ -39,9 +39,9 @@ all 3 targets: fsspec 2026.9.0 (pypi, BSD-3-Clause)
 def test_limit(project: Project, envspec: Envspec) -> None:
     told = envspec("why", "specs/demo.toml", "fsspec", "--limit", "1")
     assert told.out.splitlines()[1:] == [
-        "  1.  the spec needs torch==2.9.*",
-        "      torch 2.9.1 needs fsspec>=0.8",
-        "  ... and others: --limit shows more",
+        "  1.  the spec requires torch==2.9.*",
+        "      torch 2.9.1 requires fsspec>=0.8",
+        "  ... and more paths: raise --limit to see them",
     ]
     assert "and others" not in envspec("why", "specs/demo.toml", "fsspec", "--limit", "4").out
     assert envspec("why", "specs/demo.toml", "fsspec", "--limit", "0").code == 2
@@ -50,15 +50,15 @@ def test_limit(project: Project, envspec: Envspec) -> None:
 def test_a_cycle_ends(project: Project, envspec: Envspec) -> None:
     told = envspec("why", "specs/demo.toml", "ping", "--limit", "100")
     assert told.out.splitlines()[1:] == [
-        "  1.  the spec needs app>=1",
-        "      app 1.4 needs lib[fast]<3,>=2",
-        "      lib 2.5 needs ping",
+        "  1.  the spec requires app>=1",
+        "      app 1.4 requires lib[fast]<3,>=2",
+        "      lib 2.5 requires ping",
     ]
 
 
 def test_an_extra_is_why(project: Project, envspec: Envspec) -> None:
     told = envspec("why", "specs/demo.toml", "speedup")
-    assert 'lib 2.5 needs speedup>=1; extra == "fast"' in told.out
+    assert 'lib 2.5 requires speedup>=1; extra == "fast"' in told.out
 
 
 def test_targets_with_other_answers_stand_apart(project: Project, envspec: Envspec) -> None:
@@ -66,14 +66,14 @@ def test_targets_with_other_answers_stand_apart(project: Project, envspec: Envsp
     assert (
         told.out
         == """\
-cpu: nothing needs it
+cpu: nothing requires it
 
 cu126-volta, cu128-hopper: nvidia-cublas-cu12 12.8.4.1 (pypi, LicenseRef-NVIDIA-Proprietary)
-  1.  the spec needs torch==2.9.*
-      torch 2.9.1 needs nvidia-cublas-cu12==12.8.4.1; platform_system == "Linux"
-  2.  the spec needs app>=1
-      app 1.4 needs torch>=2
-      torch 2.9.1 needs nvidia-cublas-cu12==12.8.4.1; platform_system == "Linux"
+  1.  the spec requires torch==2.9.*
+      torch 2.9.1 requires nvidia-cublas-cu12==12.8.4.1; platform_system == "Linux"
+  2.  the spec requires app>=1
+      app 1.4 requires torch>=2
+      torch 2.9.1 requires nvidia-cublas-cu12==12.8.4.1; platform_system == "Linux"
 """
     )
     heads = [line for line in envspec("why", "specs/demo.toml", "torch").out.splitlines() if not line.startswith(" ")]
@@ -88,7 +88,7 @@ cu126-volta, cu128-hopper: nvidia-cublas-cu12 12.8.4.1 (pypi, LicenseRef-NVIDIA-
 
 def test_what_the_spec_asks_for_itself(project: Project, envspec: Envspec) -> None:
     told = envspec("why", "specs/demo.toml", "app", "--target", "cpu")
-    assert told.out == "cpu: app 1.4 (pypi, licence unknown)\n  1.  the spec needs app>=1\n"
+    assert told.out == "cpu: app 1.4 (pypi, licence unknown)\n  1.  the spec requires app>=1\n"
 
 
 def test_not_in_the_lock(project: Project, envspec: Envspec) -> None:
@@ -105,7 +105,7 @@ def test_not_in_the_lock(project: Project, envspec: Envspec) -> None:
 def test_not_in_this_target(project: Project, envspec: Envspec) -> None:
     told = envspec("why", "specs/demo.toml", "nvidia-cublas-cu12", "-t", "cpu")
     assert (told.code, told.out) == (1, "")
-    assert told.err == ("error: nvidia-cublas-cu12 isn't locked for cpu\nhint: it is for cu126-volta, cu128-hopper\n")
+    assert told.err == ("error: nvidia-cublas-cu12 isn't locked for cpu\nhint: it is locked for cu126-volta, cu128-hopper\n")
 
 
 def test_unknown_target(project: Project, envspec: Envspec) -> None:
@@ -116,7 +116,7 @@ def test_unknown_target(project: Project, envspec: Envspec) -> None:
 def test_no_lock(project: Project, envspec: Envspec) -> None:
     project.spec(name="other")
     told = envspec("why", "specs/other.toml", "torch")
-    assert told == (2, "", "error: specs/other.toml isn't locked yet\nhint: envspec lock specs/other.toml\n")
+    assert told == (2, "", "error: specs/other.toml has no lock yet\nhint: envspec lock specs/other.toml\n")
 
 
 def test_a_stale_lock_answers_with_a_warning(project: Project, envspec: Envspec) -> None:
@@ -143,10 +143,10 @@ def test_across_the_border_of_conda(project: Project, envspec: Envspec) -> None:
         told.out
         == """\
 cpu: libfs 1.0 h1_0 (conda-forge/linux-64, licence unknown)
-  1.  the spec needs torch==2.9.*
-      torch 2.9.1 needs fsspec>=0.8
-      fs-spec 1.0 needs libfs >=1
-  ... and others: --limit shows more
+  1.  the spec requires torch==2.9.*
+      torch 2.9.1 requires fsspec>=0.8
+      fs-spec 1.0 requires libfs >=1
+  ... and more paths: raise --limit to see them
 """
     )
     assert envspec("why", "specs/demo.toml", "fsspec", "-t", "cpu").out.startswith("cpu: fs-spec 1.0 h1_0 (conda")
@@ -154,7 +154,7 @@ cpu: libfs 1.0 h1_0 (conda-forge/linux-64, licence unknown)
     assert told.out == "demo, cpu:\n`-- fs-spec 1.0 (conda)\n    `-- libfs 1.0 (conda)\n"
     assert envspec("why", "specs/demo.toml", "spare", "-t", "cpu").out == (
         "cpu: spare 1.0 h1_0 (conda-forge/linux-64, licence unknown)\n"
-        "  nothing in the spec leads to it: conda's solver added it\n"
+        "  nothing in the spec leads to this package: conda's solver added it\n"
     )
 
 

@@ -196,7 +196,7 @@ def test_two_at_once(machine: Machine, index: Index, prefix: Path) -> None:
     out, err = second.communicate(timeout=60)
     first_out, _ = first.communicate(timeout=60)
     assert (first.returncode, second.returncode) == (0, 0)
-    assert f"waiting: another envspec works on {prefix}" in err
+    assert f"waiting: another envspec is working on {prefix}" in err
     assert "installed" in first_out and "nothing to do" in out
 
 

@@ -201,7 +201,7 @@ def test_it_merges(repository: Repository, name: str) -> None:
     ran = repository.run("git", "merge", "--no-edit", "topic")
     assert repository.unmerged().isdisjoint({LOCK, SPEC}), ran.stdout + ran.stderr
     assert "merged by package" in ran.stderr
-    assert "hint: `envspec lock specs/demo.toml` proves it, and brings the files beside it in line" in ran.stderr
+    assert "hint: run `envspec lock specs/demo.toml` to verify the lock and to update the files beside it" in ran.stderr
     assert load(repository.lock_path) == expected(base).lock()
     if name in ORPHANS:
         assert repository.envspec("check").stdout.startswith("specs/demo.toml: drifted")
@@ -218,7 +218,7 @@ def test_it_conflicts_and_everybody_notices(repository: Repository, name: str) -
     base, ours, theirs, reason = CONFLICTS[name]
     repository.branches(base, ours(base), theirs(base))
     told = repository.git("merge", "--no-edit", "topic", code=1)
-    assert f"{LOCK}: can't be merged, it has to be locked again" in told
+    assert f"{LOCK}: can't be merged by package; lock again" in told
     assert f"\n  {reason}\n" in told
     assert_conflict_is_noticed(repository)
     assert_hint_ends_it(repository, ours(base))

@@ -91,7 +91,7 @@ def test_damage_is_repaired_with_its_reason() -> None:
 def test_a_pip_package_of_unknown_origin_is_installed_anew() -> None:
     """The version alone doesn't tell which file it was: an interrupted run leaves such."""
     found = changes([pip("app")], there(pip("app")), {})
-    assert [(c.action, c.reason) for c in found] == [("repair", "nobody knows which file it came from")]
+    assert [(c.action, c.reason) for c in found] == [("repair", "its file is unknown")]
 
 
 def test_what_the_lock_lacks_goes() -> None:

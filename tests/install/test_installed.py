@@ -100,7 +100,7 @@ def test_a_dist_info_that_no_installer_can_read_is_debris(file: str, tmp_path: P
 def test_two_versions_side_by_side_are_damage(tmp_path: Path) -> None:
     dist(tmp_path, version="1.0")
     dist(tmp_path, version="2.0")
-    assert read_installed(tmp_path, PYTHON).pip["app"].fault == "it is there twice, as 1.0 too"
+    assert read_installed(tmp_path, PYTHON).pip["app"].fault == "version 1.0 is installed too"
 
 
 def test_another_pythons_package_is_damage(tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ def test_an_interruption_waits_for_the_renames(store: LockFolder, monkeypatch: p
         real(source, target, **folders)
 
     monkeypatch.setattr(os, "replace", replace)
-    with pytest.raises(KeyboardInterrupt, match="what was begun is written"):
+    with pytest.raises(KeyboardInterrupt, match="the begun change is written"):
         store.write(new_lock())
     assert on_disk(store.folder) == NEW
 

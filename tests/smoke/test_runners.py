@@ -191,7 +191,7 @@ def test_references_of_a_target_come_over_the_common_ones(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("[reference]\n", "there is no reference in a file of references"),
+        ("[reference]\n", "a file of references can't have reference"),
         ("[references]\na = { low = -0.1 }\n", "references.a has no value"),
         ("[references]\na = { value = 'x' }\n", "references.a.value is no number"),
         ("[references]\na = { value = nan }\n", "references.a.value is no number"),

@@ -39,4 +39,4 @@ def test_every_shipped_target_is_a_case() -> None:
 
 @pytest.mark.parametrize("case", [case for case in SHIPPED if case.spec == "dev"], ids=str)
 def test_a_target_without_torch_isnt_trained(case: SmokeTarget) -> None:
-    assert skip_reason(case) == "it has no torch, which the smoke check is about"
+    assert skip_reason(case) == "the target has no torch, which the smoke check needs"

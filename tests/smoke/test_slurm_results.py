@@ -62,7 +62,7 @@ def test_a_report_is_the_run(tmp_path: Path) -> None:
     ("state", "says"),
     [
         ("CANCELLED", "the job was cancelled (CANCELLED)"),
-        ("TIMEOUT", "the job ran into its time limit (TIMEOUT)"),
+        ("TIMEOUT", "the job reached its time limit (TIMEOUT)"),
         ("NODE_FAIL", "a node of the job failed (NODE_FAIL)"),
         ("OUT_OF_MEMORY", "the job ran out of memory"),
         ("COMPLETED", "the job ended (COMPLETED), and left no result"),
@@ -94,7 +94,7 @@ def test_a_job_that_was_never_submitted_is_an_error(tmp_path: Path) -> None:
         (0, None, "left no report"),
         (0, json.dumps(report_json(OURS))[:200], "the run may have been ended while it wrote"),
         (1, json.dumps(report_json(OURS)), "ended with status 1, and their report says pass"),
-        (0, json.dumps(report_json(replace(OURS, target="u"))), "the report is of s × u"),
+        (0, json.dumps(report_json(replace(OURS, target="u"))), "the report is for s × u"),
     ],
 )
 def test_a_result_that_contradicts_itself_is_no_answer(
@@ -183,7 +183,7 @@ def test_a_job_that_was_ended_shows_its_report(tmp_path: Path, written: bool) ->
         submitted("a"), tmp_path, {"squeue": FinishedProgram(0, "5|TIMEOUT|n1|None\n")}, most=0 if written else 200
     )
     assert run.status == "error" and run.report is not None
-    assert run.headline.startswith("no answer: the job ran into its time limit (TIMEOUT)")
+    assert run.headline.startswith("no answer: the job reached its time limit (TIMEOUT)")
     assert "its report: interrupted: " in (run.reason or "")
 
 

@@ -129,7 +129,7 @@ def test_nothing_is_loaded() -> None:
 
 
 def test_nothing_was_run() -> None:
-    assert "nothing was run" in words_of(page(Results(())))
+    assert "nothing ran" in words_of(page(Results(())))
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=repr)

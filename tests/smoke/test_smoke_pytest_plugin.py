@@ -130,7 +130,7 @@ def test_a_bad_spec_is_a_collection_error(project: pytest.Pytester) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (("--envspec-specs", "none"), "*--envspec-specs: there is no none"),
+        (("--envspec-specs", "none"), "*--envspec-specs: none doesn't exist"),
         (("--envspec-specs", "specs", "--envspec-smoke", "'"), "*--envspec-smoke: No closing quotation"),
     ],
     ids=["no spec", "no word"],

@@ -198,7 +198,7 @@ def test_deep_details_are_refused() -> None:
     for _ in range(100):
         deep = {"a": deep}
     made["checks"][0]["details"] = deep
-    with pytest.raises(InputError, match="not something less deep"):
+    with pytest.raises(InputError, match="not a value with less nesting"):
         report_of(made, "x")
 
 

@@ -126,7 +126,7 @@ def test_headlines_of_several() -> None:
         "no GPU check ran: 3 runs: 2 passed, 0 failed, 1 skipped"
     )
     assert Results((left_out(), left_out())).headline == "2 runs: 0 passed, 0 failed, 2 skipped"
-    assert Results(()).headline == "nothing was run"
+    assert Results(()).headline == "nothing ran"
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_a_source_that_no_target_has_is_told(folder: Path) -> None:
             "unused-source",
             "[pip] sources names acme-tools, which no target has: a misspelt name would come from PyPI",
             wanted.places["pip.sources.acme-tools"],
-            "write it as the dependency is written, or take it out if nothing needs it from own",
+            "write the name as the dependency has it, or remove it if no package has to come from own",
         )
     ]
 
@@ -188,7 +188,7 @@ def test_what_cannot_be_right_is_solved_anew(folder: Path) -> None:
     assert set(told.requests) == {"a", "b"}, "a target that fails isn't left as it is, whatever was asked for"
     assert made == old
     assert [(finding.code, finding.message) for finding in said] == [
-        ("wrong-index", "the lock can't be right: b: numpy is from evil, and comes from pypi; this is solved anew")
+        ("wrong-index", "the lock can't be right: b: numpy is from evil, and comes from pypi; envspec resolves this again")
     ]
 
 

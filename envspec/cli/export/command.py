@@ -57,7 +57,7 @@ stand beside the lock already, or take long (the SBOM).
     "-o",
     metavar="DIR|-",
     default="-",
-    help="The folder of the spec's recipes; a lock's own format goes to DIR/<target>/<file>. `-` is stdout, for one file.",
+    help="The folder of the recipes; a lock's own format goes to DIR/<target>/<file>. `-` is stdout, for one file.",
 )
 @click.option("--tree", is_flag=True, help="Write into DIR/<spec>/, as with several specs.")
 @options.locks_dir
