@@ -124,7 +124,11 @@ def test_an_odd_uv_toml_is_uvs_to_report(home: Path, tmp_path: Path, text: str) 
         (b"[mirrors]\npypi = 3", ":1:2", "takes names and URLs"),
         (b'# mine\n[mirors]\npypi = "https://x"', ":2:2", "a configuration can't have 'mirors'"),
         (b'[mirrors]\n[ "mirrors2"]\n', ":2:4", "a configuration can't have 'mirrors2'"),
-        (b'[mirrors]\npytorch = "ftp://x/"', ":2:1", "pytorch is 'ftp://x/', which isn't an http, https or file address"),
+        (
+            b'[mirrors]\npytorch = "ftp://x/"',
+            ":2:1",
+            "pytorch is 'ftp://x/', which isn't an http, https or file address",
+        ),
         (b'[mirrors]\n"pytorch/cu126" = "x"', ":2:2", "pytorch/cu126 is 'x', which is no http"),
         (b'[mirrors]\nconda-forge = "s3://x"\npypi = "x"', ":3:1", "pypi is 'x', which is no http"),
     ],

@@ -105,7 +105,9 @@ def test_not_in_the_lock(project: Project, envspec: Envspec) -> None:
 def test_not_in_this_target(project: Project, envspec: Envspec) -> None:
     told = envspec("why", "specs/demo.toml", "nvidia-cublas-cu12", "-t", "cpu")
     assert (told.code, told.out) == (1, "")
-    assert told.err == ("error: nvidia-cublas-cu12 isn't locked for cpu\nhint: it is locked for cu126-volta, cu128-hopper\n")
+    assert told.err == (
+        "error: nvidia-cublas-cu12 isn't locked for cpu\nhint: it is locked for cu126-volta, cu128-hopper\n"
+    )
 
 
 def test_unknown_target(project: Project, envspec: Envspec) -> None:

@@ -188,7 +188,10 @@ def test_what_cannot_be_right_is_solved_anew(folder: Path) -> None:
     assert set(told.requests) == {"a", "b"}, "a target that fails isn't left as it is, whatever was asked for"
     assert made == old
     assert [(finding.code, finding.message) for finding in said] == [
-        ("wrong-index", "the lock can't be right: b: numpy is from evil, and comes from pypi; envspec resolves this again")
+        (
+            "wrong-index",
+            "the lock can't be right: b: numpy is from evil, and comes from pypi; envspec resolves this again",
+        )
     ]
 
 
