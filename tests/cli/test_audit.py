@@ -246,7 +246,7 @@ def test_conda_packages_are_not_looked_up_as_files(pypi: Pypi, project: Project,
     ]
     shown = " ".join(envspec("audit", PATH).out.split())
     assert (
-        "in conda packages: app, lib0, lib1, lib10, lib11, lib12, lib13, lib14, lib15, lib16, lib17, lib18 and 9 more"
+        "conda packages: app, lib0, lib1, lib10, lib11, lib12, lib13, lib14, lib15, lib16, lib17, lib18 and 9 more"
         in shown
     )
     assert shown.endswith("nothing found")

@@ -135,7 +135,7 @@ ERRORS = [
     (["specs/demo.toml", "locks/demo/envspec.lock"], "this is a spec, not a lock", 2),
     (["none.lock", "locks/demo/envspec.lock"], "there is no such file", 2),
     (["specs/demo.toml", "--format", "pdf"], "pdf", 2),
-    (["a", "b", "--from", "HEAD"], "--from compares a spec with git", 2),
+    (["a", "b", "--from", "HEAD"], "--from compares a spec's lock with a git revision", 2),
     ([], "missing argument", 2),
 ]
 

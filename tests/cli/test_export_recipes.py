@@ -86,7 +86,7 @@ def test_stdout_has_the_file_and_stderr_what_it_lacks(project: Project, envspec:
 @pytest.mark.parametrize("arguments", [("--format", "all"), ("--format", "dockerfile", "--format", "slurm")])
 def test_stdout_takes_one_format(project: Project, envspec: Envspec, arguments: tuple[str, ...]) -> None:
     told = envspec("export", "specs/demo.toml", "--target", "cpu", *arguments)
-    assert told.code == 2 and told.out == "" and "give them a folder" in told.err
+    assert told.code == 2 and told.out == "" and "write them into a folder" in told.err
 
 
 def test_a_format_that_needs_no_image_carries_nothing(project: Project, envspec: Envspec) -> None:
@@ -289,7 +289,7 @@ def test_two_specs_cannot_have_one_development_container(project: Project, envsp
         project.spec(text.replace("[targets.cpu]", f"[targets.{target}]"), name)
         project.lock(lambda target: demo_pins("cpu"), name)
     told = envspec("export", "specs/a.toml", "specs/a-b.toml", "--format", "devcontainer", "-o", "recipes")
-    assert told.code == 2 and "would both be .devcontainer/a-b-c/devcontainer.json" in told.err
+    assert told.code == 2 and "would both be written to .devcontainer/a-b-c/devcontainer.json" in told.err
 
 
 def test_every_format_has_its_renderer() -> None:

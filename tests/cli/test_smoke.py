@@ -141,7 +141,7 @@ def test_a_document_that_cant_be_written_in_the_end_costs_no_report(smoke: Smoke
 
 
 def test_a_cpu_target_has_no_cuda(smoke: Smoke) -> None:
-    assert "demo-here has no CUDA" in smoke(SPEC, "--device", "cuda", status=2).err
+    assert "demo-here has none" in smoke(SPEC, "--device", "cuda", status=2).err
 
 
 def test_a_dry_run_has_no_json(smoke: Smoke) -> None:
@@ -164,7 +164,7 @@ def test_what_cant_be_served_is_skipped_and_no_pass(smoke: Smoke, machine: Machi
 
 def test_a_python_that_isnt_here_is_named(smoke: Smoke, machine: Machine) -> None:
     write_lock(machine, [pip_pin(APP)], python="3.15")
-    assert "there is no Python 3.15" in smoke(SPEC, status=1).out
+    assert "this machine has no Python 3.15" in smoke(SPEC, status=1).out
 
 
 def test_a_dry_run_does_nothing(smoke: Smoke, machine: Machine) -> None:
