@@ -112,7 +112,7 @@ def test_a_new_release() -> None:
     )
     assert added(found.text) == [
         'sources.pypi-metadata = "file names and METADATA of the wheels on PyPI, read by envspec.refresh"',
-        'sources.carried = "architectures of the build before; this one hasn't been read yet"',
+        'sources.carried = "architectures of the build before; this one hasn\'t been read yet"',
         '{ version = "2.2.0", python = ">=3.8", torchvision = ["0.17.0"], triton = "2.2.0",'
         ' pypi = { linux-64 = "cu121", osx-arm64 = "cpu" }, source = "pypi-metadata" },',
         '{ torch = "2.2.0", variant = "cu121", platform = "linux-64", pythons = "3.8-3.12", sm = "5.0 9.0",'
