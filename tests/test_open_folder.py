@@ -58,7 +58,7 @@ def test_what_is_in_the_way_is_named(folder: OpenFolder, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\0"])
 def test_only_names(folder: OpenFolder, name: str) -> None:
-    with pytest.raises(ValueError, match="is no name in a folder"):
+    with pytest.raises(ValueError, match="isn't the name of an entry"):
         folder.look(name)
 
 

@@ -129,8 +129,8 @@ def test_an_odd_uv_toml_is_uvs_to_report(home: Path, tmp_path: Path, text: str) 
             ":2:1",
             "pytorch is 'ftp://x/', which isn't an http, https or file address",
         ),
-        (b'[mirrors]\n"pytorch/cu126" = "x"', ":2:2", "pytorch/cu126 is 'x', which is no http"),
-        (b'[mirrors]\nconda-forge = "s3://x"\npypi = "x"', ":3:1", "pypi is 'x', which is no http"),
+        (b'[mirrors]\n"pytorch/cu126" = "x"', ":2:2", "pytorch/cu126 is 'x', which isn't an http"),
+        (b'[mirrors]\nconda-forge = "s3://x"\npypi = "x"', ":3:1", "pypi is 'x', which isn't an http"),
     ],
 )
 def test_envspecs_own_configuration_must_be_right(

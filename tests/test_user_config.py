@@ -62,7 +62,7 @@ def test_what_is_there(tmp_path: Path) -> None:
         ("[timeouts]\npypi = 0", ":2:1", "pypi is 0, which is no number"),
         ("[timeouts]\npypi = nan", ":2:1", "pypi is nan, which is no number"),
         ("[timeouts]\npypi = inf", ":2:1", "pypi is inf, which is no number"),
-        ("[timeout]\npypi = 1", ":1:2", "the configuration has no 'timeout'"),
+        ("[timeout]\npypi = 1", ":1:2", "a configuration can't have 'timeout'"),
     ],
 )
 def test_what_is_wrong(tmp_path: Path, text: str, place: str, message: str) -> None:

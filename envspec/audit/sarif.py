@@ -66,7 +66,7 @@ def sarif(report: AuditReport, lock: PurePosixPath, lock_text: str, version: str
 
 def _left_out(report: AuditReport) -> list[str]:
     return [
-        f"not looked for {', '.join(one.codes)} in {one.reason}: {', '.join(one.packages)}" for one in report.not_asked
+        f"not checked for {', '.join(one.codes)}: {one.reason}: {', '.join(one.packages)}" for one in report.not_asked
     ]
 
 

@@ -34,7 +34,7 @@ class LookedUp:
         for codes, reason, packages in self.not_asked:
             more = len(packages) - _NAMES
             names = ", ".join(packages) if more <= 1 else f"{', '.join(packages[:_NAMES])} and {more} more"
-            yield f"not looked for {', '.join(codes)} in {reason}: {names}"
+            yield f"not checked for {', '.join(codes)}: {reason}: {names}"
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,7 @@ def test_a_spec_on_a_machine_without_gpu(spec: str, envspec: Envspec, monkeypatc
     told = envspec("doctor", spec)
     assert told.code == 0
     assert "driver  none     no NVIDIA GPU here:" in told.out
-    assert "judged by the GPUs that they name, and not tried  [no-gpu-here]" in told.out
+    assert "judges CUDA targets by the GPUs that they name  [no-gpu-here]" in told.out
 
 
 def test_a_broken_driver_is_an_error_for_cuda_targets_only(

@@ -284,15 +284,16 @@ def test_a_mirror_stands_for_a_named_index(locked: Callable[..., Lock], envspec:
         assert urls(export(envspec)[1]) == [mirror.file_url(OWN)]
 
 
-def test_pytorch_index(locked: Callable[..., Lock], envspec: Envspec, home: Path) -> None:
+def test_pytorch_index(
+    locked: Callable[..., Lock], envspec: Envspec, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     locked(served(TORCH, "pytorch/cpu"))
+    # uv knows where PyTorch's own index is; the way there ends here
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
     code, out, err = export(envspec)
     assert (code, out) == (3, "")
-    assert (
-        err.splitlines()[0]
-        == 'error: envspec doesn\'t know the address of the files of the PyTorch index "pytorch/cpu"'
-    )
-    assert "[mirrors]\n" in err and 'pytorch = "https://' in err and "config.toml" in err
+    assert "/cpu/torch/ can't be read" in err.splitlines()[0]
     with Index() as mirror:
         mirror.add(TORCH)
         configure(home, f'[mirrors]\n"pytorch/cpu" = "{mirror.url}"\n')

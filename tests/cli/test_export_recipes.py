@@ -80,7 +80,7 @@ def test_several_specs_get_a_folder_each(project: Project, envspec: Envspec) -> 
 def test_stdout_has_the_file_and_stderr_what_it_lacks(project: Project, envspec: Envspec) -> None:
     told = envspec("export", "specs/demo.toml", "--target", "cpu", "--format", "dockerfile")
     assert told.code == 0 and "\nFROM " in told.out
-    assert "more files: write them into a folder with -o DIR" in told.err
+    assert "more files: write all of them with -o DIR" in told.err
 
 
 @pytest.mark.parametrize("arguments", [("--format", "all"), ("--format", "dockerfile", "--format", "slurm")])

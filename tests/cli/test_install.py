@@ -186,7 +186,7 @@ def test_something_else_is_there(machine: Machine, prefix: Path, install: Instal
     write_lock(machine, [pip_pin(APP)])
     prefix.mkdir()
     (prefix / "thesis.tex").write_text("x")
-    assert "isn't empty, and envspec didn't make what is in it (thesis.tex" in install(status=2).error
+    assert "isn't empty, and its content isn't envspec's (thesis.tex" in install(status=2).error
     assert os.listdir(prefix) == ["thesis.tex"]
 
 

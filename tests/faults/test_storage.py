@@ -24,7 +24,7 @@ def packages(index: Index) -> Index:
 @contextmanager
 def small_filesystem(folder: Path, size: str) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
-    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "tmpfs", str(folder)]
     if os.geteuid() != 0 or subprocess.run(command, capture_output=True).returncode:
         pytest.skip("mounting a small tmpfs is not permitted here")
     try:

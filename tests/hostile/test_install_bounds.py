@@ -65,9 +65,9 @@ def with_members(dist: Dist, count: int, size: int) -> Dist:
 @pytest.mark.parametrize(
     ("fault", "told"),
     [
-        (slow, "is given up"),
+        (slow, "is too slow"),
         (endless, "is larger than"),
-        (lying_range, "isn't there (HTTP 206)"),
+        (lying_range, "doesn't exist (HTTP 206)"),
         (longer, "is larger than"),
         (circle, "only leads on: 5 redirects"),
     ],

@@ -108,7 +108,7 @@ def test_another_pythons_package_is_damage(tmp_path: Path) -> None:
     dist(tmp_path, "app", "1.0", python="3.13")
     dist(tmp_path, "app", "2.0")
     found = read_installed(tmp_path, PYTHON)
-    assert found.pip["old"].fault == "it is in lib/python3.11/site-packages"
+    assert found.pip["old"].fault == "its folder is lib/python3.11/site-packages"
     assert (found.pip["app"].version, found.pip["app"].fault) == ("2.0", "")
 
 

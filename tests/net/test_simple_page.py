@@ -115,5 +115,5 @@ def test_an_index_page_is_not_foreign(index: Index, tmp_path: Path, form: str) -
 def test_a_login_page_is_foreign(index: Index, tmp_path: Path) -> None:
     index.fail("/a/", html_error)
     body = fetcher(tmp_path).get(f"{index.url}/a/").body
-    with pytest.raises(IndexFailure, match=r"^http://127\.0\.0\.1:\d+/simple/a/ serves some web page"):
+    with pytest.raises(IndexFailure, match=r"^http://127\.0\.0\.1:\d+/simple/a/ serves a web page"):
         refuse_foreign_page(f"{index.url_with('u', 'secret')}/a/", body)

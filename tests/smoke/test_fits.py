@@ -34,14 +34,14 @@ def test_what_fits_is_served(target: LockedTarget) -> None:
 @pytest.mark.parametrize(
     ("target", "machine", "says"),
     [
-        (CPU, replace(HERE, platform="osx-arm64"), "it is for linux-64"),
+        (CPU, replace(HERE, platform="osx-arm64"), "the target is for linux-64, this machine is osx-arm64"),
         (CPU, replace(HERE, glibc="2.17"), "locked for glibc 2.28, this machine has 2.17"),
         (CPU, replace(HERE, glibc=None), "this machine has none"),
-        (CPU, replace(HERE, has_python=lambda version: False), "there is no Python 3.12"),
-        (CPU, replace(HERE, largest=10**9), "its packages are 3.0 GB, and at most 1.0 GB"),
-        (CUDA, replace(HERE, capabilities=()), "this machine has none that works"),
+        (CPU, replace(HERE, has_python=lambda version: False), "this machine has no Python 3.12"),
+        (CPU, replace(HERE, largest=10**9), "packages are 3.0 GB, and the limit is 1.0 GB"),
+        (CUDA, replace(HERE, capabilities=()), "this machine has no working one"),
         (CUDA, replace(HERE, capabilities=("7.5",)), "the target is for sm_80, this machine's GPUs are 7.5"),
-        (CUDA, replace(HERE, capabilities=("9.0",)), "it is for sm_80"),
+        (CUDA, replace(HERE, capabilities=("9.0",)), "the target is for sm_80"),
         (CUDA, replace(HERE, capabilities=("8.6",)), "the target is for sm_80, this machine's GPUs are 8.6"),
         (CUDA, replace(HERE, capabilities=("8.0", "7.5")), "the target is for sm_80, this machine's GPUs are 8.0, 7.5"),
         (CUDA, replace(HERE, driver="510.1"), "the target needs driver 525.60.13 or newer, this machine has 510.1"),
@@ -70,7 +70,7 @@ def test_the_gpus_are_the_targets_exactly() -> None:
     several = replace(CUDA, architectures=("sm_80", "sm_86", "sm_120"))
     assert misfit(SPEC, several, replace(HERE, capabilities=("8.0", "12.0"))) is None
     newer = replace(CUDA, architectures=("sm_89",))
-    assert "it is for sm_89" in (misfit(SPEC, newer, HERE) or "")
+    assert "the target is for sm_89" in (misfit(SPEC, newer, HERE) or "")
 
 
 def test_this_machine_is_asked_without_failing() -> None:

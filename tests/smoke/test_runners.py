@@ -193,12 +193,12 @@ def test_references_of_a_target_come_over_the_common_ones(tmp_path: Path) -> Non
     [
         ("[reference]\n", "a file of references can't have reference"),
         ("[references]\na = { low = -0.1 }\n", "references.a has no value"),
-        ("[references]\na = { value = 'x' }\n", "references.a.value is no number"),
-        ("[references]\na = { value = nan }\n", "references.a.value is no number"),
+        ("[references]\na = { value = 'x' }\n", "references.a.value isn't a number"),
+        ("[references]\na = { value = nan }\n", "references.a.value isn't a number"),
         ("[references]\na = { value = 1, low = 0.1 }\n", "low at most 0"),
-        ("[references]\na.b = { value = 1 }\n", "there is no references.a.b"),
-        ("[targets.x]\nfoo = 1\n", "there is no targets.x.foo"),
-        ("references = 3\n", "references is no table"),
+        ("[references]\na.b = { value = 1 }\n", "can't have references.a.b"),
+        ("[targets.x]\nfoo = 1\n", "can't have targets.x.foo"),
+        ("references = 3\n", "references isn't a table"),
         ("[references\n", "aren't TOML"),
     ],
 )

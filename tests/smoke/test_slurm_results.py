@@ -92,7 +92,7 @@ def test_a_job_that_was_never_submitted_is_an_error(tmp_path: Path) -> None:
     [
         (139, None, "status 139 (SIGSEGV), and left no report"),
         (0, None, "left no report"),
-        (0, json.dumps(report_json(OURS))[:200], "the run may have been ended while it wrote"),
+        (0, json.dumps(report_json(OURS))[:200], "the run may have ended while writing"),
         (1, json.dumps(report_json(OURS)), "ended with status 1, and their report says pass"),
         (0, json.dumps(report_json(replace(OURS, target="u"))), "the report is for s × u"),
     ],

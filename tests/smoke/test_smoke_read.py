@@ -89,7 +89,7 @@ def test_a_newer_schema_is_refused_as_such() -> None:
 
 @pytest.mark.parametrize("text", ["[]", "1", '"x"', "null", "{}", '{"schema": 1}', '{"kind": "junit", "schema": 1}'])
 def test_another_kind_of_file_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="this is no report of the smoke check"):
+    with pytest.raises(InputError, match="this isn't a report of the smoke check"):
         read_report(text, "x")
 
 

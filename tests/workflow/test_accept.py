@@ -108,4 +108,4 @@ def test_a_hole_of_the_facts_is_told_of_what_is_new(kept: Kept, refreshed: bool,
     notices: list[Finding] = []
     told = Told(from_facts("cu126", "2.10.0+cu126"))
     accepted(told, "'torch<=2.12.0'", notices, lines=CU126, kept=kept, refreshed=refreshed)
-    assert [finding.message.partition(": the facts")[0] for finding in notices] == said
+    assert [finding.message.partition(": envspec's own facts")[0] for finding in notices] == said

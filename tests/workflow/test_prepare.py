@@ -80,7 +80,7 @@ def test_a_correction_that_does_not_exist() -> None:
 @pytest.mark.parametrize(
     ("requirement", "said"),
     [
-        ("tool @ file:///home/me/tool-1-py3-none-any.whl", "on this machine alone"),
+        ("tool @ file:///home/me/tool-1-py3-none-any.whl", "is a path of this machine"),
         ("tool @ git+https://host/tool@v1", "built from source"),
         ("tool @ https://host/tool-1.tar.gz", "built from source"),
     ],

@@ -82,7 +82,7 @@ def test_a_channel_over_which_rattler_panics_is_told(channel: LocalChannel) -> N
 
 def test_a_record_without_a_hash_is_refused(channel: LocalChannel) -> None:
     channel.write([*BASE, Record("tool", "1", hashed=False)])
-    with pytest.raises(IndexFailure, match=r"no sha256 of tool-1-0\.conda"):
+    with pytest.raises(IndexFailure, match=r"no sha256 for tool-1-0\.conda"):
         solve(channel, CPU)
 
 

@@ -80,7 +80,7 @@ def test_case_of_field_names_and_order_do_not_matter() -> None:
     "text", ["", "\n\nName: a\nVersion: 1\n", "Name: a\n", "Version: 1\n", "<html></html>", "Name:\nVersion: 1\n"]
 )
 def test_no_metadata(text: str) -> None:
-    with pytest.raises(ValueError, match="names no package or no version"):
+    with pytest.raises(ValueError, match="has no name or no version"):
         parse_metadata(text)
 
 
@@ -272,7 +272,7 @@ def test_a_small_wheel_of_another_content_is_refused(index: Index, tmp_path: Pat
 
 
 def test_a_file_that_the_index_does_not_hold(index: Index, tmp_path: Path) -> None:
-    with pytest.raises(IndexFailure, match=r"small-1\.0-py3-none-any\.whl isn't there \(HTTP 404\)"):
+    with pytest.raises(IndexFailure, match=r"small-1\.0-py3-none-any\.whl doesn't exist \(HTTP 404\)"):
         reader(tmp_path).read(found_file(index, SMALL))
 
 

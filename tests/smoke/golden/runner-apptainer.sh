@@ -1,4 +1,4 @@
-# what the checks of demo-cu128-hopper need
+# the files for the checks of demo-cu128-hopper
 # writes /results/carried/demo-cu128-hopper/check/__main__.py (15 bytes)
 # writes /results/carried/demo-cu128-hopper/target.json (3 bytes)
 # the folder of the run
@@ -11,7 +11,7 @@ mkdir -p /results/runs/demo-cu128-hopper
 mkdir -p /cache/smoke/images
 # the image of demo-cu128-hopper
 test -f /cache/smoke/images/demo-cu128-hopper-0123456789abcdef.sif >/dev/null 2>&1 || (cd /cache/smoke/recipes/demo-cu128-hopper-0123456789abcdef && apptainer build --notest --force /cache/smoke/images/demo-cu128-hopper-0123456789abcdef.sif.part cu128-hopper/apptainer.def)
-# the image is whole: give it its name
+# the image is complete: give it its name
 test -f /cache/smoke/images/demo-cu128-hopper-0123456789abcdef.sif >/dev/null 2>&1 || mv /cache/smoke/images/demo-cu128-hopper-0123456789abcdef.sif.part /cache/smoke/images/demo-cu128-hopper-0123456789abcdef.sif
 # the checks of demo-cu128-hopper
 bash -c 'for name in CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER ${!NCCL_@} ${!TORCH_NCCL_@} ${!GLOO_@} ${!UCX_@} ${!FI_@}; do [ -z "${!name+set}" ] || export "APPTAINERENV_$name=${!name}"; done; [ ! -d /dev/infiniband ] || set -- "$1" --bind /dev/infiniband "${@:2}"; exec "$0" "$@"' apptainer exec --containall --cleanenv --no-home --nv --mount 'type=bind,"source=/results/carried/demo-cu128-hopper",destination=/mnt/envspec,ro' --mount 'type=bind,"source=/results/runs/demo-cu128-hopper",destination=/mnt/results' --bind /tmp --bind /dev/shm --env PYTHONNOUSERSITE=1 --pwd /mnt/results /cache/smoke/images/demo-cu128-hopper-0123456789abcdef.sif env HOME=/tmp /opt/env/bin/python -I /mnt/envspec/check --config /mnt/envspec/target.json --device auto --json /mnt/results/check.json

@@ -1,4 +1,4 @@
-# what the checks of demo-cu128-hopper need
+# the files for the checks of demo-cu128-hopper
 # writes /results/carried/demo-cu128-hopper/check/__main__.py (15 bytes)
 # writes /results/carried/demo-cu128-hopper/target.json (3 bytes)
 # the folder of the run

@@ -1,4 +1,4 @@
-# what the checks of demo-cpu need
+# the files for the checks of demo-cpu
 # writes /results/carried/demo-cpu/check/__main__.py (15 bytes)
 # writes /results/carried/demo-cpu/target.json (3 bytes)
 # the batch script of envspec-0a1b2c3d-0

@@ -1,9 +1,9 @@
-# what the checks of demo-cu128-hopper need
+# the files for the checks of demo-cu128-hopper
 # writes /results/carried/demo-cu128-hopper/check/__main__.py (15 bytes)
 # writes /results/carried/demo-cu128-hopper/target.json (3 bytes)
 # the environment of demo-cu128-hopper
 envspec install specs/demo.toml --locks-dir locks --target cu128-hopper --prefix /cache/smoke/environments/demo-cu128-hopper-0123456789abcdef
-# what the checks of demo-cu128-ampere need
+# the files for the checks of demo-cu128-ampere
 # writes /results/carried/demo-cu128-ampere/check/__main__.py (15 bytes)
 # writes /results/carried/demo-cu128-ampere/target.json (3 bytes)
 # the environment of demo-cu128-ampere

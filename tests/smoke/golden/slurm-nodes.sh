@@ -1,4 +1,4 @@
-# what the checks of demo-cu128-hopper need
+# the files for the checks of demo-cu128-hopper
 # writes /results/carried/demo-cu128-hopper/check/__main__.py (15 bytes)
 # writes /results/carried/demo-cu128-hopper/target.json (3 bytes)
 # the environment of demo-cu128-hopper
@@ -71,7 +71,7 @@ if [ -z "$stopped" ]; then
     first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed -n 1p)
     address=$(scontrol --oneliner show node "$first" | sed -n 's/.* NodeAddr=\([^ ]*\).*/\1/p') || address=
     port=$((20000 + SLURM_JOB_ID % 12000))
-    # where one node has ended, the others soon have, or wait for nobody
+    # where one node has ended, the others soon have, or wait in vain
     srun --wait=60 "${steps[@]}" bash "$script" multi-node "${address:-$first}" "$port"
     status=$?
 fi
