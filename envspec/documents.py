@@ -7,6 +7,7 @@ digits and for dates that don't exist. Here alone they are called, so that no re
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -62,6 +63,17 @@ def read_yaml(text: str) -> Any:
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         # a date that doesn't exist, `!!int ""`, `=` where a number is read: the loader's own slips
         raise Unreadable(f"a value can't be read: {error}") from None
+
+
+def finite_number(value: object) -> float | None:
+    """A number of such a document as a finite float, and None for anything else: integers have no largest there."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 _DEEP = "it's nested too deeply"

@@ -335,7 +335,7 @@ _SMOKE = Table(
                 doc="What is expected of one figure.",
                 required=("value",),
                 keys={
-                    "value": Number(doc="The expected value.", example=740.0),
+                    "value": Number(doc="The expected value.", example=740.0, minimum=-1e300, maximum=1e300),
                     "low": Number(
                         doc="How far below the value a run may be, as a share.", example=-0.05, minimum=-1, maximum=0
                     ),

@@ -5,7 +5,6 @@ It refuses what the JSON Schema refuses, and nothing else (the tests hold the tw
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from datetime import date
 from functools import partial
 from typing import Any
 
+from envspec.documents import finite_number
 from envspec.redact import redact
 from envspec.spec.messages import dotted, kind, show, table_name, toml, within
 from envspec.spec.nodes import Array, Integer, Names, Node, Number, Table, Text
@@ -113,7 +113,7 @@ def _number(node: Integer | Number, value: Any, path: Path) -> Iterator[Violatio
         yield _wrong_type(node, value, path, "a whole number" if whole else "a number")
         return
     low, high = node.minimum, node.maximum
-    if isinstance(value, float) and not math.isfinite(value):
+    if not whole and finite_number(value) is None:
         yield Violation(path, f"{dotted(path)}: {show(value)} is not finite", f"for example: {node.example}")
     elif (low is not None and value < low) or (high is not None and value > high):
         limits = " and ".join(

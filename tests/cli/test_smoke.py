@@ -107,7 +107,7 @@ def test_a_failed_check_is_a_no(smoke: Smoke) -> None:
             ("wrong", "report says pass"),
             ("crash", "SIGSEGV"),
             ("silent", "left no report"),
-            ("cut", "the run may have been"),
+            ("cut", "the run may have ended"),
         ],
     ),
 )

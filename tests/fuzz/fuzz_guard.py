@@ -30,6 +30,9 @@ ENDED = 15
 MEMORY, MEMORY_PER_BYTE = 48 << 20, 512
 """Bytes that the process may grow by with an input: so many, and so many for each byte of it."""
 
+# of a panic of rattler's, a backtrace takes more than most inputs may
+os.environ["RUST_BACKTRACE"] = "0"
+
 MOST_MEMORY = 2 << 30
 """Bytes of address space that it may take at all while it reads one."""
 

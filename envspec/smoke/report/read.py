@@ -6,13 +6,12 @@ another type and a duplicate check. It ignores unknown keys, because a newer che
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from envspec.documents import Unreadable, read_json
+from envspec.documents import Unreadable, finite_number, read_json
 from envspec.errors import InputError, Place, StorageError
 from envspec.smoke.report.result import CheckResult, Figure, ReportedGpu, ReportedMachine, SmokeReport, Torch
 from envspec.spec.model import Reference
@@ -162,11 +161,7 @@ class _Node:
             return None
         if isinstance(self.value, bool) or not isinstance(self.value, int | float):
             self.refuse("a number")
-        try:
-            found = float(self.value)
-        except OverflowError:
-            return None
-        return found if math.isfinite(found) else None
+        return finite_number(self.value)
 
     def number(self) -> float:
         found = self.number_or_none()

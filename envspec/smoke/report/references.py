@@ -9,12 +9,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from envspec.documents import Unreadable, read_toml
+from envspec.documents import Unreadable, finite_number, read_toml
 from envspec.errors import InputError, Place
 from envspec.spec.model import Reference
 
@@ -62,9 +61,9 @@ def _reference(value: Any, where: str, file: str) -> Reference:
     numbers: dict[str, float | None] = {}
     for key in ("value", "low", "high"):
         one = table.get(key)
-        if one is not None and (isinstance(one, bool) or not isinstance(one, int | float) or not math.isfinite(one)):
-            raise InputError(f"{where}.{key} isn't a number: {one!r}", place=Place(file))
-        numbers[key] = None if one is None else float(one)
+        numbers[key] = None if one is None else finite_number(one)
+        if one is not None and numbers[key] is None:
+            raise InputError(f"{where}.{key} isn't a number: {str(one)[:80]!r}", place=Place(file))
     number, low, high, unit = numbers["value"], numbers["low"], numbers["high"], table.get("unit", "")
     if number is None:
         raise InputError(f"{where} has no value", hint="for example { value = 900, low = -0.1 }", place=Place(file))
