@@ -104,7 +104,7 @@ def checking(results: Path, job: str) -> None:
 
 
 IMPATIENT = (
-    sys.executable, "-c", "from envspec.smoke import jobs; jobs.GRACE = 3; from envspec.cli import main; main.main()"
+    sys.executable, "-c", "from envspec.smoke.run import jobs; jobs.GRACE = 3; from envspec.cli import main; main.main()"
 )  # fmt: skip
 """envspec that waits for late files no longer than a test should."""
 
@@ -184,7 +184,7 @@ def test_interrupted_waiting_leaves_the_job(start: Smoke, conf: Path, tmp_path: 
     running(conf, job)
     os.kill(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 130 and "the jobs go on" in err and f"--attach {tmp_path / 'out'}" in err
+    assert process.returncode == 130 and "the jobs keep running" in err and f"--attach {tmp_path / 'out'}" in err
     running(conf, job)
     ask(conf, "scancel", job)
 
