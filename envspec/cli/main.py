@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -125,7 +126,8 @@ def main(argv: list[str] | None = None) -> None:
             signal.signal(number, _interrupt)
     # whatever the umask: an environment that anybody may write to runs anybody's code
     os.umask(os.umask(0o077) | 0o002)
-    status = run(sys.argv[1:] if argv is None else argv)
+    with _woken_from_waits():
+        status = run(sys.argv[1:] if argv is None else argv)
     if threading.active_count() > 1 or "rattler" in sys.modules:
         # rattler's threads can crash an interpreter that is being taken down (py-rattler 0.28);
         # a read that hangs would keep the process until its timeout; all that has to be cleaned up is
@@ -134,6 +136,28 @@ def main(argv: list[str] | None = None) -> None:
                 stream.flush()
         os._exit(status)
     sys.exit(status)
+
+
+@contextmanager
+def _woken_from_waits() -> Iterator[None]:
+    """Wake the main thread four times a second from whatever it waits for, as long as the block lasts.
+
+    Python looks for signals between its own steps. One that comes after such a look, and before a wait without a time
+    limit begins, would be seen only when that wait ends: with a peer that sends nothing, minutes later. Children don't
+    inherit the timer.
+    """
+    import signal
+
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+    signal.signal(signal.SIGALRM, lambda number, frame: None)
+    signal.setitimer(signal.ITIMER_REAL, 0.25, 0.25)
+    try:
+        yield
+    finally:
+        # an interpreter that ends handles no signals, and this one would end it
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 _interrupts: list[int] = []

@@ -104,7 +104,8 @@ def checking(results: Path, job: str) -> None:
 
 
 IMPATIENT = (
-    sys.executable, "-c", "from envspec.smoke.run import jobs; jobs.GRACE = 3; from envspec.cli import main; main.main()"
+    sys.executable, "-c",
+    "from envspec.smoke.run import jobs; jobs.GRACE = 3; from envspec.cli import main; main.main()",
 )  # fmt: skip
 """envspec that waits for late files no longer than a test should."""
 
