@@ -193,7 +193,7 @@ def test_interrupted_waiting_leaves_the_job(start: Smoke, conf: Path, tmp_path: 
 def test_a_partition_that_isnt_there_is_told(start: Smoke) -> None:
     arguments = (SPEC, "--runner", "slurm", "--partition", "nosuch", "--json", "-o", "out")
     (run,) = ended(start(*arguments), 3)["runs"]
-    assert "sbatch took no job" in run["reason"] and "nosuch" in run["reason"]
+    assert "sbatch refused the job" in run["reason"] and "nosuch" in run["reason"]
 
 
 def test_a_folder_of_jobs_is_used_once(start: Smoke) -> None:
