@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import secrets
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from envspec.cache.entry import keep_entry
 from envspec.scratch import scratch_folder
 from envspec.uv.program import Uv
 
@@ -61,13 +61,5 @@ def _remembered(uv: Uv, cache_dir: Path, name: str, ask: Callable[[], str | None
     url = ask()
     if url is None:
         return None
-    partial = memo.with_name(f"{memo.name}.{secrets.token_hex(4)}.partial")
-    try:
-        cache_dir.mkdir(parents=True, exist_ok=True)
-        partial.write_text(url, encoding="utf-8")
-        partial.replace(memo)
-    except OSError:
-        # a cache that can't be written is no error: the answer is here all the same
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
+    keep_entry(memo, url)
     return url or None

@@ -4,15 +4,13 @@ have answered uv, so that no page was read."""
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import astuple, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envspec.cache.use import mark_used
+from envspec.cache.entry import keep_entry, read_entry
 from envspec.documents import read_json
 
 if TYPE_CHECKING:
@@ -67,22 +65,13 @@ class ReleaseStore:
 
     def get(self, root: str, project: str) -> tuple[Release, ...] | None:
         try:
-            lines: Any = read_json(self._path(root, project).read_bytes())
-            mark_used(self._path(root, project))
+            lines: Any = read_json(read_entry(self._path(root, project)))
             return tuple(Release(line[0], tuple(line[1]), *line[2:]) for line in lines)
         except (OSError, ValueError, TypeError, LookupError, RecursionError):
             return None
 
     def put(self, root: str, project: str, releases: Iterable[Release]) -> None:
-        path = self._path(root, project)
-        partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_text(json.dumps([astuple(release) for release in releases]), encoding="utf-8")
-            partial.replace(path)
-        except OSError:
-            with suppress(OSError):
-                partial.unlink(missing_ok=True)
+        keep_entry(self._path(root, project), json.dumps([astuple(release) for release in releases]))
 
     def _path(self, root: str, project: str) -> Path:
         return self._folder / root / f"{project}.json"

@@ -11,16 +11,14 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import re
 import zipfile
 import zlib
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from envspec.cache.use import mark_used
+from envspec.cache.entry import keep_entry, read_entry
 from envspec.documents import read_json
 from envspec.errors import IndexFailure
 from envspec.net.fetch import Fetcher, Reply
@@ -112,25 +110,16 @@ class MetadataCache:
 
     def get(self, key: str) -> Metadata | None:
         try:
-            entry: Any = read_json(self._path(key).read_bytes())
+            entry: Any = read_json(read_entry(self._path(key)))
             values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
             found = Metadata(**values)
-            mark_used(self._path(key))
             return found if _is_sound(found) else None
         except (OSError, ValueError, TypeError, AttributeError, RecursionError):
             return None
 
     def put(self, key: str, metadata: Metadata) -> None:
         """Keep metadata. A cache that isn't writable (full, read-only) is no error: the caller has the answer."""
-        path = self._path(key)
-        partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_text(json.dumps(asdict(metadata)), encoding="utf-8")
-            partial.replace(path)
-        except OSError:
-            with suppress(OSError):
-                partial.unlink(missing_ok=True)
+        keep_entry(self._path(key), json.dumps(asdict(metadata)))
 
     def _path(self, key: str) -> Path:
         return self._folder / key[:2] / f"{key[2:]}.json"

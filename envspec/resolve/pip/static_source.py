@@ -15,19 +15,17 @@ from __future__ import annotations
 import io
 import json
 import lzma
-import os
 import re
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from envspec.cache.use import mark_used
+from envspec.cache.entry import keep_entry, read_entry
 from envspec.documents import Unreadable, read_json, read_toml
 from envspec.errors import IndexFailure
 from envspec.net.fetch import Fetcher, Stream
@@ -112,23 +110,14 @@ class StaticReader:
 
     def _cached(self, key: str) -> SourceFacts | None:
         try:
-            entry: Any = read_json(self._path(key).read_bytes())
+            entry: Any = read_json(read_entry(self._path(key)))
             fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in entry["metadata"].items()}
-            mark_used(self._path(key))
             return SourceFacts(Metadata(**fields), entry["trust"], entry["compiles"])
         except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
             return None
 
     def _keep(self, key: str, facts: SourceFacts) -> None:
-        path = self._path(key)
-        unfinished = path.with_name(f"{path.name}.{os.getpid()}.partial")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            unfinished.write_text(json.dumps(asdict(facts)), encoding="utf-8")
-            unfinished.replace(path)
-        except OSError:
-            with suppress(OSError):
-                unfinished.unlink(missing_ok=True)
+        keep_entry(self._path(key), json.dumps(asdict(facts)))
 
 
 def facts_of(texts: dict[str, str], names: list[str], name: str, version: str, size: int | None) -> SourceFacts:

@@ -1,0 +1,28 @@
+"""Reading and writing one entry of the cache. No command fails by either: what is missing is found out again."""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+from envspec.cache.use import mark_used
+
+
+def read_entry(path: Path) -> bytes:
+    """Read an entry, and note that it is used now. Raises OSError."""
+    content = path.read_bytes()
+    mark_used(path)
+    return content
+
+
+def keep_entry(path: Path, text: str) -> None:
+    """Write an entry as a whole. An unwritable cache (full, read-only) is no error: the caller has the answer."""
+    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    except OSError:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
