@@ -13,7 +13,7 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,11 +87,8 @@ class CondaCache:
         try:
             await download_and_extract(self.client, archive.absolute().as_uri(), unpacked, record.sha256)
         except OSError as error:
-            raise _unpacking(error, record) from None
-        for member in special:
-            # rattler makes an empty file of what is neither file nor folder nor link
-            if not (unpacked / member).is_dir():
-                raise refused_member(name, member, "it's neither a file nor a folder nor a link")
+            raise unpack_failure(error, name) from None
+        refuse_special(name, special, unpacked)
         _close_to_the_world(unpacked)
         self._put(record, unpacked)
         shutil.rmtree(place, ignore_errors=True)
@@ -193,15 +190,22 @@ def _unreadable(error: OSError, package: str) -> EnvspecError:
     return IndexFailure(f"the conda package {package} can't be read: {text}", hint=_DISTRUST)
 
 
-def _unpacking(error: OSError, record: RepoDataRecord) -> EnvspecError | OSError:
+def refuse_special(package: str, members: Iterable[str], unpacked: Path) -> None:
+    """Raise IndexFailure for a member of the archive that rattler made an empty file of: it's neither a file nor a
+    folder nor a link."""
+    for member in members:
+        if not (unpacked / member).is_dir():
+            raise refused_member(package, member, "it's neither a file nor a folder nor a link")
+
+
+def unpack_failure(error: Exception, package: str) -> EnvspecError:
+    """Translate an error of rattler's unpacking."""
     text = redact(" ".join(str(error).split()))
     if any(words in text for words in ("No space left", "Read-only file system", "Permission denied", "quota")):
         from envspec.errors import StorageError
 
-        return StorageError(
-            f"{record.name.normalized}: {text}", hint="free some space, or move the cache with ENVSPEC_CACHE_DIR"
-        )
-    return IndexFailure(f"the conda package {record.name.normalized} can't be unpacked: {text}", hint=_DISTRUST)
+        return StorageError(f"{package}: {text}", hint="free some space, or move the cache with ENVSPEC_CACHE_DIR")
+    return IndexFailure(f"the conda package {package} can't be unpacked: {text}", hint=_DISTRUST)
 
 
 def _close_to_the_world(folder: Path) -> None:

@@ -6,13 +6,12 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from envspec.errors import IndexFailure, ToolError
+from envspec.errors import ToolError
 from envspec.install.collect import Paths
-from envspec.install.conda_cache import members_of
+from envspec.install.conda_cache import members_of, refuse_special, unpack_failure
 from envspec.install.conda_paths import PackagePath, Unpacked, entries_of, refuse_unsafe, site_packages_of
 from envspec.lock.conda_files import artifact_of
 from envspec.lock.model import Pin, TargetInputs
-from envspec.redact import redact
 
 
 def refuse_unfit_packages(pins: Sequence[Pin], found: Paths, inputs: TargetInputs, scratch: Path) -> None:
@@ -36,15 +35,8 @@ def refuse_unfit_packages(pins: Sequence[Pin], found: Paths, inputs: TargetInput
         except (OSError, RuntimeError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
-            raise IndexFailure(
-                f"the conda package {pin.name} can't be unpacked: {redact(' '.join(str(error).split()))}",
-                hint="don't install from this channel until who runs it has found out why",
-            ) from None
-        if strange := next((member for member in special if not (package.folder / member).is_dir()), None):
-            raise IndexFailure(
-                f"the conda package {pin.name} has the entry {strange!r}: it's neither a file nor a folder nor a link",
-                hint="don't install from this channel until who runs it has found out why",
-            )
+            raise unpack_failure(error, pin.name) from None
+        refuse_special(pin.name, special, package.folder)
         if pin.name == "python" and (place := site_packages_of(package)):
             places.add(place)
         unpacked.append(package)
