@@ -8,14 +8,10 @@ from pathlib import Path
 
 from envspec.errors import OutsideError
 from envspec.net.file_store import FileStore
-from envspec.net.index_proxy.pages import Pages
-from envspec.net.index_proxy.releases import ReleaseStore
 from envspec.net.index_proxy.server import IndexProxy, open_proxy
 from envspec.resolve.pip.describe import Describer
-from envspec.resolve.pip.metadata import MetadataCache, MetadataReader
+from envspec.resolve.pip.readers import index_readers
 from envspec.resolve.pip.reading import Counting
-from envspec.resolve.pip.source import SourceReader
-from envspec.resolve.pip.static_source import StaticReader
 from envspec.uv.program import Uv
 
 
@@ -31,10 +27,8 @@ def build_requirements(uv: Uv, store: FileStore, default: str | None, scratch: P
             "it isn't known where PyPI is from here", hint="name the index to use: UV_DEFAULT_INDEX=https://…"
         )
     scratch.mkdir(parents=True)
-    cache_dir, fetcher = store.folder.parent, store.fetcher
-    cache = MetadataCache(cache_dir)
-    sources = SourceReader(cache, fetcher, StaticReader(cache_dir, fetcher), uv.env, uv.executable, default)
-    describe = Describer(MetadataReader(cache, fetcher), sources, scratch, Counting(lambda done, total: None))
-    pages = Pages(fetcher, ReleaseStore(cache_dir), store, uv.offline)
-    with open_proxy(pages=pages, metadata=describe, folder=cache_dir) as proxy:
+    cache = store.folder.parent
+    readers = index_readers(cache, store.fetcher, uv, default)
+    describe = Describer(readers.wheels, readers.sources, scratch, Counting(lambda done, total: None))
+    with open_proxy(pages=readers.pages, metadata=describe, folder=cache) as proxy:
         yield proxy

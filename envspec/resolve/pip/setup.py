@@ -6,14 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from envspec.net.connections import index_fetcher
-from envspec.net.file_store import ARTIFACTS, FileStore
-from envspec.net.index_proxy.pages import Pages
-from envspec.net.index_proxy.releases import ReleaseStore
 from envspec.net.simple_page import LivePages, mirror_pages
-from envspec.resolve.pip.metadata import MetadataCache, MetadataReader
+from envspec.resolve.pip.readers import index_readers
 from envspec.resolve.pip.solve import PipResolver
-from envspec.resolve.pip.source import SourceReader
-from envspec.resolve.pip.static_source import StaticReader
 from envspec.resolve.progress import ResolutionProgress
 from envspec.rules.finding import Finding
 from envspec.scratch import scratch_folder
@@ -44,7 +39,7 @@ def pip_resolver(
     indexes = settings.index_urls(spec.pip.indexes)
     default = settings.default_index or uvs_default_index(uv, settings.cache())
     fetcher = index_fetcher(settings, indexes, env, offline=offline)
-    cache = MetadataCache(settings.cache())
+    readers = index_readers(settings.cache(), fetcher, uv, default)
 
     def live_pages(variant: str) -> LivePages | None:
         url = settings.pytorch_mirror(variant)
@@ -53,11 +48,9 @@ def pip_resolver(
     with scratch_folder(settings.cache()) as scratch:
         yield PipResolver(
             uv=uv,
-            wheels=MetadataReader(cache, fetcher),
-            sources=SourceReader(cache, fetcher, StaticReader(settings.cache(), fetcher), env, uv.executable, default),
-            pages=Pages(
-                fetcher, ReleaseStore(settings.cache()), FileStore(settings.cache() / ARTIFACTS, fetcher), offline
-            ),
+            wheels=readers.wheels,
+            sources=readers.sources,
+            pages=readers.pages,
             secrets=settings.cache(),
             scratch=scratch,
             indexes=indexes,
