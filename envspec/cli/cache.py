@@ -11,9 +11,9 @@ import click
 
 from envspec.cli import options
 from envspec.cli.cache_size import looked_at, removed
-from envspec.cli.console import out, say
+from envspec.cli.console import out, say, warn
 from envspec.errors import InputError
-from envspec.settings import load_settings
+from envspec.settings import Settings, load_settings
 from envspec.texts import byte_size, bytes_of, nearest, printable
 
 if TYPE_CHECKING:
@@ -61,9 +61,10 @@ def directory(as_json: bool) -> int:
 @options.as_json
 def size(as_json: bool) -> int:
     """Show what is in the cache, by kind and size."""
-    contents = looked_at(load_settings())
+    settings = load_settings()
+    contents = looked_at(settings)
     if as_json:
-        options.print_json("cache", _document(contents))
+        options.print_json("cache", _document(settings, contents))
         return 0
     from envspec.cache.model import KINDS
 
@@ -71,7 +72,7 @@ def size(as_json: bool) -> int:
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
     for kind, count, total in rows:
         out(f"{kind:<{widths[0]}}  {total:>{widths[2]}}  {count:>{widths[1]}}  {KINDS[kind]}")
-    out(f"{byte_size(contents.size)} in {load_settings().cache_dir}")
+    out(f"{byte_size(contents.size)} in {settings.cache_dir}")
     _tell_foreign(contents)
     return 0
 
@@ -96,7 +97,7 @@ def prune(older_than: str | None, max_size: str | None, as_json: bool) -> int:
         )
     contents = looked_at(settings)
     gone = to_prune(contents.entries, Bound(_age(older_than), most), time.time())
-    return _removed(contents, gone, as_json)
+    return _removed(settings, contents, gone, as_json)
 
 
 @command.command()
@@ -111,29 +112,29 @@ def clean(kinds: tuple[str, ...], as_json: bool) -> int:
             near = nearest(kind, KINDS)
             hint = f"did you mean {near}?" if near else f"the kinds: {', '.join(KINDS)}"
             raise InputError(f"the cache has no {printable(kind)}", hint=hint)
-    contents = looked_at(load_settings())
-    return _removed(
-        contents, [one for one in contents.entries if not one.busy and one.kind in (kinds or KINDS)], as_json
-    )
+    settings = load_settings()
+    contents = looked_at(settings)
+    gone = [one for one in contents.entries if not one.busy and one.kind in (kinds or KINDS)]
+    return _removed(settings, contents, gone, as_json)
 
 
-def _removed(contents: CacheContents, entries: Iterable[Entry], as_json: bool) -> int:
-    gone, kept = removed(load_settings(), entries)
+def _removed(settings: Settings, contents: CacheContents, entries: Iterable[Entry], as_json: bool) -> int:
+    gone, kept = removed(settings, entries)
     for line in kept:
-        say(f"warning: {line}", style="yellow")
+        warn(line)
     freed = sum(entry.size for entry in gone)
     if as_json:
         told = {"entries": len(gone), "size": freed, "kept": list(kept)}
-        options.print_json("cache", _document(looked_at(load_settings())) | {"removed": told})
+        options.print_json("cache", _document(settings, looked_at(settings)) | {"removed": told})
     else:
-        out(f"removed {byte_size(freed)}, {byte_size(contents.size - freed)} left in {load_settings().cache_dir}")
+        out(f"removed {byte_size(freed)}, {byte_size(contents.size - freed)} left in {settings.cache_dir}")
         _tell_foreign(contents)
     return 3 if kept else 0
 
 
-def _document(contents: CacheContents) -> dict[str, Any]:
+def _document(settings: Settings, contents: CacheContents) -> dict[str, Any]:
     return {
-        "cache": str(load_settings().cache_dir),
+        "cache": str(settings.cache_dir),
         "size": contents.size,
         "kinds": [
             {"kind": kind, "entries": count, "size": total} for kind, (count, total) in contents.by_kind().items()

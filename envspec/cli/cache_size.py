@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from envspec.cli.console import say
+from envspec.cli.console import say, warn
 from envspec.errors import EnvspecError
 from envspec.settings import Settings, load_settings, refuse_shared
 
@@ -61,10 +61,10 @@ def keep_bounded() -> None:
         bound = Bound(most=settings.cache_size, grace=GRACE)
         gone, kept = removed(settings, to_prune(contents.entries, bound, time.time()))
     except EnvspecError as error:
-        say(f"warning: the cache isn't kept within [cache] max-size: {error}", style="yellow")
+        warn(f"the cache isn't kept within [cache] max-size: {error}")
         return
     if gone:
         freed = byte_size(sum(entry.size for entry in gone))
         say(f"note: {freed} removed from the cache, which [cache] max-size bounds", style="cyan")
     for line in kept[:1]:
-        say(f"warning: {line}", style="yellow")
+        warn(line)

@@ -142,10 +142,6 @@ class Fetcher:
             # what is left of it on the wire would be taken for the next answer
             response.close()
 
-    def has_login(self, url: str) -> bool:
-        """Say whether a request for this URL carries credentials."""
-        return bool(self._authorization(*split_credentials(url)))
-
     def digest(self, url: str) -> tuple[str, int]:
         """Read a whole file without keeping it; returns its sha256 and its length in bytes. Raises IndexFailure."""
         with self.stream(url) as stream:
