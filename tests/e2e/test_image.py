@@ -14,7 +14,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import stat
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from support.ports import free_ports
 from uv import find_uv_bin
 
 from envspec.recipes.images import UV
@@ -260,13 +260,6 @@ def test_nothing_of_the_build_is_left(builder: Builder, container: str) -> None:
     assert ["dev", "!"] in passwords
 
 
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
-
-
 @dataclass
 class Started:
     process: subprocess.Popen[str]
@@ -294,7 +287,8 @@ def started(builder: Builder, container: str, tmp_path: Path) -> Iterator[Starte
     """The services together, as the image starts them."""
     key = tmp_path / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
-    made = Started(None, free_port(), free_port(), key, tmp_path / "log")  # type: ignore[arg-type]
+    first, second = free_ports(2)
+    made = Started(None, first, second, key, tmp_path / "log")  # type: ignore[arg-type]
     command = builder.command(
         container,
         *entry(),

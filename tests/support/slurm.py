@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from support.ports import free_ports
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -65,7 +67,7 @@ def two_nodes(folder: Path) -> Iterator[Path]:
     spool = Path(tempfile.mkdtemp(prefix="slurm-"))
     for node in nodes:
         (spool / node).mkdir()
-    control, *ports = _free_ports(3)
+    control, *ports = free_ports(3)
     lines = [
         "ClusterName=two",
         f"SlurmctldHost={host}(127.0.0.1)",
@@ -121,14 +123,3 @@ def two_nodes(folder: Path) -> Iterator[Path]:
             process.terminate()
             process.wait(30)
         shutil.rmtree(spool, ignore_errors=True)
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
