@@ -106,7 +106,11 @@ def _joined(url: str, link: str) -> str:
 
 def _html_rows(body: bytes, url: str) -> list[dict[str, Any]]:
     parser = _Links(url)
-    parser.feed(body.decode("utf-8", "replace"))
+    try:
+        parser.feed(body.decode("utf-8", "replace"))
+    except AssertionError as fault:
+        # how html.parser refuses a marked section without a name: `<![<`
+        raise ValueError(str(fault)) from None
     if not parser.rows and b"<a" not in body.lower() and b"<html" not in body.lower():
         raise ValueError("it is neither links nor HTML")
     return parser.rows
