@@ -77,7 +77,7 @@ def test_another_torch_than_the_locked(smoke_env: Path, tmp_path: Path) -> None:
     failed = checked(smoke_env, tmp_path, ["static"], config=config)
     assert set(failed) == {"static.distributions", "static.torch"}
     assert failed["static.torch"]["reason"] == "torch is 2.13.0+cpu, locked is 2.12.0+cpu"
-    assert failed["static.torch"]["remedy"] == "make the environment anew from its lock"
+    assert failed["static.torch"]["remedy"] == "install the environment again from its lock"
 
 
 def test_another_cudnn_first_on_the_library_path(smoke_env: Path, tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def run(folder: Path, body: str, *words: str) -> tuple[int, dict[str, Any], str]
             ("killed", "it was killed (SIGKILL): most likely memory ran out", None, "memory"),
             ("hang", "it hadn't ended after 2 s, and was ended with all its processes", "I wait", "--timeout"),
             ("silent", "it ended without an answer", None, "exit"),
-            ("status", "it ended with status 3, without an answer", None, "last words"),
+            ("status", "it ended with status 3, without an answer", None, "end of its output"),
             ("error", "RuntimeError: the first line", "Traceback (most recent call last)", None),
             ("memory", "MemoryError", "Traceback (most recent call last)", "memory"),
             ("fault", "broken", None, "mend it"),

@@ -3,7 +3,7 @@
 Stands alone: Python 3.8 or newer, nothing but the standard library. Takes the path of a `target.json`; without it, the
 one beside this file. Says in one line on stderr what is wrong and what to do.
 
-Exits with 0 when the image can work here or when nobody can tell, 1 when it can't, 2 when target.json can't be read.
+Exits with 0 when the image can work here or when nothing can tell, 1 when it can't, 2 when target.json can't be read.
 """
 
 from __future__ import annotations

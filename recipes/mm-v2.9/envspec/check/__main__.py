@@ -5,9 +5,9 @@
         [--timeout SECONDS] [--scratch DIR]
 
 Nine groups of checks, each check in a process of its own with a time limit: a crash, a hang or a process that ran
-out of memory is one failed check, told with its last words. Sanity decides pass or fail. Figures are compared with
-references and decide nothing. What can't be checked here is skipped with its reason, and a skip is never counted as a
-pass.
+out of memory is one failed check, told with the end of its output. Sanity decides pass or fail. Figures are compared
+with references and decide nothing. What can't be checked here is skipped with its reason, and a skip is never counted
+as a pass.
 
 Runs with Python 3.8 and newer, torch 2.0 and newer, on Linux. Progress is told on stderr.
 Exit status: 0 a check passed and none failed, 1 a check failed or all were skipped, 2 wrong usage or a

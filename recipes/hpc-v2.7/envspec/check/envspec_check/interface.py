@@ -15,11 +15,11 @@
     @check("static.files", torch=False)           # in a process that hasn't imported torch
 
 Anywhere below a check, `raise Fault(reason, remedy, details=...)` fails it and `raise Skip(reason)` skips it. Any
-other exception, a signal, a time-out or a silent exit is a failure, with the process's last words.
+other exception, a signal, a time-out or a silent exit is a failure, with the end of the process's output.
 
 A check runs in a process of its own, forked from one that imported torch and did nothing else (neither CUDA nor
 OpenMP are started in it), as the leader of its own session; all processes that it starts die with it. What it prints
-is kept as its last words. Numbers needn't be finite: NaN becomes null in the JSON.
+is kept as the end of its output. Numbers needn't be finite: NaN becomes null in the JSON.
 
 A new process that knows the same Context, for what must start afresh:
 

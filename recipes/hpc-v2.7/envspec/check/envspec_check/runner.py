@@ -97,7 +97,7 @@ class Runner:
         self.context.write_text(json.dumps(ctx.as_json()), encoding="utf-8")
 
     def run(self, one: Check, device: str, gpus: int) -> tuple[Outcome, str | None, int | None]:
-        """What a check found, its last words if it failed, and the most memory that it held, in bytes."""
+        """What a check found, the end of its output if it failed, and the most memory that it held, in bytes."""
         scratch, output = self.folder / one.name, self.folder / (one.name + ".log")
         scratch.mkdir()
         status, memory, answer, stuck = None, None, None, False
@@ -120,7 +120,8 @@ class Runner:
         except Gone as gone:
             words = self.log.read_text(encoding="utf-8", errors="replace")
             self.hosts.pop(one.torch).close()
-            return failed(f"the process that checks are forked from {gone}", "its last words may say why"), words, None
+            reason = f"the process that checks are forked from {gone}"
+            return failed(reason, "the end of its output may say why"), words, None
         finally:
             self.end_running()
         with contextlib.suppress(OSError, ValueError):
@@ -138,7 +139,7 @@ class Runner:
         return self.hosts[with_torch]
 
     def import_torch(self) -> tuple[Outcome, str | None] | None:
-        """Start the host that imports torch. What is wrong, with its last words, when it can't."""
+        """Start the host that imports torch. What is wrong, with the end of its output, when it can't."""
         try:
             self.host(True)
         except Gone as gone:

@@ -103,13 +103,14 @@ def outcome_of(status: int | None, answer: Any, limit: float, stuck: bool = Fals
         remedy = "dmesg may name the GPU, the disk or the network file system that it waits for in the kernel"
         return failed(f"it hadn't ended after {limit:g} s, and can't be killed", remedy)
     if status is None:
-        remedy = "its last words say where it hung; --timeout gives it longer"
+        remedy = "the end of its output says where it hung; --timeout gives it longer"
         return failed(f"it hadn't ended after {limit:g} s, and was ended with all its processes", remedy)
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         if number == signal.SIGKILL:
             return failed("it was killed (SIGKILL): most likely memory ran out", KILLED)
-        remedy = SHM_REMEDY if number == signal.SIGBUS else "its last words say where; run it under gdb for more"
+        says = "the end of its output says where; run it under gdb for more"
+        remedy = SHM_REMEDY if number == signal.SIGBUS else says
         return failed(f"it {ending(status)}", remedy)
     if isinstance(answer, dict) and "error" in answer:
         error = answer["error"]
@@ -119,8 +120,8 @@ def outcome_of(status: int | None, answer: Any, limit: float, stuck: bool = Fals
         figures = [(str(name), value, str(unit)) for name, value, unit in answer["figures"]]
         return Outcome(**{**answer, "figures": figures})
     if not status:
-        return failed("it ended without an answer", "something in it called exit")
-    return failed(f"it {ending(status)}, without an answer", "its last words may say why")
+        return failed("it ended without an answer", "the check called exit")
+    return failed(f"it {ending(status)}, without an answer", "the end of its output may say why")
 
 
 def run_check(one: Check, ctx: Context) -> None:

@@ -112,7 +112,9 @@ def under_torchrun(ctx: Context, world: int, *words: str) -> Ended:
         )
     except subprocess.TimeoutExpired as error:
         print((error.stdout or b"").decode("utf-8", "replace"))
-        raise Fault("torchrun hadn't ended after %g s" % limit, "its last words say where its ranks wait") from None
+        raise Fault(
+            "torchrun hadn't ended after %g s" % limit, "the end of its output says where its ranks wait"
+        ) from None
     return Ended(done.returncode, done.stdout.decode("utf-8", "replace"))
 
 
@@ -158,7 +160,9 @@ def training_ddp(ctx: Context) -> Outcome:
     ended = under_torchrun(ctx, world, "rank", backend, str(steps))
     if ended.code:
         print(ended.output)
-        return failed("torchrun ended with status %d" % ended.code, "its last words name the rank that failed first")
+        return failed(
+            "torchrun ended with status %d" % ended.code, "the end of its output names the rank that failed first"
+        )
     ranks = [json.loads((ctx.scratch / ("rank-%d.json" % rank)).read_text()) for rank in range(world)]
     losses = [sum(row) / world for row in zip(*(one["losses"] for one in ranks))]
     details: dict[str, Any] = {"backend": backend, "ranks": world, "steps": steps, "fall": fall(losses)}
@@ -168,7 +172,7 @@ def training_ddp(ctx: Context) -> Outcome:
         return wrong._replace(details=details, curves=curves)
     if len({one["weights"] for one in ranks}) > 1:
         reason = "the ranks have different weights after %d steps" % steps
-        return failed(reason, "see the collectives checks; NCCL_DEBUG=INFO tells more", details=details, curves=curves)
+        return failed(reason, "see the collectives checks; NCCL_DEBUG=INFO says more", details=details, curves=curves)
     if ctx.workload == "dynamic":
         # Once weights have moved far, rounding has too: the first steps are compared.
         few = min(steps, 8)

@@ -75,7 +75,9 @@ def in_fork(ctx: Context, name: str, save: bool = False, load: bool = False) -> 
             run_exactly(ctx, name, save=save, load=load)
     _, status = os.waitpid(pid, 0)
     if status:
-        raise Fault("the training %s" % ending(status), "see the training checks; its last words say where it ended")
+        raise Fault(
+            "the training %s" % ending(status), "see the training checks; the end of its output says where it ended"
+        )
     return Run.read(ctx.scratch / name)
 
 
@@ -122,18 +124,18 @@ def determinism_resume(ctx: Context) -> Outcome:
         ended = ctx.run_again("resume", "resumed.json", timeout=ctx.timeout * 0.8)
         if ended.code:
             print(ended.output)
-            return failed("the training that goes on from a checkpoint ended with status %d" % ended.code)
+            return failed("the resumed training ended with status %d" % ended.code)
         resumed = Run.read(ctx.scratch / "resumed.json")
     size = (ctx.scratch / "half.pt").stat().st_size
     steps = exact_steps(ctx)
     details = {"precision": whole.precision, "half": half_way(steps), "steps": steps, "checkpoint_bytes": size}
     lost = [name for name in PARTS if whole.half[name] != resumed.half[name]]
     if lost:
-        reason = "a checkpoint doesn't give back what was saved: %s differs after it's loaded" % ", ".join(lost)
+        reason = "a checkpoint doesn't restore what was saved: %s differs after loading" % ", ".join(lost)
         return failed(reason, "see what replaces or patches torch.save, torch.load or state_dict", details=details)
     found = first_difference(whole, resumed)
     if found:
-        reason = "a run that goes on from its checkpoint ends unlike the one that wasn't interrupted: %s" % found
+        reason = "a run resumed from its checkpoint ends differently from one that wasn't interrupted: %s" % found
         remedy = "see determinism.repeat; if that passes, something keeps state outside of the checkpoint"
         return failed(reason, remedy, details=details)
     return passed(details=details)

@@ -69,7 +69,7 @@ def ranks(ctx: Context, world: int, backend: str, work: Callable[[Rank], Any]) -
     if not wrong and children:
         wrong = ["%d of %d ranks hadn't ended after %g s" % (len(children), world, limit)]
     if wrong:
-        remedy = "look at the last words; NCCL_DEBUG=INFO tells more" if backend == "nccl" else "look at the last words"
+        remedy = "read the end of the output" + ("; NCCL_DEBUG=INFO says more" if backend == "nccl" else "")
         raise Fault("{} of {} failed: {}".format(work.__name__, backend, "; ".join(wrong)), remedy)
     return [json.loads((folder / ("%d.json" % rank)).read_text(encoding="utf-8")) for rank in range(world)]
 
@@ -178,9 +178,7 @@ def collectives_ddp(ctx: Context) -> Outcome:
         details["nccl_alone"] = {"first": alone[0]["first"], "last": alone[0]["last"]}
     if len({one["weights"] for one in found}) > 1:
         reason = "the ranks have different weights after 8 steps of DistributedDataParallel"
-        return failed(
-            reason, "run collectives.all_reduce and collectives.nccl; look at NCCL_DEBUG=INFO", details=details
-        )
+        return failed(reason, "run collectives.all_reduce and collectives.nccl; set NCCL_DEBUG=INFO", details=details)
     if not all(one["last"] < one["first"] for one in (*found, *alone)):
         return failed("the loss didn't fall", "see the training checks", details=details)
     return passed(reason=on_the_cpu(ctx, backend), details=details)
@@ -188,7 +186,7 @@ def collectives_ddp(ctx: Context) -> Outcome:
 
 @check("collectives.bandwidth")
 def collectives_bandwidth(ctx: Context) -> Outcome:
-    """How long all-reduces take: nothing that fails."""
+    """Measure how long all-reduces take; it can't fail."""
     backend, world = backend_of(ctx)
     sizes: Sequence[int] = COLLECTIVE_BYTES_GPU if backend == "nccl" else COLLECTIVE_BYTES
     sizes = sizes[:2] if ctx.quick else sizes

@@ -74,6 +74,6 @@ def static_distributions(ctx: Context) -> Outcome:
     wrong += compare_conda(locked, records) if has_conda else []
     details = {"distributions": len(there), "conda": len(records), "locked": len(locked), "differences": wrong[:100]}
     if wrong:
-        remedy = "make the environment anew from its lock: envspec install, or pip install --require-hashes"
+        remedy = "install the environment again from its lock: envspec install, or pip install --require-hashes"
         return failed(f"the environment isn't what is locked: {some(wrong)}", remedy, details=details)
     return passed(details=details)

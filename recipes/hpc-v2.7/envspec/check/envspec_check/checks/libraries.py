@@ -36,7 +36,7 @@ def static_torch(ctx: Context) -> Outcome:
         wrong.append(f"torch is imported from {os.path.dirname(torch.__file__)}, outside the environment")
     details = {"version": version, "cuda": cuda, "locked": pin.version, "file": torch.__file__}
     if wrong:
-        return failed("; ".join(wrong), "make the environment anew from its lock", details=details)
+        return failed("; ".join(wrong), "install the environment again from its lock", details=details)
     return passed(details=details)
 
 

@@ -11,7 +11,7 @@ from envspec_check.machine import driver_version, nvml
 
 NO_GPU = "cuda was asked for and torch sees no GPU"
 
-NO_GPU_REMEDY = "hand in the GPUs (--gpus all, --nv, the scheduler's), or check the CPU alone: --device cpu"
+NO_GPU_REMEDY = "pass the GPUs in (--gpus all, --nv, the scheduler's), or check the CPU alone: --device cpu"
 
 
 @check("device.driver", needs="driver", torch=False)
@@ -20,7 +20,7 @@ def device_driver(ctx: Context) -> Outcome:
     version, floor = driver_version(), ctx.target.get("driver-floor")
     details = {"driver": version, "floor": floor}
     if not version:
-        raise Skip("the driver doesn't tell its version", details=details)
+        raise Skip("the driver doesn't report its version", details=details)
     if floor and numbers(version) < numbers(floor):
         reason = "the driver is {} and CUDA {} needs {} or newer".format(version, ctx.target.get("cuda"), floor)
         return failed(reason, "update the driver, or use a target with an older CUDA", details=details)
@@ -39,14 +39,14 @@ def device_visible(ctx: Context) -> Outcome:
     if hidden in ("", "-1") or not shown:
         if ctx.device == "cuda":
             raise Fault(NO_GPU, NO_GPU_REMEDY, details=details)
-        raise Skip("no GPU is given to this process", details=details)
+        raise Skip("this process has no GPU", details=details)
     try:
         torch.zeros(1, device="cuda")
     except (RuntimeError, AssertionError) as error:
         why = str(error).strip().partition("\n")[0]
     else:
         why = "no reason is given"
-    remedy = "compare the driver with the target's floor; in a container hand in the GPUs (--gpus all, --nv)"
+    remedy = "compare the driver with the target's floor; pass the GPUs to a container (--gpus all, --nv)"
     return failed("the driver shows %d GPUs and torch can use none: %s" % (shown, why), remedy, details=details)
 
 
@@ -84,6 +84,6 @@ def device_memory(ctx: Context) -> Outcome:
             "GPU %d has %.1f of %.1f GiB" % (i, counts[i]["free_bytes"] / 2**30, counts[i]["total_bytes"] / 2**30)
             for i in taken
         )
-        remedy = "see with nvidia-smi who uses it, and ask the scheduler for a GPU of your own"
+        remedy = "nvidia-smi shows which processes use it; ask the scheduler for a GPU of your own"
         return failed(f"less than half of the memory is free: {told}", remedy, details={"gpus": counts})
     return passed(details={"gpus": counts})

@@ -93,7 +93,7 @@ def static_files(ctx: Context) -> Outcome:
     wrong, counts = damage(files, HASHED_QUICK if ctx.quick else HASHED_ALL)
     details = {**counts, "wrong": wrong[:100]}
     if wrong:
-        remedy = "install the package again; where many are damaged, look at the disk's space and quota"
+        remedy = "install the package again; where many are damaged, check the disk's space and quota"
         return failed(some(wrong, 3), remedy, details=details)
     if not files:
         return skipped("no package here recorded its files", details=details)
