@@ -1,8 +1,6 @@
 """An exported Dockerfile, built by buildah and started: torch for CPUs, JupyterLab and sshd, a package from source.
 
-Without a container engine, `buildah --isolation chroot` builds and runs. The base is Debian by debootstrap, kept in the
-user's cache; the image of uv is a stand-in with the real program; the PyTorch index is a mirror on loopback with the
-wheel that pip is configured to find.
+`support.oci` says what stands in for the images and the index that can't be had here.
 """
 
 from __future__ import annotations
@@ -12,32 +10,22 @@ import http.client
 import json
 import os
 import re
-import shutil
 import signal
 import stat
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from support.oci import Builder, entry, opened_builder, skip_without, torch_mirror
 from support.ports import free_ports
-from uv import find_uv_bin
-
-from envspec.recipes.images import UV
+from support.sif import torch_wheel
 
 pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.e2e]
 
-TOOLS = ("buildah", "debootstrap", "ssh", "ssh-keygen")
-CACHE = Path.home() / ".cache" / "envspec-tests"
-CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
-TORCH = "torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl"
-BASE = "localhost/base:bookworm"
 SPEC = r"""[env]
 name = "served"
 description = 'Says "hello", costs $5 and has a \ and a `tick`'
@@ -64,89 +52,6 @@ TOKEN = "e2e-token"
 """Of this test alone, for a server on loopback."""
 
 
-@dataclass
-class Builder:
-    """buildah with its own storage."""
-
-    storage: Path
-    context: Path
-    arguments: tuple[str, ...]
-
-    def __call__(self, *arguments: str, timeout: float = 1200) -> str:
-        command = ["buildah", "--root", str(self.storage / "root"), "--runroot", str(self.storage / "run"), *arguments]
-        env = {**os.environ, "TMPDIR": str(CACHE / "tmp"), "STORAGE_DRIVER": "overlay"}
-        ran = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=timeout)
-        assert ran.returncode == 0, f"{' '.join(command)[:2000]}\n{ran.stdout[-3000:]}\n{ran.stderr[-3000:]}"
-        return ran.stdout
-
-    def build(self, tag: str, *arguments: str) -> str:
-        """Build the exported Dockerfile; gives what buildah said of the steps."""
-        return self(
-            "bud", "--isolation", "chroot", "--format", "docker", "--layers", *self.arguments, *arguments, "-t", tag,
-            "-f", str(self.context / "cpu" / "Dockerfile"), str(self.context),
-        )  # fmt: skip
-
-    def command(self, container: str, *command: str, **env: str) -> list[str]:
-        given = [f"--env={name}={value}" for name, value in env.items()]
-        head = ["buildah", "--root", str(self.storage / "root"), "--runroot", str(self.storage / "run")]
-        return [*head, "run", "--isolation", "chroot", *given, container, "--", *command]
-
-    def run(self, container: str, *command: str, **env: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.command(container, *command, **env), capture_output=True, text=True, check=False, timeout=900
-        )
-
-
-def found_wheel() -> Path:
-    """The torch wheel, in a folder that pip is configured to look into."""
-    ran = subprocess.run(
-        [sys.executable, "-m", "pip", "config", "get", "global.find-links"], capture_output=True, text=True, check=False
-    )
-    for folder in ran.stdout.split():
-        if (Path(folder) / TORCH).is_file():
-            return Path(folder) / TORCH
-    pytest.skip(f"no folder that pip is configured with has {TORCH}")
-
-
-@pytest.fixture(scope="module")
-def mirror(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A PyTorch index on loopback, with one wheel."""
-    folder = tmp_path_factory.mktemp("mirror")
-    (folder / "torch").mkdir()
-    (folder / "torch" / TORCH).symlink_to(found_wheel())
-    link = TORCH.replace("+", "%2B")
-    (folder / "torch" / "index.html").write_text(f'<!DOCTYPE html><a href="{link}">{TORCH}</a>')
-
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-
-
-def debian() -> Path:
-    """Debian with Python 3.11, made once."""
-    tree = CACHE / "base-bookworm"
-    if not tree.is_dir():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        part = CACHE / f"base-bookworm.{os.getpid()}"
-        include = "--include=ca-certificates,python3.11"
-        ran = subprocess.run(
-            ["debootstrap", "--variant=minbase", include, "bookworm", str(part)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if ran.returncode:
-            shutil.rmtree(part, ignore_errors=True)
-            pytest.skip(f"debootstrap failed: {ran.stdout[-300:]}")
-        part.rename(tree)
-    return tree
-
-
 def envspec(folder: Path, *arguments: str) -> None:
     command = [sys.executable, "-m", "envspec", *arguments]
     ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
@@ -156,12 +61,8 @@ def envspec(folder: Path, *arguments: str) -> None:
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The spec, locked with real indexes and exported."""
-    for tool in TOOLS:
-        if shutil.which(tool) is None:
-            pytest.skip(f"{tool} is missing")
-    if os.geteuid() != 0:
-        pytest.skip("debootstrap and chroot need root")
-    found_wheel()
+    skip_without("ssh", "ssh-keygen")
+    torch_wheel()
     folder = tmp_path_factory.mktemp("project")
     (folder / "specs").mkdir()
     (folder / "specs" / "served.toml").write_text(SPEC)
@@ -171,34 +72,12 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def builder(project: Path, mirror: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Builder]:
-    storage = tmp_path_factory.mktemp("buildah")
-    (CACHE / "tmp").mkdir(parents=True, exist_ok=True)
-    settings = storage / "uv.toml"
-    # What stands between here and the index may have a certificate of its own.
-    settings.write_text("system-certs = true\n")
-    image = f"localhost/{UV}"
-    arguments = (
-        f"--build-arg=UV_IMAGE={image}",
-        f"--build-arg=PYTORCH_INDEX={mirror}",
-        f"--secret=id=uv,src={settings}",
-    )
-    made = Builder(storage, project / "recipe", arguments)
-    base = made("from", "scratch").strip()
-    tree = Path(made("mount", base).strip())
-    subprocess.run(["cp", "-a", f"{debian()}/.", str(tree)], check=True)
-    shutil.copy(CERTIFICATES, tree / "etc/ssl/certs/ca-certificates.crt")
-    # As Debian's own images have it: nobody needs each file of an image on the disk at once.
-    (tree / "etc/dpkg/dpkg.cfg.d/unsafe-io").write_text("force-unsafe-io\n")
-    made("umount", base)
-    made("commit", "-q", "--rm", base, BASE)
-    uv = made("from", "scratch").strip()
-    made("copy", "-q", uv, find_uv_bin(), "/uv")
-    made("commit", "-q", "--rm", uv, image)
-    yield made
-    made("umount", "--all")
-    made("rm", "--all")
-    made("rmi", "--all", "--force")
+def builder(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Builder]:
+    with (
+        torch_mirror(tmp_path_factory.mktemp("mirror")) as mirror,
+        opened_builder(tmp_path_factory.mktemp("buildah"), project / "recipe", "cpu", mirror) as made,
+    ):
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -212,10 +91,6 @@ def container(builder: Builder, image: str) -> Iterator[str]:
     name = builder("from", image).strip()
     yield name
     builder("rm", name)
-
-
-def entry(*command: str) -> tuple[str, ...]:
-    return ("/usr/bin/tini", "-s", "--", "/opt/envspec/entrypoint.sh", *command)
 
 
 def test_it_runs_as_its_user_with_its_environment(builder: Builder, container: str) -> None:

@@ -81,8 +81,8 @@ def _build(recipe: Mapping[str, str], hub: Hub, scratch: Path, sif: Path) -> Non
     (settings / "uv.toml").write_text("native-tls = true\n")
     wheels = scratch / "index" / "torch"
     wheels.mkdir(parents=True)
-    for wheel in _torch_wheels():
-        (wheels / wheel.name).symlink_to(wheel)
+    wheel = torch_wheel()
+    (wheels / wheel.name).symlink_to(wheel)
     handler = partial(_Quiet, directory=str(wheels.parent))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         Thread(target=server.serve_forever, daemon=True).start()
@@ -100,7 +100,7 @@ class _Quiet(SimpleHTTPRequestHandler):
         pass
 
 
-def _torch_wheels() -> list[Path]:
+def torch_wheel() -> Path:
     """The CPU wheel of torch in a folder that pip is told to look into. Skips where there is none."""
     told = subprocess.run(
         [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=True, env=os.environ
@@ -111,7 +111,7 @@ def _torch_wheels() -> list[Path]:
     ]
     if not found:
         pytest.skip("no wheel of torch 2.13.0+cpu for Python 3.11 in pip's find-links")
-    return found[:1]
+    return found[0]
 
 
 def shipped_recipe(spec: str, target: str) -> dict[str, str]:
