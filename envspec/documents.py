@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 
@@ -54,7 +55,7 @@ def read_yaml(text: str) -> Any:
     import yaml
 
     try:
-        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        return yaml.load(text, Loader=_yaml_loader())
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         raise Unreadable(" ".join(str(error).split()), mark.line + 1 if mark is not None else 0) from None
@@ -63,6 +64,29 @@ def read_yaml(text: str) -> Any:
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         # a date that doesn't exist, `!!int ""`, `=` where a number is read: the loader's own slips
         raise Unreadable(f"a value can't be read: {error}") from None
+
+
+@cache
+def _yaml_loader() -> type:
+    """PyYAML's safe loader with a bound on nesting: the one in C recurses without any, until the stack is full."""
+    import yaml
+
+    base: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+    class Bounded(base):  # type: ignore[misc]
+        depth = 0
+
+        # called for each node before and after what is in it; the base's are for path resolvers, which a safe loader
+        # has none of
+        def descend_resolver(self, parent: object, index: object) -> None:
+            self.depth += 1
+            if self.depth > _MAX_DEPTH:
+                raise RecursionError
+
+        def ascend_resolver(self) -> None:
+            self.depth -= 1
+
+    return Bounded
 
 
 def finite_number(value: object) -> float | None:
@@ -75,6 +99,9 @@ def finite_number(value: object) -> float | None:
         return None
     return number if math.isfinite(number) else None
 
+
+_MAX_DEPTH = 200
+"""Levels of nested YAML. Lockfiles have five."""
 
 _DEEP = "it's nested too deeply"
 _LONG = "a number has too many digits"

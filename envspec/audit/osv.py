@@ -167,7 +167,7 @@ def _is_within(events: Iterable[Mapping[str, str]], version: Any) -> bool:
 def _versions(texts: Iterable[str]) -> set[Any]:
     """Return the texts that are PEP 440 versions: OSV also lists some that could never be installed. Raises TypeError
     for what isn't a text."""
-    from packaging.version import InvalidVersion, Version
+    from packaging.version import Version
 
     found = set()
     for text in texts:
@@ -176,6 +176,6 @@ def _versions(texts: Iterable[str]) -> set[Any]:
         try:
             # "0" is the schema's word for before everything
             found.add(Version("0.dev0" if text == "0" else text))
-        except InvalidVersion:
+        except ValueError:
             continue
     return found

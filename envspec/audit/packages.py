@@ -67,9 +67,9 @@ def _release(pin: Pin) -> tuple[PublishedRelease | None, str]:
 
 def _public(version: str) -> str | None:
     """Return a version without its local part, which PyPI's releases never have; None for one that isn't PEP 440."""
-    from packaging.version import InvalidVersion, Version
+    from packaging.version import Version
 
     try:
         return Version(version).public
-    except InvalidVersion:
+    except ValueError:
         return None

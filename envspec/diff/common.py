@@ -121,10 +121,9 @@ def admits(loose: LoosePin, exact: Pin) -> bool:
         # a single number of a match spec, `=1.26`, `1.26.*` or `1.26`, is a prefix; for more, the text itself is shown
         wanted = loose.specifier.lstrip("=").removesuffix(".*").removesuffix("*")
         return exact.version == wanted or exact.version.startswith(f"{wanted}.")
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet
-    from packaging.version import InvalidVersion
+    from packaging.specifiers import SpecifierSet
 
     try:
         return SpecifierSet(loose.specifier).contains(exact.version, prereleases=True)
-    except (InvalidSpecifier, InvalidVersion):
+    except ValueError:
         return False

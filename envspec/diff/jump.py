@@ -39,11 +39,11 @@ def jump(kind: str, old: str, new: str) -> Jump:
 
 
 def _pip(old: str, new: str) -> Jump:
-    from packaging.version import InvalidVersion, Version
+    from packaging.version import Version
 
     try:
         was, now = Version(old), Version(new)
-    except InvalidVersion:
+    except ValueError:
         return Jump("other")
     down = now < was
     to_prerelease = now.is_prerelease and not was.is_prerelease

@@ -70,9 +70,9 @@ def _is_version(version: str, pin: Pin) -> bool:
 def _same_version(one: str, other: str) -> bool:
     if one == other:
         return True
-    from packaging.version import InvalidVersion, Version
+    from packaging.version import Version
 
     try:
         return Version(one.replace("_", "-")) == Version(other)
-    except InvalidVersion:
+    except ValueError:
         return False

@@ -41,6 +41,11 @@ _SPECIFIER = re.compile(rf"[ \t]*{_CLAUSES}", re.ASCII)
 _LONG_NUMBER = re.compile(rf"[0-9]{{{MAX_DIGITS + 1}}}")
 _PARENTHESIS = re.compile(r"""[()]|'[^']*'|"[^"]*\"""")
 
+_ANY_ENVIRONMENT: dict[str, str | frozenset[str]] = {
+    "extra": "", "extras": frozenset(), "dependency_groups": frozenset(),
+}  # fmt: skip
+"""The variables that stand in markers of packages and of lockfiles besides those of the interpreter."""
+
 _LEGACY = (
     (re.compile(r"([<>]=?|~=)([ \t]*)([0-9][^,;)\s<>=~]*?)\.\*"), r"\1\2\3"),  # >=1.19.*
     (re.compile(r",[ \t]*(?=$|[;)])"), ""),  # >=1.0,
@@ -74,12 +79,16 @@ def canonical_name(name: str) -> str:
 
 
 def parse_requirement(text: str) -> Requirement:
-    """Parse a PEP 508 requirement with `packaging`. Raises its InvalidRequirement, also for too deep a nesting."""
+    """Parse a PEP 508 requirement with `packaging`. Raises its InvalidRequirement, also for too deep a nesting and for
+    a marker that can't be judged."""
     from packaging.requirements import InvalidRequirement, Requirement
 
     if reason := too_much(text):
         raise InvalidRequirement(reason)
-    return Requirement(text)
+    requirement = Requirement(text)
+    if requirement.marker is not None and (reason := _unjudgeable(requirement.marker)):
+        raise InvalidRequirement(reason)
+    return requirement
 
 
 @lru_cache(maxsize=TEXTS)
@@ -133,12 +142,28 @@ def is_requirement(text: str) -> bool:
 
 
 def parse_marker(text: str) -> Marker:
-    """Parse a PEP 508 marker with `packaging`. Raises its InvalidMarker, also for too deep a nesting."""
+    """Parse a PEP 508 marker with `packaging`. Raises its InvalidMarker, also for too deep a nesting and for one that
+    can't be judged."""
     from packaging.markers import InvalidMarker, Marker
 
     if reason := too_much(text):
         raise InvalidMarker(reason)
-    return Marker(text)
+    marker = Marker(text)
+    if reason := _unjudgeable(marker):
+        raise InvalidMarker(reason)
+    return marker
+
+
+def _unjudgeable(marker: Marker) -> str | None:
+    """Say why a marker has no answer in any environment, or None: `"a" < "b"` names no variable, `"x" ~= "y"` orders
+    what has no order. `packaging` parses both and raises when it judges them."""
+    from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
+
+    try:
+        marker.evaluate(_ANY_ENVIRONMENT, context="lock_file")
+    except (UndefinedComparison, UndefinedEnvironmentName) as error:
+        return f"its marker `{marker}` can't be judged: {error}"
+    return None
 
 
 _marker = lru_cache(maxsize=TEXTS)(parse_marker)

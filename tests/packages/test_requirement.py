@@ -12,7 +12,15 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
-from envspec.packages.requirement import admits, canonical_name, plain_requirement, plain_specifier
+from envspec.packages.requirement import (
+    admits,
+    asked,
+    canonical_name,
+    is_requirement,
+    parse_requirement,
+    plain_requirement,
+    plain_specifier,
+)
 from envspec.rules import specifier
 from envspec.spec.values import requirement
 
@@ -119,3 +127,17 @@ def test_a_plain_spec_needs_no_packaging() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "False\n"
+
+
+@pytest.mark.parametrize("marker", ["\"\"<''", "'a' == 'a'", "sys_platform ~= 'linux'", "extra == 'x' and '3' > '2'"])
+def test_a_marker_without_an_answer_is_no_requirement(marker: str) -> None:
+    assert not is_requirement(f"lib9; {marker}")
+    with pytest.raises(InvalidRequirement, match="can't be judged"):
+        parse_requirement(f"lib9; {marker}")
+    with pytest.raises(ValueError, match="can't be judged"):
+        asked(f"lib9; {marker}")
+
+
+@pytest.mark.parametrize("marker", ["extra == 'x'", "python_version in '3.8 3.9'", "platform_release >= '5.1-x'"])
+def test_a_marker_that_only_looks_odd_is_one(marker: str) -> None:
+    assert is_requirement(f"lib9; {marker}") and parse_requirement(f"lib9; {marker}").marker

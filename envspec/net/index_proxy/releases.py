@@ -80,9 +80,9 @@ class ReleaseStore:
 @lru_cache(maxsize=1 << 16)
 def version_of(text: str) -> Version | None:
     """Parse a PEP 440 version, None for any other text. Cached, as pages repeat a version for every file."""
-    from packaging.version import InvalidVersion, Version
+    from packaging.version import Version
 
     try:
         return Version(text)
-    except InvalidVersion:
+    except ValueError:
         return None

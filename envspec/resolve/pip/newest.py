@@ -107,7 +107,7 @@ def passed_over(
 
 def _admitted(release: Release, request: Request, asks: Asks | None) -> bool:
     """Say whether a final release suits this target's Python, date and requirements."""
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+    from packaging.specifiers import SpecifierSet
 
     version = version_of(release.version)
     if version is None or version.is_prerelease or release.yanked:
@@ -118,7 +118,7 @@ def _admitted(release: Release, request: Request, asks: Asks | None) -> bool:
     try:
         if not SpecifierSet(release.requires_python or "").contains(request.python, prereleases=True):
             return False
-    except InvalidSpecifier:
+    except ValueError:
         return False
     return asks is None or asks.specifier.contains(version, prereleases=True)
 

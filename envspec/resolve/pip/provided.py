@@ -66,11 +66,11 @@ def _hint(name: str, specifier: str) -> str:
 
 
 def _pep440(version: str) -> str | None:
-    from packaging.version import InvalidVersion, Version
+    from packaging.version import Version
 
     try:
         return str(Version(version.replace("_", ".")))
-    except InvalidVersion:
+    except ValueError:
         return None
 
 

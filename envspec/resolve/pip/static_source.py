@@ -162,13 +162,13 @@ def _depth(path: str) -> tuple[int, str]:
 
 def _info(text: str | None, name: str, version: str) -> Metadata | None:
     """Parse PKG-INFO if it is of this very release."""
-    from packaging.version import InvalidVersion, Version
+    from packaging.version import Version
 
     try:
         metadata = parse_metadata(text or "")
         same = not version or Version(metadata.version) == Version(version)
         return metadata if metadata.name == name and same else None
-    except (ValueError, InvalidVersion):
+    except ValueError:
         return None
 
 
