@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import http.client
 import json
@@ -157,6 +158,32 @@ class Started:
         return subprocess.run(["ssh", *given, command], capture_output=True, text=True, check=False, timeout=60)
 
 
+def end_session(process: subprocess.Popen[str]) -> None:
+    """End a process and what it started: buildah's own SIGTERM reaches nothing inside the container."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        end = time.monotonic() + 20
+        for pid in living(process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        while time.monotonic() < end:
+            process.poll()
+            if not living(process.pid):
+                return
+            time.sleep(0.1)
+    raise AssertionError(f"still running: {living(process.pid)}")
+
+
+def living(session: int) -> list[int]:
+    """The processes of a session that haven't ended."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, _, of, *_ = path.read_text().rpartition(")")[2].split()
+            if int(of) == session and state != "Z":
+                found.append(int(path.parent.name))
+    return found
+
+
 @pytest.fixture
 def started(builder: Builder, container: str, tmp_path: Path) -> Iterator[Started]:
     """The services together, as the image starts them."""
@@ -189,12 +216,7 @@ def started(builder: Builder, container: str, tmp_path: Path) -> Iterator[Starte
                 time.sleep(0.2)
         yield made
     finally:
-        os.killpg(made.process.pid, signal.SIGTERM)
-        try:
-            made.process.wait(30)
-        except subprocess.TimeoutExpired:
-            os.killpg(made.process.pid, signal.SIGKILL)
-            made.process.wait()
+        end_session(made.process)
 
 
 def test_the_services(builder: Builder, container: str, started: Started) -> None:

@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -28,6 +29,9 @@ from support.debian import debian_tree, kept
 from support.hub import Hub, serving
 
 TOOLS = ("apptainer", "buildah", "docker-registry", "debootstrap")
+
+_KEPT_SECONDS = 12 * 3600
+"""How long an image stays after its last use, once another is built."""
 
 
 def skip_without_tools() -> None:
@@ -47,11 +51,14 @@ def built_sif(recipe: Mapping[str, str], scratch: Path) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not done.is_file():
             for old in folder.glob("*.sif"):
-                old.unlink()
+                # another run may use a younger one
+                if old.stat().st_mtime < time.time() - _KEPT_SECONDS:
+                    old.unlink()
             with serving(scratch) as hub:
                 _push(hub, scratch)
                 _build(recipe, hub, scratch, folder / "new.sif")
             (folder / "new.sif").rename(done)
+        os.utime(done)
     return done
 
 
