@@ -181,3 +181,19 @@ def built(index: Index, elsewhere: Index, folder: Path, by: str, requires: str, 
         return f"app @ {elsewhere.file_url(app)}"
     repository(folder / "app", {**source_files("app", "1.0"), **files})
     return f"app @ git+{(folder / 'app').as_uri()}@main"
+
+
+def test_a_url_that_only_a_package_from_git_requires(machine: Machine, elsewhere: Index, tmp_path: Path) -> None:
+    """git is an exception by name, what its packages name by URL isn't."""
+    dep = wheel("dep", "1.0")
+    elsewhere.add(dep)
+    url = elsewhere.file_url(dep)
+    repository(tmp_path / "app", source_files("app", "1.0", [f"dep @ {url}"]))
+    git = f"app @ git+{(tmp_path / 'app').as_uri()}@main"
+    machine.spec(cpu(git, extra="allow-source = ['app']"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 2 and f"{url} is required by its URL, and by a package from git alone" in ran.error, ran.err
+    assert f'add to [pip] dependencies: "dep @ {url}"' in ran.hint and not elsewhere.asked
+    machine.spec(cpu(git, f"dep @ {url}", extra="allow-source = ['app']"))
+    (target,) = machine.locked()
+    assert {pin.name: pin.index for pin in target.pins} == {"app": "git", "dep": "url"}

@@ -76,6 +76,10 @@ def compile_request(
     if request.constraints:
         (folder / "constraints.txt").write_text("\n".join(request.constraints) + "\n", encoding="utf-8")
         command += ["--constraints", "constraints.txt"]
+    overrides = _overrides(request, direct)
+    if overrides:
+        (folder / "overrides.txt").write_text("\n".join(overrides) + "\n", encoding="utf-8")
+        command += ["--overrides", "overrides.txt"]
     if torch_backend:
         command += ["--torch-backend", torch_backend]
     # the proxy waits, tries again and gives up by the user's limits, and builds what may be built before it answers
@@ -97,6 +101,14 @@ def _built_by_uv(request: Request) -> list[str]:
     """List the sources that may be built and aren't of an index."""
     own = {requirement_name(text) for text in request.requirements if "@" in text}
     return [name for name in request.allow_source if name in own]
+
+
+def _overrides(request: Request, direct: DirectFiles) -> list[str]:
+    """List the files by URL that a package from git may require too: uv reads its METADATA itself, where no URL has a
+    hash, and would fetch them for one. What this overrides is judged with the lock."""
+    if not any("git+" in text for text in request.requirements):
+        return []
+    return [with_hash(text, direct) for text in request.requirements if with_hash(text, direct) != text]
 
 
 def _project(request: Request, indexes: Sequence[UvIndex], direct: DirectFiles, *, for_ever: bool) -> str:

@@ -82,7 +82,8 @@ class DirectReader:
         def following(line: str, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
             name = canonical_name(lines[line].name)
             found.setdefault(name, self._one(lines[line], name in request.allow_source))
-            more = [text for text in found[name].metadata.requires_dist if markers.hold(text, extras)]
+            lines_below = (str(requirement_of(text)) for text in found[name].metadata.requires_dist)
+            more = [text for text in lines_below if markers.hold(text, extras)]
             for below, requirement in _by_url(more):
                 lines.setdefault(below, requirement)
                 yield below, frozenset(map(canonical_name, requirement.extras))
