@@ -94,8 +94,9 @@ def test_a_package_that_was_changed(make: Callable[..., Bundle], tmp_path: Path)
 def test_a_package_that_was_exchanged_for_a_link(make: Callable[..., Bundle], tmp_path: Path) -> None:
     bundle = make("new")
     (tmp_path / "evil").write_bytes(EVIL)
-    bundle.tool.unlink()
-    bundle.tool.symlink_to(tmp_path / "evil")
+    place = bundle.tool
+    place.unlink()
+    place.symlink_to(tmp_path / "evil")
     status, told, given = install(bundle, tmp_path)
     assert status == 2 and "damaged or missing" in told and not given
 
