@@ -7,7 +7,7 @@ import hashlib
 import re
 import ssl
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from netrc import NetrcParseError, netrc
@@ -93,11 +93,22 @@ class Fetcher:
         self._read_seconds = read_seconds
         self.retries = _retries(env)
         self._netrc = _netrc(env)
-        self._patience = patience or {}
+        self._patience = dict(patience or {})
         self._pools: dict[tuple[str | None, float], urllib3.PoolManager] = {}
         self._making = threading.Lock()
         self._keyring = keyring
         self.offline = offline
+
+    def learn_hosts(self, page: str, files: Iterable[str]) -> None:
+        """Wait for the files of a page as long as for the page itself, where the user gave that index a time of its
+        own. Of several indexes whose files one host has, the longest."""
+        own = self._patience.get(origin_of(split_credentials(page)[0]))
+        if own is None:
+            return
+        for origin in {origin_of(split_credentials(url)[0]) for url in files}:
+            known = self._patience.get(origin)
+            if known is None or known.seconds < own.seconds:
+                self._patience[origin] = own
 
     def get(self, url: str, *, headers: Mapping[str, str] | None = None, limit: int | None = None) -> Reply:
         """GET a file of at most `limit` bytes, by default the limit of a page. A 404 is an answer; other errors raise

@@ -138,6 +138,9 @@ def _configuration(
     lines = [f"{key} = {value(item)}" for key, item in settings.items()]
     if request.exclude_newer:
         lines.append(f"exclude-newer = {string(request.exclude_newer)}")
+    if request.exempt:
+        bounds = {name: moment or False for name, moment in request.exempt}
+        lines.append(f"exclude-newer-package = {value(bounds)}")
     for index in indexes:
         if index.explicit:
             continue

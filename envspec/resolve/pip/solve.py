@@ -285,8 +285,8 @@ class PipResolver:
             if (stray := _STRAY.search(failure.message)) and not backend:
                 name, url = stray.groups()
                 building = "build-system.requires" in failure.message
-                error = built_from_elsewhere(url) if building else named_by_git_alone(name, url)
-                raise labelled(error, label) from None
+                told = built_from_elsewhere(url) if building else named_by_git_alone(name, url)
+                raise labelled(told, label) from None
             if not index.live or gated:
                 raise
             raise IndexFailure(
