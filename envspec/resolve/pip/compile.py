@@ -156,7 +156,7 @@ def _configuration(
 
 
 def _stated(request: Request, direct: DirectFiles) -> list[str]:
-    """Write METADATA for uv, which then asks nobody for it: that with missing requirements, that of files by URL."""
+    """Write METADATA for uv, which then asks no index for it: that with missing requirements, that of files by URL."""
     lines = [
         line
         for missing in request.missing
