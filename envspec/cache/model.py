@@ -12,6 +12,7 @@ KINDS = {
     "metadata": "METADATA of wheels",
     "sources": "what source distributions say of themselves",
     "releases": "what indexes list, by project",
+    "urls": "which files lie behind URLs that requirements name",
     "audit": "answers that `audit --offline` takes",
     "smoke": "environments and results of smoke runs",
     "uv-private": "what older versions had uv keep of indexes whose address has a token",

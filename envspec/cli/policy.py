@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from envspec.lock.model import Lock, LockedTarget
     from envspec.policy.model import Breach, Policy
     from envspec.spec.model import Spec
+    from envspec.workflow.prepare import NotAfter
 
 PLACE = Path("/etc/envspec/policy.toml")
 """The one place. No variable, option, configuration or spec names another one: who could would be free of it."""
@@ -28,14 +29,14 @@ _TOLD = 8
 class Forbidden(AnswerNo):
     """The site's policy forbids it. `breaches` has everything that it forbids; the text names the first ones."""
 
-    def __init__(self, policy: Policy, breaches: Iterable[Breach], what: str) -> None:
+    def __init__(self, policy: Policy, breaches: Iterable[Breach], what: str, spec: str | None = None) -> None:
         self.breaches = tuple(breaches)
         left = len(self.breaches) - _TOLD
         lines = [f"{printable(one.message)}  [{one.code}]" for one in self.breaches[:_TOLD]]
         more = [f"and {left} more: `envspec check` names them"] if left > 0 else []
         super().__init__(
             "\n  ".join([f"the policy of this site, {policy.path}, forbids it:", *lines, *more]),
-            hint=ask(policy),
+            hint=_remedy(self.breaches, spec) + ask(policy),
             place=Place(what),
         )
 
@@ -54,6 +55,16 @@ def site_policy() -> Policy | None:
     from envspec.policy.read import load_policy
 
     return load_policy(PLACE, OWNER)
+
+
+def _remedy(breaches: Iterable[Breach], spec: str | None) -> str:
+    """What takes older releases of what is too young: the old lock's pins stay otherwise."""
+    young = dict.fromkeys(str(one.package) for one in breaches if one.code == "too-young")
+    if not young or spec is None:
+        return ""
+    options = " ".join(f"--upgrade-package {name}" for name in young)
+    command = f"envspec lock {printable(spec)} {options}"
+    return f"`{command}` takes the newest that is old enough, if the spec allows one; or "
 
 
 def ask(policy: Policy) -> str:
@@ -88,7 +99,8 @@ def refuse_written(policy: Policy, spec: Spec, lock: Lock, path: str, *, offline
     """Judge a lock that was just made, before it is written, or that is fresh. Raises Forbidden, OutsideError."""
     from envspec.policy.judge import judge_lock
 
-    _refuse(policy, (*judge_lock(policy, lock), *_ages(policy, spec, tuple(lock), lock, offline=offline)), path)
+    found = (*judge_lock(policy, lock), *_ages(policy, spec, tuple(lock), lock, offline=offline))
+    _refuse(policy, found, path, spec.path)
 
 
 def refuse_builds(policy: Policy, names: Iterable[str], path: str) -> None:
@@ -98,19 +110,20 @@ def refuse_builds(policy: Policy, names: Iterable[str], path: str) -> None:
     _refuse(policy, judge_builds(policy, names), path)
 
 
-def bound_of(spec: Spec, policy: Policy | None) -> str | None:
-    """The moment at which what is resolved must have been published, by the policy, RFC 3339; told in a line. None
-    where the policy sets none, or none that is earlier than the spec's own."""
+def bound_of(spec: Spec, policy: Policy | None) -> NotAfter | None:
+    """The moment at which what is resolved must have been published, by the policy; told in a line. None where the
+    policy sets none, or none that is earlier than the spec's own."""
     if policy is None:
         return None
     from envspec.policy.judge import not_after
+    from envspec.workflow.prepare import NotAfter
 
     moment = not_after(policy, datetime.now(timezone.utc), spec.exclude_newer)
     if moment is None or moment == spec.exclude_newer:
         return None
     said = f"nothing published after {moment} is taken: {policy.path}, [releases] minimum-age"
     say(f"note: {said}; {printable(policy.contact)} knows why", style="cyan")
-    return moment
+    return NotAfter(moment, frozenset(policy.young))
 
 
 def refuse_fetched(spec: Spec, lock: Lock, target: LockedTarget, path: str, *, offline: bool) -> None:
@@ -120,13 +133,13 @@ def refuse_fetched(spec: Spec, lock: Lock, target: LockedTarget, path: str, *, o
     if policy is not None:
         used = {pin.index if pin.kind == "pip" else pin.index.rpartition("/")[0] for pin in target.pins}
         found = (*_addresses(policy, spec, used), *_ages(policy, spec, (target,), lock, offline=offline))
-        _refuse(policy, found, path)
+        _refuse(policy, found, path, spec.path)
 
 
-def _refuse(policy: Policy, found: Iterable[Breach], what: str) -> None:
+def _refuse(policy: Policy, found: Iterable[Breach], what: str, spec: str | None = None) -> None:
     breaches = tuple(found)
     if breaches:
-        raise Forbidden(policy, breaches, what)
+        raise Forbidden(policy, breaches, what, spec)
 
 
 def _indexes_of(spec: Spec) -> set[str]:

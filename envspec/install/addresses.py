@@ -9,7 +9,7 @@ from envspec.install.collect import is_folder
 from envspec.lock.conda_files import FileUrls, artifact_of
 from envspec.lock.model import Pin
 from envspec.net.fetch import Fetcher
-from envspec.net.simple_page import parse_page
+from envspec.net.simple_page import read_page
 from envspec.resolve.artifact_urls import artifact_urls
 from envspec.settings import Settings, split_credentials
 from envspec.spec.model import Spec
@@ -37,7 +37,7 @@ def _on_page(link: str, pins: Sequence[Pin], fetcher: Fetcher) -> dict[tuple[str
     if reply.status != 200:
         return {}
     listed: dict[str, tuple[str | None, str]] = {}
-    for row in parse_page(reply.body, link, unhashed=True):
+    for row in read_page(reply.body, link, fetcher, unhashed=True):
         url = split_credentials(str(row["url"]))[0]
         listed[str(row["filename"])] = (row.get("hashes", {}).get("sha256"), url)
     found = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,9 @@ from envspec.install.model import InstallProgress
 from envspec.install.prefix import write_file
 from envspec.lock.conda_files import artifact_of, channel_of, url_in_channel
 from envspec.lock.model import LockedTarget, Pin
+from envspec.net.connections import patience_of
 from envspec.net.file_store import sha256_of
+from envspec.net.patience import Patience
 from envspec.packages.names import conda_name
 from envspec.redact import redact, without_credentials
 from envspec.resolve.conda.channels import CondaConfig, channel_addresses
@@ -68,7 +70,8 @@ class CondaInstaller:
         self.progress.phase(f"conda: {len(pins)} packages")
         known = apart(channel_addresses(channels, self.settings, self.config))
         client = conda_client(self.config, known.logins)
-        asyncio.run(self._install(target, self._records(pins, known), client, coming, reinstall))
+        patience = patience_of(self.settings, {one.name: one.address for one in known.addresses})
+        asyncio.run(self._install(target, self._records(pins, known), client, patience, coming, reinstall))
         complete_records(self.prefix, target.inputs.conda_requirements)
 
     def _records(self, pins: Sequence[Pin], channels: Channels) -> list[RepoDataRecord]:
@@ -92,6 +95,7 @@ class CondaInstaller:
         target: LockedTarget,
         records: Sequence[RepoDataRecord],
         client: Client,
+        patience: Mapping[str, Patience],
         coming: Collection[str],
         reinstall: Collection[str],
     ) -> None:
@@ -107,7 +111,7 @@ class CondaInstaller:
         # for another Python, everything that is for any Python is linked again
         linked = records if "python" in coming else [r for r in records if r.name.normalized in coming]
         with scratch_folder(self.cache.parent) as scratch:
-            cache = CondaCache(self.cache, scratch, client, self.progress)
+            cache = CondaCache(self.cache, scratch, client, self.progress, patience)
             fetched = await self._fill(layers, cache, linked)
             while (packages := self._sound(cache, linked, fetched, target)) is None:
                 fetched |= await self._fill(layers, cache, linked)

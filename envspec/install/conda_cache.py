@@ -13,9 +13,10 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import unquote, urlsplit
@@ -23,6 +24,10 @@ from urllib.parse import unquote, urlsplit
 from envspec.errors import EnvspecError, IndexFailure
 from envspec.install.conda_paths import Unpacked, member_fault, refused_member
 from envspec.install.model import InstallProgress
+from envspec.net import limits
+from envspec.net.body import Pace
+from envspec.net.fetch import origin_of
+from envspec.net.patience import Patience
 from envspec.packages.archive_entries import path_fault
 from envspec.redact import redact
 
@@ -34,17 +39,21 @@ AGAIN = "check the address and the network, then run the same command again: fin
 _DISTRUST = "don't install from this channel until its owner has found the cause: files of a channel never change"
 _AT_ONCE = 6
 _TRIES = 3
+_LOOK = 0.25
+"""Seconds between two looks at what has come."""
 _WORLD_WRITABLE = stat.S_IWOTH
 
 
 @dataclass(frozen=True)
 class CondaCache:
-    """The cache: `folder` has the unpacked packages, `scratch` is an empty folder of this run beside it."""
+    """The cache: `folder` has the unpacked packages, `scratch` is an empty folder of this run beside it. `patience` is
+    for channels with a time-out of their own, by origin."""
 
     folder: Path
     scratch: Path
     client: Client
     progress: InstallProgress
+    patience: Mapping[str, Patience] = field(default_factory=dict)
 
     def entry(self, record: RepoDataRecord) -> Path:
         """Give a package's folder. Raises IndexFailure for names that can't be a folder's name."""
@@ -102,7 +111,8 @@ class CondaCache:
             try:
                 with archive.open("wb") as file:
                     writer = _Hashing(file, counted)
-                    await download_to_writer(self.client, record.url, writer)
+                    own = self.patience.get(origin_of(record.url))
+                    await _watched(download_to_writer(self.client, record.url, writer), writer, record, own)
                     file.flush()
             except (OSError, RuntimeError) as error:
                 if isinstance(error, OSError) and error.errno is not None:
@@ -218,15 +228,41 @@ def _close_to_the_world(folder: Path) -> None:
                     os.chmod(path, stat.S_IMODE(mode) & ~_WORLD_WRITABLE)
 
 
+async def _watched(job: Awaitable[None], writer: _Hashing, record: RepoDataRecord, own: Patience | None) -> None:
+    """Wait for a download. Raises IndexFailure for a peer that is slower than the limits allow, that sends nothing for
+    the time that the user gave its channel, or more than the lock has."""
+    url = redact(record.url)
+    bounds = limits.LIMITS
+    if own is not None:
+        bounds = replace(bounds, first_seconds=max(bounds.first_seconds, own.seconds))
+    most = bounds.file_bytes if record.size is None else record.size
+    pace, heard, seen = Pace(url, bounds), time.monotonic(), 0
+    task = asyncio.ensure_future(job)
+    try:
+        while not (await asyncio.wait({task}, timeout=_LOOK))[0]:
+            came, seen = writer.length - seen, writer.length
+            heard = time.monotonic() if came else heard
+            if own is not None and time.monotonic() - heard > own.seconds:
+                raise own.gave_up(url)
+            pace.add(came)
+            if seen > most:
+                raise IndexFailure(f"{url} is larger than the {most} bytes that it may have", hint=_DISTRUST)
+        task.result()
+    finally:
+        task.cancel()
+
+
 class _Hashing:
     """A file being written, with the sha256 of its content so far."""
 
     def __init__(self, file: BinaryIO, counted: _Counted) -> None:
         self._file, self._counted, self._hash = file, counted, hashlib.sha256()
+        self.length = 0
 
     def write(self, data: bytes) -> None:
         self._hash.update(data)
         self._file.write(data)
+        self.length += len(data)
         self._counted.came(len(data))
 
     @property

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import IO
 
 from envspec.errors import ToolError
-from envspec.install.build_requirements import build_requirements
 from envspec.install.collect import Collector, Paths
 from envspec.install.inside import cannot_exist, stays_inside
 from envspec.install.installed import Dist, recorded_files
@@ -28,16 +27,19 @@ from envspec.install.interpreter import python_of
 from envspec.install.model import InstallProgress
 from envspec.lock.conda_files import artifact_of
 from envspec.lock.model import Pin
-from envspec.lock.toml_text import inline_strings, key, string, value
-from envspec.net.index_proxy.pages import Upstream
-from envspec.net.index_proxy.server import IndexProxy
+from envspec.lock.toml_text import inline_strings, key, value
 from envspec.redact import redact
 from envspec.resolve.pip.answer import labelled
+from envspec.resolve.pip.build_requirements import BuildIndex, build_requirements
+from envspec.resolve.pip.describe import Describer
+from envspec.resolve.pip.readers import index_readers
+from envspec.resolve.pip.reading import Counting
 from envspec.uv.errors import failure
 from envspec.uv.processes import end
 from envspec.uv.program import Uv
 
 _ERROR = re.compile(r"^error:", re.MULTILINE)
+_SUBDIRECTORY = re.compile(r"subdirectory=[A-Za-z0-9_./-]+")
 _PATIENCE = {"UV_HTTP_TIMEOUT": "86400"}
 """The index proxy fetches a file whole before it answers, and gives up who is too slow by itself."""
 
@@ -83,15 +85,20 @@ class PipInstaller:
             place = self.scratch / f"{what}s{'-anew' * fresh}"
             cache = ["--cache-dir", str(place / "cache")] if fresh else []
             with ExitStack() as stack:
-                proxy = stack.enter_context(self._build_requirements(place)) if built else None
-                self._install(label, group, files, place, proxy, cache)
+                builds = stack.enter_context(self._build_index(place)) if built else None
+                self._install(label, group, files, place, builds, cache)
             done(group)
 
     def _collect(self, pins: Sequence[Pin]) -> Paths:
         return self.collector.collect(pins) if pins else {}
 
-    def _build_requirements(self, place: Path) -> AbstractContextManager[IndexProxy]:
-        return build_requirements(self.uv, self.collector.store, self.default, place / "building")
+    def _build_index(self, place: Path) -> AbstractContextManager[BuildIndex]:
+        store = self.collector.store
+        cache, scratch = store.folder.parent, place / "building"
+        scratch.mkdir(parents=True)
+        readers = index_readers(cache, store.fetcher, self.uv)
+        describe = Describer(readers.wheels, readers.sources, scratch, Counting(lambda done, total: None))
+        return build_requirements(readers.pages, describe, self.default, cache)
 
     def _install(
         self,
@@ -99,14 +106,14 @@ class PipInstaller:
         pins: Sequence[Pin],
         files: Paths,
         place: Path,
-        proxy: IndexProxy | None,
+        builds: BuildIndex | None,
         options: Sequence[str],
         *,
         again: bool = True,
     ) -> None:
         place.mkdir(exist_ok=True)
         (place / "requirements.txt").write_text("".join(_requirements(pins, files)), encoding="utf-8")
-        (place / "uv.toml").write_text(self._configuration(pins, files, proxy), encoding="utf-8")
+        (place / "uv.toml").write_text(self._configuration(pins, files, builds), encoding="utf-8")
         command = [
             "pip", "install", "--config-file", "uv.toml", "--python", str(python_of(self.prefix)),
             "--no-deps", "--requirements", "requirements.txt",
@@ -116,6 +123,7 @@ class PipInstaller:
         git = any(pin.git for pin in pins)
         if not git:
             command.append("--require-hashes")
+        proxy = builds.proxy if builds else None
         if proxy is None:
             command += ["--no-index", "--offline"]
         # git goes to the network by itself; everything else goes through the proxy
@@ -132,17 +140,15 @@ class PipInstaller:
         if again and "Hash mismatch" in error.message:
             # something in the cache isn't what was fetched any more
             fresh = replace(self.collector, again=True).collect([pin for pin in pins if pin.git is None])
-            return self._install(label, pins, fresh, place, proxy, options, again=False)
+            return self._install(label, pins, fresh, place, builds, options, again=False)
         raise error
 
-    def _configuration(self, pins: Sequence[Pin], files: Paths, proxy: IndexProxy | None) -> str:
-        lines = [f"{key(name)} = {value(item)}" for name, item in self.uv.settings.items()]
+    def _configuration(self, pins: Sequence[Pin], files: Paths, builds: BuildIndex | None) -> str:
         folders = dict.fromkeys(str(files[_key(pin)].parent) for pin in pins if _is_of_an_index(pin))
-        lines.append(f"find-links = {inline_strings(folders)}")
-        if proxy is not None:
-            url = proxy.index(Upstream(str(self.default)))
-            lines += ["[[index]]", 'name = "pypi"', f"url = {string(url)}", "default = true"]
-        return "\n".join(lines) + "\n"
+        links = f"find-links = {inline_strings(folders)}\n"
+        if builds is not None:
+            return links + builds.configuration(self.uv)
+        return links + "".join(f"{key(name)} = {value(item)}\n" for name, item in self.uv.settings.items())
 
     def _run(self, command: Sequence[str], place: Path, more: Mapping[str, str]) -> tuple[int, str]:
         """Run uv, telling its progress; give its status, and what it said."""
@@ -248,10 +254,17 @@ def _is_of_an_index(pin: Pin) -> bool:
     return pin.git is None and pin.url is None
 
 
+def _within(url: str) -> str:
+    """Give the fragment that names a project's folder in an archive, where the URL of a pin has one."""
+    fragment = url.partition("#")[2]
+    return f"#{fragment}" if _SUBDIRECTORY.fullmatch(fragment) and ".." not in fragment.split("/") else ""
+
+
 def _requirements(pins: Sequence[Pin], files: Paths) -> Iterator[str]:
     for pin in pins:
         if pin.git:
             yield f"{pin.name} @ git+{pin.git.address}\n"
             continue
-        what = f"{pin.name}=={pin.version}" if _is_of_an_index(pin) else f"{pin.name} @ {files[_key(pin)].as_uri()}"
+        direct = f"{pin.name} @ {files[_key(pin)].as_uri()}{_within(pin.url)}" if pin.url else ""
+        what = direct or f"{pin.name}=={pin.version}"
         yield f"{what} --hash=sha256:{artifact_of(pin).sha256}\n"

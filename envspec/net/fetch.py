@@ -7,7 +7,7 @@ import hashlib
 import re
 import ssl
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from netrc import NetrcParseError, netrc
@@ -93,11 +93,22 @@ class Fetcher:
         self._read_seconds = read_seconds
         self.retries = _retries(env)
         self._netrc = _netrc(env)
-        self._patience = patience or {}
+        self._patience = dict(patience or {})
         self._pools: dict[tuple[str | None, float], urllib3.PoolManager] = {}
         self._making = threading.Lock()
         self._keyring = keyring
         self.offline = offline
+
+    def learn_hosts(self, page: str, files: Iterable[str]) -> None:
+        """Wait for the files of a page as long as for the page itself, where the user gave that index a time of its
+        own. Of several indexes whose files one host has, the longest."""
+        own = self._patience.get(origin_of(split_credentials(page)[0]))
+        if own is None:
+            return
+        for origin in {origin_of(split_credentials(url)[0]) for url in files}:
+            known = self._patience.get(origin)
+            if known is None or known.seconds < own.seconds:
+                self._patience[origin] = own
 
     def get(self, url: str, *, headers: Mapping[str, str] | None = None, limit: int | None = None) -> Reply:
         """GET a file of at most `limit` bytes, by default the limit of a page. A 404 is an answer; other errors raise
@@ -114,20 +125,28 @@ class Fetcher:
         return self._ask(url, {"Range": span}, length, cut=True)
 
     @contextmanager
-    def stream(self, url: str, most: int | None = None, *, start: int = 0) -> Iterator[Stream]:
+    def stream(
+        self, url: str, most: int | None = None, *, start: int = 0, known: str | None = None
+    ) -> Iterator[Stream]:
         """Open a file of at most `most` bytes as a stream, for files too large for memory.
 
         With `start`, the stream has the file from there on, unless the server sends it whole again: `Stream.start`
-        says. Raises IndexFailure, also while the caller reads: BrokenOff where the connection broke off.
+        says. `known` is the ETag of what the caller has: `Stream.unchanged` says that the server has nothing else.
+        Raises IndexFailure, also while the caller reads: BrokenOff where the connection broke off.
         """
         bare, own = split_credentials(url)
         span = {"Range": f"bytes={start}-"} if start else {}
+        span |= {"If-None-Match": known} if known else {}
         response = self._request(bare, {**span, **self._authorization(bare, own)}, self._retry(bare))
         try:
             self._judge(bare, response.status)
             bound = self.limits.file_bytes if most is None else most
             if start and response.status == 416:
                 yield Stream(bare, bound, iter(()), start)
+                return
+            etag = response.headers.get("ETag")
+            if known and response.status == 304:
+                yield Stream(bare, bound, iter(()), etag=known, unchanged=True)
                 return
             resumed = bool(start) and response.status == 206 and _begins_at(response, start)
             if response.status != 200 and not resumed:
@@ -137,7 +156,7 @@ class Fetcher:
                 )
             if (_total(response) or 0) > bound:
                 raise _larger(bare, bound)
-            yield Stream(bare, bound, pieces(response, Pace(bare, self.limits)), start if resumed else 0)
+            yield Stream(bare, bound, pieces(response, Pace(bare, self.limits)), start if resumed else 0, etag=etag)
         finally:
             # what is left of it on the wire would be taken for the next answer
             response.close()
@@ -288,13 +307,19 @@ class BrokenOff(IndexFailure):
 
 @dataclass
 class Stream:
-    """The body of an answer, in pieces, with the sha256 and the length of the part read so far. `start` is where in the
-    file it begins."""
+    """The body of an answer, in pieces, with the sha256 and the length of the part read so far.
+
+    start      where in the file it begins
+    etag       the file's ETag if the server gives one
+    unchanged  the server has what the caller knows, and sends nothing
+    """
 
     _url: str
     _most: int
     _pieces: Iterator[bytes]
     start: int = 0
+    etag: str | None = None
+    unchanged: bool = False
     _left: bytes = b""
     _hasher: Any = field(default_factory=hashlib.sha256)
     length: int = 0

@@ -28,11 +28,23 @@ ARTIFACTS = "artifacts"
 """The folder of the files in envspec's cache."""
 _PIECE = 1 << 20
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_SOURCES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+SOURCES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 NEVER_CHANGE = "don't use it before you know why: files of an index never change"
 
 OnBytes = Callable[[int], None]
 """Told how many bytes more have come; fewer than none where a server begins anew."""
+
+
+class Claim(NamedTuple):
+    """Who says what hash and size a file has, and what to do where it has others."""
+
+    by: str
+    hint: str
+
+
+BY_LOCK = Claim("the lock", NEVER_CHANGE)
+BY_INDEX = Claim("the index", "don't install from this index until whoever runs it has found the cause")
+BY_REQUIREMENT = Claim("the requirement", "find out which of the two is right before you install the file")
 
 
 class WantedFile(NamedTuple):
@@ -41,6 +53,15 @@ class WantedFile(NamedTuple):
     file: str
     sha256: str
     size: int | None
+    claim: Claim = BY_LOCK
+
+
+class KnownFile(NamedTuple):
+    """What is known of a file that was fetched by its URL alone."""
+
+    sha256: str
+    size: int
+    etag: str | None
 
 
 @dataclass(frozen=True)
@@ -101,11 +122,52 @@ class FileStore:
             except IndexFailure:
                 part.unlink()
                 raise
-            if place.parent.is_file():
-                place.parent.unlink()
-            place.parent.mkdir(exist_ok=True)
-            os.replace(part, place)
+            self._keep(part, place)
         return place
+
+    def fetch_unknown(self, url: str, file: str, known: KnownFile | None = None) -> KnownFile:
+        """Fetch a file of which only the URL is known, and keep it under the hash that it turns out to have.
+
+        `known` is what it was when it was kept before: a server that has nothing else by its ETag isn't made to send
+        it again. Raises IndexFailure for one that isn't there or holds what no such file may hold; OSError.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        part = self.folder / f"{hashlib.sha256(split_credentials(url)[0].encode()).hexdigest()}.part"
+        with _held(part, lambda: None) as out:
+            for left in reversed(range(self.fetcher.retries + 1)):
+                # without a hash, nobody could tell that two halves are of one file
+                _empty(out)
+                try:
+                    with self.fetcher.stream(url, self._most(file), known=known.etag if known else None) as stream:
+                        if stream.unchanged and known:
+                            return known
+                        while piece := stream.read(_PIECE):
+                            out.write(piece)
+                    break
+                except BrokenOff:
+                    if not left:
+                        raise
+                    time.sleep(0.3)
+            found = KnownFile(stream.sha256, stream.length, stream.etag)
+            place = self._place(WantedFile(file, found.sha256, found.size))
+            try:
+                refuse_unfit(part, file)
+            except IndexFailure:
+                part.unlink()
+                raise
+            self._keep(part, place)
+        return found
+
+    def _most(self, file: str) -> int:
+        """Give the bytes that a file of unknown size may have."""
+        bounds = self.fetcher.limits
+        return bounds.source_bytes if file.endswith(SOURCES) else bounds.file_bytes
+
+    def _keep(self, part: Path, place: Path) -> None:
+        if place.parent.is_file():
+            place.parent.unlink()
+        place.parent.mkdir(exist_ok=True)
+        os.replace(part, place)
 
     def _place(self, wanted: WantedFile) -> Path:
         if not _SHA256.fullmatch(wanted.sha256) or "/" in wanted.file or (fault := path_fault(wanted.file)):
@@ -115,7 +177,7 @@ class FileStore:
 
     def _read(self, url: str, out: BinaryIO, wanted: WantedFile, on_bytes: OnBytes) -> str:
         """Append what the file at `url` has beyond what is there; gives the sha256 of it all."""
-        most = self.fetcher.limits.file_bytes if wanted.size is None else wanted.size
+        most = self._most(wanted.file) if wanted.size is None else wanted.size
         if out.tell() > most:
             _empty(out)
         hashed = _hash_of(Path(out.name))
@@ -176,11 +238,12 @@ def refuse_other(digest: str, size: int, wanted: WantedFile, where: str) -> None
     """Raise IndexFailure where a file isn't the one that is wanted."""
     if digest != wanted.sha256:
         raise IndexFailure(
-            f"{where} has the sha256 {digest}, and {wanted.sha256} in the lock ({wanted.file})", hint=NEVER_CHANGE
+            f"{where}: the content has sha256 {digest}, but {wanted.claim.by} says {wanted.sha256}",
+            hint=wanted.claim.hint,
         )
     if wanted.size not in (None, size):
         raise IndexFailure(
-            f"{where} has {size} bytes, and {wanted.size} in the lock ({wanted.file})", hint=NEVER_CHANGE
+            f"{where} has {size} bytes, but {wanted.claim.by} says {wanted.size}", hint=wanted.claim.hint
         )
 
 
@@ -189,7 +252,7 @@ def refuse_unfit(path: Path, file: str) -> None:
     bounds = Bounds(limits.LIMITS.archive_entries, limits.LIMITS.unpacked_bytes, limits.LIMITS.unpacked_ratio)
     if file.endswith(".whl"):
         fault = wheel_fault(path, bounds)
-    elif file.endswith(_SOURCES):
+    elif file.endswith(SOURCES):
         fault = source_fault(path, bounds, file)
     else:
         return

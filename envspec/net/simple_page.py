@@ -29,7 +29,7 @@ def mirror_pages(base: str, fetcher: Fetcher) -> LivePages:
     def pages(variant: str, project: str) -> Page:
         url = f"{base}/{project}/"
         reply = fetcher.get(url, headers={"Accept": ACCEPT})
-        return parse_page(reply.body, url) if reply.status == 200 else []
+        return read_page(reply.body, url, fetcher) if reply.status == 200 else []
 
     return pages
 
@@ -46,6 +46,13 @@ def refuse_foreign_page(url: str, body: bytes) -> None:
             f"{redact(url)} serves a web page that isn't an index page",
             hint="check the index's address, and whether a proxy or a login page answers in its place",
         )
+
+
+def read_page(body: bytes, url: str, fetcher: Fetcher, *, unhashed: bool = False) -> Page:
+    """Read a page whose files the same fetcher is asked for later (`parse_page`)."""
+    rows = parse_page(body, url, unhashed=unhashed)
+    fetcher.learn_hosts(url, (str(row["url"]) for row in rows))
+    return rows
 
 
 def parse_page(body: bytes, url: str, *, unhashed: bool = False) -> Page:

@@ -78,7 +78,7 @@ def judge_ages(
     file name."""
     if policy.minimum_age is None:
         return ()
-    return merged(tuple(_of_age(policy.minimum_age, lock, uploaded, now)))
+    return merged(tuple(_of_age(policy, policy.minimum_age, lock, uploaded, now)))
 
 
 def not_after(policy: Policy, now: datetime, own: str | None) -> str | None:
@@ -150,17 +150,19 @@ def _of_licence(policy: Policy, here: tuple[str, ...], pin: Pin) -> Iterator[Bre
 
 
 def _of_age(
-    least: timedelta, lock: Lock, uploaded: Mapping[tuple[str, str], str | None], now: datetime
+    policy: Policy, least: timedelta, lock: Lock, uploaded: Mapping[tuple[str, str], str | None], now: datetime
 ) -> Iterator[Breach]:
     for target in lock:
         for pin in target.pins:
+            if canonical_name(pin.name) in policy.young:
+                continue
             named = pin.artifact.file if pin.artifact else pin.name
             moment = _moment(uploaded.get((pin.index, named)))
             if moment is None:
                 said = f"{named} has no publication date"
                 yield Breach("age-unknown", _AGE, said, (target.name,), pin.name)
             elif now - moment < least:
-                said = f"{named} was published on {moment:%Y-%m-%d}, which is less than {_days(least)} ago"
+                said = f"{named} was published on {moment:%Y-%m-%d}, and may be used {_days(least)} later"
                 yield Breach("too-young", _AGE, said, (target.name,), pin.name)
 
 

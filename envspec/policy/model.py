@@ -27,6 +27,7 @@ class Policy:
     build            packages (normalised names) that may be built from source
     origins          addresses below which git and URL requirements may lie
     minimum_age      of a release
+    young            package (normalised) whose releases may be younger → the reason
     allow_licences   as `[audit]`'s; empty for any
     deny_licences    as `[audit]`'s
     licences         package (normalised) → its licence, where the metadata doesn't say, or says it wrongly
@@ -41,6 +42,7 @@ class Policy:
     build: frozenset[str] | None = None
     origins: tuple[str, ...] | None = None
     minimum_age: timedelta | None = None
+    young: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     allow_licences: tuple[str, ...] = ()
     deny_licences: tuple[str, ...] = ()
     licences: Mapping[str, str] = field(default_factory=lambda: _NOTHING)

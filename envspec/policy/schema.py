@@ -95,6 +95,17 @@ FORMAT = Table(
                     says="an age in hours, days or weeks",
                     pattern=r"[1-9][0-9]{0,3} (?:hour|day|week)s?",
                 ),
+                "except": Names(
+                    doc="Packages whose releases may be younger, each with the reason.",
+                    names=_PACKAGE,
+                    values=Text(
+                        doc="Why.",
+                        example="we publish it ourselves",
+                        says="a line of text",
+                        pattern=_LINE,
+                        max_length=300,
+                    ),
+                ),
             },
         ),
         "licences": Table(

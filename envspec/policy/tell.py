@@ -26,6 +26,8 @@ def _rules(policy: Policy) -> Iterator[tuple[str, str]]:
         hours = int(policy.minimum_age.total_seconds()) // 3600
         age = f"{hours // 24} days" if hours % 24 == 0 else f"{hours} hours"
         yield "[releases] minimum-age", f"a release is {age} old before it's locked or installed"
+        for name, reason in policy.young.items():
+            yield "[releases] except", f"releases of {name} may be younger: {redact(reason)}"
     if policy.allow_licences:
         yield "[licences] allow", f"packages are under {_listed(policy.allow_licences)} alone"
     if policy.deny_licences:

@@ -14,7 +14,7 @@ from envspec.errors import IndexFailure, InputError, OutsideError
 from envspec.lock.model import Pin
 from envspec.net.connections import index_fetcher
 from envspec.net.fetch import Fetcher
-from envspec.net.simple_page import parse_page
+from envspec.net.simple_page import read_page
 from envspec.settings import Settings, load_settings, split_credentials
 from envspec.spec.model import Spec
 from envspec.uv.default_index import uvs_default_index, uvs_pytorch_index
@@ -110,7 +110,7 @@ def _urls_on(url: str, page: _Page, wanted: Mapping[str, str], fetcher: Fetcher)
             f'the index "{page.index}" has no {page.project}: {bare} answered HTTP {reply.status}',
             hint="check that the lock was made from this index",
         )
-    rows = {row["filename"]: row for row in parse_page(reply.body, url)}
+    rows = {row["filename"]: row for row in read_page(reply.body, url, fetcher)}
     found = {}
     for file, sha256 in wanted.items():
         row = rows.get(file)

@@ -28,6 +28,7 @@ _KEPT_UV_VARIABLES = re.compile(
 )
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 _NO_PROXY = ("NO_PROXY", "no_proxy")
+_NOWHERE = "http://127.0.0.1:9"
 _KEPT_UV_SETTINGS = (
     "allow-insecure-host", "cache-dir", "concurrent-builds", "concurrent-downloads", "http-proxy", "https-proxy",
     "keyring-provider", "native-tls", "no-cache", "no-proxy", "system-certs",
@@ -63,12 +64,19 @@ class Uv:
         direct = {name: ",".join(filter(None, [kept.get(name), "127.0.0.0/8,localhost"])) for name in _NO_PROXY}
         return {**bounds, **kept, **direct, "UV_PYTHON_DOWNLOADS": "never", "NO_COLOR": "1", "UV_NO_PROGRESS": "1"}
 
-    def cut_off(self, host: str) -> dict[str, str]:
-        """Make the variables that keep uv from every network but the index proxy at `host`.
-
-        uv's own `--offline` would refuse the index proxy too. So uv gets a dead web proxy for all other hosts.
+    def settings_cut_off(self, host: str) -> dict[str, Any]:
+        """Make the settings that keep uv from every network but the index proxy at `host`: a dead web proxy for all
+        other hosts, which its variables don't override. What it starts (git, build backends) isn't kept.
         """
-        nowhere = dict.fromkeys(_PROXIES, "http://127.0.0.1:9")
+        kept = {name: item for name, item in self.settings.items() if "proxy" not in name}
+        return {**kept, "http-proxy": _NOWHERE, "https-proxy": _NOWHERE, "no-proxy": [host]}
+
+    def cut_off(self, host: str) -> dict[str, str]:
+        """Make the variables that keep uv, and what it starts, from every network but the index proxy at `host`.
+
+        uv's own `--offline` would refuse the index proxy too.
+        """
+        nowhere = dict.fromkeys(_PROXIES, _NOWHERE)
         return {**nowhere, **dict.fromkeys(_NO_PROXY, host), "UV_HTTP_RETRIES": "0"}
 
     def run(

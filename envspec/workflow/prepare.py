@@ -21,6 +21,15 @@ from envspec.workflow.notices import Notice, tell_findings
 
 
 @dataclass(frozen=True)
+class NotAfter:
+    """A site's bound in time: nothing published at `moment` (RFC 3339, UTC) or later is taken, but for packages that
+    are `exempt`, by their normalised names."""
+
+    moment: str
+    exempt: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
 class Prepared:
     """A target that is ready to be solved.
 
@@ -31,6 +40,7 @@ class Prepared:
     constraints  PEP 508 lines that admit only the torch wheels that work on it
     corrections  of published metadata, those that hold whatever the resolver picks
     missing      requirements that published metadata lacks, and that envspec adds
+    exempt       packages that the spec's own bound in time alone holds for: name → that bound
     conda        the request of its conda half; None without one
     """
 
@@ -41,6 +51,7 @@ class Prepared:
     constraints: tuple[str, ...] = ()
     corrections: tuple[Correction, ...] = ()
     missing: tuple[MissingRequirement, ...] = ()
+    exempt: tuple[tuple[str, str | None], ...] = ()
     conda: CondaRequest | None = None
 
     @property
@@ -49,10 +60,9 @@ class Prepared:
 
 
 def prepare(
-    spec: Spec, targets: Sequence[Target], notice: Notice, not_after: str | None = None
+    spec: Spec, targets: Sequence[Target], notice: Notice, not_after: NotAfter | None = None
 ) -> tuple[Prepared, ...]:
-    """Prepare these targets of a spec, without what was published at `not_after` or later, and report the rules'
-    warnings.
+    """Prepare these targets of a spec, within a site's bound in time, and report the rules' warnings.
 
     Raises Infeasible or InfeasibleTargets for what the rules refuse, SpecError for a correction that doesn't exist and
     for a requirement that no lock can hold.
@@ -63,12 +73,14 @@ def prepare(
     verdicts = [judge(spec, target) for target in targets]
     tell_findings(((t.name, verdict.findings) for t, verdict in zip(targets, verdicts, strict=True)), notice)
     shared = spec_inputs(spec)
+    exempt: tuple[tuple[str, str | None], ...] = ()
     if not_after is not None:
+        exempt = tuple((name, shared.exclude_newer) for name in sorted(not_after.exempt))
         # no part of the lock: a bound that moves would make it stale the next day
-        shared = replace(shared, exclude_newer=not_after)
+        shared = replace(shared, exclude_newer=not_after.moment)
     missing = tuple(one for one in missing_requirements() if one.name not in shared.without_corrections)
     return tuple(
-        _prepared(target, shared, target_inputs(spec, target), verdict, missing)
+        replace(_prepared(target, shared, target_inputs(spec, target), verdict, missing), exempt=exempt)
         for target, verdict in zip(targets, verdicts, strict=True)
     )
 

@@ -14,7 +14,7 @@ from envspec.spec.model import Spec, Target
 from envspec.workflow.accept import accept
 from envspec.workflow.keep import Upgrade, kept_of
 from envspec.workflow.notices import Notice, tell_flaws, tell_unused_sources
-from envspec.workflow.prepare import prepare
+from envspec.workflow.prepare import NotAfter, prepare
 from envspec.workflow.solve import CondaHalf, Resolver, solve
 
 
@@ -31,7 +31,7 @@ def relock(
     upgrade: Upgrade | None = None,
     only: Collection[str] = (),
     refreshed: bool = False,
-    not_after: str | None = None,
+    not_after: NotAfter | None = None,
     notice: Notice = _untold,
 ) -> Lock:
     """Lock `spec` again.
@@ -39,7 +39,7 @@ def relock(
     Takes the old lock, whose pins stay where they still satisfy the spec, and the targets to lock again (all by
     default; the others keep their pins of `old`). A spec with conda dependencies needs `conda`, which solves first: its
     packages count for pip. `refreshed` says that envspec asks the live PyTorch index besides the facts. Releases
-    published at `not_after` (RFC 3339, UTC) or later are left out, whatever the spec's `exclude-newer` allows.
+    beyond `not_after` are left out, whatever the spec's `exclude-newer` allows.
 
     The GPU rules judge every target before anything is resolved, and the exact pins afterwards.
 

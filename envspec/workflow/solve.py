@@ -66,7 +66,12 @@ class Solved:
             return None
         bounds = {*prepared.constraints, *(correction.constraint for correction in self.corrections)}
         return request_for(
-            prepared.shared, prepared.inputs, tuple(sorted(bounds)), provided_by(self.conda), prepared.missing
+            prepared.shared,
+            prepared.inputs,
+            tuple(sorted(bounds)),
+            provided_by(self.conda),
+            prepared.missing,
+            prepared.exempt,
         )
 
     @property

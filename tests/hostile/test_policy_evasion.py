@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from support.site import place_policy
 
 SPEC = "specs/demo.toml"
 ALPHA = wheel("alpha", "1.0", licence="AGPL-3.0-only")
+AN_HOUR_AGO = (datetime.now(timezone.utc) - timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
 DENY = '[licences]\ndeny = ["AGPL-*"]\n'
 
 
@@ -212,3 +214,40 @@ def test_the_real_place_in_a_process_of_its_own(project: Machine, index: Index) 
         pytest.skip(f"no mount namespace here: {ran.stderr.strip()}")
     assert ran.returncode == 1, ran.stderr
     assert "index-forbidden" in ran.stdout and "ask ada" in ran.stderr
+
+
+def test_a_package_that_may_be_young(
+    project: Machine, index: Index, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An exception holds for the package that the policy names, and for no other that comes with it."""
+    for name in ("beta", "gamma"):
+        index.add(wheel(name, "1.0"), uploaded="2020-01-01T00:00:00Z")
+        index.add(wheel(name, "2.0"), uploaded=AN_HOUR_AGO)
+    text = '[releases]\nminimum-age = "7 days"\n[releases.except]\nBeta = "we publish it ourselves"\n'
+    place_policy(monkeypatch, tmp_path, text)
+    project.spec(cpu("beta", "gamma"))
+    project.locked()
+    assert project.versions("cpu") == {"beta": "2.0", "gamma": "1.0"}
+    # the spec's own bound holds for it all the same
+    project.spec(cpu("beta", "gamma").replace("[env]\n", "[env]\nexclude-newer = '2025-01-01'\n"))
+    project.locked("--upgrade")
+    assert project.versions("cpu") == {"beta": "1.0", "gamma": "1.0"}
+    assert "releases of beta may be younger: we publish it ourselves" in project.envspec("doctor").out
+
+
+def test_a_fresh_lock_with_a_young_package(
+    project: Machine, index: Index, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The hint takes what is old enough."""
+    index.add(wheel("beta", "1.0"), wheel("gamma", "1.0"), uploaded="2020-01-01T00:00:00Z")
+    index.add(wheel("beta", "2.0"), uploaded=AN_HOUR_AGO)
+    project.spec(cpu("beta", "gamma"))
+    project.locked()
+    assert project.versions("cpu") == {"beta": "2.0", "gamma": "1.0"}
+    place_policy(monkeypatch, tmp_path, '[releases]\nminimum-age = "7 days"\n')
+    ran = project.envspec("lock", SPEC)
+    assert ran.status == 1 and "too-young" in ran.err, ran.err
+    hinted = ran.hint.partition("`")[2].partition("`")[0]
+    assert hinted == f"envspec lock {SPEC} --upgrade-package beta"
+    project.locked("--upgrade-package", "beta")
+    assert project.versions("cpu") == {"beta": "1.0", "gamma": "1.0"}

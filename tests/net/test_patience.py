@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import replace
 from email.utils import formatdate
@@ -14,6 +15,7 @@ from envspec.errors import IndexFailure
 from envspec.net.fetch import Fetcher, give_up_seconds
 from envspec.net.limits import LIMITS
 from envspec.net.patience import Patience, retries
+from envspec.net.simple_page import read_page
 
 ALPHA = wheel("alpha", "1.0")
 
@@ -123,3 +125,18 @@ def test_who_waits_for_a_fetcher_waits_for_the_slowest_index() -> None:
     env = {"UV_HTTP_RETRIES": "0", "UV_HTTP_TIMEOUT": "10"}
     assert give_up_seconds(env, 500) - give_up_seconds(env) == 490
     assert give_up_seconds(env, 5) == give_up_seconds(env)
+
+
+def test_files_on_a_host_of_their_own_have_their_indexs_time(index: Index) -> None:
+    """The page tells where they are; another host's time stays."""
+    with Index() as files:
+        files.add(ALPHA)
+        files.fail("^/files/", slow(20))
+        one = fetcher(tries=0, patience={index.origin: Patience("internal", 0.3)})
+        row = {"filename": ALPHA.file, "url": files.file_url(ALPHA), "hashes": {"sha256": ALPHA.sha256}}
+        page = json.dumps({"files": [row]})
+        read_page(page.encode(), f"{index.url}/alpha/", one)
+        begun = time.monotonic()
+        with pytest.raises(IndexFailure, match=r"the index 'internal' sent nothing for 0\.3 s"):
+            one.get(files.file_url(ALPHA))
+        assert time.monotonic() - begun < 4

@@ -65,6 +65,7 @@ sums=$(first sha256sum shasum)
 case $sums in
     '')
         [ -z "$expected" ] || fail 'neither sha256sum nor shasum found: --expect needs one'
+        [ ! -f "$here/conda/explicit.txt" ] || fail 'neither sha256sum nor shasum found: conda packages need one'
         echo 'install.sh: neither sha256sum nor shasum found: the hashes are left to the installer' >&2
         ;;
     *shasum) sums="$sums -a 256" ;;
@@ -95,10 +96,20 @@ done | while IFS= read -r path; do
     }
 done || exit 2
 
-# The folder that has a package's file, of this hash where one is given: this one, or one that --with names.
+needed=/dev/null
+[ ! -f "$here/NEEDED" ] || needed=$here/NEEDED
+
+# The sha256 of a package's file, as this bundle has it.
+hash_of() {
+    cat "$here/SHA256SUMS" "$needed" | while read -r hash path; do
+        [ "$path" != "$1" ] || printf '%s\n' "$hash"
+    done
+}
+
+# The folder that has a package's file, of this hash: this one, or one that --with names.
 place_of() {
     printf '%s\n' "$places" | while IFS= read -r place; do
-        if [ -f "$place/$2" ] && { [ -z "$sums" ] || [ -z "$1" ] || [ "$(digest "$place/$2")" = "$1" ]; }; then
+        if [ -f "$place/$2" ] && { [ -z "$sums" ] || [ "$place" = "$here" ] || [ "$(digest "$place/$2")" = "$1" ]; }; then
             printf '%s\n' "$place"
             break
         fi
@@ -143,7 +154,12 @@ if [ -f "$here/conda/explicit.txt" ]; then
     while IFS= read -r line; do
         case $line in
             [@#]*) printf '%s\n' "$line" ;;
-            *) printf 'file://%s/conda/%s\n' "$(place_of '' "conda/${line%%#*}")" "$line" ;;
+            *)
+                path=conda/${line%%#*}
+                place=$(place_of "$(hash_of "$path")" "$path")
+                [ -n "$place" ] || fail "$path isn't of this bundle"
+                printf 'file://%s/conda/%s\n' "$place" "$line"
+                ;;
         esac
     done <"$here/conda/explicit.txt" >"$list"
     mine=yes
@@ -165,8 +181,6 @@ fi
 if [ -f "$here/requirements.txt" ]; then
     # what leads out of the environment, or unpacks to far more than it may, is refused before anything unpacks it
     limits=$(cat "$here/LIMITS")
-    needed=/dev/null
-    [ ! -f "$here/NEEDED" ] || needed=$here/NEEDED
     cat "$here/SHA256SUMS" "$needed" | while read -r hash path; do
         case $path in
             wheels/*)

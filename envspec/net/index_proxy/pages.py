@@ -24,7 +24,7 @@ from envspec.net.fetch import Fetcher, Reply
 from envspec.net.file_store import FileStore
 from envspec.net.index_proxy.address import ALLOWED, REFUSED, WHEEL, FileAddress, path_of
 from envspec.net.index_proxy.releases import Release, ReleaseStore, releases_of, version_of
-from envspec.net.simple_page import ACCEPT, Page, parse_page, refuse_foreign_page
+from envspec.net.simple_page import ACCEPT, Page, read_page, refuse_foreign_page
 from envspec.packages.requirement import canonical_name
 from envspec.redact import redact
 from envspec.settings import split_credentials
@@ -158,7 +158,7 @@ class Pages:
             return ServedPage(404)
         if reply.status != 200:
             raise IndexFailure(f"{redact(url)} answered HTTP {reply.status}", hint="check the index's address")
-        rows = parse_page(reply.body, url)
+        rows = read_page(reply.body, url, self.fetcher)
         if not rows:
             refuse_foreign_page(url, reply.body)
         files = by_version(rows, project)

@@ -27,7 +27,7 @@ from urllib.parse import unquote, urlsplit
 from envspec.errors import EnvspecError
 from envspec.facts import wheels
 from envspec.facts.wheels import FAMILY
-from envspec.net.file_store import WantedFile
+from envspec.net.file_store import BY_INDEX, WantedFile
 from envspec.net.index_proxy.address import WHEEL, FileAddress, parse
 from envspec.net.index_proxy.pages import Describe, Pages, Upstream, proxied_row
 from envspec.net.index_proxy.provided import Provided, stub_metadata, stub_page
@@ -153,7 +153,8 @@ class _Handler(BaseHTTPRequestHandler):
         if address.kind != WHEEL or pages is None:
             return self._reply(404, b"a source that isn't built here", "text/plain")
         try:
-            path = pages.files.fetch(address.url, WantedFile(address.file, address.sha256, address.size))
+            wanted = WantedFile(address.file, address.sha256, address.size, BY_INDEX)
+            path = pages.files.fetch(address.url, wanted)
             file = path.open("rb")
         except OSError as error:
             raise storage_error(error, pages.files.folder, option="ENVSPEC_CACHE_DIR") from None
@@ -286,13 +287,15 @@ def open_proxy(
     pages: Pages | None = None,
     metadata: Describe | None = None,
     folder: Path | None = None,
+    purpose: str = "",
 ) -> Iterator[IndexProxy]:
     """Serve the facts, the live pages of the given variants, the packages of conda and the indexes behind `pages`,
     until the block ends.
 
     `metadata` gives METADATA; `folder` keeps the user's secret: without a folder, the address is a new one each time.
+    Each `purpose` has an address of its own.
     """
-    secret = _secret(folder)
+    secret = _secret(folder) + purpose
     token = hashlib.sha256(f"path {secret}".encode()).hexdigest()[:32]
     answers = {"live": live or {}, "token": token, "metadata": staticmethod(metadata) if metadata else None}
     handler = type("Handler", (_Handler,), answers)

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envspec.errors import InputError, StorageError, ToolError
+from envspec.net.connections import patience_of
+from envspec.net.limits import LIMITS
 from envspec.resolve.conda.channels import CondaConfig, channel_addresses, load_conda_config
 from envspec.resolve.conda.logins import Channels, apart, logins_file
 from envspec.resolve.conda.solve import CondaResolver
 from envspec.resolve.progress import ResolutionProgress
-from envspec.settings import load_settings
+from envspec.settings import Settings, load_settings
 from envspec.spec.model import Spec
 
 if TYPE_CHECKING:
@@ -30,16 +32,17 @@ def conda_resolver(spec: Spec, env: Mapping[str, str], *, offline: bool, progres
     config = load_conda_config(env)
     channels = apart(channel_addresses(spec.conda.channels, settings, config))
     return CondaResolver(
-        gateway=_gateway(env, settings.cache(), config, channels, offline=offline),
+        gateway=_gateway(env, settings, config, channels, offline=offline),
         channels=channels.addresses,
         offline=offline,
         progress=progress,
     )
 
 
-def conda_client(config: CondaConfig, logins: Mapping[str, Mapping[str, Any]]) -> Client:
+def conda_client(config: CondaConfig, logins: Mapping[str, Mapping[str, Any]], seconds: float | None = None) -> Client:
     """Make rattler's network client: rattler's own configuration (mirrors, certificates, S3), `logins` by host, then
-    rattler's own logins (RATTLER_AUTH_FILE, the keyring, netrc), and TLS and proxies of a `.condarc`.
+    rattler's own logins (RATTLER_AUTH_FILE, the keyring, netrc), and TLS and proxies of a `.condarc`. `seconds` is the
+    most that one answer may take, from the request to the last byte; None for rattler's own.
 
     Raises ToolError without py-rattler, InputError for a broken configuration.
     """
@@ -57,7 +60,7 @@ def conda_client(config: CondaConfig, logins: Mapping[str, Mapping[str, Any]]) -
         with logins_file(logins, override) as file:
             if file is not None and override is not None:
                 rattler = rattler.merge(Config.from_toml(f"authentication-override-file = {json.dumps(str(file))}"))
-            return Client.from_config(rattler)
+            return Client.from_config(rattler, timeout=None if seconds is None else round(seconds))
     except (ConfigError, ValueError) as error:
         raise InputError(f"rattler's configuration can't be used: {error}") from None
     except OSError as error:
@@ -67,13 +70,16 @@ def conda_client(config: CondaConfig, logins: Mapping[str, Mapping[str, Any]]) -
 
 
 def _gateway(
-    env: Mapping[str, str], cache_dir: Path, config: CondaConfig, channels: Channels, *, offline: bool
+    env: Mapping[str, str], settings: Settings, config: CondaConfig, channels: Channels, *, offline: bool
 ) -> Gateway:
-    client = conda_client(config, channels.logins)
+    own = patience_of(settings, {one.name: one.address for one in channels.addresses})
+    # rattler has no time-out between two bytes, so no setting can make this shorter
+    longest = max([LIMITS.whole_seconds, *(one.seconds for one in own.values())])
+    client = conda_client(config, channels.logins, longest)
     from rattler import Gateway, SourceConfig
 
     # the cache that pixi and rattler-build keep too, where the user moved it somewhere
-    cache = Path(env["RATTLER_CACHE_DIR"]) if env.get("RATTLER_CACHE_DIR") else cache_dir / "conda"
+    cache = Path(env["RATTLER_CACHE_DIR"]) if env.get("RATTLER_CACHE_DIR") else settings.cache() / "conda"
     action = SourceConfig(cache_action="force-cache-only") if offline else SourceConfig()
     return Gateway(cache_dir=_repodata(cache, secret=channels.secret), default_config=action, client=client)
 

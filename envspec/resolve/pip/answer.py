@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from envspec.errors import EnvspecError, Unsatisfiable
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.resolve.pip.describe import found_file, is_source
+from envspec.resolve.pip.direct import DirectFiles
 from envspec.resolve.pip.edges import holding
 from envspec.resolve.pip.newest import Asks, PassedOver, asks_of
 from envspec.resolve.pip.pins import completed, installed
@@ -41,16 +42,19 @@ def answer_of(found: tuple[Found, ...], request: Request, reading: Reading) -> R
     return Resolution(found, edges, asks_of(request, edges))
 
 
-def in_own_addresses(found: Sequence[Found], proxy: IndexProxy) -> tuple[Found, ...]:
-    """Give uv's answer with files at their own indexes' addresses, sources in place of stand-ins, and without packages
-    of conda. Files of the shipped facts keep the proxy's address: they have no other."""
+def in_own_addresses(found: Sequence[Found], proxy: IndexProxy, direct: DirectFiles) -> tuple[Found, ...]:
+    """Give uv's answer with files at their own indexes' addresses, sources in place of stand-ins, what is known of
+    files by URL, and without packages of conda. Files of the shipped facts keep the proxy's address: they have no
+    other."""
 
     def own(file: FoundFile) -> FoundFile:
         address = proxy.file(file.url)
         return file if address is None else found_file(address)
 
     return tuple(
-        replace(package, files=tuple(map(own, package.files)))
+        replace(package, archive=direct[package.name].file)
+        if package.archive and package.name in direct
+        else replace(package, files=tuple(map(own, package.files)))
         for package in found
         if not any(proxy.is_provided(file.url) for file in package.files)
     )

@@ -12,6 +12,9 @@ from envspec.lock.toml_text import string, value
 from envspec.net.fetch import give_up_seconds
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement
+from envspec.resolve.pip.direct import DirectFiles, with_hash
+from envspec.resolve.pip.edges import requirement_of
+from envspec.resolve.pip.pins import completed
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.uv.answer import Found, read_pylock
 from envspec.uv.errors import PROJECT, failure, offline_failure
@@ -38,6 +41,7 @@ def compile_request(
     *,
     preferences: Preferences,
     indexes: Sequence[UvIndex],
+    direct: DirectFiles,
     folder: Path,
     label: str,
     torch_backend: str | None = None,
@@ -46,15 +50,18 @@ def compile_request(
 ) -> tuple[Found, ...]:
     """Solve a request.
 
-    Takes the versions to prefer, the indexes in uv's order, an empty folder for uv's input, and `label`, the
-    targets' names for messages. `torch_backend` ("cu126") lets uv take the torch family from the live PyTorch
-    index it knows; `no_pre_releases` names packages that may have none; `proxy_host` is the index proxy's address.
+    Takes the versions to prefer, the indexes in uv's order, the files that are named by their URL, an empty folder
+    for uv's input, and `label`, the targets' names for messages. `torch_backend` ("cu126") lets uv take the torch
+    family from the live PyTorch index it knows: it alone leaves uv a network besides the index proxy at `proxy_host`.
+    `no_pre_releases` names packages that may have none.
 
     Raises Unsatisfiable, IndexFailure or ToolError.
     """
     answer = folder / "pylock.answer.toml"
-    (folder / "pyproject.toml").write_text(_project(request, indexes, for_ever=uv.offline), encoding="utf-8")
-    configuration = _configuration(uv.settings, request, indexes, for_ever=uv.offline)
+    project = _project(request, indexes, direct, for_ever=uv.offline)
+    (folder / "pyproject.toml").write_text(project, encoding="utf-8")
+    settings = uv.settings if torch_backend else uv.settings_cut_off(proxy_host)
+    configuration = _configuration(settings, request, indexes, direct, for_ever=uv.offline)
     (folder / "uv.toml").write_text(configuration, encoding="utf-8")
     if preferences.versions or preferences.commits:
         answer.write_text(_preferences(preferences, request), encoding="utf-8")
@@ -69,6 +76,10 @@ def compile_request(
     if request.constraints:
         (folder / "constraints.txt").write_text("\n".join(request.constraints) + "\n", encoding="utf-8")
         command += ["--constraints", "constraints.txt"]
+    overrides = _overrides(request, direct)
+    if overrides:
+        (folder / "overrides.txt").write_text("\n".join(overrides) + "\n", encoding="utf-8")
+        command += ["--overrides", "overrides.txt"]
     if torch_backend:
         command += ["--torch-backend", torch_backend]
     # the proxy waits, tries again and gives up by the user's limits, and builds what may be built before it answers
@@ -92,9 +103,18 @@ def _built_by_uv(request: Request) -> list[str]:
     return [name for name in request.allow_source if name in own]
 
 
-def _project(request: Request, indexes: Sequence[UvIndex], *, for_ever: bool) -> str:
+def _overrides(request: Request, direct: DirectFiles) -> list[str]:
+    """List the files by URL that a package from git may require too: uv reads its METADATA itself, where no URL has a
+    hash, and would fetch them for one. What this overrides is judged with the lock."""
+    if not any("git+" in text for text in request.requirements):
+        return []
+    return [with_hash(text, direct) for text in request.requirements if with_hash(text, direct) != text]
+
+
+def _project(request: Request, indexes: Sequence[UvIndex], direct: DirectFiles, *, for_ever: bool) -> str:
     lines = ["[project]", f'name = "{PROJECT}"', 'version = "0"', f'requires-python = ">={request.python}"']
-    lines += ["dependencies = [", *(f"  {string(requirement)}," for requirement in request.requirements), "]"]
+    asked = (with_hash(requirement, direct) for requirement in request.requirements)
+    lines += ["dependencies = [", *(f"  {string(requirement)}," for requirement in asked), "]"]
     if request.sources:
         lines.append("[tool.uv.sources]")
         lines += [f"{string(package)} = {{ index = {string(index)} }}" for package, index in request.sources]
@@ -111,11 +131,16 @@ def _project(request: Request, indexes: Sequence[UvIndex], *, for_ever: bool) ->
     return "\n".join(lines) + "\n"
 
 
-def _configuration(settings: Mapping[str, Any], request: Request, indexes: Sequence[UvIndex], *, for_ever: bool) -> str:
-    """Write uv's configuration. `for_ever` takes every cached page for fresh, and leaves proxies out."""
-    lines = [f"{key} = {value(item)}" for key, item in settings.items() if not (for_ever and "proxy" in key)]
+def _configuration(
+    settings: Mapping[str, Any], request: Request, indexes: Sequence[UvIndex], direct: DirectFiles, *, for_ever: bool
+) -> str:
+    """Write uv's configuration. `for_ever` takes every cached page for fresh."""
+    lines = [f"{key} = {value(item)}" for key, item in settings.items()]
     if request.exclude_newer:
         lines.append(f"exclude-newer = {string(request.exclude_newer)}")
+    if request.exempt:
+        bounds = {name: moment or False for name, moment in request.exempt}
+        lines.append(f"exclude-newer-package = {value(bounds)}")
     for index in indexes:
         if index.explicit:
             continue
@@ -126,15 +151,16 @@ def _configuration(settings: Mapping[str, Any], request: Request, indexes: Seque
             # PyPI's own rules (pages live ten minutes, files never change), for mirrors that don't pass them on
             age = 365000000 if for_ever else 600
             lines.append(f'cache-control = {{ api = "max-age={age}", files = "max-age=365000000, immutable" }}')
-    lines += _stated(request)
+    lines += _stated(request, direct)
     return "\n".join(lines) + "\n"
 
 
-def _stated(request: Request) -> list[str]:
-    """Write METADATA with its missing requirements for uv, which then asks no index for that of these versions."""
-    return [
+def _stated(request: Request, direct: DirectFiles) -> list[str]:
+    """Write METADATA for uv, which then asks no index for it: that with missing requirements, that of files by URL."""
+    lines = [
         line
         for missing in request.missing
+        if missing.package not in direct
         for version in missing.builds()
         for line in (
             "[[dependency-metadata]]",
@@ -143,6 +169,19 @@ def _stated(request: Request) -> list[str]:
             f"requires-dist = {value([*missing.published, missing.requirement])}",
         )
     ]
+    for name, one in sorted(direct.items()):
+        metadata, _ = completed((one.metadata, None), request)
+        requires = [with_hash(str(requirement_of(line)), direct) for line in metadata.requires_dist]
+        lines += [
+            "[[dependency-metadata]]",
+            f"name = {string(name)}",
+            f"version = {string(metadata.version)}",
+            f"requires-dist = {value(requires)}",
+            f"provides-extra = {value(list(metadata.provides_extra))}",
+        ]
+        if metadata.requires_python:
+            lines.append(f"requires-python = {string(metadata.requires_python)}")
+    return lines
 
 
 def _preferences(preferences: Preferences, request: Request) -> str:

@@ -16,7 +16,7 @@ import zipfile
 import zlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 from envspec.cache.entry import keep_entry, read_entry
 from envspec.documents import read_json
@@ -170,22 +170,18 @@ class MetadataReader:
         """Read one wheel's metadata from its index. `sidecar`: whether the METADATA is likely to lie beside it. Raises
         IndexFailure."""
         text, size, hashed = self._from_index(file, sidecar)
-        try:
-            metadata = parse_metadata(text)
-        except ValueError as error:
-            raise DamagedFile(
-                f"{_where(file)}: the METADATA is invalid: {error}",
-                hint="report this to whoever runs the index: the file is damaged",
-            ) from None
-        expected = canonical_name(file.file.split("-")[0])
-        if metadata.name != expected:
-            raise DamagedFile(
-                f"{_where(file)}: the METADATA belongs to {metadata.name}",
-                hint="report this to whoever runs the index: it mixes up its files",
-            )
+        metadata = _parsed(text, file)
         claimed = file.size is not None and not hashed
         known = Metadata(**{**asdict(metadata), "size": file.size if claimed else size})
         self.cache.put(_hashed_key(file) if hashed else _served_key(file), known)
+        return known
+
+    def read_kept(self, path: Path, file: FoundFile) -> Metadata:
+        """Read the metadata of a wheel at `path`, whose bytes were hashed here. Raises IndexFailure, OSError."""
+        with path.open("rb") as wheel:
+            text = self._text_in(wheel, file)
+        known = Metadata(**{**asdict(_parsed(text, file)), "size": path.stat().st_size})
+        self.cache.put(_hashed_key(file), known)
         return known
 
     def _from_index(self, file: FoundFile, sidecar: bool) -> tuple[str, int | None, bool]:
@@ -237,9 +233,13 @@ class MetadataReader:
         whole = total == len(tail.body)
         if whole:
             refuse_other_hash(file, hashlib.sha256(tail.body).hexdigest())
-        window = _Window(file, self.fetcher, total, tail.body)
+        text = self._text_in(_Window(file, self.fetcher, total, tail.body), file)
+        return text, total, whole and file.sha256 is not None
+
+    def _text_in(self, wheel: IO[bytes] | io.RawIOBase, file: FoundFile) -> str:
+        """Read the METADATA out of a wheel."""
         try:
-            with zipfile.ZipFile(window) as archive:
+            with zipfile.ZipFile(cast(IO[bytes], wheel)) as archive:
                 names = [n for n in archive.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", n)]
                 if len(names) != 1:
                     raise DamagedFile(
@@ -253,12 +253,29 @@ class MetadataReader:
                         f"{_where(file)}: its METADATA is larger than {self.fetcher.limits.metadata_bytes >> 20} MiB",
                         hint="report this to whoever runs the index: the wheel is hostile or broken",
                     )
-                return content.decode("utf-8", "replace"), total, whole and file.sha256 is not None
+                return content.decode("utf-8", "replace")
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
             raise DamagedFile(
                 f"{_where(file)} isn't a wheel: {error}",
                 hint="report this to whoever runs the index: the file is damaged or cut off",
             ) from None
+
+
+def _parsed(text: str, file: FoundFile) -> Metadata:
+    try:
+        metadata = parse_metadata(text)
+    except ValueError as error:
+        raise DamagedFile(
+            f"{_where(file)}: the METADATA is invalid: {error}",
+            hint="report this to whoever runs the index: the file is damaged",
+        ) from None
+    expected = canonical_name(file.file.split("-")[0])
+    if metadata.name != expected:
+        raise DamagedFile(
+            f"{_where(file)}: the METADATA belongs to {metadata.name}",
+            hint="report this to whoever runs the index: it mixes up its files",
+        )
+    return metadata
 
 
 def refuse_other_hash(file: FoundFile, got: str) -> None:

@@ -60,7 +60,7 @@ def unasked(
         for package in found
         if _is_pre_release(package, kept)
         and not (asks.get(package.name) and asks[package.name].names_pre_release)
-        and any(_admitted(release, request, asks.get(package.name)) for release in releases(package.name))
+        and any(_admitted(release, request, package.name, asks.get(package.name)) for release in releases(package.name))
     )
 
 
@@ -96,7 +96,7 @@ def passed_over(
             version = version_of(release.version)
             if version is None or version <= taken:
                 break
-            if not _admitted(release, request, asks.get(package.name)):
+            if not _admitted(release, request, package.name, asks.get(package.name)):
                 continue
             if release.wheels and package.name not in request.allow_source and not _fits(release, request):
                 over.append(PassedOver(package.name, release.version, str(taken)))
@@ -105,7 +105,7 @@ def passed_over(
     return tuple(over)
 
 
-def _admitted(release: Release, request: Request, asks: Asks | None) -> bool:
+def _admitted(release: Release, request: Request, name: str, asks: Asks | None) -> bool:
     """Say whether a final release suits this target's Python, date and requirements."""
     from packaging.specifiers import SpecifierSet
 
@@ -113,7 +113,8 @@ def _admitted(release: Release, request: Request, asks: Asks | None) -> bool:
     if version is None or version.is_prerelease or release.yanked:
         return False
     # as uv does, which takes nothing without a date where dates decide
-    if request.exclude_newer and not "" < (release.uploaded or "")[:19] < request.exclude_newer[:19]:
+    bound = request.not_after(name)
+    if bound and not "" < (release.uploaded or "")[:19] < bound[:19]:
         return False
     try:
         if not SpecifierSet(release.requires_python or "").contains(request.python, prereleases=True):

@@ -24,11 +24,11 @@ class IndexReaders:
     pages: Pages
 
 
-def index_readers(cache: Path, fetcher: Fetcher, uv: Uv, default: str | None) -> IndexReaders:
-    """Put them together over the cache's folder. `default` is where "pypi" is, None if that is unknown."""
-    metadata = MetadataCache(cache)
+def index_readers(cache: Path, fetcher: Fetcher, uv: Uv) -> IndexReaders:
+    """Put them together over the cache's folder."""
+    metadata, files = MetadataCache(cache), FileStore(cache / ARTIFACTS, fetcher)
     return IndexReaders(
         wheels=MetadataReader(metadata, fetcher),
-        sources=SourceReader(metadata, fetcher, StaticReader(cache, fetcher), uv.env, uv.executable, default),
-        pages=Pages(fetcher, ReleaseStore(cache), FileStore(cache / ARTIFACTS, fetcher), uv.offline),
+        sources=SourceReader(metadata, files, StaticReader(cache, fetcher), uv),
+        pages=Pages(fetcher, ReleaseStore(cache), files, uv.offline),
     )

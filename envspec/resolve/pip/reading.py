@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from envspec.errors import IndexFailure, InternalError, SpecError
+from envspec.errors import InternalError, SpecError
 from envspec.facts import wheels
 from envspec.lock.model import Artifact
 from envspec.net.index_proxy.server import IndexProxy
@@ -78,6 +78,13 @@ class Reading:
                 self._counted, package, file, self.scratch / f"source-{len(self._jobs)}"
             )
 
+    def know(self, file: FoundFile, metadata: Metadata) -> None:
+        """Take a file's metadata as read."""
+        known: Future[Description] = Future()
+        known.set_result(_described(file, metadata))
+        with self._starting:
+            self._jobs.setdefault(_file_key(file), known)
+
     def result(self, package: Found, file: FoundFile | None) -> Description:
         """Wait for a package's metadata. Raises IndexFailure, ToolError, SpecError or InternalError."""
         self.begin(package, file)
@@ -113,13 +120,7 @@ class Reading:
         if file is None:
             raise InternalError(f"{package.name} {package.version} has neither a file nor a git source")
         if file.sha256 is None:
-            if package.archive:
-                raise SpecError(
-                    f"{redact(file.url)} has no hash, and a lock needs one", hint="add #sha256=<digest> to the URL"
-                )
             raise InternalError(f"{package.name} {package.version} has no file with a sha256")
-        if package.archive:
-            self._verify(file)
         if _is_wheel(file):
             return _described(file, self.wheels.read(file))
         version = package.version or ""
@@ -130,22 +131,22 @@ class Reading:
 
     def _refuse_addresses(self, package: Found) -> None:
         """What the spec itself asks for by an address was judged before; what a package asks for isn't its word."""
-        address = package.git[0] if package.git else package.archive.url if package.archive else None
-        if address is None or package.name in self.allowed or (package.archive and _is_wheel(package.archive)):
-            return
-        raise SpecError(
-            f"{redact(address)} is built from source, which runs its code, and only another package requires it",
-            hint=f'if you trust it, add to [pip]: allow-source = ["{package.name}"]',
-        )
-
-    def _verify(self, file: FoundFile) -> None:
-        """A direct URL's hash may be the spec's own word (`#sha256=…`), which hasn't been compared with the file."""
-        digest, _ = self.wheels.fetcher.digest(file.url)
-        if digest != file.sha256:
-            raise IndexFailure(
-                f"{redact(file.url)}: the content has sha256 {digest}, but the requirement says {file.sha256}",
-                hint="find out which of the two is right before you install the file",
+        if package.archive:
+            raise named_by_git_alone(package.name, package.archive.url)
+        if package.git and package.name not in self.allowed:
+            raise SpecError(
+                f"{redact(package.git[0])} is built from source, which runs its code, and only another package "
+                "requires it",
+                hint=f'if you trust it, add to [pip]: allow-source = ["{package.name}"]',
             )
+
+
+def named_by_git_alone(name: str, url: str) -> SpecError:
+    """What to say of a file by its URL that nothing but a git checkout requires: envspec hasn't looked through it."""
+    return SpecError(
+        f"{redact(url)} is required by its URL, and by a package from git alone",
+        hint=f'if you trust it, add to [pip] dependencies: "{name} @ {redact(url)}"',
+    )
 
 
 def _is_wheel(file: FoundFile) -> bool:
@@ -153,7 +154,11 @@ def _is_wheel(file: FoundFile) -> bool:
 
 
 def _key(package: Found, file: FoundFile | None) -> str:
-    return repr(package.git) if file is None else f"{file.sha256} {file.url}"
+    return repr(package.git) if file is None else _file_key(file)
+
+
+def _file_key(file: FoundFile) -> str:
+    return f"{file.sha256} {file.url}"
 
 
 def _described(file: FoundFile, metadata: Metadata) -> Description:

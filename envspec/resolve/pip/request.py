@@ -36,6 +36,7 @@ class Request:
     sources         package → name of the spec's index it must come from
     public          packages that the spec takes from PyPI, whatever index has them
     exclude_newer   RFC 3339, or None
+    exempt          packages that it doesn't hold for → the bound that holds for them, None for none
     provided        packages of conda in the same environment: PyPI name and version, which pip keeps
     missing         requirements that published METADATA leaves out, and that count as published
     """
@@ -50,8 +51,13 @@ class Request:
     sources: tuple[tuple[str, str], ...] = ()
     public: tuple[str, ...] = ()
     exclude_newer: str | None = None
+    exempt: tuple[tuple[str, str | None], ...] = ()
     provided: tuple[tuple[str, str], ...] = ()
     missing: tuple[MissingRequirement, ...] = ()
+
+    def not_after(self, package: str) -> str | None:
+        """Give the bound in time of a package, by its normalised name."""
+        return dict(self.exempt).get(package, self.exclude_newer)
 
     @property
     def uv_platform(self) -> str:
@@ -91,6 +97,7 @@ def request_for(
     constraints: tuple[str, ...] = (),
     provided: tuple[tuple[str, str], ...] = (),
     missing: tuple[MissingRequirement, ...] = (),
+    exempt: tuple[tuple[str, str | None], ...] = (),
 ) -> Request:
     """Make the request of one target. Packages of conda have no index. Packages from conda, or from an index of the
     spec's own, are other builds than those whose METADATA is known to lack something."""
@@ -108,6 +115,7 @@ def request_for(
         sources=tuple(sorted((name, index) for name, index in sources.items() if name not in names)),
         public=tuple(sorted(spec.sources.keys() - sources.keys() - names)),
         exclude_newer=spec.exclude_newer,
+        exempt=exempt,
         provided=provided,
         missing=tuple(one for one in missing if one.package not in others),
     )

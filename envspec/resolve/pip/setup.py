@@ -39,7 +39,7 @@ def pip_resolver(
     indexes = settings.index_urls(spec.pip.indexes)
     default = settings.default_index or uvs_default_index(uv, settings.cache())
     fetcher = index_fetcher(settings, indexes, env, offline=offline)
-    readers = index_readers(settings.cache(), fetcher, uv, default)
+    readers = index_readers(settings.cache(), fetcher, uv)
 
     def live_pages(variant: str) -> LivePages | None:
         url = settings.pytorch_mirror(variant)
@@ -51,7 +51,7 @@ def pip_resolver(
             wheels=readers.wheels,
             sources=readers.sources,
             pages=readers.pages,
-            secrets=settings.cache(),
+            cache=settings.cache(),
             scratch=scratch,
             indexes=indexes,
             default_index=default,

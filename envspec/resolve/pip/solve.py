@@ -11,12 +11,13 @@ import itertools
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from envspec.errors import IndexFailure, Unsatisfiable
+from envspec.errors import EnvspecError, IndexFailure, Unsatisfiable
 from envspec.facts.wheels import FAMILY
 from envspec.lock.model import Pin
 from envspec.net.index_proxy.pages import Pages, Upstream
@@ -34,14 +35,16 @@ from envspec.resolve.pip.answer import (
     refuse_sources,
     tell_passed_over,
 )
+from envspec.resolve.pip.build_requirements import build_requirements, built_from_elsewhere
 from envspec.resolve.pip.compile import UvIndex, compile_request
 from envspec.resolve.pip.confusion import is_pytorch, refuse_unsaid, refuse_unsaid_builds
 from envspec.resolve.pip.describe import Describer
+from envspec.resolve.pip.direct import DirectReader
 from envspec.resolve.pip.metadata import MetadataReader
 from envspec.resolve.pip.newest import has_pre_release, passed_over, unasked
 from envspec.resolve.pip.pins import begin, pins_of
 from envspec.resolve.pip.provided import explained, refuse_conflicts, requests_of
-from envspec.resolve.pip.reading import Counting, Reading
+from envspec.resolve.pip.reading import Counting, Reading, named_by_git_alone
 from envspec.resolve.pip.request import Preferences, Request, group
 from envspec.resolve.pip.sharing import commits_of, public, to_share, versions_of
 from envspec.resolve.pip.source import SourceReader
@@ -52,6 +55,9 @@ from envspec.resolve.torch_index.choice import TorchIndex, needs_own_triton
 from envspec.rules.finding import Finding
 from envspec.uv.answer import Found
 from envspec.uv.program import Uv
+
+_STRAY = re.compile(r"Failed to (?:download|build|fetch) `([A-Za-z0-9._-]+)(?:\[[^`\]]*\])? @ (https?://[^`]+)`")
+"""What uv couldn't fetch by its URL."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +70,7 @@ class PipResolver:
     refresh        ask the live PyTorch index besides the shipped facts
     notice         takes notes about skipped releases
     pages          pages of all indexes, for the index proxy
-    secrets        where the index proxy keeps the secret of its address; None for a new address each time
+    cache          envspec's cache, where the index proxies keep the secret of their addresses
     scratch        gives an empty folder that goes when the resolution ends
     """
 
@@ -72,7 +78,7 @@ class PipResolver:
     wheels: MetadataReader
     sources: SourceReader
     pages: Pages
-    secrets: Path | None
+    cache: Path
     scratch: Path
     indexes: Mapping[str, str] = field(default_factory=dict)
     default_index: str | None = None
@@ -97,21 +103,24 @@ class PipResolver:
         }
         mirrors = {variant: pages for variant, pages in live.items() if pages}
         counting = Counting(self.progress.reading)
-        describe = Describer(self.wheels, self.sources, _below(self.scratch), counting)
-        with open_proxy(
-            mirrors, requests_of(groups), pages=self.pages, metadata=describe, folder=self.secrets
-        ) as proxy:
-            allowed = frozenset(name for request in groups for name in request.allow_source)
-            reading = Reading(self.wheels, self.sources, proxy, allowed, _below(self.scratch), counting)
+        allowed = frozenset(name for request in groups for name in request.allow_source)
+        with ExitStack() as stack:
+            sources = stack.enter_context(self._building(allowed, counting))
+            describe = Describer(self.wheels, sources, _below(self.scratch), counting)
+            proxy = stack.enter_context(
+                open_proxy(mirrors, requests_of(groups), pages=self.pages, metadata=describe, folder=self.cache)
+            )
+            reading = Reading(self.wheels, sources, proxy, allowed, _below(self.scratch), counting)
+            direct = DirectReader(self.cache, self.pages.files, self.wheels, sources, _below(self.scratch), counting)
             try:
                 refuse_unsaid_builds(groups, self._has)
-                found = self._solve_all(groups, indexes, proxy, keep, reading)
+                found = self._solve_all(groups, indexes, proxy, keep, reading, direct)
                 answers = {request: answer_of(found[request], request, reading) for request in groups}
 
                 def again(request: Request) -> Resolution:
                     index = torch_index.choose(request, refresh=self.refresh)
                     folder = _below(self.scratch)
-                    more = self._solve(request, index, proxy, (), Preferences(), folder, reading)
+                    more = self._solve(request, index, proxy, (), Preferences(), folder, reading, direct)
                     return answer_of(more, request, reading)
 
                 refuse_unsaid(answers, groups, self._has, again)
@@ -148,6 +157,7 @@ class PipResolver:
         proxy: IndexProxy,
         keep: Mapping[str, Preferences],
         reading: Reading,
+        direct: DirectReader,
     ) -> dict[Request, tuple[Found, ...]]:
         def solve(request: Request, preferences: Preferences) -> tuple[Found, ...]:
             with self.progress.solving(groups[request]):
@@ -159,6 +169,7 @@ class PipResolver:
                     preferences,
                     _below(self.scratch),
                     reading,
+                    direct,
                 )
             begin(found, request, reading)
             return found
@@ -206,11 +217,18 @@ class PipResolver:
         preferences: Preferences,
         folder: Path,
         reading: Reading,
+        direct: DirectReader,
     ) -> tuple[Found, ...]:
         gated = index.variant is not None and not self._is_uvs_own(index)
         ordered = self._indexes(request, index if gated else None, proxy)
         backend = index.variant if index.variant and not gated else None
         label = ", ".join(names)
+        try:
+            by_url = direct.of(request)
+        except EnvspecError as error:
+            raise labelled(error, label) from None
+        for one in by_url.values():
+            reading.know(one.file, one.metadata)
         numbers = itertools.count()
         barred: tuple[str, ...] = ()
 
@@ -224,6 +242,7 @@ class PipResolver:
                         asked,
                         preferences=preferences,
                         indexes=ordered,
+                        direct=by_url,
                         folder=step,
                         label=label,
                         torch_backend=backend,
@@ -232,7 +251,7 @@ class PipResolver:
                     )
                     strayed = _strayed((package.name for package in found), asked)
                     if not strayed:
-                        return in_own_addresses(found, proxy)
+                        return in_own_addresses(found, proxy, by_url)
                 except Unsatisfiable as conflict:
                     strayed = _strayed(re.findall(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?", conflict.message), asked)
                     if not strayed:
@@ -263,6 +282,11 @@ class PipResolver:
                 # uv saw the proxy fail; what failed is behind it
                 raise labelled(proxy.failures[0], label) from None
             failure.message = proxy.plain(failure.message)
+            if (stray := _STRAY.search(failure.message)) and not backend:
+                name, url = stray.groups()
+                building = "build-system.requires" in failure.message
+                told = built_from_elsewhere(url) if building else named_by_git_alone(name, url)
+                raise labelled(told, label) from None
             if not index.live or gated:
                 raise
             raise IndexFailure(
@@ -308,6 +332,16 @@ class PipResolver:
             )
 
         return releases
+
+    @contextmanager
+    def _building(self, allowed: frozenset[str], counting: Counting) -> Iterator[SourceReader]:
+        """Give the reader of sources; where any may be built, with an index for what that takes."""
+        if not allowed:
+            yield self.sources
+            return
+        shown = Describer(self.wheels, self.sources, _below(self.scratch), counting)
+        with build_requirements(self.pages, shown, self.default_index, self.cache) as builds:
+            yield replace(self.sources, builds=builds)
 
     def _has(self, index: str, name: str) -> bool:
         """Say whether a named index has a package. PyTorch's don't count: they have copies of public packages."""

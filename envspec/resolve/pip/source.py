@@ -9,6 +9,7 @@ package that the spec doesn't name.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,55 +20,59 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from envspec.documents import read_json
-from envspec.errors import IndexFailure, ToolError
-from envspec.net.fetch import Fetcher
+from envspec.errors import IndexFailure, InternalError, ToolError
+from envspec.net.file_store import BY_INDEX, FileStore, WantedFile
 from envspec.packages.requirement import canonical_name
 from envspec.redact import redact
-from envspec.resolve.pip.metadata import Metadata, MetadataCache, cache_key, licence, refuse_other_hash
+from envspec.resolve.pip.build_requirements import BuildIndex, built_from_elsewhere
+from envspec.resolve.pip.metadata import Metadata, MetadataCache, cache_key, licence
 from envspec.resolve.pip.static_source import StaticReader
 from envspec.settings import split_credentials
+from envspec.storage import storage_error
 from envspec.uv.answer import FoundFile
 from envspec.uv.processes import Processes
+from envspec.uv.program import Uv
 
 _PYTHON = "{}.{}".format(*sys.version_info)
 """Variables that may change the requirements of a build."""
 _SECONDS = 600
+_UNSENT = re.compile(r"error sending request for url \(([^()\s]+)\)")
+_PATIENCE = {"UV_HTTP_TIMEOUT": "86400"}
+"""The index proxy fetches a file whole before it answers, and gives up who is too slow by itself."""
 
 
 @dataclass(frozen=True)
 class SourceReader:
     """A reader of sources' metadata, through the same cache as wheels.
 
-    `env` is the environment that builds run in; `uv` the program that fills it; `default_index` the user's address of
-    "pypi", if there is one.
+    `files` are those of indexes, looked through before they are unpacked; `uv` fills the environments that builds run
+    in, from `builds`. Without it, nothing that has to be built is read.
     """
 
     cache: MetadataCache
-    fetcher: Fetcher
+    files: FileStore
     static: StaticReader
-    env: Mapping[str, str]
-    uv: str
-    default_index: str | None
+    uv: Uv
+    builds: BuildIndex | None = None
     processes: Processes = field(default_factory=Processes)
 
-    def read_sdist(self, file: FoundFile, name: str, version: str, folder: Path) -> Metadata:
-        """Read the metadata of a source distribution that may be built. Takes an empty folder to unpack in. Raises
-        IndexFailure or ToolError."""
-        key = cache_key("built", name, version, str(file.sha256), _PYTHON)
+    def read_sdist(self, file: FoundFile, name: str, version: str, folder: Path, subdirectory: str = "") -> Metadata:
+        """Read the metadata of a source distribution that may be built, or of a project in a subdirectory of it. Takes
+        an empty folder to unpack in. Raises IndexFailure, ToolError or StorageError."""
+        key = cache_key("built", name, version, str(file.sha256), _PYTHON, *([subdirectory] if subdirectory else []))
         cached = self.cache.get(key)
         if cached is not None:
             return cached
+        try:
+            archive = self.files.fetch(file.url, WantedFile(file.file, str(file.sha256), file.size, BY_INDEX))
+        except OSError as error:
+            raise storage_error(error, self.files.folder, option="ENVSPEC_CACHE_DIR") from None
         facts = self.static.read(file, name, version)
-        if facts.trust == "static":
+        if facts.trust == "static" and not subdirectory:
             return self._keep(key, facts.metadata, facts.metadata.size)
-        archive = folder / Path(file.file).name
-        most = file.size or self.fetcher.limits.source_bytes
-        with self.fetcher.stream(file.url, most) as stream, archive.open("wb") as out:
-            while piece := stream.read(1 << 20):
-                out.write(piece)
-        refuse_other_hash(file, stream.sha256)
         source = _unpack(archive, folder / "source", redact(file.url))
-        return self._keep(key, self._from_backend(source, file.file), stream.length)
+        size = archive.stat().st_size
+        return self._keep(key, self._from_backend(source / subdirectory, folder, file.file), size)
 
     def read_git(self, url: str, commit: str, subdirectory: str | None, folder: Path) -> Metadata:
         """Read the metadata of a git commit. Raises ToolError."""
@@ -83,20 +88,16 @@ class SourceReader:
             ["fetch", "-q", "--depth", "1", "--", url, commit],
             ["checkout", "-q", "FETCH_HEAD"],
         ):
-            self._run(["git", *step], checkout, f"git {step[0]} of {redact(url)}")
-        return self._keep(key, self._from_backend(checkout / (subdirectory or ""), redact(url)), None)
+            self._git(step, checkout, f"git {step[0]} of {redact(url)}")
+        return self._keep(key, self._from_backend(checkout / (subdirectory or ""), folder, redact(url)), None)
 
     def _keep(self, key: str, metadata: Metadata, size: int | None) -> Metadata:
         known = Metadata(**{**metadata.__dict__, "size": size})
         self.cache.put(key, known)
         return known
 
-    def _from_backend(self, source: Path, what: str) -> Metadata:
-        out = self._run(
-            [sys.executable, "-m", "build", "--metadata", "--installer", "uv", str(source)],
-            source,
-            f"building the metadata of {what}",
-        )
+    def _from_backend(self, source: Path, scratch: Path, what: str) -> Metadata:
+        out = self._build(source, scratch, f"building the metadata of {what}")
         start = out.find("{")
         try:
             fields = read_json(out[start:])
@@ -114,22 +115,42 @@ class SourceReader:
             licence=licence({**texts, "classifier": fields.get("classifiers", [])}),
         )
 
-    def _run(self, command: list[str], folder: Path, what: str) -> str:
+    def _build(self, source: Path, scratch: Path, what: str) -> str:
+        if self.builds is None:
+            raise InternalError(f"{what}: nothing is built here")
+        # a configuration by name is the only one that uv reads: not the user's, not one of the source's own
+        configuration = scratch / "uv.toml"
+        configuration.write_text(self.builds.configuration(self.uv), encoding="utf-8")
         env = {
-            **self.env,
-            "GIT_TERMINAL_PROMPT": "0",
+            **self.uv.environment(),
+            **_PATIENCE,
+            "UV_CONFIG_FILE": str(configuration),
+            "UV_NO_BUILD": "1",
             # what an interrupted build leaves goes with the scratch folder
-            "TMPDIR": str(folder.parent),
-            "PATH": f"{Path(self.uv).parent}{os.pathsep}{self.env.get('PATH', os.defpath)}",
+            "TMPDIR": str(scratch),
+            "PATH": f"{Path(self.uv.executable).parent}{os.pathsep}{self.uv.env.get('PATH', os.defpath)}",
         }
-        if command[0] != "git":
-            env["UV_NO_BUILD"] = "1"
-        if self.default_index:
-            env["UV_DEFAULT_INDEX"] = self.default_index
-        if command[0] == "git" and shutil.which("git", path=env["PATH"]) is None:
+        proxy = self.builds.proxy
+        seen = len(proxy.failures)
+        try:
+            command = [sys.executable, "-m", "build", "--metadata", "--installer", "uv", str(source)]
+            return self._run(command, source, env, what)
+        except ToolError as error:
+            if proxy.failures[seen:]:
+                # uv saw the proxy fail; what failed is behind it
+                raise proxy.failures[seen] from None
+            error.message = proxy.plain(error.message)
+            raise
+
+    def _git(self, command: list[str], folder: Path, what: str) -> None:
+        env = {**self.uv.env, "GIT_TERMINAL_PROMPT": "0", "TMPDIR": str(folder.parent)}
+        if shutil.which("git", path=env.get("PATH")) is None:
             raise ToolError(
                 f"{what} needs git, which isn't installed", hint="install git, or ask for a release instead"
             )
+        self._run(["git", *command], folder, env, what)
+
+    def _run(self, command: list[str], folder: Path, env: Mapping[str, str], what: str) -> str:
         try:
             done = self.processes.run(command, cwd=folder, env=env, timeout=_SECONDS)
         except subprocess.TimeoutExpired:
@@ -137,6 +158,9 @@ class SourceReader:
                 f"{what} took longer than {_SECONDS} s", hint="check whether a release has a wheel"
             ) from None
         if done.returncode:
+            if unsent := _UNSENT.search(done.stderr):
+                error = built_from_elsewhere(unsent[1])
+                raise ToolError(f"{what}: {error.message}", hint=error.hint)
             last = " | ".join(line.strip() for line in done.stderr.strip().splitlines()[-3:])
             raise ToolError(
                 f"{what} failed: {redact(last)}",

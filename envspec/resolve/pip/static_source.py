@@ -20,6 +20,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,7 @@ from envspec.cache.entry import keep_entry, read_entry
 from envspec.documents import Unreadable, read_json, read_toml
 from envspec.errors import IndexFailure
 from envspec.net.fetch import Fetcher, Stream
+from envspec.net.file_store import ARTIFACTS, FileStore, WantedFile
 from envspec.packages.requirement import canonical_name
 from envspec.redact import redact
 from envspec.resolve.pip.metadata import DamagedFile, Metadata, cache_key, parse_metadata
@@ -85,9 +87,7 @@ class StaticReader:
         known = self._cached(key)
         if known is not None:
             return known
-        if self.fetcher.offline:
-            raise IndexFailure(f"not in the cache: {file.file}", hint="run without --offline once")
-        with self.fetcher.stream(file.url, file.size or self.fetcher.limits.source_bytes) as stream:
+        with self._open(file) as stream:
             try:
                 texts, names = _read_archive(file, stream)
             except DamagedFile:
@@ -104,6 +104,28 @@ class StaticReader:
         facts = facts_of(texts, names, name, version, stream.length)
         self._keep(key, facts)
         return facts
+
+    @contextmanager
+    def _open(self, file: FoundFile) -> Iterator[Stream]:
+        """Open the file: the one that was fetched before, else its index's."""
+        most = file.size or self.fetcher.limits.source_bytes
+        kept = self._kept(file)
+        if kept is not None:
+            with kept.open("rb") as content:
+                yield Stream(redact(file.url), max(most, kept.stat().st_size), iter(partial(content.read, _PIECE), b""))
+            return
+        if self.fetcher.offline:
+            raise IndexFailure(f"not in the cache: {file.file}", hint="run without --offline once")
+        with self.fetcher.stream(file.url, most) as stream:
+            yield stream
+
+    def _kept(self, file: FoundFile) -> Path | None:
+        try:
+            wanted = WantedFile(file.file, str(file.sha256), file.size)
+            return FileStore(self.folder / ARTIFACTS, self.fetcher).kept(wanted)
+        except (OSError, IndexFailure):
+            # a name or a hash that no file has there
+            return None
 
     def _path(self, key: str) -> Path:
         return self.folder / f"sources-v{_SCHEMA}" / key[:2] / f"{key[2:]}.json"

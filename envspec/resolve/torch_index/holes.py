@@ -143,7 +143,7 @@ def everywhere(requests: Mapping[str, Request], pins: Mapping[str, Sequence[Pin]
             v
             for v in (release.version for release in torch_builds.releases())
             if asked.admits(v)
-            and _in_time(v, request.exclude_newer)
+            and _in_time(v, request.not_after("torch"))
             and (
                 v in default_builds(request.platform, str(from_index.variant))
                 or not _missing(request, from_index, v, family)
@@ -179,7 +179,7 @@ def _existing(request: Request, index: TorchIndex) -> frozenset[str]:
     from_index = {version.partition("+")[0] for version in index_builds(request, variant)}
     held = set(default_builds(request.platform, variant)) if index.variant is None else from_index
     known = {*held, *(listed if index.variant else ())}
-    return frozenset(v for v in known if asked.admits(v) and _in_time(v, request.exclude_newer))
+    return frozenset(v for v in known if asked.admits(v) and _in_time(v, request.not_after("torch")))
 
 
 def _missing(request: Request, index: TorchIndex, release: str, names: Sequence[str]) -> list[str]:

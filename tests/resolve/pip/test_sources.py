@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.git_repository import repository
 from support.index import Index, other_bytes
 from support.machine import Machine, cpu
 from support.matrix import first_by_day
@@ -120,31 +118,6 @@ def test_a_small_wheel_of_another_content(machine: Machine, index: Index) -> Non
     machine.spec(cpu("alpha"))
     err = refused(machine, status=3)
     assert f"{index.file_url(wheel('alpha', '1.0'))}: the content has sha256" in err
-
-
-def git(folder: Path, *arguments: str) -> str:
-    env = {
-        "PATH": os.environ["PATH"], "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.org", "GIT_AUTHOR_DATE": "2026-01-01T00:00:00Z",
-        "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@example.org", "GIT_COMMITTER_DATE": "2026-01-01T00:00:00Z",
-    }  # fmt: skip
-    return subprocess.run(
-        ["git", *arguments], cwd=folder, env=env, check=True, capture_output=True, text=True
-    ).stdout.strip()
-
-
-def repository(folder: Path, files: Mapping[str, str], below: str = "") -> str:
-    """Make a git repository with one commit on `main`; gives the commit."""
-    folder.mkdir(exist_ok=True)
-    for name, text in files.items():
-        (folder / below).mkdir(exist_ok=True)
-        (folder / below / name).write_text(text)
-    if not (folder / ".git").exists():
-        git(folder, "init", "-q", "-b", "main")
-        git(folder, "config", "uploadpack.allowAnySHA1InWant", "true")
-    git(folder, "add", "-A")
-    git(folder, "commit", "-qm", "one")
-    return git(folder, "rev-parse", "HEAD")
 
 
 @pytest.mark.parametrize("below", first_by_day(1, ["python", ""]))

@@ -1,0 +1,227 @@
+"""Files that requirements name by their URL: envspec fetches each one within the limits and looks through it, before uv
+runs. uv is told their hashes and METADATA, and asks for none of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from envspec.cache.entry import keep_entry, read_entry
+from envspec.documents import Unreadable, read_json
+from envspec.errors import IndexFailure, SpecError
+from envspec.net.file_store import BY_REQUIREMENT, SOURCES, FileStore, KnownFile, WantedFile
+from envspec.packages.archive_entries import path_fault
+from envspec.packages.edges import Markers, reach
+from envspec.packages.requirement import asked, canonical_name, parse_requirement
+from envspec.redact import redact
+from envspec.resolve.pip.edges import requirement_of
+from envspec.resolve.pip.metadata import Metadata, MetadataReader, cache_key
+from envspec.resolve.pip.reading import Counting
+from envspec.resolve.pip.request import Request
+from envspec.resolve.pip.source import SourceReader
+from envspec.settings import split_credentials
+from envspec.storage import storage_error
+from envspec.texts import printable
+from envspec.uv.answer import FoundFile
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+_SCHEMA = 1
+_FOLDER = re.compile(r"[A-Za-z0-9_./-]+")
+
+
+@dataclass(frozen=True)
+class DirectFile:
+    """A file that a requirement names by its URL.
+
+    url       as the requirement has it, without its fragment
+    metadata  what the file says of itself
+    """
+
+    url: str
+    file: FoundFile
+    metadata: Metadata
+
+
+DirectFiles = Mapping[str, DirectFile]
+"""Normalised name → the file that a target takes for it."""
+
+
+@dataclass
+class DirectReader:
+    """What fetches and reads them, each once. `scratch` is an empty folder for builds."""
+
+    cache: Path
+    files: FileStore
+    wheels: MetadataReader
+    sources: SourceReader
+    scratch: Path
+    counting: Counting
+    _read: dict[str, DirectFile] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def of(self, request: Request) -> DirectFiles:
+        """Read those of a request, and those that they themselves name.
+
+        Raises SpecError for a source that may not be built, IndexFailure, ToolError or StorageError.
+        """
+        markers = Markers(request.platform, request.python)
+        found: dict[str, DirectFile] = {}
+        lines = dict(_by_url(request.requirements))
+
+        def following(line: str, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
+            name = canonical_name(lines[line].name)
+            found.setdefault(name, self._one(lines[line], name in request.allow_source))
+            lines_below = (str(requirement_of(text)) for text in found[name].metadata.requires_dist)
+            more = [text for text in lines_below if markers.hold(text, extras)]
+            for below, requirement in _by_url(more):
+                lines.setdefault(below, requirement)
+                yield below, frozenset(map(canonical_name, requirement.extras))
+
+        wanted = [line for line in lines if markers.hold(line)]
+        names = {line: canonical_name(lines[line].name) for line in wanted}
+        extras = {
+            name: frozenset().union(*(one.extras for one in map(asked, request.requirements) if one.name == name))
+            for name in names.values()
+        }
+        reach(((line, extras[names[line]]) for line in wanted), following)
+        return found
+
+    def _one(self, requirement: Requirement, allowed: bool) -> DirectFile:
+        url, _, fragment = str(requirement.url).partition("#")
+        name, said = canonical_name(requirement.name), parse_qs(fragment)
+        others = sorted(said.keys() & hashlib.algorithms_guaranteed - {"sha256"})
+        if others:
+            raise SpecError(
+                f"{redact(str(requirement))} has a {others[0]}, and a lock holds sha256 alone",
+                hint="give #sha256=<digest>, or leave the hash out",
+            )
+        sha256 = said["sha256"][-1].lower() if "sha256" in said else None
+        below = said.get("subdirectory", [""])[-1]
+        if below and (not _FOLDER.fullmatch(below) or path_fault(below)):
+            raise SpecError(
+                f"{redact(str(requirement))} names no folder of an archive: {printable(below)}",
+                hint="give #subdirectory=<folder>, from the archive's top folder, in letters, digits, `.`, `_`, `-`",
+            )
+        key = cache_key(name, url, fragment)
+        with self._lock:
+            if key not in self._read:
+                with self.counting.one():
+                    self._read[key] = self._fetched(name, url, sha256, below, allowed)
+            return self._read[key]
+
+    def _fetched(self, name: str, url: str, sha256: str | None, subdirectory: str, allowed: bool) -> DirectFile:
+        file = unquote(urlsplit(url).path).rpartition("/")[2]
+        is_wheel = file.endswith(".whl")
+        if not is_wheel and not file.endswith(SOURCES):
+            raise SpecError(
+                f"{redact(url)} is neither a wheel nor a source distribution by its name",
+                hint="give the URL of a file that ends with .whl, .tar.gz or .zip",
+            )
+        if not is_wheel and not allowed:
+            raise SpecError(
+                f"{redact(url)} is built from source, which runs its code",
+                hint=f'if you trust it, add to [pip]: allow-source = ["{name}"]',
+            )
+        try:
+            known = self._known(url, file) if sha256 is None else self._named(url, file, sha256)
+            place = self.files.kept(WantedFile(file, known.sha256, known.size))
+            fragment = f"#subdirectory={subdirectory}" if subdirectory else ""
+            found = FoundFile(split_credentials(url)[0] + fragment, file, known.sha256, known.size)
+            if is_wheel and place is not None:
+                metadata = self.wheels.cached(found) or self.wheels.read_kept(place, found)
+            else:
+                folder = Path(tempfile.mkdtemp(dir=self.scratch))
+                metadata = self.sources.read_sdist(found, name, "", folder, subdirectory)
+        except OSError as error:
+            raise storage_error(error, self.files.folder, option="ENVSPEC_CACHE_DIR") from None
+        _refuse_other_package(metadata, name, found)
+        return DirectFile(url, found, metadata)
+
+    def _named(self, url: str, file: str, sha256: str) -> KnownFile:
+        """The file of the hash that the requirement names."""
+        wanted = WantedFile(file, sha256, None, BY_REQUIREMENT)
+        if self.files.kept(wanted) is None:
+            self._refuse_offline(file)
+        return KnownFile(sha256, self.files.fetch(url, wanted).stat().st_size, None)
+
+    def _known(self, url: str, file: str) -> KnownFile:
+        """The file that is there now; offline the one that was there last."""
+        bare = split_credentials(url)[0]
+        entry = self.cache / f"urls-v{_SCHEMA}" / f"{cache_key(bare)}.json"
+        known = _read_known(entry)
+        if known is not None and self.files.kept(WantedFile(file, known.sha256, known.size)) is None:
+            known = None
+        if known is None or not self.files.fetcher.offline:
+            self._refuse_offline(file)
+            known = self.files.fetch_unknown(url, file, known)
+            keep_entry(entry, json.dumps(known._asdict()))
+        return known
+
+    def _refuse_offline(self, file: str) -> None:
+        if self.files.fetcher.offline:
+            raise IndexFailure(f"not in the cache: {file}", hint="run without --offline once")
+
+
+def _by_url(lines: Iterable[str]) -> Iterator[tuple[str, Requirement]]:
+    """Find the requirements of files by their URL, among lines of which most have none."""
+    for line in lines:
+        if "@" not in line:
+            continue
+        requirement = requirement_of(line)
+        if urlsplit(requirement.url or "").scheme in ("http", "https"):
+            yield line, requirement
+
+
+def _read_known(entry: Path) -> KnownFile | None:
+    try:
+        found = read_json(read_entry(entry))
+        known = KnownFile(**found)
+    except (OSError, Unreadable, TypeError):
+        return None
+    sound = type(known.sha256) is str and type(known.size) is int and isinstance(known.etag, str | None)
+    return known if sound else None
+
+
+def _refuse_other_package(metadata: Metadata, name: str, file: FoundFile) -> None:
+    version = file.file.split("-")[1] if file.file.endswith(".whl") and file.file.count("-") >= 4 else None
+    if metadata.name != name:
+        other = f"it is {metadata.name}, and the requirement asks for {name}"
+    elif version is not None and not _equal(version, metadata.version):
+        other = f"its METADATA has version {metadata.version}, and its file name {version}"
+    else:
+        return
+    raise IndexFailure(f"{redact(file.url)} is another package: {other}", hint="correct the requirement, or the URL")
+
+
+def _equal(one: str, other: str) -> bool:
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        return Version(one) == Version(other)
+    except InvalidVersion:
+        return one == other
+
+
+def with_hash(line: str, direct: DirectFiles) -> str:
+    """Give a requirement the hash of the file behind its URL, so that uv needs no file to know it."""
+    if "@" not in line:
+        return line
+    requirement = parse_requirement(line)
+    one = direct.get(canonical_name(requirement.name))
+    url, _, fragment = str(requirement.url or "").partition("#")
+    if one is None or one.url != url:
+        return line
+    kept = [part for part in fragment.split("&") if part.startswith("subdirectory=")]
+    requirement.url = f"{url}#{'&'.join([*kept, f'sha256={one.file.sha256}'])}"
+    return str(requirement)

@@ -1,0 +1,199 @@
+"""`envspec lock` of what no index page lists: files by their URL, and what sources need to say what they require.
+
+Each is fetched and looked through within `envspec.net.limits`, which are small here; uv has no network of its own.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.git_repository import repository
+from support.index import Answer, Index, endless, lying_range
+from support.machine import Machine, cpu
+from support.packages import Dist, sdist, source_files, wheel
+
+from envspec.net import limits
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    bounds = replace(
+        limits.LIMITS,
+        first_seconds=0.5, bytes_per_second=1000, archive_entries=1000, unpacked_bytes=1 << 20, file_bytes=1 << 20,
+        source_bytes=1 << 20,
+    )  # fmt: skip
+    monkeypatch.setattr(limits, "LIMITS", bounds)
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Index]:
+    """A host that no setting names."""
+    with Index() as host:
+        yield host
+
+
+def slow(handler: Any, answer: Answer) -> None:
+    """The head as usual, the body a byte at a time."""
+    handler.close_connection = True
+    handler.send_head(answer)
+    for byte in answer.body:
+        if handler.index.closing.wait(0.02):
+            return
+        handler.wfile.write(bytes([byte]))
+        handler.wfile.flush()
+
+
+def circle(handler: Any, answer: Answer) -> Answer:
+    return Answer(302, b"", "text/plain", (("Location", handler.path),))
+
+
+def with_member(dist: Dist, name: str, size: int, count: int = 1) -> Dist:
+    buffer = io.BytesIO(dist.content)
+    with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
+        for number in range(count):
+            archive.writestr(f"{name}{number}", bytes(size))
+    return replace(dist, content=buffer.getvalue())
+
+
+FAULTS: dict[str, tuple[Any, str]] = {
+    "slow": (slow, "is too slow"),
+    "endless": (endless, "is larger than"),
+    "lying range": (lying_range, "doesn't exist (HTTP 206)"),
+    "circle": (circle, "only leads on: 5 redirects"),
+}
+
+
+@pytest.mark.parametrize("hashed", [False, True], ids=["no hash", "hash"])
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("kind", ["wheel", "source"])
+def test_a_url_without_end(machine: Machine, elsewhere: Index, kind: str, fault: str, hashed: bool) -> None:
+    app = wheel("app", "1.0") if kind == "wheel" else sdist("app", "1.0")
+    elsewhere.add(app)
+    elsewhere.fail(r"^/files/", FAULTS[fault][0])
+    fragment = f"#sha256={app.sha256}" if hashed else ""
+    machine.spec(cpu(f"app @ {elsewhere.file_url(app)}{fragment}", extra="allow-source = ['app']"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 3 and FAULTS[fault][1] in ran.error and app.file in ran.error, ran.err
+    assert sum(path.stat().st_size for path in machine.cache.rglob("*") if path.is_file()) < 4 << 20
+
+
+@pytest.mark.parametrize(
+    ("bad", "told"),
+    [
+        (with_member(wheel("app", "1.0"), "zeros", 8 << 20), "has 8 MiB once it's unpacked"),
+        (with_member(wheel("app", "1.0"), "x", 1, count=3000), "are the most"),
+        (with_member(wheel("app", "1.0"), "../out", 1), "it leads out of "),
+        (sdist("app", "1.0", files={"zeros": "\0" * (8 << 20)}), "has 8 MiB once it's unpacked"),
+        (sdist("app", "1.0", files={"../../out": ""}), "it leads out of "),
+        (replace(wheel("app", "1.0"), content=b"no wheel at all"), "app-1.0-py3-none-any.whl"),
+    ],
+    ids=["bytes", "entries", "leads out", "source of bytes", "source leads out", "no zip"],
+)
+def test_a_url_that_cannot_be_unpacked_safely(machine: Machine, elsewhere: Index, bad: Dist, told: str) -> None:
+    elsewhere.add(bad)
+    machine.spec(cpu(f"app @ {elsewhere.file_url(bad)}", extra="allow-source = ['app']"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 3 and told in ran.error, ran.err
+
+
+@pytest.mark.parametrize("bad", ["slow", "bomb", ""])
+def test_a_url_that_only_a_package_by_url_requires(machine: Machine, index: Index, elsewhere: Index, bad: str) -> None:
+    dep = with_member(wheel("dep", "1.0"), "zeros", 8 << 20) if bad == "bomb" else wheel("dep", "1.0", "base")
+    app = wheel("app", "1.0", f"dep @ {elsewhere.file_url(dep)}")
+    index.add(wheel("base", "1.0"))
+    elsewhere.add(app, dep)
+    if bad == "slow":
+        elsewhere.fail(r"^/files/.*dep", slow)
+    machine.spec(cpu(f"app @ {elsewhere.file_url(app)}"))
+    if not bad:
+        (target,) = machine.locked()
+        assert [(pin.name, pin.index) for pin in target.pins] == [("app", "url"), ("base", "pypi"), ("dep", "url")]
+        return
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 3 and dep.file in ran.error, ran.err
+    assert ("is too slow" if bad == "slow" else "has 8 MiB once it's unpacked") in ran.error, ran.err
+
+
+BUILT = '[build-system]\nrequires = ["{}"]\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+
+
+@pytest.mark.parametrize("by", ["index", "url", "git"])
+@pytest.mark.parametrize("bad", ["slow", "bomb", ""])
+def test_a_build_requirement(
+    machine: Machine, index: Index, elsewhere: Index, tmp_path: Path, by: str, bad: str
+) -> None:
+    tool = with_member(wheel("tool", "1.0"), "zeros", (8 << 20) if bad == "bomb" else 1)
+    index.add(tool)
+    if bad == "slow":
+        index.fail(r"^/files/.*tool.*whl$", slow)
+    requirement = built(index, elsewhere, tmp_path, by, "tool")
+    machine.spec(cpu(requirement, extra="allow-source = ['app']"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    if not bad:
+        assert ran.status == 0, ran.err
+        return
+    assert ran.status == 3 and tool.file in ran.error, ran.err
+    assert ("is too slow" if bad == "slow" else "has 8 MiB once it's unpacked") in ran.error, ran.err
+
+
+@pytest.mark.parametrize("by", ["index", "url", "git"])
+@pytest.mark.parametrize("way", ["its URL", "tool.uv", "UV_EXTRA_INDEX_URL", "uv.toml"])
+def test_a_build_requirement_from_elsewhere(
+    machine: Machine, index: Index, elsewhere: Index, tmp_path: Path, by: str, way: str
+) -> None:
+    """What a source names itself, and what the user's other settings name: no build asks there."""
+    tool = wheel("tool", "1.0")
+    elsewhere.add(tool)
+    more = ""
+    if way == "tool.uv":
+        more = f'[tool.uv]\nno-index = false\nextra-index-url = ["{elsewhere.url}"]\n'
+    elif way == "UV_EXTRA_INDEX_URL":
+        machine.variables["UV_EXTRA_INDEX_URL"] = elsewhere.url
+    elif way == "uv.toml":
+        (machine.home / ".config" / "uv").mkdir(parents=True)
+        (machine.home / ".config" / "uv" / "uv.toml").write_text(f'extra-index-url = ["{elsewhere.url}"]\n')
+    asked = f"tool @ {elsewhere.file_url(tool)}" if way == "its URL" else "tool"
+    requirement = built(index, elsewhere, tmp_path, by, asked, more)
+    elsewhere.asked.clear()
+    machine.spec(cpu(requirement, extra="allow-source = ['app']"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status in (1, 3) and "tool" in ran.error, ran.err
+    assert not [one.path for one in elsewhere.asked if "tool" in one.path]
+
+
+def built(index: Index, elsewhere: Index, folder: Path, by: str, requires: str, more: str = "") -> str:
+    """Publish app, which says what it requires when it's built alone; gives the requirement."""
+    files = {"pyproject.toml": BUILT.format(requires) + more}
+    app = sdist("app", "1.0", static=False, files=files)
+    if by == "index":
+        index.add(app)
+        return "app"
+    if by == "url":
+        elsewhere.add(app)
+        return f"app @ {elsewhere.file_url(app)}"
+    repository(folder / "app", {**source_files("app", "1.0"), **files})
+    return f"app @ git+{(folder / 'app').as_uri()}@main"
+
+
+def test_a_url_that_only_a_package_from_git_requires(machine: Machine, elsewhere: Index, tmp_path: Path) -> None:
+    """git is an exception by name, what its packages name by URL isn't."""
+    dep = wheel("dep", "1.0")
+    elsewhere.add(dep)
+    url = elsewhere.file_url(dep)
+    repository(tmp_path / "app", source_files("app", "1.0", [f"dep @ {url}"]))
+    git = f"app @ git+{(tmp_path / 'app').as_uri()}@main"
+    machine.spec(cpu(git, extra="allow-source = ['app']"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 2 and f"{url} is required by its URL, and by a package from git alone" in ran.error, ran.err
+    assert f'add to [pip] dependencies: "dep @ {url}"' in ran.hint and not elsewhere.asked
+    machine.spec(cpu(git, f"dep @ {url}", extra="allow-source = ['app']"))
+    (target,) = machine.locked()
+    assert {pin.name: pin.index for pin in target.pins} == {"app": "git", "dep": "url"}

@@ -1,0 +1,80 @@
+"""Conda packages from peers without end: given up by name, by the limits and the user's own time for the channel."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Event, Thread
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from envspec.errors import IndexFailure
+from envspec.install.conda_cache import CondaCache
+from envspec.install.model import SilentInstall
+from envspec.net import limits
+from envspec.net.fetch import origin_of
+from envspec.net.patience import Patience
+
+pytestmark = pytest.mark.e2e
+
+
+class _Server(BaseHTTPRequestHandler):
+    closing: Event
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"x")
+        self.wfile.flush()
+        if "silent" in self.path:
+            self.closing.wait(60)
+        while not self.closing.wait(0 if "endless" in self.path else 0.05):
+            self.wfile.write(bytes(1 << 16) if "endless" in self.path else b"x")
+
+
+@pytest.fixture
+def channel() -> Iterator[str]:
+    closing = Event()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Server", (_Server,), {"closing": closing}))
+    server.daemon_threads = True
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/own/noarch"
+    closing.set()
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("peer", "told"),
+    [
+        ("silent", "the index 'own' sent nothing for 1 s"),
+        ("slow", "is too slow"),
+        ("endless", "is larger than the 100000 bytes"),
+    ],
+)
+def test_a_peer_without_end(
+    channel: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, peer: str, told: str
+) -> None:
+    from rattler.networking import Client
+
+    first = 9 if peer == "silent" else 0.5
+    monkeypatch.setattr(limits, "LIMITS", replace(limits.LIMITS, first_seconds=first, bytes_per_second=1000))
+    record: Any = SimpleNamespace(url=f"{channel}/{peer}-1.0-0.conda", size=100_000, sha256=b"")
+    own = {origin_of(channel): Patience("own", 1)} if peer == "silent" else {}
+    cache = CondaCache(tmp_path, tmp_path, Client(), SilentInstall(), own)
+    counted: Any = SimpleNamespace(came=lambda length: None)
+    begun = time.monotonic()
+    with pytest.raises(IndexFailure) as caught:
+        asyncio.run(cache._download(record, tmp_path / "archive", counted))
+    assert told in caught.value.message and channel in caught.value.message
+    assert time.monotonic() - begun < 20
