@@ -16,7 +16,7 @@ KINDS = {
     "audit": "answers that `audit --offline` takes",
     "smoke": "environments and results of smoke runs",
     "uv-private": "what older versions had uv keep of indexes whose address has a token",
-    "scratch": "what runs are at, or left when they were killed",
+    "scratch": "temporary files of commands that are running or were killed",
     "settings": "what was found out of this machine",
 }
 """Every kind of entry, and what it is."""

@@ -21,7 +21,7 @@ def refuse_unfit_packages(pins: Sequence[Pin], found: Paths, inputs: TargetInput
         from rattler.package_streaming import extract
     except ImportError:
         raise ToolError(
-            "there are conda packages, and py-rattler, which looks through them, isn't there",
+            "the bundle has conda packages, and py-rattler, which looks through them, isn't installed",
             hint="pip install 'envspec[conda]'",
         ) from None
     places = {f"lib/python{inputs.python}/site-packages"}

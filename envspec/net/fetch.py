@@ -219,7 +219,7 @@ class Fetcher:
         reason = reason_of(error)
         if "too many redirects" in reason:
             return IndexFailure(
-                f"{bare} only leads on: {REDIRECTS} redirects, and still no file",
+                f"{bare} redirects {REDIRECTS} times and gives no file",
                 hint="check the address, and tell who runs it: its redirects go in a circle",
             )
         return IndexFailure(f"{bare} can't be read: {reason}", hint=_HINT)

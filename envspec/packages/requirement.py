@@ -44,7 +44,7 @@ _PARENTHESIS = re.compile(r"""[()]|'[^']*'|"[^"]*\"""")
 _ANY_ENVIRONMENT: dict[str, str | frozenset[str]] = {
     "extra": "", "extras": frozenset(), "dependency_groups": frozenset(),
 }  # fmt: skip
-"""The variables that stand in markers of packages and of lockfiles besides those of the interpreter."""
+"""The variables that stand in markers of packages and of other tools' locks besides those of the interpreter."""
 
 _LEGACY = (
     (re.compile(r"([<>]=?|~=)([ \t]*)([0-9][^,;)\s<>=~]*?)\.\*"), r"\1\2\3"),  # >=1.19.*

@@ -45,7 +45,7 @@ FORMAT = Table(
     required=("contact",),
     keys={
         "contact": Text(
-            doc="Whom to ask: every refusal says it.",
+            doc="The contact that every refusal names.",
             example="HPC support, hpc-help@example.org",
             says="a line of text",
             pattern=_LINE,
@@ -109,15 +109,17 @@ FORMAT = Table(
             },
         ),
         "licences": Table(
-            doc="Under which licences packages may be.",
+            doc="The licences that packages may have.",
             keys={
                 "allow": Array(
-                    doc="The only ones; a package without a known licence isn't allowed then.",
+                    doc="The only licences that packages may have. A package without a known one isn't allowed then.",
                     items=_LICENCE,
                     example=("MIT", "BSD-3-Clause", "Apache-2.0"),
                     unique=True,
                 ),
-                "deny": Array(doc="The ones that none may have.", items=_LICENCE, example=("AGPL-*",), unique=True),
+                "deny": Array(
+                    doc="The licences that no package may have.", items=_LICENCE, example=("AGPL-*",), unique=True
+                ),
                 "known": Names(
                     doc="The licences of packages whose metadata doesn't say, or says it wrongly.",
                     names=_PACKAGE,
@@ -126,7 +128,7 @@ FORMAT = Table(
             },
         ),
         "signatures": Table(
-            doc="Who has to have signed a lock.",
+            doc="The keys of which one must have signed a lock.",
             keys={
                 "signers": Array(
                     doc="SSH public keys, one of which must have signed.",

@@ -36,7 +36,7 @@ def _rules(policy: Policy) -> Iterator[tuple[str, str]]:
         unchecked = "this envspec can't check signatures yet, and so refuses to use any lock"
         yield (
             "[signatures] signers",
-            f"one of {len(policy.signers)} keys has signed a lock before it's used: {unchecked}",
+            f"one of {len(policy.signers)} keys has signed a lock before it is used: {unchecked}",
         )
     if policy.proof == RUNGS[0]:
         yield "[proof] required", "a target is locked before it's used"

@@ -69,7 +69,7 @@ def with_members(dist: Dist, count: int, size: int) -> Dist:
         (endless, "is larger than"),
         (lying_range, "doesn't exist (HTTP 206)"),
         (longer, "is larger than"),
-        (circle, "only leads on: 5 redirects"),
+        (circle, "redirects 5 times"),
     ],
     ids=["slow", "endless", "lying range", "longer", "circle"],
 )

@@ -67,7 +67,7 @@ FAULTS: dict[str, tuple[Any, str]] = {
     "slow": (slow, "is too slow"),
     "endless": (endless, "is larger than"),
     "lying range": (lying_range, "doesn't exist (HTTP 206)"),
-    "circle": (circle, "only leads on: 5 redirects"),
+    "circle": (circle, "redirects 5 times"),
 }
 
 

@@ -39,12 +39,10 @@ def build_requirements(pages: Pages, describe: Describe, default: str | None, se
     """Serve the index. `default` is where "pypi" is; `secrets` keeps the secret of its address; `describe` gives
     METADATA, of sources what a lock is shown of those that may not be built.
 
-    Raises OutsideError where it isn't known where "pypi" is.
+    Raises OutsideError where no index is configured for PyPI.
     """
     if default is None:
-        raise OutsideError(
-            "it isn't known where PyPI is from here", hint="name the index to use: UV_DEFAULT_INDEX=https://…"
-        )
+        raise OutsideError("no index is configured for PyPI", hint="name the index to use: UV_DEFAULT_INDEX=https://…")
     with open_proxy(pages=pages, metadata=describe, folder=secrets, purpose="builds") as proxy:
         yield BuildIndex(proxy, default)
 
