@@ -47,19 +47,21 @@ class PyPI:
         self._found: dict[str, FoundFile] = {}
 
     def files(self, project: str) -> tuple[PublishedFile, ...]:
-        """Read the files on a project's page. Raises IndexFailure."""
+        """Read the files on a project's page, none if PyPI doesn't have the project. Raises IndexFailure."""
         url = f"{self._url}/{project}/"
-        page = parse_page(self._fetcher.get(url, headers={"Accept": ACCEPT}).body, url)
+        reply = self._fetcher.get(url, headers={"Accept": ACCEPT})
+        page = parse_page(reply.body, url) if reply.status != 404 else []
         return tuple(self._remembered(dict(row)) for row in page)
 
     def _remembered(self, row: dict[str, Any]) -> PublishedFile:
         name = row["filename"]
         self._found[name] = FoundFile(row["url"], name, row["hashes"]["sha256"], row.get("size"))
-        return PublishedFile(name, row.get("requires-python"), bool(row.get("yanked")))
+        return PublishedFile(name, row.get("requires-python"), bool(row.get("yanked")), row.get("upload-time"))
 
     def requires_dist(self, project: str, file: str) -> tuple[str, ...]:
         """Read the Requires-Dist lines of a wheel on a page that was read. Raises IndexFailure."""
-        return self._metadata.read(self._found[file]).requires_dist
+        found = self._found[file]
+        return (self._metadata.cached(found) or self._metadata.read(found)).requires_dist
 
 
 @click.command()
