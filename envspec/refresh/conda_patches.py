@@ -1,7 +1,7 @@
 """The corrections that conda-forge makes to the records of its packages, as bounds between packages.
 
-Their language is that of `recipe/README.md` in conda-forge/conda-forge-repodata-patches-feedstock: documents of an `if`,
-whose conditions all hold for a record, and a `then`, which changes the record's `depends` and `constrains`. What
+Their language is that of `recipe/README.md` in conda-forge/conda-forge-repodata-patches-feedstock: documents of an
+`if`, whose conditions all hold for a record, and a `then`, which changes the record's `depends` and `constrains`. What
 can be said without a record is a bound of a package in some versions on another one. All else (builds, platforms, what
 is loosened or renamed) is left out, and counted by its reason.
 """
@@ -11,11 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from envspec.documents import read_yaml_documents
+from envspec.documents import Unreadable, read_yaml_documents
+from envspec.errors import InputError
 from envspec.packages.names import conda_name
 from envspec.packages.requirement import Clause
 from envspec.refresh.conda_bounds import Inexpressible, clauses, read_spec
@@ -28,6 +29,7 @@ _REPLACED = ("replace_depends", "replace_constrains")
 _COMPARED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "=="}
 _RECORD = ("has_depends", "not_has_depends", "has_constrains", "not_has_constrains")
 _NOARCH = ("subdir", "subdir_in", "subdir_eq")
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _NOARCH_BUILD = re.compile(r"pyh[0-9a-f]+_\d+")
 _GLOB = frozenset("*?[")
 
@@ -75,25 +77,40 @@ class LeftOut:
 
 
 def patches_of(files: Mapping[str, str]) -> tuple[tuple[Patch, ...], tuple[LeftOut, ...]]:
-    """Read patches from the texts of files, by name. Raises Unreadable for one that isn't YAML."""
+    """Read patches from the texts of files, by name. Raises InputError for one that isn't YAML."""
     found = [one for file, text in sorted(files.items()) for one in _of_file(file, text)]
     patches = tuple(one for one in found if isinstance(one, Patch))
     return patches, tuple(one for one in found if isinstance(one, LeftOut))
 
 
 def _of_file(file: str, text: str) -> Iterator[Patch | LeftOut]:
-    for document in read_yaml_documents(text):
-        if not isinstance(document, Mapping):
-            continue
-        for instruction in document.get("then") or ():
-            for action, value in instruction.items():
-                for one in value if isinstance(value, list) else [value]:
-                    try:
-                        dependency, bound = _change(action, one)
-                        packages, when = _condition(document["if"], dependency)
-                        yield Patch(file, packages, when, dependency, bound)
-                    except Inexpressible as error:
-                        yield LeftOut(file, f"{document['if']} {action} {one}", str(error))
+    try:
+        documents = read_yaml_documents(text)
+    except Unreadable as error:
+        raise InputError(f"{file}:{error.line}: it isn't YAML: {error.reason}") from None
+    for document in documents:
+        if document is not None:
+            yield from _of_document(file, document)
+
+
+def _of_document(file: str, document: Any) -> Iterator[Patch | LeftOut]:
+    try:
+        conditions = {str(key): value for key, value in dict(document["if"]).items()}
+        instructions = list(document["then"])
+        changes = [change for instruction in instructions for change in dict(instruction).items()]
+    except (TypeError, ValueError, KeyError):
+        yield LeftOut(file, str(document), "it isn't a patch")
+        return
+    for action, value in changes:
+        for one in value if isinstance(value, list) else [value]:
+            try:
+                dependency, bound = _change(action, one)
+                packages, when = _condition(conditions, dependency)
+                yield Patch(file, packages, when, dependency, bound)
+            except Inexpressible as error:
+                yield LeftOut(file, f"{conditions} {action} {one}", str(error))
+            except (TypeError, ValueError, LookupError, OverflowError):
+                yield LeftOut(file, f"{conditions} {action} {one}", "it isn't a patch")
 
 
 def _change(action: str, value: Any) -> tuple[str, tuple[Clause, ...]]:
@@ -169,7 +186,7 @@ def _condition(conditions: Mapping[str, Any], dependency: str) -> tuple[tuple[st
         elif key.startswith("version_") and key[8:] in _COMPARED:
             versions.append((_COMPARED[key[8:]], values[0]))
         elif key in ("timestamp_lt", "timestamp_le"):
-            before = datetime.fromtimestamp(int(value) / 1000, timezone.utc)
+            before = _EPOCH + timedelta(milliseconds=int(value))
         elif key in _RECORD:
             _accept_record(values, dependency)
         elif key.startswith("build_number") or (key == "build" and _NOARCH_BUILD.fullmatch(values[0])):

@@ -30,31 +30,45 @@ COMPILED: frozenset[str] = frozenset({"numpy2_known_lower_bound.yaml"})
 """Files that say which version was the first to work, and not that the one before didn't. Of extension modules it
 follows, for NumPy 2 loads none that was compiled before it; of other code it doesn't."""
 
+FINE: Mapping[tuple[str, str], str] = {
+    ("cartopy", "numpy"): "0.22.0 with NumPy 2.4.6 projects lines and points",
+    ("contourpy", "numpy"): "1.1.0 with NumPy 2.4.6 draws lines and fills",
+    ("numcodecs", "numpy"): "0.12.0 with NumPy 2.4.6 packs and unpacks numbers and texts",
+}
+"""Packages and dependencies that were run together, outside the bound, and work (linux-64, CPython 3.11)."""
+
 _AFTERWARDS = timedelta(days=90)
 """A release that came so long after what an upper bound leaves out was made with that around."""
 
 _BEFORE = timedelta(days=30)
 """A release that is so much older than the first version that a lower bound admits worked without it."""
 
-_ASIDE = frozenset(
-    "all bench benchmark benchmarks build check checks ci complete dev develop developer development doc docs examples"
-    " extras full lint linting notebook notebooks quality release style test testing tests tutorial tutorials typing".split()
+_ASIDE = re.compile(
+    r"all|bench(mark)?s?|build|checks?|ci|complete|dev(elop(er|ment)?)?|docs?|examples?|extras?|full|lint(ing)?"
+    r"|notebooks?|quality|release|style|test(s|ing)?|tutorials?|typing"
 )
-"""Extras that say nothing of what a package works with."""
+"""Words in the names of extras that say nothing of what a package works with."""
 
 _EXTRA = re.compile(r"""extra\s*==\s*["']([^"']+)["']""")
 
 
 @dataclass(frozen=True)
 class Needed:
-    """The bounds that releases of a package need on a dependency, by release. `pythons` are those on which a bound would
-    leave nothing to install; `covered` are the bounds that don't hurt a release, whether it needs them or not."""
+    """What releases of a package need of a dependency.
+
+    bounds    the bounds that a release needs
+    covered   the bounds that are meant for a release and don't hurt it, whether it needs them or not
+    pythons   the Pythons on which a release's bounds leave something to install
+    without   those on which they'd leave nothing, now or when the dependency's next release comes
+    files     where a bound comes from
+    """
 
     package: str
     dependency: str
     bounds: Mapping[Version, frozenset[Clause]]
     covered: Mapping[Version, frozenset[Clause]]
     pythons: Mapping[Version, frozenset[str]]
+    without: Mapping[Version, frozenset[str]]
     files: Mapping[Clause, frozenset[str]]
 
 
@@ -95,12 +109,16 @@ def needed(
     bounds: dict[Version, frozenset[Clause]] = {}
     covered: dict[Version, frozenset[Clause]] = {}
     pythons: dict[Version, frozenset[str]] = {}
+    without: dict[Version, frozenset[str]] = {}
     files: dict[Clause, frozenset[str]] = {}
     left_out: list[tuple[Patch, str]] = []
     there = Dependency(of(dependency))
     for patch in patches:
-        if patch.file in GUESSES or not of(package) or not there.releases:
-            left_out.append((patch, GUESSES.get(patch.file, "PyPI doesn't have both")))
+        if reason := _at_once(package, dependency, patch.file):
+            left_out.append((patch, reason))
+            continue
+        if not of(package) or not there.releases:
+            left_out.append((patch, "PyPI doesn't have both"))
             continue
         reasons: Counter[str] = Counter()
         for release in of(package):
@@ -112,20 +130,25 @@ def needed(
             if judged in _HARMLESS or not isinstance(judged, str):
                 covered[release.version] = covered.get(release.version, frozenset()) | set(patch.bound)
             if not isinstance(judged, str):
-                clauses, bad = judged
+                clauses, good, bad = judged
                 bounds[release.version] = bounds.get(release.version, frozenset()) | clauses
-                pythons[release.version] = pythons.get(release.version, frozenset()) | bad
+                pythons[release.version] = pythons.get(release.version, good) & good
+                without[release.version] = without.get(release.version, frozenset()) | bad
                 files |= {clause: files.get(clause, frozenset()) | {patch.file} for clause in clauses}
                 reasons["kept"] += 1
         if not reasons["kept"]:
             left_out.append((patch, _main(reasons)))
-    return Needed(package, dependency, bounds, covered, pythons, files), tuple(left_out)
+    return Needed(package, dependency, bounds, covered, pythons, without, files), tuple(left_out)
 
 
 _SAID = "METADATA says it already"
 _NO_WHEEL = "no wheel, so no METADATA to compare with"
 _OLD = "its wheels are for Pythons of the past"
 _HARMLESS = (_SAID, _NO_WHEEL, _OLD)
+
+
+def _at_once(package: str, dependency: str, file: str) -> str | None:
+    return GUESSES.get(file) or ("it was tried, and works without" if (package, dependency) in FINE else None)
 
 
 def _main(reasons: Counter[str]) -> str:
@@ -136,8 +159,8 @@ def _main(reasons: Counter[str]) -> str:
 
 def _judge(
     package: str, dependency: str, patch: Patch, release: Release, there: Dependency, index: Index
-) -> tuple[frozenset[Clause], frozenset[str]] | str:
-    """Give the clauses that a release needs and the Pythons on which they can't be kept, or why it needs none."""
+) -> tuple[frozenset[Clause], frozenset[str], frozenset[str]] | str:
+    """Give what a release needs, and the Pythons on which it can and can't be kept; or why it needs nothing."""
     if release.wheel is None:
         return _NO_WHEEL
     if not release.places:
@@ -155,17 +178,19 @@ def _judge(
     if reason := next((reason for clause in clauses if (reason := _doubt(clause, release, there))), None):
         return reason
     bound = there.admitted(",".join(map("".join, sorted(clauses))))
-    bad = {place[1] for place, had in _choices(release, said, there) if had and not had & bound}
-    if not any(had - bound for place, had in _choices(release, said, there) if place[1] not in bad):
+    choices = [*_choices(release, said, there)]
+    good = {place[1] for place, had in choices if had & bound}
+    good -= {place[1] for place, had in choices if had and not had & bound}
+    if not any(had - bound for place, had in choices if place[1] in good):
         return "nothing would be left to install"
-    return clauses, frozenset(bad)
+    return clauses, frozenset(good), frozenset(place[1] for place, _ in choices) - good
 
 
 def _said(dependency: str, lines: Iterable[str]) -> Mapping[str, str]:
     """What METADATA asks of a dependency, by Python: where it always needs it, else where an extra does."""
     about = [line for line in lines if is_requirement(line) and asked(line).name == dependency]
     named = {extra for line in about for extra in _EXTRA.findall(line)}
-    extras = {extra for extra in named if not _ASIDE & set(re.split(r"[-_.]", extra.lower()))}
+    extras = {extra for extra in named if not any(map(_ASIDE.fullmatch, re.split(r"[-_.]", extra.lower())))}
     found = {}
     for python in PYTHONS:
         markers = Markers("linux-64", python)

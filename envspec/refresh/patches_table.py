@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from envspec.packages.conda_names import pypi_names
 from envspec.packages.requirement import Clause
@@ -23,19 +23,22 @@ if TYPE_CHECKING:
 REPOSITORY = "conda-forge/conda-forge-repodata-patches-feedstock"
 
 _HEADER = """\
-# What conda-forge corrects in its own packages and the METADATA on PyPI lacks, made by `python -m envspec.refresh patches`
-# from the repodata patches of
-# {repository}
-# at revision {revision} (facts alone: no text of that repository, which is BSD-3-Clause).
+# What conda-forge corrects in its own packages and the METADATA on PyPI lacks. `python -m envspec.refresh patches` made
+# it from the repodata patches of {repository}
+# at revision {revision} (BSD-3-Clause: facts alone are taken from it, no text).
 # Every row was compared with PyPI: METADATA names the dependency and admits what the bound leaves out, wheels are left
 # to choose from on every Python that the marker admits, and the bound was news when the releases were made.
+# The marker is part of the constraint: on other Pythons, the bound would leave nothing to install.
 # The columns are those of corrections.toml.
 #
 # Of {all} bounds and other changes in {files} files, {kept} hold, in {rows} rows. The others:
 """
 
-_Item = TypeVar("_Item")
-_Result = TypeVar("_Result")
+_Pair = tuple[str, str]
+_Judged = tuple[Needed, tuple[tuple[Patch, str], ...]]
+
+Each = Callable[[Callable[[_Pair], _Judged], Iterable[_Pair]], Iterable[_Judged]]
+"""`map`, or one that does several at once."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +63,10 @@ def converted(
     files: Mapping[str, str],
     revision: str,
     index: Index,
-    each: Callable[[Callable[[_Item], _Result], Iterable[_Item]], Iterable[_Result]] = map,
+    each: Each = map,
 ) -> Converted:
-    """Make the table from the texts of a repository's files, by name, at a revision. `each` is `map`, or one that works
-    on several packages at once. Raises Unreadable for a file that isn't YAML, and IndexFailure.
+    """Make the table from the texts of a repository's files, by name, at a revision. Raises InputError for a file that
+    isn't YAML, and IndexFailure.
     """
     patches, others = patches_of(files)
     counted = Counter(one.reason for one in others)
@@ -76,21 +79,21 @@ def converted(
             known[project] = releases(project, index.files(project))
         return known[project]
 
-    def judged(pair: tuple[str, str]) -> tuple[Needed, tuple[tuple[Patch, str], ...]]:
+    def judged(pair: _Pair) -> _Judged:
         return needed(*pair, pairs[pair], of, index)
 
     rows: list[Row] = []
     kept: set[Patch] = set()
-    for found, left_out in each(judged, sorted(pairs)):  # type: ignore[arg-type]
+    for found, left_out in each(judged, sorted(pairs)):
         counted.update(reason for _, reason in left_out)
         kept.update(set(pairs[found.package, found.dependency]) - {patch for patch, _ in left_out})
         rows += _rows(found, of(found.package))
     return Converted(_text(rows, revision, sorted(files), len(kept), counted), counted)
 
 
-def _by_pair(patches: Iterable[Patch]) -> tuple[dict[tuple[str, str], list[Patch]], list[str]]:
+def _by_pair(patches: Iterable[Patch]) -> tuple[dict[_Pair, list[Patch]], list[str]]:
     """Sort patches by PyPI's names of package and dependency; and why some have none."""
-    pairs: dict[tuple[str, str], list[Patch]] = {}
+    pairs: dict[_Pair, list[Patch]] = {}
     unnamed = []
     for patch in patches:
         packages = {name for conda in patch.packages for name in _pypi(conda)}
@@ -143,7 +146,8 @@ def _runs(found: Needed, versions: Sequence[Version]) -> Iterator[_Run]:
     """Join neighbouring releases that need the same. The oldest run is open to what is older still, where that is
     harmless."""
     for number, (bounds, run) in enumerate(_neighbours(found, versions)):
-        marker = _marker(frozenset().union(*(found.pythons[version] for version in run)))
+        good, bad = (frozenset().union(*map(told.__getitem__, run)) for told in (found.pythons, found.without))
+        marker = _marker(good, bad)
         older = versions[: versions.index(run[0])]
         harmless = number == 0 and all(_is_harmless(found, bounds, version) for version in older)
         if marker is not None:
@@ -171,16 +175,18 @@ def _is_harmless(found: Needed, bounds: frozenset[Clause], version: Version) -> 
     return bounds <= found.covered.get(version, frozenset())
 
 
-def _marker(without: frozenset[str]) -> str | None:
-    """A marker that leaves out Pythons at either end, empty for none; None where a gap would be left."""
-    kept = [python not in without for python in PYTHONS]
-    if not any(kept):
+def _marker(good: frozenset[str], bad: frozenset[str]) -> str | None:
+    """A marker that leaves out the bad Pythons on either side of the good ones, empty for none; None where there is no
+    such marker."""
+    rank = {python: place for place, python in enumerate(PYTHONS)}
+    kept = sorted(map(rank.__getitem__, good - bad))
+    left_out = sorted(map(rank.__getitem__, bad))
+    if not kept or any(kept[0] < place < kept[-1] for place in left_out):
         return None
-    first, last = kept.index(True), len(kept) - 1 - kept[::-1].index(True)
-    if not all(kept[first : last + 1]):
-        return None
-    ends = [f"python_version >= '{PYTHONS[first]}'"] if first else []
-    ends += [f"python_version < '{PYTHONS[last + 1]}'"] if last + 1 < len(PYTHONS) else []
+    below = [place for place in left_out if place < kept[0]]
+    above = [place for place in left_out if place > kept[-1]]
+    ends = [f"python_version >= '{PYTHONS[below[-1] + 1]}'"] if below else []
+    ends += [f"python_version < '{PYTHONS[above[0]]}'"] if above else []
     return f"; {' and '.join(ends)}" if ends else ""
 
 

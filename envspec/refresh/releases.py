@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
 PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15")
-"""The Pythons that are asked. The last one is the next that comes: what has wheels for it has them for all later ones."""
+"""The Pythons that are asked. The last is the next that comes: what has wheels for it has them for all later ones."""
 
 Place = tuple[str, str]
 """A platform and a Python: `("linux-64", "3.12")`."""
