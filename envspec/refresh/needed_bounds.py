@@ -18,7 +18,7 @@ from envspec.packages.edges import Markers
 from envspec.packages.requirement import Clause, asked, is_requirement, published_requirement
 from envspec.refresh.conda_patches import Patch
 from envspec.refresh.published import Index
-from envspec.refresh.releases import PYTHONS, Place, Release
+from envspec.refresh.releases import PYTHONS, DatedRelease, Place
 
 if TYPE_CHECKING:
     from packaging.version import Version
@@ -34,8 +34,9 @@ FINE: Mapping[tuple[str, str], str] = {
     ("cartopy", "numpy"): "0.22.0 with NumPy 2.4.6 projects lines and points",
     ("contourpy", "numpy"): "1.1.0 with NumPy 2.4.6 draws lines and fills",
     ("numcodecs", "numpy"): "0.12.0 with NumPy 2.4.6 packs and unpacks numbers and texts",
+    ("mkdocs", "click"): "1.6.1 with click 8.5.1 builds a site",
 }
-"""Packages and dependencies that were run together, outside the bound, and work (linux-64, CPython 3.11)."""
+"""Packages and dependencies that were run together, outside the bound, and work (linux-64, CPython 3.11 and 3.12)."""
 
 _AFTERWARDS = timedelta(days=90)
 """A release that came so long after what an upper bound leaves out was made with that around."""
@@ -72,10 +73,10 @@ class Needed:
     files: Mapping[Clause, frozenset[str]]
 
 
-class Dependency:
+class DependencyReleases:
     """The releases of a dependency, and what specifiers admit of them."""
 
-    def __init__(self, releases: Iterable[Release]) -> None:
+    def __init__(self, releases: Iterable[DatedRelease]) -> None:
         self.releases = {release.version: release for release in releases}
         self._admitted: dict[str, frozenset[Version]] = {}
         self._installed: dict[Place, frozenset[Version]] = {}
@@ -100,7 +101,7 @@ def needed(
     package: str,
     dependency: str,
     patches: Sequence[Patch],
-    of: Callable[[str], Sequence[Release]],
+    of: Callable[[str], Sequence[DatedRelease]],
     index: Index,
 ) -> tuple[Needed, tuple[tuple[Patch, str], ...]]:
     """Find what a package's releases need of a dependency, and why patches were left out. `of` lists a project's
@@ -112,7 +113,7 @@ def needed(
     without: dict[Version, frozenset[str]] = {}
     files: dict[Clause, frozenset[str]] = {}
     left_out: list[tuple[Patch, str]] = []
-    there = Dependency(of(dependency))
+    there = DependencyReleases(of(dependency))
     for patch in patches:
         if reason := _at_once(package, dependency, patch.file):
             left_out.append((patch, reason))
@@ -121,10 +122,11 @@ def needed(
             left_out.append((patch, "PyPI doesn't have both"))
             continue
         reasons: Counter[str] = Counter()
+        newest = of(package)[-1]
         for release in of(package):
             if not patch.when.admits(release.version, release.uploaded):
                 continue
-            judged = _judge(package, dependency, patch, release, there, index)
+            judged = _NEWEST if release == newest else _judge(package, dependency, patch, release, there, index)
             if isinstance(judged, str):
                 reasons[judged] += 1
             if judged in _HARMLESS or not isinstance(judged, str):
@@ -141,6 +143,7 @@ def needed(
     return Needed(package, dependency, bounds, covered, pythons, without, files), tuple(left_out)
 
 
+_NEWEST = "it's the newest release: a bound would leave no way on"
 _SAID = "METADATA says it already"
 _NO_WHEEL = "no wheel, so no METADATA to compare with"
 _OLD = "its wheels are for Pythons of the past"
@@ -153,12 +156,12 @@ def _at_once(package: str, dependency: str, file: str) -> str | None:
 
 def _main(reasons: Counter[str]) -> str:
     """The reason that most releases have; one that tells nothing of METADATA counts only where there's no other."""
-    told = Counter({reason: count for reason, count in reasons.items() if reason not in (_NO_WHEEL, _OLD)})
+    told = Counter({reason: count for reason, count in reasons.items() if reason not in (_NEWEST, _NO_WHEEL, _OLD)})
     return next((reason for reason, _ in (told or reasons).most_common(1)), "PyPI has none of the versions")
 
 
 def _judge(
-    package: str, dependency: str, patch: Patch, release: Release, there: Dependency, index: Index
+    package: str, dependency: str, patch: Patch, release: DatedRelease, there: DependencyReleases, index: Index
 ) -> tuple[frozenset[Clause], frozenset[str], frozenset[str]] | str:
     """Give what a release needs, and the Pythons on which it can and can't be kept; or why it needs nothing."""
     if release.wheel is None:
@@ -202,7 +205,7 @@ def _said(dependency: str, lines: Iterable[str]) -> Mapping[str, str]:
 
 
 def _choices(
-    release: Release, said: Mapping[str, str], there: Dependency
+    release: DatedRelease, said: Mapping[str, str], there: DependencyReleases
 ) -> Iterable[tuple[Place, frozenset[Version]]]:
     """The dependency's releases that METADATA and wheels leave to choose from, wherever the release itself installs."""
     for place in sorted(release.places):
@@ -210,12 +213,12 @@ def _choices(
             yield place, there.installable(place) & there.admitted(said[place[1]])
 
 
-def _is_news(clause: Clause, release: Release, said: Mapping[str, str], there: Dependency) -> bool:
+def _is_news(clause: Clause, release: DatedRelease, said: Mapping[str, str], there: DependencyReleases) -> bool:
     admitted = there.admitted("".join(clause))
     return any(had - admitted for _, had in _choices(release, said, there))
 
 
-def _doubt(clause: Clause, release: Release, there: Dependency) -> str | None:
+def _doubt(clause: Clause, release: DatedRelease, there: DependencyReleases) -> str | None:
     """Compare the dates: what a bound leaves out or asks for, and the release."""
     admitted = there.admitted("".join(clause))
     if not admitted:

@@ -14,7 +14,7 @@ from envspec.refresh.conda_bounds import written as specifier
 from envspec.refresh.conda_patches import Patch, patches_of
 from envspec.refresh.needed_bounds import Needed, needed
 from envspec.refresh.published import Index
-from envspec.refresh.releases import PYTHONS, Release, releases
+from envspec.refresh.releases import PYTHONS, DatedRelease, releases
 from envspec.refresh.rows import Row, written
 
 if TYPE_CHECKING:
@@ -72,9 +72,9 @@ def converted(
     counted = Counter(one.reason for one in others)
     pairs, unnamed = _by_pair(patches)
     counted.update(unnamed)
-    known: dict[str, tuple[Release, ...]] = {}
+    known: dict[str, tuple[DatedRelease, ...]] = {}
 
-    def of(project: str) -> tuple[Release, ...]:
+    def of(project: str) -> tuple[DatedRelease, ...]:
         if project not in known:
             known[project] = releases(project, index.files(project))
         return known[project]
@@ -113,7 +113,7 @@ def _pypi(conda: str) -> tuple[str, ...]:
     return found if len(found) == 1 else ()
 
 
-def _rows(found: Needed, known: Sequence[Release]) -> Iterator[Row]:
+def _rows(found: Needed, known: Sequence[DatedRelease]) -> Iterator[Row]:
     package = found.package
     for run in _runs(found, [release.version for release in known]):
         bound = specifier(run.bounds)

@@ -23,7 +23,7 @@ Place = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Release:
+class DatedRelease:
     """A final release that isn't yanked.
 
     uploaded    when its first file came, None if the page doesn't say
@@ -41,7 +41,7 @@ class Release:
     extension: bool
 
 
-def releases(project: str, files: Iterable[PublishedFile]) -> tuple[Release, ...]:
+def releases(project: str, files: Iterable[PublishedFile]) -> tuple[DatedRelease, ...]:
     """List a project's releases, oldest first. Files whose names aren't those of wheels or sdists count for nothing."""
     from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sdist_filename, parse_wheel_filename
 
@@ -57,10 +57,10 @@ def releases(project: str, files: Iterable[PublishedFile]) -> tuple[Release, ...
     return tuple(_release(version, listed) for version, listed in sorted(found.items()))
 
 
-def _release(version: Version, files: Sequence[PublishedFile]) -> Release:
+def _release(version: Version, files: Sequence[PublishedFile]) -> DatedRelease:
     wheels = sorted((file for file in files if file.file.endswith(".whl")), key=_preference)
     times = [datetime.fromisoformat(file.uploaded.replace("Z", "+00:00")) for file in files if file.uploaded]
-    return Release(
+    return DatedRelease(
         version=version,
         uploaded=min(times, default=None),
         wheel=wheels[0].file if wheels else None,

@@ -51,4 +51,7 @@ NUMPY = {
 }
 """NumPy, as it is: each minor has wheels for the Pythons of its time."""
 
+NEWEST = Made("2026-01-01")
+"""A release after all that patches are for: the newest of a package is never bound."""
+
 PANDAS = {"1.5.3": Made("2023-01-19"), "2.0.0": Made("2023-04-03"), "2.2.0": Made("2024-01-20")}

@@ -5,23 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from patched import ANY, EXTENSION, NUMPY, PANDAS, Index, Made
+from patched import ANY, EXTENSION, NEWEST, NUMPY, PANDAS, Index, Made
 
 from envspec.refresh.conda_bounds import written
 from envspec.refresh.conda_patches import patches_of
 from envspec.refresh.needed_bounds import Needed, needed
-from envspec.refresh.releases import Release, releases
+from envspec.refresh.releases import DatedRelease, releases
 
 
 def compared(
     frame: Mapping[str, Made], change: str, conditions: str = "name: frame", file: str = "frame.yaml"
 ) -> tuple[Needed, list[str]]:
-    """Compare one patch of `frame` with an index, and give the reasons for which it's left out."""
+    """Compare one patch of `frame` with an index, and give the reasons for which it's left out.
+
+    `frame` has a newer release as well.
+    """
     patches, left_out = patches_of({file: f"if: {{{conditions}}}\nthen: [{{add_depends: '{change}'}}]\n"})
     assert left_out == ()
-    index = Index({"frame": frame, "numpy": NUMPY, "pandas": PANDAS})
+    index = Index({"frame": {**frame, "99.0": NEWEST} if frame else {}, "numpy": NUMPY, "pandas": PANDAS})
 
-    def of(project: str) -> tuple[Release, ...]:
+    def of(project: str) -> tuple[DatedRelease, ...]:
         return releases(project, index.files(project))
 
     found, without = needed("frame", change.partition(" ")[0], patches, of, index)
@@ -81,12 +84,21 @@ def test_yanked_and_early_releases_count_for_nothing() -> None:
         "1.0.0": Made("2023-02-01", ("pandas",), yanked=True),
         "1.1.0rc1": Made("2023-02-01", ("pandas",)),
     }
-    assert left_out(frame, "pandas <2") == "PyPI doesn't have both"
+    assert left_out(frame, "pandas <2", "name: frame, version_lt: '2'") == "PyPI has none of the versions"
+
+
+def test_the_newest_release_of_a_package_is_never_bound() -> None:
+    """Whoever needs more of the dependency would have no other release to go to."""
+    frame = {"1.0.0": Made("2023-02-01", ("pandas",))}
+    assert bounds(compared({**frame, "100.0": frame["1.0.0"]}, "pandas <2")[0]) == {"1.0.0": "<2"}
+    conditions = "name: frame, version: '100.0'"
+    assert left_out({"100.0": frame["1.0.0"]}, "pandas <2", conditions).startswith("it's the newest release")
 
 
 def test_versions_that_pypi_lacks() -> None:
     frame = {"1.0.0": Made("2023-02-01", ("pandas",))}
     assert left_out(frame, "pandas <2", "name: frame, version: '0.9'") == "PyPI has none of the versions"
+    assert left_out({}, "pandas <2") == "PyPI doesn't have both"
     assert left_out(frame, "other <2") == "PyPI doesn't have both"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import tomli
 from click.testing import CliRunner
-from patched import NUMPY, PANDAS, Index, Made
+from patched import NEWEST, NUMPY, PANDAS, Index, Made
 
 from envspec.errors import InputError
 from envspec.refresh import __main__ as program
@@ -29,7 +29,7 @@ SOURCE = Made("2023-02-01", tags=())
 def table(
     frame: Mapping[str, Made], text: str = FRAME, dependencies: Mapping[str, Mapping[str, Made]] | None = None
 ) -> list[dict[str, str]]:
-    index = Index({"seaborn": frame, "pandas": PANDAS, "numpy": NUMPY, **(dependencies or {})})
+    index = Index({"seaborn": {**frame, "99.0": NEWEST}, "pandas": PANDAS, "numpy": NUMPY, **(dependencies or {})})
     rows: list[dict[str, str]] = tomli.loads(converted({"frame.yaml": text}, REVISION, index).text)["corrections"]
     return rows
 
@@ -94,7 +94,7 @@ def test_the_marker_leaves_out_pythons_without_wheels() -> None:
 
 def test_names_are_those_of_pypi() -> None:
     text = "if: {name: matplotlib-base}\nthen: [{add_depends: pandas <2}]\n"
-    index = Index({"matplotlib": {"1.0": OLD}, "pandas": PANDAS})
+    index = Index({"matplotlib": {"1.0": OLD, "99.0": NEWEST}, "pandas": PANDAS})
     made = converted({"a.yaml": text, "b.yaml": text.replace("pandas", "libcurl")}, REVISION, index)
     assert '{ name = "conda-forge-matplotlib-1.0-pandas", package = "matplotlib",' in made.text
     assert made.left_out == {"conda's name has none on PyPI": 1}
@@ -117,7 +117,7 @@ def test_the_text_has_its_sources_and_its_counts() -> None:
 
 
 def test_same_inputs_same_bytes_however_many_at_once() -> None:
-    projects = {"seaborn": {"1.0": OLD}, "matplotlib": {"1.0": OLD}, "pandas": PANDAS}
+    projects = {"seaborn": {"1.0": OLD, "2.1": OLD}, "matplotlib": {"1.0": OLD, "2.1": OLD}, "pandas": PANDAS}
     files = {"frame.yaml": FRAME, "b.yaml": FRAME.replace("seaborn", "matplotlib")}
     alone = converted(files, REVISION, Index(projects)).text
     with ThreadPoolExecutor(4) as pool:
@@ -132,7 +132,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "recipe" / "patch_yaml").mkdir(parents=True)
     (tmp_path / "recipe" / "patch_yaml" / "frame.yaml").write_text(FRAME)
     monkeypatch.setattr(program, "PATCH_TABLE", tmp_path / "repodata_patches.toml")
-    monkeypatch.setattr(program, "PyPI", lambda *_: Index({"seaborn": {"1.0": OLD}, "pandas": PANDAS}))
+    monkeypatch.setattr(program, "PyPI", lambda *_: Index({"seaborn": {"1.0": OLD, "2.1": OLD}, "pandas": PANDAS}))
     return tmp_path
 
 
