@@ -209,21 +209,21 @@ def _accept_record(patterns: Sequence[str], dependency: str) -> None:
 
 
 def _refuse_other_versions(versions: Sequence[Clause]) -> None:
-    from packaging.version import InvalidVersion, Version
+    from packaging.version import Version
 
     for _, version in versions:
         try:
             Version(version)
-        except InvalidVersion:
+        except ValueError:
             raise Inexpressible("its versions aren't of PEP 440") from None
 
 
 def _matches(version: Version, glob: str) -> bool:
-    from packaging.version import InvalidVersion, Version
+    from packaging.version import Version
 
     if _GLOB & set(glob):
         return fnmatchcase(str(version), glob)
     try:
         return version == Version(glob)
-    except InvalidVersion:
+    except ValueError:
         return False

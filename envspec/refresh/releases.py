@@ -95,9 +95,9 @@ def _places_of_tags(tags: str) -> tuple[Place, ...]:
 @lru_cache(maxsize=4096)
 def _specifier(text: str) -> SpecifierSet:
     """A page's Requires-Python; one that isn't a specifier excludes nothing, as installers have it."""
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+    from packaging.specifiers import SpecifierSet
 
     try:
         return SpecifierSet(text)
-    except InvalidSpecifier:
+    except ValueError:
         return SpecifierSet()
