@@ -10,7 +10,9 @@ import json
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
+
+_Value = TypeVar("_Value")
 
 
 class Unreadable(ValueError):
@@ -54,8 +56,21 @@ def read_yaml(text: str) -> Any:
     as fast. Raises Unreadable, and ImportError without PyYAML."""
     import yaml
 
+    return _of_yaml(lambda: yaml.load(text, Loader=_yaml_loader()))
+
+
+def read_yaml_documents(text: str) -> list[Any]:
+    """The values of the documents of a YAML text, between its `---` lines. Raises as `read_yaml` does."""
+    import yaml
+
+    return _of_yaml(lambda: list(yaml.load_all(text, Loader=_yaml_loader())))
+
+
+def _of_yaml(loaded: Callable[[], _Value]) -> _Value:
+    import yaml
+
     try:
-        return yaml.load(text, Loader=_yaml_loader())
+        return loaded()
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         raise Unreadable(" ".join(str(error).split()), mark.line + 1 if mark is not None else 0) from None

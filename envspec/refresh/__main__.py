@@ -1,5 +1,7 @@
 """`python -m envspec.refresh`: shows what PyPI has and the tables lack, as a diff, or writes it with `--write`.
 
+`python -m envspec.refresh patches FOLDER` does the same for the table of conda-forge's repodata patches.
+
 Exit codes: 0 the tables are up to date, or were written; 1 they aren't; 2 and 3 as everywhere in envspec.
 """
 
@@ -7,8 +9,10 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import sys
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +21,10 @@ import click
 import envspec.facts
 from envspec.cli.console import out, say
 from envspec.cli.main import tell
-from envspec.errors import EnvspecError, ToolError
+from envspec.errors import EnvspecError, InputError, ToolError
 from envspec.net.connections import index_fetcher
 from envspec.net.simple_page import parse_page
+from envspec.refresh.patches_table import converted
 from envspec.refresh.published import PublishedFile
 from envspec.refresh.torch_table import refreshed
 from envspec.resolve.pip.metadata import MetadataCache, MetadataReader
@@ -32,6 +37,14 @@ ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
 """The Accept header: JSON pages (PEP 691), which name yanked files, rather than HTML."""
 
 TABLE = Path(envspec.facts.__file__).parent / "data" / "torch.toml"
+
+PATCH_TABLE = TABLE.with_name("repodata_patches.toml")
+
+PATCHES = Path("recipe", "patch_yaml")
+"""Where the patches lie in their repository."""
+
+_AT_ONCE = 8
+"""How many packages are compared with PyPI at once: what takes time is waiting."""
 
 
 class PyPI:
@@ -47,40 +60,79 @@ class PyPI:
         self._found: dict[str, FoundFile] = {}
 
     def files(self, project: str) -> tuple[PublishedFile, ...]:
-        """Read the files on a project's page. Raises IndexFailure."""
+        """Read the files on a project's page, none if PyPI doesn't have the project. Raises IndexFailure."""
         url = f"{self._url}/{project}/"
-        page = parse_page(self._fetcher.get(url, headers={"Accept": ACCEPT}).body, url)
+        reply = self._fetcher.get(url, headers={"Accept": ACCEPT})
+        page = parse_page(reply.body, url) if reply.status != 404 else []
         return tuple(self._remembered(dict(row)) for row in page)
 
     def _remembered(self, row: dict[str, Any]) -> PublishedFile:
         name = row["filename"]
         self._found[name] = FoundFile(row["url"], name, row["hashes"]["sha256"], row.get("size"))
-        return PublishedFile(name, row.get("requires-python"), bool(row.get("yanked")))
+        return PublishedFile(name, row.get("requires-python"), bool(row.get("yanked")), row.get("upload-time"))
 
     def requires_dist(self, project: str, file: str) -> tuple[str, ...]:
         """Read the Requires-Dist lines of a wheel on a page that was read. Raises IndexFailure."""
-        return self._metadata.read(self._found[file]).requires_dist
+        found = self._found[file]
+        return (self._metadata.cached(found) or self._metadata.read(found)).requires_dist
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option("--write", is_flag=True, help="Write the tables instead of only showing what would change.")
-def command(write: bool) -> int:
+@click.pass_context
+def command(context: click.Context, write: bool) -> int:
     """Compare envspec's table of torch builds with PyPI, and print the difference."""
-    before = TABLE.read_text(encoding="utf-8")
-    found = refreshed(before, PyPI(load_settings(os.environ), os.environ))
+    if context.invoked_subcommand is not None:
+        return 0
+    found = refreshed(TABLE.read_text(encoding="utf-8"), _pypi())
     for note in found.notes:
         say(f"note: {note}", style="yellow")
-    name = f"envspec/facts/data/{TABLE.name}"
-    out("".join(_diff(before, found.text, name)), newline=False)
-    if found.text == before:
+    return _shown(TABLE, found.text, write, "python -m envspec.refresh --write")
+
+
+@command.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--revision", required=True, help="The commit that the folder holds, in hexadecimal digits.")
+@click.option("--write", is_flag=True, help="Write the table instead of only showing what would change.")
+def patches(folder: Path, revision: str, write: bool) -> int:
+    """Make the table of conda-forge's repodata patches from a copy of their repository, and print the difference.
+
+    Each patch is compared with the METADATA on PyPI, which takes some minutes the first time.
+    """
+    if not re.fullmatch(r"[0-9a-f]{8,64}", revision):
+        raise InputError(
+            f"--revision: `{revision}` isn't a commit's hash", hint="run `git rev-parse HEAD` in the folder"
+        )
+    files = {path.name: path.read_text(encoding="utf-8") for path in sorted((folder / PATCHES).glob("*.yaml"))}
+    if not files:
+        raise InputError(f"{folder / PATCHES} has no YAML files", hint="name the folder of a copy of the repository")
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        found = converted(files, revision, _pypi(), pool.map)
+    for reason, count in sorted(found.left_out.items(), key=lambda counted: -counted[1]):
+        say(f"left out: {count}: {reason}")
+    return _shown(
+        PATCH_TABLE, found.text, write, f"python -m envspec.refresh patches {folder} --revision {revision} --write"
+    )
+
+
+def _pypi() -> PyPI:
+    return PyPI(load_settings(os.environ), os.environ)
+
+
+def _shown(table: Path, text: str, write: bool, hint: str) -> int:
+    """Print how a table changes, and write it if asked. Gives the exit code."""
+    before = table.read_text(encoding="utf-8") if table.exists() else ""
+    name = f"envspec/facts/data/{table.name}"
+    out("".join(_diff(before, text, name)), newline=False)
+    if text == before:
         say(f"{name} is up to date")
         return 0
     if not write:
-        say("hint: python -m envspec.refresh --write")
+        say(f"hint: {hint}")
         return 1
-    partial = TABLE.with_suffix(".partial")
-    partial.write_text(found.text, encoding="utf-8")
-    partial.replace(TABLE)
+    partial = table.with_suffix(".partial")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(table)
     return 0
 
 

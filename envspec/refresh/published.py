@@ -21,11 +21,12 @@ PLATFORMS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class PublishedFile:
-    """A file of a project's page. `requires_python` is the page's value or None."""
+    """A file of a project's page. `requires_python` and `uploaded` (RFC 3339) are the page's values or None."""
 
     file: str
     requires_python: str | None = None
     yanked: bool = False
+    uploaded: str | None = None
 
 
 class Index(Protocol):

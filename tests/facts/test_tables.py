@@ -21,6 +21,7 @@ TABLES = (
     "libraries",
     "missing_requirements",
     "released",
+    "repodata_patches",
     "toolkits",
     "torch",
 )

@@ -38,6 +38,7 @@ from envspec.packages.requirement import (
 )
 from envspec.recipes.leftovers import read_sums, removable
 from envspec.redact import has_credentials, redact, without_credentials
+from envspec.refresh.conda_patches import patches_of
 from envspec.report.checked import from_json
 from envspec.rules.judge import judge as judge_target
 from envspec.smoke.report.as_json import report_json
@@ -208,6 +209,7 @@ GIVEN = (
     Parser("marker", lines(marker)),
     Parser("dependency", lines(requirement, sound), (2,)),
     Parser("match-spec", lines(match_spec, sound), (2,)),
+    Parser("conda-patches", lambda data, folder: patches_of({"x.yaml": sound(data)}), (2,)),
     Parser("time", lines(utc_time, sound)),
     Parser("versions", versions),
     Parser("licence", lines(licence)),
