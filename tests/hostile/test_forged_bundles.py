@@ -121,6 +121,7 @@ def test_an_extra_file(there: tuple[Path, str], tmp_path: Path, path: str, link:
     assert not (tmp_path / "env").exists()
 
 
+@pytest.mark.slow
 def test_a_wheel_that_leads_out(there: tuple[Path, str], tmp_path: Path) -> None:
     """Nobody looked at the wheel when the bundle was made: whoever forged it wrote hashes that fit."""
     folder, _ = there
@@ -148,6 +149,7 @@ def test_a_conda_package_that_leads_out(machine: Machine, tmp_path: Path) -> Non
     assert not (machine.folder / "evil.tar").exists()
 
 
+@pytest.mark.slow
 def test_what_an_old_bundle_holds(machine: Machine, locked: Index, tmp_path: Path) -> None:
     """Left out of the new one, named where it's missing, and refused where it changed."""
     old, new, prefix = tmp_path / "old", tmp_path / "new", tmp_path / "env"
