@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from check_jsonschema import main as check_jsonschema
+from check_jsonschema import main as check_jsonschema  # type: ignore[import-untyped]
 from click.testing import CliRunner
 from recipe_plans import ROOT, shipped, shipped_spec, text_in
 

@@ -40,10 +40,10 @@ def project(pytester: pytest.Pytester, root: Path, monkeypatch: pytest.MonkeyPat
         shutil.copy(root / "specs" / f"{name}.toml", pytester.path / "specs")
         shutil.copytree(root / "locks" / name, pytester.path / "locks" / name)
     pytester.makepyfile("def test_other(): pass")
-    monkeypatch.setitem(prove.__kwdefaults__, "ask", ask)
-    monkeypatch.setitem(
-        prove.__kwdefaults__, "serves", lambda case, words: "it has no torch" if case.spec == "dev" else None
-    )
+    defaults = prove.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "ask", ask)
+    monkeypatch.setitem(defaults, "serves", lambda case, words: "it has no torch" if case.spec == "dev" else None)
     return pytester
 
 

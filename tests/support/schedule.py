@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from xdist.scheduler import LoadGroupScheduling
-from xdist.workermanage import WorkerController
+from xdist.scheduler import LoadGroupScheduling  # type: ignore[import-untyped]
+from xdist.workermanage import WorkerController  # type: ignore[import-untyped]
 
 
-class Forgetful(LoadGroupScheduling):
+class Forgetful(LoadGroupScheduling):  # type: ignore[misc]
     """Forgets what is finished. The original counts through it after each test, a twentieth of the run's time."""
 
     def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
