@@ -7,10 +7,12 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 from support.index import Index
+from support.late_iri import postpone
 from support.machine import Machine
 from support.once import once
 from support.recorded import unpack
@@ -25,6 +27,8 @@ settings.load_profile("ci" if os.environ.get("ENVSPEC_CI") else "dev")
 
 ROOT = Path(__file__).resolve().parents[1]
 
+postpone()
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -36,6 +40,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if isinstance(item, pytest.Function) and item.get_closest_marker("xdist_group") is None and _starts_once(item):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """`-n auto`: one more than there are cores, since tests often wait (for a disk, a peer, a process that ends)."""
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return None  # xdist's own answer
+    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """For `--dist loadgroup`; any other one is xdist's."""
+    if config.getoption("dist") != "loadgroup":
+        return None
+    from support.schedule import Forgetful
+
+    return Forgetful(config, log)
 
 
 def _starts_once(item: pytest.Function) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from cli_project import Envspec, Project
+from support.matrix import first_by_day
 
 from envspec.cli.export.command import ALL
 from envspec.cli.export.formats import FORMATS
@@ -73,26 +74,29 @@ def test_a_script_needs_no_shell(envspec: Envspec, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize(
     ("words", "offered"),
-    [
-        (["wh"], ["why"]),
-        (["--ver"], ["--version"]),
-        (["check", ""], ["specs/demo.toml"]),
-        (["check", "specs/d"], ["specs/demo.toml"]),
-        (["check", "--js"], ["--json"]),
-        (["check", "other/"], ["file,other/"]),
-        (["why", "specs/demo.toml", "f"], ["fsspec"]),
-        (["why", "specs/demo.toml", "p"], ["ping", "pong"]),
-        (["why", "specs/none.toml", "p"], []),
-        (["tree", "specs/demo.toml", "--target", "cu12"], ["cu126-volta", "cu128-hopper"]),
-        (["tree", "specs/demo.toml", "-t", "cpu", "--package", "tor"], ["torch"]),
-        (
-            ["export", "specs/demo.toml", "--format", ""],
-            [*FORMATS, *recipes.FORMATS, ALL],
-        ),
-        (["inspect", "app.whl", "--spec", "specs/demo.toml", "--target", "cp"], ["cpu"]),
-        (["inspect", "app.whl", "--target", "cp"], []),
-        (["completion", ""], SHELLS),
-    ],
+    first_by_day(
+        6,
+        [
+            (["wh"], ["why"]),
+            (["--ver"], ["--version"]),
+            (["check", ""], ["specs/demo.toml"]),
+            (["check", "specs/d"], ["specs/demo.toml"]),
+            (["check", "--js"], ["--json"]),
+            (["check", "other/"], ["file,other/"]),
+            (["why", "specs/demo.toml", "f"], ["fsspec"]),
+            (["why", "specs/demo.toml", "p"], ["ping", "pong"]),
+            (["why", "specs/none.toml", "p"], []),
+            (["tree", "specs/demo.toml", "--target", "cu12"], ["cu126-volta", "cu128-hopper"]),
+            (["tree", "specs/demo.toml", "-t", "cpu", "--package", "tor"], ["torch"]),
+            (
+                ["export", "specs/demo.toml", "--format", ""],
+                [*FORMATS, *recipes.FORMATS, ALL],
+            ),
+            (["inspect", "app.whl", "--spec", "specs/demo.toml", "--target", "cp"], ["cpu"]),
+            (["inspect", "app.whl", "--target", "cp"], []),
+            (["completion", ""], SHELLS),
+        ],
+    ),
     ids=" ".join,
 )
 def test_what_is_offered(complete: Complete, words: Sequence[str], offered: list[str]) -> None:

@@ -91,6 +91,7 @@ def test_uv_syncs_requirements(locked: Machine, environment: Path) -> None:
     assert "Would make no changes" in uv(locked, environment, "sync", "--dry-run", "locks/demo/here/requirements.txt")
 
 
+@pytest.mark.slow
 def test_pip_installs_requirements_with_hashes(locked: Machine, environment: Path) -> None:
     pip = [sys.executable, "-m", "pip", "--python", str(environment / "bin" / "python")]
     tool(locked, *pip, "install", "--quiet", "--require-hashes", "--no-deps", "-r", "locks/demo/here/requirements.txt")

@@ -104,6 +104,7 @@ def test_an_update_touches_what_changed(machine: Machine, index: Index, prefix: 
     }
 
 
+@pytest.mark.slow
 def test_another_file_of_the_same_version(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
     index.add(APP)
     write_lock(machine, [pip_pin(APP)])
@@ -144,6 +145,7 @@ def test_pip_check_is_told(machine: Machine, index: Index, install: Install) -> 
     assert "warning: The package `app` requires `lib`" in install().err
 
 
+@pytest.mark.slow
 def test_another_python(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
     """The lock moves to another Python: its packages move along, and those of the old one go."""
     others = [f"3.{minor}" for minor in range(10, 15) if f"3.{minor}" != PYTHON]
@@ -167,6 +169,7 @@ def test_another_python(machine: Machine, index: Index, prefix: Path, install: I
     assert install(env=env).out == f"{prefix} is here already: nothing to do\n"
 
 
+@pytest.mark.slow
 def test_a_python_that_is_gone(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
     """The interpreter was taken away under a virtual environment: it gets one again."""
     index.add(APP)
@@ -252,6 +255,7 @@ def test_json(machine: Machine, index: Index, prefix: Path, install: Install) ->
     assert (again["status"], again["changes"]) == ("unchanged", [])
 
 
+@pytest.mark.slow
 def test_progress_on_a_terminal(machine: Machine, index: Index, channel: Channel, prefix: Path) -> None:
     import pty
 

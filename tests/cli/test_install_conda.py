@@ -39,6 +39,7 @@ from support.conda_archives import Channel, data_package, python_module
 from support.index import Index
 from support.installs import PYTHON, SPEC, SUBDIR, pip_pin, tree, write_lock
 from support.machine import Machine
+from support.matrix import first_by_day
 from support.packages import wheel
 
 from envspec.lock.model import Pin
@@ -128,6 +129,7 @@ def test_conda_damage_is_repaired(mixed: list[Pin], prefix: Path, install: Insta
     assert "nothing to do" in install().out
 
 
+@pytest.mark.slow
 def test_a_package_moves_between_conda_and_pip(
     machine: Machine, index: Index, mixed: list[Pin], channel: Channel, prefix: Path, install: Install
 ) -> None:
@@ -158,6 +160,7 @@ def test_a_rebuilt_conda_package(machine: Machine, channel: Channel, prefix: Pat
     assert "nothing to do" in install().out
 
 
+@pytest.mark.slow
 def test_a_python_moves_between_this_machine_and_conda(
     machine: Machine, index: Index, mixed: list[Pin], channel: Channel, prefix: Path, install: Install
 ) -> None:
@@ -185,7 +188,7 @@ def test_the_activated_environment(mixed: list[Pin], prefix: Path, install: Inst
     assert told.splitlines() == [f"{prefix}/bin/python", f"{prefix} demo 1"]
 
 
-@pytest.mark.parametrize("name", ["with space", "quo'te", "dollar$sign"])
+@pytest.mark.parametrize("name", first_by_day(1, ["with space", "quo'te", "dollar$sign"]))
 def test_a_prefix_with_odd_characters(name: str, mixed: list[Pin], machine: Machine) -> None:
     prefix = machine.folder / name
     ran = machine.envspec("install", SPEC, "--prefix", name)

@@ -78,6 +78,7 @@ def test_files_at_hand_need_no_index(machine: Machine, index: Index, prefix: Pat
     assert python(prefix, "import torch; print(torch.version)") == "2.99.0+cpu"
 
 
+@pytest.mark.slow
 def test_a_changed_file_at_hand_is_passed_over(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
     torch = wheel("torch", "2.99.0+cpu")
     folder = machine.base / "wheels"
@@ -102,6 +103,7 @@ def test_a_page_of_files_at_hand(machine: Machine, index: Index, prefix: Path, i
     assert python(prefix, "import torch; print(torch.version)") == "2.99.0+cpu"
 
 
+@pytest.mark.slow
 def test_only_what_is_locked_as_source_is_built(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
     witness = machine.base / "built"
     wanted, other = sdist("wanted", "1.0", witness=str(witness)), sdist("app", "1.0", witness=str(witness))

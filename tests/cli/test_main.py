@@ -244,17 +244,20 @@ LISTED = "\nimport sys\nprint('\\n'.join(sys.modules), file=sys.stderr)"
 
 @pytest.mark.parametrize(
     ("arguments", "more"),
-    [
-        (["--help"], {"packaging", "tomli", "envspec.lock", "envspec.spec", "envspec.facts.gpus", "json"}),
-        (["--version"], {"packaging", "tomli", "envspec.lock", "envspec.spec", "envspec.facts.gpus", "json"}),
-        # a lock is judged whenever it is read: by its graph and by what the tables say of its GPUs
-        (["check"], {"envspec.lock.freshness"}),
-        (["check", "--help"], {"packaging", "envspec.facts.gpus"}),
-        (["why", "specs/demo.toml", "fsspec"], set()),
-        (["tree", "specs/demo.toml"], set()),
-        (["export", "specs/demo.toml", "-t", "cpu", "-f", "requirements"], set()),
-        (["completion", "bash"], {"packaging", "envspec.facts.gpus"}),
-    ],
+    first_by_day(
+        4,
+        [
+            (["--help"], {"packaging", "tomli", "envspec.lock", "envspec.spec", "envspec.facts.gpus", "json"}),
+            (["--version"], {"packaging", "tomli", "envspec.lock", "envspec.spec", "envspec.facts.gpus", "json"}),
+            # a lock is judged whenever it is read: by its graph and by what the tables say of its GPUs
+            (["check"], {"envspec.lock.freshness"}),
+            (["check", "--help"], {"packaging", "envspec.facts.gpus"}),
+            (["why", "specs/demo.toml", "fsspec"], set()),
+            (["tree", "specs/demo.toml"], set()),
+            (["export", "specs/demo.toml", "-t", "cpu", "-f", "requirements"], set()),
+            (["completion", "bash"], {"packaging", "envspec.facts.gpus"}),
+        ],
+    ),
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_what_is_loaded(project: Project, arguments: Sequence[str], more: set[str]) -> None:

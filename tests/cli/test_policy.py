@@ -146,7 +146,8 @@ def test_no_policy_costs_and_says_nothing(project: Machine, monkeypatch: pytest.
     project.locked()
     path.unlink()
     assert project.envspec("check", SPEC).err == ""
-    assert "policy" not in project.envspec("doctor").out
+    # where space is low it names the folder, which has this test's name
+    assert "policy" not in project.envspec("doctor").out.replace(str(tmp_path), "")
 
 
 @pytest.mark.parametrize(("days", "status"), [(1, 1), (400, 0)])

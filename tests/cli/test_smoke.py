@@ -8,8 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 import jsonschema
 import pytest
@@ -47,6 +49,18 @@ def start(machine: Machine, *arguments: str, mode: str = "pass") -> subprocess.P
     )  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache that keeps the environment for those who look at what comes out, and not at how it is made."""
+    return tmp_path_factory.mktemp("made")
+
+
+@pytest.fixture
+def answered(smoke: Smoke, made: Path) -> Smoke:
+    """`smoke` with an environment that only the first test makes."""
+    return partial(smoke, env={"ENVSPEC_CACHE_DIR": str(made)})
+
+
 @pytest.fixture
 def smoke(machine: Machine, index: Index, monkeypatch: pytest.MonkeyPatch) -> Smoke:
     """`envspec smoke` on a machine whose spec `demo` has one target, `here`; it must end with `status`."""
@@ -55,8 +69,10 @@ def smoke(machine: Machine, index: Index, monkeypatch: pytest.MonkeyPatch) -> Sm
 
     monkeypatch.setattr(smoke_cases, "_programs", lambda multi_node: {"check/__main__.py": PROGRAM})
 
-    def call(*arguments: str, status: int = 0, mode: str = "pass") -> Ran:
-        ran = machine.envspec("smoke", *arguments, env={"SMOKE_FAKE": mode}, seconds=120)
+    def call(
+        *arguments: str, status: int = 0, mode: str = "pass", env: Mapping[str, str] = MappingProxyType({})
+    ) -> Ran:
+        ran = machine.envspec("smoke", *arguments, env={"SMOKE_FAKE": mode, **env}, seconds=120)
         assert ran.status == status, ran.out + ran.err
         return ran
 
@@ -85,6 +101,7 @@ def test_the_environment_is_made_once(smoke: Smoke, machine: Machine) -> None:
     assert (prefix / "pyvenv.cfg").stat().st_mtime_ns == before
 
 
+@pytest.mark.slow
 def test_another_lock_is_another_environment(smoke: Smoke, machine: Machine, index: Index) -> None:
     smoke(SPEC)
     other = wheel("app", "2.0")
@@ -94,8 +111,8 @@ def test_another_lock_is_another_environment(smoke: Smoke, machine: Machine, ind
     assert len(list((machine.cache / "smoke" / "environments").iterdir())) == 2
 
 
-def test_a_failed_check_is_a_no(smoke: Smoke) -> None:
-    ran = smoke(SPEC, mode="fail", status=1)
+def test_a_failed_check_is_a_no(answered: Smoke) -> None:
+    ran = answered(SPEC, mode="fail", status=1)
     assert "training.fp32: the loss is NaN after step 3" in ran.out and "mend it" in ran.out
 
 
@@ -111,17 +128,17 @@ def test_a_failed_check_is_a_no(smoke: Smoke) -> None:
         ],
     ),
 )
-def test_no_answer_is_a_failure_of_the_outside(smoke: Smoke, mode: str, says: str) -> None:
-    (run,) = json.loads(smoke(SPEC, "--json", mode=mode, status=3).out)["runs"]
+def test_no_answer_is_a_failure_of_the_outside(answered: Smoke, mode: str, says: str) -> None:
+    (run,) = json.loads(answered(SPEC, "--json", mode=mode, status=3).out)["runs"]
     assert run["status"] == "error" and says in run["reason"]
 
 
-def test_a_run_without_gpu_checks_says_so(smoke: Smoke) -> None:
-    assert "no GPU check ran: 1 passed, 0 failed, 1 skipped" in smoke(SPEC, mode="blind").out
+def test_a_run_without_gpu_checks_says_so(answered: Smoke) -> None:
+    assert "no GPU check ran: 1 passed, 0 failed, 1 skipped" in answered(SPEC, mode="blind").out
 
 
-def test_documents(smoke: Smoke, machine: Machine) -> None:
-    smoke(SPEC, "--junit", "a/junit.xml", "--html", "page.html", mode="fail", status=1)
+def test_documents(answered: Smoke, machine: Machine) -> None:
+    answered(SPEC, "--junit", "a/junit.xml", "--html", "page.html", mode="fail", status=1)
     assert "the loss is NaN" in (machine.folder / "a" / "junit.xml").read_text()
     assert "the loss is NaN" in (machine.folder / "page.html").read_text()
 
@@ -134,9 +151,9 @@ def test_a_document_that_cant_be_written_is_told_before_the_run(smoke: Smoke, ma
     assert not (machine.folder / "out").exists()
 
 
-def test_a_document_that_cant_be_written_in_the_end_costs_no_report(smoke: Smoke, machine: Machine) -> None:
+def test_a_document_that_cant_be_written_in_the_end_costs_no_report(answered: Smoke, machine: Machine) -> None:
     """Its folder is there at the start, and gone when the checks are done."""
-    ran = smoke(SPEC, "--html", "gone/page.html", mode=f"removes:{machine.folder / 'gone'}", status=3)
+    ran = answered(SPEC, "--html", "gone/page.html", mode=f"removes:{machine.folder / 'gone'}", status=3)
     assert "1 passed" in ran.out and "can't be written" not in ran.out and "gone" in ran.err and "--html" in ran.err
 
 
@@ -149,9 +166,9 @@ def test_a_dry_run_has_no_json(smoke: Smoke) -> None:
     assert ran.out == "" and "--dry-run" in ran.err
 
 
-def test_a_sites_references_are_compared(smoke: Smoke, machine: Machine) -> None:
+def test_a_sites_references_are_compared(answered: Smoke, machine: Machine) -> None:
     (machine.folder / "site.toml").write_text('[references]\n"training.samples_per_s" = { value = 200, low = -0.1 }\n')
-    (run,) = json.loads(smoke(SPEC, "--references", "site.toml", "--json").out)["runs"]
+    (run,) = json.loads(answered(SPEC, "--references", "site.toml", "--json").out)["runs"]
     (figure,) = run["report"]["figures"]
     assert (run["status"], figure["verdict"]) == ("pass", "low")
 
@@ -226,8 +243,8 @@ def test_an_interrupted_run_ends_its_check(smoke: Smoke, machine: Machine) -> No
         os.kill(pid, 0)
 
 
-def test_the_targets_slice_of_the_lock_is_carried(smoke: Smoke, machine: Machine) -> None:
-    smoke(SPEC, "-o", "out")
+def test_the_targets_slice_of_the_lock_is_carried(answered: Smoke, machine: Machine) -> None:
+    answered(SPEC, "-o", "out")
     carried = machine.folder / "out" / "carried" / "demo-here"
     assert (carried / "check" / "__main__.py").read_text() == PROGRAM
     document = json.loads((carried / "target.json").read_text())

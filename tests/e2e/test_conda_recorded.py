@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.matrix import first_by_day
 
 from envspec.errors import AnswerNo, Unsatisfiable, WrongBuild
 from envspec.facts.conda_builds import builds
@@ -113,7 +114,7 @@ def assert_holds(pins: tuple[Pin, ...], request: CondaRequest) -> None:
     assert [flaw for flaw in flaws if flaw.code.startswith("requirement-") and flaw.package != "pip"] == []
 
 
-@pytest.mark.parametrize(("platform", "python", "specs", "cuda", "build"), SOLVES)
+@pytest.mark.parametrize(("platform", "python", "specs", "cuda", "build"), first_by_day(7, SOLVES))
 def test_solves(
     resolver: CondaResolver, channel: Path, platform: str, python: str, specs: tuple[str, ...], cuda: str | None,
     build: str,
@@ -182,6 +183,7 @@ def test_arrow_is_held_to_cuda_unless_named(resolver: CondaResolver) -> None:
     assert str(pins["libarrow"].build).endswith("cpu")
 
 
+@pytest.mark.slow
 def test_four_targets_at_once(resolver: CondaResolver) -> None:
     asked = {
         "cu126": request("3.12", ("pytorch 2.7.1.*", "torchvision"), "12.6"),

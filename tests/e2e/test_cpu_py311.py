@@ -40,6 +40,8 @@ def run(command: Sequence[str | Path], **options: object) -> str:
     return done.stdout
 
 
+# each `.ci/run` installs another lock with pip when it sets up, and this one into its image, SIF and Nix environment
+@pytest.mark.nightly
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the lock is for Python 3.11")
 @pytest.mark.skipif(sys.platform != "linux" or os.uname().machine != "x86_64", reason="the lock is for linux-64")
 def test_installs_with_hashes_and_trains(root: Path, tmp_path: Path) -> None:

@@ -148,6 +148,7 @@ def test_builds_every_kind_of_source(machine: Nix, small: Path, files: Files) ->
     assert again.returncode == 0, again.stderr
 
 
+@pytest.mark.slow
 def test_the_check_runs_in_the_environment(machine: Nix, small: Path, files: Files) -> None:
     machine.nixpkgs(host(files))
     ran = machine.flake("run", f"path:{small}#cpu-check", "--", "--quick", "two words", cwd=small)

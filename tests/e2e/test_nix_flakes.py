@@ -24,6 +24,7 @@ from flakes import (
 from flakes import (
     machine as machine,
 )
+from support.matrix import first_by_day
 from support.nix import STAND_IN, Nix
 
 from envspec.lock.model import Lock, LockedTarget
@@ -50,7 +51,7 @@ def test_parses(root: Path, file: str | Path) -> None:
     subprocess.run(["nix-instantiate", "--parse", root / file], check=True, stdout=subprocess.DEVNULL)
 
 
-@pytest.mark.parametrize("system", sorted(SYSTEMS.values()))
+@pytest.mark.parametrize("system", first_by_day(1, sorted(SYSTEMS.values(), reverse=True)))
 def test_every_target_evaluates(machine: Nix, checkout: Path, locks: dict[str, Lock], system: str) -> None:
     names = {
         f"{lock.name}-{target.name}": buildable(target)
@@ -86,6 +87,7 @@ def test_every_file_is_fetched_by_the_locks_hash(machine: Nix, checkout: Path, l
             }
 
 
+@pytest.mark.slow
 def test_conda_is_told_of(machine: Nix, checkout: Path) -> None:
     ran = machine.flake("build", f'path:{checkout}#"hpc-v2.7-cu129-hopper"', cwd=checkout)
     assert ran.returncode
@@ -93,6 +95,7 @@ def test_conda_is_told_of(machine: Nix, checkout: Path) -> None:
     assert "envspec install" in ran.stderr
 
 
+@pytest.mark.slow
 def test_a_python_that_nixpkgs_lacks_is_told_of(machine: Nix, checkout: Path) -> None:
     machine.nixpkgs({"pythons": ["3.11", "3.12"]})
     assert "mm-v2.1-cu118" not in machine.evaluate("packages.x86_64-linux", "builtins.attrNames", cwd=checkout)

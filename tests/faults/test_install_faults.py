@@ -99,6 +99,7 @@ def test_killed_while_pip_packages_come(machine: Machine, index: Index, prefix: 
     assert "nothing to do" in install().out
 
 
+@pytest.mark.slow
 def test_killed_during_an_update(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
     index.add(APP, LIB)
     write_lock(machine, [pip_pin(APP), pip_pin(LIB)])
@@ -117,7 +118,7 @@ def test_killed_during_an_update(machine: Machine, index: Index, prefix: Path, i
     assert "nothing to do" in install().out
 
 
-@pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("signal_number", first_by_day(1, [signal.SIGTERM, signal.SIGINT]))
 def test_told_to_stop(
     signal_number: signal.Signals, machine: Machine, index: Index, prefix: Path, install: Install
 ) -> None:
@@ -204,7 +205,7 @@ def test_two_at_once(machine: Machine, index: Index, prefix: Path) -> None:
 # wrong files
 
 
-@pytest.mark.parametrize("fault", first_by_day(2, [other_bytes, truncated, status(404), status(403), status(500)]))
+@pytest.mark.parametrize("fault", first_by_day(1, [other_bytes, truncated, status(404), status(403), status(500)]))
 def test_a_file_that_doesnt_come_right(
     fault: Callable[..., object], machine: Machine, index: Index, prefix: Path, install: Install
 ) -> None:
@@ -277,6 +278,7 @@ def served(channel: Channel) -> Iterator[tuple[str, list[str]]]:
         server.shutdown()
 
 
+@pytest.mark.slow
 def test_a_refused_conda_file_stays_refused(
     machine: Machine, channel: Channel, served: tuple[str, list[str]], prefix: Path, install: Install
 ) -> None:

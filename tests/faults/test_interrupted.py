@@ -128,7 +128,7 @@ def test_while_metadata_hangs(machine: Machine, slow_index: Index) -> None:
     assert list((machine.base / "other" / "scratch").iterdir()) == []
 
 
-@pytest.mark.parametrize("limit", [1, 2])
+@pytest.mark.parametrize("limit", first_by_day(1, [1, 2]))
 def test_while_a_build_runs(machine: Machine, index: Index, tmp_path: Path, limit: int) -> None:
     """The backend is a grandchild: it has to end too, at its first start (what it requires) or its second (the
     metadata). uv waits for both."""
@@ -192,7 +192,8 @@ def survive(machine: Machine, index: Index, delays: list[float], number: signal.
     assert ran.status == 0 and "is fresh" in ran.out
 
 
-@pytest.mark.parametrize("number", first_by_day(1, [signal.SIGKILL, signal.SIGINT]))
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_at_some_moments(machine: Machine, slow_index: Index, number: signal.Signals) -> None:
     survive(machine, slow_index, moments(5), number)
 
@@ -283,6 +284,7 @@ def test_two_at_once(machine: Machine, slow_index: Index) -> None:
     assert scratch(machine) == []
 
 
+@pytest.mark.slow
 def test_a_waiting_run_can_be_interrupted(machine: Machine, slow_index: Index) -> None:
     slow_index.fail("/simple/pkg1", hanging)
     machine.spec(cpu("pkg0"))

@@ -20,7 +20,6 @@ from git_ci import (
     runner,
 )
 from git_project import BASE, SPEC
-from support.matrix import first_by_day
 
 pytestmark = pytest.mark.e2e
 
@@ -104,6 +103,7 @@ def test_gitlab_writes_one_note(tmp_path: Path, gitlab: tuple[str, type[_Notes]]
     assert server.asked[-1][:2] == ("PUT", f"{notes}/203"), "neither anybody's, nor only among the first"
 
 
+@pytest.mark.slow
 def test_gitlab_tells_a_removed_lock(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
     url, _ = gitlab
     ran = in_gitlab(runner(tmp_path, None), url)
@@ -126,7 +126,8 @@ def test_gitlab_without_the_base_is_no_failure(tmp_path: Path, gitlab: tuple[str
     assert "git can't give the merge request's base" in ran.stdout and "No lock changed" not in ran.stdout
 
 
-@pytest.mark.parametrize("token", first_by_day(1, ["bad", ""]))
+@pytest.mark.slow
+@pytest.mark.parametrize("token", ["bad", ""])
 def test_gitlab_without_a_token_that_may(tmp_path: Path, gitlab: tuple[str, type[_Notes]], token: str) -> None:
     url, server = gitlab
     job = runner(tmp_path, BUMPED)

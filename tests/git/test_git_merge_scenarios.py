@@ -194,7 +194,7 @@ CONFLICTS: dict[str, tuple[State, Change, Change, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", first_by_day(4, CLEAN))
+@pytest.mark.parametrize("name", first_by_day(2, CLEAN))
 def test_it_merges(repository: Repository, name: str) -> None:
     base, ours, theirs, expected = CLEAN[name]
     repository.branches(base, ours(base), theirs(base))
@@ -213,7 +213,7 @@ def test_it_merges(repository: Repository, name: str) -> None:
     assert repository.envspec("check").stdout.startswith("specs/demo.toml: fresh")
 
 
-@pytest.mark.parametrize("name", first_by_day(3, CONFLICTS))
+@pytest.mark.parametrize("name", first_by_day(1, CONFLICTS))
 def test_it_conflicts_and_everybody_notices(repository: Repository, name: str) -> None:
     base, ours, theirs, reason = CONFLICTS[name]
     repository.branches(base, ours(base), theirs(base))
@@ -241,6 +241,7 @@ def assert_hint_ends_it(repository: Repository, state: State) -> None:
     assert repository.envspec("check").returncode == 0
 
 
+@pytest.mark.slow
 def test_two_first_locks_conflict(repository: Repository) -> None:
     repository.branches(None, BASE, bump("numpy", "2.2")(BASE))
     assert "  cpu: numpy is 2.1 on one side and 2.2 on the other" in repository.git("merge", "topic", code=1)
@@ -263,6 +264,7 @@ def test_a_cherry_pick_of_one_commit(repository: Repository) -> None:
     assert load(repository.lock_path) == both(bump("tqdm", "4.2"), bump("app", "1.1", "lib>=2", "fsspec"))(BASE).lock()
 
 
+@pytest.mark.slow
 def test_a_revert_of_an_older_change(repository: Repository) -> None:
     repository.commit(BASE)
     repository.commit(bump("numpy", "2.2")(BASE))
@@ -273,13 +275,16 @@ def test_a_revert_of_an_older_change(repository: Repository) -> None:
 
 @pytest.mark.parametrize(
     ("damage", "reason"),
-    [
-        (lambda text: text.replace("2.2", "2.4"), "a lock can't be read: the lock was edited by hand or cut short"),
-        (
-            lambda text: text.replace("lock-version = 1", "lock-version = 99"),
-            "a lock can't be read: the lock has schema 99",
-        ),
-    ],
+    first_by_day(
+        1,
+        [
+            (lambda text: text.replace("2.2", "2.4"), "a lock can't be read: the lock was edited by hand or cut short"),
+            (
+                lambda text: text.replace("lock-version = 1", "lock-version = 99"),
+                "a lock can't be read: the lock has schema 99",
+            ),
+        ],
+    ),
     ids=["edited by hand", "a newer schema"],
 )
 def test_a_side_that_cant_be_read(repository: Repository, damage: Callable[[str], str], reason: str) -> None:
@@ -292,6 +297,7 @@ def test_a_side_that_cant_be_read(repository: Repository, damage: Callable[[str]
     assert repository.envspec("check").returncode == 1
 
 
+@pytest.mark.slow
 def test_a_second_merge_after_a_merge(repository: Repository) -> None:
     """The merged lock is a common ancestor as good as any."""
     repository.branches(BASE, bump("numpy", "2.2")(BASE), bump("app", "1.1", "lib>=2", "fsspec")(BASE))

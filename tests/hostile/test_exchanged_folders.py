@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.matrix import first_by_day
 from support.victim import files_below
 
 from envspec import atomic
@@ -74,7 +75,7 @@ def write_one(root: Path) -> None:
 
 @pytest.mark.parametrize("work", [write, append, write_one])
 @pytest.mark.parametrize(
-    "path", ["locks", "locks/demo", "locks/demo/a", "locks/demo/file", "locks/demo/a/file", "staging"]
+    "path", first_by_day(2, ["locks", "locks/demo", "locks/demo/a", "locks/demo/file", "locks/demo/a/file", "staging"])
 )
 def test_exchanged_before_each_call(tmp_path: Path, victim: Path, path: str, work: Callable[[Path], None]) -> None:
     before = files_below(victim)

@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 from support.conda_archives import Channel, data_package
 from support.index import Index
-from support.installs import SPEC, pip_pin, write_lock
+from support.installs import SPEC, pip_pin, uv_alone, write_lock
 from support.machine import Machine
+from support.matrix import first_by_day
 from support.packages import wheel
 
 from envspec.install.bundle import SUMS
@@ -36,8 +37,8 @@ def bundled(machine: Machine, folder: Path, *options: str) -> str:
     return str(json.loads(ran.out)["digest"])
 
 
-def install(folder: Path, prefix: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    env = {"PATH": "/usr/bin:/bin", "HOME": str(prefix.parent), "PYTHON": sys.executable}
+def install(folder: Path, prefix: Path, *options: str, tools: str = "") -> subprocess.CompletedProcess[str]:
+    env = {"PATH": f"{tools}/usr/bin:/bin", "HOME": str(prefix.parent), "PYTHON": sys.executable}
     command = ["sh", str(folder / "install.sh"), *options, str(prefix)]
     return subprocess.run(command, capture_output=True, text=True, check=False, env=env)
 
@@ -121,7 +122,13 @@ def test_an_extra_file(there: tuple[Path, str], tmp_path: Path, path: str, link:
     assert not (tmp_path / "env").exists()
 
 
-def test_a_wheel_that_leads_out(there: tuple[Path, str], tmp_path: Path) -> None:
+@pytest.fixture(params=first_by_day(1, ["uv", "pip"]))
+def tools(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """What stands before PATH: uv, or nothing, so that the Python's own pip installs."""
+    return f"{uv_alone(tmp_path)}:" if request.param == "uv" else ""
+
+
+def test_a_wheel_that_leads_out(there: tuple[Path, str], tmp_path: Path, tools: str) -> None:
     """Nobody looked at the wheel when the bundle was made: whoever forged it wrote hashes that fit."""
     folder, _ = there
     buffer = io.BytesIO(APP.content)
@@ -132,7 +139,7 @@ def test_a_wheel_that_leads_out(there: tuple[Path, str], tmp_path: Path) -> None
     digest = hashlib.sha256(buffer.getvalue()).hexdigest()
     requirements.write_text(requirements.read_text().replace(APP.sha256, digest))
     rehashed(folder)
-    ran = install(folder, tmp_path / "env")
+    ran = install(folder, tmp_path / "env", tools=tools)
     assert ran.returncode == 2, ran.stderr
     assert f"{APP.file} has the entry '../../../../../evil.py': it leads out" in ran.stderr
     assert not (tmp_path / "env").exists()
@@ -148,7 +155,7 @@ def test_a_conda_package_that_leads_out(machine: Machine, tmp_path: Path) -> Non
     assert not (machine.folder / "evil.tar").exists()
 
 
-def test_what_an_old_bundle_holds(machine: Machine, locked: Index, tmp_path: Path) -> None:
+def test_what_an_old_bundle_holds(machine: Machine, locked: Index, tmp_path: Path, tools: str) -> None:
     """Left out of the new one, named where it's missing, and refused where it changed."""
     old, new, prefix = tmp_path / "old", tmp_path / "new", tmp_path / "env"
     bundled(machine, old)
@@ -169,7 +176,7 @@ def test_what_an_old_bundle_holds(machine: Machine, locked: Index, tmp_path: Pat
     assert f"  wheels/{APP.file}\n" in install(new, prefix, "--with", str(old)).stderr
     (old / "wheels" / APP.file).write_bytes(kept)
     assert not prefix.exists()
-    ran = install(new, prefix, "--expect", digest, "--with", str(old))
+    ran = install(new, prefix, "--expect", digest, "--with", str(old), tools=tools)
     assert ran.returncode == 0, ran.stderr
     code = "from importlib.metadata import version; print(version('app'), version('lib'))"
     seen = subprocess.run([prefix / "bin" / "python", "-c", code], capture_output=True, text=True, check=True)

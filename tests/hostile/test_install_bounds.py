@@ -16,6 +16,7 @@ import uv
 from support.index import Answer, Index, endless, lying_range
 from support.installs import SPEC, pip_pin, write_lock
 from support.machine import Machine
+from support.matrix import first_by_day
 from support.packages import Dist, sdist, wheel
 
 from envspec.net import limits
@@ -64,13 +65,16 @@ def with_members(dist: Dist, count: int, size: int) -> Dist:
 @pytest.mark.e2e
 @pytest.mark.parametrize(
     ("fault", "told"),
-    [
-        (slow, "is too slow"),
-        (endless, "is larger than"),
-        (lying_range, "doesn't exist (HTTP 206)"),
-        (longer, "is larger than"),
-        (circle, "redirects 5 times"),
-    ],
+    first_by_day(
+        2,
+        [
+            (slow, "is too slow"),
+            (endless, "is larger than"),
+            (lying_range, "doesn't exist (HTTP 206)"),
+            (longer, "is larger than"),
+            (circle, "redirects 5 times"),
+        ],
+    ),
     ids=["slow", "endless", "lying range", "longer", "circle"],
 )
 def test_a_peer_without_end(machine: Machine, index: Index, small: None, fault: Any, told: str) -> None:
@@ -107,7 +111,7 @@ BUILT = '[build-system]\nrequires = ["tool"]\nbuild-backend = "backend"\nbackend
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize("bomb", [False, True])
+@pytest.mark.parametrize("bomb", first_by_day(1, [False, True]))
 def test_a_build_requirement(machine: Machine, index: Index, small: None, bomb: bool) -> None:
     """It comes through the loopback index, which looks through it first."""
     tool = with_members(wheel("tool", "1.0"), 1, (8 << 20) if bomb else 1)
@@ -122,7 +126,7 @@ def test_a_build_requirement(machine: Machine, index: Index, small: None, bomb: 
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize("mebibytes", [70, 100])
+@pytest.mark.parametrize("mebibytes", first_by_day(1, [70, 100]))
 def test_a_memory_limit(machine: Machine, index: Index, monkeypatch: pytest.MonkeyPatch, mebibytes: int) -> None:
     """uv aborts where the system gives it no more, as in a job with a limit; envspec says so."""
     app = wheel("app", "1.0", padding=1 << 20)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.index import Index
+from support.matrix import first_by_day
 from support.packages import wheel
 from support.victim import ALPHA, Hostile, hostile
 
@@ -105,7 +106,7 @@ EXPORT_LINKS = [
 ]
 
 
-@pytest.mark.parametrize("path", EXPORT_LINKS)
+@pytest.mark.parametrize("path", first_by_day(1, EXPORT_LINKS))
 @pytest.mark.parametrize("before", ["nothing", "exported"])
 def test_a_link_where_export_writes(repository: Hostile, path: str, before: str) -> None:
     if before == "exported":
@@ -182,7 +183,7 @@ def test_a_link_where_git_setup_writes(repository: Hostile, path: str) -> None:
     repository.refused(path, "git-setup")
 
 
-@pytest.mark.parametrize("path", ["results/runs", "results/carried", "results/runs/demo-cpu/log.txt"])
+@pytest.mark.parametrize("path", first_by_day(2, ["results/runs", "results/carried", "results/runs/demo-cpu/log.txt"]))
 def test_a_link_where_smoke_writes(repository: Hostile, path: str) -> None:
     repository.link(path, repository.victim / "precious.txt" if path.endswith(".txt") else None)
     ran = repository.run("smoke", "specs/demo.toml", "-t", "cpu", "-o", "results", "--offline")

@@ -15,6 +15,7 @@ import pytest
 from support.conda_archives import PYTHON
 from support.index import Index
 from support.machine import Machine, cpu
+from support.matrix import first_by_day
 from support.packages import wheel
 
 from envspec.lock.write import dumps
@@ -91,7 +92,9 @@ SHOWN = [
 ]
 
 
-@pytest.mark.parametrize("arguments", SHOWN, ids=lambda arguments: " ".join(arguments))
+@pytest.mark.parametrize(
+    "arguments", first_by_day(4, map(pytest.param, SHOWN)), ids=lambda arguments: " ".join(arguments)
+)
 def test_on_a_terminal(hostile: Machine, arguments: tuple[str, ...]) -> None:
     shown = on_terminal(hostile, *arguments)
     assert shown and steering(shown) == ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.matrix import first_by_day
 
 from envspec.cli.main import run
 from envspec.errors import MOST, Infeasible, InfeasibleTargets, SpecErrors
@@ -15,11 +16,14 @@ HEAD = '[env]\npython = "3.12"\n'
 
 @pytest.mark.parametrize(
     "text",
-    [
-        HEAD + "".join(f"unknown{number} = 1\n" for number in range(10_000)),
-        HEAD + "".join(f"[targets.t{number}]\nunknown = 1\n" for number in range(5_000)),
-        HEAD + "[pip]\ndependencies = [\n" + '  "a b",\n' * 10_000 + "]\n",
-    ],
+    first_by_day(
+        1,
+        [
+            HEAD + "".join(f"unknown{number} = 1\n" for number in range(10_000)),
+            HEAD + "".join(f"[targets.t{number}]\nunknown = 1\n" for number in range(5_000)),
+            HEAD + "[pip]\ndependencies = [\n" + '  "a b",\n' * 10_000 + "]\n",
+        ],
+    ),
     ids=["keys", "targets", "requirements"],
 )
 def test_the_first_are_told_and_the_others_counted(text: str) -> None:

@@ -127,6 +127,7 @@ def package_lines(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.startswith(("http", "# pip "))]
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_conda_lock_puts_in_the_host(conda_lock_program: Any, tmp_path: Path) -> None:
     """`conda-lock render` of the committed file gives the explicit list that `export` writes."""
@@ -139,6 +140,7 @@ def test_conda_lock_puts_in_the_host(conda_lock_program: Any, tmp_path: Path) ->
     )
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_conda_lock_renders_both_halves_as_export_does(conda_lock_program: Any, tmp_path: Path) -> None:
     (tmp_path / "conda-lock.yml").write_text(conda_lock(LOCK, CPU, urls(CPU)), encoding="utf-8")
@@ -280,6 +282,7 @@ def test_recorded_dependencies_mean_the_same(recorded_locks: list[Any], rattler:
     assert judged > 100
 
 
+@pytest.mark.slow
 def test_conda_lock_reads_the_recorded_records(
     recorded_locks: list[Any], conda_lock_library: Any, tmp_path: Path
 ) -> None:

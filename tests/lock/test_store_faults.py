@@ -25,6 +25,7 @@ from stored_locks import (
 from stored_locks import (
     store as store,
 )
+from support.matrix import first_by_day
 
 from envspec.errors import StorageError
 from envspec.lock.render import rendered_files
@@ -206,7 +207,7 @@ def go(process: subprocess.Popen[str]) -> None:
     process.stdin.flush()
 
 
-@pytest.mark.parametrize("how", ["folder", "file"])
+@pytest.mark.parametrize("how", first_by_day(1, ["folder", "file"]))
 @pytest.mark.parametrize("there", [True, False])
 def test_two_writers(tmp_path: Path, how: str, there: bool) -> None:
     store = LockFolder(tmp_path, "sample")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from recipe_plans import shipped, text_in
+from support.matrix import first_by_day
 from support.packages import sdist, source_files, wheel
 from uv import find_uv_bin
 
@@ -73,7 +74,7 @@ def environment(tmp_path: Path) -> Path:
     return made
 
 
-@pytest.mark.parametrize("commands", [dockerfile_commands, apptainer_commands])
+@pytest.mark.parametrize("commands", first_by_day(1, [dockerfile_commands, apptainer_commands]))
 @pytest.mark.parametrize("sees", [True, False])
 def test_a_build_sees_the_locks_torch(
     environment: Path, tmp_path: Path, commands: Callable[[], str], sees: bool

@@ -88,7 +88,7 @@ def run(folder: Path, body: str, *words: str) -> tuple[int, dict[str, Any], str]
 @pytest.mark.parametrize(
     ("kind", "reason", "words", "remedy"),
     first_by_day(
-        4,
+        2,
         [
             ("segfault", "it crashed (SIGSEGV)", "reading at 0", "gdb"),
             ("abort", "it aborted (SIGABRT)", "Fatal Python error: Aborted", "gdb"),
@@ -213,7 +213,7 @@ def gone(pid: int) -> bool:
     return False
 
 
-@pytest.mark.parametrize(("seconds", "status"), [(0, "pass"), (600, "fail")])
+@pytest.mark.parametrize(("seconds", "status"), first_by_day(1, [(0, "pass"), (600, "fail")]))
 def test_what_a_check_starts_dies_with_it_in_whatever_session(tmp_path: Path, seconds: int, status: str) -> None:
     pids = tmp_path / "pids"
     _, report, _ = run(tmp_path, LEAVES.format(pids=str(pids), seconds=seconds), "--timeout", "3")
@@ -221,7 +221,7 @@ def test_what_a_check_starts_dies_with_it_in_whatever_session(tmp_path: Path, se
     assert gone(int(pids.read_text()))
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", first_by_day(1, [signal.SIGINT, signal.SIGTERM]))
 def test_an_interrupted_run_writes_what_it_knows(tmp_path: Path, number: int) -> None:
     pids = tmp_path / "pids"
     path = program(tmp_path, LEAVES.format(pids=str(pids), seconds=600))
@@ -260,6 +260,7 @@ def test_json_on_stdout_and_junit(tmp_path: Path) -> None:
     assert (tmp_path / "j.xml").read_text().startswith("<?xml")
 
 
+@pytest.mark.slow
 def test_a_report_that_can_not_be_written_is_said(tmp_path: Path) -> None:
     path = program(tmp_path, "")
     words = ["--config", str(CONFIG), "--json", str(tmp_path / "none" / "x.json")]

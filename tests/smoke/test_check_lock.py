@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from envspec_check.command import load_config
 from envspec_check.lock import pins, same_version
+from support.matrix import first_by_day
 
 from envspec.lock.read import load
 
@@ -53,15 +54,18 @@ def test_versions_are_compared_as_versions(one: str, other: str, same: bool) -> 
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [
-        (["--config", "{old}"], "is no target.json that this check knows (schema 2)"),
-        (["--config", "{other}"], "has no slice of a lock that this check knows"),
-        (["--config", "{edited}"], "was changed: its slice of the lock has another digest than it says"),
-        (["--config", "{cut}"], "can't be read"),
-        (["--config", "{missing}"], "can't be read: No such file or directory"),
-        (["--steps", "0"], "'0' is no whole number from 1"),
-        (["--only", "nothing"], "invalid choice: 'nothing'"),
-    ],
+    first_by_day(
+        3,
+        [
+            (["--config", "{old}"], "is no target.json that this check knows (schema 2)"),
+            (["--config", "{other}"], "has no slice of a lock that this check knows"),
+            (["--config", "{edited}"], "was changed: its slice of the lock has another digest than it says"),
+            (["--config", "{cut}"], "can't be read"),
+            (["--config", "{missing}"], "can't be read: No such file or directory"),
+            (["--steps", "0"], "'0' is no whole number from 1"),
+            (["--only", "nothing"], "invalid choice: 'nothing'"),
+        ],
+    ),
 )
 def test_wrong_usage_is_status_2(tmp_path: Path, words: list[str], said: str) -> None:
     (tmp_path / "old").write_text('{"schema": 1, "target": "cpu"}')

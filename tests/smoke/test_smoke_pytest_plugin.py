@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 from smoke_samples import BROKEN, checks, no_gpu, on_cpu
 
-from envspec.pytest_plugin import SmokeTarget, Unproved, prove
+from envspec.pytest_plugin import Ran, SmokeTarget, Unproved, prove
 from envspec.smoke.report.as_json import as_json
 from envspec.smoke.report.result import Results, Run
 
@@ -39,23 +40,21 @@ def project(pytester: pytest.Pytester, root: Path, monkeypatch: pytest.MonkeyPat
         shutil.copy(root / "specs" / f"{name}.toml", pytester.path / "specs")
         shutil.copytree(root / "locks" / name, pytester.path / "locks" / name)
     pytester.makepyfile("def test_other(): pass")
-    pytester.makeconftest(
-        """
-        from pathlib import Path
-        from envspec import pytest_plugin
-
-        def ask(argv):
-            Path("asked.txt").write_text(" ".join(argv))
-            return 0, Path("answer.json").read_text(), ""
-
-        pytest_plugin.prove.__kwdefaults__.update(ask=ask, serves=lambda case, words: (
-            "it has no torch" if case.spec == "dev" else None))
-        """
-    )
+    defaults = prove.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "ask", ask)
+    monkeypatch.setitem(defaults, "serves", lambda case, words: "it has no torch" if case.spec == "dev" else None)
     return pytester
 
 
+def ask(argv: Sequence[str]) -> Ran:
+    """Where the tests' pytest runs: in the project."""
+    Path("asked.txt").write_text(" ".join(argv))
+    return 0, Path("answer.json").read_text(), ""
+
+
 def test_each_target_is_a_test(project: pytest.Pytester) -> None:
+    """In a process, as it is started; the others are in this one."""
     told = project.runpytest_subprocess(*OPTIONS, "--collect-only", "-q")
     told.stdout.fnmatch_lines(
         ["specs/cpu-py311.toml::cpu", "specs/dev.toml::py311-linux-64", "specs/dev.toml::py311-linux-aarch64"]
@@ -64,24 +63,24 @@ def test_each_target_is_a_test(project: pytest.Pytester) -> None:
 
 
 def test_paths_on_the_command_line_stay_asked_for(project: pytest.Pytester) -> None:
-    told = project.runpytest_subprocess(*OPTIONS, ".", "--collect-only", "-q", "-k", "other or cpu")
+    told = project.runpytest_inprocess(*OPTIONS, ".", "--collect-only", "-q", "-k", "other or cpu")
     told.stdout.fnmatch_lines(["*::test_other"])
     told.stdout.fnmatch_lines(["specs/cpu-py311.toml::cpu"])
 
 
 @pytest.mark.slow
 def test_without_the_option_no_toml_file_is_a_test(project: pytest.Pytester) -> None:
-    told = project.runpytest_subprocess("-p", "envspec.pytest_plugin", "specs", ".")
+    told = project.runpytest_inprocess("-p", "envspec.pytest_plugin", "specs", ".")
     told.assert_outcomes(passed=1)
 
 
 def test_they_are_slow(project: pytest.Pytester) -> None:
-    project.runpytest_subprocess(*OPTIONS, "-m", "not slow", "--strict-markers").assert_outcomes(deselected=3)
+    project.runpytest_inprocess(*OPTIONS, "-m", "not slow", "--strict-markers").assert_outcomes(deselected=3)
 
 
 def test_a_pass_and_skips_with_their_reasons(project: pytest.Pytester) -> None:
     (project.path / "answer.json").write_text(answer(GOOD))
-    told = project.runpytest_subprocess(*OPTIONS, "-rs", "--envspec-smoke", "--quick --device cpu", "--junit-xml=j.xml")
+    told = project.runpytest_inprocess(*OPTIONS, "-rs", "--envspec-smoke", "--quick --device cpu", "--junit-xml=j.xml")
     told.assert_outcomes(passed=1, skipped=2)
     told.stdout.fnmatch_lines(["*dev-py311-linux-64: it has no torch*", "*dev-py311-linux-aarch64: it has no torch*"])
     asked = (project.path / "asked.txt").read_text()
@@ -92,7 +91,7 @@ def test_a_pass_and_skips_with_their_reasons(project: pytest.Pytester) -> None:
 
 def test_a_failure_reads_without_a_traceback(project: pytest.Pytester) -> None:
     (project.path / "answer.json").write_text(answer(BAD))
-    told = project.runpytest_subprocess(*OPTIONS, "--junit-xml=j.xml")
+    told = project.runpytest_inprocess(*OPTIONS, "--junit-xml=j.xml")
     told.assert_outcomes(failed=1, skipped=2)
     told.stdout.fnmatch_lines(
         [
@@ -110,19 +109,19 @@ def test_a_failure_reads_without_a_traceback(project: pytest.Pytester) -> None:
 @pytest.mark.parametrize("run", [NONE], ids=["error"])
 def test_no_answer_is_a_failure(project: pytest.Pytester, run: Run) -> None:
     (project.path / "answer.json").write_text(answer(run))
-    told = project.runpytest_subprocess(*OPTIONS, "-k", "cpu")
+    told = project.runpytest_inprocess(*OPTIONS, "-k", "cpu")
     told.assert_outcomes(failed=1, deselected=2)
     told.stdout.fnmatch_lines(["*no answer: the environment couldn't be made"])
 
 
 def test_a_run_of_skips_is_no_pass(project: pytest.Pytester) -> None:
     (project.path / "answer.json").write_text(answer(SKIP))
-    project.runpytest_subprocess(*OPTIONS, "-k", "cpu").assert_outcomes(skipped=1, deselected=2)
+    project.runpytest_inprocess(*OPTIONS, "-k", "cpu").assert_outcomes(skipped=1, deselected=2)
 
 
 def test_a_bad_spec_is_a_collection_error(project: pytest.Pytester) -> None:
     (project.path / "specs" / "bad.toml").write_text("[env]\nx = 1\n")
-    told = project.runpytest_subprocess(*OPTIONS)
+    told = project.runpytest_inprocess(*OPTIONS)
     told.assert_outcomes(errors=1)
     told.stdout.fnmatch_lines(["*bad.toml:2:1: *"])
 
@@ -136,7 +135,7 @@ def test_a_bad_spec_is_a_collection_error(project: pytest.Pytester) -> None:
     ids=["no spec", "no word"],
 )
 def test_misuse_is_told(project: pytest.Pytester, options: tuple[str, ...], told: str) -> None:
-    done = project.runpytest_subprocess("-p", "envspec.pytest_plugin", *options)
+    done = project.runpytest_inprocess("-p", "envspec.pytest_plugin", *options)
     assert done.ret == pytest.ExitCode.USAGE_ERROR
     done.stderr.fnmatch_lines([told])
 

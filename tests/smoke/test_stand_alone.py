@@ -84,7 +84,7 @@ def test_what_is_too_new_is_found(source: str, refused: list[str]) -> None:
 
 
 @pytest.mark.parametrize("version", first_by_day(1, ["3.8", "3.9"]))
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", first_by_day(1, PROGRAMS))
 def test_it_starts_under_an_old_python(program: str, version: str) -> None:
     try:
         python = find_interpreter(version, os.environ)

@@ -74,6 +74,16 @@ def _requirement(pin: Pin) -> str:
     return f"{pin.name} =={pin.version}" if pin.kind == "conda" else f"{pin.name}=={pin.version}"
 
 
+def uv_alone(folder: Path) -> Path:
+    """A folder for PATH that has uv and nothing else."""
+    from uv import find_uv_bin
+
+    alone = folder / "uv-alone"
+    alone.mkdir()
+    (alone / "uv").symlink_to(find_uv_bin())
+    return alone
+
+
 def tree(prefix: Path) -> dict[str, tuple[int, int]]:
     """Every file of a prefix with its inode and time of change: what a run that changes nothing leaves as it is."""
     found = {}

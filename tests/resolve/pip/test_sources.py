@@ -53,7 +53,7 @@ def test_a_pre_release_stays_where_no_newer_source_fits(machine: Machine, index:
     assert len(index.paths("/simple/alpha/")) <= 1
 
 
-@pytest.mark.parametrize("static", [True, False])
+@pytest.mark.parametrize("static", first_by_day(1, [True, False]))
 def test_source_is_refused_until_it_is_allowed(machine: Machine, index: Index, tmp_path: Path, static: bool) -> None:
     witness = tmp_path / "ran"
     index.add(sdist("alpha", "1.0", "beta", static=static, witness=str(witness)), wheel("beta", "1.0"))
@@ -143,6 +143,7 @@ def test_git_is_pinned_to_a_full_commit(machine: Machine, index: Index, tmp_path
     assert clip is not None and clip.git is not None and (clip.version, clip.git.commit) == ("2.0", moved)
 
 
+@pytest.mark.slow
 def test_git_stays_at_its_commit_when_something_else_changes(machine: Machine, index: Index, tmp_path: Path) -> None:
     index.add(wheel("beta", "1.0"), wheel("alpha", "1.0"))
     commit = repository(tmp_path / "clip", source_files("clip", "1.0", ["beta"]))
