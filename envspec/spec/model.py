@@ -187,6 +187,11 @@ class Spec:
                 found.setdefault(name, {})[url] = None
         return MappingProxyType({name: tuple(urls) for name, urls in found.items()})
 
+    @property
+    def index_addresses(self) -> Mapping[str, str]:
+        """An address of each index of the spec's own, simple or flat, by name: whose logins hold there."""
+        return {**{name: urls[0] for name, urls in self.flat_pages.items()}, **self.pip.indexes}
+
     def conda_dependencies(self, target: Target) -> tuple[Located, ...]:
         """Return the match specs of a target: the spec's, then the target's own."""
         return self.conda.dependencies + target.conda

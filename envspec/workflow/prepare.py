@@ -122,7 +122,7 @@ def _refuse_unknown_corrections(spec: Spec) -> None:
 
 def _refuse_addresses(spec: Spec, target: Target) -> None:
     """Refuse requirements whose source can't be locked: a path of this machine, or a source that may not be built."""
-    for located in spec.pip_dependencies(target):
+    for located in (*spec.pip_dependencies(target), *spec.pip_terms(target).overrides):
         requirement = parse_requirement(located.text) if "@" in located.text else None
         if requirement is None or requirement.url is None:
             continue

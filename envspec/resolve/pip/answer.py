@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from envspec.errors import EnvspecError, Unsatisfiable
+from envspec.net.flat_hashes import FlatHashes
 from envspec.net.index_proxy.server import IndexProxy
-from envspec.resolve.pip.describe import found_file, is_source
+from envspec.resolve.pip.describe import found_file, is_source, with_hash
 from envspec.resolve.pip.edges import holding
 from envspec.resolve.pip.newest import Asks, PassedOver, asks_of
 from envspec.resolve.pip.pins import completed, installed
@@ -54,6 +55,18 @@ def in_own_addresses(found: Sequence[Found], proxy: IndexProxy) -> tuple[Found, 
         for package in found
         if not any(proxy.is_provided(file.url) for file in package.files)
     )
+
+
+def with_hashes(found: Sequence[Found], request: Request, hashes: FlatHashes | None) -> tuple[Found, ...]:
+    """Add the hash of each file that the target installs and whose page says none. Raises IndexFailure."""
+
+    def hashed(package: Found) -> Found:
+        file = installed(package, request)
+        if hashes is None or file is None or file is package.archive or file.sha256 is not None:
+            return package
+        return replace(package, files=(with_hash(file, hashes),))
+
+    return tuple(map(hashed, found))
 
 
 def refuse_sources(

@@ -69,6 +69,9 @@ def compile_request(
     if request.constraints:
         (folder / "constraints.txt").write_text("\n".join(request.constraints) + "\n", encoding="utf-8")
         command += ["--constraints", "constraints.txt"]
+    if request.overrides:
+        (folder / "overrides.txt").write_text("\n".join(request.overrides) + "\n", encoding="utf-8")
+        command += ["--overrides", "overrides.txt"]
     if torch_backend:
         command += ["--torch-backend", torch_backend]
     # the proxy waits, tries again and gives up by the user's limits, and builds what may be built before it answers
@@ -88,7 +91,7 @@ def compile_request(
 
 def _built_by_uv(request: Request) -> list[str]:
     """List the sources that may be built and aren't of an index."""
-    own = {requirement_name(text) for text in request.requirements if "@" in text}
+    own = {requirement_name(text) for text in request.addressed if "@" in text}
     return [name for name in request.allow_source if name in own]
 
 
@@ -151,7 +154,7 @@ def _preferences(preferences: Preferences, request: Request) -> str:
     for name, version in sorted(preferences.versions.items()):
         lines += ["[[packages]]", f"name = {string(name)}", f"version = {string(version)}"]
     for text, commit in sorted(preferences.commits.items()):
-        if text in request.requirements:
+        if text in request.addressed:
             url, revision = _git_address(text)
             asked = f", requested-revision = {string(revision)}" if revision else ""
             vcs = f'{{ type = "git", url = {string(url)}{asked}, commit-id = {string(commit)} }}'
