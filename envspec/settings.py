@@ -68,7 +68,7 @@ class Settings:
         return self.mirrors.get(name) or spec_indexes.get(name)
 
     def flat_url(self, name: str, page: str) -> str:
-        """Give the URL of a page of a flat index: in the user's mirror of its folder if there is one, else the spec's."""
+        """Give the URL of a flat index's page: in the user's mirror of its folder if there is one, else the spec's."""
         mirror = self.mirrors.get(name)
         return f"{mirror.rstrip('/')}/{page.rstrip('/').rpartition('/')[2]}" if mirror else page
 

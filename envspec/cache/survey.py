@@ -15,6 +15,7 @@ _FOLDERS: tuple[tuple[str, str, int], ...] = (
     (r"metadata-v[0-9]+", "metadata", 2),
     (r"sources-v[0-9]+", "sources", 2),
     (r"releases-v[0-9]+", "releases", 2),
+    (r"releases-flat-v[0-9]+", "releases", 2),
     (r"artifacts", "artifacts", 1),
     (r"audit", "audit", 1),
     (r"smoke", "smoke", 2),

@@ -1,4 +1,4 @@
-"""The sha256 of files that their page says none of: taken of the file itself, once for what a server calls unchanged."""
+"""The sha256 of files whose page says none: taken of the file itself, once for what a server calls unchanged."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class FlatHashes:
 
     def _path(self, url: str, etag: str | None, total: int | None) -> Path:
         key = hashlib.sha256("\0".join((split_credentials(url)[0], str(etag), str(total))).encode()).hexdigest()
-        return self.folder / "flat-hashes-v1" / key[:2] / f"{key[2:]}.json"
+        return self.folder / "releases-flat-v1" / key[:2] / f"{key[2:]}.json"
 
 
 def _read(path: Path) -> tuple[str, int] | None:

@@ -45,12 +45,17 @@ class FlatPages:
                 self._rows[url] = self._read(url)
             return self._rows[url]
 
+    def known(self, url: str) -> Page:
+        """List the files of a page that was read, none of any other."""
+        with self._lock:
+            return self._rows.get(url, [])
+
     def _read(self, url: str) -> Page:
         reply = self.fetcher.get(url, headers={"Accept": ACCEPT, "Accept-Encoding": "gzip"})
         if reply.status != 200:
             raise IndexFailure(
                 f"the flat index {redact(url)} answered HTTP {reply.status}",
-                hint="check its address in find-links; a simple index, with a page for each project, belongs in indexes",
+                hint="check its address in find-links; a simple index, with a page a project, belongs in indexes",
             )
         rows = [row for row in parse_page(reply.body, url, unhashed=True) if project_of(str(row["filename"]))]
         if not rows:

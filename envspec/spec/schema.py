@@ -171,7 +171,7 @@ _PIP = Table(
             doc="Packages that come from one of the named indexes alone, and from nowhere else.",
             names=_PACKAGE_NAME,
             values=Text(
-                doc='The name of an index, simple or flat; "pypi" for a package of a named index that must come from PyPI instead.',
+                doc='The name of an index or flat index; "pypi" for what must come from PyPI instead of a named index.',
                 example="internal",
             ),
         ),

@@ -18,6 +18,7 @@ from envspec.resolve.conda.request import CondaRequest, conda_request_for
 from envspec.rules import Verdict, judge
 from envspec.spec.model import Spec, Target
 from envspec.workflow.notices import Notice, tell_findings
+from envspec.workflow.terms import refuse_terms
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ def prepare(
     for a requirement that no lock can hold.
     """
     _refuse_unknown_corrections(spec)
+    refuse_terms(spec)
     for target in targets:
         _refuse_addresses(spec, target)
     verdicts = [judge(spec, target) for target in targets]

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from envspec.errors import IndexFailure
 from envspec.net.fetch import Fetcher
 from envspec.net.file_store import FileStore
-from envspec.net.flat_page import FlatPages, project_of
+from envspec.net.flat_page import FlatPages, is_dated, project_of
 from envspec.net.index_proxy.address import ALLOWED, REFUSED, WHEEL, FileAddress, path_of
 from envspec.net.index_proxy.releases import Release, ReleaseStore, releases_of, version_of
 from envspec.net.simple_page import ACCEPT, Page, parse_page, refuse_foreign_page
@@ -106,6 +106,10 @@ class Pages:
             return bool(self._flat.rows(url))
         except IndexFailure:
             return False
+
+    def undated(self, url: str) -> bool:
+        """Say whether a flat page that was read in this run leaves out the upload time of a file."""
+        return not all(map(is_dated, self._flat.known(url)))
 
     def show(self, upstream: Upstream, project: str, known: str | None = None) -> ServedPage:
         """Serve a project's page. `known` is the ETag of the page that uv has. Raises IndexFailure."""

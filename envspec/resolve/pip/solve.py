@@ -34,6 +34,7 @@ from envspec.resolve.pip.answer import (
     labelled,
     refuse_sources,
     tell_passed_over,
+    tell_undated,
     with_hashes,
 )
 from envspec.resolve.pip.compile import UvIndex, compile_request
@@ -146,6 +147,7 @@ class PipResolver:
             for request, answer in answers.items()
         }
         tell_passed_over(over, groups, self.notice)
+        tell_undated(groups, lambda one: self.pages.undated(self.flat[one]), self.notice)
 
     def _solve_all(
         self,
