@@ -17,13 +17,15 @@ INDEX_NAME = Text(
     advice=advice.index_name,
 )
 
-_REASON = Text(
-    doc="Why: for whoever reads the spec, and in every diff that adds or changes it.",
-    example="a's bound is older than numpy 2; its tests pass with it",
-    says="a reason in one line",
-    pattern=rf"[^{CONTROL}]*[^\s{CONTROL}][^{CONTROL}]*",
-    max_length=300,
-)
+
+def _reason(example: str) -> Text:
+    return Text(
+        doc="Why: for whoever reads the spec, and in every diff that adds or changes it.",
+        example=example,
+        says="a reason in one line",
+        pattern=rf"[^{CONTROL}]*[^\s{CONTROL}][^{CONTROL}]*",
+        max_length=300,
+    )
 
 
 def pip_terms_keys(requirement: Text) -> Mapping[str, Node]:
@@ -39,9 +41,9 @@ def pip_terms_keys(requirement: Text) -> Mapping[str, Node]:
             items=Table(
                 doc="An override.",
                 required=("requirement", "reason"),
-                keys={"requirement": requirement, "reason": _REASON},
+                keys={"requirement": requirement, "reason": _reason("its tests pass with numpy 2")},
             ),
-            example=({"requirement": "numpy>=2", "reason": "a works with numpy 2; its METADATA is older"},),
+            example=({"requirement": "numpy>=2", "reason": "its tests pass with numpy 2"},),
         ),
         "find-links": Names(
             doc="Flat indexes: single pages with links to files. Packages come from one by `sources`.",
@@ -64,6 +66,6 @@ def pip_terms_keys(requirement: Text) -> Mapping[str, Node]:
                 pattern="[a-z0-9][a-z0-9-]*",
                 max_length=100,
             ),
-            values=_REASON,
+            values=_reason("it loads the libraries of its own CUDA"),
         ),
     }

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from urllib.parse import unquote, urlsplit
 
-from envspec.errors import SpecError
+from envspec.errors import Place, SpecError
 from envspec.lock.inputs import place_of_term
+from envspec.packages.edges import Markers
 from envspec.packages.names import requirement_name
-from envspec.packages.requirement import canonical_name
+from envspec.packages.requirement import parse_requirement
+from envspec.packages.tags import wheel_file_tags, wheel_tags
+from envspec.redact import redact
 from envspec.rules.accepted import refuse_unacceptable
 from envspec.rules.finding import Finding
-from envspec.spec.model import Spec, Target
+from envspec.spec.model import Located, Spec, Target
 from envspec.workflow.notices import Notice
 
 
 def refuse_terms(spec: Spec) -> None:
-    """Raise SpecError for an accepted finding that can't be accepted or doesn't exist, and for a package whose flat
-    index a target that asks for it lacks."""
+    """Raise SpecError for an accepted finding that can't be accepted or doesn't exist, for a package whose flat index a
+    target that asks for it lacks, and for a wheel by address that doesn't run on a target that asks for it."""
     for target in spec.targets:
         terms = spec.pip_terms(target)
+        for located in (*spec.pip_dependencies(target), *terms.overrides):
+            _refuse_wheel(spec, target, located)
         for code in terms.accept:
             refuse_unacceptable(code, place_of_term(spec, target, "accept", code))
         for located in spec.pip_dependencies(target):
@@ -30,6 +36,30 @@ def refuse_terms(spec: Spec) -> None:
                     hint=f'add to [targets.{target.name}.pip]: find-links = {{ {index} = "https://…" }}',
                     place=located.place,
                 )
+
+
+def _refuse_wheel(spec: Spec, target: Target, located: Located) -> None:
+    """Raise SpecError for a wheel by address whose file name says that it doesn't run on a target that asks for it."""
+    url = parse_requirement(located.text).url if "@" in located.text else None
+    file = unquote(urlsplit(url).path).rpartition("/")[2] if url else ""
+    if not file.endswith(".whl") or not Markers(target.platform, spec.python).hold(located.text):
+        return
+    glibc = target.glibc if target.platform.startswith("linux-") else None
+    try:
+        tags = wheel_file_tags(file)
+    except ValueError:
+        raise SpecError(
+            f"{redact(file)} isn't the name of a wheel",
+            hint="give the wheel's own address, whose last part is its file name",
+            place=located.place,
+        ) from None
+    if wheel_tags(target.platform, spec.python, glibc).isdisjoint(tags):
+        machine = f"{target.platform} with Python {spec.python}" + (f" and glibc {glibc}" if glibc else "")
+        raise SpecError(
+            f"{target.name}: {redact(file)} doesn't run on {machine}",
+            hint="give the wheel for this target in its own [targets.NAME.pip], or bound this one by a marker",
+            place=located.place,
+        )
 
 
 def tell_unused_terms(spec: Spec, found: Sequence[tuple[Target, Collection[str]]], notice: Notice) -> None:
@@ -45,7 +75,7 @@ def tell_unused_terms(spec: Spec, found: Sequence[tuple[Target, Collection[str]]
             if code not in codes:
                 place = place_of_term(spec, target, "accept", code)
                 notice(_unused(f"{target.name} accepts {code}, which it doesn't have", place))
-    used = {index for name, index in spec.pip.sources.items() if canonical_name(name)}
+    used = set(spec.pip.sources.values())
     for name in spec.flat_pages:
         if name not in used:
             notice(
@@ -59,5 +89,5 @@ def tell_unused_terms(spec: Spec, found: Sequence[tuple[Target, Collection[str]]
             )
 
 
-def _unused(message: str, place: object) -> Finding:
-    return Finding("warning", "unused-accept", message, place, "remove it")  # type: ignore[arg-type]
+def _unused(message: str, place: Place | None) -> Finding:
+    return Finding("warning", "unused-accept", message, place, "remove it")

@@ -24,6 +24,10 @@ class FlatIndex(Index):
             return Answer(200, self._links(), "text/html")
         return super().answer(path) if path.startswith("/files/") else Answer(404, b"no such thing", "text/plain")
 
+    def __enter__(self) -> FlatIndex:
+        super().__enter__()
+        return self
+
     def _links(self) -> bytes:
         dists: list[Dist] = [one.dist for project in self._listed.values() for one in project.values()]
         rows = (self._link(dist) for dist in dists)

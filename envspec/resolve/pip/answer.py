@@ -113,15 +113,15 @@ def tell_undated(
     notice: Callable[[Finding], None],
 ) -> None:
     """Write one line for each flat index without upload times that a request with `exclude-newer` uses."""
-    told: dict[str, list[str]] = {}
+    without: dict[str, list[str]] = {}
     for request, names in groups.items():
         used = {index for _, index in request.sources} if request.exclude_newer else set()
         for one in request.find_links:
             if one[0] in used and undated(one):
-                told.setdefault(one[0], []).extend(names)
-    for index, names in told.items():
+                without.setdefault(one[0], []).extend(names)
+    for index, targets in without.items():
         message = f"the flat index {index} has no upload times: exclude-newer doesn't bound what comes from it"
-        notice(Finding("info", "no-upload-times", f"{', '.join(names)}: {message}"))
+        notice(Finding("info", "no-upload-times", f"{', '.join(targets)}: {message}"))
 
 
 def hint_about_pre_releases(conflict: Unsatisfiable, barred: Sequence[str]) -> str | None:

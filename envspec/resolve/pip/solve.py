@@ -329,7 +329,8 @@ class PipResolver:
 
     def _allowed(self, request: Request) -> Upstream:
         """Give the default index with the sources that may be built."""
-        return Upstream(str(self.default_index), *[frozenset(request.allow_source)] * 2)
+        names = frozenset(request.allow_source)
+        return Upstream(str(self.default_index), names, only=names)
 
     def _releases(self, request: Request) -> Callable[[str], Sequence[Release]]:
         """List a package's releases on the index that it comes from."""

@@ -151,3 +151,15 @@ def _with_version(lock: Lock, name: str, version: str) -> Lock:
             pin = replace(pin, version=version, artifact=replace(pin.artifact, file=file))
         pins.append(pin)
     return replace(lock, targets=(replace(target, pins=tuple(pins)),))
+
+
+def test_a_wheel_by_address_must_run_on_the_target(machine: Machine, libraries: Index) -> None:
+    """Its file's name says so: neither locked for another machine nor for another Python."""
+    for tag in ("cp312-cp312-manylinux_2_28_aarch64", "cp311-cp311-manylinux_2_28_x86_64"):
+        dist = wheel("labelled", "1.0", tag=tag)
+        libraries.add(dist)
+        machine.spec(spec(f"labelled @ {libraries.file_url(dist)}"))
+        ran = machine.envspec("lock", "specs/demo.toml")
+        assert ran.status == 2 and ran.error.startswith("error: specs/demo.toml:4:"), ran.err
+        assert f"{dist.file} doesn't run on linux-64 with Python 3.12 and glibc 2.28" in ran.error
+        libraries.remove(dist)
