@@ -160,6 +160,6 @@ def test_a_wheel_by_address_must_run_on_the_target(machine: Machine, libraries: 
         libraries.add(dist)
         machine.spec(spec(f"labelled @ {libraries.file_url(dist)}"))
         ran = machine.envspec("lock", "specs/demo.toml")
-        assert ran.status == 2 and ran.error.startswith("error: specs/demo.toml:4:"), ran.err
+        assert ran.status == 2 and ran.error.startswith("error: specs/demo.toml:5:"), ran.err
         assert f"{dist.file} doesn't run on linux-64 with Python 3.12 and glibc 2.28" in ran.error
         libraries.remove(dist)
