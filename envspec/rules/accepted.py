@@ -2,7 +2,7 @@
 
 Only what a rule *expects to be wrong* for most, and a person may know to be safe in their case, can be accepted. What
 says that the target can't work at all, that the CPU build would run where CUDA was asked for, or that the lock isn't
-what its indexes serve, can't: nobody's reason changes that.
+what its indexes serve, can't: no reason changes that.
 """
 
 from __future__ import annotations

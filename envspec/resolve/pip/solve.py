@@ -268,6 +268,7 @@ class PipResolver:
             self._refuse_flat(request, label)
             raise explained(conflict, request) from None
         except IndexFailure as failure:
+            self._refuse_flat(request, label)
             if proxy.failures:
                 # uv saw the proxy fail; what failed is behind it
                 raise labelled(proxy.failures[0], label) from None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.flat_page import FlatIndex
-from support.index import Index, other_bytes
+from support.index import Index, other_bytes, status
 from support.machine import Machine, cpu
 from support.packages import wheel
 
@@ -108,7 +108,9 @@ def test_exclude_newer_does_not_bound_it_and_this_is_told(machine: Machine, flat
     assert "the flat index pyg has no upload times: exclude-newer doesn't bound what comes from it" in ran.err
 
 
-def test_a_flat_index_among_the_simple_ones_is_told(machine: Machine, flat: FlatIndex) -> None:
+@pytest.mark.parametrize("code", [404, 403])
+def test_a_flat_index_among_the_simple_ones_is_told(machine: Machine, flat: FlatIndex, code: int) -> None:
+    flat.fail(r"\.html/.", status(code))
     text = spec(flat.page).replace("find-links", "indexes")
     machine.spec(text)
     ran = machine.envspec("lock", "specs/demo.toml")
