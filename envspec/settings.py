@@ -67,6 +67,11 @@ class Settings:
         """Give the URL of a spec's named index: the user's mirror of it if there is one, else the spec's own."""
         return self.mirrors.get(name) or spec_indexes.get(name)
 
+    def flat_url(self, name: str, page: str) -> str:
+        """Give the URL of a flat index's page: in the user's mirror of its folder if there is one, else the spec's."""
+        mirror = self.mirrors.get(name)
+        return f"{mirror.rstrip('/')}/{page.rstrip('/').rpartition('/')[2]}" if mirror else page
+
     def index_urls(self, spec_indexes: Mapping[str, str]) -> dict[str, str]:
         """Give the URLs of all of a spec's named indexes that have one, by name."""
         return {name: url for name in spec_indexes if (url := self.index_url(name, spec_indexes))}

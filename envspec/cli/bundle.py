@@ -114,7 +114,7 @@ def _collect(spec: Spec, target: LockedTarget, pins: Sequence[Pin], *, quiet: bo
     from envspec.settings import load_settings
 
     settings = load_settings(os.environ)
-    fetcher = index_fetcher(settings, settings.index_urls(spec.pip.indexes), os.environ)
+    fetcher = index_fetcher(settings, settings.index_urls(spec.index_addresses), os.environ)
     store = FileStore(settings.cache() / ARTIFACTS, fetcher)
 
     def urls(missing: Sequence[Pin]) -> FileUrls:

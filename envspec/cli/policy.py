@@ -148,7 +148,7 @@ def _indexes_of(spec: Spec) -> set[str]:
     from envspec.packages.names import channel_name
 
     torch = {f"pytorch/{variant_of(target.cuda)}" for target in spec.targets}
-    return {"pypi", *torch, *spec.pip.indexes, *map(channel_name, spec.conda.channels)}
+    return {"pypi", *torch, *spec.pip.indexes, *spec.flat_pages, *map(channel_name, spec.conda.channels)}
 
 
 def _addresses(policy: Policy, spec: Spec, names: Iterable[str]) -> tuple[Breach, ...]:
@@ -162,7 +162,7 @@ def _addresses(policy: Policy, spec: Spec, names: Iterable[str]) -> tuple[Breach
     settings = load_settings(os.environ)
     channels = channel_addresses(spec.conda.channels, settings, load_conda_config(os.environ))
     known: dict[str, str | None] = {one.name: one.address if "://" in one.address else None for one in channels}
-    known |= settings.index_urls(spec.pip.indexes) | {"pypi": settings.default_index}
+    known |= settings.index_urls(spec.index_addresses) | {"pypi": settings.default_index}
     used: dict[str, str | None] = {}
     for name in sorted(names):
         if name in known:

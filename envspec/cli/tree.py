@@ -113,7 +113,7 @@ def _branches(target: LockedTarget, package: str | None, depth: int | None, *, i
             name=pin.name,
             version=pin.version,
             extras=() if inverse or tree.edge is None else _extras(tree.edge),
-            requirement=None if tree.edge is None else tree.edge.requirement,
+            requirement=None if tree.edge is None else tree.edge.told,
             condition="" if tree.edge is None else _condition(tree.edge),
             direct=tree.node in direct,
             repeated=tree.repeated,

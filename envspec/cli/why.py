@@ -45,9 +45,9 @@ class ExplainedPackage:
 class Step:
     """One requirement on a path.
 
-    `requirement` is what the package `name` asks for, in its own words. `kind`, `name` and `version` are None where the
-    spec asks. The version has no local part: torchvision 0.24.1+cu126 in one target and 0.24.1+cpu in another are the
-    same reason for numpy.
+    `requirement` is what the package `name` asks for, in its own words, or the override in its place. `kind`,
+    `name` and `version` are None where the spec asks. The version has no local part: torchvision 0.24.1+cu126 in
+    one target and 0.24.1+cpu in another are the same reason for numpy.
     """
 
     kind: str | None
@@ -58,9 +58,9 @@ class Step:
     @staticmethod
     def of(edge: Edge, graph: Graph) -> Step:
         if edge.source is None:
-            return Step(None, None, None, edge.requirement)
+            return Step(None, None, None, edge.told)
         pin = graph.pins[edge.source]
-        return Step(pin.kind, pin.name, pin.version.partition("+")[0], edge.requirement)
+        return Step(pin.kind, pin.name, pin.version.partition("+")[0], edge.told)
 
 
 @dataclass(frozen=True)

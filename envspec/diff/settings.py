@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from envspec.diff.facts import Fact
 from envspec.diff.model import ImageChange
@@ -48,6 +48,47 @@ def of_target(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
         yield Fact("low", "driver-changed", _moved("the machines' driver", old.driver, new.driver))
     yield from _requirements(old.requirements, new.requirements, requirement_name)
     yield from _requirements(old.conda_requirements, new.conda_requirements, conda_name, "conda's ")
+    yield from _constraints(old.constraints, new.constraints)
+    yield from _overrides(dict(old.overrides), dict(new.overrides))
+    yield from _pages(dict(old.find_links), dict(new.find_links))
+    yield from _accepted(dict(old.accept), dict(new.accept))
+
+
+def _constraints(old: Iterable[str], new: Iterable[str]) -> Iterator[Fact]:
+    came, went = _between(old, new)
+    for text in came:
+        yield Fact("low", "constraint-added", f"the spec bounds {text}")
+    for text in went:
+        yield Fact("low", "constraint-removed", f"the spec no longer bounds {text}")
+
+
+def _overrides(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Fact]:
+    for text in sorted({*old, *new}):
+        if text not in new:
+            yield Fact("low", "override-removed", f"{text} no longer overrides what packages require")
+        elif text not in old:
+            message = f"{text} overrides what packages require, because {new[text]}"
+            yield Fact("medium", "override-added", message)
+        elif old[text] != new[text]:
+            message = f"{text} overrides what packages require, now because {new[text]} (was {old[text]})"
+            yield Fact("medium", "override-changed", message)
+
+
+def _pages(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Fact]:
+    for name in sorted({*old, *new}):
+        if old.get(name) != new.get(name):
+            yield Fact("medium", "find-links-changed", _moved(f"the flat index {name}", old.get(name), new.get(name)))
+
+
+def _accepted(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Fact]:
+    for code in sorted({*old, *new}):
+        if code not in new:
+            yield Fact("low", "accept-removed", f"the finding {code} is no longer accepted")
+        elif code not in old:
+            yield Fact("medium", "accept-added", f"the finding {code} is accepted, because {new[code]}")
+        elif old[code] != new[code]:
+            message = f"the finding {code} is accepted, now because {new[code]} (was {old[code]})"
+            yield Fact("medium", "accept-changed", message)
 
 
 def of_images(changes: Iterable[ImageChange]) -> Iterator[Fact]:

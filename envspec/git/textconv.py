@@ -31,6 +31,10 @@ def readable(lock: Lock) -> str:
     out.append("\n")
     out.extend(_requirements(lock, "requires", lambda inputs: inputs.requirements))
     out.extend(_requirements(lock, "requires-conda", lambda inputs: inputs.conda_requirements))
+    out.extend(_requirements(lock, "constraint", lambda inputs: inputs.constraints))
+    out.extend(_requirements(lock, "override", lambda inputs: list(map(_with_reason, inputs.overrides))))
+    out.extend(_requirements(lock, "find-links", lambda inputs: [" ".join(one) for one in inputs.find_links]))
+    out.extend(_requirements(lock, "accept", lambda inputs: list(map(_with_reason, inputs.accept))))
     out.append("\n")
     out.extend(_packages(lock))
     # names, URLs and licences are whatever their makers wrote, and git hands them on to a terminal
@@ -55,6 +59,10 @@ def _requirements(lock: Lock, word: str, of: Callable[[TargetInputs], Sequence[s
         for text in of(target.inputs):
             holders.setdefault(text, []).append(target.name)
     return [f"{word} {text}{_where(lock, names)}\n" for text, names in sorted(holders.items())]
+
+
+def _with_reason(one: tuple[str, str]) -> str:
+    return f"{one[0]}  because {one[1]}"
 
 
 def _packages(lock: Lock) -> list[str]:

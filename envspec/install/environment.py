@@ -215,7 +215,9 @@ class Installation:
             with storage(self.prefix):
                 write_state(self.prefix, replace(begun, pip=dict(known)))
 
-        fetcher = index_fetcher(settings, settings.index_urls(self.spec.pip.indexes), self.env, offline=self.offline)
+        fetcher = index_fetcher(
+            settings, settings.index_urls(self.spec.index_addresses), self.env, offline=self.offline
+        )
         store = FileStore(settings.cache() / ARTIFACTS, fetcher)
         fetching = Fetching(self.progress)
 

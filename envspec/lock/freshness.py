@@ -186,6 +186,34 @@ class RequirementChanged(_OfTargets):
 
 
 @dataclass(frozen=True)
+class TermChanged(_OfTargets):
+    """A constraint, an override, the page of a flat index, or a finding that is accepted. `name` is what it is about;
+    None for what came or went, else its text, page or reason."""
+
+    codes = ("constraint-changed", "override-changed", "find-links-changed", "accept-changed")
+    name: str
+    old: str | None
+    new: str | None
+
+    @property
+    def message(self) -> str:
+        what = {
+            "constraint-changed": f"the constraint {self.name}",
+            "override-changed": f"the override {self.name}",
+            "find-links-changed": f"the page of {self.name}",
+            "accept-changed": f"the accepted finding {self.name}",
+        }[self.code]
+        if self.old is None:
+            text = f"{what} was added"
+        elif self.new is None:
+            text = f"{what} was removed"
+        else:
+            reason = ": its reason" if self.code in ("override-changed", "accept-changed") else ""
+            text = _change(what + reason, self.old, self.new)
+        return text + self._for
+
+
+@dataclass(frozen=True)
 class FileDiffers(Reason):
     """A file rendered from the lock (`path` is below the lock's folder) or exported from it (below the recipes')."""
 
@@ -284,6 +312,16 @@ def _of_target(old: TargetInputs, new: TargetInputs) -> Iterator[_OfTargets]:
         yield TargetChanged("driver-changed", (), old.driver, new.driver)
     yield from _of_requirements("pip", old.requirements, new.requirements, requirement_name)
     yield from _of_requirements("conda", old.conda_requirements, new.conda_requirements, conda_name)
+    yield from _of_terms("constraint-changed", {c: c for c in old.constraints}, {c: c for c in new.constraints})
+    yield from _of_terms("override-changed", dict(old.overrides), dict(new.overrides))
+    yield from _of_terms("find-links-changed", dict(old.find_links), dict(new.find_links))
+    yield from _of_terms("accept-changed", dict(old.accept), dict(new.accept))
+
+
+def _of_terms(code: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[_OfTargets]:
+    for name in sorted({*old, *new}):
+        if old.get(name) != new.get(name):
+            yield TermChanged(code, (), name, old.get(name), new.get(name))
 
 
 def _of_requirements(

@@ -9,8 +9,9 @@ from math import inf
 from typing import NamedTuple
 
 from envspec.lock.model import LockedTarget, Pin
-from envspec.packages.edges import Markers, reach
+from envspec.packages.edges import Markers, effective, reach
 from envspec.packages.names import conda_name
+from envspec.packages.overrides import Overrides
 from envspec.packages.requirement import asked, canonical_name
 
 
@@ -26,13 +27,19 @@ class Edge:
     """`source` asks for `target` with `requirement`, as written. Source None is the spec.
 
     `kind` is the requirement's: "pip" (PEP 508) or "conda" (a match spec). A pip requirement may lead to a
-    conda package.
+    conda package. `overridden` is the requirement as published, where an override of the spec stands in its place.
     """
 
     source: Node | None
     target: Node
     requirement: str
     kind: str
+    overridden: str | None = None
+
+    @property
+    def told(self) -> str:
+        """The requirement for people, with what it overrides."""
+        return self.requirement if self.overridden is None else f"{self.requirement} (overrides {self.overridden})"
 
 
 @dataclass(frozen=True)
@@ -164,6 +171,7 @@ class _Builder:
         self.pins = {Node(pin.kind, pin.name): pin for pin in target.pins}
         self.provided = {canonical_name(name): Node(pin.kind, pin.name) for pin in target.pins for name in pin.provides}
         self.markers = Markers(target.inputs.platform, target.inputs.python)
+        self.overrides = Overrides(requirement for requirement, _ in target.inputs.overrides)
         self.missing: dict[Missing, None] = {}
 
     def build(self, requirements: Iterable[str]) -> Graph:
@@ -207,14 +215,17 @@ class _Builder:
             yield from self._edge(source, text, Node("conda", name), "conda")
 
     def _pip_edge(self, source: Node | None, text: str, extras: frozenset[str]) -> Iterator[Edge]:
-        if self.markers.hold(text, extras):
-            name = asked(text).name
+        for one, overridden in effective(text, extras, self.markers, self.overrides):
+            name = asked(one).name
             node = Node("pip", name)
-            yield from self._edge(source, text, node if node in self.pins else self.provided.get(name, node), "pip")
+            to = node if node in self.pins else self.provided.get(name, node)
+            yield from self._edge(source, one, to, "pip", text if overridden else None)
 
-    def _edge(self, source: Node | None, text: str, target: Node, kind: str) -> Iterator[Edge]:
+    def _edge(
+        self, source: Node | None, text: str, target: Node, kind: str, overridden: str | None = None
+    ) -> Iterator[Edge]:
         if target in self.pins:
-            yield Edge(source, target, text, kind)
+            yield Edge(source, target, text, kind, overridden)
         else:
             self.missing[Missing(source, text)] = None
 

@@ -1,17 +1,20 @@
 """What a lock was solved from, in a normal form: the same meaning gives the same values and the same fingerprint.
 
-The URLs of the spec's indexes are left out: an index that moves doesn't make a lock stale.
+The URLs of the spec's indexes are left out: an index that moves doesn't make a lock stale. Of a flat index's URL the
+path stays, without the host: it says which torch and which CUDA its files are for.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from urllib.parse import urlsplit
 
 from envspec.errors import Place, SpecError
 from envspec.lock.model import Lock, SpecInputs, TargetInputs
 from envspec.packages.names import normalise_match_spec, normalise_requirement
 from envspec.packages.requirement import canonical_name
+from envspec.redact import redact
 from envspec.spec.model import Located, Spec, Target
 from envspec.texts import UNSEEN, printable
 
@@ -36,6 +39,11 @@ def target_inputs(spec: Spec, target: Target) -> TargetInputs:
         _refuse_unseen(gpu, target.places.get("gpus", target.place))
     for match_spec in spec.conda_dependencies(target):
         _refuse_unseen(match_spec.text, match_spec.place)
+    terms = spec.pip_terms(target)
+    for one in terms.overrides:
+        _refuse_unseen(one.reason, one.place)
+    for code, reason in terms.accept.items():
+        _refuse_unseen(reason, place_of_term(spec, target, "accept", code))
     return TargetInputs(
         platform=target.platform,
         python=spec.python,
@@ -45,7 +53,23 @@ def target_inputs(spec: Spec, target: Target) -> TargetInputs:
         driver=target.driver,
         requirements=tuple(sorted({_normalised(located) for located in spec.pip_dependencies(target)})),
         conda_requirements=tuple(sorted({normalise_match_spec(d.text) for d in spec.conda_dependencies(target)})),
+        constraints=tuple(sorted({_normalised(located) for located in terms.constraints})),
+        overrides=tuple(sorted({(_normalised(one), one.reason) for one in terms.overrides})),
+        find_links=tuple(sorted((name, page_name(url)) for name, url in terms.find_links.items())),
+        accept=tuple(sorted((code, reason.strip()) for code, reason in terms.accept.items())),
     )
+
+
+def place_of_term(spec: Spec, target: Target, key: str, name: str) -> Place:
+    """Find where a target's own `[targets.X.pip] key` has a name, or else the spec's."""
+    own = spec.places.get(f"targets.{target.name}.pip.{key}.{name}")
+    return own or spec.places.get(f"pip.{key}.{name}") or target.place
+
+
+def page_name(url: str) -> str:
+    """Name the page of a flat index by its path. A lock has no hosts, and none of the tokens that a path may have."""
+    path = urlsplit(url).path.strip("/")
+    return redact(f"https://host/{path}").removeprefix("https://host/")
 
 
 def has_equal_inputs(spec: Spec, lock: Lock) -> bool:
@@ -98,6 +122,10 @@ def fingerprint(spec: SpecInputs, target: TargetInputs) -> str:
             "requirements": target.requirements,
             # keys that came later stand only where they say something, so that older fingerprints stay true
             **({"without-corrections": spec.without_corrections} if spec.without_corrections else {}),
+            **({"constraints": target.constraints} if target.constraints else {}),
+            **({"overrides": [requirement for requirement, _ in target.overrides]} if target.overrides else {}),
+            **({"find-links": dict(target.find_links)} if target.find_links else {}),
+            **({"accept": [code for code, _ in target.accept]} if target.accept else {}),
         },
         sort_keys=True,
         separators=(",", ":"),

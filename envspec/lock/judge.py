@@ -33,6 +33,7 @@ _RULES: tuple[Callable[[LockedCase], Iterator[Flaw]], ...] = (
     files.wrong_files,
     files.wrong_hashes,
     requirements.unmet,
+    requirements.broken_constraints,
     requirements.unasked,
     requirements.provided_twice,
     derived.wrong_marks,

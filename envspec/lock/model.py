@@ -78,6 +78,11 @@ class TargetInputs:
     """What a target was solved from: enough to say later *why* a lock is stale, field by field.
 
     All texts are normalised (`envspec.lock.inputs`), so equal meaning gives equal values.
+
+    constraints  bounds that ask for nothing
+    overrides    requirements that take the place of all others on their packages, each with its reason
+    find_links   the flat indexes: name and page, without its host
+    accept       the findings of the rules that the spec takes knowingly: code and reason
     """
 
     platform: str
@@ -88,6 +93,10 @@ class TargetInputs:
     driver: str | None = None
     requirements: tuple[str, ...] = ()
     conda_requirements: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
+    overrides: tuple[tuple[str, str], ...] = ()
+    find_links: tuple[tuple[str, str], ...] = ()
+    accept: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Any, NoReturn, TypeVar
 
 from envspec.documents import Unreadable, read_toml
 from envspec.errors import LockError, Place, StorageError
+from envspec.lock.listed import LISTS, TABLES, joined, requirements_in
 from envspec.lock.model import (
     LOCK_VERSION,
     Artifact,
@@ -36,7 +37,7 @@ _RELOCK = "restore it from git, or delete it and run `envspec lock`"
 
 _ENV = {
     "name": str, "exclude-newer": str, "allow-source": list, "without-corrections": list, "channels": list,
-    "requirements": list, "conda-requirements": list, "sources": dict,
+    **dict.fromkeys((one.key for one in LISTS), list), "sources": dict,
 }  # fmt: skip
 _TARGET = {
     "platform": str,
@@ -47,8 +48,7 @@ _TARGET = {
     "architectures": list,
     "driver": str,
     "driver-floor": str,
-    "requirements": list,
-    "conda-requirements": list,
+    **dict.fromkeys((one.key for one in LISTS), list),
     "fingerprint": str,
 }
 _PACKAGE = {
@@ -208,10 +208,16 @@ class _Reader:
             actual = type(value)
             if actual is not expected:
                 self.fail(f"{key} must be {_TYPE_NAMES[expected]}, not {value!r}", where, key)
-            if expected is list and key not in ("dependencies", "artifacts"):
+            if key in TABLES:
+                for item in value:
+                    self.check(item, dict.fromkeys(TABLES[key], str), TABLES[key], where)
+            elif expected is list and key not in ("dependencies", "artifacts"):
                 for item in value:
                     if type(item) is not str:
                         self.fail(f"{key} must hold strings, not {item!r}", where, key)
+            for text in requirements_in(key, value):
+                if not is_requirement(text):
+                    self.fail(f"{printable(text)[:80]!r} in {key} isn't a requirement", where, key)
             shape = _SHAPES.get(key)
             for text in (value if expected is list else (value,)) if shape else ():
                 if shape and not shape[0].fullmatch(text):
@@ -288,8 +294,7 @@ class _Reader:
             cuda=table.get("cuda"),
             gpus=tuple(table.get("gpus", ())),
             driver=table.get("driver"),
-            requirements=_joined(env, table, "requirements"),
-            conda_requirements=_joined(env, table, "conda-requirements"),
+            **joined(env, table),
         )
         return LockedTarget(name, inputs, pins, tuple(table.get("architectures", ())), table.get("driver-floor"))
 
@@ -392,8 +397,3 @@ class _Reader:
         if not names:
             self.fail("an empty list of targets", where, key)
         return names
-
-
-def _joined(env: Mapping[str, Any], table: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    """Return a target's requirements: the common ones and its own, sorted as when they were locked."""
-    return tuple(sorted((*env.get(key, ()), *table.get(key, ()))))

@@ -11,6 +11,7 @@ import json
 from typing import Any
 
 from envspec.lock.inputs import fingerprint
+from envspec.lock.listed import LISTS
 from envspec.lock.model import LOCK_VERSION, Artifact, Lock, LockedTarget, Pin
 
 
@@ -23,8 +24,7 @@ def slice_of(lock: Lock, target: LockedTarget) -> dict[str, Any]:
         "allow-source": list(inputs.allow_source),
         "without-corrections": list(inputs.without_corrections),
         "channels": list(inputs.channels),
-        "requirements": sorted(own.requirements),
-        "conda-requirements": sorted(own.conda_requirements),
+        **{one.key: [one.value(item) for item in sorted(one.of(own))] for one in LISTS},
         "sources": dict(sorted(inputs.sources.items())),
     }
     of_target = {

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 from envspec.errors import InternalError
 from envspec.lock.inputs import fingerprint
+from envspec.lock.listed import Shared, shared_by, write_lists
 from envspec.lock.model import LOCK_VERSION, Artifact, Lock, LockedTarget, Pin
 from envspec.lock.toml_text import inline_strings, key, string
 
@@ -31,7 +33,7 @@ def dumps(lock: Lock) -> str:
     if not names or len(set(names)) != len(names):
         raise InternalError(f"the lock of {lock.name} needs targets, each with its own name: {names}")
     out: list[str] = []
-    shared = _shared(targets)
+    shared = shared_by([target.inputs for target in targets])
     _write_env(out, lock, shared)
     _write_images(out, lock)
     for target in targets:
@@ -69,18 +71,7 @@ def _write_lines(out: list[str], key: str, lines: Collection[str]) -> None:
         out.append("]\n")
 
 
-_Shared = tuple[set[str], set[str]]
-"""The pip and the conda requirements that every target has."""
-
-
-def _shared(targets: Sequence[LockedTarget]) -> _Shared:
-    return (
-        set.intersection(*(set(target.inputs.requirements) for target in targets)),
-        set.intersection(*(set(target.inputs.conda_requirements) for target in targets)),
-    )
-
-
-def _write_env(out: list[str], lock: Lock, shared: _Shared) -> None:
+def _write_env(out: list[str], lock: Lock, shared: Shared) -> None:
     inputs = lock.inputs
     out.append("\n[env]\n")
     _write_string(out, "name", lock.name)
@@ -88,9 +79,7 @@ def _write_env(out: list[str], lock: Lock, shared: _Shared) -> None:
     _write_inline(out, "allow-source", inputs.allow_source)
     _write_inline(out, "without-corrections", inputs.without_corrections)
     _write_inline(out, "channels", inputs.channels)
-    pip, conda = shared
-    _write_lines(out, "requirements", [string(text) for text in sorted(pip)])
-    _write_lines(out, "conda-requirements", [string(text) for text in sorted(conda)])
+    write_lists(partial(_write_lines, out), lambda one: shared[one.key])
     if inputs.sources:
         out.append("\n[env.sources]\n")
         out.extend(f"{key(name)} = {string(index)}\n" for name, index in sorted(inputs.sources.items()))
@@ -105,9 +94,8 @@ def _write_images(out: list[str], lock: Lock) -> None:
         out.extend(f"{key(image.name)} = {string(image.digest)}\n" for image in images)
 
 
-def _write_target(out: list[str], lock: Lock, target: LockedTarget, shared: _Shared) -> None:
+def _write_target(out: list[str], lock: Lock, target: LockedTarget, shared: Shared) -> None:
     inputs = target.inputs
-    pip, conda = shared
     out.append(f"\n[targets.{key(target.name)}]\n")
     _write_string(out, "platform", inputs.platform)
     _write_string(out, "python", inputs.python)
@@ -117,8 +105,7 @@ def _write_target(out: list[str], lock: Lock, target: LockedTarget, shared: _Sha
     _write_inline(out, "architectures", target.architectures)
     _write_string(out, "driver", inputs.driver)
     _write_string(out, "driver-floor", target.driver_floor)
-    _write_lines(out, "requirements", [string(t) for t in sorted(set(inputs.requirements) - pip)])
-    _write_lines(out, "conda-requirements", [string(t) for t in sorted(set(inputs.conda_requirements) - conda)])
+    write_lists(partial(_write_lines, out), lambda one: set(one.of(inputs)) - shared[one.key])
     _write_string(out, "fingerprint", fingerprint(lock.inputs, inputs))
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TypeVar
 
 from envspec.packages.marker_environment import marker_environment
+from envspec.packages.overrides import Overrides
 from envspec.packages.requirement import asked
 
 Package = TypeVar("Package", bound=Hashable)
@@ -37,6 +38,18 @@ class Markers:
             if self._judged[key]:
                 return True
         return False
+
+
+def effective(
+    requirement: str, extras: Iterable[str], markers: Markers, overrides: Overrides
+) -> Iterator[tuple[str, bool]]:
+    """Yield what a requirement of a package with these extras comes to in a target, each with whether it is an
+    override: itself if it holds, or those overrides of its package that hold. Raises ValueError as `Markers.hold`."""
+    instead = overrides.instead_of(requirement, frozenset(extras))
+    if instead is not None:
+        yield from ((one, True) for one in instead if markers.hold(one))
+    elif markers.hold(requirement, extras):
+        yield requirement, False
 
 
 def reach(

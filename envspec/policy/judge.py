@@ -94,13 +94,17 @@ def _of_spec(policy: Policy, spec: Spec) -> Iterator[Breach]:
     for name, url in sorted(spec.pip.indexes.items()):
         if not policy.allows_address(url):
             yield Breach("index-forbidden", _INDEXES, f'the index "{name}" ({redact(url)}) isn\'t allowed')
+    for name, urls in sorted(spec.flat_pages.items()):
+        for url in urls:
+            if not policy.allows_address(url):
+                yield Breach("index-forbidden", _INDEXES, f'the index "{name}" ({redact(url)}) isn\'t allowed')
     for channel in spec.conda.channels:
         fine = policy.allows_address(channel) if "://" in channel else policy.allows_index(channel_name(channel))
         if not fine:
             yield Breach("index-forbidden", _INDEXES, f"the channel {redact(channel)} isn't allowed")
     yield from judge_builds(policy, spec.pip.allow_source)
     for target in spec.targets:
-        for located in spec.pip_dependencies(target):
+        for located in (*spec.pip_dependencies(target), *spec.pip_terms(target).overrides):
             if "@" not in located.text:
                 continue
             asked = parse_requirement(located.text)

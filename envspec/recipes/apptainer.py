@@ -287,7 +287,7 @@ def _install(step: PipStep) -> Iterator[str]:
     if step.source:
         options += [f"--no-binary {_word(name)}" for name in step.packages]
     if step.url:
-        options.append(f"--default-index {_word(step.url)}")
+        options.append(f"{step.index_option} {_word(step.url)}")
     if step.torch_backend:
         yield f"set -- --torch-backend={_word(step.torch_backend)}"
         yield f'if [ -s {_PYTORCH_INDEX} ]; then set -- --default-index "$(cat {_PYTORCH_INDEX})"; fi'

@@ -305,7 +305,7 @@ def _install(step: PipStep, options: str = "") -> str:
         words += [f"--no-binary {shell(name)}" for name in step.packages]
     words.append(f"--requirements {_at(step.file)}")
     if step.index:
-        words.append(f'--default-index "${_index_argument(step.index)}"')
+        words.append(f'{step.index_option} "${_index_argument(step.index)}"')
     if step.torch_backend is None:
         return " ".join(words)
     own = f"--torch-backend {shell(step.torch_backend)}"

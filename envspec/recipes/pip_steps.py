@@ -72,7 +72,10 @@ def _place(key: tuple[str, str]) -> tuple[int, bool, str]:
 def _step(spec: Spec, lock: Lock, target: LockedTarget, group: str, index: str, pins: list[Pin]) -> tuple[PipStep, str]:
     backend = index.removeprefix(_PYTORCH) if index.startswith(_PYTORCH) else None
     own = index if backend is None and index not in ("pypi", "git") else None
-    if own and own not in spec.pip.indexes:
+    place = spec.target(target.name)
+    pages = spec.pip_terms(place).find_links if place else {}
+    url = spec.pip.indexes.get(own, pages.get(own)) if own else None
+    if own and url is None:
         raise InputError(
             f'the lock has files from the index "{own}", which the spec doesn\'t name',
             hint=f'add it to the spec, [pip] indexes = {{ {own} = "https://…" }}, or lock again',
@@ -85,8 +88,9 @@ def _step(spec: Spec, lock: Lock, target: LockedTarget, group: str, index: str, 
         group,
         backend,
         own,
-        spec.pip.indexes[own] if own else None,
+        url,
         hashed=index != "git",
+        flat=own in pages,
     )
     return step, text
 

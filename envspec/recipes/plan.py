@@ -73,6 +73,7 @@ class PipStep:
     group          its layer, one of `GROUPS`
     torch_backend  uv's name for their PyTorch index (`cu126`), or None
     index, url     another index than PyPI: the lock's name for it, and where the spec says that it is; else None
+    flat           the index is a flat one: the URL is its page
     hashed         every file is checked (`--require-hashes`); a git requirement can't be
     """
 
@@ -83,6 +84,12 @@ class PipStep:
     index: str | None = None
     url: str | None = None
     hashed: bool = True
+    flat: bool = False
+
+    @property
+    def index_option(self) -> str:
+        """uv's option for the index: a flat one is a page, beside which uv asks no index."""
+        return "--no-index --find-links" if self.flat else "--default-index"
 
     @property
     def source(self) -> bool:

@@ -115,7 +115,7 @@ def _links(targets: Sequence[LockedTarget], numbers: Mapping[Node, int]) -> Iter
         graph = Graph.of(target)
         for edge in (*graph.roots, *(edge for edges in graph.outgoing.values() for edge in edges)):
             source = -1 if edge.source is None else numbers[edge.source]
-            places = found.setdefault((source, numbers[edge.target], edge.requirement), [])
+            places = found.setdefault((source, numbers[edge.target], edge.told), [])
             if place not in places:
                 places.append(place)
     for (source, target_number, requirement), places in sorted(found.items()):

@@ -6,14 +6,16 @@ the project's page (PEP 503 HTML or PEP 691 JSON) to the file's URL.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from typing import Any
 
 from envspec.errors import IndexFailure, InputError, OutsideError
 from envspec.lock.model import Pin
 from envspec.net.connections import index_fetcher
 from envspec.net.fetch import Fetcher
+from envspec.net.flat_page import FlatPages
 from envspec.net.simple_page import read_page
 from envspec.settings import Settings, load_settings, split_credentials
 from envspec.spec.model import Spec
@@ -31,7 +33,7 @@ _MIRROR_HINT = (
 
 @dataclass(frozen=True)
 class _Page:
-    """A project's page on an index, by the index's name."""
+    """A project's page on an index, by the index's name; a flat index has one page for all projects, named ""."""
 
     index: str
     project: str
@@ -52,13 +54,18 @@ def artifact_urls(
     wanted: dict[_Page, dict[str, str]] = {}
     for pin in pins:
         if pin.kind == "pip" and pin.artifact is not None and pin.index not in _NAMES_ITS_SOURCE:
-            wanted.setdefault(_Page(pin.index, pin.name), {})[pin.artifact.file] = pin.artifact.sha256
+            project = "" if pin.index in spec.flat_pages else pin.name
+            wanted.setdefault(_Page(pin.index, project), {})[pin.artifact.file] = pin.artifact.sha256
     settings = load_settings(env)
     named = settings.index_urls(spec.pip.indexes)
-    addresses = {index: _address(index, named, settings, env) for index in sorted({page.index for page in wanted})}
-    fetcher = index_fetcher(settings, named, env)
+    flat = {name: [settings.flat_url(name, url) for url in urls] for name, urls in spec.flat_pages.items()}
+    simple = sorted({page.index for page in wanted} - flat.keys())
+    addresses = {index: _address(index, named, settings, env) for index in simple}
+    fetcher = index_fetcher(settings, settings.index_urls(spec.index_addresses), env)
 
     def read(page: _Page) -> dict[str, str]:
+        if page.index in flat:
+            return _urls_on_flat(flat[page.index], page.index, wanted[page], fetcher)
         return _urls_on(f"{addresses[page.index].rstrip('/')}/{page.project}/", page, wanted[page], fetcher)
 
     found: dict[tuple[str, str], str] = {}
@@ -111,19 +118,34 @@ def _urls_on(url: str, page: _Page, wanted: Mapping[str, str], fetcher: Fetcher)
             hint="check that the lock was made from this index",
         )
     rows = {row["filename"]: row for row in read_page(reply.body, url, fetcher)}
+    return _agreeing(rows, wanted, page.index, bare)
+
+
+def _urls_on_flat(urls: Sequence[str], index: str, wanted: Mapping[str, str], fetcher: Fetcher) -> dict[str, str]:
+    """Find the URLs of the wanted files on the pages of a flat index, which targets may have different ones of. A file
+    without a hash on its page is compared with the lock by whoever reads it."""
+    pages = FlatPages(fetcher)
+    rows = {row["filename"]: row for url in reversed(urls) for row in pages.rows(url)}
+    return _agreeing(rows, wanted, index, ", ".join(split_credentials(url)[0] for url in urls), unhashed=True)
+
+
+def _agreeing(
+    rows: Mapping[str, Mapping[str, Any]], wanted: Mapping[str, str], index: str, bare: str, *, unhashed: bool = False
+) -> dict[str, str]:
+    """Take the URLs of the wanted files from their rows. Raises IndexFailure for one that isn't there or differs."""
     found = {}
     for file, sha256 in wanted.items():
         row = rows.get(file)
         if row is None:
             raise IndexFailure(
-                f'the index "{page.index}" lists no {file} with a sha256: {bare}',
+                f'the index "{index}" lists no {file}{"" if unhashed else " with a sha256"}: {bare}',
                 hint="check that the lock was made from this index, and whether the publisher removed the file",
             )
         hashes = row["hashes"]
-        listed = hashes["sha256"] if isinstance(hashes, dict) else None
-        if listed != sha256:
+        listed = hashes.get("sha256") if isinstance(hashes, dict) else None
+        if listed != sha256 and not (unhashed and listed is None):
             raise IndexFailure(
-                f'the index "{page.index}" has a different {file}: its sha256 is {listed} at {bare} and {sha256} in '
+                f'the index "{index}" has a different {file}: its sha256 is {listed} at {bare} and {sha256} in '
                 "the lock",
                 hint="don't install it until you know why: published files don't change",
             )

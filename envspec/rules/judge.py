@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from envspec.errors import Place
 from envspec.facts import conda_builds, gpus, toolkits, torch_builds
 from envspec.rules import companions, driver, fallback, nearest, toolkit
+from envspec.rules.accepted import accepted
 from envspec.rules.build import problems, works
 from envspec.rules.case import CandidateBuild, Case, Problem, of_target
 from envspec.rules.finding import Finding
@@ -42,6 +43,7 @@ def judge(spec: Spec, target: Target) -> Verdict:
         found.append(located(spec, target, wanted, replace(problem, remedy=remedy)))
     for companion in family:
         found += companions.findings(companion, wanted, versions)
+    found = list(accepted(found, spec.pip_terms(target).accept))
     return Verdict(
         findings=tuple(sorted(dict.fromkeys(found), key=lambda finding: _ORDER[finding.severity])),
         wanted=wanted,

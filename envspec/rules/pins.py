@@ -11,6 +11,7 @@ from envspec.errors import Place
 from envspec.facts import torch_builds
 from envspec.facts.compute_capability import can_translate, covers, sm_of
 from envspec.rules import cpu_target, nearest
+from envspec.rules.accepted import accepted
 from envspec.rules.build import problems
 from envspec.rules.case import CandidateBuild, Case, Problem, conda_builds_of, pip_builds
 from envspec.rules.finding import Finding
@@ -46,7 +47,8 @@ def judge_pins(
         *cpu_target.problems(case, pins, needs or {}, lambda name: _cuda_major(name, "") is not None),
         *_libraries(case, pins),
     ]
-    return tuple(located(spec, target, wanted, problem) for problem in found)
+    findings = (located(spec, target, wanted, problem) for problem in found)
+    return accepted(findings, spec.pip_terms(target).accept)
 
 
 def _torch(case: Case, pins: Mapping[str, str]) -> Iterator[Problem]:

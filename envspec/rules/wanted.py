@@ -10,7 +10,8 @@ from typing import Literal
 from envspec.errors import Place
 from envspec.facts import conda_builds, torch_builds
 from envspec.packages.edges import Markers
-from envspec.packages.requirement import canonical_name, parse_requirement, plain_requirement
+from envspec.packages.names import requirement_name
+from envspec.packages.requirement import parse_requirement, plain_requirement
 from envspec.rules.case import CandidateBuild, conda_builds_of, pip_builds
 from envspec.rules.specifier import Specifier, parse
 from envspec.spec.model import Located, Spec, Target
@@ -79,8 +80,12 @@ def builds_of(wanted: Wanted, versions: Iterable[str], cuda: str | None, platfor
 
 def _pip(spec: Spec, target: Target) -> list[Wanted]:
     found: dict[str, Wanted] = {}
-    for item in spec.pip_dependencies(target):
-        name = canonical_name(re.split(r"[^A-Za-z0-9._-]", item.text, maxsplit=1)[0])
+    terms = spec.pip_terms(target)
+    asked = spec.pip_dependencies(target)
+    named, overridden = ({requirement_name(one.text) for one in lines} for lines in (asked, terms.overrides))
+    bounds = [one for one in (*terms.overrides, *terms.constraints) if requirement_name(one.text) in named]
+    for item in (*(one for one in asked if requirement_name(one.text) not in overridden), *bounds):
+        name = requirement_name(item.text)
         if name not in ("torch", *COMPANIONS) or name in spec.pip.sources:
             continue
         specifier = _specifier(item.text, target.platform, spec.python)

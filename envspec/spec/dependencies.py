@@ -12,9 +12,11 @@ from envspec.spec.positions import Path
 from envspec.spec.values import BadValue, Dependency, match_spec, requirement
 
 
-def pip_dependencies(checked: Checked, *path: str | int) -> tuple[Located, ...]:
+def pip_dependencies(
+    checked: Checked, *path: str | int, parse: Callable[[str], Dependency] = requirement
+) -> tuple[Located, ...]:
     """Return the requirements of the array at `path`; problems go to `checked`."""
-    return _dependencies(checked, requirement, path)
+    return _dependencies(checked, parse, path)
 
 
 def conda_dependencies(checked: Checked, *path: str | int) -> tuple[Located, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from envspec.errors import Place
+from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 
 _EMPTY: Mapping[str, str] = MappingProxyType({})
@@ -21,6 +22,40 @@ class Located:
 
 
 @dataclass(frozen=True)
+class Override(Located):
+    """A requirement that takes the place of all others on its package, and why."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class PipTerms:
+    """What `[pip]` and `[targets.X.pip]` say besides dependencies.
+
+    constraints  bounds that ask for nothing
+    overrides    requirements that take the place of all others on their packages
+    find_links   flat indexes: name → URL of the page
+    accept       findings of the rules that are taken knowingly: code → reason
+    """
+
+    constraints: tuple[Located, ...] = ()
+    overrides: tuple[Override, ...] = ()
+    find_links: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
+    accept: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
+
+    def with_own(self, own: PipTerms) -> PipTerms:
+        """Add a target's own terms. A page, a reason, and the overrides of a package take the place of the spec's."""
+        named = {requirement_name(one.text) for one in own.overrides}
+        kept = tuple(one for one in self.overrides if requirement_name(one.text) not in named)
+        return PipTerms(
+            self.constraints + own.constraints,
+            kept + own.overrides,
+            MappingProxyType({**self.find_links, **own.find_links}),
+            MappingProxyType({**self.accept, **own.accept}),
+        )
+
+
+@dataclass(frozen=True)
 class PipTable:
     """`[pip]`. `indexes` maps a name to its URL; `sources` maps a package (normalised name) to an index's name."""
 
@@ -30,6 +65,7 @@ class PipTable:
     """Names of corrections of published metadata that this spec switches off (`envspec.facts.corrections`)."""
     indexes: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
     sources: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
+    terms: PipTerms = PipTerms()
 
 
 @dataclass(frozen=True)
@@ -44,7 +80,8 @@ class CondaTable:
 class Target:
     """One environment to lock: a platform, perhaps a CUDA version and GPUs, and its own additions.
 
-    `pip` and `conda` are the target's own dependencies, without the spec's; `Spec.pip_dependencies` joins them.
+    `pip` and `conda` are the target's own dependencies, `terms` its own terms, without the spec's;
+    `Spec.pip_dependencies` and `Spec.pip_terms` join them.
     """
 
     name: str
@@ -55,6 +92,7 @@ class Target:
     glibc: str = "2.28"
     pip: tuple[Located, ...] = ()
     conda: tuple[Located, ...] = ()
+    terms: PipTerms = PipTerms()
     place: Place = field(default=Place(""), compare=False)
     places: Mapping[str, Place] = field(default_factory=dict, compare=False)
     """Where each key of the target stands (`platform`, `cuda`, `gpus`, `driver`, `glibc`), for later findings."""
@@ -135,6 +173,24 @@ class Spec:
     def pip_dependencies(self, target: Target) -> tuple[Located, ...]:
         """Return the pip requirements of a target: the spec's, then the target's own."""
         return self.pip.dependencies + target.pip
+
+    def pip_terms(self, target: Target) -> PipTerms:
+        """Return the terms of a target: the spec's, with the target's own."""
+        return self.pip.terms.with_own(target.terms)
+
+    @property
+    def flat_pages(self) -> Mapping[str, tuple[str, ...]]:
+        """The URLs of the flat indexes, by name: targets may have different pages of one name."""
+        found: dict[str, dict[str, None]] = {}
+        for terms in (self.pip.terms, *(target.terms for target in self.targets)):
+            for name, url in terms.find_links.items():
+                found.setdefault(name, {})[url] = None
+        return MappingProxyType({name: tuple(urls) for name, urls in found.items()})
+
+    @property
+    def index_addresses(self) -> Mapping[str, str]:
+        """An address of each index of the spec's own, simple or flat, by name: whose logins hold there."""
+        return {**{name: urls[0] for name, urls in self.flat_pages.items()}, **self.pip.indexes}
 
     def conda_dependencies(self, target: Target) -> tuple[Located, ...]:
         """Return the match specs of a target: the spec's, then the target's own."""

@@ -16,6 +16,7 @@ from envspec.spec.document import decode, parse_toml, read_bytes
 from envspec.spec.matrix import Capability, no_facts
 from envspec.spec.messages import dotted, show
 from envspec.spec.model import Audit, CondaTable, Image, PipTable, Reference, Smoke, Spec
+from envspec.spec.pip_terms import check_names, flat_names, pip_terms
 from envspec.spec.schema import ENV_NAME
 from envspec.spec.targets import targets
 from envspec.spec.values import BadValue, utc_time
@@ -56,6 +57,7 @@ def parse_spec(text: str, path: str, *, capability: Capability = no_facts) -> Sp
         places=_places(checked),
     )
     _check_dependencies(checked)
+    check_names(checked)
     checked.raise_problems()
     return spec
 
@@ -86,20 +88,22 @@ def _pip(checked: Checked) -> PipTable:
     dependencies = pip_dependencies(checked, "pip", "dependencies")
     allowed = checked.children("pip", "allow-source")
     without = checked.children("pip", "without-corrections")
+    terms = pip_terms(checked, "pip")
     if not allowed and not without and not checked.given("pip", "indexes") and not checked.given("pip", "sources"):
-        return PipTable(dependencies)
+        return PipTable(dependencies, terms=terms)
     return PipTable(
         dependencies,
         allow_source=frozenset(canonical_name(name) for _, name in allowed),
         without_corrections=frozenset(name for _, name in without),
         indexes=_frozen({path[-1]: url for path, url in checked.children("pip", "indexes")}),
         sources=_sources(checked),
+        terms=terms,
     )
 
 
 def _sources(checked: Checked) -> MappingProxyType[str, str]:
     named = [str(path[-1]) for path in checked.document.positions if len(path) == 3 and path[:2] == ("pip", "indexes")]
-    known = [*named, "pypi"]
+    known = [*named, *flat_names(checked), "pypi"]
     sources: dict[str, str] = {}
     for path, index in checked.children("pip", "sources"):
         name = canonical_name(str(path[-1]))

@@ -14,24 +14,19 @@ from envspec.spec.audit_schema import audit_table
 from envspec.spec.json_schema import schema_of
 from envspec.spec.model import Image, Smoke, Target
 from envspec.spec.nodes import CONTROL, Array, Integer, Names, Number, Table, Text
+from envspec.spec.patterns import NAME, PACKAGE, URL
+from envspec.spec.pip_terms_schema import INDEX_NAME, pip_terms_keys
 
 PYTHONS = tuple(f"3.{minor}" for minor in range(8, 16))
 PLATFORMS = ("linux-64", "linux-aarch64", "osx-64", "osx-arm64", "win-64")
 SERVICES = ("jupyter", "ssh", "code-server")
 WORKLOADS = ("basic", "multimodal", "llm", "deit", "dynamic")
 
-# Starts with a letter or digit, has no "..", and no dot at its end, so that it's always a safe name of one folder.
-_NAME = r"[a-z0-9][a-z0-9_-]*(?:\.[a-z0-9_-]+)*"
 _RESERVED = "|".join(advice.RESERVED).replace(".", r"\.")
 _NAME_SAYS = "a name of lower-case letters, digits, '.', '_' and '-', starting with a letter or digit, up to 100 long"
 _VERSION = r"(?:0|[1-9][0-9]?)\.(?:0|[1-9][0-9]?)"
-# PEP 508's names.
-_PACKAGE = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _TIME = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})?"
-# The host has no user part, so no URL with credentials matches; the path is printable ASCII without '?' and '#'.
-_URL_PATH = r"/[!-\"$->@-~]*"
-_URL = rf"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{{1,5}})?(?:{_URL_PATH})?|file://{_URL_PATH}"
 # The reference grammar of the `distribution` project: [host[:port]/]path[:tag][@digest].
 _HOST_PART = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _IMAGE_PART = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
@@ -66,10 +61,11 @@ _CONDA_DEPENDENCIES = Array(
     items=_MATCH_SPEC,
     example=("ffmpeg 7.*", "openssh"),
 )
-_PACKAGE_NAME = Text(doc="A package's name.", example="deepspeed", says="a package's name", pattern=_PACKAGE)
+_PACKAGE_NAME = Text(doc="A package's name.", example="deepspeed", says="a package's name", pattern=PACKAGE)
 _CORRECTION_NAME = Text(
     doc="A correction's name.", example="torch-numpy-2", says="a correction's name", pattern="[a-z0-9][a-z0-9-]*"
 )
+_PIP_TERMS = pip_terms_keys(_REQUIREMENT)
 _PLATFORM = Text(
     doc="The platform, by conda's name for it.",
     example="linux-64",
@@ -103,7 +99,7 @@ ENV_NAME = Text(
     doc="The environment's name, also the folder of its locks. The file's name without .toml if left out.",
     example="mm-v2.9",
     says=_NAME_SAYS,
-    pattern=_NAME,
+    pattern=NAME,
     max_length=100,
     advice=advice.name,
 )
@@ -112,7 +108,7 @@ TARGET_NAME = Text(
     example="cu128-hopper",
     says=_NAME_SAYS,
     # A folder of such a name would take the place of the lock, or of what recipes share.
-    pattern=rf"(?!(?:{_RESERVED})$){_NAME}",
+    pattern=rf"(?!(?:{_RESERVED})$){NAME}",
     max_length=100,
     advice=advice.target_name,
 )
@@ -161,19 +157,12 @@ _PIP = Table(
         ),
         "indexes": Names(
             doc="Further indexes, each with a name.",
-            names=Text(
-                doc="The index's name.",
-                example="internal",
-                says="a free name of lower-case letters, digits, '.', '_' and '-'",
-                pattern=rf"(?!(?:pypi|git|url)$|pytorch){_NAME}",
-                max_length=100,
-                advice=advice.index_name,
-            ),
+            names=INDEX_NAME,
             values=Text(
                 doc="The URL of its simple index, without credentials, which netrc, the keyring or uv hold.",
                 example="https://packages.example.org/simple",
                 says="an http, https or file URL without credentials",
-                pattern=_URL,
+                pattern=URL,
                 secret=True,
                 advice=advice.index_url,
             ),
@@ -182,10 +171,11 @@ _PIP = Table(
             doc="Packages that come from one of the named indexes alone, and from nowhere else.",
             names=_PACKAGE_NAME,
             values=Text(
-                doc='The name of an index; "pypi" for a package of a named index that must come from PyPI instead.',
+                doc='The name of an index or flat index; "pypi" for what must come from PyPI instead of a named index.',
                 example="internal",
             ),
         ),
+        **_PIP_TERMS,
     },
 )
 
@@ -199,7 +189,7 @@ _CONDA = Table(
                 example="conda-forge",
                 says="a channel's name, or its http, https or file URL without credentials",
                 # "/t/TOKEN/" in a channel's URL is conda's way of giving credentials.
-                pattern=rf"(?!.*/t/)(?:[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9_][A-Za-z0-9._-]*)*|{_URL})",
+                pattern=rf"(?!.*/t/)(?:[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9_][A-Za-z0-9._-]*)*|{URL})",
                 advice=advice.channel,
             ),
             example=("conda-forge",),
@@ -233,7 +223,10 @@ _TARGETS = Names(
                 pattern=r"2\.(?:1[7-9]|[2-4][0-9])",
                 default=Target.glibc,
             ),
-            "pip": Table(doc="Added for this target only.", keys={"dependencies": _PIP_DEPENDENCIES}),
+            "pip": Table(
+                doc="Added for this target only; of one name, a target's own page, override or reason holds.",
+                keys={"dependencies": _PIP_DEPENDENCIES, **_PIP_TERMS},
+            ),
             "conda": Table(doc="Added for this target only.", keys={"dependencies": _CONDA_DEPENDENCIES}),
         },
     ),

@@ -7,6 +7,7 @@ from envspec.spec.dependencies import conda_dependencies, pip_dependencies
 from envspec.spec.matrix import MAX_COMBINATIONS, Capability, Combination, Exclude, Matrix, expand, is_cpu, target_name
 from envspec.spec.messages import dotted, show
 from envspec.spec.model import Target
+from envspec.spec.pip_terms import pip_terms
 from envspec.spec.positions import Path
 from envspec.spec.schema import TARGET_NAME
 
@@ -31,6 +32,7 @@ def _declared(checked: Checked, path: Path) -> Target:
         glibc=checked.value(*path, "glibc") or Target.glibc,
         pip=pip_dependencies(checked, *path, "pip", "dependencies"),
         conda=conda_dependencies(checked, *path, "conda", "dependencies"),
+        terms=pip_terms(checked, *path, "pip"),
         place=checked.place(*path, at_key=True),
         places={key: checked.place(*path, key) for key in _KEYS if checked.given(*path, key)},
     )

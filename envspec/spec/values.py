@@ -59,6 +59,31 @@ def requirement(text: str) -> Dependency:
     return Dependency(str(parsed), parsed.name, (parsed.name, str(parsed.marker or "")))
 
 
+def bound(text: str) -> Dependency:
+    """Parse a constraint: a requirement without URL and extras, which asks for nothing."""
+    parsed = requirement(text)
+    if "@" in parsed.text.partition(";")[0]:
+        raise BadValue("names an address, and a constraint only bounds versions", "put it into dependencies")
+    if "[" in parsed.text.partition(";")[0]:
+        raise BadValue("asks for extras, and a constraint asks for nothing", "leave the extras out")
+    if parsed.text.partition(";")[0].strip() == parsed.name:
+        raise BadValue("bounds nothing: it has no version", f"for example: '{parsed.name}<2'")
+    _refuse_extra_marker(parsed)
+    return parsed
+
+
+def override(text: str) -> Dependency:
+    """Parse an override: a requirement that isn't of an extra."""
+    parsed = requirement(text)
+    _refuse_extra_marker(parsed)
+    return parsed
+
+
+def _refuse_extra_marker(parsed: Dependency) -> None:
+    if re.search(r"\bextra\b", parsed.text.rpartition(";")[2] if ";" in parsed.text else ""):
+        raise BadValue("has an extra in its marker", "leave it out: it holds for the package, whoever asks for it")
+
+
 def _requirement_hint(text: str) -> str:
     text = text.strip()
     pinned = re.match(r"([A-Za-z0-9._-]+)(?:\s*=\s*|\s+)([0-9][A-Za-z0-9.*+!_-]*)$", text)

@@ -12,11 +12,13 @@ from envspec.lock.model import LockedTarget
 from envspec.packages.names import requirement_name
 from envspec.resolve.torch_index import holes as torch_holes
 from envspec.rules import judge_pins
+from envspec.rules.accepted import accepted
 from envspec.rules.finding import Finding
 from envspec.spec.model import Spec, Target
 from envspec.workflow.keep import Kept
 from envspec.workflow.notices import Notice, tell_corrections, tell_findings
 from envspec.workflow.solve import Solved
+from envspec.workflow.terms import tell_unused_terms
 
 
 def accept(
@@ -39,13 +41,26 @@ def accept(
     tell_findings(((one.name, holes.get(one.name, ())) for one in solved), notice)
     locked = tuple(_locked(one) for one in solved)
     tell_findings(
-        (
-            (one.name, tuple(extras.findings(target, _places(spec, one.prepared.target))))
-            for one, target in zip(solved, locked, strict=True)
-        ),
+        ((one.name, _of_extras(spec, one.prepared.target, target)) for one, target in zip(solved, locked, strict=True)),
         notice,
     )
+    tell_unused_terms(spec, [(one.prepared.target, found_codes(spec, one)) for one in solved], notice)
     return locked
+
+
+def found_codes(spec: Spec, solved: Solved) -> frozenset[str]:
+    """Collect the codes of all findings on a solved target, accepted ones included."""
+    target = _locked(solved)
+    found = (
+        *solved.prepared.verdict.findings,
+        *_of_pins(spec, solved),
+        *_of_extras(spec, solved.prepared.target, target),
+    )
+    return frozenset(finding.code for finding in found)
+
+
+def _of_extras(spec: Spec, target: Target, locked: LockedTarget) -> tuple[Finding, ...]:
+    return accepted(extras.findings(locked, _places(spec, target)), spec.pip_terms(target).accept)
 
 
 def _of_pins(spec: Spec, solved: Solved) -> tuple[Finding, ...]:

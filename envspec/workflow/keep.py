@@ -53,7 +53,8 @@ def _pip(target: LockedTarget) -> Preferences:
 def _commits(target: LockedTarget) -> dict[str, str]:
     """Collect the commits of a target's git requirements, by requirement: its URL and revision are part of it."""
     commits = {pin.name: pin.git.commit for pin in target.pins if pin.git}
-    return {text: commits[name] for text in target.inputs.requirements if (name := requirement_name(text)) in commits}
+    lines = (*target.inputs.requirements, *(text for text, _ in target.inputs.overrides))
+    return {text: commits[name] for text in lines if (name := requirement_name(text)) in commits}
 
 
 def _conda(target: LockedTarget, moving: frozenset[str]) -> Preferences:

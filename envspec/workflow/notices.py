@@ -10,6 +10,7 @@ from envspec.facts.missing_requirements import MissingRequirement
 from envspec.lock.judge import Flaw
 from envspec.lock.model import LockedTarget
 from envspec.packages.requirement import canonical_name
+from envspec.rules.accepted import hint_to_accept
 from envspec.rules.finding import Finding
 from envspec.spec.model import Spec
 
@@ -30,7 +31,7 @@ def tell_findings(found: Iterable[tuple[str, Sequence[Finding]]], notice: Notice
     for finding, names in by_finding.items():
         message = f"{', '.join(names)}: {finding.message}"
         if finding.severity == "error":
-            refused.append(Infeasible(message, hint=finding.remedy, place=finding.place))
+            refused.append(Infeasible(message, hint=hint_to_accept(finding), place=finding.place))
         else:
             notice(Finding(finding.severity, finding.code, message, finding.place, finding.remedy))
     if len(refused) == 1:

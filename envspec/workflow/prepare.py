@@ -18,6 +18,7 @@ from envspec.resolve.conda.request import CondaRequest, conda_request_for
 from envspec.rules import Verdict, judge
 from envspec.spec.model import Spec, Target
 from envspec.workflow.notices import Notice, tell_findings
+from envspec.workflow.terms import refuse_terms
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ def prepare(
     for a requirement that no lock can hold.
     """
     _refuse_unknown_corrections(spec)
+    refuse_terms(spec)
     for target in targets:
         _refuse_addresses(spec, target)
     verdicts = [judge(spec, target) for target in targets]
@@ -134,7 +136,7 @@ def _refuse_unknown_corrections(spec: Spec) -> None:
 
 def _refuse_addresses(spec: Spec, target: Target) -> None:
     """Refuse requirements whose source can't be locked: a path of this machine, or a source that may not be built."""
-    for located in spec.pip_dependencies(target):
+    for located in (*spec.pip_dependencies(target), *spec.pip_terms(target).overrides):
         requirement = parse_requirement(located.text) if "@" in located.text else None
         if requirement is None or requirement.url is None:
             continue

@@ -128,6 +128,10 @@ TARGETS: list[tuple[str, Change, str, str, str, str]] = [
     ("tied otherwise", spec(sources={"inner": "mirror"}), "medium", "source-changed", "internal -> mirror", ""),
     ("channels", spec(channels=("conda-forge", "other")), "medium", "channels-changed", "conda-forge, other", ""),
     ("corrections", spec(without_corrections=("x",)), "low", "corrections-changed", "not set -> x", ""),
+    ("constraint", every_target(constraints=("lib<2",)), "low", "constraint-added", "the spec bounds lib<2", ""),
+    ("override", every_target(overrides=(("lib>=1", "tried"),)), "medium", "override-added", "lib>=1 overrides what packages require, because tried", ""),
+    ("flat index", target("cpu", find_links=(("pyg", "torch-2.8.0+cpu.html"),)), "medium", "find-links-changed", "the flat index pyg not set -> torch-2.8.0+cpu.html", "cpu"),
+    ("accepted", target("hopper", accept=(("cuda-major-mixed", "tried"),)), "medium", "accept-added", "the finding cuda-major-mixed is accepted, because tried", "hopper"),
     ("target gone", lambda lock: replace(lock, targets=lock.targets[:2]), "medium", "target-removed", "no longer locked", "volta"),
 ]  # fmt: skip
 

@@ -136,3 +136,17 @@ def test_what_names_its_own_source() -> None:
     text = readable(lock)
     assert "pip flash 1.0  https://example.org/flash.git aaaaaaaaaaaaaaaa csrc\n" in text
     assert "pip wheel 2  https://example.org/wheel-2.tar.gz  sha256:" in text
+
+
+def test_terms_of_one_side_go_in_and_of_two_sides_are_a_conflict() -> None:
+    """No solver made a merged lock: what bounds a target on one side and moves its pins on the other is solved anew."""
+    base = BASE.lock()
+
+    def bounded(*constraints: str) -> Lock:
+        targets = (replace(one, inputs=replace(one.inputs, constraints=constraints)) for one in base)
+        return replace(base, targets=tuple(targets))
+
+    merged = merge(base, bounded("nobody<1"), base)
+    assert merged.lock == bounded("nobody<1")
+    assert merge(base, bounded("nobody<1"), bounded("nobody<2")).conflicts
+    assert merge(base, bounded("nobody<1"), BASE.bump(pin("numpy", "3.0")).lock()).conflicts

@@ -136,6 +136,13 @@ _cudas = st.none() | st.just("12.6")
 _architectures = st.lists(st.sampled_from(("sm_70", "sm_90", "sm_120")), max_size=2)
 
 
+_bounds = st.sampled_from(("numpy<2.3", "a>=1; python_version < '3.11'"))
+_pairs = st.tuples(_bounds, texts)
+_constraints = st.sets(_bounds, max_size=2).map(sorted).map(tuple)
+_overrides = st.sets(_pairs, max_size=2).map(sorted).map(tuple)
+_named = st.sets(st.tuples(st.sampled_from(("pyg", "a-code")), texts), max_size=2).map(sorted).map(tuple)
+
+
 @st.composite
 def _target(draw: st.DrawFn, pins: list[Pin]) -> tuple[TargetInputs, tuple[Pin, ...], tuple[str, ...], str | None]:
     inputs = TargetInputs(
@@ -147,6 +154,10 @@ def _target(draw: st.DrawFn, pins: list[Pin]) -> tuple[TargetInputs, tuple[Pin, 
         driver=draw(optional_texts),
         requirements=draw(_some_texts),
         conda_requirements=draw(_some_texts),
+        constraints=draw(_constraints),
+        overrides=draw(_overrides),
+        find_links=draw(_named),
+        accept=draw(_named),
     )
     in_order = tuple(sorted(pins, key=lambda pin: (pin.kind, pin.name)))
     return inputs, in_order, tuple(draw(_architectures)), draw(optional_texts)

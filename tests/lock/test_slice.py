@@ -40,3 +40,21 @@ def test_the_digest_is_of_the_values() -> None:
     again = dict(reversed(list(document.items())))
     assert slice_digest(again) == slice_digest(document)
     assert slice_digest({**document, "lock-version": 2}) != slice_digest(document)
+
+
+def test_it_has_the_terms_of_its_target() -> None:
+    lock = load(LOCKS[0])
+    terms = {
+        "constraints": ("numpy<9",),
+        "overrides": (("numpy>=1", "tried"),),
+        "find_links": (("pyg", "a.html"),),
+        "accept": (("gpu-only", "wanted"),),
+    }
+    first, *others = lock.targets
+    bounded = replace(first, inputs=replace(first.inputs, **terms))  # type: ignore[arg-type]
+    whole = replace(lock, targets=(bounded, *others), images=())
+    written = tomli.loads(dumps(replace(whole, targets=(bounded,))))
+    del written["digest"]
+    assert slice_of(whole, bounded) == written
+    assert written["env"]["overrides"] == [{"requirement": "numpy>=1", "reason": "tried"}]
+    assert slice_digest(slice_of(whole, bounded)) != slice_digest(slice_of(lock, first))

@@ -95,7 +95,7 @@ def test_a_version_in_two_spellings_is_one(index: Index, tmp_path: Path) -> None
 
 def test_a_root_for_what_may_be_built_has_nothing_else(index: Index, tmp_path: Path) -> None:
     index.add(wheel("a", "1.0"), wheel("b", "1.0"))
-    upstream = Upstream(index.url, frozenset({"a"}), only_allowed=True)
+    upstream = Upstream(index.url, frozenset({"a"}), only=frozenset({"a"}))
     assert pages(tmp_path).show(upstream, "a").status == 200
     assert pages(tmp_path).show(upstream, "b").status == 404
     assert index.paths("/b/") == []
@@ -103,8 +103,9 @@ def test_a_root_for_what_may_be_built_has_nothing_else(index: Index, tmp_path: P
 
 def test_the_roots_tell_whatever_makes_pages_others() -> None:
     url = "https://host/simple"
-    some = [Upstream(url), Upstream(url, frozenset({"a"})), Upstream(url, frozenset({"a"}), True), Upstream(f"{url}2")]
-    assert len({one.root for one in some}) == 4
+    some = [Upstream(url), Upstream(url, frozenset({"a"})), Upstream(f"{url}2"), Upstream(url, flat=True)]
+    some += [Upstream(url, frozenset({"a"}), only=frozenset(names)) for names in ((), ("a",), ("a", "b"))]
+    assert len({one.root for one in some}) == 7
     assert Upstream("https://user:secret@host/simple").root == Upstream(url).root
 
 

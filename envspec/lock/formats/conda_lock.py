@@ -177,12 +177,14 @@ def _split(constraint: str) -> tuple[str, str]:
 
 def _pip_dependencies(pin: Pin, target: LockedTarget) -> dict[str, str]:
     """Return the requirements that hold for the target without extras: name and specifier."""
-    from envspec.packages.edges import Markers
+    from envspec.packages.edges import Markers, effective
+    from envspec.packages.overrides import Overrides
 
     markers = Markers(target.inputs.platform, target.inputs.python)
+    overrides = Overrides(requirement for requirement, _ in target.inputs.overrides)
     found: dict[str, set[str]] = {}
-    for text in pin.dependencies:
-        if markers.hold(text):
+    for line in pin.dependencies:
+        for text, _ in effective(line, (), markers, overrides):
             requirement = published_requirement(text)
             specifiers = {str(specifier) for specifier in requirement.specifier}
             found.setdefault(canonical_name(requirement.name), set()).update(specifiers)

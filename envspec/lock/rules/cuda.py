@@ -41,8 +41,10 @@ def wrong_builds(case: LockedCase) -> Iterator[Flaw]:
 
 def _wheels(case: LockedCase, pins: Sequence[Pin], cuda: str | None) -> Iterator[Flaw]:
     major = cuda.partition(".")[0] if cuda else None
+    # of torch itself nobody may accept it
+    mixed = "cuda-major-mixed" in dict(case.target.inputs.accept)
     for pin in pins if cuda else ():
-        found = _cuda_major(pin)
+        found = None if mixed and pin.name not in FAMILY else _cuda_major(pin)
         if found is not None and found != major:
             said = f"{pin.name} {pin.version} is for CUDA {found}, but the target asks for CUDA {cuda}"
             yield case.flaw("wrong-cuda", pin.name, said)

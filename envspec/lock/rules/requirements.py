@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from envspec.lock.graph import Node
+from envspec.lock.graph import Node, packages_named
 from envspec.lock.inputs import implied_match_specs
 from envspec.lock.model import GitSource, Pin
 from envspec.lock.rules.case import Flaw, LockedCase, asker
+from envspec.packages.edges import Markers
 from envspec.packages.match_spec import admits
-from envspec.packages.names import conda_name
+from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.requirement import admits as plainly_admits
 from envspec.packages.requirement import plain_requirement, published_requirement
 from envspec.redact import without_credentials
@@ -37,12 +38,26 @@ def unmet(case: LockedCase) -> Iterator[Flaw]:
         met = _conda_satisfies if edge.kind == "conda" else _satisfies
         if not met(pin, edge.requirement):
             yield case.flaw(
-                "requirement-unmet", pin.name, f"{asker(edge.source)} requires {edge.requirement}, but {_what(pin)}"
+                "requirement-unmet", pin.name, f"{asker(edge.source)} requires {edge.told}, but {_what(pin)}"
             )
     for requirement in _implied(case):
         own = case.graph.pins.get(Node("conda", conda_name(requirement)))
         if own is not None and not _conda_satisfies(own, requirement):
             yield case.flaw("requirement-unmet", own.name, f"the spec requires {requirement}, but {_what(own)}")
+
+
+def broken_constraints(case: LockedCase) -> Iterator[Flaw]:
+    """Yield the constraints of the spec that a package of pip's requirements breaks."""
+    inputs = case.target.inputs
+    if not inputs.constraints:
+        return
+    markers = Markers(inputs.platform, inputs.python)
+    asked_for = {edge.target for edge in case.edges if edge.kind == "pip"}
+    for text in inputs.constraints:
+        for node in packages_named(case.target.pins, requirement_name(text)) if markers.hold(text) else ():
+            pin = case.graph.pins[node]
+            if (node.kind == "pip" or node in asked_for) and not _satisfies(pin, text):
+                yield case.flaw("constraint-unmet", pin.name, f"the spec's constraint is {text}, but {_what(pin)}")
 
 
 def unasked(case: LockedCase) -> Iterator[Flaw]:

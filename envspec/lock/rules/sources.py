@@ -22,7 +22,7 @@ def unnamed_sources(case: LockedCase) -> Iterator[Flaw]:
     named: dict[Node, list[str]] = {}
     for edge in case.edges:
         if edge.kind == "pip" and "@" in edge.requirement and (url := published_requirement(edge.requirement).url):
-            if edge.source is None or _names_itself(case.graph.pins[edge.source]):
+            if edge.source is None or edge.overridden is not None or _names_itself(case.graph.pins[edge.source]):
                 named.setdefault(edge.target, []).append(url)
             else:
                 said = f"{edge.source.name} from {case.graph.pins[edge.source].index} requires {edge.requirement}"

@@ -6,8 +6,8 @@ than the proxy lives.
     /<token>/n/<key>/<scheme>/<host>/<path>/<stand-in>   a source that may not be built, shown as a wheel
     /<token>/a/<key>/<scheme>/<host>/<path>/<stand-in>   a source that may be built, shown as a wheel
 
-The key is `<sha256>.<size>`. `.m` follows it if METADATA lies beside the file, and then the sha256 of the METADATA if
-the page has it.
+The key is `<sha256>.<size>`, with "-" for a sha256 that the page doesn't say. `.m` follows it if METADATA lies beside
+the file, and then the sha256 of the METADATA if the page has it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from envspec.redact import hide_token, show_token
 WHEEL, REFUSED, ALLOWED = "f", "n", "a"
 """The kinds of files: a wheel, the stand-in for a source that may not be built, and for one that may."""
 _SIDECAR = ".m"
+_NO_HASH = "-"
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class FileAddress:
 
     kind      WHEEL, REFUSED or ALLOWED
     url       its address on the index, without credentials
+    sha256    empty if the index doesn't say it
     size      in bytes, None if the index doesn't say
     stand_in  the file name of the wheel that a source is shown as; None for a wheel
     sidecar   the index says that the METADATA lies beside it (PEP 658)
@@ -67,7 +69,7 @@ def path_of(
     path = hide_token(host, path)
     below = f"/{stand_in}" if stand_in else ""
     beside = f"{_SIDECAR}{sidecar if isinstance(sidecar, str) else ''}" if sidecar else ""
-    key = f"{sha256}.{'' if size is None else size}{beside}"
+    key = f"{sha256 or _NO_HASH}.{'' if size is None else size}{beside}"
     return f"{kind}/{key}/{scheme}/{host}{slash}{path}{below}{mark}{query}"
 
 
@@ -87,4 +89,5 @@ def parse(path: str) -> FileAddress | None:
         below, _, stand_in = below.rpartition("/")
     url = f"{scheme}://{host}/{show_token(host, below)}" + (f"?{query}" if query else "")
     length = int(size) if size.isdecimal() else None
+    sha256 = "" if sha256 == _NO_HASH else sha256
     return FileAddress(kind, url, sha256, length, stand_in, bool(beside), metadata_sha256 or None)

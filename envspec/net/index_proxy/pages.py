@@ -20,8 +20,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from envspec.errors import IndexFailure
-from envspec.net.fetch import Fetcher, Reply
+from envspec.net.fetch import Fetcher
 from envspec.net.file_store import FileStore
+from envspec.net.flat_page import FlatPages, is_dated, project_of
 from envspec.net.index_proxy.address import ALLOWED, REFUSED, WHEEL, FileAddress, path_of
 from envspec.net.index_proxy.releases import Release, ReleaseStore, releases_of, version_of
 from envspec.net.simple_page import ACCEPT, Page, read_page, refuse_foreign_page
@@ -45,24 +46,27 @@ class Upstream:
 
     url           its address, with the user's credentials if they are in it
     allowed       names that may be built from source
-    only_allowed  serve only the pages of those names. uv asks such a root first, so that all other pages stay the
-                  same, and in uv's cache, when `allow-source` changes
+    only          serve only the pages of these names, an empty one where the index has none; None for all. uv asks such
+                  a root before others
+    flat          the address is that of a single page with the files of all projects (pip's `--find-links`)
     """
 
     url: str
     allowed: frozenset[str] = frozenset()
-    only_allowed: bool = False
+    only: frozenset[str] | None = None
+    flat: bool = False
 
     @property
     def root(self) -> str:
         """The first part of the pages' paths. It differs for all that changes the pages."""
         # what a build says of its requirements may depend on the Python that it ran on
         python = "{}.{}".format(*sys.version_info) if self.allowed else ""
-        names = (_FORMAT, split_credentials(self.url)[0], python, str(self.only_allowed), *sorted(self.allowed))
+        served = "all" if self.only is None else ",".join(sorted(self.only))
+        names = (_FORMAT, split_credentials(self.url)[0], python, served, str(self.flat), *sorted(self.allowed))
         return "i-" + hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
     def page(self, project: str) -> str:
-        return f"{self.url.rstrip('/')}/{project}/"
+        return self.url if self.flat else f"{self.url.rstrip('/')}/{project}/"
 
 
 @dataclass(frozen=True)
@@ -89,12 +93,27 @@ class Pages:
     store: ReleaseStore
     files: FileStore
     offline: bool = False
+    _flat: FlatPages = field(init=False)
     _jobs: dict[tuple[str, str], Future[ServedPage]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
+    def __post_init__(self) -> None:
+        self._flat = FlatPages(self.fetcher)
+
+    def is_flat(self, url: str) -> bool:
+        """Say whether an address serves a flat page: links to files of packages. No if it can't be read."""
+        try:
+            return bool(self._flat.rows(url))
+        except IndexFailure:
+            return False
+
+    def undated(self, url: str) -> bool:
+        """Say whether a flat page that was read in this run leaves out the upload time of a file."""
+        return not all(map(is_dated, self._flat.known(url)))
+
     def show(self, upstream: Upstream, project: str, known: str | None = None) -> ServedPage:
         """Serve a project's page. `known` is the ETag of the page that uv has. Raises IndexFailure."""
-        if upstream.only_allowed and project not in upstream.allowed:
+        if upstream.only is not None and project not in upstream.only:
             return ServedPage(404)
         key = (upstream.root, project)
         with self._lock:
@@ -146,6 +165,9 @@ class Pages:
         url = upstream.page(project)
         if self.offline:
             raise self._not_cached(project)
+        if upstream.flat:
+            rows = [row for row in self._flat.rows(url) if project_of(str(row["filename"])) == project]
+            return self._made(upstream, project, rows, None)
         headers = {"Accept": ACCEPT, "Accept-Encoding": "gzip"}
         theirs = _upstream_etag(known)
         if theirs:
@@ -155,17 +177,21 @@ class Pages:
             return ServedPage(304, etag=known)
         if reply.status == 404:
             self.store.put(upstream.root, project, ())
-            return ServedPage(404)
+            # uv looks on other indexes for what has no page, and this name must come from here
+            return ServedPage(404) if upstream.only is None else self._made(upstream, project, [], None)
         if reply.status != 200:
             raise IndexFailure(f"{redact(url)} answered HTTP {reply.status}", hint="check the index's address")
         rows = read_page(reply.body, url, self.fetcher)
         if not rows:
             refuse_foreign_page(url, reply.body)
+        return self._made(upstream, project, rows, reply.etag)
+
+    def _made(self, upstream: Upstream, project: str, rows: Page, etag: str | None) -> ServedPage:
         files = by_version(rows, project)
         self.store.put(upstream.root, project, releases_of(files))
         allowed = project in upstream.allowed
         body = _page(project, [row for several in files.values() for row in _shown(several, project, allowed)])
-        return ServedPage(200, body, _etag(reply, body), bool(files))
+        return ServedPage(200, body, _etag(etag, body), bool(files))
 
 
 def by_version(rows: Page, project: str) -> dict[Version, list[dict[str, Any]]]:
@@ -216,11 +242,12 @@ def proxied_row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _row(row: Mapping[str, Any], kind: str, stand_in: str | None) -> dict[str, Any]:
-    sha256, size, url = row["hashes"]["sha256"], row.get("size"), str(row["url"])
+    sha256, size, url = row["hashes"].get("sha256", ""), row.get("size"), str(row["url"])
     shown: dict[str, Any] = {
         "filename": stand_in or row["filename"],
         "url": "../../" + path_of(kind, url, sha256, size, stand_in, sidecar=row.get("core-metadata", False)),
-        "hashes": {"sha256": sha256},
+        # uv writes no file without a hash; this one says that the page has none, and is never compared with anything
+        "hashes": {"sha256": sha256} if sha256 else {"sha512": hashlib.sha512(url.encode()).hexdigest()},
         "core-metadata": True,
     }
     for key in ("size", "requires-python", "upload-time", "yanked"):
@@ -234,10 +261,10 @@ def _page(project: str, files: Page) -> bytes:
     return json.dumps(page, separators=(",", ":")).encode()
 
 
-def _etag(reply: Reply, body: bytes) -> str:
+def _etag(theirs: str | None, body: bytes) -> str:
     """Make the page's ETag. It contains that of the upstream page, so that asking for changes needs no memory."""
-    if reply.etag:
-        return f'"u{base64.urlsafe_b64encode(reply.etag.encode()).decode()}"'
+    if theirs:
+        return f'"u{base64.urlsafe_b64encode(theirs.encode()).decode()}"'
     return f'"h{hashlib.sha256(body).hexdigest()[:32]}"'
 
 

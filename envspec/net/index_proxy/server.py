@@ -148,7 +148,9 @@ class _Handler(BaseHTTPRequestHandler):
         # uv puts .metadata behind the path, before what a query may follow
         wants_metadata = urlsplit(self.path).path.endswith(".metadata")
         if wants_metadata and self.metadata is not None:
-            return self._reply(200, self.metadata(_without_suffix(address)), "text/plain", age=365 * 86400)
+            # a file without a hash on its page may be another one tomorrow
+            age = 365 * 86400 if address.sha256 else 0
+            return self._reply(200, self.metadata(_without_suffix(address)), "text/plain", age=age)
         pages = self.proxy.pages
         if address.kind != WHEEL or pages is None:
             return self._reply(404, b"a source that isn't built here", "text/plain")

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from envspec.errors import EnvspecError, Unsatisfiable
+from envspec.net.flat_hashes import FlatHashes
 from envspec.net.index_proxy.server import IndexProxy
-from envspec.resolve.pip.describe import found_file, is_source
+from envspec.resolve.pip.describe import found_file, is_source, with_hash
 from envspec.resolve.pip.direct import DirectFiles
 from envspec.resolve.pip.edges import holding
 from envspec.resolve.pip.newest import Asks, PassedOver, asks_of
@@ -60,6 +61,18 @@ def in_own_addresses(found: Sequence[Found], proxy: IndexProxy, direct: DirectFi
     )
 
 
+def with_hashes(found: Sequence[Found], request: Request, hashes: FlatHashes | None) -> tuple[Found, ...]:
+    """Add the hash of each file that the target installs and whose page says none. Raises IndexFailure."""
+
+    def hashed(package: Found) -> Found:
+        file = installed(package, request)
+        if hashes is None or file is None or file is package.archive or file.sha256 is not None:
+            return package
+        return replace(package, files=(with_hash(file, hashes),))
+
+    return tuple(map(hashed, found))
+
+
 def refuse_sources(
     answers: Mapping[Request, Resolution], groups: Mapping[Request, tuple[str, ...]], static: StaticReader
 ) -> None:
@@ -96,6 +109,23 @@ def tell_passed_over(
                 f"{', '.join(names)}: {one.name} {one.newest} has wheels, but none for {target}: {one.taken} is locked",
             )
         )
+
+
+def tell_undated(
+    groups: Mapping[Request, tuple[str, ...]],
+    undated: Callable[[tuple[str, str]], bool],
+    notice: Callable[[Finding], None],
+) -> None:
+    """Write one line for each flat index without upload times that a request with `exclude-newer` uses."""
+    without: dict[str, list[str]] = {}
+    for request, names in groups.items():
+        used = {index for _, index in request.sources} if request.exclude_newer else set()
+        for one in request.find_links:
+            if one[0] in used and undated(one):
+                without.setdefault(one[0], []).extend(names)
+    for index, targets in without.items():
+        message = f"the flat index {index} has no upload times: exclude-newer doesn't bound what comes from it"
+        notice(Finding("info", "no-upload-times", f"{', '.join(targets)}: {message}"))
 
 
 def hint_about_pre_releases(conflict: Unsatisfiable, barred: Sequence[str]) -> str | None:

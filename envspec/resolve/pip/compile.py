@@ -76,8 +76,7 @@ def compile_request(
     if request.constraints:
         (folder / "constraints.txt").write_text("\n".join(request.constraints) + "\n", encoding="utf-8")
         command += ["--constraints", "constraints.txt"]
-    overrides = _overrides(request, direct)
-    if overrides:
+    if overrides := [*request.overrides, *_overrides(request, direct)]:
         (folder / "overrides.txt").write_text("\n".join(overrides) + "\n", encoding="utf-8")
         command += ["--overrides", "overrides.txt"]
     if torch_backend:
@@ -99,7 +98,7 @@ def compile_request(
 
 def _built_by_uv(request: Request) -> list[str]:
     """List the sources that may be built and aren't of an index."""
-    own = {requirement_name(text) for text in request.requirements if "@" in text}
+    own = {requirement_name(text) for text in request.addressed if "@" in text}
     return [name for name in request.allow_source if name in own]
 
 
@@ -190,7 +189,7 @@ def _preferences(preferences: Preferences, request: Request) -> str:
     for name, version in sorted(preferences.versions.items()):
         lines += ["[[packages]]", f"name = {string(name)}", f"version = {string(version)}"]
     for text, commit in sorted(preferences.commits.items()):
-        if text in request.requirements:
+        if text in request.addressed:
             url, revision = _git_address(text)
             asked = f", requested-revision = {string(revision)}" if revision else ""
             vcs = f'{{ type = "git", url = {string(url)}{asked}, commit-id = {string(commit)} }}'

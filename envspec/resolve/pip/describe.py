@@ -6,9 +6,10 @@ METADATA is read once, and kept for that file of that index: the lock's edges an
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from envspec.net.flat_hashes import FlatHashes
 from envspec.net.index_proxy.address import ALLOWED, WHEEL, FileAddress
 from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.metadata import DamagedFile, Metadata, MetadataReader, metadata_text
@@ -28,11 +29,16 @@ class Describer:
     sources: SourceReader
     scratch: Path
     counting: Counting
+    hashes: FlatHashes | None = None
+    """Of files whose page says no hash."""
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
 
     def __call__(self, address: FileAddress) -> bytes:
         """Give the METADATA of the file behind a URL of the proxy. Raises IndexFailure or ToolError."""
         file = found_file(address)
+        if file.sha256 is None and self.hashes is not None:
+            with self.counting.one():
+                file = with_hash(file, self.hashes)
         if address.kind == WHEEL:
             try:
                 return metadata_text(self.wheels.cached(file) or self._of_wheel(file, address.sidecar))
@@ -57,7 +63,13 @@ class Describer:
 
 def found_file(address: FileAddress) -> FoundFile:
     """Give the file itself, at its index's address."""
-    return FoundFile(address.url, address.file, address.sha256, address.size, address.metadata_sha256)
+    return FoundFile(address.url, address.file, address.sha256 or None, address.size, address.metadata_sha256)
+
+
+def with_hash(file: FoundFile, hashes: FlatHashes) -> FoundFile:
+    """Add the sha256 that the file's page doesn't say. Raises IndexFailure."""
+    sha256, size = hashes.of(file.url)
+    return replace(file, sha256=sha256, size=size)
 
 
 def is_source(package: Found, file: FoundFile | None) -> bool:

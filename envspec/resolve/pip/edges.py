@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from envspec.errors import IndexFailure
-from envspec.packages.edges import Markers, reach
+from envspec.packages.edges import Markers, effective, reach
+from envspec.packages.overrides import Overrides
 from envspec.packages.requirement import asked, published_requirement
 from envspec.resolve.pip.metadata import Metadata
 from envspec.resolve.pip.request import Request
@@ -21,21 +22,28 @@ _HINT = "name another release of that package in the spec"
 def holding(request: Request, packages: Mapping[str, Metadata]) -> dict[str, tuple[str, ...]]:
     """Find the Requires-Dist lines of every package (by normalised name) that hold in the request's target.
 
-    A line with an `extra` marker holds if something asks for that extra of the package. Lines are normalised and
-    sorted. Raises IndexFailure for a line that isn't a requirement.
+    A line with an `extra` marker holds if something asks for that extra of the package. A line of an overridden
+    package also counts where its override holds in its place: an override drops the line's own marker. Lines are
+    normalised and sorted. Raises IndexFailure for a line that isn't a requirement.
     """
     markers = Markers(request.platform, request.python)
+    overrides = Overrides(request.overrides)
     lines = {name: sorted({str(requirement_of(line)) for line in one.requires_dist}) for name, one in packages.items()}
     edges: dict[str, tuple[str, ...]] = {}
 
     def wanted(texts: Iterable[str]) -> Iterator[tuple[str, frozenset[str]]]:
         return ((one.name, one.extras) for one in map(asked, texts) if one.name in packages)
 
-    def following(name: str, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
-        edges[name] = tuple(_visible(line) for line in lines[name] if markers.hold(line, extras))
-        return wanted(edges[name])
+    def met(line: str, extras: frozenset[str]) -> tuple[str, ...]:
+        return tuple(text for text, _ in effective(line, extras, markers, overrides))
 
-    reach((*wanted(filter(markers.hold, request.requirements)), *((name, frozenset()) for name in packages)), following)
+    def following(name: str, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
+        told = {line: met(line, extras) for line in lines[name]}
+        edges[name] = tuple(_visible(line) for line in lines[name] if told[line] or markers.hold(line, extras))
+        return wanted(text for line in lines[name] for text in told[line])
+
+    asked_for = [text for line in request.requirements for text in met(line, frozenset())]
+    reach((*wanted(asked_for), *((name, frozenset()) for name in packages)), following)
     return {name: edges[name] for name in packages}
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from envspec.net.index_proxy.releases import Release, version_of
+from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.packages.tags import wheel_file_tags, wheel_tags
 from envspec.resolve.pip.edges import requirement_of
@@ -35,7 +36,13 @@ def asks_of(request: Request, edges: Mapping[str, Sequence[str]]) -> dict[str, A
     from packaging.specifiers import SpecifierSet
 
     specifiers: dict[str, list[SpecifierSet]] = {}
-    lines = (*request.requirements, *request.constraints, *(line for several in edges.values() for line in several))
+    published = (line for several in edges.values() for line in several)
+    overridden = set(map(requirement_name, request.overrides))
+    lines = (
+        *(line for line in (*request.requirements, *published) if requirement_name(line) not in overridden),
+        *request.constraints,
+        *request.overrides,
+    )
     for line in dict.fromkeys(lines):
         requirement = requirement_of(line)
         specifiers.setdefault(canonical_name(requirement.name), []).append(requirement.specifier)

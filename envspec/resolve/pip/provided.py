@@ -33,7 +33,7 @@ def refuse_conflicts(label: str, request: Request) -> None:
 
     provided = dict(request.provided)
     markers = Markers(request.platform, request.python)
-    for text in request.requirements:
+    for text in request.effective:
         version = provided.get(requirement_name(text))
         if version is None:
             continue

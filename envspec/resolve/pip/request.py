@@ -31,6 +31,8 @@ class Request:
 
     requirements    normalised PEP 508 lines (`envspec.lock.inputs`)
     constraints     PEP 508 lines that bound a package without asking for it
+    overrides       PEP 508 lines that take the place of all others on their package
+    find_links      the flat indexes of the target: name and page (`envspec.lock.inputs.page_name`)
     cuda            the CUDA version the target asks for ("12.8"), None for a CPU target
     allow_source    names that may be built from source
     sources         package → name of the spec's index it must come from
@@ -54,6 +56,23 @@ class Request:
     exempt: tuple[tuple[str, str | None], ...] = ()
     provided: tuple[tuple[str, str], ...] = ()
     missing: tuple[MissingRequirement, ...] = ()
+    overrides: tuple[str, ...] = ()
+    find_links: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def addressed(self) -> tuple[str, ...]:
+        """The lines that may name an address: those of the spec's dependencies and overrides."""
+        return (*self.requirements, *self.overrides)
+
+    @property
+    def effective(self) -> tuple[str, ...]:
+        """The spec's requirements with the overrides of their packages in their place."""
+        overridden = set(map(requirement_name, self.overrides))
+        named = set(map(requirement_name, self.requirements))
+        return (
+            *(text for text in self.requirements if requirement_name(text) not in overridden),
+            *(text for text in self.overrides if requirement_name(text) in named),
+        )
 
     def not_after(self, package: str) -> str | None:
         """Give the bound in time of a package, by its normalised name."""
@@ -110,7 +129,7 @@ def request_for(
         glibc=target.glibc,
         requirements=target.requirements,
         cuda=target.cuda,
-        constraints=constraints,
+        constraints=tuple(sorted({*constraints, *target.constraints})),
         allow_source=spec.allow_source,
         sources=tuple(sorted((name, index) for name, index in sources.items() if name not in names)),
         public=tuple(sorted(spec.sources.keys() - sources.keys() - names)),
@@ -118,6 +137,8 @@ def request_for(
         exempt=exempt,
         provided=provided,
         missing=tuple(one for one in missing if one.package not in others),
+        overrides=tuple(requirement for requirement, _ in target.overrides),
+        find_links=target.find_links,
     )
 
 

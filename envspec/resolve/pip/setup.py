@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
+from envspec.lock.inputs import page_name
 from envspec.net.connections import index_fetcher
+from envspec.net.flat_hashes import FlatHashes
 from envspec.net.simple_page import LivePages, mirror_pages
 from envspec.resolve.pip.readers import index_readers
 from envspec.resolve.pip.solve import PipResolver
@@ -37,8 +39,11 @@ def pip_resolver(
     uv.offline = offline
     uv.longest = max(settings.timeouts.values(), default=0)
     indexes = settings.index_urls(spec.pip.indexes)
+    flat = {
+        (name, page_name(url)): settings.flat_url(name, url) for name, urls in spec.flat_pages.items() for url in urls
+    }
     default = settings.default_index or uvs_default_index(uv, settings.cache())
-    fetcher = index_fetcher(settings, indexes, env, offline=offline)
+    fetcher = index_fetcher(settings, settings.index_urls(spec.index_addresses), env, offline=offline)
     readers = index_readers(settings.cache(), fetcher, uv)
 
     def live_pages(variant: str) -> LivePages | None:
@@ -54,6 +59,8 @@ def pip_resolver(
             cache=settings.cache(),
             scratch=scratch,
             indexes=indexes,
+            flat=flat,
+            hashes=FlatHashes(settings.cache(), fetcher),
             default_index=default,
             live_pages=live_pages,
             refresh=refresh,

@@ -19,7 +19,7 @@ def versions_of(found: Sequence[Found]) -> dict[str, str]:
 def commits_of(found: Sequence[Found], request: Request) -> dict[str, str]:
     """Give the commits of a request's git requirements: a branch that moves must not move between targets."""
     commits = {p.name: p.git[1] for p in found if p.git}
-    return {text: commits[name] for text in request.requirements if (name := requirement_name(text)) in commits}
+    return {text: commits[name] for text in request.addressed if (name := requirement_name(text)) in commits}
 
 
 def to_share(found: Mapping[Request, Sequence[Found]], apart: Collection[str] = ()) -> dict[Request, Preferences]:

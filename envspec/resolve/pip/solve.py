@@ -20,6 +20,7 @@ from pathlib import Path
 from envspec.errors import EnvspecError, IndexFailure, Unsatisfiable
 from envspec.facts.wheels import FAMILY
 from envspec.lock.model import Pin
+from envspec.net.flat_hashes import FlatHashes
 from envspec.net.index_proxy.pages import Pages, Upstream
 from envspec.net.index_proxy.releases import Release
 from envspec.net.index_proxy.server import IndexProxy, open_proxy
@@ -34,6 +35,8 @@ from envspec.resolve.pip.answer import (
     labelled,
     refuse_sources,
     tell_passed_over,
+    tell_undated,
+    with_hashes,
 )
 from envspec.resolve.pip.build_requirements import build_requirements, built_from_elsewhere
 from envspec.resolve.pip.compile import UvIndex, compile_request
@@ -66,6 +69,8 @@ class PipResolver:
 
     indexes        the spec's named indexes: name → URL, the user's mirror of it where there is one
     default_index  PyPI's address, with the user's credentials if there are any; None for uv's own default
+    flat           the flat indexes: name and page → URL
+    hashes         of files whose page says none
     live_pages     pages of the user's mirror of a PyTorch index variant; None without a mirror
     refresh        ask the live PyTorch index besides the shipped facts
     notice         takes notes about skipped releases
@@ -81,6 +86,8 @@ class PipResolver:
     cache: Path
     scratch: Path
     indexes: Mapping[str, str] = field(default_factory=dict)
+    flat: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    hashes: FlatHashes | None = None
     default_index: str | None = None
     live_pages: Callable[[str], LivePages | None] = lambda variant: None
     refresh: bool = False
@@ -106,7 +113,7 @@ class PipResolver:
         allowed = frozenset(name for request in groups for name in request.allow_source)
         with ExitStack() as stack:
             sources = stack.enter_context(self._building(allowed, counting))
-            describe = Describer(self.wheels, sources, _below(self.scratch), counting)
+            describe = Describer(self.wheels, sources, _below(self.scratch), counting, self.hashes)
             proxy = stack.enter_context(
                 open_proxy(mirrors, requests_of(groups), pages=self.pages, metadata=describe, folder=self.cache)
             )
@@ -149,6 +156,7 @@ class PipResolver:
             for request, answer in answers.items()
         }
         tell_passed_over(over, groups, self.notice)
+        tell_undated(groups, lambda one: self.pages.undated(self.flat[one]), self.notice)
 
     def _solve_all(
         self,
@@ -251,7 +259,7 @@ class PipResolver:
                     )
                     strayed = _strayed((package.name for package in found), asked)
                     if not strayed:
-                        return in_own_addresses(found, proxy, by_url)
+                        return with_hashes(in_own_addresses(found, proxy, by_url), request, self.hashes)
                 except Unsatisfiable as conflict:
                     strayed = _strayed(re.findall(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?", conflict.message), asked)
                     if not strayed:
@@ -276,8 +284,10 @@ class PipResolver:
                     f"{' or '.join(FAMILY[1:])} here; or loosen one of these requirements"
                 )
             conflict.hint = hint_about_pre_releases(conflict, barred)
+            self._refuse_flat(request, label)
             raise explained(conflict, request) from None
         except IndexFailure as failure:
+            self._refuse_flat(request, label)
             if proxy.failures:
                 # uv saw the proxy fail; what failed is behind it
                 raise labelled(proxy.failures[0], label) from None
@@ -300,8 +310,17 @@ class PipResolver:
         """List uv's indexes for a request, all behind the proxy, in uv's order. `torch` is the PyTorch index that the
         proxy serves."""
         ordered = [
-            UvIndex(name, proxy.index(Upstream(self.indexes[name], frozenset(request.allow_source))), explicit=True)
+            UvIndex(name, proxy.index(self._named(request, name)), explicit=True)
             for name in sorted({source for _, source in request.sources})
+        ]
+        # an override is no requirement of the project's, so uv takes its package from no index that must be named
+        overridden: dict[str, set[str]] = {}
+        for name, source in request.sources:
+            if name in map(requirement_name, request.overrides):
+                overridden.setdefault(source, set()).add(name)
+        ordered += [
+            UvIndex(f"overridden-{number}", proxy.index(replace(self._named(request, source), only=frozenset(names))))
+            for number, (source, names) in enumerate(sorted(overridden.items()))
         ]
         if request.provided:
             ordered.append(UvIndex("conda", proxy.provided_url(request.provided), cacheable=False))
@@ -314,9 +333,29 @@ class PipResolver:
             ordered.append(UvIndex("pypi", proxy.index(Upstream(self.default_index)), default=True))
         return ordered
 
+    def _named(self, request: Request, index: str) -> Upstream:
+        """Give an index of the spec's own, simple or flat; an empty one if the target has no page of that name."""
+        allowed = frozenset(request.allow_source)
+        if index in self.indexes:
+            return Upstream(self.indexes[index], allowed)
+        page = dict(request.find_links).get(index)
+        if page is None:
+            return Upstream(f"http://absent/{index}", only=frozenset())
+        return Upstream(self.flat[index, page], allowed, flat=True)
+
+    def _refuse_flat(self, request: Request, label: str) -> None:
+        """Raise IndexFailure for a flat page among the indexes that a request without a solution uses."""
+        for name in sorted({source for _, source in request.sources} & self.indexes.keys()):
+            if self.pages.is_flat(self.indexes[name]):
+                raise IndexFailure(
+                    f'{label}: the index "{name}" is a flat index: its address is a page with links to files',
+                    hint=f'move it in [pip] from indexes to find-links: find-links = {{ {name} = "…" }}',
+                )
+
     def _allowed(self, request: Request) -> Upstream:
         """Give the default index with the sources that may be built."""
-        return Upstream(str(self.default_index), frozenset(request.allow_source), only_allowed=True)
+        names = frozenset(request.allow_source)
+        return Upstream(str(self.default_index), names, only=names)
 
     def _releases(self, request: Request) -> Callable[[str], Sequence[Release]]:
         """List a package's releases on the index that it comes from."""
@@ -324,7 +363,7 @@ class PipResolver:
 
         def releases(name: str) -> Sequence[Release]:
             if name in sources:
-                return self.pages.releases(Upstream(self.indexes[sources[name]], allowed), name)
+                return self.pages.releases(self._named(request, sources[name]), name)
             if not self.default_index:
                 return ()
             return self.pages.releases(
@@ -345,7 +384,10 @@ class PipResolver:
 
     def _has(self, index: str, name: str) -> bool:
         """Say whether a named index has a package. PyTorch's don't count: they have copies of public packages."""
-        url = self.indexes[index]
+        url = self.indexes.get(index)
+        if url is None:
+            pages = [page for (flat, _), page in self.flat.items() if flat == index]
+            return any(self.pages.has(Upstream(page, flat=True), name) for page in pages)
         return not is_pytorch(url) and self.pages.has(Upstream(url), name)
 
     def _is_uvs_own(self, index: TorchIndex) -> bool:
@@ -387,6 +429,6 @@ def _replace_requirements(request: Request, more: Sequence[str]) -> Request:
 
 def _strayed(names: Iterable[str], request: Request) -> list[str]:
     """Find packages with a named index that the spec doesn't ask for, so that uv looked for them elsewhere."""
-    direct = {requirement_name(text) for text in request.requirements}
+    direct = {requirement_name(text) for text in request.addressed}
     named = {name for name, _ in request.sources}
     return sorted({canonical_name(name) for name in names} & (named - direct))

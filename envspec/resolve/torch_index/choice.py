@@ -123,8 +123,9 @@ class TorchRequest:
 
 def asked_of(request: Request) -> TorchRequest:
     """Read the bounds on torch from a request's own lines."""
-    own = [parse_requirement(text) for text in request.requirements if requirement_name(text) == "torch"]
-    bounds = [parse_requirement(text) for text in request.constraints if requirement_name(text) == "torch"]
+    own = [parse_requirement(text) for text in request.effective if requirement_name(text) == "torch"]
+    lines = (*request.constraints, *request.overrides)
+    bounds = [parse_requirement(text) for text in lines if requirement_name(text) == "torch"]
     return TorchRequest(
         ", ".join(f"torch{r.specifier}" for r in own) or "torch",
         bool(own),

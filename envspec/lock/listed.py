@@ -1,0 +1,82 @@
+"""The lists of a target's inputs in a lock's file: what all targets have stands once, in `[env]`.
+
+Each list has a key, a field of `TargetInputs`, and the form of its items: a text, or a table of texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from envspec.lock.model import TargetInputs
+from envspec.lock.toml_text import string
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A list of inputs. `columns` are the keys of its items, each a table; without columns, each item is a text."""
+
+    key: str
+    field: str
+    columns: tuple[str, ...] = ()
+
+    def of(self, inputs: TargetInputs) -> tuple[Any, ...]:
+        return tuple(getattr(inputs, self.field))
+
+    def line(self, item: Any) -> str:
+        """Write an item as TOML."""
+        if not self.columns:
+            return string(item)
+        return f"{{ {', '.join(f'{name} = {string(text)}' for name, text in zip(self.columns, item, strict=True))} }}"
+
+    def value(self, item: Any) -> Any:
+        """Give an item as plain values: a text, or a table."""
+        return dict(zip(self.columns, item, strict=True)) if self.columns else item
+
+    def item(self, value: Any) -> Any:
+        """Read an item back from its plain values."""
+        return tuple(value[name] for name in self.columns) if self.columns else value
+
+
+LISTS = (
+    Listed("requirements", "requirements"),
+    Listed("conda-requirements", "conda_requirements"),
+    Listed("constraints", "constraints"),
+    Listed("overrides", "overrides", ("requirement", "reason")),
+    Listed("find-links", "find_links", ("name", "page")),
+    Listed("accept", "accept", ("code", "reason")),
+)
+"""The lists, in the file's order."""
+
+TABLES = {listed.key: listed.columns for listed in LISTS if listed.columns}
+"""The keys of those lists that hold tables, with the tables' keys."""
+
+Shared = Mapping[str, frozenset[Any]]
+"""What every target has, by list."""
+
+
+def shared_by(targets: Sequence[TargetInputs]) -> Shared:
+    """Find what every target has of each list."""
+    return {one.key: frozenset.intersection(*(frozenset(one.of(inputs)) for inputs in targets)) for one in LISTS}
+
+
+def write_lists(write: Callable[[str, list[str]], None], items: Callable[[Listed], Any]) -> None:
+    """Hand each list's key, and its items as TOML in their order, to `write`. `items` gives a list's items."""
+    for one in LISTS:
+        write(one.key, [one.line(item) for item in sorted(items(one))])
+
+
+def joined(env: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+    """Read a target's lists back, by field: the common items and its own, sorted as when they were locked."""
+    return {
+        one.field: tuple(sorted(one.item(value) for value in (*env.get(one.key, ()), *table.get(one.key, ()))))
+        for one in LISTS
+    }
+
+
+def requirements_in(key: str, value: Any) -> tuple[str, ...]:
+    """Give the texts of a list that must be requirements, for rules read them."""
+    if key == "constraints":
+        return tuple(value)
+    return tuple(item["requirement"] for item in value) if key == "overrides" else ()

@@ -1,0 +1,72 @@
+"""Flat pages: one page with links to the files of several projects (pip's `--find-links`), with or without hashes."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+from envspec.errors import IndexFailure
+from envspec.net.fetch import Fetcher
+from envspec.net.simple_page import ACCEPT, Page, read_page
+from envspec.packages.requirement import canonical_name
+from envspec.redact import redact
+
+_SOURCES = (".tar.gz", ".tgz", ".zip", ".tar.bz2", ".tar.xz", ".tar")
+_NO_DATE = "1970-01-01T00:00:00Z"
+"""What a file without an upload time gets: uv takes nothing without one where a spec has `exclude-newer`."""
+
+
+def project_of(file: str) -> str | None:
+    """Read the normalised name of a wheel's or source's project from its file name. None for any other file."""
+    if file.endswith(".whl"):
+        return canonical_name(file.split("-", 1)[0]) if file.count("-") >= 4 else None
+    stem = next((file[: -len(suffix)] for suffix in _SOURCES if file.endswith(suffix)), None)
+    name = stem.rpartition("-")[0] if stem else ""
+    return canonical_name(name) if name else None
+
+
+def is_dated(row: dict[str, object]) -> bool:
+    """Say whether a file's page gave its upload time."""
+    return row.get("upload-time") != _NO_DATE
+
+
+@dataclass
+class FlatPages:
+    """Flat pages, each read once a run."""
+
+    fetcher: Fetcher
+    _rows: dict[str, Page] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def rows(self, url: str) -> Page:
+        """List a page's wheels and sources. Raises IndexFailure, also for a page without any."""
+        with self._lock:
+            if url not in self._rows:
+                self._rows[url] = self._read(url)
+            return self._rows[url]
+
+    def known(self, url: str) -> Page:
+        """List the files of a page that was read, none of any other."""
+        with self._lock:
+            return self._rows.get(url, [])
+
+    def _read(self, url: str) -> Page:
+        reply = self.fetcher.get(url, headers={"Accept": ACCEPT, "Accept-Encoding": "gzip"})
+        if reply.status != 200:
+            raise IndexFailure(
+                f"the flat index {redact(url)} answered HTTP {reply.status}",
+                hint="check its address in find-links; a simple index, with a page a project, belongs in indexes",
+            )
+        rows = [
+            row for row in read_page(reply.body, url, self.fetcher, unhashed=True) if project_of(str(row["filename"]))
+        ]
+        if not rows:
+            raise IndexFailure(
+                f"{redact(url)} links to no wheel and no source: it isn't a flat index",
+                hint="if it is a simple index, with a page for each project, move it from find-links to indexes",
+            )
+        for row in rows:
+            row.setdefault("upload-time", _NO_DATE)
+            hashes = row.get("hashes")
+            row["hashes"] = {"sha256": hashes["sha256"]} if isinstance(hashes, dict) and "sha256" in hashes else {}
+        return rows

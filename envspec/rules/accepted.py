@@ -1,0 +1,97 @@
+"""Findings that a spec takes knowingly: `[pip] accept = { code = "reason" }`.
+
+Only what a rule *expects to be wrong* for most, and a person may know to be safe in their case, can be accepted. What
+says that the target can't work at all, that the CPU build would run where CUDA was asked for, or that the lock isn't
+what its indexes serve, can't: no reason changes that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from envspec.errors import Place, SpecError
+from envspec.rules.finding import Finding
+from envspec.texts import nearest
+
+ACCEPTABLE: Mapping[str, str] = {
+    "cuda-major-mixed": "packages of another CUDA major stay beside those of the target's",
+    "companion-mismatch": "torchvision or torchaudio stay beside a torch that they weren't made for",
+    "library-architecture": "cuDNN or NCCL stay without code for a GPU of the target",
+    "cudnn-architecture": "a torch whose cuDNN has no code for a GPU of the target stays",
+    "driver-too-old": "the driver stays below the floor of the target's CUDA",
+    "driver-forward-compatibility": "the machines have cuda-compat",
+    "gpu-only": "a package made for CUDA stays in a CPU target",
+    "ptx-only": "the driver compiles every kernel at its first use",
+    "jetson": "a build for servers runs on a Jetson",
+    "build-not-seen": "an announced build counts as published",
+    "unknown-extra": "an extra that adds nothing stays",
+    "conda-extras": "an extra of a conda package, which adds nothing, stays",
+}
+"""The codes that can be accepted, and what accepting one means."""
+
+INTEGRITY = frozenset(
+    {
+        *("wrong-file", "wrong-hash", "no-file", "wrong-index", "wrong-platform", "wrong-build", "wrong-provides"),
+        *("unasked-source", "source-not-allowed", "nothing-asks", "installed-twice", "unknown-target", "wrong-direct"),
+        *("requirement-missing", "requirement-unmet", "constraint-unmet", "wrong-architectures", "wrong-driver-floor"),
+        *("wrong-cuda",),
+    }
+)
+"""The codes of a lock that can't be right (`envspec.lock.judge`)."""
+
+IMPOSSIBLE = frozenset(
+    {
+        *("cpu-build", "cuda-mismatch", "no-build", "no-cuda-platform", "no-such-cuda", "no-such-torch"),
+        *("no-such-companion", "unknown-gpu", "architecture-missing", "cuda-too-old-for-gpu", "cuda-dropped-gpu"),
+        *("driver-too-old-for-gpu", "driver-dropped-gpu", "python-too-new", "python-too-old", "glibc-too-old"),
+    }
+)
+"""The codes of what can't work, or would run without the CUDA that the target asks for."""
+
+
+def accepted(findings: Iterable[Finding], accept: Mapping[str, str]) -> tuple[Finding, ...]:
+    """Turn the findings that the spec accepts into notes with its reason; the others stay as they are."""
+    return tuple(
+        replace(
+            one,
+            severity="info",
+            message=f"{one.message}; accepted [{one.code}]: {accept[one.code]}",
+            remedy=None,
+        )
+        if one.code in accept and one.severity != "info"
+        else one
+        for one in findings
+    )
+
+
+def hint_to_accept(finding: Finding) -> str | None:
+    """Give a finding's remedy, and for one that can be accepted, how."""
+    if finding.severity != "error" or finding.code not in ACCEPTABLE:
+        return finding.remedy
+    how = f'if you know that it is safe here, add to [pip]: accept = {{ {finding.code} = "why" }}'
+    return f"{finding.remedy}; {how}" if finding.remedy else how
+
+
+def refuse_unacceptable(code: str, place: Place | None) -> None:
+    """Raise SpecError for a code that can't be accepted, or that doesn't exist."""
+    if code in ACCEPTABLE:
+        return
+    if code in INTEGRITY:
+        raise SpecError(
+            f"accept: \"{code}\" can't be accepted: it says that a lock isn't what its spec and its indexes give",
+            hint="lock again; `envspec verify` compares the lock with the indexes",
+            place=place,
+        )
+    if code in IMPOSSIBLE:
+        raise SpecError(
+            f"accept: \"{code}\" can't be accepted: what it finds can't work, whatever the reason",
+            hint="change the target, or leave out the package",
+            place=place,
+        )
+    meant = nearest(code, sorted(ACCEPTABLE))
+    raise SpecError(
+        f'accept: there is no finding "{code}"',
+        hint=f'did you mean "{meant}"?' if meant else f"these can be accepted: {', '.join(sorted(ACCEPTABLE))}",
+        place=place,
+    )

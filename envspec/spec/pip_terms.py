@@ -1,0 +1,78 @@
+"""`constraints`, `overrides`, `find-links` and `accept` of a checked document: the spec's, or those of a target."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from envspec.errors import Place
+from envspec.spec.checked import Checked
+from envspec.spec.dependencies import pip_dependencies
+from envspec.spec.messages import dotted, show
+from envspec.spec.model import Override, PipTerms
+from envspec.spec.positions import Path
+from envspec.spec.values import BadValue, Dependency, bound, override
+
+
+def pip_terms(checked: Checked, *path: str | int) -> PipTerms:
+    """Return the terms of the pip table at `path`; problems go to `checked`."""
+    if not any(checked.given(*path, key) for key in ("constraints", "overrides", "find-links", "accept")):
+        return PipTerms()
+    return PipTerms(
+        pip_dependencies(checked, *path, "constraints", parse=bound),
+        _overrides(checked, *path, "overrides"),
+        MappingProxyType({str(item[-1]): url for item, url in checked.children(*path, "find-links")}),
+        MappingProxyType({str(item[-1]): reason for item, reason in checked.children(*path, "accept")}),
+    )
+
+
+def _overrides(checked: Checked, *path: str | int) -> tuple[Override, ...]:
+    found = []
+    lines: dict[tuple[str, ...], int] = {}
+    for item, _ in checked.children(*path):
+        text, reason = checked.value(*item, "requirement"), checked.value(*item, "reason")
+        if text is None or reason is None:
+            continue
+        at = (*item, "requirement")
+        parsed = _parsed(checked, at, text)
+        if parsed is None:
+            continue
+        place = checked.place(*at)
+        if parsed.identity in lines:
+            hint = f"line {lines[parsed.identity]} already has it: join the two"
+            checked.problem(at, f"{dotted(path)}: {show(text)} overrides {parsed.name} a second time", hint)
+            continue
+        lines[parsed.identity] = place.line
+        found.append(Override(parsed.text, place, reason.strip()))
+    return tuple(found)
+
+
+def _parsed(checked: Checked, at: Path, text: str) -> Dependency | None:
+    try:
+        return override(text)
+    except BadValue as error:
+        checked.problem(at, f"{dotted(at)}: {show(text)} {error.reason}", error.hint)
+        return None
+
+
+def check_names(checked: Checked) -> None:
+    """Refuse a flat index with the name of a simple one: the name of an index says where a package comes from."""
+    simple = {str(path[-1]): checked.place(*path, at_key=True) for path, _ in checked.children("pip", "indexes")}
+    for table in _tables(checked):
+        for path, _ in checked.children(*table, "find-links"):
+            name = str(path[-1])
+            if name in simple:
+                message = f"{dotted(path)}: pip.indexes already has an index {show(name)}{_line(simple[name])}"
+                checked.problem(path, message, "give one of them another name", at_key=True)
+
+
+def flat_names(checked: Checked) -> list[str]:
+    """Return the names of all flat indexes that the document gives, the spec's and those of its targets."""
+    return [str(path[-1]) for table in _tables(checked) for path, _ in checked.children(*table, "find-links")]
+
+
+def _tables(checked: Checked) -> list[Path]:
+    return [("pip",), *((*path, "pip") for path, _ in checked.children("targets"))]
+
+
+def _line(place: Place) -> str:
+    return f" (line {place.line})" if place.line else ""

@@ -1,0 +1,109 @@
+"""Findings that a spec takes knowingly, through every command that a finding would stop."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from support.index import Index
+from support.machine import Machine, cpu
+from support.packages import wheel
+
+import envspec
+from envspec.errors import SpecError
+from envspec.rules.accepted import ACCEPTABLE, IMPOSSIBLE, INTEGRITY, refuse_unacceptable
+
+CUTLASS = wheel("nvidia-cutlass-dsl", "4.2.0", "nvidia-cutlass-dsl-libs-cu12")
+ACCEPT = 'accept = { cuda-major-mixed = "cutlass-dsl loads the libraries of its own CUDA" }'
+TARGET = "[targets.t]\nplatform = 'linux-64'\ncuda = '13.0'\ngpus = ['H100']\n"
+
+
+def spec(terms: str = "", target: str = "", name: str = "nvidia-cutlass-dsl") -> str:
+    return cpu(name, extra=terms, targets=TARGET + target)
+
+
+@pytest.fixture
+def libraries(index: Index) -> Index:
+    return index.add(CUTLASS, wheel("nvidia-cutlass-dsl-libs-cu12", "4.2.0"), wheel("plain", "1.0"))
+
+
+@pytest.mark.e2e
+def test_a_package_of_another_cuda_is_refused_with_the_way_to_accept_it(machine: Machine, libraries: Index) -> None:
+    machine.spec(spec())
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 1 and "belongs to CUDA 12" in ran.error
+    assert 'accept = { cuda-major-mixed = "why" }' in ran.err
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("where", ["spec", "target"])
+def test_an_accepted_finding_stops_nothing_and_is_told(machine: Machine, libraries: Index, where: str) -> None:
+    machine.spec(spec(ACCEPT) if where == "spec" else spec(target=f"[targets.t.pip]\n{ACCEPT}"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 0, ran.err
+    told = "accepted [cuda-major-mixed]: cutlass-dsl loads the libraries of its own CUDA"
+    assert any(line.startswith("note: ") and told in line for line in ran.err.splitlines())
+    assert machine.envspec("check", "specs/demo.toml").status == 0
+    ran = machine.envspec("export", "specs/demo.toml", "--format", "dockerfile", "-o", "out")
+    assert ran.status == 0, ran.err
+    text = machine.lock_path().read_text(encoding="utf-8")
+    assert '{ code = "cuda-major-mixed", reason = "cutlass-dsl loads the libraries of its own CUDA" }' in text
+
+
+@pytest.mark.e2e
+def test_a_lock_without_it_is_unsound(machine: Machine, libraries: Index) -> None:
+    machine.spec(spec(ACCEPT))
+    machine.locked()
+    machine.spec(spec())
+    ran = machine.envspec("check", "specs/demo.toml")
+    assert ran.status == 1 and "the accepted finding cuda-major-mixed was removed" in ran.out
+    assert machine.envspec("export", "specs/demo.toml", "--format", "dockerfile", "-o", "out").status == 2
+
+
+@pytest.mark.e2e
+def test_what_is_accepted_and_does_not_occur_is_told(machine: Machine, libraries: Index) -> None:
+    machine.spec(spec(ACCEPT, name="plain"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 0, ran.err
+    assert "[pip] accepts cuda-major-mixed, which no target has" in ran.err
+
+
+@pytest.mark.e2e
+def test_torch_of_another_cuda_is_not_covered(machine: Machine, libraries: Index) -> None:
+    """The CPU build, or that of another CUDA, stays refused whatever is accepted."""
+    with Index() as own:
+        own.add(wheel("torch", "2.9.1+cu126"))
+        named = f"indexes = {{ own = '{own.url}' }}\nsources = {{ torch = 'own' }}\n{ACCEPT}"
+        machine.spec(spec(named, name="torch"))
+        ran = machine.envspec("lock", "specs/demo.toml")
+        assert ran.status == 1 and "cu126" in ran.err
+
+
+def test_integrity_and_impossibility_cannot_be_accepted() -> None:
+    for code in sorted(INTEGRITY | IMPOSSIBLE):
+        with pytest.raises(SpecError, match="can't be accepted"):
+            refuse_unacceptable(code, None)
+    with pytest.raises(SpecError) as caught:
+        refuse_unacceptable("cuda-mayor-mixed", None)
+    assert caught.value.hint == 'did you mean "cuda-major-mixed"?'
+    assert not ACCEPTABLE.keys() & (INTEGRITY | IMPOSSIBLE)
+
+
+def test_every_error_of_the_rules_and_flaw_of_a_lock_is_sorted() -> None:
+    """A new code must be sorted into what can be accepted, and what can't."""
+    package = Path(str(envspec.__file__)).parent
+    rules = "\n".join(path.read_text(encoding="utf-8") for path in (package / "rules").glob("*.py"))
+    errors = set(re.findall(r'"error",\s*"([a-z-]+)"', rules)) - {"warning"}
+    errors |= set(re.findall(r'"(python-too-(?:new|old))"', rules))
+    lock = "\n".join(path.read_text(encoding="utf-8") for path in (package / "lock" / "rules").glob("*.py"))
+    flaws = set(re.findall(r'flaw\(\s*"([a-z-]+)"', lock)) | {"unknown-target"}
+    assert len(errors) > 15 and len(flaws) > 15
+    assert errors | flaws <= ACCEPTABLE.keys() | INTEGRITY | IMPOSSIBLE
+
+
+@pytest.mark.e2e
+def test_an_unknown_code_names_its_place(machine: Machine, libraries: Index) -> None:
+    machine.spec(spec('accept = { cuda-mixed-major = "x" }'))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 2 and ran.error.startswith("error: specs/demo.toml:5:")
