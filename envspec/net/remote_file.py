@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 
 from envspec.errors import IndexFailure
@@ -22,7 +23,7 @@ class RemoteFile(io.RawIOBase):
     """A file of `total` bytes at a URL, of which the last ones are here already.
 
     Whoever reads on and on is given twice as much at a time, up to 2 MiB. `fetched` counts the bytes that came.
-    Reading raises IndexFailure, and DamagedFile for more than an archive's list of entries may have at once.
+    Seeking before its start raises OSError. Reading raises IndexFailure, and DamagedFile for more than an archive's list of entries may have at once.
     """
 
     def __init__(self, fetcher: Fetcher, url: str, total: int, tail: bytes) -> None:
@@ -42,8 +43,11 @@ class RemoteFile(io.RawIOBase):
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.total}[whence] + offset
-        return self._at
+        at = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.total}[whence] + offset
+        if at < 0:  # as the system says it of a file; zipfile expects that
+            raise OSError(errno.EINVAL, "a place before the file's start")
+        self._at = at
+        return at
 
     def read(self, size: int = -1) -> bytes:
         end = self.total if size is None or size < 0 else min(self._at + size, self.total)

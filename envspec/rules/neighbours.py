@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from envspec.binaries.build_notes import BuildNotes
 from envspec.facts import neighbours
 from envspec.facts.wheels import FAMILY
 from envspec.packages.build_label import BuildLabel, label_of
@@ -63,9 +64,14 @@ def mislabelled(label: BuildLabel, around: Surroundings) -> str | None:
 
 
 def problems(
-    case: Case, pins: Mapping[str, str], builds: Mapping[str, str], origins: Mapping[str, Origin]
+    case: Case,
+    pins: Mapping[str, str],
+    builds: Mapping[str, str],
+    origins: Mapping[str, Origin],
+    notes: Mapping[str, BuildNotes],
 ) -> Iterator[Problem]:
-    """Find the wheels that were compiled for another torch or CUDA than the pins have, by label or by the facts.
+    """Find the wheels that were compiled for another torch or CUDA than the pins have: by label, by the facts, or by
+    what was read in them (`notes`).
 
     `builds` names conda's packages, which are made for each other.
     """
@@ -78,6 +84,8 @@ def problems(
         label = label_of(version, origin.file)
         if label is not None:
             yield from _of_label(f"{name} {version}", label, around)
+        elif name in notes:
+            yield from _of_notes(f"{name} {version}", notes[name], around)
         elif origin.index == "pypi" and (not origin.file or origin.file.endswith(".whl")):
             yield from _of_facts(name, version, around)
 
@@ -94,6 +102,22 @@ def _of_label(name: str, label: BuildLabel, around: Surroundings) -> Iterator[Pr
     yield Problem(
         "error", "built-for-another", "torch", message, f"take its wheel for {listed}, or build it from source"
     )
+
+
+def _of_notes(name: str, notes: BuildNotes, around: Surroundings) -> Iterator[Problem]:
+    wrong = []
+    if notes.torch and around.torch and around.torch.partition("+")[0] not in notes.torch:
+        wrong.append(
+            f"torch {notes.torch[0]} to {notes.torch[-1]}" if len(notes.torch) > 1 else f"torch {notes.torch[0]}"
+        )
+    if notes.cuda and around.cuda and notes.cuda.partition(".")[0] != around.cuda_major:
+        wrong.append(f"CUDA {notes.cuda}")
+    if wrong:
+        said = f"{' and '.join(wrong)}, as {notes.member} in its wheel says"
+        message = f"{name} is built for {said}, and the target has {around}"
+        yield Problem(
+            "error", "built-for-another", "torch", message, f"take a release or a build that is made for {around}"
+        )
 
 
 def _of_facts(name: str, version: str, around: Surroundings) -> Iterator[Problem]:

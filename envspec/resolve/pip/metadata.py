@@ -240,7 +240,7 @@ class MetadataReader:
                         hint="report this to whoever runs the index: the wheel is hostile or broken",
                     )
                 return content.decode("utf-8", "replace"), total, whole and file.sha256 is not None
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as error:
             raise DamagedFile(
                 f"{_where(file)} isn't a wheel: {error}",
                 hint="report this to whoever runs the index: the file is damaged or cut off",

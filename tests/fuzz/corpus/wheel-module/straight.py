@@ -1,0 +1,8 @@
+__import__("pkg_resources").declare_namespace(__name__)
+
+
+class A:
+    try:
+        import pkg_resources
+    except KeyError:
+        pass
