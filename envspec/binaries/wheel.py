@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -11,7 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO
 
-BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OverflowError)
+BROKEN = (
+    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError),
+    *(NotImplementedError, RuntimeError, ValueError, OverflowError),
+)
 """The exceptions that zipfile raises for damaged archives and members."""
 
 MEMBERS = 200_000
@@ -46,7 +50,7 @@ class OpenWheel:
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive
         self.members: tuple[zipfile.ZipInfo, ...] = tuple(
-            info for info in archive.infolist() if not info.is_dir() and not info.flag_bits & 1
+            info for info in archive.infolist() if info.filename and info.filename[-1] != "/" and not info.flag_bits & 1
         )
 
     def read(self, info: zipfile.ZipInfo, budget: Budget) -> bytes:

@@ -22,8 +22,9 @@ class DamagedFile(IndexFailure):
 class RemoteFile(io.RawIOBase):
     """A file of `total` bytes at a URL, of which the last ones are here already.
 
-    Whoever reads on and on is given twice as much at a time, up to 2 MiB. `fetched` counts the bytes that came.
-    Seeking before its start raises OSError. Reading raises IndexFailure, and DamagedFile for more than an archive's list of entries may have at once.
+    Whoever reads on and on is given twice as much at a time, up to 2 MiB. `fetched` counts the bytes that came. Seeking
+    to before its start raises OSError; reading raises IndexFailure, and DamagedFile for more at once than an archive's
+    list of entries may have.
     """
 
     def __init__(self, fetcher: Fetcher, url: str, total: int, tail: bytes) -> None:

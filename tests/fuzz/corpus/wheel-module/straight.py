@@ -1,8 +1,0 @@
-__import__("pkg_resources").declare_namespace(__name__)
-
-
-class A:
-    try:
-        import pkg_resources
-    except KeyError:
-        pass
