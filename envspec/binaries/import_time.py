@@ -98,19 +98,20 @@ def _roots(wheel: OpenWheel, sources: Mapping[str, bytes]) -> list[str]:
 
 def _from_roots(modules: _Modules, roots: list[str], package: str) -> ImportTime:
     seen: set[str] = set()
-    left, found = list(roots), []
+    found: set[str] = set()
+    left = list(roots)
     while left:
         name = modules.real(left.pop())
         if name is None or name in seen:
             continue
         seen.add(name)
         if len(seen) > _PARSED:
-            return ImportTime(tuple(sorted(set(found))), complete=False)
+            return ImportTime(tuple(sorted(found)), complete=False)
         for imported in modules.imports(name):
             if imported == package or imported.startswith(f"{package}."):
-                found.append(name.removesuffix(".__init__"))
+                found.add(name.removesuffix(".__init__"))
             left += [*_above(imported), imported]
-    return ImportTime(tuple(sorted(set(found))))
+    return ImportTime(tuple(sorted(found)))
 
 
 class _Modules:
@@ -173,12 +174,10 @@ def _names(statement: ast.stmt, package: str) -> Iterator[str]:
         called = statement.value
         while isinstance(called, (ast.Call, ast.Attribute)):
             if isinstance(called, ast.Call) and isinstance(called.func, ast.Name) and called.func.id == "__import__":
-                yield from (arg.value for arg in called.args[:1] if isinstance(arg, ast.Constant) and _is_text(arg))
+                yield from (
+                    arg.value for arg in called.args[:1] if isinstance(arg, ast.Constant) and isinstance(arg.value, str)
+                )
             called = called.func if isinstance(called, ast.Call) else called.value
-
-
-def _is_text(constant: ast.Constant) -> bool:
-    return type(constant.value) is str
 
 
 def _absolute(statement: ast.ImportFrom, package: str) -> str | None:

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from envspec.binaries.build_notes import BuildNotes
-from envspec.net.fetch import Fetcher
-from envspec.resolve.wheels import reader as module
+from envspec.net.fetch import Fetcher, Reply
 from envspec.resolve.wheels.model import Question, WheelSays
 from envspec.resolve.wheels.reader import WheelReader
 from envspec.resolve.wheels.store import WheelStore
@@ -33,20 +32,28 @@ def found(requirement: str, python: str) -> FoundFile:
     return next(file for tag in fitting for file in wheels if tag in file.file and "musl" not in file.file)
 
 
+class CountingFetcher(Fetcher):
+    """A fetcher that counts the bytes of the ranges that came."""
+
+    fetched = 0
+
+    def range(self, url: str, start: int | None, length: int) -> Reply:
+        reply = super().range(url, start, length)
+        self.fetched += len(reply.body)
+        return reply
+
+
 @pytest.fixture
 def reader(tmp_path: Path) -> WheelReader:
-    return WheelReader(WheelStore(tmp_path), Fetcher(credentials={}, env=dict(os.environ)))
+    return WheelReader(WheelStore(tmp_path), CountingFetcher(credentials={}, env=dict(os.environ)))
 
 
 def asked(reader: WheelReader, requirement: str, question: Question, python: str) -> tuple[WheelSays, int]:
     """What a wheel says, and how many bytes of it came."""
-    opened = []
-    real = module.open_remote
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "open_remote", lambda *given: opened.append(real(*given)) or opened[-1])
-        says = reader.ask(found(requirement, python), frozenset({question}))
+    says = reader.ask(found(requirement, python), frozenset({question}))
     assert isinstance(says, WheelSays), says
-    return says, opened[0].fetched
+    assert isinstance(reader.fetcher, CountingFetcher)
+    return says, reader.fetcher.fetched
 
 
 @pytest.mark.parametrize(
