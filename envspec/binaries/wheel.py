@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import re
 import struct
 import zipfile
@@ -10,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, cast
 
 BROKEN = (
     *(zipfile.BadZipFile, zlib.error, struct.error, EOFError),
@@ -73,10 +74,10 @@ class OpenWheel:
 
 
 @contextmanager
-def open_wheel(file: IO[bytes]) -> Iterator[OpenWheel]:
+def open_wheel(file: IO[bytes] | io.RawIOBase) -> Iterator[OpenWheel]:
     """Open a wheel in a file that can be read anywhere. Raises UnreadableWheel, and what `file` raises."""
     with _sound("its list of members"):
-        archive = zipfile.ZipFile(file)
+        archive = zipfile.ZipFile(cast("IO[bytes]", file))
     with archive:
         if len(archive.filelist) > MEMBERS:
             raise UnreadableWheel(f"it has more than {MEMBERS} members")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from test_pin_verdicts import spec_of
 
+from envspec.binaries.build_notes import BuildNotes
 from envspec.facts import neighbours
 from envspec.rules import judge_pins
 from envspec.rules.finding import Finding
@@ -78,6 +79,29 @@ def test_the_facts_speak_of_pypis_wheels_alone() -> None:
     assert found("13.0", pins, {"xformers": Origin("pytorch/cu130", "xformers-0.0.35-py39-none-any.whl")}) == []
     assert found("13.0", pins, {"xformers": Origin("pypi", "xformers-0.0.35.tar.gz")}) == []
     assert found("13.0", pins, {"xformers": Origin("pypi", "xformers-0.0.35-py39-none-any.whl")})
+
+
+@pytest.mark.parametrize(
+    ("pins", "notes", "why"),
+    [
+        ({"onnxruntime-gpu": "1.99.0"}, BuildNotes("14.0", member="a.py"), "CUDA 14.0, as a.py in its wheel says"),
+        ({"dgl": "9.0"}, BuildNotes(torch=("2.9.0", "2.9.1"), member="b.so"), "torch 2.9.0 to 2.9.1, as b.so"),
+        ({"onnxruntime-gpu": "1.99.0"}, BuildNotes("12.9", member="a.py"), None),
+        ({"dgl": "9.0"}, BuildNotes(torch=("2.8.0",), member="b.so"), None),
+        ({"dgl": "9.0"}, BuildNotes(), None),
+    ],
+)
+def test_what_a_wheel_notes_speaks_where_the_facts_end(
+    pins: dict[str, str], notes: BuildNotes, why: str | None
+) -> None:
+    spec, target = spec_of("12.8", ("H100",))
+    noted = dict.fromkeys(pins, notes)
+    told = [
+        one.message
+        for one in judge_pins(spec, target, {"torch": "2.8.0", **pins}, notes=noted)
+        if one.code == "built-for-another"
+    ]
+    assert (why in told[0]) if why else not told
 
 
 def test_what_is_only_partly_there_is_a_warning() -> None:

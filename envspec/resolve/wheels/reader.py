@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import IO, cast
 
 from envspec.binaries.build_notes import build_notes
 from envspec.binaries.import_time import imported_at_start
@@ -37,7 +36,7 @@ class WheelReader:
             return known
         try:
             remote = open_remote(self.fetcher, file.url, WHOLE)
-            with remote, open_wheel(cast("IO[bytes]", remote)) as wheel:
+            with remote, open_wheel(remote) as wheel:
                 says = answers(wheel, questions, known)
         except UnreadableWheel as error:
             return Unread(file.file, str(error))

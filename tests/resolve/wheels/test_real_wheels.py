@@ -126,5 +126,5 @@ def test_the_setuptools_that_dropped_pkg_resources(version: str, has: bool) -> N
 
     file = found(f"setuptools=={version}", "3.11")
     fetcher = Fetcher(credentials={}, env=dict(os.environ))
-    with open_remote(fetcher, file.url, 1 << 24) as remote, open_wheel(remote) as wheel:  # type: ignore[arg-type]
+    with open_remote(fetcher, file.url, 1 << 24) as remote, open_wheel(remote) as wheel:
         assert any(wheel.find(r"pkg_resources/__init__\.py")) is has
