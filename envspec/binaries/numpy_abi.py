@@ -2,9 +2,9 @@
 
 NumPy's headers leave their words in whatever calls `import_array`. Those of NumPy 1 say "module compiled against API
 version" where the versions differ; those of NumPy 2 look for `numpy._core._multiarray_umath` first, and word it
-otherwise. (Read in numpy/core/code_generators/generate_numpy_api.py of NumPy 1.13 to 1.26, and in
-numpy/_core/code_generators/generate_numpy_api.py of 2.0; found so in 40 wheels of PyPI.) What only names `numpy.core`
-says nothing: pybind11 and the numpy crate look it up as they run, and Cython's `cimport numpy` names it in passing.
+otherwise. (Read in generate_numpy_api.py of numpy/core, an early revision of 1.x, and of numpy/_core, one of 2.x. Some
+40 wheels on PyPI, built with either, hold the words accordingly.) What only names `numpy.core` says nothing: pybind11
+and the numpy crate look it up as they run, and Cython's `cimport numpy` names it in passing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""torch's binary neighbours: pairs that lock and don't work, each installed once and seen to break."""
+"""torch's binary neighbours: pairs that lock and don't work, each reported as broken."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def found(cuda: str | None, pins: dict[str, str], origins: dict[str, Origin] | N
         ("12.8", "2.8.0", "flash-attn", "2.8.3+cu12torch2.5cxx11abifalse", "torch 2.5 and the older", "cxx11abiTRUE"),
     ],
 )  # fmt: skip
-def test_a_pair_that_was_seen_to_break(cuda: str, torch: str, name: str, version: str, why: str, nearest: str) -> None:
+def test_a_pair_that_was_reported_as_broken(
+    cuda: str, torch: str, name: str, version: str, why: str, nearest: str
+) -> None:
     (finding,) = found(cuda, {"torch": torch, name: version})
     assert finding.severity == "error"
     assert f"{name} {version} is built for {why}" in finding.message and f"torch {torch}" in finding.message
