@@ -36,7 +36,7 @@ ONLY: dict[str, tuple[str, ...]] = {
     "facts": ("errors", "redact", "texts", "packages"),
     # pure, but for the one file that it reads: what indexes say is handed in
     "policy": ("errors", "redact", "texts", "packages", "ownership", "spec", "lock.model"),
-    "binaries": ("errors", "redact", "texts", "storage", "facts"),
+    "binaries": ("errors", "redact", "documents", "texts", "storage", "facts"),
     # of a lock only its vocabulary: what a pin and a build are, how TOML is written
     "resolve": (
         *(
@@ -52,6 +52,7 @@ ONLY: dict[str, tuple[str, ...]] = {
             "facts",
             "atomic",
             "cache",
+            "binaries",
             "spec",
         ),
         *("rules", "net", "uv", "lock.model", "lock.inputs", "lock.toml_text"),

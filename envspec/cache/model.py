@@ -10,6 +10,7 @@ KINDS = {
     "conda-repodata": "what conda channels list",
     "artifacts": "files of packages, which installing and bundles take",
     "metadata": "METADATA of wheels",
+    "wheels": "what wheels say of themselves",
     "sources": "what source distributions say of themselves",
     "releases": "what indexes list, by project",
     "urls": "which files lie behind URLs that requirements name",

@@ -13,7 +13,7 @@ from typing import NewType
 from envspec.errors import LockError, Place
 from envspec.lock.inputs import spec_inputs, target_inputs
 from envspec.lock.model import Lock, LockedTarget, SpecInputs
-from envspec.lock.rules import cuda, derived, files, requirements, sources
+from envspec.lock.rules import cuda, derived, files, labels, requirements, sources
 from envspec.lock.rules.case import Flaw as Flaw
 from envspec.lock.rules.case import LockedCase, merged
 from envspec.spec.model import Spec
@@ -27,6 +27,7 @@ WRONG_BUILDS = frozenset({"wrong-cuda", "cpu-build"})
 
 _RULES: tuple[Callable[[LockedCase], Iterator[Flaw]], ...] = (
     cuda.wrong_builds,
+    labels.wrong_labels,
     sources.unnamed_sources,
     sources.built_sources,
     sources.wrong_indexes,

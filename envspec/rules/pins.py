@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Literal
 
+from envspec.binaries.build_notes import BuildNotes
 from envspec.errors import Place
 from envspec.facts import torch_builds
 from envspec.facts.compute_capability import can_translate, covers, sm_of
-from envspec.rules import cpu_target, nearest
+from envspec.rules import cpu_target, nearest, neighbours
 from envspec.rules.accepted import accepted
 from envspec.rules.build import problems
 from envspec.rules.case import CandidateBuild, Case, Problem, conda_builds_of, pip_builds
@@ -30,12 +31,15 @@ def judge_pins(
     pins: Mapping[str, str],
     builds: Mapping[str, str] | None = None,
     needs: Mapping[str, Iterable[str]] | None = None,
+    origins: Mapping[str, neighbours.Origin] | None = None,
+    notes: Mapping[str, BuildNotes] | None = None,
 ) -> tuple[Finding, ...]:
     """Judge exact pins by the facts: normalised name -> version, with the local part (`2.9.1+cu126`).
 
-    `builds` holds the build strings of conda packages, `needs` the names that each wheel requires. A torch without a
-    local part is PyPI's own wheel. `judge` decides what depends on the target alone (its driver, its CUDA against its
-    GPUs), and `envspec.facts.corrections.corrections_broken_by` finds wrong metadata.
+    `builds` holds the build strings of conda packages, `needs` the names that each wheel requires, `origins` the index
+    and the file of each (without one, a pin counts as PyPI's wheel), and `notes` what was read in some wheels. A torch
+    without a local part is PyPI's own wheel. `judge` decides what depends on the target alone (its driver, its CUDA
+    against its GPUs), and `envspec.facts.corrections.corrections_broken_by` finds wrong metadata.
     """
     case = case_of(spec, target)
     wanted = torch_of(spec, target)
@@ -46,6 +50,7 @@ def judge_pins(
         *_cuda_majors(case, pins, needs or {}),
         *cpu_target.problems(case, pins, needs or {}, lambda name: _cuda_major(name, "") is not None),
         *_libraries(case, pins),
+        *neighbours.problems(case, pins, builds or {}, origins or {}, notes or {}),
     ]
     findings = (located(spec, target, wanted, problem) for problem in found)
     return accepted(findings, spec.pip_terms(target).accept)

@@ -14,6 +14,7 @@ from envspec.resolve.torch_index import holes as torch_holes
 from envspec.rules import judge_pins
 from envspec.rules.accepted import accepted
 from envspec.rules.finding import Finding
+from envspec.rules.neighbours import Origin
 from envspec.spec.model import Spec, Target
 from envspec.workflow.keep import Kept
 from envspec.workflow.notices import Notice, tell_corrections, tell_findings
@@ -70,6 +71,7 @@ def _of_pins(spec: Spec, solved: Solved) -> tuple[Finding, ...]:
         {pin.name: pin.version for pin in solved.pins},
         builds={pin.name: pin.build for pin in solved.conda if pin.build},
         needs={pin.name: [requirement_name(line) for line in pin.dependencies] for pin in solved.pip},
+        origins={pin.name: Origin(pin.index, pin.artifact.file) for pin in solved.pip if pin.artifact},
     )
 
 

@@ -20,6 +20,7 @@ TABLES = (
     "gpus",
     "libraries",
     "missing_requirements",
+    "neighbours",
     "released",
     "repodata_patches",
     "toolkits",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,6 +16,8 @@ from envspec.audit.model import PublishedRelease
 from envspec.audit.pypi import parse_release
 from envspec.audit.sources import file_facts
 from envspec.audit.store import load as load_store
+from envspec.binaries.import_time import imported_at_start
+from envspec.binaries.wheel import open_wheel
 from envspec.errors import EnvspecError
 from envspec.net.fetch import Reply, Stream
 from envspec.net.index_proxy import address
@@ -24,12 +27,16 @@ from envspec.net.limits import LIMITS
 from envspec.net.registry import Registries
 from envspec.net.simple_page import parse_page, refuse_foreign_page
 from envspec.packages.archive_entries import Bounds, source_fault, wheel_fault
+from envspec.packages.build_label import label_of
 from envspec.resolve.conda.errors import is_panic, unsatisfiable
 from envspec.resolve.pip.edges import holding
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader, metadata_text, parse_metadata
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.source import _unpack
 from envspec.resolve.pip.static_source import _read_archive, facts_of, parse_requires
+from envspec.resolve.wheels.model import Unread, WheelSays
+from envspec.resolve.wheels.reader import WheelReader
+from envspec.resolve.wheels.store import WheelStore
 from envspec.settings import split_credentials
 from envspec.uv.answer import FoundFile, read_pylock
 from envspec.uv.errors import failure
@@ -120,6 +127,32 @@ def wheel(data: bytes, folder: Path) -> object:
     wheel_fault(path, BOUNDS)
     file = FoundFile(f"https://files.example.org/{path.name}", path.name, None)
     return MetadataReader(MetadataCache(folder), cast(Any, _Wheel(data))).read(file)
+
+
+def wheel_content(data: bytes, folder: Path) -> object:
+    """What it says of itself, by ranges, kept and read again."""
+    file = FoundFile("https://files.example.org/lib9-1.0-py3-none-any.whl", "lib9-1.0-py3-none-any.whl", None)
+    reader = WheelReader(WheelStore(folder), cast(Any, _Wheel(data)))
+    says = reader.ask(file, frozenset({"numpy", "pkg_resources", "notes"}))
+    assert isinstance(says, Unread) or reader.ask(file, frozenset({"notes"})) == says
+    return says
+
+
+def wheel_module(data: bytes, folder: Path) -> object:
+    """A Python module of a wheel, as if it were its only one."""
+    with io.BytesIO() as packed:
+        with zipfile.ZipFile(packed, "w") as archive:
+            archive.writestr("lib9/__init__.py", data)
+        with open_wheel(packed) as opened:
+            return imported_at_start(opened, "pkg_resources")
+
+
+def wheel_answers(data: bytes, folder: Path) -> object:
+    """An entry of the cache."""
+    store = WheelStore(folder)
+    store.put("0" * 64, WheelSays())
+    next(folder.rglob("*.json")).write_bytes(data)
+    return store.get("0" * 64)
 
 
 class _Pool:
@@ -214,6 +247,10 @@ SERVED = (
     Parser("sdist-texts", sdist_texts, (3,)),
     Parser("sdist", sdist, (3,)),
     Parser("wheel", wheel, (3,)),
+    Parser("wheel-content", wheel_content),
+    Parser("wheel-module", wheel_module),
+    Parser("wheel-answers", wheel_answers),
+    Parser("build-label", lines(lambda line: label_of(line, line))),
     Parser("registry", registry, (3,)),
     Parser("release-json", release, (3,)),
     Parser("stored-answers", stored, (3,)),

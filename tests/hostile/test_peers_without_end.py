@@ -21,8 +21,9 @@ from envspec.errors import IndexFailure
 from envspec.net import limits
 from envspec.net.body import Pace
 from envspec.net.fetch import Fetcher
+from envspec.net.remote_file import DamagedFile
 from envspec.net.simple_page import parse_page
-from envspec.resolve.pip.metadata import DamagedFile, MetadataCache, MetadataReader
+from envspec.resolve.pip.metadata import MetadataCache, MetadataReader
 from envspec.uv.answer import FoundFile
 
 SMALL = limits.Limits(

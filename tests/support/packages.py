@@ -59,8 +59,9 @@ def wheel(
     requires_python: str | None = None,
     licence: str | None = "MIT",
     padding: int = 0,
+    files: Mapping[str, bytes] | None = None,
 ) -> Dist:
-    """A wheel that installs one module. `padding` adds that many bytes that don't compress."""
+    """A wheel that installs one module, and `files`. `padding` adds that many bytes that don't compress."""
     stem = name.replace("-", "_")
     info = f"{stem}-{version}.dist-info"
     metadata = metadata_text(
@@ -69,6 +70,7 @@ def wheel(
     members = {f"{stem}.py": f"version = {version!r}\n".encode(), f"{info}/METADATA": metadata}
     if padding:
         members[f"{stem}.bin"] = _noise(padding)
+    members.update(files or {})
     members[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: {tag}\n".encode()
     record = (
         "".join(f"{path},{_record_hash(data)},{len(data)}\n" for path, data in members.items()) + f"{info}/RECORD,,\n"

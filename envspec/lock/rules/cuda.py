@@ -117,5 +117,6 @@ def _cuda_major(pin: Pin) -> str | None:
         return suffix[1]
     if pin.name in _TOOLKIT_VERSIONED:
         return pin.version.partition(".")[0]
-    local = _LOCAL.search(pin.version)
+    # of all others, `labels` judges what the local part says
+    local = _LOCAL.search(pin.version) if pin.name in FAMILY else None
     return local[1] if local else None

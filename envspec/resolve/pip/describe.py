@@ -11,8 +11,9 @@ from pathlib import Path
 
 from envspec.net.flat_hashes import FlatHashes
 from envspec.net.index_proxy.address import ALLOWED, WHEEL, FileAddress
+from envspec.net.remote_file import DamagedFile
 from envspec.packages.requirement import canonical_name
-from envspec.resolve.pip.metadata import DamagedFile, Metadata, MetadataReader, metadata_text
+from envspec.resolve.pip.metadata import Metadata, MetadataReader, metadata_text
 from envspec.resolve.pip.reading import Counting
 from envspec.resolve.pip.source import SourceReader
 from envspec.uv.answer import Found, FoundFile

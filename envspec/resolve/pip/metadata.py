@@ -22,12 +22,12 @@ from envspec.cache.entry import keep_entry, read_entry
 from envspec.documents import read_json
 from envspec.errors import IndexFailure
 from envspec.net.fetch import Fetcher, Reply
+from envspec.net.remote_file import DamagedFile, RemoteFile, open_tail
 from envspec.packages.requirement import canonical_name
 from envspec.settings import split_credentials
 from envspec.uv.answer import FoundFile
 
 _SCHEMA = 2
-_TAIL = 64 << 10
 _WHOLE = 2 << 30
 """Bytes of the largest wheel that is read whole, where a server offers neither ranges nor sidecars."""
 
@@ -151,10 +151,6 @@ def _hashed_key(file: FoundFile) -> str:
     return cache_key("hashed", file.file, str(file.sha256))
 
 
-class DamagedFile(IndexFailure):
-    """A file whose content isn't a wheel, or not one of that name: another try can't help."""
-
-
 @dataclass(frozen=True)
 class MetadataReader:
     """A reader of wheels' metadata through the cache. `offline` answers from the cache alone."""
@@ -215,16 +211,7 @@ class MetadataReader:
         return reply.body.decode("utf-8", "replace")
 
     def _tail(self, file: FoundFile) -> Reply:
-        tail = self.fetcher.range(file.url, None, _TAIL)
-        if tail.status == 416:
-            # shorter than the range, and a server that is strict about it
-            tail = self.fetcher.get(file.url, limit=_WHOLE)
-        if tail.status == 404:
-            raise IndexFailure(
-                f"{_where(file)} doesn't exist (HTTP 404)",
-                hint="report this to whoever runs the index: it lists a file that it doesn't have",
-            )
-        return tail
+        return open_tail(self.fetcher, file.url, _WHOLE)
 
     def _from_wheel(self, file: FoundFile, tail: Reply) -> tuple[str, int | None, bool]:
         if tail.status == 200 and not tail.body:
@@ -233,7 +220,7 @@ class MetadataReader:
         whole = total == len(tail.body)
         if whole:
             refuse_other_hash(file, hashlib.sha256(tail.body).hexdigest())
-        text = self._text_in(_Window(file, self.fetcher, total, tail.body), file)
+        text = self._text_in(RemoteFile(self.fetcher, file.url, total, tail.body), file)
         return text, total, whole and file.sha256 is not None
 
     def _text_in(self, wheel: IO[bytes] | io.RawIOBase, file: FoundFile) -> str:
@@ -254,7 +241,7 @@ class MetadataReader:
                         hint="report this to whoever runs the index: the wheel is hostile or broken",
                     )
                 return content.decode("utf-8", "replace")
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as error:
             raise DamagedFile(
                 f"{_where(file)} isn't a wheel: {error}",
                 hint="report this to whoever runs the index: the file is damaged or cut off",
@@ -291,45 +278,3 @@ def _where(file: FoundFile) -> str:
     from envspec.redact import redact
 
     return redact(file.url)
-
-
-class _Window(io.RawIOBase):
-    """A remote file that zipfile can seek in: it has the tail already and fetches other ranges on demand."""
-
-    def __init__(self, file: FoundFile, fetcher: Fetcher, total: int, tail: bytes) -> None:
-        self._file, self._fetcher, self._total = file, fetcher, total
-        self._start, self._bytes = total - len(tail), tail
-        self._at = 0
-
-    def seekable(self) -> bool:
-        return True
-
-    def readable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._total}[whence] + offset
-        return self._at
-
-    def read(self, size: int = -1) -> bytes:
-        end = self._total if size is None or size < 0 else min(self._at + size, self._total)
-        if self._at < self._start or end > self._start + len(self._bytes):
-            if end - self._at > self._fetcher.limits.directory_bytes:
-                raise DamagedFile(
-                    f"{_where(self._file)}: its list of entries is too long: {end - self._at} bytes",
-                    hint="report this to whoever runs the index: the wheel is hostile or broken",
-                )
-            length = max(end - self._at, min(_TAIL, self._total - self._at))
-            reply = self._fetcher.range(self._file.url, self._at, length)
-            if reply.status != 206 or len(reply.body) < end - self._at:
-                raise IndexFailure(
-                    f"{_where(self._file)}: the server sent less than the range asked for",
-                    hint="run the same command again",
-                )
-            self._start, self._bytes = self._at, reply.body
-        chunk = self._bytes[self._at - self._start : end - self._start]
-        self._at += len(chunk)
-        return chunk

@@ -31,9 +31,10 @@ from envspec.documents import Unreadable, read_json, read_toml
 from envspec.errors import IndexFailure
 from envspec.net.fetch import Fetcher, Stream
 from envspec.net.file_store import ARTIFACTS, FileStore, WantedFile
+from envspec.net.remote_file import DamagedFile
 from envspec.packages.requirement import canonical_name
 from envspec.redact import redact
-from envspec.resolve.pip.metadata import DamagedFile, Metadata, cache_key, parse_metadata
+from envspec.resolve.pip.metadata import Metadata, cache_key, parse_metadata
 from envspec.uv.answer import FoundFile
 
 _SCHEMA = 2

@@ -1,0 +1,196 @@
+"""Which of a wheel's Python modules import another package as they are imported, and can't do without it.
+
+Read by `ast`; nothing is executed. What stands in a function, under an `if`, or in a `try` that catches ImportError is
+left out: whether it is needed there can't be told. Counted are the modules that start with the wheel: its top-level
+modules and packages, what its entry points name, and all that these import likewise.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from envspec.binaries.wheel import Budget, BudgetSpent, OpenWheel
+
+PACKED, UNPACKED = 16 << 20, 64 << 20
+"""Bytes of Python modules that are read at most, packed and unpacked; a wheel with more isn't read."""
+
+_LARGEST, _PARSED = 2 << 20, 500
+"""Bytes of a module that is parsed, and modules parsed of a wheel."""
+
+_ASIDE = re.compile(r"(?:^|/)(?:tests?|_tests?|testing|conftest\.py|test_[^/]*\.py|[^/]+\.data)(?:/|$)")
+_ENTRY = re.compile(r"^[^=#\[\n]+=[ \t]*([A-Za-z_][\w.]*)", re.M)
+_CATCHES = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
+
+
+@dataclass(frozen=True)
+class ImportTime:
+    """modules   the modules that import it as they are imported, sorted; "a.b" of `a/b.py`
+    complete  False where the wheel has more Python than the bounds allow
+    """
+
+    modules: tuple[str, ...] = ()
+    complete: bool = True
+
+
+def imported_at_start(wheel: OpenWheel, package: str) -> ImportTime:
+    """Find the modules of a wheel that import a package (`pkg_resources`) as soon as they are imported.
+
+    A wheel that brings the package itself imports nothing. Raises UnreadableWheel.
+    """
+    sources = _sources(wheel, package)
+    if sources is None:
+        return ImportTime(complete=False)
+    if package in sources or not any(package.encode() in source for source in sources.values()):
+        return ImportTime()
+    return _from_roots(_Modules(sources), _roots(wheel, sources), package)
+
+
+def _sources(wheel: OpenWheel, package: str) -> dict[str, bytes] | None:
+    """The modules by name, packages by their own; None for more than the bounds allow."""
+    found = [
+        (name, info)
+        for info in wheel.members
+        if info.filename.endswith(".py") and not _ASIDE.search(info.filename) and (name := _module(info.filename))
+    ]
+    if any(name == package for name, _ in found):
+        return {package: b""}
+    budget = Budget(PACKED, UNPACKED)
+    try:
+        Budget(PACKED, UNPACKED).take(
+            sum(info.compress_size for _, info in found), sum(info.file_size for _, info in found)
+        )
+        # in the order in which they lie there: a remote file is then read on and on
+        ordered = sorted(found, key=lambda one: one[1].header_offset)
+        return {
+            f"{name}.__init__" if info.filename.endswith("/__init__.py") else name: wheel.read(info, budget)
+            for name, info in ordered
+        }
+    except BudgetSpent:
+        return None
+
+
+def _module(path: str) -> str | None:
+    """`a.b` of `a/b.py` and of `a/b/__init__.py`; None where no import can name it."""
+    parts = PurePosixPath(path).with_suffix("").parts
+    names = parts[:-1] if parts[-1] == "__init__" else parts
+    return ".".join(names) if names and all(name.isidentifier() for name in names) else None
+
+
+def _roots(wheel: OpenWheel, sources: Mapping[str, bytes]) -> list[str]:
+    """What starts with the wheel. In a namespace package, which has no `__init__`, that is the first one below."""
+    packages = {name.removesuffix(".__init__") for name in sources if name.endswith(".__init__")}
+    roots = [name for name in packages if not any(above in packages for above in _above(name))]
+    roots += [name for name in sources if "." not in name]
+    for info in wheel.find(r"[^/]+\.dist-info/entry_points\.txt"):
+        try:
+            text = wheel.read(info, Budget(1 << 20, 1 << 20)).decode("utf-8", "replace")
+        except BudgetSpent:
+            continue
+        roots += _ENTRY.findall(text)
+    return sorted(set(roots))
+
+
+def _from_roots(modules: _Modules, roots: list[str], package: str) -> ImportTime:
+    seen: set[str] = set()
+    found: set[str] = set()
+    left = list(roots)
+    while left:
+        name = modules.real(left.pop())
+        if name is None or name in seen:
+            continue
+        seen.add(name)
+        if len(seen) > _PARSED:
+            return ImportTime(tuple(sorted(found)), complete=False)
+        for imported in modules.imports(name):
+            if imported == package or imported.startswith(f"{package}."):
+                found.add(name.removesuffix(".__init__"))
+            left += [*_above(imported), imported]
+    return ImportTime(tuple(sorted(found)))
+
+
+class _Modules:
+    def __init__(self, sources: Mapping[str, bytes]) -> None:
+        self._sources = sources
+
+    def real(self, name: str) -> str | None:
+        """The name under which a module's source is kept, None for one of another package."""
+        return next((known for known in (f"{name}.__init__", name) if known in self._sources), None)
+
+    def imports(self, name: str) -> list[str]:
+        """What a module imports as it is imported, by absolute names; empty for one that Python can't read."""
+        source = self._sources[name]
+        if len(source) > _LARGEST:
+            return []
+        try:
+            tree = _parse(source)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return []
+        package = name.removesuffix(".__init__") if name.endswith(".__init__") else name.rpartition(".")[0]
+        return [found for statement in _straight(tree.body) for found in _names(statement, package)]
+
+
+_PARSING = threading.Lock()
+
+
+def _parse(source: bytes) -> ast.Module:
+    # Python warns of odd escapes in what it parses, which is nobody's business here; the filters are the process's
+    with _PARSING, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(source)
+
+
+def _straight(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements that are executed whatever holds, and whose ImportError nothing catches."""
+    left = list(reversed(body))
+    while left:
+        statement = left.pop()
+        yield statement
+        if isinstance(statement, ast.ClassDef):
+            left += reversed(statement.body)
+        elif isinstance(statement, ast.Try) and not any(map(_catches, statement.handlers)):
+            left += reversed([*statement.body, *statement.orelse, *statement.finalbody])
+
+
+def _catches(handler: ast.ExceptHandler) -> bool:
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(kind is None or not isinstance(kind, ast.Name) or kind.id in _CATCHES for kind in kinds)
+
+
+def _names(statement: ast.stmt, package: str) -> Iterator[str]:
+    if isinstance(statement, ast.Import):
+        yield from (alias.name for alias in statement.names)
+    elif isinstance(statement, ast.ImportFrom):
+        base = _absolute(statement, package)
+        if base is not None:
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in statement.names if alias.name != "*")
+    elif isinstance(statement, ast.Expr):
+        called = statement.value
+        while isinstance(called, (ast.Call, ast.Attribute)):
+            if isinstance(called, ast.Call) and isinstance(called.func, ast.Name) and called.func.id == "__import__":
+                yield from (
+                    arg.value for arg in called.args[:1] if isinstance(arg, ast.Constant) and isinstance(arg.value, str)
+                )
+            called = called.func if isinstance(called, ast.Call) else called.value
+
+
+def _absolute(statement: ast.ImportFrom, package: str) -> str | None:
+    if not statement.level:
+        return statement.module
+    above = package.split(".")
+    if statement.level > len(above) or not package:
+        return None
+    base = above[: len(above) - statement.level + 1]
+    return ".".join([*base, *([statement.module] if statement.module else [])])
+
+
+def _above(name: str) -> Iterator[str]:
+    """`a` and `a.b` of `a.b.c`: they are imported first."""
+    parts = name.split(".")
+    return (".".join(parts[:count]) for count in range(1, len(parts)))

@@ -1,0 +1,93 @@
+"""torch's binary neighbours: packages whose wheels were compiled for one torch or one CUDA, and don't say so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from envspec.facts.tables import read, words
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """What the wheels of a package (normalised name) on PyPI work with, in these `versions` (a specifier).
+
+    release    the newest of them
+    torch      a specifier, None where they don't depend on torch
+    cuda       the CUDA majors that they load, empty where they load none
+    without    what happens beside another torch or CUDA; `partly` where they import all the same
+    otherwise  what to do where no release fits
+    """
+
+    package: str
+    versions: str
+    release: str
+    torch: str | None
+    cuda: tuple[str, ...]
+    without: str
+    partly: bool
+    otherwise: str | None
+    sources: tuple[str, ...]
+
+    def fits(self, torch: str | None, cuda: str | None) -> bool:
+        """Say whether its wheels work beside a torch release, and in a target of a CUDA major. None: there is none."""
+        return self.fits_torch(torch) and self.fits_cuda(cuda)
+
+    def fits_torch(self, torch: str | None) -> bool:
+        return self.torch is None or torch is None or _admits(self.torch, torch)
+
+    def fits_cuda(self, cuda: str | None) -> bool:
+        return not self.cuda or cuda is None or cuda in self.cuda
+
+
+@cache
+def neighbours() -> tuple[Neighbour, ...]:
+    """Every row of the table, those of a package from old to new."""
+    table = read("neighbours")
+    shared = {row["package"]: row for row in table["packages"]}
+    return tuple(_neighbour({**shared[row["package"]], **row}) for row in table["neighbours"])
+
+
+def of_release(package: str, version: str) -> tuple[Neighbour, ...]:
+    """Find the rows of a package (normalised name) in a version without a local part; none beyond the table's reach."""
+    return tuple(row for row in _of(package) if _admits(row.versions, version))
+
+
+def nearest(package: str, torch: str | None, cuda: str | None) -> Neighbour | None:
+    """Find the newest row of a package that fits a torch release and a CUDA major, all rows of its release asked."""
+    for row in reversed(_of(package)):
+        if all(other.fits(torch, cuda) for other in of_release(package, row.release)):
+            return row
+    return None
+
+
+def cxx11abi(torch: str) -> bool | None:
+    """Say how torch's Linux wheels of a release have their C++ strings (`_GLIBCXX_USE_CXX11_ABI`). None where it
+    depends on the build."""
+    return next((bool(row["newer"]) for row in read("neighbours")["cxx11abi"] if _admits(row["torch"], torch)), None)
+
+
+@cache
+def _of(package: str) -> tuple[Neighbour, ...]:
+    return tuple(row for row in neighbours() if row.package == package)
+
+
+@cache
+def _admits(specifier: str, version: str) -> bool:
+    from packaging.specifiers import SpecifierSet
+
+    return SpecifierSet(specifier).contains(version.partition("+")[0], prereleases=True)
+
+
+def _neighbour(row: dict[str, str]) -> Neighbour:
+    return Neighbour(
+        row["package"],
+        row["versions"],
+        row["release"],
+        row.get("torch"),
+        words(row.get("cuda")),
+        row["without"],
+        bool(row.get("partly")),
+        row.get("otherwise"),
+        words(row["source"]),
+    )

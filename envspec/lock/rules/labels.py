@@ -1,0 +1,29 @@
+"""A wheel's own label ("+pt24cu118") names the torch and the CUDA that the target has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envspec.facts.wheels import FAMILY
+from envspec.lock.rules.case import Flaw, LockedCase
+from envspec.packages.build_label import label_of
+from envspec.rules.neighbours import mislabelled, surroundings
+
+
+def wrong_labels(case: LockedCase) -> Iterator[Flaw]:
+    """Yield the wheels that say themselves that they were compiled for another torch, CUDA or C++ ABI.
+
+    What no label says, the tables of `rules` may know. A lock isn't judged by them, since they grow after it was made.
+    """
+    inputs = case.target.inputs
+    torch = case.target.pin("torch", "pip")
+    other = torch or case.target.pin("pytorch", "conda")
+    around = surroundings(other.version if other else None, inputs.cuda, inputs.platform, wheel=torch is not None)
+    for pin in case.pins("pip"):
+        label = label_of(pin.version, pin.artifact.file if pin.artifact else None)
+        if pin.name in FAMILY or label is None:
+            continue
+        wrong = mislabelled(label, around)
+        if wrong:
+            said = f"{pin.name} {pin.version} is built for {wrong} by its label, but the target has {around}"
+            yield case.flaw("built-for-another", pin.name, said)

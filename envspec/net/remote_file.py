@@ -1,0 +1,104 @@
+"""A file on a server that can be read anywhere in it: by byte ranges, fetched on demand."""
+
+from __future__ import annotations
+
+import errno
+import io
+
+from envspec.errors import IndexFailure
+from envspec.net.fetch import Fetcher, Reply
+from envspec.redact import redact
+
+TAIL = 64 << 10
+"""Bytes of the end that are fetched first, where an archive has its list of entries; then the least of any fetch."""
+
+_MOST_AHEAD = 2 << 20
+
+
+class DamagedFile(IndexFailure):
+    """A file whose content isn't a wheel, or not one of that name: another try can't help."""
+
+
+class RemoteFile(io.RawIOBase):
+    """A file of `total` bytes at a URL, of which the last ones are here already.
+
+    Whoever reads on and on is given twice as much at a time, up to 2 MiB. `fetched` counts the bytes that came. Seeking
+    to before its start raises OSError; reading raises IndexFailure, and DamagedFile for more at once than an archive's
+    list of entries may have.
+    """
+
+    def __init__(self, fetcher: Fetcher, url: str, total: int, tail: bytes) -> None:
+        self._fetcher, self._url, self.total = fetcher, url, total
+        self._start, self._bytes = total - len(tail), tail
+        self._at = 0
+        self._ahead = TAIL
+        self.fetched = len(tail)
+
+    def seekable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        at = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.total}[whence] + offset
+        if at < 0:  # as the system says it of a file; zipfile expects that
+            raise OSError(errno.EINVAL, "a place before the file's start")
+        self._at = at
+        return at
+
+    def read(self, size: int = -1) -> bytes:
+        end = self.total if size is None or size < 0 else min(self._at + size, self.total)
+        if self._at < self._start or end > self._start + len(self._bytes):
+            self._fetch(end)
+        chunk = self._bytes[self._at - self._start : end - self._start]
+        self._at += len(chunk)
+        return chunk
+
+    def _fetch(self, end: int) -> None:
+        if end - self._at > self._fetcher.limits.directory_bytes:
+            raise DamagedFile(
+                f"{redact(self._url)}: its list of entries is too long: {end - self._at} bytes",
+                hint="report this to whoever runs the index: the wheel is hostile or broken",
+            )
+        here = self._start + len(self._bytes)
+        kept = self._bytes[self._at - self._start :] if self._start <= self._at < here else b""
+        begin = self._at + len(kept)
+        goes_on = begin == here
+        self._ahead = min(2 * self._ahead, _MOST_AHEAD) if goes_on else TAIL
+        length = min(max(end - begin, self._ahead), self.total - begin)
+        reply = self._fetcher.range(self._url, begin, length)
+        if reply.status != 206 or len(reply.body) < end - begin:
+            raise IndexFailure(
+                f"{redact(self._url)}: the server sent less than the range asked for",
+                hint="run the same command again",
+            )
+        self.fetched += len(reply.body)
+        self._start, self._bytes = self._at, kept + reply.body
+
+
+def open_tail(fetcher: Fetcher, url: str, most: int) -> Reply:
+    """Fetch the last bytes of a file, or the whole file of at most `most` bytes where it is shorter than them and the
+    server strict. A server without ranges gives an empty body. Raises IndexFailure, for a file that isn't there too."""
+    tail = fetcher.range(url, None, TAIL)
+    if tail.status == 416:
+        tail = fetcher.get(url, limit=most)
+    if tail.status == 404:
+        raise IndexFailure(
+            f"{redact(url)} doesn't exist (HTTP 404)",
+            hint="report this to whoever runs the index: it lists a file that it doesn't have",
+        )
+    return tail
+
+
+def open_remote(fetcher: Fetcher, url: str, most: int) -> RemoteFile:
+    """Open a file by its last bytes. A server without ranges is asked for the whole file, of at most `most` bytes.
+    Raises IndexFailure."""
+    tail = open_tail(fetcher, url, most)
+    if tail.status == 200 and not tail.body:
+        tail = fetcher.get(url, limit=most)
+    partial = tail.status == 206 and tail.total is not None
+    return RemoteFile(fetcher, url, tail.total if partial and tail.total else len(tail.body), tail.body)

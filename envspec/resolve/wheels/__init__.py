@@ -1,0 +1,1 @@
+"""What the wheels of a resolution say themselves, which their METADATA leaves out."""

@@ -1,0 +1,44 @@
+"""What can be asked of a wheel, and its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from envspec.binaries.build_notes import BuildNotes
+from envspec.binaries.import_time import ImportTime
+from envspec.binaries.numpy_abi import NumpyAbi
+from envspec.lock.model import Pin
+
+Question = Literal["numpy", "pkg_resources", "notes"]
+"""numpy          for which NumPy its extension modules were compiled
+pkg_resources  which of its modules import that as they are imported
+notes          for which CUDA and torch it was built, where it says so
+"""
+
+
+@dataclass(frozen=True)
+class WheelSays:
+    """The answers of a wheel; None to what wasn't asked."""
+
+    numpy: NumpyAbi | None = None
+    pkg_resources: ImportTime | None = None
+    notes: BuildNotes | None = None
+
+    @property
+    def answered(self) -> frozenset[Question]:
+        every: tuple[Question, ...] = ("numpy", "pkg_resources", "notes")
+        return frozenset(question for question in every if getattr(self, question) is not None)
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A wheel that couldn't be read, and why (a sentence without an end)."""
+
+    file: str
+    reason: str
+
+
+Read = Callable[[Pin, frozenset[Question]], WheelSays | Unread]
+"""Asks a pin's wheel. Raises nothing; called from several threads at once."""

@@ -1,0 +1,161 @@
+"""Rules for torch's binary neighbours: wheels that were compiled for one torch, one CUDA or one form of C++ strings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from envspec.binaries.build_notes import BuildNotes
+from envspec.facts import neighbours
+from envspec.facts.wheels import FAMILY
+from envspec.packages.build_label import BuildLabel, label_of
+from envspec.packages.version_numbers import numbers
+from envspec.rules.case import Case, Problem
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a pin's file comes from: its index's name ("pypi", "url") and its file name."""
+
+    index: str
+    file: str
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a wheel meets in a target.
+
+    torch     the version that is locked, with its local part; None without one
+    cuda      the target's CUDA, None for a CPU target
+    cxx11abi  the form of torch's C++ strings (`_GLIBCXX_USE_CXX11_ABI`), None if unknown
+    """
+
+    torch: str | None
+    cuda: str | None
+    cxx11abi: bool | None = None
+
+    @property
+    def cuda_major(self) -> str | None:
+        return self.cuda.partition(".")[0] if self.cuda else None
+
+    def __str__(self) -> str:
+        cuda = f"CUDA {self.cuda}" if self.cuda else "the CPU"
+        return f"torch {self.torch} for {cuda}" if self.torch else cuda
+
+
+def surroundings(torch: str | None, cuda: str | None, platform: str, *, wheel: bool = True) -> Surroundings:
+    """Say what a wheel meets beside this torch. `wheel` says whether torch is a wheel, and not conda's."""
+    known = torch is not None and wheel and platform.startswith("linux-")
+    return Surroundings(torch, cuda, neighbours.cxx11abi(torch) if torch and known else None)
+
+
+def mislabelled(label: BuildLabel, around: Surroundings) -> str | None:
+    """Say for what else a wheel was built by its own label ("torch 2.4 and CUDA 11.8"); None where the label fits."""
+    wrong = []
+    if label.torch and around.torch and label.torch != _minor(around.torch):
+        wrong.append(f"torch {label.torch}")
+    if around.cuda and label.cuda and label.cuda_major != around.cuda_major:
+        wrong.append(f"CUDA {label.cuda}")
+    if around.cuda and label.torch and label.cpu and not label.cuda:
+        wrong.append("the CPU")
+    if None not in (label.cxx11abi, around.cxx11abi) and label.cxx11abi is not around.cxx11abi:
+        wrong.append("the newer C++ ABI" if label.cxx11abi else "the older C++ ABI")
+    return " and ".join(wrong) or None
+
+
+def problems(
+    case: Case,
+    pins: Mapping[str, str],
+    builds: Mapping[str, str],
+    origins: Mapping[str, Origin],
+    notes: Mapping[str, BuildNotes],
+) -> Iterator[Problem]:
+    """Find the wheels that were compiled for another torch or CUDA than the pins have: by label, by the facts, or by
+    what was read in them (`notes`).
+
+    `builds` names conda's packages, which are made for each other.
+    """
+    torch = pins.get("torch", pins.get("pytorch"))
+    around = surroundings(torch, case.cuda, case.platform, wheel="torch" in pins)
+    for name, version in sorted(pins.items()):
+        if name in builds or name in FAMILY:
+            continue
+        origin = origins.get(name, Origin("pypi", ""))
+        label = label_of(version, origin.file)
+        if label is not None:
+            yield from _of_label(f"{name} {version}", label, around)
+        elif name in notes:
+            yield from _of_notes(f"{name} {version}", notes[name], around)
+        elif origin.index == "pypi" and (not origin.file or origin.file.endswith(".whl")):
+            yield from _of_facts(name, version, around)
+
+
+def _of_label(name: str, label: BuildLabel, around: Surroundings) -> Iterator[Problem]:
+    wrong = mislabelled(label, around)
+    if wrong is None:
+        return
+    message = f"{name} is built for {wrong}, as its label says, and the target has {around}"
+    wanted = around.torch and f"torch {_minor(around.torch)}"
+    cuda = around.cuda and f"CUDA {around.cuda_major}"
+    strings = "" if around.cxx11abi is None else f"cxx11abi{str(around.cxx11abi).upper()}"
+    listed = ", ".join(part for part in (wanted, cuda, strings if label.cxx11abi is not None else "") if part)
+    yield Problem(
+        "error", "built-for-another", "torch", message, f"take its wheel for {listed}, or build it from source"
+    )
+
+
+def _of_notes(name: str, notes: BuildNotes, around: Surroundings) -> Iterator[Problem]:
+    wrong = []
+    if notes.torch and around.torch and around.torch.partition("+")[0] not in notes.torch:
+        wrong.append(
+            f"torch {notes.torch[0]} to {notes.torch[-1]}" if len(notes.torch) > 1 else f"torch {notes.torch[0]}"
+        )
+    if notes.cuda and around.cuda and notes.cuda.partition(".")[0] != around.cuda_major:
+        wrong.append(f"CUDA {notes.cuda}")
+    if wrong:
+        said = f"{' and '.join(wrong)}, as {notes.member} in its wheel says"
+        message = f"{name} is built for {said}, and the target has {around}"
+        yield Problem(
+            "error", "built-for-another", "torch", message, f"take a release or a build that is made for {around}"
+        )
+
+
+def _of_facts(name: str, version: str, around: Surroundings) -> Iterator[Problem]:
+    """A row that fails outright hides those of which a part is missing."""
+    wrong = [row for row in neighbours.of_release(name, version) if not row.fits(around.torch, around.cuda_major)]
+    for row in sorted(wrong, key=lambda row: row.partly)[:1]:
+        needed = []
+        if not row.fits_torch(around.torch):
+            needed.append(f"torch {_plain(row.torch)}")
+        if not row.fits_cuda(around.cuda_major):
+            needed.append(f"CUDA {' or '.join(row.cuda)}")
+        message = f"{name} {version} is built for {' and '.join(needed)}, and the target has {around}: {row.without}"
+        yield Problem(
+            "warning" if row.partly else "error", "built-for-another", "torch", message, _remedy(row, around, needed)
+        )
+
+
+def _remedy(row: neighbours.Neighbour, around: Surroundings, needed: list[str]) -> str:
+    near = neighbours.nearest(row.package, around.torch, around.cuda_major)
+    if near is not None:
+        return f"Nearest: {row.package} {near.release}"
+    return row.otherwise or f"take {' and '.join(needed)}, or a {row.package} that is made for {around}"
+
+
+def _plain(specifier: str | None) -> str:
+    """A specifier as people say it: "2.8" of `==2.8.*`, "2.11 or newer" of `>=2.11`."""
+    text = specifier or ""
+    if text.startswith("=="):
+        return text[2:].removesuffix(".*")
+    if text.startswith(">=") and "," not in text:
+        return f"{text[2:]} or newer"
+    return text
+
+
+def _minor(version: str) -> str:
+    try:
+        return ".".join(map(str, numbers(version.partition("+")[0])[:2]))
+    except ValueError:
+        from packaging.version import Version
+
+        return ".".join(map(str, Version(version).release[:2]))

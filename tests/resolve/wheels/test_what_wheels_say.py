@@ -1,0 +1,106 @@
+"""What the wheels of solved pins are asked, and what follows from their answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from envspec.binaries.build_notes import BuildNotes
+from envspec.binaries.import_time import ImportTime
+from envspec.binaries.numpy_abi import NumpyAbi
+from envspec.lock.model import Artifact, Pin
+from envspec.resolve.wheels.model import Question, Unread, WheelSays
+from envspec.resolve.wheels.say import DerivedCorrection, questions_for, what_wheels_say
+
+LINUX = "manylinux_2_17_x86_64"
+
+
+def pin(name: str, version: str, *needs: str, tag: str = f"cp312-cp312-{LINUX}", index: str = "pypi") -> Pin:
+    file = f"{name.replace('-', '_')}-{version}-{tag}.whl"
+    return Pin("pip", name, version, index, Artifact(file, f"{name:0<64}"), needs)
+
+
+def pure(name: str, version: str, *needs: str) -> Pin:
+    return pin(name, version, *needs, tag="py3-none-any")
+
+
+NUMPY_2, NUMPY_1 = pin("numpy", "2.1.0"), pin("numpy", "1.26.4")
+SETUPTOOLS, OLD_SETUPTOOLS = pure("setuptools", "84.0.0"), pure("setuptools", "81.0.0")
+PANDAS = pin("pandas", "2.0.3", "numpy>=1.21")
+BOARD = pure("tensorboard", "2.20.0", "numpy>=1.12", "setuptools>=41")
+
+ANSWERS = {
+    "pandas": WheelSays(numpy=NumpyAbi(1, "pandas/_libs/lib.so")),
+    "tensorboard": WheelSays(pkg_resources=ImportTime(("tensorboard.default",))),
+}
+
+
+def read(pin: Pin, questions: frozenset[Question]) -> WheelSays | Unread:
+    return ANSWERS.get(pin.name, WheelSays(NumpyAbi(), ImportTime(), BuildNotes()))
+
+
+@pytest.mark.parametrize(
+    ("asked", "among", "expected"),
+    [
+        (PANDAS, (NUMPY_2, OLD_SETUPTOOLS), {"numpy"}),
+        (PANDAS, (NUMPY_2, SETUPTOOLS), {"numpy", "pkg_resources"}),
+        (PANDAS, (NUMPY_1, OLD_SETUPTOOLS), set()),
+        (PANDAS, (OLD_SETUPTOOLS,), set()),
+        (PANDAS, (), {"pkg_resources"}),
+        (NUMPY_2, (OLD_SETUPTOOLS,), set()),
+        (pin("lxml", "5.0"), (NUMPY_2, OLD_SETUPTOOLS), set()),
+        (pin("pandas", "2.0.3", "numpy", tag=f"cp313-cp313-{LINUX}"), (NUMPY_2, OLD_SETUPTOOLS), set()),
+        (pin("opencv-python", "4.5.5.64", "numpy", tag=f"cp36-abi3-{LINUX}"), (NUMPY_2, OLD_SETUPTOOLS), {"numpy"}),
+        (pin("torchvision", "0.29.0+cu130", "numpy", index="pytorch/cu130"), (NUMPY_2, SETUPTOOLS), set()),
+        (SETUPTOOLS, (NUMPY_2,), set()),
+        (pin("nvidia-nccl-cu12", "2.28"), (), set()),
+        (pin("onnxruntime-gpu", "1.22.0", "numpy"), (NUMPY_1, OLD_SETUPTOOLS), set()),
+        (pin("onnxruntime-gpu", "1.99.0", "numpy"), (NUMPY_1, OLD_SETUPTOOLS), {"notes"}),
+    ],
+)  # fmt: skip
+def test_only_what_could_matter_is_asked(asked: Pin, among: tuple[Pin, ...], expected: set[str]) -> None:
+    assert questions_for(asked, (asked, *among), {}) == expected
+
+
+def test_a_wheel_younger_than_setuptools_82_isnt_asked_for_pkg_resources() -> None:
+    assert BOARD.artifact
+    uploaded = {BOARD.artifact.sha256: "2026-09-01T00:00:00Z"}
+    assert questions_for(BOARD, (BOARD, SETUPTOOLS), uploaded) == set()
+    assert questions_for(BOARD, (BOARD, SETUPTOOLS), {BOARD.artifact.sha256: "2025-07-17T00:00:00Z"})
+
+
+def test_a_wheel_for_numpy_1_beside_numpy_2() -> None:
+    heard = what_wheels_say((PANDAS, NUMPY_2, OLD_SETUPTOOLS), read)
+    reason = "pandas 2.0.3 is compiled for NumPy 1 (lib.so), and its METADATA doesn't say so"
+    sha256 = PANDAS.artifact.sha256 if PANDAS.artifact else ""
+    assert heard.corrections == (
+        DerivedCorrection("pandas-numpy-1", "pandas", "2.0.3", "numpy<2", False, reason, sha256),
+    )
+    assert what_wheels_say((PANDAS, NUMPY_1, OLD_SETUPTOOLS), read).corrections == ()
+    assert what_wheels_say((PANDAS, NUMPY_2, OLD_SETUPTOOLS), read, off={"pandas-numpy-1"}).corrections == ()
+
+
+@pytest.mark.parametrize(("others", "adds"), [((SETUPTOOLS,), False), ((), True)])
+def test_pkg_resources_without_a_setuptools_that_has_it(others: tuple[Pin, ...], adds: bool) -> None:
+    (correction,) = what_wheels_say((BOARD, *others), read).corrections
+    assert (correction.constraint, correction.adds) == ("setuptools<82", adds)
+    assert "imports pkg_resources (tensorboard.default)" in correction.reason
+    assert what_wheels_say((BOARD, OLD_SETUPTOOLS), read).corrections == ()
+
+
+def test_condas_setuptools_counts() -> None:
+    conda = Pin("conda", "setuptools", "84.0.0", "conda-forge/noarch", None, provides=("setuptools",))
+    (correction,) = what_wheels_say((BOARD, conda), read).corrections
+    assert not correction.adds
+
+
+def test_a_wheel_that_cant_be_read_is_a_value() -> None:
+    unread = Unread("pandas-2.0.3.whl", "the index is gone")
+    heard = what_wheels_say((PANDAS, NUMPY_2, OLD_SETUPTOOLS), lambda pin, questions: unread)
+    assert (heard.corrections, heard.unread) == ((), (unread,))
+
+
+def test_notes_go_to_the_rules() -> None:
+    newer = pin("onnxruntime-gpu", "1.99.0")
+    notes = BuildNotes("14.0", member="onnxruntime/capi/build_and_package_info.py")
+    heard = what_wheels_say((newer, OLD_SETUPTOOLS), lambda pin, questions: WheelSays(notes=notes))
+    assert heard.notes == {"onnxruntime-gpu": notes}

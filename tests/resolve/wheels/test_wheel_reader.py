@@ -1,0 +1,84 @@
+"""Asking wheels at an index: by ranges, once, and never with an exception."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.index import Index, status
+from support.packages import Dist, wheel
+
+from envspec.binaries.import_time import ImportTime
+from envspec.binaries.numpy_abi import NumpyAbi
+from envspec.net.fetch import Fetcher
+from envspec.resolve.wheels.model import Question, Unread, WheelSays
+from envspec.resolve.wheels.reader import WheelReader
+from envspec.resolve.wheels.store import WheelStore
+from envspec.uv.answer import FoundFile
+
+MODULE = b"\x7fELF module compiled against API version 0x%x but this version of numpy is 0x%x\0"
+EXTENSION = "acme/_m.cpython-312-x86_64-linux-gnu.so"
+ACME = wheel("acme", "1.0", padding=3 << 20, files={EXTENSION: MODULE, "acme/__init__.py": b"import pkg_resources\n"})
+BOTH: frozenset[Question] = frozenset({"numpy", "pkg_resources"})
+SAYS = WheelSays(NumpyAbi(1, EXTENSION), ImportTime(("acme",)))
+
+
+def reader(folder: Path) -> WheelReader:
+    return WheelReader(WheelStore(folder), Fetcher(credentials={}, env={"HOME": str(folder)}, read_seconds=5))
+
+
+def found(index: Index, dist: Dist) -> FoundFile:
+    return FoundFile(index.file_url(dist), dist.file, dist.sha256, len(dist.content))
+
+
+@pytest.mark.parametrize("ranges", [True, False], ids=["ranges", "no ranges"])
+def test_a_wheel_is_asked_once(index: Index, tmp_path: Path, ranges: bool) -> None:
+    index.ranges = ranges
+    index.add(ACME)
+    assert reader(tmp_path).ask(found(index, ACME), BOTH) == SAYS
+    asked = len(index.asked)
+    assert reader(tmp_path).ask(found(index, ACME), BOTH) == SAYS
+    assert len(index.asked) == asked
+    if ranges:
+        assert all(one.range for one in index.asked)
+
+
+def test_another_question_keeps_the_answers(index: Index, tmp_path: Path) -> None:
+    index.add(ACME)
+    assert reader(tmp_path).ask(found(index, ACME), frozenset({"numpy"})) == WheelSays(SAYS.numpy)
+    assert reader(tmp_path).ask(found(index, ACME), frozenset({"pkg_resources"})) == SAYS
+
+
+def test_what_one_address_served_is_not_said_of_another(index: Index, tmp_path: Path) -> None:
+    index.add(ACME)
+    reader(tmp_path).ask(found(index, ACME), BOTH)
+    elsewhere = FoundFile("http://127.0.0.1:9/acme.whl", ACME.file, ACME.sha256)
+    assert isinstance(reader(tmp_path).ask(elsewhere, BOTH), Unread)
+
+
+@pytest.mark.parametrize("content", [b"", b"no wheel", ACME.content[:-30], ACME.content[:2000]])
+def test_a_wheel_that_is_damaged(index: Index, tmp_path: Path, content: bytes) -> None:
+    dist = Dist("acme", "1.0", ACME.file, content, ACME.metadata, None)
+    index.add(dist)
+    says = reader(tmp_path).ask(found(index, dist), BOTH)
+    assert isinstance(says, Unread) and says.file == ACME.file and says.reason
+    assert not list(tmp_path.rglob("*.json"))
+
+
+def test_an_index_that_fails(index: Index, tmp_path: Path) -> None:
+    index.add(ACME)
+    index.fail("/files/", status(403))
+    says = reader(tmp_path).ask(found(index, ACME), BOTH)
+    assert isinstance(says, Unread) and "403" in says.reason
+
+
+@pytest.mark.parametrize(
+    "entry", ["", "[]", "{}", '{"numpy": 1, "pkg_resources": null, "notes": null}', '{"numpy": {"built_for": "1"}}']
+)
+def test_a_damaged_entry_counts_as_absent(tmp_path: Path, entry: str) -> None:
+    store = WheelStore(tmp_path)
+    store.put("0" * 64, SAYS)
+    assert store.get("0" * 64) == SAYS
+    (path,) = tmp_path.rglob("*.json")
+    path.write_text(entry)
+    assert store.get("0" * 64) == WheelSays()

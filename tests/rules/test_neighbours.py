@@ -1,0 +1,119 @@
+"""torch's binary neighbours: pairs that lock and don't work, each reported as broken."""
+
+from __future__ import annotations
+
+import pytest
+from test_pin_verdicts import spec_of
+
+from envspec.binaries.build_notes import BuildNotes
+from envspec.facts import neighbours
+from envspec.rules import judge_pins
+from envspec.rules.finding import Finding
+from envspec.rules.neighbours import Origin
+
+FLASH = "flash_attn-2.8.3+cu12torch2.5cxx11abiFALSE-cp312-cp312-linux_x86_64.whl"
+
+
+def found(cuda: str | None, pins: dict[str, str], origins: dict[str, Origin] | None = None) -> list[Finding]:
+    spec, target = spec_of(cuda, ("H100",) if cuda else ())
+    return [one for one in judge_pins(spec, target, pins, origins=origins) if one.code == "built-for-another"]
+
+
+@pytest.mark.parametrize(
+    ("cuda", "torch", "name", "version", "why", "nearest"),
+    [
+        ("12.8", "2.8.0", "torchcodec", "0.17.0", "torch 2.11 or newer and CUDA 13", "torchcodec 0.7.0"),
+        ("13.0", "2.10.0+cu130", "xformers", "0.0.35", "CUDA 12", "the PyTorch index"),
+        ("11.8", "2.1.2+cu118", "xformers", "0.0.23.post1", "CUDA 12", "the PyTorch index"),
+        ("13.0", "2.10.0+cu130", "ctranslate2", "4.8.5", "CUDA 12", "take CUDA 12"),
+        ("13.0", "2.10.0+cu130", "onnxruntime-gpu", "1.22.0", "CUDA 12", "onnxruntime-gpu 1.31.1"),
+        ("12.4", "2.5.1", "torchtext", "0.18.0", "torch 2.3", "torch 2.3"),
+        ("12.4", "2.6.0", "torchao", "0.18.0", "torch 2.10 or newer", "torch 2.10 or newer"),
+        ("12.4", "2.4.0+cu124", "dgl", "2.1.0", "torch >=2.0,<=2.2.1", "torch 2.2.1"),
+        ("12.8", "2.8.0", "torch-scatter", "2.1.2+pt24cu118", "torch 2.4 and CUDA 11.8", "torch 2.8, CUDA 12"),
+        ("12.8", "2.8.0", "flash-attn", "2.8.3+cu12torch2.5cxx11abifalse", "torch 2.5 and the older", "cxx11abiTRUE"),
+    ],
+)  # fmt: skip
+def test_a_pair_that_was_reported_as_broken(
+    cuda: str, torch: str, name: str, version: str, why: str, nearest: str
+) -> None:
+    (finding,) = found(cuda, {"torch": torch, name: version})
+    assert finding.severity == "error"
+    assert f"{name} {version} is built for {why}" in finding.message and f"torch {torch}" in finding.message
+    assert nearest in (finding.remedy or "")
+
+
+@pytest.mark.parametrize(
+    ("cuda", "pins"),
+    [
+        ("12.8", {"torch": "2.8.0", "torchcodec": "0.7.0"}),
+        ("13.0", {"torch": "2.11.0", "torchcodec": "0.17.0"}),
+        ("12.8", {"torch": "2.10.0", "xformers": "0.0.35"}),
+        ("12.1", {"torch": "2.1.2", "xformers": "0.0.23.post1"}),
+        ("11.8", {"torch": "2.1.2+cu118", "xformers": "0.0.23.post1+cu118"}),
+        ("12.8", {"torch": "2.8.0", "ctranslate2": "4.8.5", "onnxruntime-gpu": "1.22.0"}),
+        (None, {"torch": "2.3.1+cpu", "torchtext": "0.18.0", "torch-scatter": "2.1.2+pt23cpu"}),
+        ("12.8", {"torch": "2.8.0", "torch-scatter": "2.1.2+pt28cu128", "flash-attn": "2.8+cu12torch2.8cxx11abitrue"}),
+        ("12.9", {"torch": "2.8.0+cu129", "torch-scatter": "2.1.2+pt28cu126"}),
+        ("12.8", {"torch": "2.8.0", "torchcodec": "0.99.0", "torchao": "99.0", "acme": "1.0+cu"}),
+        ("12.8", {"flash-attn": "2.8.3"}),
+    ],
+)  # fmt: skip
+def test_a_pair_that_works_or_that_no_fact_knows(cuda: str | None, pins: dict[str, str]) -> None:
+    assert found(cuda, pins) == []
+
+
+def test_a_label_that_only_the_file_name_has() -> None:
+    """flash-attn's METADATA says 2.8.3, whatever the wheel was built for."""
+    pins = {"torch": "2.8.0", "flash-attn": "2.8.3"}
+    (finding,) = found("12.8", pins, {"flash-attn": Origin("url", FLASH)})
+    assert "torch 2.5" in finding.message
+    assert found("12.4", {**pins, "torch": "2.5.1"}, {"flash-attn": Origin("url", FLASH)}) == []
+
+
+def test_a_cpu_build_of_an_extension_in_a_cuda_target() -> None:
+    (finding,) = found("12.8", {"torch": "2.8.0", "torch-scatter": "2.1.2+pt28cpu"})
+    assert "built for the CPU" in finding.message
+
+
+def test_the_facts_speak_of_pypis_wheels_alone() -> None:
+    pins = {"torch": "2.10.0+cu130", "xformers": "0.0.35"}
+    assert found("13.0", pins, {"xformers": Origin("pytorch/cu130", "xformers-0.0.35-py39-none-any.whl")}) == []
+    assert found("13.0", pins, {"xformers": Origin("pypi", "xformers-0.0.35.tar.gz")}) == []
+    assert found("13.0", pins, {"xformers": Origin("pypi", "xformers-0.0.35-py39-none-any.whl")})
+
+
+@pytest.mark.parametrize(
+    ("pins", "notes", "why"),
+    [
+        ({"onnxruntime-gpu": "1.99.0"}, BuildNotes("14.0", member="a.py"), "CUDA 14.0, as a.py in its wheel says"),
+        ({"dgl": "9.0"}, BuildNotes(torch=("2.9.0", "2.9.1"), member="b.so"), "torch 2.9.0 to 2.9.1, as b.so"),
+        ({"onnxruntime-gpu": "1.99.0"}, BuildNotes("12.9", member="a.py"), None),
+        ({"dgl": "9.0"}, BuildNotes(torch=("2.8.0",), member="b.so"), None),
+        ({"dgl": "9.0"}, BuildNotes(), None),
+    ],
+)
+def test_what_a_wheel_notes_speaks_where_the_facts_end(
+    pins: dict[str, str], notes: BuildNotes, why: str | None
+) -> None:
+    spec, target = spec_of("12.8", ("H100",))
+    noted = dict.fromkeys(pins, notes)
+    told = [
+        one.message
+        for one in judge_pins(spec, target, {"torch": "2.8.0", **pins}, notes=noted)
+        if one.code == "built-for-another"
+    ]
+    assert (why in told[0]) if why else not told
+
+
+def test_what_is_only_partly_there_is_a_warning() -> None:
+    (finding,) = found("12.8", {"torch": "2.10.0", "torchao": "0.18.0"})
+    assert finding.severity == "warning" and "leaves its extensions out" in finding.message
+    (finding,) = found("12.8", {"torch": "2.8.0", "torchao": "0.15.0"})
+    assert finding.remedy == "Nearest: torchao 0.14.0"
+
+
+@pytest.mark.parametrize("row", neighbours.neighbours(), ids=lambda row: f"{row.package}-{row.versions}")
+def test_a_row_names_a_release_that_it_covers(row: neighbours.Neighbour) -> None:
+    assert row in neighbours.of_release(row.package, row.release)
+    assert "<" in row.versions or "==" in row.versions, "a row without an end speaks of releases that nobody has seen"
