@@ -11,6 +11,7 @@ import signal
 from collections.abc import Sequence
 
 from envspec.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError, Unsatisfiable
+from envspec.packages.requirement import canonical_name
 from envspec.redact import redact
 
 PROJECT = "the-spec"
@@ -99,6 +100,11 @@ def failure(status: int, stderr: str, *, label: str, offline: bool, index: str |
     if _OUTSIDE.search(told) and "environment variable" not in told:
         return IndexFailure(message, hint=_AGAIN)
     return ToolError(f"{label}: uv stopped with status {status}: {told or 'no message'}", hint=" ".join(hints) or None)
+
+
+def unfitting(message: str) -> set[str]:
+    """List the packages that a conflict's message says have no wheel for the target."""
+    return {canonical_name(found[1]) for found in _NO_WHEEL.finditer(message)}
 
 
 def offline_failure(error: EnvspecError, label: str) -> EnvspecError:

@@ -105,11 +105,11 @@ HEAD = """\
 
 <!-- Made by `PYTHONPATH=tests python -m stacks table` from tests/stacks. Edit there. -->
 
-Public projects' own requirements, locked by envspec and compiled by uv: the same requirements, Python, platform, date (2026-11-01) and
-index of the torch family. `tests/stacks` has the specs, the projects' revisions and the digests of the files that they follow. uv's
-answer is that of `uv pip compile` without options that choose, so it builds what it needs from source, whatever the spec allows.
-The seconds are wall time on two shared cores, one run after another, each with caches that the earlier stacks had filled. They
-compare, they don't measure.
+Public projects' own requirements, locked by envspec and compiled by uv: the same requirements, Python, platform, date
+(2026-11-01) and index of the torch family. `tests/stacks` has the specs, the projects' revisions and the digests of the
+files that they follow. uv's answer is that of `uv pip compile` without options that choose, so it builds what it needs
+from source, whatever the spec allows. The seconds are wall time on two cores that others used, one run after another,
+each with caches that the earlier stacks had filled. They show what is slow; they don't measure.
 
 """
 
@@ -120,9 +120,10 @@ def table_text(projects: Mapping[str, Project], results: Mapping[str, Result]) -
     locked = [name for name, row in rows.items() if row.packages]
     both = [name for name in locked if rows[name].uv_packages]
     same = [name for name in both if not rows[name].differs]
+    answered = [name for name, row in rows.items() if row.uv_packages]
     lines = [
-        f"Of {len(projects)} stacks, {len(locked)} lock. uv answers {sum(1 for row in rows.values() if row.uv_packages)}. Of "
-        f"the {len(both)} that both answer, {len(same)} are the same, package by package.",
+        f"Of {len(projects)} stacks, {len(locked)} lock; uv answers {len(answered)}. Of the {len(both)} that both "
+        f"answer, {len(same)} are the same, package by package.",
         "",
         "| stack | project | packages | seconds | uv's packages | uv's seconds | difference |",
         "|---|---|---:|---:|---:|---:|---|",

@@ -65,8 +65,10 @@ def test_own_files_are_read_without_being_run() -> None:
     files = {
         "requirements.txt": "-r more/base.txt\n--index-url x\n# no\ntorch>=2  # yes\n-e .\n./local\n",
         "more/base.txt": "Foo_Bar[b] >= 1\nfoo.bar[a]<2\n",
-        "pyproject.toml": '[project]\nname = "it"\ndependencies = ["a"]\n[project.optional-dependencies]\nall = ["it[x]"]\nx = ["b"]\n',
-        "setup.py": 'import nothing\nBASE = ["c"]\ndef more():\n    return [*BASE, "d"]\nsetup(install_requires=["e"], extras_require={"f": ["g"]})\n',
+        "pyproject.toml": '[project]\nname = "it"\ndependencies = ["a"]\n'
+        '[project.optional-dependencies]\nall = ["it[x]"]\nx = ["b"]\n',
+        "setup.py": 'import nothing\nBASE = ["c"]\ndef more():\n    return [*BASE, "d"]\n'
+        'setup(install_requires=["e"], extras_require={"f": ["g"]})\n',
         "README.md": "Then run\n    pip install 'jax[cuda12]' -U numpy\n",
     }
 

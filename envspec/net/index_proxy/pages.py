@@ -3,7 +3,7 @@
 uv runs with sources switched off. It would not see a release that is published only as source, and would silently
 choose an older one with a wheel. So such a release gets a *stand-in*: a wheel that doesn't exist, for which the proxy
 serves METADATA. Its tag ranks below that of any real wheel. A release that has wheels gets none, whether they fit the
-target or not, unless its source may be built.
+target or not, unless its source may be built, or nothing else would do.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ class Upstream:
 
     url           its address, with the user's credentials if they are in it
     allowed       names that may be built from source
+    unfit         names whose sources are shown beside wheels, of which none fits, but may not be built
     only_allowed  serve only the pages of those names. uv asks such a root first, so that all other pages stay the
                   same, and in uv's cache, when `allow-source` changes
     """
@@ -52,6 +53,7 @@ class Upstream:
     url: str
     allowed: frozenset[str] = frozenset()
     only_allowed: bool = False
+    unfit: frozenset[str] = frozenset()
 
     @property
     def root(self) -> str:
@@ -59,6 +61,7 @@ class Upstream:
         # what a build says of its requirements may depend on the Python that it ran on
         python = "{}.{}".format(*sys.version_info) if self.allowed else ""
         names = (_FORMAT, split_credentials(self.url)[0], python, str(self.only_allowed), *sorted(self.allowed))
+        names += ("", *sorted(self.unfit)) if self.unfit else ()
         return "i-" + hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
     def page(self, project: str) -> str:
@@ -94,7 +97,7 @@ class Pages:
 
     def show(self, upstream: Upstream, project: str, known: str | None = None) -> ServedPage:
         """Serve a project's page. `known` is the ETag of the page that uv has. Raises IndexFailure."""
-        if upstream.only_allowed and project not in upstream.allowed:
+        if upstream.only_allowed and project not in upstream.allowed | upstream.unfit:
             return ServedPage(404)
         key = (upstream.root, project)
         with self._lock:
@@ -163,8 +166,7 @@ class Pages:
             refuse_foreign_page(url, reply.body)
         files = by_version(rows, project)
         self.store.put(upstream.root, project, releases_of(files))
-        allowed = project in upstream.allowed
-        body = _page(project, [row for several in files.values() for row in _shown(several, project, allowed)])
+        body = _page(project, [row for several in files.values() for row in _shown(several, project, upstream)])
         return ServedPage(200, body, _etag(reply, body), bool(files))
 
 
@@ -193,10 +195,10 @@ def _source_version(file: str, project: str) -> str | None:
     return None
 
 
-def _shown(rows: list[dict[str, Any]], project: str, allowed: bool) -> list[dict[str, Any]]:
+def _shown(rows: list[dict[str, Any]], project: str, upstream: Upstream) -> list[dict[str, Any]]:
     """Make the rows of one version for uv."""
     wheels = [_row(row, WHEEL, None) for row in rows if str(row["filename"]).endswith(".whl")]
-    if wheels and not allowed:
+    if wheels and project not in upstream.allowed | upstream.unfit:
         return wheels
     sources = [row for row in rows if not str(row["filename"]).endswith(".whl")]
     if not sources:
@@ -207,7 +209,7 @@ def _shown(rows: list[dict[str, Any]], project: str, allowed: bool) -> list[dict
     )
     version = version_of(str(_source_version(str(source["filename"]), project)))
     stand_in = f"{project.replace('-', '_')}-{version}-{_TAG}.whl"
-    return [*wheels, _row(source, ALLOWED if allowed else REFUSED, stand_in)]
+    return [*wheels, _row(source, ALLOWED if project in upstream.allowed else REFUSED, stand_in)]
 
 
 def proxied_row(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from envspec.errors import EnvspecError, Unsatisfiable
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.resolve.pip.describe import found_file, is_source
 from envspec.resolve.pip.edges import holding
-from envspec.resolve.pip.newest import Asks, PassedOver, asks_of
+from envspec.resolve.pip.newest import Asks, PassedOver, Releases, asks_of
 from envspec.resolve.pip.pins import completed, installed
 from envspec.resolve.pip.reading import Reading
 from envspec.resolve.pip.request import Request
@@ -57,9 +57,12 @@ def in_own_addresses(found: Sequence[Found], proxy: IndexProxy) -> tuple[Found, 
 
 
 def refuse_sources(
-    answers: Mapping[Request, Resolution], groups: Mapping[Request, tuple[str, ...]], static: StaticReader
+    answers: Mapping[Request, Resolution],
+    groups: Mapping[Request, tuple[str, ...]],
+    static: StaticReader,
+    releases: Callable[[Request], Releases],
 ) -> None:
-    """Raise SourcesNeeded for all packages of all targets that are published only as source and may not be built."""
+    """Raise SourcesNeeded for all packages of all targets that are needed from source and may not be built."""
     needed: dict[NeededSource, list[str]] = {}
     for request, answer in answers.items():
         for package in answer.found:
@@ -67,7 +70,7 @@ def refuse_sources(
             if file is None or not is_source(package, file) or package.name in request.allow_source:
                 continue
             facts = static.read(file, package.name, str(package.version))
-            one = needed_source(package.name, str(package.version), facts, request, answer.edges)
+            one = needed_source(package, facts, request, answer.edges, releases(request))
             needed.setdefault(one, []).extend(groups[request])
     if needed:
         raise SourcesNeeded(needed)

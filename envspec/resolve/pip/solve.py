@@ -51,6 +51,7 @@ from envspec.resolve.torch_index import holes as torch_holes
 from envspec.resolve.torch_index.choice import TorchIndex, needs_own_triton
 from envspec.rules.finding import Finding
 from envspec.uv.answer import Found
+from envspec.uv.errors import unfitting
 from envspec.uv.program import Uv
 
 
@@ -115,7 +116,7 @@ class PipResolver:
                     return answer_of(more, request, reading)
 
                 refuse_unsaid(answers, groups, self._has, again)
-                refuse_sources(answers, groups, self.sources.static)
+                refuse_sources(answers, groups, self.sources.static, self._releases)
                 self._tell(answers, groups, keep)
                 solved = {
                     request: pins_of(found[request], request, indexes[request], proxy, reading) for request in groups
@@ -208,7 +209,6 @@ class PipResolver:
         reading: Reading,
     ) -> tuple[Found, ...]:
         gated = index.variant is not None and not self._is_uvs_own(index)
-        ordered = self._indexes(request, index if gated else None, proxy)
         backend = index.variant if index.variant and not gated else None
         label = ", ".join(names)
         numbers = itertools.count()
@@ -223,7 +223,7 @@ class PipResolver:
                         self.uv,
                         asked,
                         preferences=preferences,
-                        indexes=ordered,
+                        indexes=self._indexes(asked, index if gated else None, proxy),
                         folder=step,
                         label=label,
                         torch_backend=backend,
@@ -234,6 +234,11 @@ class PipResolver:
                     if not strayed:
                         return in_own_addresses(found, proxy)
                 except Unsatisfiable as conflict:
+                    unfit = _unfit(conflict.message, asked)
+                    if unfit:
+                        # their sources may do: what they are needed for is told then, and nothing is built
+                        asked = replace(asked, unfit=(*asked.unfit, *unfit))
+                        continue
                     strayed = _strayed(re.findall(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?", conflict.message), asked)
                     if not strayed:
                         raise
@@ -276,7 +281,7 @@ class PipResolver:
         """List uv's indexes for a request, all behind the proxy, in uv's order. `torch` is the PyTorch index that the
         proxy serves."""
         ordered = [
-            UvIndex(name, proxy.index(Upstream(self.indexes[name], frozenset(request.allow_source))), explicit=True)
+            UvIndex(name, proxy.index(self._named(name, request)), explicit=True)
             for name in sorted({source for _, source in request.sources})
         ]
         if request.provided:
@@ -284,15 +289,20 @@ class PipResolver:
         if torch is not None:
             url = proxy.url(str(torch.variant), triton=needs_own_triton(request))
             ordered.append(UvIndex("pytorch", url, cacheable=False))
-        if self.default_index and request.allow_source:
+        if self.default_index and (request.allow_source or request.unfit):
             ordered.append(UvIndex("sources", proxy.index(self._allowed(request))))
         if self.default_index:
             ordered.append(UvIndex("pypi", proxy.index(Upstream(self.default_index)), default=True))
         return ordered
 
     def _allowed(self, request: Request) -> Upstream:
-        """Give the default index with the sources that may be built."""
-        return Upstream(str(self.default_index), frozenset(request.allow_source), only_allowed=True)
+        """Give the default index with the sources that uv sees beside wheels."""
+        allowed, unfit = frozenset(request.allow_source), frozenset(request.unfit)
+        return Upstream(str(self.default_index), allowed, only_allowed=True, unfit=unfit)
+
+    def _named(self, name: str, request: Request) -> Upstream:
+        """Give one of the spec's own indexes."""
+        return Upstream(self.indexes[name], frozenset(request.allow_source), unfit=frozenset(request.unfit))
 
     def _releases(self, request: Request) -> Callable[[str], Sequence[Release]]:
         """List a package's releases on the index that it comes from."""
@@ -349,6 +359,11 @@ def _replace_constraints(request: Request, more: tuple[str, ...]) -> Request:
 
 def _replace_requirements(request: Request, more: Sequence[str]) -> Request:
     return replace(request, requirements=tuple(sorted({*request.requirements, *more})))
+
+
+def _unfit(message: str, request: Request) -> list[str]:
+    """Find packages that uv rejected because no wheel fits, and whose sources it hasn't seen."""
+    return sorted(unfitting(message) - {*request.allow_source, *request.unfit})
 
 
 def _strayed(names: Iterable[str], request: Request) -> list[str]:
