@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,10 +38,10 @@ class Answer:
     told: str
 
 
-def envspec_answer(spec: Path, caches: Path, locks: Path) -> Answer:
-    """Lock a spec of one target as its user would, with caches of its own."""
+def envspec_answer(spec: Path, caches: Path, locks: Path, more: Mapping[str, str] | None = None) -> Answer:
+    """Lock a spec of one target as its user would, with caches of its own. `more` adds to its variables."""
     command = [sys.executable, "-m", "envspec", "lock", str(spec), "--upgrade", "--locks-dir", str(locks)]
-    environment = {**os.environ, "XDG_CACHE_HOME": str(caches), "NO_COLOR": "1"}
+    environment = {**os.environ, "XDG_CACHE_HOME": str(caches), "NO_COLOR": "1", **(more or {})}
     ended, seconds = _timed(command, environment, locks)
     if ended.returncode:
         return Answer({}, seconds, ended.stderr.strip())
@@ -51,7 +52,9 @@ def envspec_answer(spec: Path, caches: Path, locks: Path) -> Answer:
     return Answer(pins, seconds, "\n".join(told))
 
 
-def uv_answer(spec: Spec, caches: Path, folder: Path, proxy: IndexProxy) -> Answer:
+def uv_answer(
+    spec: Spec, caches: Path, folder: Path, proxy: IndexProxy, more: Mapping[str, str] | None = None
+) -> Answer:
     """Ask plain `uv pip compile` for the same: requirements, Python, platform, date, and the torch family's index. It
     builds what it needs from source, as it does for its users."""
     request = _request(spec)
@@ -68,7 +71,8 @@ def uv_answer(spec: Spec, caches: Path, folder: Path, proxy: IndexProxy) -> Answ
         bounds = folder / "constraints.txt"
         bounds.write_text("\n".join(index.constraints) + "\n", encoding="utf-8")
         command += ["--constraints", str(bounds)]
-    ended, seconds = _timed(command, {**os.environ, "UV_CACHE_DIR": str(caches), "NO_COLOR": "1"}, folder)
+    environment = {**os.environ, "UV_CACHE_DIR": str(caches), "NO_COLOR": "1", **(more or {})}
+    ended, seconds = _timed(command, environment, folder)
     if ended.returncode:
         return Answer({}, seconds, ended.stderr.strip())
     pins = {canonical_name(name): version for name, version in _PIN.findall(ended.stdout)}

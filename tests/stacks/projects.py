@@ -31,6 +31,7 @@ class Project:
     leaves_out  requirement of these files → why the spec doesn't have it
     needs       keys of a spec that don't exist yet and without which it can't be locked as the project has it
     explained   why envspec's answer isn't uv's
+    recorded    whether `stacks.recording` has what it takes to lock it
     """
 
     name: str
@@ -42,6 +43,7 @@ class Project:
     leaves_out: Mapping[str, str] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     explained: str = ""
+    recorded: bool = False
 
     @property
     def spec_path(self) -> Path:
@@ -73,6 +75,7 @@ def _project(name: str, table: Mapping[str, Any]) -> Project:
         table.get("leaves-out", {}),
         tuple(table.get("needs", ())),
         table.get("explained", ""),
+        table.get("recorded", False),
     )
 
 
