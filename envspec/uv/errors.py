@@ -52,6 +52,8 @@ _NO_WHEEL = re.compile(
     r" has no wheels with a matching (Python|platform)[A-Za-z ]* tag"
     r"(?: \(e\.g\., `([^`]+)`\))?"
 )
+_AVAILABLE = re.compile(r"Wheels are available for `([^`]+)` \(v([^)]+)\) on the following platforms")
+_GLIBC = re.compile(r"manylinux_2_(\d+)_(\w+)")
 _OUTSIDE = re.compile(
     r"Failed to (?:fetch|download|read|parse|extract|unzip)|error sending request|Request failed|HTTP status"
     r"|Could not connect|timed out"
@@ -151,7 +153,25 @@ def _conflict(message: str, hints: Sequence[str], label: str, offline: bool, ind
         return Unsatisfiable(
             message, hint="check the name's spelling; a package from another index needs an entry in [pip] sources"
         )
-    return Unsatisfiable(message, hint=_hint(hints))
+    return Unsatisfiable(message, hint=_newer_glibc(message, hints) or _hint(hints))
+
+
+def _newer_glibc(message: str, hints: Sequence[str]) -> str | None:
+    """Name the oldest glibc that a package has wheels for where the target's is too old. None for other conflicts."""
+    for hint in hints:
+        available, unfit = _AVAILABLE.match(hint), _NO_WHEEL.search(message)
+        target = _GLIBC.fullmatch(unfit[4] or "") if unfit else None
+        if available is None or target is None:
+            continue
+        minors = [int(minor) for minor, machine in _GLIBC.findall(hint) if machine == target[2]]
+        newer = [minor for minor in minors if minor > int(target[1])]
+        if newer and len(newer) == len(minors):
+            floor = f"2.{min(newer)}"
+            return (
+                f"{available[1]} {available[2]} has wheels for glibc {floor} and later; "
+                f'if the machines have it, set glibc = "{floor}" in the target'
+            )
+    return None
 
 
 def _hint(hints: Sequence[str]) -> str:

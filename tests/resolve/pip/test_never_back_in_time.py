@@ -193,3 +193,15 @@ def test_wheels_that_fit_nowhere_without_a_source_are_told_as_such(machine: Mach
     machine.spec(cpu("lib==2.0"))
     ran = machine.envspec("lock", "specs/demo.toml")
     assert ran.status == 1 and "lib==2.0 has no wheel for this target's Python" in ran.error
+
+
+def test_a_glibc_that_is_too_old_is_told_with_the_one_that_would_do(machine: Machine, index: Index) -> None:
+    for glibc in ("2_35_x86_64", "2_38_x86_64", "2_17_aarch64"):
+        index.add(wheel("lib", "1.0", tag=f"cp312-cp312-manylinux_{glibc}"))
+    machine.spec(cpu("lib"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 1
+    told = 'lib 1.0 has wheels for glibc 2.35 and later; if the machines have it, set glibc = "2.35" in the target'
+    assert ran.hint == f"hint: {told}"
+    machine.spec(cpu("lib", targets="[targets.cpu]\nplatform = 'linux-64'\nglibc = '2.35'\n"))
+    machine.locked()
