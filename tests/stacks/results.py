@@ -105,8 +105,9 @@ HEAD = """\
 
 <!-- Made by `PYTHONPATH=tests python -m stacks table` from tests/stacks. Edit there. -->
 
-Public projects' own requirements, locked by envspec and compiled by uv: the same requirements, Python, platform, date
-(2026-11-01) and index of the torch family. `tests/stacks` has the specs, the projects' revisions and the digests of the
+Public projects' own requirements, locked by envspec and compiled by uv: the same requirements, Python, platform and date
+(2026-11-01). The torch family comes from PyPI where its build there has the CUDA of the target, else from the PyTorch
+index, which for both is what envspec's facts have of it. `tests/stacks` has the specs, the projects' revisions and the digests of the
 files that they follow. uv's answer is that of `uv pip compile` without options that choose, so it builds what it needs
 from source, whatever the spec allows. The seconds are wall time on two cores that others used, one run after another,
 each with caches that the earlier stacks had filled. They show what is slow; they don't measure.
@@ -132,7 +133,7 @@ def table_text(projects: Mapping[str, Project], results: Mapping[str, Result]) -
         row = rows.get(name)
         cells = [name, project.repository]
         if row is None:
-            cells += ["", "", "", "", "lacks " + ", ".join(f"`{key}`" for key in project.needs)]
+            cells += ["", "", "", "", _lacking(project)]
         else:
             cells += [
                 str(row.packages or "refused"), f"{row.seconds:g}",
@@ -146,11 +147,16 @@ def difference(project: Project, row: Result) -> str:
     """Say in a line how the answers differ, and why."""
     if row.packages and row.uv_packages:
         if not row.differs:
-            return "none"
+            return _lacking(project) or "none"
         shown = "; ".join(_versions(one) for one in row.differs[:4])
         more = f"; {len(row.differs) - 4} more" if len(row.differs) > 4 else ""
         return f"{shown}{more}: {project.explained}"
-    return project.explained
+    return "; ".join(filter(None, [project.explained, _lacking(project)]))
+
+
+def _lacking(project: Project) -> str:
+    """Say which keys a spec still needs to ask for all that its project asks for."""
+    return "to be asked with " + ", ".join(f"`{key}`" for key in project.needs) if project.needs else ""
 
 
 def _versions(text: str) -> str:
