@@ -43,7 +43,7 @@ def record(names: list[str]) -> None:
     recording = Recording.load() if RECORDING.exists() else Recording()
     known = projects()
     for name in names or [name for name, project in known.items() if project.recorded]:
-        index = Recorder(recording=recording, upstream=str(upstream))
+        index = Recorder(recording=recording, upstream=str(upstream), cache=CACHES / "recorder")
         with (
             index,
             tempfile.TemporaryDirectory() as scratch,
@@ -53,7 +53,8 @@ def record(names: list[str]) -> None:
             more = {"UV_DEFAULT_INDEX": index.url}
             ours = envspec_answer(known[name].spec_path, folder / "caches", folder, more)
             theirs = uv_answer(known[name].spec(), folder / "uv", folder, proxy, more)
-            sys.stderr.write(f"{name}: {len(ours.packages)}, uv {len(theirs.packages)}, unknown: {index.unknown}\n")
+            failed = "".join(f"\n{one.told}" for one in (ours, theirs) if not one.packages)
+            sys.stderr.write(f"{name}: {len(ours.packages)}, uv {len(theirs.packages)}{failed}\n")
     recording.save()
 
 

@@ -7,13 +7,13 @@ replay has no wheel: it is for resolving.
 
 from __future__ import annotations
 
-import io
 import json
 import lzma
+import os
 import threading
 import urllib.request
-import zipfile
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -21,14 +21,13 @@ from urllib.parse import quote, unquote
 
 from support.index import JSON, Answer, Index
 
+from envspec.net.fetch import Fetcher
+from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader, metadata_text
+from envspec.uv.answer import FoundFile
+
 RECORDING = Path(__file__).resolve().parent / "recorded.json.xz"
 DATE = "2026-11-01T00:00:00Z"
 """The specs' `exclude-newer`: later files aren't kept."""
-
-_READ = ("name", "version", "requires-dist", "provides-extra", "requires-python", "license-expression")
-_LICENCES = "license ::"
-_WHOLE = 64 << 20
-"""Bytes of the largest wheel that is fetched for METADATA that its index doesn't serve."""
 
 Row = list[Any]
 """A file of a page: name, SHA-256, size, upload time, Requires-Python, why it is yanked (or null)."""
@@ -88,16 +87,23 @@ class RecordedPyPI(Index):
 
 @dataclass
 class Recorder(RecordedPyPI):
-    """The real index behind the same server; what is asked for goes into the recording. `upstream` is its address."""
+    """The real index behind the same server; what is asked for goes into the recording. `upstream` is its address,
+    `cache` a folder."""
 
     upstream: str = ""
-    _urls: dict[str, str] = field(default_factory=dict)
+    cache: Path = Path()
+    _files: dict[str, FoundFile] = field(default_factory=dict)
     _locks: dict[str, threading.Lock] = field(default_factory=dict)
+
+    @cached_property
+    def reader(self) -> MetadataReader:
+        """A reader of METADATA, also of wheels beside which there is none."""
+        return MetadataReader(MetadataCache(self.cache), Fetcher(credentials={}, env=dict(os.environ)))
 
     def page(self, project: str) -> list[Row]:
         with self._locks.setdefault(project, threading.Lock()):
             # a page of an earlier recording has no addresses
-            if project not in self.recording.pages or not any(row[0] in self._urls for row in self._rows(project)):
+            if project not in self.recording.pages or not any(row[0] in self._files for row in self._rows(project)):
                 self.recording.pages[project] = self._fetched(project)
         return self._rows(project)
 
@@ -113,45 +119,25 @@ class Recorder(RecordedPyPI):
             raise
         rows = []
         for one in page["files"]:
-            uploaded = str(one.get("upload-time") or "")
-            if uploaded < DATE and one.get("hashes", {}).get("sha256"):
-                self._urls[one["filename"]] = one["url"]
-                python, yanked = one.get("requires-python"), one.get("yanked") or None
-                rows.append([one["filename"], one["hashes"]["sha256"], one.get("size"), uploaded, python, yanked])
+            uploaded, sha256 = str(one.get("upload-time") or ""), one.get("hashes", {}).get("sha256")
+            if uploaded < DATE and sha256:
+                name, size = one["filename"], one.get("size")
+                self._files[name] = FoundFile(one["url"], name, sha256, size)
+                rows.append([name, sha256, size, uploaded, one.get("requires-python"), one.get("yanked") or None])
         return rows
 
     def text(self, wheel: str) -> str | None:
         known = self.recording.metadata
-        if wheel not in known and wheel in self._urls:
-            known[wheel] = read_part(self._metadata(self._urls[wheel]))
+        if wheel not in known and wheel in self._files:
+            known[wheel] = _read_part(self.reader.read(self._files[wheel]))
         return known.get(wheel)
 
-    def _metadata(self, url: str) -> str:
-        try:
-            return _get(f"{url}.metadata").decode()
-        except HTTPError:
-            with zipfile.ZipFile(io.BytesIO(_get(url)[:_WHOLE])) as archive:
-                name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
-                return archive.read(name).decode()
 
-
-def read_part(text: str) -> str:
-    """Keep the fields of METADATA that a resolver and a lock read: no description, no authors, no addresses."""
-    fields: list[str] = []
-    for line in text.replace("\r\n", "\n").split("\n\n", 1)[0].split("\n"):
-        if line[:1] in (" ", "\t") and fields:
-            fields[-1] += f"\n{line}"
-        else:
-            fields.append(line)
-    return "\n".join(["Metadata-Version: 2.1", *filter(_is_read, fields), "", ""])
-
-
-def _is_read(text: str) -> bool:
-    key, _, value = text.partition(":")
-    if key.lower() == "license":
-        # a whole licence counts for nothing
-        return len(value) < 80 and "\n" not in value
-    return key.lower() in _READ or (key.lower() == "classifier" and value.strip().lower().startswith(_LICENCES))
+def _read_part(metadata: Metadata) -> str:
+    """Write what a resolver and a lock read of METADATA; the licence as it was read, which it then is again."""
+    text = metadata_text(metadata).decode()
+    head, body = text.rstrip("\n"), "\n\n"
+    return f"{head}\nLicense-Expression: {metadata.licence}{body}" if metadata.licence else head + body
 
 
 def _page(project: str, rows: list[Row]) -> Answer:
@@ -165,7 +151,7 @@ def _page(project: str, rows: list[Row]) -> Answer:
     return Answer(200, json.dumps({"meta": {"api-version": "1.1"}, "name": project, "files": files}).encode(), JSON)
 
 
-def _get(url: str, accept: str = "*/*") -> bytes:
+def _get(url: str, accept: str) -> bytes:
     request = urllib.request.Request(url, headers={"Accept": accept})
     with urllib.request.urlopen(request, timeout=120) as reply:
         content: bytes = reply.read()

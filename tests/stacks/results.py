@@ -105,12 +105,12 @@ HEAD = """\
 
 <!-- Made by `PYTHONPATH=tests python -m stacks table` from tests/stacks. Edit there. -->
 
-Public projects' own requirements, locked by envspec and compiled by uv: the same requirements, Python, platform and date
-(2026-11-01). The torch family comes from PyPI where its build there has the CUDA of the target, else from the PyTorch
-index, which for both is what envspec's facts have of it. `tests/stacks` has the specs, the projects' revisions and the digests of the
-files that they follow. uv's answer is that of `uv pip compile` without options that choose, so it builds what it needs
-from source, whatever the spec allows. The seconds are wall time on two cores that others used, one run after another,
-each with caches that the earlier stacks had filled. They show what is slow; they don't measure.
+Public projects' own requirements, locked by envspec and compiled by uv: the same requirements, Python, platform and
+date (2026-11-01). The torch family comes from PyPI where its build there has the CUDA of the target, else from the
+PyTorch index, which for both is what envspec's facts have of it. `tests/stacks` has the specs, the projects' revisions
+and the digests of the files that they follow. uv's answer is that of `uv pip compile` without options that choose, so
+it builds what it needs from source, whatever the spec allows. The seconds are wall time on two cores that others used,
+one run after another, each with caches that the earlier stacks had filled. They show what is slow; they don't measure.
 
 """
 

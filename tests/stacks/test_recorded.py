@@ -10,7 +10,7 @@ import pytest
 from support.machine import Machine
 
 from stacks.projects import Project, projects
-from stacks.recording import RECORDING, RecordedPyPI, Recording, read_part
+from stacks.recording import RECORDING, RecordedPyPI, Recording
 
 RECORDED = [project for project in projects().values() if project.recorded]
 SMALLEST = "cupy"
@@ -60,16 +60,3 @@ def test_the_recording_is_small_and_holds_nothing_after_its_date(recording: Reco
     times = {str(row[3]) for rows in recording.pages.values() for row in rows}
     assert max(times) < "2026-11-01T00:00:00Z"
     assert not any("://" in str(row[:2]) for rows in recording.pages.values() for row in rows)
-
-
-def test_of_metadata_what_a_lock_reads_is_kept() -> None:
-    whole = (
-        "Metadata-Version: 2.4\r\nName: a\r\nVersion: 1\r\nHome-page: somewhere\r\nLicense: MIT\r\n"
-        "Classifier: License :: OSI Approved :: MIT License\r\nClassifier: Topic :: X\r\n"
-        "Requires-Dist: b;\r\n  extra == 'c'\r\nDescription: long\r\n        text\r\n\r\nRequires-Dist: no\r\n"
-    )
-    assert read_part(whole).split("\n") == [
-        "Metadata-Version: 2.1", "Name: a", "Version: 1", "License: MIT",
-        "Classifier: License :: OSI Approved :: MIT License", "Requires-Dist: b;", "  extra == 'c'", "", "",
-    ]  # fmt: skip
-    assert "License" not in read_part("Name: a\nVersion: 1\nLicense: Copyright\n  and all\n\n")
