@@ -53,7 +53,7 @@ _NO_WHEEL = re.compile(
     r"(?: \(e\.g\., `([^`]+)`\))?"
 )
 _AVAILABLE = re.compile(r"Wheels are available for `([^`]+)` \(v([^)]+)\) on the following platforms")
-_GLIBC = re.compile(r"manylinux_2_(\d+)_(\w+)")
+_GLIBC = re.compile(r"manylinux_2_(\d{1,4})_(\w+)")
 _OUTSIDE = re.compile(
     r"Failed to (?:fetch|download|read|parse|extract|unzip)|error sending request|Request failed|HTTP status"
     r"|Could not connect|timed out"
