@@ -11,6 +11,7 @@ import signal
 from collections.abc import Sequence
 
 from envspec.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError, Unsatisfiable
+from envspec.packages.requirement import canonical_name
 from envspec.redact import redact
 
 PROJECT = "the-spec"
@@ -51,6 +52,8 @@ _NO_WHEEL = re.compile(
     r" has no wheels with a matching (Python|platform)[A-Za-z ]* tag"
     r"(?: \(e\.g\., `([^`]+)`\))?"
 )
+_AVAILABLE = re.compile(r"Wheels are available for `([^`]+)` \(v([^)]+)\) on the following platforms")
+_GLIBC = re.compile(r"manylinux_2_(\d{1,4})_(\w+)")
 _OUTSIDE = re.compile(
     r"Failed to (?:fetch|download|read|parse|extract|unzip)|error sending request|Request failed|HTTP status"
     r"|Could not connect|timed out"
@@ -101,6 +104,11 @@ def failure(status: int, stderr: str, *, label: str, offline: bool, index: str |
     return ToolError(f"{label}: uv stopped with status {status}: {told or 'no message'}", hint=" ".join(hints) or None)
 
 
+def unfitting(message: str) -> set[str]:
+    """List the packages that a conflict's message says have no wheel for the target."""
+    return {canonical_name(found[1]) for found in _NO_WHEEL.finditer(message)}
+
+
 def offline_failure(error: EnvspecError, label: str) -> EnvspecError:
     """Make the error for an offline uv: whatever it couldn't fetch isn't in the cache.
 
@@ -145,7 +153,25 @@ def _conflict(message: str, hints: Sequence[str], label: str, offline: bool, ind
         return Unsatisfiable(
             message, hint="check the name's spelling; a package from another index needs an entry in [pip] sources"
         )
-    return Unsatisfiable(message, hint=_hint(hints))
+    return Unsatisfiable(message, hint=_newer_glibc(message, hints) or _hint(hints))
+
+
+def _newer_glibc(message: str, hints: Sequence[str]) -> str | None:
+    """Name the oldest glibc that a package has wheels for where the target's is too old. None for other conflicts."""
+    for hint in hints:
+        available, unfit = _AVAILABLE.match(hint), _NO_WHEEL.search(message)
+        target = _GLIBC.fullmatch(unfit[4] or "") if unfit else None
+        if available is None or target is None:
+            continue
+        minors = [int(minor) for minor, machine in _GLIBC.findall(hint) if machine == target[2]]
+        newer = [minor for minor in minors if minor > int(target[1])]
+        if newer and len(newer) == len(minors):
+            floor = f"2.{min(newer)}"
+            return (
+                f"{available[1]} {available[2]} has wheels for glibc {floor} and later; "
+                f'if the machines have it, set glibc = "{floor}" in the target'
+            )
+    return None
 
 
 def _hint(hints: Sequence[str]) -> str:

@@ -21,7 +21,7 @@ from envspec.binaries.wheel import open_wheel
 from envspec.errors import EnvspecError
 from envspec.net.fetch import Reply, Stream
 from envspec.net.index_proxy import address
-from envspec.net.index_proxy.pages import _page, _shown, by_version
+from envspec.net.index_proxy.pages import Upstream, _page, _shown, by_version
 from envspec.net.index_proxy.releases import ReleaseStore, releases_of
 from envspec.net.limits import LIMITS
 from envspec.net.registry import Registries
@@ -56,7 +56,8 @@ def page(data: bytes, folder: Path) -> object:
     for row in rows:
         file_facts(row)
         split_credentials(row["url"])
-    shown = _page("lib9", [row for several in files.values() for row in _shown(several, "lib9", True)])
+    upstream = Upstream(URL, allowed=frozenset({"lib9"}))
+    shown = _page("lib9", [row for several in files.values() for row in _shown(several, "lib9", upstream)])
     for row in json.loads(shown)["files"]:
         address.parse(row["url"].removeprefix("../../"))
     return shown

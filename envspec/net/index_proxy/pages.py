@@ -3,7 +3,7 @@
 uv runs with sources switched off. It would not see a release that is published only as source, and would silently
 choose an older one with a wheel. So such a release gets a *stand-in*: a wheel that doesn't exist, for which the proxy
 serves METADATA. Its tag ranks below that of any real wheel. A release that has wheels gets none, whether they fit the
-target or not, unless its source may be built.
+target or not, unless its source may be built, or nothing else would do.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ class Upstream:
 
     url           its address, with the user's credentials if they are in it
     allowed       names that may be built from source
+    unfit         names whose sources are shown beside wheels, of which none fits, but may not be built
     only          serve only the pages of these names, an empty one where the index has none; None for all. uv asks such
                   a root before others
     flat          the address is that of a single page with the files of all projects (pip's `--find-links`)
@@ -53,6 +54,7 @@ class Upstream:
 
     url: str
     allowed: frozenset[str] = frozenset()
+    unfit: frozenset[str] = frozenset()
     only: frozenset[str] | None = None
     flat: bool = False
 
@@ -63,6 +65,7 @@ class Upstream:
         python = "{}.{}".format(*sys.version_info) if self.allowed else ""
         served = "all" if self.only is None else ",".join(sorted(self.only))
         names = (_FORMAT, split_credentials(self.url)[0], python, served, str(self.flat), *sorted(self.allowed))
+        names += ("", *sorted(self.unfit)) if self.unfit else ()
         return "i-" + hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
     def page(self, project: str) -> str:
@@ -189,8 +192,7 @@ class Pages:
     def _made(self, upstream: Upstream, project: str, rows: Page, etag: str | None) -> ServedPage:
         files = by_version(rows, project)
         self.store.put(upstream.root, project, releases_of(files))
-        allowed = project in upstream.allowed
-        body = _page(project, [row for several in files.values() for row in _shown(several, project, allowed)])
+        body = _page(project, [row for several in files.values() for row in _shown(several, project, upstream)])
         return ServedPage(200, body, _etag(etag, body), bool(files))
 
 
@@ -219,10 +221,10 @@ def _source_version(file: str, project: str) -> str | None:
     return None
 
 
-def _shown(rows: list[dict[str, Any]], project: str, allowed: bool) -> list[dict[str, Any]]:
+def _shown(rows: list[dict[str, Any]], project: str, upstream: Upstream) -> list[dict[str, Any]]:
     """Make the rows of one version for uv."""
     wheels = [_row(row, WHEEL, None) for row in rows if str(row["filename"]).endswith(".whl")]
-    if wheels and not allowed:
+    if wheels and project not in upstream.allowed | upstream.unfit:
         return wheels
     sources = [row for row in rows if not str(row["filename"]).endswith(".whl")]
     if not sources:
@@ -233,7 +235,7 @@ def _shown(rows: list[dict[str, Any]], project: str, allowed: bool) -> list[dict
     )
     version = version_of(str(_source_version(str(source["filename"]), project)))
     stand_in = f"{project.replace('-', '_')}-{version}-{_TAG}.whl"
-    return [*wheels, _row(source, ALLOWED if allowed else REFUSED, stand_in)]
+    return [*wheels, _row(source, ALLOWED if project in upstream.allowed else REFUSED, stand_in)]
 
 
 def proxied_row(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from envspec.net.index_proxy.server import IndexProxy
 from envspec.resolve.pip.describe import found_file, is_source, with_hash
 from envspec.resolve.pip.direct import DirectFiles
 from envspec.resolve.pip.edges import holding
-from envspec.resolve.pip.newest import Asks, PassedOver, asks_of
+from envspec.resolve.pip.newest import Asks, PassedOver, Releases, asks_of
 from envspec.resolve.pip.pins import completed, installed
 from envspec.resolve.pip.reading import Reading
 from envspec.resolve.pip.request import Request
@@ -74,9 +74,12 @@ def with_hashes(found: Sequence[Found], request: Request, hashes: FlatHashes | N
 
 
 def refuse_sources(
-    answers: Mapping[Request, Resolution], groups: Mapping[Request, tuple[str, ...]], static: StaticReader
+    answers: Mapping[Request, Resolution],
+    groups: Mapping[Request, tuple[str, ...]],
+    static: StaticReader,
+    releases: Callable[[Request], Releases],
 ) -> None:
-    """Raise SourcesNeeded for all packages of all targets that are published only as source and may not be built."""
+    """Raise SourcesNeeded for all packages of all targets that are needed from source and may not be built."""
     needed: dict[NeededSource, list[str]] = {}
     for request, answer in answers.items():
         for package in answer.found:
@@ -84,7 +87,7 @@ def refuse_sources(
             if file is None or not is_source(package, file) or package.name in request.allow_source:
                 continue
             facts = static.read(file, package.name, str(package.version))
-            one = needed_source(package.name, str(package.version), facts, request, answer.edges)
+            one = needed_source(package, facts, request, answer.edges, releases(request))
             needed.setdefault(one, []).extend(groups[request])
     if needed:
         raise SourcesNeeded(needed)

@@ -35,6 +35,7 @@ class Request:
     find_links      the flat indexes of the target: name and page (`envspec.lock.inputs.page_name`)
     cuda            the CUDA version the target asks for ("12.8"), None for a CPU target
     allow_source    names that may be built from source
+    unfit           names whose sources uv sees though they have wheels: none fits the target, and uv found no solution
     sources         package → name of the spec's index it must come from
     public          packages that the spec takes from PyPI, whatever index has them
     exclude_newer   RFC 3339, or None
@@ -50,6 +51,7 @@ class Request:
     cuda: str | None = None
     constraints: tuple[str, ...] = ()
     allow_source: tuple[str, ...] = ()
+    unfit: tuple[str, ...] = ()
     sources: tuple[tuple[str, str], ...] = ()
     public: tuple[str, ...] = ()
     exclude_newer: str | None = None

@@ -57,6 +57,7 @@ from envspec.resolve.torch_index import holes as torch_holes
 from envspec.resolve.torch_index.choice import TorchIndex, needs_own_triton
 from envspec.rules.finding import Finding
 from envspec.uv.answer import Found
+from envspec.uv.errors import unfitting
 from envspec.uv.program import Uv
 
 _STRAY = re.compile(r"Failed to (?:download|build|fetch) `([A-Za-z0-9._-]+)(?:\[[^`\]]*\])? @ (https?://[^`]+)`")
@@ -131,7 +132,7 @@ class PipResolver:
                     return answer_of(more, request, reading)
 
                 refuse_unsaid(answers, groups, self._has, again)
-                refuse_sources(answers, groups, self.sources.static)
+                refuse_sources(answers, groups, self.sources.static, self._releases)
                 self._tell(answers, groups, keep)
                 solved = {
                     request: pins_of(found[request], request, indexes[request], proxy, reading) for request in groups
@@ -228,7 +229,6 @@ class PipResolver:
         direct: DirectReader,
     ) -> tuple[Found, ...]:
         gated = index.variant is not None and not self._is_uvs_own(index)
-        ordered = self._indexes(request, index if gated else None, proxy)
         backend = index.variant if index.variant and not gated else None
         label = ", ".join(names)
         try:
@@ -249,7 +249,7 @@ class PipResolver:
                         self.uv,
                         asked,
                         preferences=preferences,
-                        indexes=ordered,
+                        indexes=self._indexes(asked, index if gated else None, proxy),
                         direct=by_url,
                         folder=step,
                         label=label,
@@ -261,6 +261,11 @@ class PipResolver:
                     if not strayed:
                         return with_hashes(in_own_addresses(found, proxy, by_url), request, self.hashes)
                 except Unsatisfiable as conflict:
+                    unfit = _unfit(conflict.message, asked)
+                    if unfit:
+                        # their sources may do: what they are needed for is told then, and nothing is built
+                        asked = replace(asked, unfit=(*asked.unfit, *unfit))
+                        continue
                     strayed = _strayed(re.findall(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?", conflict.message), asked)
                     if not strayed:
                         raise
@@ -327,7 +332,7 @@ class PipResolver:
         if torch is not None:
             url = proxy.url(str(torch.variant), triton=needs_own_triton(request))
             ordered.append(UvIndex("pytorch", url, cacheable=False))
-        if self.default_index and request.allow_source:
+        if self.default_index and (request.allow_source or request.unfit):
             ordered.append(UvIndex("sources", proxy.index(self._allowed(request))))
         if self.default_index:
             ordered.append(UvIndex("pypi", proxy.index(Upstream(self.default_index)), default=True))
@@ -335,13 +340,13 @@ class PipResolver:
 
     def _named(self, request: Request, index: str) -> Upstream:
         """Give an index of the spec's own, simple or flat; an empty one if the target has no page of that name."""
-        allowed = frozenset(request.allow_source)
+        allowed, unfit = frozenset(request.allow_source), frozenset(request.unfit)
         if index in self.indexes:
-            return Upstream(self.indexes[index], allowed)
+            return Upstream(self.indexes[index], allowed, unfit)
         page = dict(request.find_links).get(index)
         if page is None:
             return Upstream(f"http://absent/{index}", only=frozenset())
-        return Upstream(self.flat[index, page], allowed, flat=True)
+        return Upstream(self.flat[index, page], allowed, unfit, flat=True)
 
     def _refuse_flat(self, request: Request, label: str) -> None:
         """Raise IndexFailure for a flat page among the indexes that a request without a solution uses."""
@@ -353,9 +358,9 @@ class PipResolver:
                 )
 
     def _allowed(self, request: Request) -> Upstream:
-        """Give the default index with the sources that may be built."""
-        names = frozenset(request.allow_source)
-        return Upstream(str(self.default_index), names, only=names)
+        """Give the default index with the sources that uv sees beside wheels."""
+        allowed, unfit = frozenset(request.allow_source), frozenset(request.unfit)
+        return Upstream(str(self.default_index), allowed, unfit, only=allowed | unfit)
 
     def _releases(self, request: Request) -> Callable[[str], Sequence[Release]]:
         """List a package's releases on the index that it comes from."""
@@ -425,6 +430,11 @@ def _replace_constraints(request: Request, more: tuple[str, ...]) -> Request:
 
 def _replace_requirements(request: Request, more: Sequence[str]) -> Request:
     return replace(request, requirements=tuple(sorted({*request.requirements, *more})))
+
+
+def _unfit(message: str, request: Request) -> list[str]:
+    """Find packages that uv rejected because no wheel fits, and whose sources it hasn't seen."""
+    return sorted(unfitting(message) - {*request.allow_source, *request.unfit})
 
 
 def _strayed(names: Iterable[str], request: Request) -> list[str]:

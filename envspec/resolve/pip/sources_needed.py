@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from envspec.errors import AnswerNo
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import asked
+from envspec.resolve.pip.newest import Releases
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.static_source import SourceFacts, Trust
+from envspec.uv.answer import Found
 
 
 @dataclass(frozen=True)
@@ -17,6 +19,7 @@ class NeededSource:
     """path      from a package of the spec to this one, both included
     trust     how certain its requirements are
     compiles  the sign that a build needs a compiler, None for pure Python
+    unfit     it has wheels, and none fits
     """
 
     name: str
@@ -24,6 +27,7 @@ class NeededSource:
     path: tuple[str, ...]
     trust: Trust
     compiles: str | None
+    unfit: bool = False
 
 
 class SourcesNeeded(AnswerNo):
@@ -40,9 +44,9 @@ class SourcesNeeded(AnswerNo):
         told = "; ".join(map(_told, said.values()))
         line = "allow-source = [" + ", ".join(f'"{name}"' for name in self.names) + "]"
         count = f"{len(said)} packages" if len(said) > 1 else "a package"
+        source = "from source" if any(one.unfit for one in self.needed) else "published only as source"
         super().__init__(
-            f"{', '.join(targets)}: the newest solution needs {count} published only as source: {told}"
-            + _open_end(self.needed),
+            f"{', '.join(targets)}: the newest solution needs {count} {source}: {told}" + _open_end(self.needed),
             hint=f"building from source runs a package's code; if you trust the code, "
             f"run `envspec lock --allow-needed`, or add to [pip]: {line}",
         )
@@ -62,14 +66,18 @@ def _told(one: NeededSource) -> str:
     notes.append(f"needs a compiler: {one.compiles}" if one.compiles else "pure Python")
     if one.trust != "static":
         notes.append(f"requirements {one.trust}")
+    if one.unfit:
+        notes.append("none of its wheels fits")
     return f"{one.name} {one.version} ({', '.join(notes)})"
 
 
 def needed_source(
-    name: str, version: str, facts: SourceFacts, request: Request, edges: Mapping[str, Sequence[str]]
+    package: Found, facts: SourceFacts, request: Request, edges: Mapping[str, Sequence[str]], releases: Releases
 ) -> NeededSource:
-    """Describe a package published only as source; `edges` are the packages' requirements that hold."""
-    return NeededSource(name, version, _path(name, request, edges), facts.trust, facts.compiles)
+    """Describe a package that is needed from source; `edges` are the packages' requirements that hold."""
+    unfit = any(release.version == package.version and release.wheels for release in releases(package.name))
+    path = _path(package.name, request, edges)
+    return NeededSource(package.name, str(package.version), path, facts.trust, facts.compiles, unfit)
 
 
 def _path(name: str, request: Request, edges: Mapping[str, Sequence[str]]) -> tuple[str, ...]:

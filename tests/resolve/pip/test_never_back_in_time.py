@@ -168,3 +168,40 @@ def test_offline_gives_the_same_answer(machine: Machine, hydra: str, index: Inde
     index.asked.clear()
     again = machine.envspec("lock", "specs/demo.toml", "--offline")
     assert (again.status, again.err) == (1, told.err) and index.asked == []
+
+
+@pytest.mark.parametrize("asked", ["lib==2.0", "app"])
+def test_a_release_whose_wheels_do_not_fit_is_told_where_nothing_else_would_do(
+    machine: Machine, index: Index, asked: str
+) -> None:
+    """langdetect 1.0.9 has a wheel for Python 2, and a source that every Python builds."""
+    index.add(wheel("lib", "1.0"), wheel("lib", "2.0", tag="py2-none-any"), sdist("lib", "2.0"))
+    index.add(wheel("app", "1.0", "lib==2.0"))
+    machine.spec(cpu(asked))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 1
+    path = "app → lib, " if asked == "app" else ""
+    assert f"needs a package from source: lib 2.0 ({path}pure Python, none of its wheels fits)" in ran.error
+    assert 'allow-source = ["lib"]' in ran.hint
+    machine.spec(cpu(asked, extra="allow-source = ['lib']"))
+    machine.locked()
+    assert machine.versions("cpu")["lib"] == "2.0"
+
+
+def test_wheels_that_fit_nowhere_without_a_source_are_told_as_such(machine: Machine, index: Index) -> None:
+    index.add(wheel("lib", "1.0"), wheel("lib", "2.0", tag="py2-none-any"))
+    machine.spec(cpu("lib==2.0"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 1 and "lib==2.0 has no wheel for this target's Python" in ran.error
+
+
+def test_a_glibc_that_is_too_old_is_told_with_the_one_that_would_do(machine: Machine, index: Index) -> None:
+    for glibc in ("2_35_x86_64", "2_38_x86_64", "2_17_aarch64"):
+        index.add(wheel("lib", "1.0", tag=f"cp312-cp312-manylinux_{glibc}"))
+    machine.spec(cpu("lib"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 1
+    told = 'lib 1.0 has wheels for glibc 2.35 and later; if the machines have it, set glibc = "2.35" in the target'
+    assert ran.hint == f"hint: {told}"
+    machine.spec(cpu("lib", targets="[targets.cpu]\nplatform = 'linux-64'\nglibc = '2.35'\n"))
+    machine.locked()

@@ -1,0 +1,20 @@
+"""A release of torch whose date isn't known counts as not there, so that locks with a date would go back behind it."""
+
+from __future__ import annotations
+
+from envspec.facts import released, torch_builds
+from envspec.resolve.pip.request import Request
+from envspec.resolve.torch_index.choice import choose
+from envspec.resolve.torch_index.holes import shared_releases
+
+
+def test_every_known_release_has_its_date() -> None:
+    wanted = {("torch", release.version) for release in torch_builds.releases() if release.pypi}
+    for _, version in tuple(wanted):
+        wanted |= {(name, one) for name, several in torch_builds.companions(version).items() for one in several}
+    assert [one for one in sorted(wanted) if released.date(*one) is None] == []
+
+
+def test_a_spec_with_a_date_prefers_the_newest_of_its_time() -> None:
+    request = Request("linux-64", "3.12", "2.28", ("torch", "torchaudio"), "13.0", exclude_newer="2026-11-01T00:00:00Z")
+    assert shared_releases({request: choose(request)}) == {request: "2.14.1"}

@@ -1,0 +1,75 @@
+"""The commands: `run`, `table`, `digests`, `record`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from envspec.net.index_proxy.server import open_proxy
+from envspec.uv.default_index import uvs_default_index
+from envspec.uv.program import find_uv
+from stacks.answers import envspec_answer, uv_answer
+from stacks.checkouts import digests_text
+from stacks.projects import DIGESTS, FOLDER, projects
+from stacks.recording import RECORDING, Recorder, Recording
+from stacks.results import RESULTS, TABLE, read_results, result_of, results_text, table_text
+
+CACHES = FOLDER.parents[1] / ".scratch" / "stacks"
+
+
+def run(names: list[str]) -> None:
+    """Lock these stacks, or all, and ask uv; keep what came out."""
+    known = projects()
+    results = read_results()
+    for name in names or known:
+        project = known[name]
+        with tempfile.TemporaryDirectory() as folder, open_proxy() as proxy:
+            ours = envspec_answer(project.spec_path, CACHES / "envspec", Path(folder))
+            theirs = uv_answer(project.spec(), CACHES / "uv", Path(folder), proxy)
+        results[name] = result_of(ours, theirs)
+        RESULTS.write_text(results_text(results), encoding="utf-8")
+        row = results[name]
+        sys.stderr.write(
+            f"{name}: {row.packages or 'refused'} in {row.seconds:g} s, uv {row.uv_packages or 'refused'} in "
+            f"{row.uv_seconds:g} s, {len(row.differs)} differ\n"
+        )
+
+
+def record(names: list[str]) -> None:
+    """Record what locking these stacks asks of the real index, with envspec's corrections and, by uv, without."""
+    upstream = uvs_default_index(find_uv(os.environ), Path(tempfile.gettempdir()))
+    recording = Recording.load() if RECORDING.exists() else Recording()
+    known = projects()
+    for name in names or [name for name, project in known.items() if project.recorded]:
+        index = Recorder(recording=recording, upstream=str(upstream), cache=CACHES / "recorder")
+        with (
+            index,
+            tempfile.TemporaryDirectory() as scratch,
+            open_proxy() as proxy,
+        ):
+            folder = Path(scratch)
+            more = {"UV_DEFAULT_INDEX": index.url}
+            ours = envspec_answer(known[name].spec_path, folder / "caches", folder, more)
+            theirs = uv_answer(known[name].spec(), folder / "uv", folder, proxy, more)
+            failed = "".join(f"\n{one.told}" for one in (ours, theirs) if not one.packages)
+            sys.stderr.write(f"{name}: {len(ours.packages)}, uv {len(theirs.packages)}{failed}\n")
+    recording.save()
+
+
+def main(command: str, *arguments: str) -> None:
+    if command == "run":
+        run(list(arguments))
+    elif command == "record":
+        record(list(arguments))
+    elif command == "table":
+        TABLE.write_text(table_text(projects(), read_results()), encoding="utf-8")
+    elif command == "digests":
+        DIGESTS.write_text(digests_text(Path(arguments[0]), projects()), encoding="utf-8")
+    else:
+        sys.exit(f"stacks: no command `{command}`: run, table, digests or record")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

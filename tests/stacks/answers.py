@@ -1,0 +1,97 @@
+"""What envspec and uv answer to a spec: packages, seconds, or the refusal."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from envspec.lock.inputs import spec_inputs, target_inputs
+from envspec.lock.read import load
+from envspec.net.index_proxy.server import IndexProxy
+from envspec.packages.requirement import canonical_name
+from envspec.resolve.pip.request import Request, request_for
+from envspec.resolve.torch_index import choice as torch_index
+from envspec.spec.model import Spec
+from envspec.uv.program import find_uv
+
+SECONDS = 900
+"""The longest that either may take."""
+
+_PIN = re.compile(r"([A-Za-z0-9][\w.-]*)==([^\s;]+)")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """packages  name → version; none for a refusal
+    seconds   of wall time
+    told      what was said besides: notes, or the refusal
+    """
+
+    packages: dict[str, str]
+    seconds: float
+    told: str
+
+
+def envspec_answer(spec: Path, caches: Path, locks: Path, more: Mapping[str, str] | None = None) -> Answer:
+    """Lock a spec of one target as its user would, with caches of its own. `more` adds to its variables."""
+    command = [sys.executable, "-m", "envspec", "lock", str(spec), "--upgrade", "--locks-dir", str(locks)]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(caches), "NO_COLOR": "1", **(more or {})}
+    ended, seconds = _timed(command, environment, locks)
+    if ended.returncode:
+        return Answer({}, seconds, ended.stderr.strip())
+    lock = load(locks / spec.parent.name / "envspec.lock")
+    (target,) = lock.targets
+    pins = {pin.name: pin.version for pin in target.pins}
+    told = [line for line in ended.stderr.splitlines() if not line.startswith("wrote ")]
+    return Answer(pins, seconds, "\n".join(told))
+
+
+def uv_answer(
+    spec: Spec, caches: Path, folder: Path, proxy: IndexProxy, more: Mapping[str, str] | None = None
+) -> Answer:
+    """Ask plain `uv pip compile` for the same: requirements, Python, platform, date, and the torch family's index. It
+    builds what it needs from source, as it does for its users."""
+    request = _request(spec)
+    index = torch_index.choose(request)
+    source = folder / "requirements.in"
+    source.write_text("\n".join(request.requirements) + "\n", encoding="utf-8")
+    command = [
+        find_uv(os.environ).executable, "pip", "compile", str(source), "--quiet", "--no-header", "--no-annotate",
+        "--python-version", request.python, "--python-platform", request.uv_platform, "--no-config",
+        *(("--exclude-newer", request.exclude_newer) if request.exclude_newer else ()),
+        *(("--index", proxy.url(index.variant)) if index.variant else ()),
+    ]  # fmt: skip
+    if index.constraints:
+        bounds = folder / "constraints.txt"
+        bounds.write_text("\n".join(index.constraints) + "\n", encoding="utf-8")
+        command += ["--constraints", str(bounds)]
+    environment = {**os.environ, "UV_CACHE_DIR": str(caches), "NO_COLOR": "1", **(more or {})}
+    ended, seconds = _timed(command, environment, folder)
+    if ended.returncode:
+        return Answer({}, seconds, ended.stderr.strip())
+    pins = {canonical_name(name): version for name, version in _PIN.findall(ended.stdout)}
+    return Answer(pins, seconds, ended.stderr.strip())
+
+
+def _request(spec: Spec) -> Request:
+    (target,) = spec.targets
+    return request_for(spec_inputs(spec), target_inputs(spec, target))
+
+
+def _timed(
+    command: list[str], environment: dict[str, str], folder: Path
+) -> tuple[subprocess.CompletedProcess[str], float]:
+    start = time.perf_counter()
+    try:
+        ended = subprocess.run(
+            command, env=environment, cwd=folder, capture_output=True, text=True, check=False, timeout=SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        ended = subprocess.CompletedProcess(command, 124, "", f"no answer after {SECONDS} s")
+    return ended, time.perf_counter() - start

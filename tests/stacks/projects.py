@@ -1,0 +1,93 @@
+"""projects.toml, digests.toml and the specs, read."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tomli
+
+from envspec.spec.model import Spec
+from envspec.spec.parse import load_spec
+from stacks.own_files import joined
+
+FOLDER = Path(__file__).resolve().parent
+DIGESTS = FOLDER / "digests.toml"
+
+
+@dataclass(frozen=True)
+class Project:
+    """What a spec here follows.
+
+    name        the stack's, and its spec's
+    repository  owner and name of the project
+    revision    the commit that the files are of
+    files       the project's own files, by their paths in it
+    parts       what of the files counts besides plain requirements (`stacks.own_files`)
+    adds        requirement → where it comes from, if not from these files
+    leaves_out  requirement of these files → why the spec doesn't have it
+    needs       keys of a spec that don't exist yet and without which it can't be locked as the project has it
+    explained   why envspec's answer isn't uv's
+    recorded    whether `stacks.recording` has what it takes to lock it
+    """
+
+    name: str
+    repository: str
+    revision: str
+    files: tuple[str, ...]
+    parts: tuple[str, ...] = ()
+    adds: Mapping[str, str] = field(default_factory=dict)
+    leaves_out: Mapping[str, str] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+    explained: str = ""
+    recorded: bool = False
+
+    @property
+    def spec_path(self) -> Path:
+        return FOLDER / self.name / "spec.toml"
+
+    def spec(self) -> Spec:
+        return load_spec(str(self.spec_path))
+
+    def as_the_project_has_them(self) -> tuple[str, ...]:
+        """List the spec's requirements without those it adds and with those it leaves out, normalised."""
+        added = set(joined(self.adds))
+        own = [text for text in joined(one.text for one in self.spec().pip.dependencies) if text not in added]
+        return joined([*own, *self.leaves_out])
+
+
+def projects() -> dict[str, Project]:
+    """Read projects.toml: a project for each stack."""
+    return {name: _project(name, table) for name, table in _toml(FOLDER / "projects.toml").items()}
+
+
+def _project(name: str, table: Mapping[str, Any]) -> Project:
+    return Project(
+        name,
+        table["repository"],
+        table["revision"],
+        tuple(table["files"]),
+        tuple(table.get("parts", ())),
+        table.get("adds", {}),
+        table.get("leaves-out", {}),
+        tuple(table.get("needs", ())),
+        table.get("explained", ""),
+        table.get("recorded", False),
+    )
+
+
+def digests() -> dict[str, Any]:
+    """Read digests.toml: for each stack the SHA-256 of its files and of the list of their requirements."""
+    return _toml(DIGESTS)
+
+
+def requirements_digest(requirements: Iterable[str]) -> str:
+    """Digest a list of normalised requirements: SHA-256 of the sorted lines."""
+    return hashlib.sha256("".join(f"{one}\n" for one in sorted(requirements)).encode()).hexdigest()
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    return tomli.loads(path.read_text(encoding="utf-8"))

@@ -1,0 +1,158 @@
+"""PyPI as far as the recorded stacks ask: pages up to a date, and METADATA. Recorded and replayed on loopback.
+
+`record` puts a server between envspec (and uv) and the real index, and keeps what they ask for: of each page every file
+up to the date, with name, SHA-256, size, time, Python and yanked; of METADATA the fields that a resolver reads. The
+replay has no wheel: it is for resolving.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import os
+import threading
+import urllib.request
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import quote, unquote
+
+from support.index import JSON, Answer, Index
+
+from envspec.net.fetch import Fetcher
+from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader, metadata_text
+from envspec.uv.answer import FoundFile
+
+RECORDING = Path(__file__).resolve().parent / "recorded.json.xz"
+DATE = "2026-11-01T00:00:00Z"
+"""The specs' `exclude-newer`: later files aren't kept."""
+
+Row = list[Any]
+"""A file of a page: name, SHA-256, size, upload time, Requires-Python, why it is yanked (or null)."""
+
+
+@dataclass
+class Recording:
+    """pages     project → its files up to the date; none for a project that the index doesn't have
+    metadata  wheel → the read part of its METADATA
+    """
+
+    pages: dict[str, list[Row]] = field(default_factory=dict)
+    metadata: dict[str, str] = field(default_factory=dict)
+
+    def save(self) -> None:
+        """Write recorded.json.xz, sorted, so that the same recording gives the same bytes."""
+        value = {"pages": self.pages, "metadata": self.metadata}
+        text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        RECORDING.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
+
+    @staticmethod
+    def load() -> Recording:
+        """Read recorded.json.xz."""
+        value = json.loads(lzma.decompress(RECORDING.read_bytes()))
+        return Recording(value["pages"], value["metadata"])
+
+
+@dataclass
+class RecordedPyPI(Index):
+    """A recording on loopback. `unknown` lists what was asked for and isn't in it."""
+
+    recording: Recording = field(default_factory=Recording)
+    unknown: list[str] = field(default_factory=list)
+
+    def answer(self, path: str) -> Answer:
+        parts = [unquote(part) for part in path.split("?")[0].strip("/").split("/")]
+        if len(parts) == 2 and parts[0] == "simple":
+            rows = self.page(parts[1])
+            return _page(parts[1], rows) if rows else Answer(404, b"no such project", "text/plain")
+        if parts[0] == "files" and parts[-1].endswith(".whl.metadata"):
+            text = self.text(parts[-1].removesuffix(".metadata"))
+            if text is not None:
+                return Answer(200, text.encode())
+        self.unknown.append(path)
+        return Answer(404, b"not recorded", "text/plain")
+
+    def page(self, project: str) -> list[Row]:
+        """Give a project's files."""
+        if project not in self.recording.pages:
+            self.unknown.append(project)
+        return self.recording.pages.get(project, [])
+
+    def text(self, wheel: str) -> str | None:
+        """Give a wheel's METADATA, None without."""
+        return self.recording.metadata.get(wheel)
+
+
+@dataclass
+class Recorder(RecordedPyPI):
+    """The real index behind the same server; what is asked for goes into the recording. `upstream` is its address,
+    `cache` a folder."""
+
+    upstream: str = ""
+    cache: Path = Path()
+    _files: dict[str, FoundFile] = field(default_factory=dict)
+    _locks: dict[str, threading.Lock] = field(default_factory=dict)
+
+    @cached_property
+    def reader(self) -> MetadataReader:
+        """A reader of METADATA, also of wheels beside which there is none."""
+        return MetadataReader(MetadataCache(self.cache), Fetcher(credentials={}, env=dict(os.environ)))
+
+    def page(self, project: str) -> list[Row]:
+        with self._locks.setdefault(project, threading.Lock()):
+            # a page of an earlier recording has no addresses
+            if project not in self.recording.pages or not any(row[0] in self._files for row in self._rows(project)):
+                self.recording.pages[project] = self._fetched(project)
+        return self._rows(project)
+
+    def _rows(self, project: str) -> list[Row]:
+        return self.recording.pages.get(project, [])
+
+    def _fetched(self, project: str) -> list[Row]:
+        try:
+            page = json.loads(_get(f"{self.upstream.rstrip('/')}/{project}/", JSON))
+        except HTTPError as error:
+            if error.code == 404:
+                return []
+            raise
+        rows = []
+        for one in page["files"]:
+            uploaded, sha256 = str(one.get("upload-time") or ""), one.get("hashes", {}).get("sha256")
+            if uploaded < DATE and sha256:
+                name, size = one["filename"], one.get("size")
+                self._files[name] = FoundFile(one["url"], name, sha256, size)
+                rows.append([name, sha256, size, uploaded, one.get("requires-python"), one.get("yanked") or None])
+        return rows
+
+    def text(self, wheel: str) -> str | None:
+        known = self.recording.metadata
+        if wheel not in known and wheel in self._files:
+            known[wheel] = _read_part(self.reader.read(self._files[wheel]))
+        return known.get(wheel)
+
+
+def _read_part(metadata: Metadata) -> str:
+    """Write what a resolver and a lock read of METADATA; the licence as it was read, which it then is again."""
+    text = metadata_text(metadata).decode()
+    head, body = text.rstrip("\n"), "\n\n"
+    return f"{head}\nLicense-Expression: {metadata.licence}{body}" if metadata.licence else head + body
+
+
+def _page(project: str, rows: list[Row]) -> Answer:
+    files = []
+    for name, sha256, size, uploaded, python, yanked in rows:
+        row = {"filename": name, "url": f"../../files/{quote(name)}", "hashes": {"sha256": sha256}, "size": size}
+        row |= {"upload-time": uploaded} if uploaded else {}
+        row |= {"requires-python": python} if python else {}
+        row |= {"yanked": yanked} if yanked else {}
+        files.append(row | ({"core-metadata": True} if name.endswith(".whl") else {}))
+    return Answer(200, json.dumps({"meta": {"api-version": "1.1"}, "name": project, "files": files}).encode(), JSON)
+
+
+def _get(url: str, accept: str) -> bytes:
+    request = urllib.request.Request(url, headers={"Accept": accept})
+    with urllib.request.urlopen(request, timeout=120) as reply:
+        content: bytes = reply.read()
+    return content

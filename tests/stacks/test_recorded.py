@@ -1,0 +1,62 @@
+"""The recorded stacks lock from the recording alone, and from the real index to the same bytes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.machine import Machine
+
+from stacks.projects import Project, projects
+from stacks.recording import RECORDING, RecordedPyPI, Recording
+
+RECORDED = [project for project in projects().values() if project.recorded]
+SMALLEST = "cupy"
+
+
+@pytest.fixture(scope="session")
+def recording() -> Recording:
+    return Recording.load()
+
+
+@pytest.fixture
+def pypi(recording: Recording) -> Iterator[RecordedPyPI]:
+    index = RecordedPyPI(recording=recording)
+    with index:
+        yield index
+
+
+def lock(project: Project, folder: Path, index: str | None) -> bytes:
+    """Lock a stack on a machine of its own; gives the lock's text."""
+    machine = Machine(folder, index)
+    name = project.name
+    machine.spec(project.spec_path.read_text(encoding="utf-8"), name)
+    machine.locked(name=name)
+    return machine.lock_path(name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    "project",
+    [pytest.param(one, marks=[] if one.name == SMALLEST else pytest.mark.slow, id=one.name) for one in RECORDED],
+)
+def test_a_recorded_stack_locks_without_the_real_index(project: Project, pypi: RecordedPyPI, tmp_path: Path) -> None:
+    assert lock(project, tmp_path, pypi.url)
+    assert pypi.unknown == []
+
+
+@pytest.mark.network
+@pytest.mark.nightly
+@pytest.mark.parametrize("project", RECORDED, ids=lambda project: project.name)
+def test_the_real_index_gives_the_same_bytes(project: Project, pypi: RecordedPyPI, tmp_path: Path) -> None:
+    assert lock(project, tmp_path / "real", os.environ.get("UV_DEFAULT_INDEX")) == lock(
+        project, tmp_path / "recorded", pypi.url
+    )
+
+
+def test_the_recording_is_small_and_holds_nothing_after_its_date(recording: Recording) -> None:
+    assert RECORDING.stat().st_size < 15_000_000
+    times = {str(row[3]) for rows in recording.pages.values() for row in rows}
+    assert max(times) < "2026-11-01T00:00:00Z"
+    assert not any("://" in str(row[:2]) for rows in recording.pages.values() for row in rows)

@@ -1,0 +1,84 @@
+"""The stacks' specs ask for what the projects' own files ask for, and docs/stacks.md says what was found."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from stacks.checkouts import digest
+from stacks.own_files import own_requirements
+from stacks.projects import FOLDER, Project, digests, projects, requirements_digest
+from stacks.results import RESULTS, TABLE, read_results, results_text, table_text
+
+PROJECTS = projects()
+
+
+def test_thirty_projects_and_more() -> None:
+    assert len({project.repository for project in PROJECTS.values()}) >= 30
+    assert {path.parent.name for path in FOLDER.glob("*/spec.toml")} == PROJECTS.keys() == digests().keys()
+
+
+@pytest.mark.parametrize("project", PROJECTS.values(), ids=lambda project: project.name)
+def test_a_spec_asks_for_what_the_project_asks_for(project: Project) -> None:
+    asked = project.as_the_project_has_them()
+    known = digests()[project.name]
+    assert (len(asked), requirements_digest(asked)) == (known["count"], known["requirements"])
+
+
+@pytest.mark.parametrize("project", PROJECTS.values(), ids=lambda project: project.name)
+def test_a_spec_names_the_project_and_its_revision(project: Project) -> None:
+    first = project.spec_path.read_text(encoding="utf-8").splitlines()[0]
+    assert first.startswith(f"# {project.repository}, revision {project.revision[:12]}: {', '.join(project.files)}")
+    assert project.spec().exclude_newer == "2026-11-01T00:00:00Z"
+
+
+@pytest.mark.parametrize("project", PROJECTS.values(), ids=lambda project: project.name)
+def test_the_digests_are_those_of_the_projects_files(project: Project) -> None:
+    folder = os.environ.get("ENVSPEC_STACKS")
+    if not folder:
+        pytest.skip("ENVSPEC_STACKS isn't set: a folder with checkouts, OWNER/NAME")
+    files, asked = digest(Path(folder), project)
+    known = digests()[project.name]
+    assert files == {file["path"]: file["sha256"] for file in known["files"]}
+    assert asked == project.as_the_project_has_them()
+
+
+def test_the_table_is_made_from_the_results() -> None:
+    results = read_results()
+    assert results_text(results) == RESULTS.read_text(encoding="utf-8")
+    assert table_text(PROJECTS, results) == TABLE.read_text(encoding="utf-8")
+
+
+def test_every_difference_is_explained() -> None:
+    unexplained = [
+        name
+        for name, result in read_results().items()
+        if (result.differs or not (result.packages and result.uv_packages))
+        and not (PROJECTS[name].explained or PROJECTS[name].needs)
+    ]
+    assert unexplained == []
+    assert PROJECTS.keys() == read_results().keys()
+
+
+def test_own_files_are_read_without_being_run() -> None:
+    files = {
+        "requirements.txt": "-r more/base.txt\n--index-url x\n# no\ntorch>=2  # yes\n-e .\n./local\n",
+        "more/base.txt": "Foo_Bar[b] >= 1\nfoo.bar[a]<2\n",
+        "pyproject.toml": '[project]\nname = "it"\ndependencies = ["a"]\n'
+        '[project.optional-dependencies]\nall = ["it[x]"]\nx = ["b"]\n',
+        "setup.py": 'import nothing\nBASE = ["c"]\ndef more():\n    return [*BASE, "d"]\n'
+        'setup(install_requires=["e"], extras_require={"f": ["g"]})\n',
+        "README.md": "Then run\n    pip install 'jax[cuda12]' -U numpy\n",
+    }
+
+    def asked(path: str, *parts: str) -> tuple[str, ...]:
+        return own_requirements(files.__getitem__, (path,), parts)
+
+    assert asked("requirements.txt") == ("foo-bar[a,b]<2,>=1", "torch>=2")
+    assert asked("pyproject.toml", "all") == ("a", "b")
+    assert asked("setup.py", "more", "install_requires", "f") == ("c", "d", "e", "g")
+    assert asked("README.md", "pip install 'jax[cuda12]' -U numpy") == ("jax[cuda12]", "numpy")
+    with pytest.raises(ValueError, match="has no line"):
+        asked("README.md", "pip install torch")
