@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
 GUESSES: Mapping[str, str] = {"numpy2_unknown_lower_bound.yaml": "the file itself says that it's a guess"}
-"""Files whose bounds nobody has seen fail: they cap whatever was there when they were written."""
+"""Files whose bounds no one has proved: they cap whatever was there when they were written."""
 
 COMPILED: frozenset[str] = frozenset({"numpy2_known_lower_bound.yaml"})
 """Files that say which version was the first to work, and not that the one before didn't. Of extension modules it

@@ -21,6 +21,7 @@ ACCEPTABLE: Mapping[str, str] = {
     "cudnn-architecture": "a torch whose cuDNN has no code for a GPU of the target stays",
     "driver-too-old": "the driver stays below the floor of the target's CUDA",
     "driver-forward-compatibility": "the machines have cuda-compat",
+    "built-for-another": "a package stays beside a torch, a CUDA or an ABI that its build wasn't made for",
     "gpu-only": "a package made for CUDA stays in a CPU target",
     "ptx-only": "the driver compiles every kernel at its first use",
     "jetson": "a build for servers runs on a Jetson",

@@ -11,11 +11,14 @@ from envspec.rules.neighbours import mislabelled, surroundings
 
 
 def wrong_labels(case: LockedCase) -> Iterator[Flaw]:
-    """Yield the wheels that say themselves that they were compiled for another torch, CUDA or C++ ABI.
+    """Yield the wheels that say themselves that they were compiled for another torch, CUDA or C++ ABI, unless
+    the spec accepts such wheels.
 
     What no label says, the tables of `rules` may know. A lock isn't judged by them, since they grow after it was made.
     """
     inputs = case.target.inputs
+    if "built-for-another" in dict(inputs.accept):
+        return
     torch = case.target.pin("torch", "pip")
     other = torch or case.target.pin("pytorch", "conda")
     around = surroundings(other.version if other else None, inputs.cuda, inputs.platform, wheel=torch is not None)

@@ -76,7 +76,7 @@ def compile_request(
     if request.constraints:
         (folder / "constraints.txt").write_text("\n".join(request.constraints) + "\n", encoding="utf-8")
         command += ["--constraints", "constraints.txt"]
-    if overrides := [*request.overrides, *_overrides(request, direct)]:
+    if overrides := _overrides(request, direct):
         (folder / "overrides.txt").write_text("\n".join(overrides) + "\n", encoding="utf-8")
         command += ["--overrides", "overrides.txt"]
     if torch_backend:
@@ -103,11 +103,14 @@ def _built_by_uv(request: Request) -> list[str]:
 
 
 def _overrides(request: Request, direct: DirectFiles) -> list[str]:
-    """List the files by URL that a package from git may require too: uv reads its METADATA itself, where no URL has a
-    hash, and would fetch them for one. What this overrides is judged with the lock."""
-    if not any("git+" in text for text in request.requirements):
-        return []
-    return [with_hash(text, direct) for text in request.requirements if with_hash(text, direct) != text]
+    """List the spec's overrides, and the files by URL that a package from git may require too: uv reads its METADATA
+    itself, where no URL has a hash, and would fetch them for one. What this overrides is judged with the lock."""
+    own = [with_hash(text, direct) for text in request.overrides]
+    if not any("git+" in text for text in request.addressed):
+        return own
+    overridden = set(map(requirement_name, request.overrides))
+    files = [text for text in request.requirements if requirement_name(text) not in overridden]
+    return [*own, *(with_hash(text, direct) for text in files if with_hash(text, direct) != text)]
 
 
 def _project(request: Request, indexes: Sequence[UvIndex], direct: DirectFiles, *, for_ever: bool) -> str:

@@ -77,13 +77,15 @@ class DirectReader:
         """
         markers = Markers(request.platform, request.python)
         found: dict[str, DirectFile] = {}
-        lines = dict(_by_url(request.requirements))
+        overridden = {asked(text).name for text in request.overrides}
+        named = [text for text in request.requirements if asked(text).name not in overridden]
+        lines = dict(_by_url((*request.overrides, *named)))
 
         def following(line: str, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
             name = canonical_name(lines[line].name)
             found.setdefault(name, self._one(lines[line], name in request.allow_source))
             lines_below = (str(requirement_of(text)) for text in found[name].metadata.requires_dist)
-            more = [text for text in lines_below if markers.hold(text, extras)]
+            more = [text for text in lines_below if markers.hold(text, extras) and asked(text).name not in overridden]
             for below, requirement in _by_url(more):
                 lines.setdefault(below, requirement)
                 yield below, frozenset(map(canonical_name, requirement.extras))
@@ -91,7 +93,7 @@ class DirectReader:
         wanted = [line for line in lines if markers.hold(line)]
         names = {line: canonical_name(lines[line].name) for line in wanted}
         extras = {
-            name: frozenset().union(*(one.extras for one in map(asked, request.requirements) if one.name == name))
+            name: frozenset().union(*(one.extras for one in map(asked, request.addressed) if one.name == name))
             for name in names.values()
         }
         reach(((line, extras[names[line]]) for line in wanted), following)
@@ -205,11 +207,11 @@ def _refuse_other_package(metadata: Metadata, name: str, file: FoundFile) -> Non
 
 
 def _equal(one: str, other: str) -> bool:
-    from packaging.version import InvalidVersion, Version
+    from packaging.version import Version
 
     try:
         return Version(one) == Version(other)
-    except InvalidVersion:
+    except ValueError:
         return one == other
 
 
