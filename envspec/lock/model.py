@@ -52,6 +52,8 @@ class Pin:
     direct        the spec asks for it by name
     provides      conda only: PyPI names that this package installs (counted as present when pip is solved)
     extras        pip only: the extras that its METADATA offers; None where that wasn't read: a lock doesn't hold them
+    added         pip only: those of `dependencies` that its METADATA leaves out; a lock doesn't tell them apart
+    works_with    pip only: what its extras say that it works with (`envspec.facts.corrections`): a lock doesn't hold it
     """
 
     kind: str
@@ -67,6 +69,8 @@ class Pin:
     url: str | None = None
     provides: tuple[str, ...] = ()
     extras: frozenset[str] | None = field(default=None, compare=False, repr=False)
+    added: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    works_with: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def is_wheel(self) -> bool:

@@ -27,13 +27,7 @@ def accept(
     Raises Infeasible or InfeasibleTargets for pins that the rules refuse, WrongBuild when a CPU build or one of another
     CUDA got in, InternalError when the result contradicts itself.
     """
-    tell_corrections(
-        [
-            *((one.name, correction) for one in solved for correction in one.corrections),
-            *((one.name, missing) for one in solved for missing in one.missing),
-        ],
-        notice,
-    )
+    tell_corrections([(one.name, effect) for one in solved for effect in one.effects], notice)
     tell_findings(((one.name, _of_pins(spec, one)) for one in solved), notice)
     holes = _holes(solved, kept, refreshed=refreshed)
     tell_findings(((one.name, holes.get(one.name, ())) for one in solved), notice)

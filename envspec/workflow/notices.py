@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from envspec.errors import Infeasible, InfeasibleTargets
-from envspec.facts.corrections import Correction
-from envspec.facts.missing_requirements import MissingRequirement
 from envspec.lock.judge import Flaw
 from envspec.lock.model import LockedTarget
 from envspec.packages.requirement import canonical_name
 from envspec.rules.finding import Finding
 from envspec.spec.model import Spec
+from envspec.workflow.corrected import Effect
 
 Notice = Callable[[Finding], None]
 """The callback for findings that stop nothing: warnings, corrections."""
@@ -45,18 +44,18 @@ def tell_flaws(flaws: Iterable[Flaw], notice: Notice) -> None:
         notice(Finding("warning", flaw.code, f"the lock can't be right: {flaw.message}; envspec resolves this again"))
 
 
-def tell_corrections(added: Iterable[tuple[str, Correction | MissingRequirement]], notice: Notice) -> None:
-    """Report the corrections of published metadata, by target name: each once, with its targets."""
+def tell_corrections(found: Iterable[tuple[str, Effect]], notice: Notice) -> None:
+    """Report what corrections of published metadata did, by target name: each once, with its targets."""
     targets: dict[tuple[str, str, str], list[str]] = {}
-    for target, one in added:
-        text = one.constraint if isinstance(one, Correction) else one.requirement
-        targets.setdefault((one.name, text, one.reason), []).append(target)
+    for target, effect in found:
+        one = effect.correction
+        targets.setdefault((one.name, effect.text, one.reason), []).append(target)
     for (name, text, reason), names in targets.items():
         notice(
             Finding(
                 "info",
                 "correction",
-                f"{', '.join(names)}: {text} added, because {reason}",
+                f"{', '.join(names)}: {text}, because {reason}",
                 remedy=f'to do without: without-corrections = ["{name}"] in [pip]',
             )
         )

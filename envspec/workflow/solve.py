@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import Protocol
 
 from envspec.errors import InternalError
-from envspec.facts.corrections import Correction, corrections_broken_by
-from envspec.facts.missing_requirements import MissingRequirement
+from envspec.facts.corrections import Corrections
 from envspec.lock.model import Pin
 from envspec.resolve.conda.request import CondaRequest
 from envspec.resolve.pip.provided import provided_by
 from envspec.resolve.pip.request import Preferences, Request, request_for
+from envspec.workflow.corrected import Effect, broken, effects
 from envspec.workflow.keep import Kept
 from envspec.workflow.prepare import Prepared
 
@@ -39,15 +39,17 @@ class Solved:
     """A target and its pins so far.
 
     prepared     its inputs
+    corrections  of published metadata, as the pip half was solved with them
+    constraints  PEP 508 lines of corrections that can't be shown as METADATA: of git, of a direct URL
     conda        the pins of its conda half
     pip          the pins of its pip half
-    corrections  of published metadata, those that bound the pip half
     """
 
     prepared: Prepared
+    corrections: Corrections
+    constraints: tuple[str, ...] = ()
     conda: tuple[Pin, ...] = ()
     pip: tuple[Pin, ...] = ()
-    corrections: tuple[Correction, ...] = ()
 
     @property
     def name(self) -> str:
@@ -64,24 +66,45 @@ class Solved:
         prepared = self.prepared
         if not prepared.inputs.requirements:
             return None
-        bounds = {*prepared.constraints, *(correction.constraint for correction in self.corrections)}
         return request_for(
-            prepared.shared, prepared.inputs, tuple(sorted(bounds)), provided_by(self.conda), prepared.missing
+            prepared.shared,
+            prepared.inputs,
+            tuple(sorted({*prepared.constraints, *self.constraints})),
+            provided_by(self.conda),
+            self.corrections,
         )
 
-    @property
-    def missing(self) -> tuple[MissingRequirement, ...]:
-        """Give the requirements that the metadata of its pip half lacks."""
-        known = self.request.missing if self.request else ()
-        return tuple(one for one in known if any(one.concerns(pin.name, pin.version) for pin in self.pip))
+    @cached_property
+    def versions(self) -> Mapping[str, str]:
+        """The versions of pip's packages, and of those that conda provides to them."""
+        return {
+            **dict(provided_by(self.conda)),
+            **{pin.name: pin.version for pin in self.pip},
+        }
 
     @property
-    def uncorrected(self) -> tuple[Correction, ...]:
-        """Give the corrections that its pip half breaks, because they didn't bound it."""
-        broken = corrections_broken_by(
-            {pin.name: pin.version for pin in self.pip}, self.prepared.shared.without_corrections
-        )
-        return tuple(correction for correction in broken if correction not in self.corrections)
+    def effects(self) -> tuple[Effect, ...]:
+        """Give what corrections did to its pip half."""
+        if self.request is None:
+            return ()
+        return effects(self.request.corrections, self.pip, self.versions, self.prepared.inputs.requirements)
+
+    def corrected(self) -> Solved:
+        """Give the target with the corrections that its solution breaks; itself where it breaks none."""
+        if self.request is None:
+            return self
+        known, off = self.request.corrections, self.prepared.shared.without_corrections
+        found = broken(known, self.pip, self.versions, off)
+        if not found:
+            return self
+        # what stands side by side now will hardly part: one more solution, not one for each correction
+        names = known.beside(self.versions) | {one.name for one in found if one.kind != "requirement"}
+        corrections = self.corrections.with_active(names, found)
+        if corrections != self.corrections:
+            return replace(self, corrections=corrections)
+        # shown, and broken all the same: its METADATA doesn't come through the index proxy
+        lines = {one.requirement for one in found if one.kind != "extra"}
+        return replace(self, constraints=tuple(sorted({*self.constraints, *lines})))
 
 
 def solve(prepared: Sequence[Prepared], resolver: Resolver, conda: CondaHalf | None, kept: Kept) -> tuple[Solved, ...]:
@@ -90,15 +113,16 @@ def solve(prepared: Sequence[Prepared], resolver: Resolver, conda: CondaHalf | N
     Raises what the resolvers raise, and InternalError for a conda half without `conda`.
     """
     installed = _conda_half(prepared, conda, kept)
-    targets = tuple(Solved(one, installed.get(one.name, ()), corrections=one.corrections) for one in prepared)
+    targets = tuple(Solved(one, one.corrections, conda=installed.get(one.name, ())) for one in prepared)
     while True:
         requests = {one.name: one.request for one in targets if one.request is not None}
         pins = resolver.resolve(requests, kept.pip) if requests else {}
         targets = tuple(replace(one, pip=tuple(pins.get(one.name, ()))) for one in targets)
-        if not any(one.uncorrected for one in targets):
-            return targets
         # what uv chose has published metadata that is wrong: once more, with what that should have said
-        targets = tuple(replace(one, corrections=(*one.corrections, *one.uncorrected)) for one in targets)
+        again = tuple(one.corrected() for one in targets)
+        if again == targets:
+            return targets
+        targets = again
 
 
 def _conda_half(prepared: Sequence[Prepared], conda: CondaHalf | None, kept: Kept) -> Mapping[str, tuple[Pin, ...]]:

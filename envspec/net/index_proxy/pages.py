@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from envspec.errors import IndexFailure
+from envspec.facts.corrections import NO_CORRECTIONS, Corrections
 from envspec.net.fetch import Fetcher, Reply
 from envspec.net.file_store import FileStore
 from envspec.net.index_proxy.address import ALLOWED, REFUSED, WHEEL, FileAddress, path_of
@@ -32,7 +33,7 @@ from envspec.settings import split_credentials
 if TYPE_CHECKING:
     from packaging.version import Version
 
-_FORMAT = "2"
+_FORMAT = "3"
 """Version of the pages that uv keeps. A new one makes uv fetch them again."""
 _TAG = "py30-none-any"
 """The tag of a stand-in: every Python 3 takes it, and every other tag that fits ranks higher."""
@@ -45,21 +46,27 @@ class Upstream:
 
     url           its address, with the user's credentials if they are in it
     allowed       names that may be built from source
-    only_allowed  serve only the pages of those names. uv asks such a root first, so that all other pages stay the
-                  same, and in uv's cache, when `allow-source` changes
+    corrections  what METADATA behind it lacks
+    only      the names whose pages it serves, None for all. uv asks such a root first, so that all other pages stay
+              the same, and in uv's cache, when what is special about these changes
     """
 
     url: str
     allowed: frozenset[str] = frozenset()
-    only_allowed: bool = False
+    corrections: Corrections = NO_CORRECTIONS
+    only: frozenset[str] | None = None
 
     @property
     def root(self) -> str:
         """The first part of the pages' paths. It differs for all that changes the pages."""
         # what a build says of its requirements may depend on the Python that it ran on
         python = "{}.{}".format(*sys.version_info) if self.allowed else ""
-        names = (_FORMAT, split_credentials(self.url)[0], python, str(self.only_allowed), *sorted(self.allowed))
+        apart = "all" if self.only is None else " ".join(sorted(self.only))
+        names = (_FORMAT, split_credentials(self.url)[0], python, apart, self.corrections.digest, *sorted(self.allowed))
         return "i-" + hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
+
+    def serves(self, project: str) -> bool:
+        return self.only is None or project in self.only
 
     def page(self, project: str) -> str:
         return f"{self.url.rstrip('/')}/{project}/"
@@ -94,7 +101,7 @@ class Pages:
 
     def show(self, upstream: Upstream, project: str, known: str | None = None) -> ServedPage:
         """Serve a project's page. `known` is the ETag of the page that uv has. Raises IndexFailure."""
-        if upstream.only_allowed and project not in upstream.allowed:
+        if not upstream.serves(project):
             return ServedPage(404)
         key = (upstream.root, project)
         with self._lock:
@@ -219,7 +226,7 @@ def _row(row: Mapping[str, Any], kind: str, stand_in: str | None) -> dict[str, A
     sha256, size, url = row["hashes"]["sha256"], row.get("size"), str(row["url"])
     shown: dict[str, Any] = {
         "filename": stand_in or row["filename"],
-        "url": "../../" + path_of(kind, url, sha256, size, stand_in, sidecar=row.get("core-metadata", False)),
+        "url": "../" + path_of(kind, url, sha256, size, stand_in, sidecar=row.get("core-metadata", False)),
         "hashes": {"sha256": sha256},
         "core-metadata": True,
     }

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 
 from envspec.errors import EnvspecError, Unsatisfiable
 from envspec.net.index_proxy.server import IndexProxy
+from envspec.packages.edges import Markers
 from envspec.resolve.pip.describe import found_file, is_source
-from envspec.resolve.pip.edges import holding
+from envspec.resolve.pip.edges import holding, reached
+from envspec.resolve.pip.metadata import Metadata
 from envspec.resolve.pip.newest import Asks, PassedOver, asks_of
 from envspec.resolve.pip.pins import completed, installed
 from envspec.resolve.pip.reading import Reading
@@ -34,11 +36,31 @@ class Resolution:
 
 def answer_of(found: tuple[Found, ...], request: Request, reading: Reading) -> Resolution:
     """Add its packages' METADATA to a solution. Raises what reading METADATA raises."""
-    metadata = {
+    metadata = _metadata(found, request, reading)
+    edges = holding(request, metadata)
+    bounds = {
+        name: tuple(filter(markers.hold, request.corrections.bounds(name, one.version, one.requires_dist)))
+        for markers in (Markers(request.platform, request.python),)
+        for name, one in metadata.items()
+    }
+    return Resolution(found, edges, asks_of(request, {name: (*edges[name], *bounds[name]) for name in edges}))
+
+
+def asked_for(found: tuple[Found, ...], request: Request, reading: Reading) -> tuple[Found, ...]:
+    """Drop what only an active correction leads to: it bounds a package that may have gone. Raises what reading
+    METADATA raises."""
+    if not request.corrections.active:
+        return found
+    there = reached(request, _metadata(found, request, reading))
+    return tuple(package for package in found if package.name in there)
+
+
+def _metadata(found: Sequence[Found], request: Request, reading: Reading) -> dict[str, Metadata]:
+    for package in found:
+        reading.begin(package, installed(package, request))
+    return {
         package.name: completed(reading.result(package, installed(package, request)), request)[0] for package in found
     }
-    edges = holding(request, metadata)
-    return Resolution(found, edges, asks_of(request, edges))
 
 
 def in_own_addresses(found: Sequence[Found], proxy: IndexProxy) -> tuple[Found, ...]:

@@ -126,23 +126,7 @@ def _configuration(settings: Mapping[str, Any], request: Request, indexes: Seque
             # PyPI's own rules (pages live ten minutes, files never change), for mirrors that don't pass them on
             age = 365000000 if for_ever else 600
             lines.append(f'cache-control = {{ api = "max-age={age}", files = "max-age=365000000, immutable" }}')
-    lines += _stated(request)
     return "\n".join(lines) + "\n"
-
-
-def _stated(request: Request) -> list[str]:
-    """Write METADATA with its missing requirements for uv, which then asks no index for that of these versions."""
-    return [
-        line
-        for missing in request.missing
-        for version in missing.builds()
-        for line in (
-            "[[dependency-metadata]]",
-            f"name = {string(missing.package)}",
-            f"version = {string(version)}",
-            f"requires-dist = {value([*missing.published, missing.requirement])}",
-        )
-    ]
 
 
 def _preferences(preferences: Preferences, request: Request) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from envspec.facts.missing_requirements import MissingRequirement
+from envspec.facts.corrections import NO_CORRECTIONS, Corrections
 from envspec.lock.model import SpecInputs, TargetInputs
 from envspec.packages.names import PUBLIC, requirement_name
 
@@ -37,7 +37,7 @@ class Request:
     public          packages that the spec takes from PyPI, whatever index has them
     exclude_newer   RFC 3339, or None
     provided        packages of conda in the same environment: PyPI name and version, which pip keeps
-    missing         requirements that published METADATA leaves out, and that count as published
+    corrections     of published METADATA
     """
 
     platform: str
@@ -51,7 +51,7 @@ class Request:
     public: tuple[str, ...] = ()
     exclude_newer: str | None = None
     provided: tuple[tuple[str, str], ...] = ()
-    missing: tuple[MissingRequirement, ...] = ()
+    corrections: Corrections = NO_CORRECTIONS
 
     @property
     def uv_platform(self) -> str:
@@ -90,7 +90,7 @@ def request_for(
     target: TargetInputs,
     constraints: tuple[str, ...] = (),
     provided: tuple[tuple[str, str], ...] = (),
-    missing: tuple[MissingRequirement, ...] = (),
+    corrections: Corrections = NO_CORRECTIONS,
 ) -> Request:
     """Make the request of one target. Packages of conda have no index. Packages from conda, or from an index of the
     spec's own, are other builds than those whose METADATA is known to lack something."""
@@ -109,7 +109,7 @@ def request_for(
         public=tuple(sorted(spec.sources.keys() - sources.keys() - names)),
         exclude_newer=spec.exclude_newer,
         provided=provided,
-        missing=tuple(one for one in missing if one.package not in others),
+        corrections=corrections.without(others),
     )
 
 

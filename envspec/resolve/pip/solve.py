@@ -28,6 +28,7 @@ from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.answer import (
     Resolution,
     answer_of,
+    asked_for,
     hint_about_pre_releases,
     in_own_addresses,
     labelled,
@@ -242,7 +243,7 @@ class PipResolver:
 
         try:
             while True:
-                found = ask(_replace_constraints(request, index.constraints))
+                found = asked_for(ask(_replace_constraints(request, index.constraints)), request, reading)
                 if not has_pre_release(found, preferences.versions):
                     return found
                 answer = answer_of(found, request, reading)
@@ -282,30 +283,37 @@ class PipResolver:
         if request.provided:
             ordered.append(UvIndex("conda", proxy.provided_url(request.provided), cacheable=False))
         if torch is not None:
-            url = proxy.url(str(torch.variant), triton=needs_own_triton(request))
+            url = proxy.url(str(torch.variant), triton=needs_own_triton(request), corrections=request.corrections)
             ordered.append(UvIndex("pytorch", url, cacheable=False))
-        if self.default_index and request.allow_source:
-            ordered.append(UvIndex("sources", proxy.index(self._allowed(request))))
         if self.default_index:
-            ordered.append(UvIndex("pypi", proxy.index(Upstream(self.default_index)), default=True))
+            special, usual = self._special(request), self._usual(request)
+            if special.only:
+                ordered.append(UvIndex("special", proxy.index(special)))
+            ordered.append(UvIndex("pypi", proxy.index(usual), default=True))
         return ordered
 
-    def _allowed(self, request: Request) -> Upstream:
-        """Give the default index with the sources that may be built."""
-        return Upstream(str(self.default_index), frozenset(request.allow_source), only_allowed=True)
+    def _usual(self, request: Request) -> Upstream:
+        """Give the default index with the corrections that hold in every solution."""
+        return Upstream(str(self.default_index), corrections=request.corrections.inactive())
+
+    def _special(self, request: Request) -> Upstream:
+        """Give the part of the default index that this request has to itself: the sources that may be built, and the
+        packages with corrections that hold in this solution alone."""
+        allowed = frozenset(request.allow_source)
+        only = allowed | request.corrections.active_packages
+        return Upstream(str(self.default_index), allowed, request.corrections, only)
 
     def _releases(self, request: Request) -> Callable[[str], Sequence[Release]]:
         """List a package's releases on the index that it comes from."""
         sources, allowed = dict(request.sources), frozenset(request.allow_source)
+        special, usual = self._special(request), self._usual(request)
 
         def releases(name: str) -> Sequence[Release]:
             if name in sources:
                 return self.pages.releases(Upstream(self.indexes[sources[name]], allowed), name)
             if not self.default_index:
                 return ()
-            return self.pages.releases(
-                self._allowed(request) if name in allowed else Upstream(self.default_index), name
-            )
+            return self.pages.releases(special if special.serves(name) else usual, name)
 
         return releases
 
