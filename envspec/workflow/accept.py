@@ -14,8 +14,9 @@ from envspec.resolve.torch_index import holes as torch_holes
 from envspec.rules import judge_pins
 from envspec.rules.finding import Finding
 from envspec.spec.model import Spec, Target
+from envspec.workflow.bounded import explained, told
 from envspec.workflow.keep import Kept
-from envspec.workflow.notices import Notice, tell_corrections, tell_findings
+from envspec.workflow.notices import Notice, tell_corrections, tell_findings, tell_given_up
 from envspec.workflow.solve import Solved
 
 
@@ -28,7 +29,11 @@ def accept(
     CUDA got in, InternalError when the result contradicts itself.
     """
     tell_corrections([(one.name, effect) for one in solved for effect in one.effects], notice)
-    tell_findings(((one.name, _of_pins(spec, one)) for one in solved), notice)
+    tell_findings(
+        ((one.name, [explained(finding, one.hopeless) for finding in of_pins(spec, one)]) for one in solved),
+        notice,
+    )
+    tell_given_up([(one.name, text) for one in solved for text in told(one.gave_up, one.versions)], notice)
     holes = _holes(solved, kept, refreshed=refreshed)
     tell_findings(((one.name, holes.get(one.name, ())) for one in solved), notice)
     locked = tuple(_locked(one) for one in solved)
@@ -42,7 +47,8 @@ def accept(
     return locked
 
 
-def _of_pins(spec: Spec, solved: Solved) -> tuple[Finding, ...]:
+def of_pins(spec: Spec, solved: Solved) -> tuple[Finding, ...]:
+    """Judge the pins of a solved target."""
     return judge_pins(
         spec,
         solved.prepared.target,

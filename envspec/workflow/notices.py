@@ -61,6 +61,15 @@ def tell_corrections(found: Iterable[tuple[str, Effect]], notice: Notice) -> Non
         )
 
 
+def tell_given_up(found: Iterable[tuple[str, str]], notice: Notice) -> None:
+    """Report what was locked instead of pins that can't work, by target name: each once, with its targets."""
+    targets: dict[str, list[str]] = {}
+    for target, text in found:
+        targets.setdefault(text, []).append(target)
+    for text, names in targets.items():
+        notice(Finding("info", "given-up", f"{', '.join(names)}: {text}"))
+
+
 def tell_unused_sources(spec: Spec, locked: Iterable[LockedTarget], notice: Notice) -> None:
     """Report a source for a name that no target has: the name that it was meant for would come from PyPI."""
     used = {canonical_name(name) for target in locked for pin in target.pins for name in (pin.name, *pin.provides)}

@@ -11,7 +11,7 @@ from envspec.lock.model import Lock
 from envspec.rules.finding import Finding
 from envspec.spec.messages import refuse_unknown_targets
 from envspec.spec.model import Spec, Target
-from envspec.workflow.accept import accept
+from envspec.workflow.accept import accept, of_pins
 from envspec.workflow.keep import Upgrade, kept_of
 from envspec.workflow.notices import Notice, tell_flaws, tell_unused_sources
 from envspec.workflow.prepare import prepare
@@ -52,7 +52,7 @@ def relock(
     tell_flaws(flaws, notice)
     prepared = prepare(spec, targets, notice, not_after)
     kept = kept_of(old, upgrade or Upgrade(), flaws)
-    solved = solve(prepared, resolver, conda, kept)
+    solved = solve(prepared, resolver, conda, kept, lambda one: of_pins(spec, one))
     anew = accept(spec, solved, kept, refreshed=refreshed, notice=notice)
     others = {target.name for target in spec.targets} - {target.name for target in anew}
     locked = (*anew, *(target for target in old or () if target.name in others))

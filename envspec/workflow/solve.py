@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
-from envspec.errors import InternalError
+from envspec.errors import InternalError, Unsatisfiable
 from envspec.facts.corrections import Corrections
 from envspec.lock.model import Pin
 from envspec.resolve.conda.request import CondaRequest
 from envspec.resolve.pip.provided import provided_by
 from envspec.resolve.pip.request import Preferences, Request, request_for
+from envspec.rules.finding import Finding
+from envspec.workflow.bounded import GivenUp, given_up
 from envspec.workflow.corrected import Effect, broken, effects
 from envspec.workflow.keep import Kept
 from envspec.workflow.prepare import Prepared
@@ -41,6 +43,8 @@ class Solved:
     prepared     its inputs
     corrections  of published metadata, as the pip half was solved with them
     constraints  PEP 508 lines of corrections that can't be shown as METADATA: of git, of a direct URL
+    gave_up      pins of earlier solutions that can't work on the target; their bounds hold in this one
+    hopeless     those of this one without which there is no solution
     conda        the pins of its conda half
     pip          the pins of its pip half
     """
@@ -48,6 +52,8 @@ class Solved:
     prepared: Prepared
     corrections: Corrections
     constraints: tuple[str, ...] = ()
+    gave_up: tuple[GivenUp, ...] = ()
+    hopeless: tuple[GivenUp, ...] = ()
     conda: tuple[Pin, ...] = ()
     pip: tuple[Pin, ...] = ()
 
@@ -69,10 +75,14 @@ class Solved:
         return request_for(
             prepared.shared,
             prepared.inputs,
-            tuple(sorted({*prepared.constraints, *self.constraints})),
+            tuple(sorted({*prepared.constraints, *self.constraints, *self._bounds})),
             provided_by(self.conda),
             self.corrections,
         )
+
+    @property
+    def _bounds(self) -> tuple[str, ...]:
+        return tuple(str(one.finding.bound) for one in self.gave_up)
 
     @cached_property
     def versions(self) -> Mapping[str, str]:
@@ -106,14 +116,59 @@ class Solved:
         lines = {one.requirement for one in found if one.kind != "extra"}
         return replace(self, constraints=tuple(sorted({*self.constraints, *lines})))
 
+    def bounded(self, findings: Iterable[Finding]) -> Solved:
+        """Give the target with bounds that rule out what the rules refuse; itself where there are none to try."""
+        more = given_up(findings, self.pip, self.prepared.inputs.requirements)
+        new = tuple(one for one in more if one.finding.bound not in self._bounds)
+        return replace(self, gave_up=(*self.gave_up, *new)) if new else self
 
-def solve(prepared: Sequence[Prepared], resolver: Resolver, conda: CondaHalf | None, kept: Kept) -> tuple[Solved, ...]:
-    """Solve both halves of the targets.
+
+def _nothing(solved: Solved) -> tuple[Finding, ...]:
+    """Refuse nothing."""
+    return ()
+
+
+_ROUNDS = 4
+"""Solutions to try again because the rules refuse one."""
+
+
+def solve(
+    prepared: Sequence[Prepared],
+    resolver: Resolver,
+    conda: CondaHalf | None,
+    kept: Kept,
+    judge: Callable[[Solved], tuple[Finding, ...]] = _nothing,
+) -> tuple[Solved, ...]:
+    """Solve both halves of the targets, and again where `judge` refuses pins of a solution that others may avoid.
 
     Raises what the resolvers raise, and InternalError for a conda half without `conda`.
     """
     installed = _conda_half(prepared, conda, kept)
     targets = tuple(Solved(one, one.corrections, conda=installed.get(one.name, ())) for one in prepared)
+    targets = _settled(targets, resolver, kept)
+    for _ in range(_ROUNDS):
+        again = tuple(one.bounded(judge(one)) for one in targets)
+        if again == targets:
+            break
+        try:
+            targets = _settled(again, resolver, kept)
+        except Unsatisfiable:
+            return tuple(_alone(one, more, resolver, kept) for one, more in zip(targets, again, strict=True))
+    return targets
+
+
+def _alone(old: Solved, bounded: Solved, resolver: Resolver, kept: Kept) -> Solved:
+    """Solve a target with its bounds by itself; give its last solution where there is none."""
+    if old == bounded:
+        return old
+    try:
+        return _settled((bounded,), resolver, kept)[0]
+    except Unsatisfiable:
+        return replace(old, hopeless=bounded.gave_up)
+
+
+def _settled(targets: tuple[Solved, ...], resolver: Resolver, kept: Kept) -> tuple[Solved, ...]:
+    """Solve the pip halves until no correction is broken."""
     while True:
         requests = {one.name: one.request for one in targets if one.request is not None}
         pins = resolver.resolve(requests, kept.pip) if requests else {}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from envspec.errors import EnvspecError, Unsatisfiable
+from envspec.facts.corrections import Corrections
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.packages.edges import Markers
+from envspec.packages.requirement import canonical_name, published_requirement
 from envspec.resolve.pip.describe import found_file, is_source
 from envspec.resolve.pip.edges import holding, reached
 from envspec.resolve.pip.metadata import Metadata
@@ -122,6 +125,21 @@ def hint_about_pre_releases(conflict: Unsatisfiable, barred: Sequence[str]) -> s
         return conflict.hint
     names = ", ".join(f'"{name}>=…a0"' for name in barred)
     return f"only a pre-release of {', '.join(barred)} fits; to take one, name it in the spec ({names})"
+
+
+def named_corrections(conflict: Unsatisfiable, corrections: Corrections) -> Unsatisfiable:
+    """Add to a conflict the corrections that may be part of it: METADATA elsewhere doesn't say what they add."""
+    names = {canonical_name(word) for word in re.findall(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?", conflict.message)}
+    found = [
+        row for name in sorted(names) for row in corrections.about(name) if row.bounded in names and row.kind != "extra"
+    ]
+    found = [row for row in found if str(published_requirement(row.requirement).specifier) in conflict.message]
+    if not found:
+        return conflict
+    told = "; ".join(f"envspec adds {row.requirement} to {row.package}{row.versions}: {row.reason}" for row in found)
+    listed = ", ".join(f'"{row.name}"' for row in found)
+    hint = f"to do without: without-corrections = [{listed}] in [pip]; or {conflict.hint or 'loosen a requirement'}"
+    return Unsatisfiable(f"{conflict.message.rstrip('.')} ({told}).", hint=hint)
 
 
 def labelled(error: EnvspecError, label: str) -> EnvspecError:

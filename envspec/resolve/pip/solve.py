@@ -32,6 +32,7 @@ from envspec.resolve.pip.answer import (
     hint_about_pre_releases,
     in_own_addresses,
     labelled,
+    named_corrections,
     refuse_sources,
     tell_passed_over,
 )
@@ -258,7 +259,7 @@ class PipResolver:
                     f"{' or '.join(FAMILY[1:])} here; or loosen one of these requirements"
                 )
             conflict.hint = hint_about_pre_releases(conflict, barred)
-            raise explained(conflict, request) from None
+            raise named_corrections(explained(conflict, request), request.corrections) from None
         except IndexFailure as failure:
             if proxy.failures:
                 # uv saw the proxy fail; what failed is behind it
