@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
 
 _EXTRA = re.compile(r"""\s*extra\s*==\s*(['"])([A-Za-z0-9._-]+)\1\s*""")
-_DERIVED = re.compile(rf"[a-z0-9-]+-extra-({'|'.join(FAMILY)})")
+_DERIVED = re.compile(rf"[a-z0-9-]+-(?:extra-(?:{'|'.join(FAMILY)})|read-[a-z0-9-]+)")
 _LOWER = {">=": ">=", ">": ">", "~=": ">="}
 
 
@@ -110,8 +110,8 @@ class Corrections:
 
     def with_active(self, names: Iterable[str], more: Iterable[Correction] = ()) -> Corrections:
         """Make corrections active by name, and add more rows."""
-        known = {row.name for row in self.rows}
-        rows = (*self.rows, *(row for row in more if row.name not in known))
+        known = {(row.name, row.versions) for row in self.rows}
+        rows = (*self.rows, *(row for row in more if (row.name, row.versions) not in known))
         return Corrections(rows, self.active | set(names))
 
     def inactive(self) -> Corrections:
@@ -180,7 +180,7 @@ def corrections(off: Iterable[str] = ()) -> Corrections:
 
 
 def unknown(names: Iterable[str]) -> tuple[str, ...]:
-    """Find the names that are no correction's, neither of the tables' nor of an extra's."""
+    """Find the names that are no correction's: of the tables, of an extra, or read from a wheel."""
     known = {row.name for row in table()}
     return tuple(name for name in sorted(names) if name not in known and not _DERIVED.fullmatch(name))
 
@@ -199,6 +199,12 @@ def of_extra(package: str, version: str, bound: str) -> Correction:
         "read",
         version,
     )
+
+
+def of_wheel(package: str, version: str, constraint: str, reason: str) -> Correction:
+    """Make the correction that a wheel's own files say."""
+    name = f"{package}-read-{_named(constraint)}"
+    return Correction(name, package, f"=={version}", "constraint", constraint, reason, ("wheel",), "read")
 
 
 def bounds_of_extras(published: Iterable[str], names: Iterable[str] = FAMILY) -> tuple[str, ...]:

@@ -130,14 +130,34 @@ class LockedImage:
     digest: str
 
 
+@dataclass(frozen=True, order=True)
+class LockedCorrection:
+    """What a wheel's own files say that its METADATA doesn't, where it shaped the lock.
+
+    package     its normalised name, in this `version`; `file` and `sha256` are the wheel that was read
+    constraint  PEP 508: whoever has the constraint's package beside it needs it so
+    reason      what was found in the wheel
+    """
+
+    package: str
+    version: str
+    file: str
+    sha256: str
+    constraint: str
+    reason: str
+
+
 @dataclass(frozen=True)
 class Lock:
-    """The lock of one spec. `targets` is sorted by name, `images` too; an image without a known digest isn't there."""
+    """The lock of one spec. `targets` is sorted by name, `images` too; an image without a known digest isn't there.
+    `corrections` are those that were read from wheels.
+    """
 
     name: str
     inputs: SpecInputs
     targets: tuple[LockedTarget, ...]
     images: tuple[LockedImage, ...] = ()
+    corrections: tuple[LockedCorrection, ...] = ()
 
     def target(self, name: str) -> LockedTarget | None:
         return next((t for t in self.targets if t.name == name), None)

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Protocol
 
 from envspec.errors import InternalError, Unsatisfiable
-from envspec.facts.corrections import Corrections
-from envspec.lock.model import Pin
+from envspec.facts.corrections import Correction, Corrections, of_wheel
+from envspec.lock.model import LockedCorrection, Pin
 from envspec.resolve.conda.request import CondaRequest
 from envspec.resolve.pip.provided import provided_by
 from envspec.resolve.pip.request import Preferences, Request, request_for
@@ -28,6 +28,10 @@ class Resolver(Protocol):
     ) -> Mapping[str, tuple[Pin, ...]]: ...
 
 
+Inspector = Callable[[Sequence[Pin]], Sequence[LockedCorrection]]
+"""Reads the wheels of a solution, and gives what they need of each other that their METADATA doesn't say."""
+
+
 class CondaHalf(Protocol):
     """A resolver of the conda half. `keep` holds a package's version and build."""
 
@@ -44,6 +48,7 @@ class Solved:
     corrections  of published metadata, as the pip half was solved with them
     constraints  PEP 508 lines of corrections that can't be shown as METADATA: of git, of a direct URL
     gave_up      pins of earlier solutions that can't work on the target; their bounds hold in this one
+    read         corrections that were read from wheels, in this solution or an earlier one
     hopeless     those of this one without which there is no solution
     conda        the pins of its conda half
     pip          the pins of its pip half
@@ -54,6 +59,7 @@ class Solved:
     constraints: tuple[str, ...] = ()
     gave_up: tuple[GivenUp, ...] = ()
     hopeless: tuple[GivenUp, ...] = ()
+    read: tuple[LockedCorrection, ...] = ()
     conda: tuple[Pin, ...] = ()
     pip: tuple[Pin, ...] = ()
 
@@ -99,6 +105,26 @@ class Solved:
             return ()
         return effects(self.request.corrections, self.pip, self.versions, self.prepared.inputs.requirements)
 
+    @property
+    def shaped(self) -> tuple[LockedCorrection, ...]:
+        """Give the corrections read from wheels that did something to its pip half."""
+        did = {(effect.correction.name, effect.correction.versions) for effect in self.effects}
+        return tuple(one for one in self.read if (_row(one).name, _row(one).versions) in did)
+
+    def inspected(self, inspect: Inspector) -> Solved:
+        """Give the target with what its wheels say against its solution; itself where they say nothing."""
+        off = self.prepared.shared.without_corrections
+        found = [one for one in inspect(self.pip) if one not in self.read and _row(one).name not in off]
+        wrong = {(row.name, row.versions) for row in Corrections(tuple(map(_row, found))).broken_by(self.versions)}
+        more = tuple(one for one in found if (_row(one).name, _row(one).versions) in wrong)
+        return self.knowing(more) if more else self
+
+    def knowing(self, more: Iterable[LockedCorrection]) -> Solved:
+        """Give the target with corrections that were read from wheels."""
+        read = tuple(sorted({*self.read, *more}))
+        rows = tuple(map(_row, read))
+        return replace(self, read=read, corrections=self.corrections.with_active([row.name for row in rows], rows))
+
     def corrected(self) -> Solved:
         """Give the target with the corrections that its solution breaks; itself where it breaks none."""
         if self.request is None:
@@ -123,6 +149,10 @@ class Solved:
         return replace(self, gave_up=(*self.gave_up, *new)) if new else self
 
 
+def _row(one: LockedCorrection) -> Correction:
+    return of_wheel(one.package, one.version, one.constraint, one.reason)
+
+
 def _nothing(solved: Solved) -> tuple[Finding, ...]:
     """Refuse nothing."""
     return ()
@@ -138,36 +168,44 @@ def solve(
     conda: CondaHalf | None,
     kept: Kept,
     judge: Callable[[Solved], tuple[Finding, ...]] = _nothing,
+    inspect: Inspector | None = None,
 ) -> tuple[Solved, ...]:
     """Solve both halves of the targets, and again where `judge` refuses pins of a solution that others may avoid.
+
+    `inspect` reads wheels: what they say bounds the solution, as does what `kept` holds of it. None reads nothing.
 
     Raises what the resolvers raise, and InternalError for a conda half without `conda`.
     """
     installed = _conda_half(prepared, conda, kept)
     targets = tuple(Solved(one, one.corrections, conda=installed.get(one.name, ())) for one in prepared)
-    targets = _settled(targets, resolver, kept)
+    if inspect is not None:
+        off = {name for one in prepared for name in one.shared.without_corrections}
+        targets = tuple(one.knowing(row for row in kept.read if _row(row).name not in off) for one in targets)
+    targets = _settled(targets, resolver, kept, inspect)
     for _ in range(_ROUNDS):
         again = tuple(one.bounded(judge(one)) for one in targets)
         if again == targets:
             break
         try:
-            targets = _settled(again, resolver, kept)
+            targets = _settled(again, resolver, kept, inspect)
         except Unsatisfiable:
-            return tuple(_alone(one, more, resolver, kept) for one, more in zip(targets, again, strict=True))
+            return tuple(_alone(one, more, resolver, kept, inspect) for one, more in zip(targets, again, strict=True))
     return targets
 
 
-def _alone(old: Solved, bounded: Solved, resolver: Resolver, kept: Kept) -> Solved:
+def _alone(old: Solved, bounded: Solved, resolver: Resolver, kept: Kept, inspect: Inspector | None) -> Solved:
     """Solve a target with its bounds by itself; give its last solution where there is none."""
     if old == bounded:
         return old
     try:
-        return _settled((bounded,), resolver, kept)[0]
+        return _settled((bounded,), resolver, kept, inspect)[0]
     except Unsatisfiable:
         return replace(old, hopeless=bounded.gave_up)
 
 
-def _settled(targets: tuple[Solved, ...], resolver: Resolver, kept: Kept) -> tuple[Solved, ...]:
+def _settled(
+    targets: tuple[Solved, ...], resolver: Resolver, kept: Kept, inspect: Inspector | None
+) -> tuple[Solved, ...]:
     """Solve the pip halves until no correction is broken."""
     while True:
         requests = {one.name: one.request for one in targets if one.request is not None}
@@ -175,6 +213,8 @@ def _settled(targets: tuple[Solved, ...], resolver: Resolver, kept: Kept) -> tup
         targets = tuple(replace(one, pip=tuple(pins.get(one.name, ()))) for one in targets)
         # what uv chose has published metadata that is wrong: once more, with what that should have said
         again = tuple(one.corrected() for one in targets)
+        if again == targets and inspect is not None:
+            again = tuple(one.inspected(inspect) for one in targets)
         if again == targets:
             return targets
         targets = again
