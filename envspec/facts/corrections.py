@@ -24,6 +24,7 @@ from envspec.packages.requirement import canonical_name, published_requirement
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
 
+_TABLES = ("corrections",)
 _EXTRA = re.compile(r"""\s*extra\s*==\s*(['"])([A-Za-z0-9._-]+)\1\s*""")
 _DERIVED = re.compile(rf"[a-z0-9-]+-(?:extra-(?:{'|'.join(FAMILY)})|read-[a-z0-9-]+)")
 _LOWER = {">=": ">=", ">": ">", "~=": ">="}
@@ -169,7 +170,8 @@ def table() -> tuple[Correction, ...]:
             words(row["source"]),
             row["proved"],
         )
-        for row in read("corrections")["corrections"]
+        for name in _TABLES
+        for row in read(name)["corrections"]
     )
 
 

@@ -38,7 +38,7 @@ class Solver:
         return {name: self._pins(name, request) for name, request in requests.items()}
 
     def _pins(self, name: str, request: Request) -> tuple[Pin, ...]:
-        pins = NEW
+        pins: tuple[Pin, ...] = NEW
         if f"{DSL}<0" in request.constraints:
             if not self.old:
                 raise Unsatisfiable(f"{name}: vllm can't be had")

@@ -82,6 +82,7 @@ class PipResolver:
     refresh: bool = False
     progress: ResolutionProgress = field(default_factory=SilentResolution)
     notice: Callable[[Finding], None] = lambda finding: None
+    _told: set[Finding] = field(default_factory=set)
 
     def resolve(self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]) -> dict[str, tuple[Pin, ...]]:
         """Resolve every target: returns pins by target name.
@@ -141,7 +142,14 @@ class PipResolver:
             )
             for request, answer in answers.items()
         }
-        tell_passed_over(over, groups, self.notice)
+
+        def once(finding: Finding) -> None:
+            # the same targets may be resolved again, with what their first solution showed
+            if finding not in self._told:
+                self._told.add(finding)
+                self.notice(finding)
+
+        tell_passed_over(over, groups, once)
 
     def _solve_all(
         self,
