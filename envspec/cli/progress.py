@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
+
+from envspec.cli.console import say
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -38,6 +42,38 @@ class OnTerminal:
         self._bars.update(self._reading, completed=done, total=total)  # type: ignore[arg-type]
 
 
+class InLines:
+    """Progress of a resolution where nothing can be drawn: a line now and then, once it takes long."""
+
+    def __init__(self, every: float = 20) -> None:
+        self._every = every
+        self._read = (0, 0)
+
+    def solving(self, targets: Sequence[str]) -> AbstractContextManager[None]:
+        return self._solving(", ".join(targets))
+
+    @contextmanager
+    def _solving(self, targets: str) -> Iterator[None]:
+        ended = threading.Event()
+        thread = threading.Thread(target=self._tell, args=(targets, ended), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    def _tell(self, targets: str, ended: threading.Event) -> None:
+        started = time.monotonic()
+        while not ended.wait(self._every):
+            done, total = self._read
+            read = f", METADATA of {done} of {total} packages read" if total else ""
+            say(f"still resolving {targets}: {time.monotonic() - started:.0f} s{read}")
+
+    def reading(self, done: int, total: int) -> None:
+        self._read = (done, total)
+
+
 @contextmanager
 def bars(columns: Callable[[], tuple[ProgressColumn, ...]], *, quiet: bool = False) -> Iterator[Bars | None]:
     """Show bars on stderr until the end of the block; None where they are unwanted or stderr isn't a terminal.
@@ -56,13 +92,13 @@ def bars(columns: Callable[[], tuple[ProgressColumn, ...]], *, quiet: bool = Fal
 
 
 @contextmanager
-def resolution(*, quiet: bool = False) -> Iterator[OnTerminal | SilentResolution]:
-    """Show progress of one resolution."""
+def resolution(*, quiet: bool = False) -> Iterator[OnTerminal | InLines | SilentResolution]:
+    """Show progress of one resolution: drawn on a terminal, else in lines if it takes long."""
     with bars(_of_resolution, quiet=quiet) as drawn:
         if drawn is None:
             from envspec.resolve.progress import SilentResolution
 
-            yield SilentResolution()
+            yield SilentResolution() if quiet else InLines()
         else:
             yield OnTerminal(drawn)
 

@@ -42,6 +42,7 @@ def diff(old: Lock, new: Lock) -> Diff:
             for name in sorted({image.name for image in (*old.images, *new.images)})
             if old.image(name) != new.image(name)
         ),
+        corrections=(old.corrections, new.corrections) if old.corrections != new.corrections else None,
     )
 
 
@@ -74,6 +75,7 @@ def apply(change: Diff, old: Lock) -> Lock:
         inputs=change.inputs[1] if change.inputs else old.inputs,
         targets=tuple(_target(name, heads[name], pins[name]) for name in sorted(heads)),
         images=tuple(images[name] for name in sorted(images)),
+        corrections=change.corrections[1] if change.corrections else old.corrections,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from envspec.lock.model import Lock, LockedImage, LockedTarget, Pin, SpecInputs, TargetInputs
+from envspec.lock.model import Lock, LockedCorrection, LockedImage, LockedTarget, Pin, SpecInputs, TargetInputs
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ class ImageChange:
 class Diff:
     """What leads from one lock to another.
 
-    `names` and `inputs` hold the old and the new value, or None where they are equal. Targets and images are sorted
-    by name, packages by kind and name.
+    `names`, `inputs` and `corrections` hold the old and the new value, or None where they are equal. Targets and images
+    are sorted by name, packages by kind and name.
     """
 
     names: tuple[str, str] | None = None
@@ -68,9 +68,11 @@ class Diff:
     targets: tuple[TargetChange, ...] = ()
     packages: tuple[PackageChange, ...] = ()
     images: tuple[ImageChange, ...] = ()
+    corrections: tuple[tuple[LockedCorrection, ...], tuple[LockedCorrection, ...]] | None = None
 
     def __bool__(self) -> bool:
-        return bool(self.names or self.inputs or self.targets or self.packages or self.images)
+        changed = self.names or self.inputs or self.targets or self.packages or self.images or self.corrections
+        return bool(changed)
 
 
 EMPTY = SpecInputs()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from envspec.diff.facts import Fact
 from envspec.diff.model import ImageChange
-from envspec.lock.model import SpecInputs, TargetInputs
+from envspec.lock.model import LockedCorrection, SpecInputs, TargetInputs
 from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.version_numbers import numbers
 
@@ -102,6 +102,16 @@ def of_images(changes: Iterable[ImageChange]) -> Iterator[Fact]:
             yield Fact("low", "image-added", f"the image {new.name} is pinned: {_short(new.digest)}")
         elif old is not None:
             yield Fact("medium", "image-removed", f"the image {old.name} is no longer pinned or used")
+
+
+def of_corrections(old: Collection[LockedCorrection], new: Collection[LockedCorrection]) -> Iterator[Fact]:
+    """Yield the corrections read from wheels that came and went: they bound what the lock holds."""
+    for one in sorted({*old, *new}):
+        if one not in old:
+            message = f"{one.package} {one.version} needs {one.constraint}: {one.reason}"
+            yield Fact("low", "correction-added", message)
+        elif one not in new:
+            yield Fact("low", "correction-removed", f"{one.package} {one.version} no longer bounds {one.constraint}")
 
 
 def _short(digest: str) -> str:

@@ -1,93 +1,284 @@
-"""Corrections of published metadata: constraints that make a lock which resolves also work."""
+"""Corrections of published METADATA, so that a lock which resolves also works.
+
+A *constraint* bounds a package that is there anyway: torch 2.2 needs `numpy<2` of whoever has NumPy, and asks for none.
+A *requirement* is left out of the METADATA altogether: faiss-cpu 1.7.4 needs `numpy`. An *extra* says what else a
+package needs: transformers' `torch>=2.4; extra == "torch"` holds for every torch beside it.
+
+The solver is shown each as lines of the METADATA that lacks them, version by version, so that it finds the newest that
+works, also by another version of the corrected package.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, lru_cache
+from typing import TYPE_CHECKING, Literal
 
-from envspec.facts import torch_builds
 from envspec.facts.tables import read, words
-from envspec.packages.requirement import parse_requirement
+from envspec.facts.wheels import FAMILY
+from envspec.packages.requirement import canonical_name, published_requirement
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
 
+_TABLES = ("corrections",)
+_EXTRA = re.compile(r"""\s*extra\s*==\s*(['"])([A-Za-z0-9._-]+)\1\s*""")
+_DERIVED = re.compile(rf"[a-z0-9-]+-(?:extra-(?:{'|'.join(FAMILY)})|read-[a-z0-9-]+)")
+_LOWER = {">=": ">=", ">": ">", "~=": ">="}
+
 
 @dataclass(frozen=True)
 class Correction:
-    """A constraint (PEP 508) that `package` in these `versions` (a specifier) also needs. `name` switches it off."""
+    """What `package` (normalised name) in these `versions` (a specifier) also needs.
+
+    name         switches it off
+    kind         see the module
+    requirement  PEP 508; of an extra only the name
+    reason       what happens without it
+    sources      keys of the table's sources, or addresses
+    proved       how that is known: executed, imported, read or upstream
+    seen         of an extra: the version that it was found in; it holds for all
+    """
 
     name: str
     package: str
     versions: str
-    constraint: str
+    kind: Literal["constraint", "requirement", "extra"]
+    requirement: str
     reason: str
-    sources: tuple[str, ...]
+    sources: tuple[str, ...] = ()
+    proved: str = "read"
+    seen: str = ""
+
+    def concerns(self, package: str, version: str) -> bool:
+        """Say whether it is about a package (normalised name) in a version, whatever its local part."""
+        return package == self.package and _specifier(self.versions).contains(version, prereleases=True)
+
+    @property
+    def bounded(self) -> str:
+        """The normalised name of the package that it needs."""
+        return _named(self.requirement)
+
+
+@dataclass(frozen=True, eq=False)
+class Corrections:
+    """The corrections that count in a resolution. Equal ones have one `digest`.
+
+    `active` names constraints and extras whose two packages are both in the solution. Others bound what the METADATA
+    itself requires, and nothing else: they would add a package.
+    """
+
+    rows: tuple[Correction, ...] = ()
+    active: frozenset[str] = frozenset()
+
+    @cached_property
+    def digest(self) -> str:
+        return hashlib.sha256(repr((self.rows, sorted(self.active))).encode()).hexdigest()[:16] if self.rows else ""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Corrections) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    @cached_property
+    def _by_package(self) -> Mapping[str, tuple[Correction, ...]]:
+        found: dict[str, list[Correction]] = {}
+        for row in self.rows:
+            found.setdefault(row.package, []).append(row)
+        return {package: tuple(several) for package, several in found.items()}
+
+    def of(self, package: str, version: str) -> Iterator[Correction]:
+        """Find those of a package (normalised name) in a version."""
+        return (row for row in self.about(package) if row.concerns(package, version))
+
+    def about(self, package: str) -> tuple[Correction, ...]:
+        """Find those of a package (normalised name) in any version."""
+        return self._by_package.get(package, ())
+
+    @property
+    def active_packages(self) -> frozenset[str]:
+        """The packages with an active correction."""
+        return frozenset(row.package for row in self.rows if row.name in self.active)
+
+    def without(self, packages: Iterable[str]) -> Corrections:
+        """Leave out those of packages (normalised names) that come from elsewhere: they are other builds."""
+        gone = self._by_package.keys() & set(packages)
+        return replace(self, rows=tuple(row for row in self.rows if row.package not in gone)) if gone else self
+
+    def with_active(self, names: Iterable[str], more: Iterable[Correction] = ()) -> Corrections:
+        """Make corrections active by name, and add more rows."""
+        known = {(row.name, row.versions) for row in self.rows}
+        rows = (*self.rows, *(row for row in more if (row.name, row.versions) not in known))
+        return Corrections(rows, self.active | set(names))
+
+    def inactive(self) -> Corrections:
+        """Give the same rows, none of them active."""
+        return replace(self, active=frozenset()) if self.active else self
+
+    def beside(self, names: Iterable[str]) -> frozenset[str]:
+        """Name the constraints and extras whose two packages are both among these names."""
+        there = set(names)
+        return frozenset(
+            row.name for row in self.rows if row.kind != "requirement" and row.package in there and row.bounded in there
+        )
+
+    def left_out(self, package: str, version: str, published: Iterable[str]) -> tuple[str, ...]:
+        """List the requirements that METADATA (`published` are its Requires-Dist lines) leaves out. They count as
+        edges."""
+        missing = [row.requirement for row in self.of(package, version) if row.kind == "requirement"]
+        return tuple(line for line in missing if not _says(published, line)) if missing else ()
+
+    def bounds(self, package: str, version: str, published: Iterable[str]) -> tuple[str, ...]:
+        """List the lines that bound other packages. They count while solving, and are no edges."""
+        lines: list[str] = []
+        for row in self.of(package, version):
+            if row.kind == "extra":
+                lines += bounds_of_extras(published, (row.bounded,)) if row.name in self.active else ()
+            elif row.kind == "constraint":
+                lines += [row.requirement] if row.name in self.active else _beside(published, row)
+        return tuple(dict.fromkeys(lines))
+
+    def broken_by(self, pins: Mapping[str, str]) -> tuple[Correction, ...]:
+        """Find those that exact pins (normalised name -> version) violate. Extras aren't judged here: what they bound
+        stands in METADATA."""
+        return tuple(
+            row
+            for name, version in pins.items()
+            for row in self.of(name, version)
+            if row.kind != "extra" and _is_broken(row, pins)
+        )
+
+
+NO_CORRECTIONS = Corrections()
 
 
 @cache
-def corrections() -> tuple[Correction, ...]:
+def table() -> tuple[Correction, ...]:
     """Every correction in the tables."""
     return tuple(
         Correction(
             row["name"],
             row["package"],
             row["versions"],
-            row["constraint"],
+            "requirement" if "requirement" in row else "constraint",
+            row.get("requirement") or row["constraint"],
             row["reason"],
             words(row["source"]),
+            row["proved"],
         )
-        for row in read("corrections")["corrections"]
+        for name in _TABLES
+        for row in read(name)["corrections"]
     )
 
 
-def corrections_for(requirements: Iterable[str], off: Iterable[str] = ()) -> tuple[Correction, ...]:
-    """Find the corrections that hold whatever the resolver picks: each version that a requirement admits needs them.
+def corrections(off: Iterable[str] = ()) -> Corrections:
+    """Give every correction but those that are switched off by name."""
+    switched_off = set(off)
+    return Corrections(tuple(row for row in table() if row.name not in switched_off))
 
-    `requirements` are PEP 508 texts. One that admits versions without the fault applies no correction here;
-    `corrections_broken_by` judges it after resolving. `off` holds the names of corrections that are switched off.
+
+def unknown(names: Iterable[str]) -> tuple[str, ...]:
+    """Find the names that are no correction's: of the tables, of an extra, or read from a wheel."""
+    known = {row.name for row in table()}
+    return tuple(name for name in sorted(names) if name not in known and not _DERIVED.fullmatch(name))
+
+
+def of_extra(package: str, version: str, bound: str) -> Correction:
+    """Make the correction that an extra of a package says: `bound` is one of `bounds_of_extras`."""
+    name = _named(bound)
+    return Correction(
+        f"{package}-extra-{name}",
+        package,
+        "",
+        "extra",
+        name,
+        f"{package} {version} works with {bound} alone, which only its extra {name} says",
+        ("METADATA",),
+        "read",
+        version,
+    )
+
+
+def of_wheel(package: str, version: str, constraint: str, reason: str) -> Correction:
+    """Make the correction that a wheel's own files say."""
+    name = f"{package}-read-{_named(constraint)}"
+    return Correction(name, package, f"=={version}", "constraint", constraint, reason, ("wheel",), "read")
+
+
+def bounds_of_extras(published: Iterable[str], names: Iterable[str] = FAMILY) -> tuple[str, ...]:
+    """Read from Requires-Dist lines the lower bounds of extras that are named like the package they bound.
+
+    Of the torch family alone: other extras say what tests, documents or checks were run with.
     """
-    from packaging.utils import canonicalize_name
-
-    asked: dict[str, list[SpecifierSet]] = {}
-    for text in requirements:
-        requirement = parse_requirement(text)
-        asked.setdefault(canonicalize_name(requirement.name), []).append(requirement.specifier)
-    switched_off = set(off)
-    return tuple(
-        correction
-        for correction in corrections()
-        if correction.name not in switched_off
-        and any(_always(correction, specifier) for specifier in asked.get(correction.package, ()))
-    )
-
-
-def corrections_broken_by(pins: Mapping[str, str], off: Iterable[str] = ()) -> tuple[Correction, ...]:
-    """Find the corrections that exact pins (normalised name -> version) violate. The caller solves again with their
-    constraints."""
-    from packaging.specifiers import SpecifierSet
-
-    switched_off = set(off)
-    broken = []
-    for correction in corrections():
-        version = pins.get(correction.package)
-        if version is None or correction.name in switched_off:
+    found = []
+    for line in published:
+        marker = _EXTRA.fullmatch(line.partition(";")[2])
+        if marker is None or canonical_name(marker[2]) not in names:
             continue
-        constraint = parse_requirement(correction.constraint)
-        other = pins.get(constraint.name)
-        affected = SpecifierSet(correction.versions).contains(version, prereleases=True)
-        if affected and other is not None and not constraint.specifier.contains(other, prereleases=True):
-            broken.append(correction)
-    return tuple(broken)
+        requirement = published_requirement(line)
+        lower = [f"{_LOWER[one.operator]}{one.version}" for one in requirement.specifier if one.operator in _LOWER]
+        if lower and canonical_name(requirement.name) == canonical_name(marker[2]):
+            found.append(f"{canonical_name(requirement.name)}{','.join(sorted(lower))}")
+    return tuple(found)
 
 
-def _always(correction: Correction, specifier: SpecifierSet) -> bool:
+def admits(requirement: str, version: str) -> bool:
+    """Say whether a requirement's specifier admits a version."""
+    return published_requirement(requirement).specifier.contains(version, prereleases=True)
+
+
+def implies(asked: Iterable[str], requirement: str) -> bool:
+    """Say whether specifiers together exclude all that a requirement excludes, as far as the versions that they name
+    tell: each of those, the next after it, and one beyond all."""
+    bound = published_requirement(requirement).specifier
+    both = _specifier(",".join(filter(None, asked)))
+    return all(bound.contains(one, prereleases=True) for one in both.filter(_probes(both, bound), prereleases=True))
+
+
+def some_admitted(specifier: str, others: Iterable[str]) -> bool:
+    """Say whether a specifier and others have a version in common, as far as the versions that they name tell."""
+    own, both = _specifier(specifier), _specifier(",".join(filter(None, others)))
+    return any(own.contains(one, prereleases=True) for one in both.filter(_probes(own, both), prereleases=True))
+
+
+def _probes(*specifiers: SpecifierSet) -> set[str]:
+    named = {one.version.removesuffix(".*") for several in specifiers for one in several}
+    return {probe for version in named for probe in (version, f"{version.partition('+')[0]}.1")} | {"0", "99999"}
+
+
+def _is_broken(row: Correction, pins: Mapping[str, str]) -> bool:
+    other = pins.get(row.bounded)
+    if other is None:
+        return row.kind == "requirement" and ";" not in row.requirement
+    return not admits(row.requirement, other)
+
+
+def _beside(published: Iterable[str], row: Correction) -> Iterator[str]:
+    """Bound what METADATA requires, under the same markers."""
+    for line in published:
+        if _named(line) == row.bounded:
+            _, semicolon, marker = line.partition(";")
+            yield f"{row.requirement} ;{marker}" if semicolon else row.requirement
+
+
+def _says(published: Iterable[str], requirement: str) -> bool:
+    name = _named(requirement)
+    own = [line for line in published if ";" not in line and _named(line) == name]
+    return bool(own) and implies([str(published_requirement(line).specifier) for line in own], requirement)
+
+
+@lru_cache(maxsize=4096)
+def _named(requirement: str) -> str:
+    found = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", requirement)
+    return canonical_name(found[1]) if found else ""
+
+
+@lru_cache(maxsize=4096)
+def _specifier(text: str) -> SpecifierSet:
     from packaging.specifiers import SpecifierSet
 
-    wrong = SpecifierSet(correction.versions)
-    candidates = {s.version for s in specifier if s.operator == "==" and not s.version.endswith(".*")}
-    if not candidates and correction.package == "torch" and len(specifier):
-        candidates = set(specifier.filter(release.version for release in torch_builds.releases()))
-    return bool(candidates) and all(wrong.contains(version, prereleases=True) for version in candidates)
+    return SpecifierSet(text)

@@ -47,5 +47,10 @@ def library(package: str, version: str) -> LibraryWheel | None:
         wanted = numbers(version.split("+")[0])
     except ValueError:
         return None
-    older = [lib for lib in known() if lib.package == package and numbers(lib.version) <= wanted]
-    return max(older, key=lambda lib: numbers(lib.version), default=None)
+    older = [lib for lib in of(package) if numbers(lib.version) <= wanted]
+    return older[-1] if older else None
+
+
+def of(package: str) -> tuple[LibraryWheel, ...]:
+    """List the rows of a package, oldest first."""
+    return tuple(sorted((lib for lib in known() if lib.package == package), key=lambda lib: numbers(lib.version)))

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from envspec.lock.graph import Graph
 from envspec.lock.judge import judge
-from envspec.lock.model import Lock, LockedImage, LockedTarget, Pin, SpecInputs, TargetInputs
+from envspec.lock.model import Lock, LockedCorrection, LockedImage, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.packages.names import conda_name, requirement_name
 
 Key = TypeVar("Key", str, tuple[str, str])
@@ -70,7 +70,9 @@ class _Merger:
         inputs = self.spec_inputs()
         names = sorted({target.name for lock in (self.ours, self.theirs) for target in lock})
         targets = [self.target(name, inputs) for name in names]
-        lock = Lock(name, inputs, tuple(target for target in targets if target is not None), self.images())
+        lock = Lock(
+            name, inputs, tuple(target for target in targets if target is not None), self.images(), self.corrections()
+        )
         if not lock.targets and not self.conflicts:
             self.clash(None, "both sides' removals together leave no target")
         if not self.conflicts:
@@ -101,6 +103,10 @@ class _Merger:
         )
         names = ("exclude_newer", "sources", "channels", "without_corrections")
         return replace(ours, allow_source=tuple(sorted(allowed)), **{name: field(name) for name in names})  # type: ignore[arg-type]
+
+    def corrections(self) -> tuple[LockedCorrection, ...]:
+        """Keep what either side read from a wheel: it says the same wherever the wheel is."""
+        return tuple(sorted({*self.ours.corrections, *self.theirs.corrections}))
 
     def images(self) -> tuple[LockedImage, ...]:
         sides = [{image.name: image.digest for image in side.images} for side in (self.base, self.ours, self.theirs)]

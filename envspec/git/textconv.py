@@ -25,6 +25,7 @@ def readable(lock: Lock) -> str:
     out.extend(f"allow-source {name}\n" for name in sorted(shared.allow_source))
     out.extend(f"without-correction {name}\n" for name in sorted(shared.without_corrections))
     out.extend(f"source {package} {index}\n" for package, index in sorted(shared.sources.items()))
+    out.extend(f"correction {one.package} {one.version} {one.constraint}\n" for one in lock.corrections)
     out.extend(f"image {image.name}  {image.digest[: len('sha256:') + HASH_DIGITS]}\n" for image in lock.images)
     out.append("\n")
     out.extend(f"target {_target(target)}\n" for target in lock)

@@ -13,7 +13,7 @@ from typing import NewType
 from envspec.errors import LockError, Place
 from envspec.lock.inputs import spec_inputs, target_inputs
 from envspec.lock.model import Lock, LockedTarget, SpecInputs
-from envspec.lock.rules import cuda, derived, files, labels, requirements, sources
+from envspec.lock.rules import corrections, cuda, derived, files, labels, requirements, sources
 from envspec.lock.rules.case import Flaw as Flaw
 from envspec.lock.rules.case import LockedCase, merged
 from envspec.spec.model import Spec
@@ -80,16 +80,23 @@ def judge(lock: Lock, spec: Spec | None = None) -> tuple[Flaw, ...]:
     judged by the inputs that the lock records.
     """
     if spec is None:
-        return merged(flaw for target in lock for flaw in judge_target(target, lock.inputs))
+        return merged(
+            (*(flaw for target in lock for flaw in judge_target(target, lock.inputs)), *corrections.broken(lock))
+        )
     shared = spec_inputs(spec)
     asked = {target.name: target_inputs(spec, target) for target in spec.targets}
     return merged(
-        flaw
-        for target in lock
-        for flaw in (
-            judge_target(replace(target, inputs=asked[target.name]), shared)
-            if target.name in asked
-            else (Flaw("unknown-target", (target.name,), None, "the spec has no such target"),)
+        (
+            *(
+                flaw
+                for target in lock
+                for flaw in (
+                    judge_target(replace(target, inputs=asked[target.name]), shared)
+                    if target.name in asked
+                    else (Flaw("unknown-target", (target.name,), None, "the spec has no such target"),)
+                )
+            ),
+            *corrections.broken(lock),
         )
     )
 

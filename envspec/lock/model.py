@@ -52,6 +52,8 @@ class Pin:
     direct        the spec asks for it by name
     provides      conda only: PyPI names that this package installs (counted as present when pip is solved)
     extras        pip only: the extras that its METADATA offers; None where that wasn't read: a lock doesn't hold them
+    added         pip only: those of `dependencies` that its METADATA leaves out; a lock doesn't tell them apart
+    works_with    pip only: what its extras say that it works with (`envspec.facts.corrections`): a lock doesn't hold it
     """
 
     kind: str
@@ -67,6 +69,8 @@ class Pin:
     url: str | None = None
     provides: tuple[str, ...] = ()
     extras: frozenset[str] | None = field(default=None, compare=False, repr=False)
+    added: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    works_with: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def is_wheel(self) -> bool:
@@ -135,14 +139,34 @@ class LockedImage:
     digest: str
 
 
+@dataclass(frozen=True, order=True)
+class LockedCorrection:
+    """What a wheel's own files say that its METADATA doesn't, where it shaped the lock.
+
+    package     its normalised name, in this `version`; `file` and `sha256` are the wheel that was read
+    constraint  PEP 508: whoever has the constraint's package beside it needs it so
+    reason      what was found in the wheel
+    """
+
+    package: str
+    version: str
+    file: str
+    sha256: str
+    constraint: str
+    reason: str
+
+
 @dataclass(frozen=True)
 class Lock:
-    """The lock of one spec. `targets` is sorted by name, `images` too; an image without a known digest isn't there."""
+    """The lock of one spec. `targets` is sorted by name, `images` too; an image without a known digest isn't there.
+    `corrections` are those that were read from wheels.
+    """
 
     name: str
     inputs: SpecInputs
     targets: tuple[LockedTarget, ...]
     images: tuple[LockedImage, ...] = ()
+    corrections: tuple[LockedCorrection, ...] = ()
 
     def target(self, name: str) -> LockedTarget | None:
         return next((t for t in self.targets if t.name == name), None)

@@ -10,12 +10,14 @@ from typing import Any, NoReturn, TypeVar
 
 from envspec.documents import Unreadable, read_toml
 from envspec.errors import LockError, Place, StorageError
-from envspec.lock.listed import LISTS, TABLES, joined, requirements_in
+from envspec.lock import keys
+from envspec.lock.listed import TABLES, joined, requirements_in
 from envspec.lock.model import (
     LOCK_VERSION,
     Artifact,
     GitSource,
     Lock,
+    LockedCorrection,
     LockedImage,
     LockedTarget,
     Pin,
@@ -35,57 +37,6 @@ _VERSION = re.compile(r"^lock-version *= *(\d+) *\r?$", re.MULTILINE)
 _CONFLICT = re.compile(r"^(?:<{7} |={7}\r?$|>{7} )", re.MULTILINE)
 _RELOCK = "restore it from git, or delete it and run `envspec lock`"
 
-_ENV = {
-    "name": str, "exclude-newer": str, "allow-source": list, "without-corrections": list, "channels": list,
-    **dict.fromkeys((one.key for one in LISTS), list), "sources": dict,
-}  # fmt: skip
-_TARGET = {
-    "platform": str,
-    "python": str,
-    "glibc": str,
-    "cuda": str,
-    "gpus": list,
-    "architectures": list,
-    "driver": str,
-    "driver-floor": str,
-    **dict.fromkeys((one.key for one in LISTS), list),
-    "fingerprint": str,
-}
-_PACKAGE = {
-    "name": str,
-    "version": str,
-    "build": str,
-    "index": str,
-    "url": str,
-    "git": dict,
-    "licence": str,
-    "targets": list,
-    "provides": list,
-    "dependencies": list,
-    "artifacts": list,
-}
-_GIT = {"url": str, "commit": str, "subdirectory": str}
-_ARTIFACT = {"file": str, "sha256": str, "md5": str, "size": int, "targets": list}
-_EDGE = {"requires": str, "targets": list}
-
-# What a value may look like where it goes on into a path, a command or another file's syntax.
-_SHAPES = {
-    "name": (re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*"), "a package's name"),
-    "version": (re.compile(r"[A-Za-z0-9][A-Za-z0-9.!+_-]*"), "a version"),
-    "build": (re.compile(r"[A-Za-z0-9_.+]+"), "a build string"),
-    "sha256": (re.compile(r"[0-9a-f]{64}"), "64 hexadecimal digits"),
-    "md5": (re.compile(r"[0-9a-f]{32}"), "32 hexadecimal digits"),
-    "commit": (re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}"), "a full commit"),
-    "file": (re.compile(r"[^/\\\s\"'`$\x00-\x1f\x7f]+"), "a file's name"),
-    "url": (re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s\"\\\x00-\x1f\x7f]+"), "a URL"),
-    "subdirectory": (re.compile(r"[^\s\"\\\x00-\x1f\x7f]+"), "a path"),
-    "index": (re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9_][A-Za-z0-9._-]*)*"), "the name of an index"),
-    "cuda": (re.compile(r"\d+\.\d+"), "a CUDA version"),
-    "platform": (re.compile(r"[a-z0-9]+-[a-z0-9]+"), "a platform"),
-    "python": (re.compile(r"\d+\.\d+"), "a Python version"),
-    "glibc": (re.compile(r"\d+\.\d+"), "a glibc version"),
-    "architectures": (re.compile(r"sm_[1-9]\d{1,2}"), 'compute capabilities as "sm_90"'),
-}
 _IMAGE_NAME = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9\[\]._:/-]*")
 """The characters of an image reference without a digest of its own."""
 _IMAGE_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -218,7 +169,7 @@ class _Reader:
             for text in requirements_in(key, value):
                 if not is_requirement(text):
                     self.fail(f"{printable(text)[:80]!r} in {key} isn't a requirement", where, key)
-            shape = _SHAPES.get(key)
+            shape = keys.SHAPES.get(key)
             for text in (value if expected is list else (value,)) if shape else ():
                 if shape and not shape[0].fullmatch(text):
                     self.fail(f"{key} must {'hold' if expected is list else 'be'} {shape[1]}, not {text!r}", where, key)
@@ -235,10 +186,10 @@ class _Reader:
             raise LockError(f"the lock is not TOML: {error}", place=place, hint=_RELOCK) from None
         self.refuse_unseen(data)
         for key in data:
-            if key not in ("lock-version", "digest", "env", "images", "targets", "conda", "pip"):
+            if key not in ("lock-version", "digest", "env", "images", "targets", "corrections", "conda", "pip"):
                 raise LockError(f'unknown table "{key}"', place=Place(self.path), hint=_RELOCK)
         env_at = ("[env]", 0)
-        env = self.check(data.get("env"), _ENV, ("name",), env_at)
+        env = self.check(data.get("env"), keys.ENV, ("name",), env_at)
         if not FOLDER_NAME.fullmatch(env["name"]):
             self.fail(f"name can't be {env['name']!r}", env_at, "name")
         sources = env.get("sources", {})
@@ -264,6 +215,7 @@ class _Reader:
             inputs=inputs,
             targets=tuple(self.target(name, tables[name], env, tuple(pins[name].values())) for name in sorted(tables)),
             images=self.images(data.get("images", {})),
+            corrections=self.corrections(data.get("corrections", [])),
         )
 
     def refuse_unseen(self, data: Any) -> None:
@@ -285,8 +237,18 @@ class _Reader:
                 self.fail(f'an image\'s digest must be "sha256:" and 64 hexadecimal digits, not {digest!r}', where)
         return tuple(LockedImage(name, table[name]) for name in sorted(table))
 
+    def corrections(self, tables: Any) -> tuple[LockedCorrection, ...]:
+        header = "[[corrections]]"
+        if type(tables) is not list:
+            self.fail("this must be an array of tables", (header, 0))
+        for nth, table in enumerate(tables):
+            self.check(table, keys.CORRECTION, tuple(keys.CORRECTION), (header, nth))
+            if not is_requirement(table["constraint"]):
+                self.fail("constraint isn't a requirement", (header, nth), "constraint")
+        return tuple(LockedCorrection(**table) for table in tables)
+
     def target(self, name: str, table: Any, env: Mapping[str, Any], pins: tuple[Pin, ...]) -> LockedTarget:
-        self.check(table, _TARGET, ("platform", "python", "fingerprint"), (f"[targets.{name}]", 0))
+        self.check(table, keys.TARGET, ("platform", "python", "fingerprint"), (f"[targets.{name}]", 0))
         inputs = TargetInputs(
             platform=table["platform"],
             python=table["python"],
@@ -315,7 +277,7 @@ class _Reader:
     def package(self, kind: str, table: Any, every: tuple[str, ...], where: tuple[str, int]) -> list[tuple[str, Pin]]:
         """Return a package's pin for each of its targets. Targets that agree share one value."""
         direct = table.get("direct", False) if type(table) is dict else False
-        types = {**_PACKAGE, "direct": list if type(direct) is list else bool}
+        types = {**keys.PACKAGE, "direct": list if type(direct) is list else bool}
         self.check(table, types, ("name", "version", "index"), where)
         if direct is False and "direct" in table:
             self.fail("direct is true or a list of targets", where, "direct")
@@ -325,7 +287,7 @@ class _Reader:
 
         git = table.get("git")
         if git is not None:
-            self.check(git, _GIT, ("url", "commit"), where)
+            self.check(git, keys.GIT, ("url", "commit"), where)
             git = GitSource(git["url"], git["commit"], git.get("subdirectory"))
         artifacts = self.per_target(table, "artifacts", targets, where, self.artifact)
         dependencies = self.per_target(table, "dependencies", targets, where, self.dependency)
@@ -378,14 +340,14 @@ class _Reader:
 
     def dependency(self, item: Any, where: tuple[str, int]) -> tuple[str, list[str] | None]:
         if type(item) is not str:
-            self.check(item, _EDGE, ("requires", "targets"), where)
+            self.check(item, keys.EDGE, ("requires", "targets"), where)
         text, targets = (item, None) if type(item) is str else (item["requires"], item["targets"])
         if where[0] == "[[pip]]" and not is_requirement(text):
             self.fail(f"{printable(text)[:80]!r} in dependencies isn't a requirement", where, "dependencies")
         return text, targets
 
     def artifact(self, item: Any, where: tuple[str, int]) -> tuple[Artifact, list[str] | None]:
-        self.check(item, _ARTIFACT, ("file", "sha256"), where)
+        self.check(item, keys.ARTIFACT, ("file", "sha256"), where)
         return Artifact(item["file"], item["sha256"], item.get("size"), item.get("md5")), item.get("targets")
 
     def check_targets(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import fields
 from functools import partial
 from typing import TypeVar
 
@@ -38,6 +39,9 @@ def dumps(lock: Lock) -> str:
     _write_images(out, lock)
     for target in targets:
         _write_target(out, lock, target, shared)
+    for correction in sorted(set(lock.corrections)):
+        out.append("\n[[corrections]]\n")
+        out.extend(f"{field.name} = {string(getattr(correction, field.name))}\n" for field in fields(correction))
     for pins in _merged(targets):
         _write_package(out, pins, len(names))
     body = "".join(out)

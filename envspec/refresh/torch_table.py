@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from envspec.facts.missing_requirements import left_out, missing_requirements
+from envspec.facts.corrections import corrections
 from envspec.facts.torch_builds import variant_of
 from envspec.packages.version_numbers import numbers
 from envspec.refresh.published import Contents, Index, Wheel, contents, requirements, span, wheels
@@ -139,7 +139,7 @@ def _with_pythons(row: Row, releases: Sequence[Row], published: Mapping[str, Rel
 
 def _with_companion(releases: Sequence[Row], name: str, found: Sequence[Wheel], index: Index) -> list[Row]:
     """Add the companions of each release. Those of the newest known torch are read again, as their range may admit a
-    new torch. `missing_requirements` supplies the torch of a companion whose METADATA names none.
+    new torch. Corrections supply the torch of a companion whose METADATA names none.
     """
     listed = {version for row in releases for version in row.get(name, ())}
     last = next((set(row[name]) for row in reversed(releases) if row.get(name)), set())
@@ -147,9 +147,11 @@ def _with_companion(releases: Sequence[Row], name: str, found: Sequence[Wheel], 
     oldest = min(listed, key=numbers)
     wanted = [v for v in files if v in last or (v not in listed and numbers(v) > numbers(oldest))]
     made_for: dict[str, Specifier] = {}
+    known = corrections()
     for version in sorted(wanted, key=numbers):
         wheel = files[version]
-        lines = (*index.requires_dist(name, wheel.file), *left_out(name, version, missing_requirements()))
+        published = tuple(index.requires_dist(name, wheel.file))
+        lines = (*published, *known.left_out(name, version, published))
         asked = dict(requirements(lines, wheel.platform, wheel.python or "3.12"))
         if asked.get("torch"):
             made_for[version] = parse(asked["torch"])

@@ -67,6 +67,7 @@ class Problem:
     subject: Subject
     message: str
     remedy: str | None = None
+    bound: str | None = None
 
 
 def pip_builds(versions: Iterable[str], cuda: str | None, platform: str) -> list[CandidateBuild]:

@@ -19,7 +19,8 @@ class Finding:
     info     the target works, and there is something to know
 
     `code` is stable and for machines; `place` is the cause's place in the spec; `remedy` is the nearest change that
-    works, or None if there is nothing to change.
+    works, or None if there is nothing to change. `bound` (PEP 508) admits the versions without the fault, where it lies
+    in a pin: the target may be solved again with it.
     """
 
     severity: Severity
@@ -27,6 +28,7 @@ class Finding:
     message: str
     place: Place | None = None
     remedy: str | None = None
+    bound: str | None = None
 
 
 def errors(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:

@@ -91,7 +91,9 @@ def located(spec: Spec, target: Target, wanted: Wanted | None, problem: Problem)
         place = spec.places.get("env.python")
     else:
         place = target.places.get(problem.subject)
-    return Finding(problem.severity, problem.code, problem.message, place or target.place, problem.remedy)
+    return Finding(
+        problem.severity, problem.code, problem.message, place or target.place, problem.remedy, problem.bound
+    )
 
 
 def _torch(named: Wanted | None, family: Sequence[Wanted]) -> tuple[Wanted | None, list[str]]:

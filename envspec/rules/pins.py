@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Literal
+from itertools import takewhile
+from typing import TYPE_CHECKING, Literal
 
 from envspec.binaries.build_notes import BuildNotes
 from envspec.errors import Place
 from envspec.facts import torch_builds
 from envspec.facts.compute_capability import can_translate, covers, sm_of
+from envspec.packages.version_numbers import numbers
 from envspec.rules import cpu_target, nearest, neighbours
 from envspec.rules.accepted import accepted
 from envspec.rules.build import problems
@@ -20,6 +22,9 @@ from envspec.rules.judge import case_of, located
 from envspec.rules.specifier import parse
 from envspec.rules.wanted import COMPANIONS, Wanted, torch_of
 from envspec.spec.model import Spec, Target
+
+if TYPE_CHECKING:
+    from envspec.facts.libraries import LibraryWheel
 
 _VERSIONED_BY_CUDA = ("cuda-toolkit", "nvidia-cuda-runtime", "nvidia-cuda-nvrtc", "nvidia-nvjitlink", "cuda-version")
 """Packages without a `-cu12` suffix that have the toolkit's version."""
@@ -186,7 +191,8 @@ def _cuda_majors(case: Case, pins: Mapping[str, str], needs: Mapping[str, Iterab
         place = f"the target is for CUDA {case.cuda}" if case.cuda else "this is a CPU target"
         message = f"{name} {version} belongs to CUDA {major}, and {place}"
         hint = f"`envspec why` shows what requires {name}"
-        yield Problem("error" if case.cuda else "warning", "cuda-major-mixed", "cuda", message, hint)
+        bound = f"{name}=={asked}.*" if name in _VERSIONED_BY_CUDA else f"{name}<0"
+        yield Problem("error" if case.cuda else "warning", "cuda-major-mixed", "cuda", message, hint, bound)
 
 
 def _cuda_major(name: str, version: str) -> str | None:
@@ -216,4 +222,16 @@ def _libraries(case: Case, pins: Mapping[str, str]) -> Iterator[Problem]:
                 f"{name} {version} has no code for {sm_of(capability)} ({case.names(capability)})"
                 + ("; torch uses it only with several GPUs" if nccl else ""),
                 None if nccl else "take a torch whose build requires an older cuDNN",
+                f"{name}<{_first_without(found, capability, case)}",
             )
+
+
+def _first_without(found: LibraryWheel, capability: str, case: Case) -> str:
+    """Find the first of the releases up to this one that all lack code for a capability."""
+    from envspec.facts import libraries
+
+    older = [one for one in libraries.of(found.package) if numbers(one.version) <= numbers(found.version)]
+    lacking = takewhile(
+        lambda one: not covers(one.sm, capability, case.cuda) and not can_translate(one.ptx, capability), older[::-1]
+    )
+    return [one.version for one in lacking][-1]

@@ -16,8 +16,9 @@ from envspec.rules.accepted import accepted
 from envspec.rules.finding import Finding
 from envspec.rules.neighbours import Origin
 from envspec.spec.model import Spec, Target
+from envspec.workflow.bounded import explained, told
 from envspec.workflow.keep import Kept
-from envspec.workflow.notices import Notice, tell_corrections, tell_findings
+from envspec.workflow.notices import Notice, tell_corrections, tell_findings, tell_given_up
 from envspec.workflow.solve import Solved
 from envspec.workflow.terms import tell_unused_terms
 
@@ -30,14 +31,12 @@ def accept(
     Raises Infeasible or InfeasibleTargets for pins that the rules refuse, WrongBuild when a CPU build or one of another
     CUDA got in, InternalError when the result contradicts itself.
     """
-    tell_corrections(
-        [
-            *((one.name, correction) for one in solved for correction in one.corrections),
-            *((one.name, missing) for one in solved for missing in one.missing),
-        ],
+    tell_corrections([(one.name, effect) for one in solved for effect in one.effects], notice)
+    tell_findings(
+        ((one.name, [explained(finding, one.hopeless) for finding in of_pins(spec, one)]) for one in solved),
         notice,
     )
-    tell_findings(((one.name, _of_pins(spec, one)) for one in solved), notice)
+    tell_given_up([(one.name, text) for one in solved for text in told(one.gave_up, one.versions)], notice)
     holes = _holes(solved, kept, refreshed=refreshed)
     tell_findings(((one.name, holes.get(one.name, ())) for one in solved), notice)
     locked = tuple(_locked(one) for one in solved)
@@ -54,7 +53,7 @@ def found_codes(spec: Spec, solved: Solved) -> frozenset[str]:
     target = _locked(solved)
     found = (
         *solved.prepared.verdict.findings,
-        *_of_pins(spec, solved),
+        *of_pins(spec, solved),
         *_of_extras(spec, solved.prepared.target, target),
     )
     return frozenset(finding.code for finding in found)
@@ -64,7 +63,8 @@ def _of_extras(spec: Spec, target: Target, locked: LockedTarget) -> tuple[Findin
     return accepted(extras.findings(locked, _places(spec, target)), spec.pip_terms(target).accept)
 
 
-def _of_pins(spec: Spec, solved: Solved) -> tuple[Finding, ...]:
+def of_pins(spec: Spec, solved: Solved) -> tuple[Finding, ...]:
+    """Judge the pins of a solved target."""
     return judge_pins(
         spec,
         solved.prepared.target,

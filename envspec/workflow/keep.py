@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from envspec.lock.judge import Flaw
-from envspec.lock.model import Lock, LockedTarget
+from envspec.lock.model import Lock, LockedCorrection, LockedTarget
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.request import Preferences
@@ -22,10 +22,12 @@ class Upgrade:
 
 @dataclass(frozen=True)
 class Kept:
-    """The preferences of each half, by the old lock's targets: a new target takes those of another one."""
+    """The preferences of each half, by the old lock's targets: a new target takes those of another one. `read` are the
+    corrections that were read from wheels."""
 
     pip: Mapping[str, Preferences] = field(default_factory=dict)
     conda: Mapping[str, Preferences] = field(default_factory=dict)
+    read: tuple[LockedCorrection, ...] = ()
 
 
 def kept_of(old: Lock | None, upgrade: Upgrade, flaws: Sequence[Flaw] = ()) -> Kept:
@@ -36,6 +38,7 @@ def kept_of(old: Lock | None, upgrade: Upgrade, flaws: Sequence[Flaw] = ()) -> K
     return Kept(
         pip={target.name: _pip(target).without(moving[target.name]) for target in old},
         conda={target.name: _conda(target, moving[target.name]) for target in old},
+        read=tuple(one for one in old.corrections if one.package not in upgrade.packages),
     )
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from envspec.errors import Infeasible, InfeasibleTargets
-from envspec.facts.corrections import Correction
-from envspec.facts.missing_requirements import MissingRequirement
 from envspec.lock.judge import Flaw
 from envspec.lock.model import LockedTarget
 from envspec.packages.requirement import canonical_name
 from envspec.rules.accepted import hint_to_accept
 from envspec.rules.finding import Finding
 from envspec.spec.model import Spec
+from envspec.workflow.corrected import Effect
 
 Notice = Callable[[Finding], None]
 """The callback for findings that stop nothing: warnings, corrections."""
@@ -46,21 +45,30 @@ def tell_flaws(flaws: Iterable[Flaw], notice: Notice) -> None:
         notice(Finding("warning", flaw.code, f"the lock can't be right: {flaw.message}; envspec resolves this again"))
 
 
-def tell_corrections(added: Iterable[tuple[str, Correction | MissingRequirement]], notice: Notice) -> None:
-    """Report the corrections of published metadata, by target name: each once, with its targets."""
+def tell_corrections(found: Iterable[tuple[str, Effect]], notice: Notice) -> None:
+    """Report what corrections of published metadata did, by target name: each once, with its targets."""
     targets: dict[tuple[str, str, str], list[str]] = {}
-    for target, one in added:
-        text = one.constraint if isinstance(one, Correction) else one.requirement
-        targets.setdefault((one.name, text, one.reason), []).append(target)
+    for target, effect in found:
+        one = effect.correction
+        targets.setdefault((one.name, effect.text, one.reason), []).append(target)
     for (name, text, reason), names in targets.items():
         notice(
             Finding(
                 "info",
                 "correction",
-                f"{', '.join(names)}: {text} added, because {reason}",
+                f"{', '.join(names)}: {text}, because {reason}",
                 remedy=f'to do without: without-corrections = ["{name}"] in [pip]',
             )
         )
+
+
+def tell_given_up(found: Iterable[tuple[str, str]], notice: Notice) -> None:
+    """Report what was locked instead of pins that can't work, by target name: each once, with its targets."""
+    targets: dict[str, list[str]] = {}
+    for target, text in found:
+        targets.setdefault(text, []).append(target)
+    for text, names in targets.items():
+        notice(Finding("info", "given-up", f"{', '.join(names)}: {text}"))
 
 
 def tell_unused_sources(spec: Spec, locked: Iterable[LockedTarget], notice: Notice) -> None:

@@ -7,16 +7,17 @@ from dataclasses import dataclass, replace
 
 from envspec.errors import SpecError
 from envspec.facts import conda_builds, torch_builds
-from envspec.facts.corrections import Correction, corrections, corrections_for
+from envspec.facts.corrections import NO_CORRECTIONS, Corrections, corrections, table, unknown
 from envspec.facts.minimum import architectures
-from envspec.facts.missing_requirements import MissingRequirement, missing_requirements
 from envspec.lock.inputs import spec_inputs, target_inputs
 from envspec.lock.model import SpecInputs, TargetInputs
+from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.redact import redact
 from envspec.resolve.conda.request import CondaRequest, conda_request_for
 from envspec.rules import Verdict, judge
 from envspec.spec.model import Spec, Target
+from envspec.texts import nearest
 from envspec.workflow.notices import Notice, tell_findings
 from envspec.workflow.terms import refuse_terms
 
@@ -39,8 +40,7 @@ class Prepared:
     inputs       the inputs of this target
     verdict      the rules' verdict, without errors
     constraints  PEP 508 lines that admit only the torch wheels that work on it
-    corrections  of published metadata, those that hold whatever the resolver picks
-    missing      requirements that published metadata lacks, and that envspec adds
+    corrections  of published metadata; active those whose two packages the target itself asks for
     exempt       packages that the spec's own bound in time alone holds for: name → that bound
     conda        the request of its conda half; None without one
     """
@@ -50,8 +50,7 @@ class Prepared:
     inputs: TargetInputs
     verdict: Verdict
     constraints: tuple[str, ...] = ()
-    corrections: tuple[Correction, ...] = ()
-    missing: tuple[MissingRequirement, ...] = ()
+    corrections: Corrections = NO_CORRECTIONS
     exempt: tuple[tuple[str, str | None], ...] = ()
     conda: CondaRequest | None = None
 
@@ -80,9 +79,9 @@ def prepare(
         exempt = tuple((name, shared.exclude_newer) for name in sorted(not_after.exempt))
         # no part of the lock: a bound that moves would make it stale the next day
         shared = replace(shared, exclude_newer=not_after.moment)
-    missing = tuple(one for one in missing_requirements() if one.name not in shared.without_corrections)
+    known = corrections(shared.without_corrections)
     return tuple(
-        replace(_prepared(target, shared, target_inputs(spec, target), verdict, missing), exempt=exempt)
+        replace(_prepared(target, shared, target_inputs(spec, target), verdict, known), exempt=exempt)
         for target, verdict in zip(targets, verdicts, strict=True)
     )
 
@@ -92,7 +91,7 @@ def _prepared(
     shared: SpecInputs,
     inputs: TargetInputs,
     verdict: Verdict,
-    missing: tuple[MissingRequirement, ...],
+    known: Corrections,
 ) -> Prepared:
     bounds = _torch_bounds(verdict)
     by_conda = verdict.wanted is not None and verdict.wanted.channel == "conda"
@@ -103,8 +102,7 @@ def _prepared(
         inputs=inputs,
         verdict=verdict,
         constraints=(f"torch{bounds}",) if bounds and not by_conda else (),
-        corrections=corrections_for(inputs.requirements, shared.without_corrections),
-        missing=missing,
+        corrections=known.with_active(known.beside(map(requirement_name, inputs.requirements))),
         conda=conda_request_for(shared, inputs, architectures(target.gpus), for_conda)
         if inputs.conda_requirements
         else None,
@@ -125,11 +123,12 @@ def _torch_bounds(verdict: Verdict) -> str:
 
 
 def _refuse_unknown_corrections(spec: Spec) -> None:
-    known = {*(one.name for one in corrections()), *(one.name for one in missing_requirements())}
-    for name in sorted(spec.pip.without_corrections - known):
+    for name in unknown(spec.pip.without_corrections):
+        known = [one.name for one in table()]
+        near = nearest(name, known)
         raise SpecError(
             f'there is no correction "{name}"',
-            hint=f"known corrections: {', '.join(sorted(known))}",
+            hint=f'did you mean "{near}"?' if near else f"known corrections: {', '.join(sorted(known))}",
             place=spec.places.get("pip.without-corrections"),
         )
 

@@ -11,11 +11,11 @@ from envspec.lock.model import Lock
 from envspec.rules.finding import Finding
 from envspec.spec.messages import refuse_unknown_targets
 from envspec.spec.model import Spec, Target
-from envspec.workflow.accept import accept
+from envspec.workflow.accept import accept, of_pins
 from envspec.workflow.keep import Upgrade, kept_of
 from envspec.workflow.notices import Notice, tell_flaws, tell_unused_sources
 from envspec.workflow.prepare import NotAfter, prepare
-from envspec.workflow.solve import CondaHalf, Resolver, solve
+from envspec.workflow.solve import CondaHalf, Inspector, Resolver, solve
 
 
 def _untold(finding: Finding) -> None:
@@ -33,6 +33,7 @@ def relock(
     refreshed: bool = False,
     not_after: NotAfter | None = None,
     notice: Notice = _untold,
+    inspect: Inspector | None = None,
 ) -> Lock:
     """Lock `spec` again.
 
@@ -40,6 +41,8 @@ def relock(
     default; the others keep their pins of `old`). A spec with conda dependencies needs `conda`, which solves first: its
     packages count for pip. `refreshed` says that envspec asks the live PyTorch index besides the facts. Releases
     beyond `not_after` are left out, whatever the spec's `exclude-newer` allows.
+
+    `inspect` reads what wheels need of each other and their METADATA doesn't say; what shaped the lock stands in it.
 
     The GPU rules judge every target before anything is resolved, and the exact pins afterwards.
 
@@ -52,12 +55,15 @@ def relock(
     tell_flaws(flaws, notice)
     prepared = prepare(spec, targets, notice, not_after)
     kept = kept_of(old, upgrade or Upgrade(), flaws)
-    solved = solve(prepared, resolver, conda, kept)
+    solved = solve(prepared, resolver, conda, kept, lambda one: of_pins(spec, one), inspect)
     anew = accept(spec, solved, kept, refreshed=refreshed, notice=notice)
     others = {target.name for target in spec.targets} - {target.name for target in anew}
     locked = (*anew, *(target for target in old or () if target.name in others))
     tell_unused_sources(spec, locked, notice)
-    return Lock(spec.name, spec_inputs(spec), tuple(sorted(locked, key=lambda target: target.name)))
+    read = {row for one in solved for row in one.shaped}
+    read |= set(old.corrections) if old and others else set()
+    in_order = tuple(sorted(locked, key=lambda target: target.name))
+    return Lock(spec.name, spec_inputs(spec), in_order, corrections=tuple(sorted(read)))
 
 
 def flaws_of(spec: Spec, old: Lock) -> tuple[Flaw, ...]:

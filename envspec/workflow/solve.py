@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
-from envspec.errors import InternalError
-from envspec.facts.corrections import Correction, corrections_broken_by
-from envspec.facts.missing_requirements import MissingRequirement
-from envspec.lock.model import Pin
+from envspec.errors import InternalError, Unsatisfiable
+from envspec.facts.corrections import Correction, Corrections, of_wheel
+from envspec.lock.model import LockedCorrection, Pin
 from envspec.resolve.conda.request import CondaRequest
 from envspec.resolve.pip.provided import provided_by
 from envspec.resolve.pip.request import Preferences, Request, request_for
+from envspec.rules.finding import Finding
+from envspec.workflow.bounded import GivenUp, given_up
+from envspec.workflow.corrected import Effect, broken, effects
 from envspec.workflow.keep import Kept
 from envspec.workflow.prepare import Prepared
 
@@ -24,6 +26,10 @@ class Resolver(Protocol):
     def resolve(
         self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]
     ) -> Mapping[str, tuple[Pin, ...]]: ...
+
+
+Inspector = Callable[[Sequence[Pin]], Sequence[LockedCorrection]]
+"""Reads the wheels of a solution, and gives what they need of each other that their METADATA doesn't say."""
 
 
 class CondaHalf(Protocol):
@@ -39,15 +45,23 @@ class Solved:
     """A target and its pins so far.
 
     prepared     its inputs
+    corrections  of published metadata, as the pip half was solved with them
+    constraints  PEP 508 lines of corrections that can't be shown as METADATA: of git, of a direct URL
+    gave_up      pins of earlier solutions that can't work on the target; their bounds hold in this one
+    read         corrections that were read from wheels, in this solution or an earlier one
+    hopeless     those of this one without which there is no solution
     conda        the pins of its conda half
     pip          the pins of its pip half
-    corrections  of published metadata, those that bound the pip half
     """
 
     prepared: Prepared
+    corrections: Corrections
+    constraints: tuple[str, ...] = ()
+    gave_up: tuple[GivenUp, ...] = ()
+    hopeless: tuple[GivenUp, ...] = ()
+    read: tuple[LockedCorrection, ...] = ()
     conda: tuple[Pin, ...] = ()
     pip: tuple[Pin, ...] = ()
-    corrections: tuple[Correction, ...] = ()
 
     @property
     def name(self) -> str:
@@ -64,46 +78,147 @@ class Solved:
         prepared = self.prepared
         if not prepared.inputs.requirements:
             return None
-        bounds = {*prepared.constraints, *(correction.constraint for correction in self.corrections)}
         return request_for(
             prepared.shared,
             prepared.inputs,
-            tuple(sorted(bounds)),
+            tuple(sorted({*prepared.constraints, *self.constraints, *self._bounds})),
             provided_by(self.conda),
-            prepared.missing,
+            self.corrections,
             prepared.exempt,
         )
 
     @property
-    def missing(self) -> tuple[MissingRequirement, ...]:
-        """Give the requirements that the metadata of its pip half lacks."""
-        known = self.request.missing if self.request else ()
-        return tuple(one for one in known if any(one.concerns(pin.name, pin.version) for pin in self.pip))
+    def _bounds(self) -> tuple[str, ...]:
+        return tuple(str(one.finding.bound) for one in self.gave_up)
+
+    @cached_property
+    def versions(self) -> Mapping[str, str]:
+        """The versions of pip's packages, and of those that conda provides to them."""
+        return {
+            **dict(provided_by(self.conda)),
+            **{pin.name: pin.version for pin in self.pip},
+        }
 
     @property
-    def uncorrected(self) -> tuple[Correction, ...]:
-        """Give the corrections that its pip half breaks, because they didn't bound it."""
-        broken = corrections_broken_by(
-            {pin.name: pin.version for pin in self.pip}, self.prepared.shared.without_corrections
-        )
-        return tuple(correction for correction in broken if correction not in self.corrections)
+    def effects(self) -> tuple[Effect, ...]:
+        """Give what corrections did to its pip half."""
+        if self.request is None:
+            return ()
+        return effects(self.request.corrections, self.pip, self.versions, self.prepared.inputs.requirements)
+
+    @property
+    def shaped(self) -> tuple[LockedCorrection, ...]:
+        """Give the corrections read from wheels that did something to its pip half."""
+        did = {(effect.correction.name, effect.correction.versions) for effect in self.effects}
+        return tuple(one for one in self.read if (_row(one).name, _row(one).versions) in did)
+
+    def inspected(self, inspect: Inspector) -> Solved:
+        """Give the target with what its wheels say against its solution; itself where they say nothing."""
+        off = self.prepared.shared.without_corrections
+        found = [one for one in inspect(self.pip) if one not in self.read and _row(one).name not in off]
+        wrong = {(row.name, row.versions) for row in Corrections(tuple(map(_row, found))).broken_by(self.versions)}
+        more = tuple(one for one in found if (_row(one).name, _row(one).versions) in wrong)
+        return self.knowing(more) if more else self
+
+    def knowing(self, more: Iterable[LockedCorrection]) -> Solved:
+        """Give the target with corrections that were read from wheels."""
+        read = tuple(sorted({*self.read, *more}))
+        rows = tuple(map(_row, read))
+        return replace(self, read=read, corrections=self.corrections.with_active([row.name for row in rows], rows))
+
+    def corrected(self) -> Solved:
+        """Give the target with the corrections that its solution breaks; itself where it breaks none."""
+        if self.request is None:
+            return self
+        known, off = self.request.corrections, self.prepared.shared.without_corrections
+        found = broken(known, self.pip, self.versions, off)
+        if not found:
+            return self
+        # what stands side by side now will hardly part: one more solution, not one for each correction
+        names = known.beside(self.versions) | {one.name for one in found if one.kind != "requirement"}
+        corrections = self.corrections.with_active(names, found)
+        if corrections != self.corrections:
+            return replace(self, corrections=corrections)
+        # shown, and broken all the same: its METADATA doesn't come through the index proxy
+        lines = {one.requirement for one in found if one.kind != "extra"}
+        return replace(self, constraints=tuple(sorted({*self.constraints, *lines})))
+
+    def bounded(self, findings: Iterable[Finding]) -> Solved:
+        """Give the target with bounds that rule out what the rules refuse; itself where there are none to try."""
+        more = given_up(findings, self.pip, self.prepared.inputs.requirements)
+        new = tuple(one for one in more if one.finding.bound not in self._bounds)
+        return replace(self, gave_up=(*self.gave_up, *new)) if new else self
 
 
-def solve(prepared: Sequence[Prepared], resolver: Resolver, conda: CondaHalf | None, kept: Kept) -> tuple[Solved, ...]:
-    """Solve both halves of the targets.
+def _row(one: LockedCorrection) -> Correction:
+    return of_wheel(one.package, one.version, one.constraint, one.reason)
+
+
+def _nothing(solved: Solved) -> tuple[Finding, ...]:
+    """Refuse nothing."""
+    return ()
+
+
+_ROUNDS = 4
+"""Solutions to try again because the rules refuse one."""
+
+
+def solve(
+    prepared: Sequence[Prepared],
+    resolver: Resolver,
+    conda: CondaHalf | None,
+    kept: Kept,
+    judge: Callable[[Solved], tuple[Finding, ...]] = _nothing,
+    inspect: Inspector | None = None,
+) -> tuple[Solved, ...]:
+    """Solve both halves of the targets, and again where `judge` refuses pins of a solution that others may avoid.
+
+    `inspect` reads wheels: what they say bounds the solution, as does what `kept` holds of it. None reads nothing.
 
     Raises what the resolvers raise, and InternalError for a conda half without `conda`.
     """
     installed = _conda_half(prepared, conda, kept)
-    targets = tuple(Solved(one, installed.get(one.name, ()), corrections=one.corrections) for one in prepared)
+    targets = tuple(Solved(one, one.corrections, conda=installed.get(one.name, ())) for one in prepared)
+    if inspect is not None:
+        off = {name for one in prepared for name in one.shared.without_corrections}
+        targets = tuple(one.knowing(row for row in kept.read if _row(row).name not in off) for one in targets)
+    targets = _settled(targets, resolver, kept, inspect)
+    for _ in range(_ROUNDS):
+        again = tuple(one.bounded(judge(one)) for one in targets)
+        if again == targets:
+            break
+        try:
+            targets = _settled(again, resolver, kept, inspect)
+        except Unsatisfiable:
+            return tuple(_alone(one, more, resolver, kept, inspect) for one, more in zip(targets, again, strict=True))
+    return targets
+
+
+def _alone(old: Solved, bounded: Solved, resolver: Resolver, kept: Kept, inspect: Inspector | None) -> Solved:
+    """Solve a target with its bounds by itself; give its last solution where there is none."""
+    if old == bounded:
+        return old
+    try:
+        return _settled((bounded,), resolver, kept, inspect)[0]
+    except Unsatisfiable:
+        return replace(old, hopeless=bounded.gave_up)
+
+
+def _settled(
+    targets: tuple[Solved, ...], resolver: Resolver, kept: Kept, inspect: Inspector | None
+) -> tuple[Solved, ...]:
+    """Solve the pip halves until no correction is broken."""
     while True:
         requests = {one.name: one.request for one in targets if one.request is not None}
         pins = resolver.resolve(requests, kept.pip) if requests else {}
         targets = tuple(replace(one, pip=tuple(pins.get(one.name, ()))) for one in targets)
-        if not any(one.uncorrected for one in targets):
-            return targets
         # what uv chose has published metadata that is wrong: once more, with what that should have said
-        targets = tuple(replace(one, corrections=(*one.corrections, *one.uncorrected)) for one in targets)
+        again = tuple(one.corrected() for one in targets)
+        if again == targets and inspect is not None:
+            again = tuple(one.inspected(inspect) for one in targets)
+        if again == targets:
+            return targets
+        targets = again
 
 
 def _conda_half(prepared: Sequence[Prepared], conda: CondaHalf | None, kept: Kept) -> Mapping[str, tuple[Pin, ...]]:

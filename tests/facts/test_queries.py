@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from envspec.facts import conda_builds, corrections, gpus, libraries, toolkits, torch_builds
+from envspec.facts import conda_builds, gpus, libraries, toolkits, torch_builds
 from envspec.facts.compute_capability import covers
 from envspec.facts.minimum import driver_floor
 
@@ -212,39 +212,6 @@ def test_library_architectures() -> None:
     assert new.version == "9.11.0.98"
     assert libraries.library("nvidia-cudnn-cu12", "8.0.0.1") is None
     assert libraries.library("nvidia-cudnn-cu12", "latest") is None
-
-
-@pytest.mark.parametrize(
-    ("requirements", "names"),
-    [
-        (["torch==2.1.0"], ["torch-numpy-2"]),
-        (["torch==2.1.*", "numpy"], ["torch-numpy-2"]),
-        (["torch>=2.1,<2.3"], ["torch-numpy-2"]),
-        (["torch==2.1.0+cu118"], ["torch-numpy-2"]),
-        (["torch>=2.1"], []),
-        (["torch"], []),
-        (["torch==2.3.0"], []),
-        (["torch==1.13.1"], []),
-        (["Torch==2.2.2", "deepspeed==0.9.5"], ["torch-numpy-2", "deepspeed-numpy-2"]),
-        (["deepspeed==0.17.0"], []),
-        ([], []),
-    ],
-)
-def test_corrections_for_requirements(requirements: list[str], names: list[str]) -> None:
-    assert [c.name for c in corrections.corrections_for(requirements)] == names
-
-
-def test_corrections_can_be_switched_off() -> None:
-    assert corrections.corrections_for(["torch==2.1.0"], off=["torch-numpy-2"]) == ()
-
-
-def test_corrections_broken_by_pins() -> None:
-    broken = corrections.corrections_broken_by({"torch": "2.1.0+cu121", "numpy": "2.2.6"})
-    assert [c.constraint for c in broken] == ["numpy<2"]
-    assert corrections.corrections_broken_by({"torch": "2.1.0", "numpy": "1.26.4"}) == ()
-    assert corrections.corrections_broken_by({"torch": "2.3.0", "numpy": "2.2.6"}) == ()
-    assert corrections.corrections_broken_by({"torch": "2.1.0"}) == ()
-    assert corrections.corrections_broken_by({"torch": "2.1.0", "numpy": "2.0"}, off=["torch-numpy-2"]) == ()
 
 
 def test_importing_the_queries_reads_no_table() -> None:

@@ -19,7 +19,6 @@ TABLES = (
     "gpu_only",
     "gpus",
     "libraries",
-    "missing_requirements",
     "neighbours",
     "released",
     "repodata_patches",
@@ -221,13 +220,17 @@ def test_libraries_resolve() -> None:
 def test_corrections_are_well_formed() -> None:
     from packaging.requirements import Requirement
     from packaging.specifiers import SpecifierSet
+    from packaging.utils import canonicalize_name
 
-    names = [c.name for c in corrections.corrections()]
+    names = [c.name for c in corrections.table()]
     assert len(set(names)) == len(names)
-    for correction in corrections.corrections():
-        Requirement(correction.constraint)
+    for correction in corrections.table():
+        assert canonicalize_name(correction.package) == correction.package
+        assert len(Requirement(correction.requirement).specifier) or correction.kind == "requirement"
         assert len(SpecifierSet(correction.versions))
-        assert correction.reason
+        assert correction.reason and not correction.reason.endswith(".")
+        assert correction.proved in ("executed", "imported", "read", "upstream")
+        assert corrections.unknown([correction.name]) == ()
 
 
 def test_every_wheel_has_its_release_date() -> None:

@@ -13,6 +13,7 @@ from support.index import Index, status
 from support.packages import sdist, wheel
 
 from envspec.errors import IndexFailure
+from envspec.facts.corrections import Correction, Corrections
 from envspec.net.fetch import Fetcher
 from envspec.net.file_store import FileStore
 from envspec.net.index_proxy.address import ALLOWED, REFUSED, WHEEL, FileAddress, parse, path_of
@@ -33,7 +34,7 @@ def files(shown: ServedPage, root: str, project: str) -> dict[str, FileAddress]:
     rows: list[dict[str, Any]] = json.loads(shown.body)["files"]
     found = {}
     for row in rows:
-        address = parse(urljoin(f"{BASE}/{root}/{project}/", row["url"]).removeprefix(f"{BASE}/"))
+        address = parse(urljoin(f"{BASE}/{root}/{project}/", row["url"]).removeprefix(f"{BASE}/{root}/"))
         assert address is not None and address.sha256 == row["hashes"]["sha256"]
         assert row["core-metadata"] is True
         found[row["filename"]] = address
@@ -103,9 +104,20 @@ def test_a_root_for_what_may_be_built_has_nothing_else(index: Index, tmp_path: P
 
 def test_the_roots_tell_whatever_makes_pages_others() -> None:
     url = "https://host/simple"
-    some = [Upstream(url), Upstream(url, frozenset({"a"})), Upstream(f"{url}2"), Upstream(url, flat=True)]
-    some += [Upstream(url, frozenset({"a"}), only=frozenset(names)) for names in ((), ("a",), ("a", "b"))]
-    assert len({one.root for one in some}) == 7
+    a = frozenset({"a"})
+    row = Correction("a-b", "a", ">=1", "constraint", "b<2", "it fails")
+    some = [
+        Upstream(url),
+        Upstream(f"{url}2"),
+        Upstream(url, a),
+        Upstream(url, only=a),
+        Upstream(url, flat=True),
+        Upstream(url, unfit=a),
+        *(Upstream(url, a, only=frozenset(names)) for names in ((), ("a",), ("a", "b"))),
+        Upstream(url, corrections=Corrections((row,))),
+        Upstream(url, corrections=Corrections((row,), frozenset({"a-b"}))),
+    ]
+    assert len({one.root for one in some}) == len(some)
     assert Upstream("https://user:secret@host/simple").root == Upstream(url).root
 
 

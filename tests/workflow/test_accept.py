@@ -72,7 +72,7 @@ def test_corrections_are_told_before_what_is_odd_about_the_pins() -> None:
         def resolve(
             self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]
         ) -> Mapping[str, tuple[Pin, ...]]:
-            self.pins = (speed, numpy if "numpy<2" in requests["a"].constraints else replace(numpy, version="2.0.0"))
+            self.pins = (speed, numpy if requests["a"].corrections.active else replace(numpy, version="2.0.0"))
             return super().resolve(requests, keep)
 
     accepted(Twice(), "'deepspeed', 'numpy[fast]'", notices)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from support.told import Told, pin
@@ -56,38 +57,68 @@ SPEED = pin("deepspeed", "0.9.5", "numpy")
 
 
 def test_what_breaks_a_correction_is_solved_again_with_it() -> None:
+    """deepspeed's METADATA is shown with numpy<2 from then on: another version of it would need none."""
     told = ByTurn({"a": (SPEED, NEW), "b": (NEW,)}, {"a": (SPEED, OLD), "b": (NEW,)})
     a, b = solve(prepared("'deepspeed'"), told, None, Kept())
-    assert [{name: request.constraints for name, request in asked.items()} for asked in told.asked] == [
-        {"a": (), "b": ()},
-        {"a": ("numpy<2",), "b": ()},
+    assert [{name: request.corrections.active for name, request in asked.items()} for asked in told.asked] == [
+        {"a": frozenset(), "b": frozenset()},
+        {"a": {"deepspeed-numpy-2"}, "b": frozenset()},
     ]
-    assert [correction.name for correction in a.corrections] == ["deepspeed-numpy-2"]
-    assert (a.pins, b.pins, b.corrections) == ((SPEED, OLD), (NEW,), ())
-    assert a.request is not None and a.request.constraints == ("numpy<2",)
+    assert all(request.constraints == () for asked in told.asked for request in asked.values())
+    assert [(effect.correction.name, effect.text) for effect in a.effects] == [("deepspeed-numpy-2", "numpy<2 added")]
+    assert (a.pins, b.pins, b.effects) == ((SPEED, OLD), (NEW,), ())
 
 
-def test_corrections_add_up() -> None:
-    """One holds from the start, the other is found out."""
-    torch = pin("torch", "2.2.2+cpu", index="pytorch/cpu")
-    told = Told(torch, SPEED, NEW)
-    a, _ = solve(prepared("'torch==2.2.2', 'deepspeed'"), told, None, Kept())
-    assert [correction.name for correction in a.corrections] == ["torch-numpy-2", "deepspeed-numpy-2"]
-    assert told.requests["a"].constraints == ("numpy<2",)
+def test_what_stands_side_by_side_is_bounded_together() -> None:
+    """An older package may break what the newer one didn't: one more solution is enough for both."""
+    torch = pin("torch", "2.6.0+cpu", index="pytorch/cpu")
+    told = ByTurn(
+        {"a": (torch, SPEED, NEW), "b": ()},
+        {"a": (torch, SPEED, OLD), "b": ()},
+    )
+    solve(prepared("'torch', 'deepspeed'"), told, None, Kept())
+    assert told.asked[1]["a"].corrections.active >= {"torch-numpy-2", "deepspeed-numpy-2"}
+
+
+def test_an_extra_named_like_what_it_bounds_says_what_works() -> None:
+    old, new = pin("torch", "2.1.2"), pin("torch", "2.6.0")
+    five = replace(pin("transformers", "5.20.2"), works_with=("torch>=2.6",))
+    four = replace(pin("transformers", "4.49.0"), works_with=("torch>=2.0",))
+    told = ByTurn({"a": (old, five), "b": (new, five)}, {"a": (old, four), "b": (new, five)})
+    a, b = solve(prepared("'torch', 'transformers'"), told, None, Kept())
+    assert "transformers-extra-torch" in told.asked[1]["a"].corrections.active
+    assert [effect.text for effect in a.effects] == ["transformers 4.49.0 locked"]
+    assert "transformers 5.20.2 works with torch>=2.6 alone" in a.effects[0].correction.reason
+    assert b.effects == ()
+
+
+def test_a_correction_that_metadata_does_not_reach_is_a_constraint() -> None:
+    """What comes from git or a direct URL isn't shown to uv by the index proxy."""
+    told = ByTurn({"a": (SPEED, NEW)}, {"a": (SPEED, NEW)}, {"a": (SPEED, OLD)})
+    (a,) = solve(prepared("'deepspeed'", targets='[targets.a]\nplatform = "linux-64"\n'), told, None, Kept())
+    assert [asked["a"].constraints for asked in told.asked] == [(), (), ("numpy<2",)]
+    assert a.pins == (SPEED, OLD)
 
 
 def test_a_correction_that_does_not_help_is_not_tried_for_ever() -> None:
-    told = ByTurn({"a": (SPEED, NEW)}, {"a": (SPEED, NEW)})
+    told = ByTurn(*[{"a": (SPEED, NEW)}] * 3)
     (a,) = solve(prepared("'deepspeed'", targets='[targets.a]\nplatform = "linux-64"\n'), told, None, Kept())
-    assert len(told.asked) == 2
+    assert len(told.asked) == 3
     assert a.pins == (SPEED, NEW)
 
 
 def test_what_metadata_leaves_out_is_told_of_the_targets_that_have_it() -> None:
-    audio = pin("torchaudio", "2.11.0+cpu", index="pytorch/cpu")
-    a, b = solve(prepared("'torchaudio'"), Told(a=(audio,), b=(OLD,)), None, Kept())
-    assert [missing.requirement for missing in a.missing] == ["torch>=2.11.0"]
-    assert b.missing == ()
+    torch = pin("torch", "2.11.0+cpu", index="pytorch/cpu")
+    audio = replace(pin("torchaudio", "2.11.0+cpu", index="pytorch/cpu"), added=("torch>=2.11.0",))
+    a, b = solve(prepared("'torchaudio'"), Told(a=(audio, torch), b=(OLD,)), None, Kept())
+    assert [effect.text for effect in a.effects] == ["torch>=2.11.0 added"]
+    assert b.effects == ()
+
+
+def test_what_the_spec_says_itself_is_not_told() -> None:
+    told = Told(SPEED, OLD)
+    a, _ = solve(prepared("'deepspeed', 'numpy==1.26.4'"), told, None, Kept())
+    assert a.effects == ()
 
 
 def test_conda_comes_first_and_each_half_keeps_its_own() -> None:

@@ -7,6 +7,7 @@ PyTorch index that it knows.
     server        the routes, the address, one answer a request
     address       what the proxy's URLs say: the file behind each, its hash, its size
     pages         upstream pages as uv is shown them, with stand-ins for sources
+    corrected     METADATA with what it lacks, as uv is shown it
     releases      what a page holds, a line a release, kept for questions after the resolution
     torch_family  the torch family's pages, out of the facts that ship with envspec
     provided      what conda installs, as pages

@@ -1,13 +1,14 @@
 """The proxy's URLs. Each one says all that the proxy needs to serve it, as uv may keep a page in its cache for longer
 than the proxy lives.
 
-    /<token>/<root>/<project>/                           a page
-    /<token>/f/<key>/<scheme>/<host>/<path>              a wheel; `.metadata` behind it gives its METADATA
-    /<token>/n/<key>/<scheme>/<host>/<path>/<stand-in>   a source that may not be built, shown as a wheel
-    /<token>/a/<key>/<scheme>/<host>/<path>/<stand-in>   a source that may be built, shown as a wheel
+    /<token>/<root>/<project>/                                  a page
+    /<token>/<root>/f/<key>/<scheme>/<host>/<path>              a wheel; `.metadata` behind it gives its METADATA
+    /<token>/<root>/n/<key>/<scheme>/<host>/<path>/<stand-in>   a source that may not be built, shown as a wheel
+    /<token>/<root>/a/<key>/<scheme>/<host>/<path>/<stand-in>   a source that may be built, shown as a wheel
 
-The key is `<sha256>.<size>`, with "-" for a sha256 that the page doesn't say. `.m` follows it if METADATA lies beside
-the file, and then the sha256 of the METADATA if the page has it.
+The root decides which corrections METADATA is shown with. The key is `<sha256>.<size>`, with "-" for a sha256 that the
+page doesn't say. `.m` follows it if METADATA lies beside the file, and then the sha256 of the METADATA if the page has
+it.
 """
 
 from __future__ import annotations
@@ -59,8 +60,11 @@ def path_of(
     *,
     sidecar: bool | str = False,
 ) -> str:
-    """Make the path of the proxy's URL for a file, from the kind on; `sidecar` is METADATA's sha256 if the page has it.
-    Pages have thousands of files, so this parses no more of a URL than it must."""
+    """Make the path of the proxy's URL for a file, from the kind on, which stands behind the root.
+
+    `sidecar` is METADATA's sha256 if the page has it. Pages have thousands of files, so this parses no more of a URL
+    than it must.
+    """
     scheme, _, rest = url.partition("#")[0].partition("://")
     rest, mark, query = rest.partition("?")
     host, slash, path = rest.partition("/")
@@ -74,7 +78,7 @@ def path_of(
 
 
 def parse(path: str) -> FileAddress | None:
-    """Read the file back from a path of `path_of`. None for anything else."""
+    """Read the file back from a path of `path_of`, without the root. None for anything else."""
     path, _, query = path.partition("?")
     kind, *rest = path.split("/", 4)
     if kind not in (WHEEL, REFUSED, ALLOWED) or len(rest) != 4:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from envspec.errors import IndexFailure
+from envspec.facts.corrections import NO_CORRECTIONS, Corrections
 from envspec.net.fetch import Fetcher
 from envspec.net.file_store import FileStore
 from envspec.net.flat_page import FlatPages, is_dated, project_of
@@ -33,7 +34,7 @@ from envspec.settings import split_credentials
 if TYPE_CHECKING:
     from packaging.version import Version
 
-_FORMAT = "2"
+_FORMAT = "3"
 """Version of the pages that uv keeps. A new one makes uv fetch them again."""
 _TAG = "py30-none-any"
 """The tag of a stand-in: every Python 3 takes it, and every other tag that fits ranks higher."""
@@ -47,14 +48,16 @@ class Upstream:
     url           its address, with the user's credentials if they are in it
     allowed       names that may be built from source
     unfit         names whose sources are shown beside wheels, of which none fits, but may not be built
+    corrections   what METADATA behind it lacks
     only          serve only the pages of these names, an empty one where the index has none; None for all. uv asks such
-                  a root before others
+                  a root before others, so that all other pages stay the same, and in uv's cache
     flat          the address is that of a single page with the files of all projects (pip's `--find-links`)
     """
 
     url: str
     allowed: frozenset[str] = frozenset()
     unfit: frozenset[str] = frozenset()
+    corrections: Corrections = NO_CORRECTIONS
     only: frozenset[str] | None = None
     flat: bool = False
 
@@ -64,9 +67,12 @@ class Upstream:
         # what a build says of its requirements may depend on the Python that it ran on
         python = "{}.{}".format(*sys.version_info) if self.allowed else ""
         served = "all" if self.only is None else ",".join(sorted(self.only))
-        names = (_FORMAT, split_credentials(self.url)[0], python, served, str(self.flat), *sorted(self.allowed))
-        names += ("", *sorted(self.unfit)) if self.unfit else ()
+        parts = (_FORMAT, split_credentials(self.url)[0], python, served, str(self.flat), self.corrections.digest)
+        names = (*parts, *sorted(self.allowed), "", *sorted(self.unfit))
         return "i-" + hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
+
+    def serves(self, project: str) -> bool:
+        return self.only is None or project in self.only
 
     def page(self, project: str) -> str:
         return self.url if self.flat else f"{self.url.rstrip('/')}/{project}/"
@@ -116,7 +122,7 @@ class Pages:
 
     def show(self, upstream: Upstream, project: str, known: str | None = None) -> ServedPage:
         """Serve a project's page. `known` is the ETag of the page that uv has. Raises IndexFailure."""
-        if upstream.only is not None and project not in upstream.only:
+        if not upstream.serves(project):
             return ServedPage(404)
         key = (upstream.root, project)
         with self._lock:
@@ -247,7 +253,7 @@ def _row(row: Mapping[str, Any], kind: str, stand_in: str | None) -> dict[str, A
     sha256, size, url = row["hashes"].get("sha256", ""), row.get("size"), str(row["url"])
     shown: dict[str, Any] = {
         "filename": stand_in or row["filename"],
-        "url": "../../" + path_of(kind, url, sha256, size, stand_in, sidecar=row.get("core-metadata", False)),
+        "url": "../" + path_of(kind, url, sha256, size, stand_in, sidecar=row.get("core-metadata", False)),
         # uv writes no file without a hash; this one says that the page has none, and is never compared with anything
         "hashes": {"sha256": sha256} if sha256 else {"sha512": hashlib.sha512(url.encode()).hexdigest()},
         "core-metadata": True,

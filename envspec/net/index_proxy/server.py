@@ -26,9 +26,11 @@ from urllib.parse import unquote, urlsplit
 
 from envspec.errors import EnvspecError
 from envspec.facts import wheels
+from envspec.facts.corrections import NO_CORRECTIONS, Corrections
 from envspec.facts.wheels import FAMILY
 from envspec.net.file_store import BY_INDEX, WantedFile
 from envspec.net.index_proxy.address import WHEEL, FileAddress, parse
+from envspec.net.index_proxy.corrected import corrected
 from envspec.net.index_proxy.pages import Describe, Pages, Upstream, proxied_row
 from envspec.net.index_proxy.provided import Provided, stub_metadata, stub_page
 from envspec.net.index_proxy.torch_family import belongs, facts_page
@@ -37,6 +39,7 @@ from envspec.redact import redact
 from envspec.storage import storage_error
 
 _WITH_TRITON = "+triton"
+_CORRECTED = "~"
 _PROVIDED = "provided-"
 _JSON = "application/vnd.pypi.simple.v1+json"
 _FAILED = 424
@@ -54,6 +57,8 @@ class IndexProxy:
     provided: Sequence[Provided] = ()
     pages: Pages | None = None
     roots: dict[str, Upstream] = field(default_factory=dict, compare=False)
+    torch: dict[str, Corrections] = field(default_factory=dict, compare=False)
+    """The corrections of the roots of PyTorch's variants that have some."""
     failures: list[EnvspecError] = field(default_factory=list, compare=False)
     """Failures behind the proxy, of which uv only sees a status."""
 
@@ -73,24 +78,34 @@ class IndexProxy:
     def is_provided(self, url: str) -> bool:
         return url.startswith(f"{self.base}/{_PROVIDED}")
 
-    def url(self, variant: str, *, triton: bool = False) -> str:
-        return f"{self.base}/{variant}{_WITH_TRITON * triton}"
+    def url(self, variant: str, *, triton: bool = False, corrections: Corrections = NO_CORRECTIONS) -> str:
+        """Give the proxy's URL for a variant of the PyTorch index."""
+        root = f"{variant}{_WITH_TRITON * triton}"
+        if corrections.digest:
+            root = f"{root}{_CORRECTED}{corrections.digest}"
+            self.torch[root] = corrections
+        return f"{self.base}/{root}"
+
+    def corrections(self, root: str) -> Corrections:
+        """Give the corrections of METADATA below a root."""
+        upstream = self.roots.get(root)
+        return upstream.corrections if upstream else self.torch.get(root, NO_CORRECTIONS)
 
     def owns(self, url: str) -> bool:
         return url.startswith(self.base + "/") and self.file(url) is None
 
     def variant_of(self, url: str) -> str:
-        return url[len(self.base) + 1 :].split("/", 1)[0].removesuffix(_WITH_TRITON)
+        return _variant(url[len(self.base) + 1 :].split("/", 1)[0])
 
     def file(self, url: str) -> FileAddress | None:
         """Find the index's file behind a URL of the proxy. None for any other URL."""
-        return parse(url[len(self.base) + 1 :]) if url.startswith(self.base + "/") else None
+        return parse(_below_root(url[len(self.base) + 1 :])) if url.startswith(self.base + "/") else None
 
     def plain(self, text: str) -> str:
         """Rewrite a message of uv's with the indexes' own addresses."""
 
         def own(match: re.Match[str]) -> str:
-            address = parse(match[1])
+            address = parse(_below_root(match[1]))
             return match[0] if address is None else address.url
 
         text = re.sub(re.escape(self.base) + r"/([^\s`()]+)", own, text)
@@ -127,12 +142,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _route(self, path: str) -> None:
         parts = [unquote(part) for part in path.partition("?")[0].strip("/").split("/")]
+        address = parse(_below_root(path))
+        if address is not None:
+            return self._file(address, self.proxy.corrections(parts[0]))
         upstream = self.proxy.roots.get(parts[0])
         if upstream is not None:
             return self._index(upstream, parts)
-        address = parse(path)
-        if address is not None:
-            return self._file(address)
         if parts[0].startswith(_PROVIDED):
             return self._provided(parts)
         self._torch(parts)
@@ -144,13 +159,14 @@ class _Handler(BaseHTTPRequestHandler):
         shown = pages.show(upstream, parts[1], self.headers.get("If-None-Match"))
         self._reply(shown.status, shown.body, _JSON, etag=shown.etag, age=600 if shown.status != 404 else 0)
 
-    def _file(self, address: FileAddress) -> None:
+    def _file(self, address: FileAddress, corrections: Corrections) -> None:
         # uv puts .metadata behind the path, before what a query may follow
         wants_metadata = urlsplit(self.path).path.endswith(".metadata")
         if wants_metadata and self.metadata is not None:
+            metadata = corrected(self.metadata(_without_suffix(address)), corrections)
             # a file without a hash on its page may be another one tomorrow
             age = 365 * 86400 if address.sha256 else 0
-            return self._reply(200, self.metadata(_without_suffix(address)), "text/plain", age=age)
+            return self._reply(200, metadata, "text/plain", age=age)
         pages = self.proxy.pages
         if address.kind != WHEEL or pages is None:
             return self._reply(404, b"a source that isn't built here", "text/plain")
@@ -166,14 +182,14 @@ class _Handler(BaseHTTPRequestHandler):
                 shutil.copyfileobj(file, self.wfile, 1 << 20)
 
     def _torch(self, parts: Sequence[str]) -> None:
-        variant = parts[0].removesuffix(_WITH_TRITON)
-        served = (*FAMILY, "triton") if parts[0] != variant else FAMILY
+        variant = _variant(parts[0])
+        served = (*FAMILY, "triton") if _WITH_TRITON in parts[0] else FAMILY
         if variant not in wheels.variants() and variant not in self.live:
             self._reply(404, b"no such variant", "text/plain")
         elif len(parts) == 2 and parts[1] in served:
             self._page(variant, parts[1])
         elif len(parts) == 3 and parts[1] == "files" and parts[2].endswith(".whl.metadata"):
-            self._metadata(variant, parts[2].removesuffix(".metadata"))
+            self._metadata(variant, parts[2].removesuffix(".metadata"), self.proxy.corrections(parts[0]))
         else:
             self._reply(404, b"not in the PyTorch index", "text/plain")
 
@@ -188,11 +204,11 @@ class _Handler(BaseHTTPRequestHandler):
         page = {"meta": {"api-version": "1.1"}, "name": project, "files": files}
         self._reply(200, json.dumps(page).encode(), _JSON)
 
-    def _metadata(self, variant: str, file: str) -> None:
+    def _metadata(self, variant: str, file: str, corrections: Corrections) -> None:
         wheel = wheels.load(variant).file(file) if variant in wheels.variants() else None
         if wheel is None:
             return self._reply(404, b"no such wheel", "text/plain")
-        self._reply(200, wheels.metadata_text(wheel), "text/plain")
+        self._reply(200, corrected(wheels.metadata_text(wheel), corrections), "text/plain")
 
     def _provided(self, parts: Sequence[str]) -> None:
         number = parts[0].removeprefix(_PROVIDED)
@@ -220,6 +236,14 @@ class _Handler(BaseHTTPRequestHandler):
         if etag:
             self.send_header("ETag", etag)
         self.end_headers()
+
+
+def _below_root(path: str) -> str:
+    return path.partition("/")[2]
+
+
+def _variant(root: str) -> str:
+    return root.partition(_CORRECTED)[0].removesuffix(_WITH_TRITON)
 
 
 def _without_suffix(address: FileAddress) -> FileAddress:

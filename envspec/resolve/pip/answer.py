@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from envspec.errors import EnvspecError, Unsatisfiable
+from envspec.facts.corrections import Corrections
 from envspec.net.flat_hashes import FlatHashes
 from envspec.net.index_proxy.server import IndexProxy
+from envspec.packages.edges import Markers
+from envspec.packages.requirement import canonical_name, published_requirement
 from envspec.resolve.pip.describe import found_file, is_source, with_hash
 from envspec.resolve.pip.direct import DirectFiles
-from envspec.resolve.pip.edges import holding
+from envspec.resolve.pip.edges import holding, reached
+from envspec.resolve.pip.metadata import Metadata
 from envspec.resolve.pip.newest import Asks, PassedOver, Releases, asks_of
 from envspec.resolve.pip.pins import completed, installed
 from envspec.resolve.pip.reading import Reading
@@ -36,11 +41,31 @@ class Resolution:
 
 def answer_of(found: tuple[Found, ...], request: Request, reading: Reading) -> Resolution:
     """Add its packages' METADATA to a solution. Raises what reading METADATA raises."""
-    metadata = {
+    metadata = _metadata(found, request, reading)
+    edges = holding(request, metadata)
+    bounds = {
+        name: tuple(filter(markers.hold, request.corrections.bounds(name, one.version, one.requires_dist)))
+        for markers in (Markers(request.platform, request.python),)
+        for name, one in metadata.items()
+    }
+    return Resolution(found, edges, asks_of(request, {name: (*edges[name], *bounds[name]) for name in edges}))
+
+
+def asked_for(found: tuple[Found, ...], request: Request, reading: Reading) -> tuple[Found, ...]:
+    """Drop what only an active correction leads to: it bounds a package that may have gone. Raises what reading
+    METADATA raises."""
+    if not request.corrections.active:
+        return found
+    there = reached(request, _metadata(found, request, reading))
+    return tuple(package for package in found if package.name in there)
+
+
+def _metadata(found: Sequence[Found], request: Request, reading: Reading) -> dict[str, Metadata]:
+    for package in found:
+        reading.begin(package, installed(package, request))
+    return {
         package.name: completed(reading.result(package, installed(package, request)), request)[0] for package in found
     }
-    edges = holding(request, metadata)
-    return Resolution(found, edges, asks_of(request, edges))
 
 
 def in_own_addresses(found: Sequence[Found], proxy: IndexProxy, direct: DirectFiles) -> tuple[Found, ...]:
@@ -137,6 +162,21 @@ def hint_about_pre_releases(conflict: Unsatisfiable, barred: Sequence[str]) -> s
         return conflict.hint
     names = ", ".join(f'"{name}>=…a0"' for name in barred)
     return f"only a pre-release of {', '.join(barred)} fits; to take one, name it in the spec ({names})"
+
+
+def named_corrections(conflict: Unsatisfiable, corrections: Corrections) -> Unsatisfiable:
+    """Add to a conflict the corrections that may be part of it: METADATA elsewhere doesn't say what they add."""
+    names = {canonical_name(word) for word in re.findall(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?", conflict.message)}
+    found = [
+        row for name in sorted(names) for row in corrections.about(name) if row.bounded in names and row.kind != "extra"
+    ]
+    found = [row for row in found if str(published_requirement(row.requirement).specifier) in conflict.message]
+    if not found:
+        return conflict
+    told = "; ".join(f"envspec adds {row.requirement} to {row.package}{row.versions}: {row.reason}" for row in found)
+    listed = ", ".join(f'"{row.name}"' for row in found)
+    hint = f"to do without: without-corrections = [{listed}] in [pip]; or {conflict.hint or 'loosen a requirement'}"
+    return Unsatisfiable(f"{conflict.message.rstrip('.')} ({told}).", hint=hint)
 
 
 def labelled(error: EnvspecError, label: str) -> EnvspecError:

@@ -158,19 +158,8 @@ def _configuration(
 
 
 def _stated(request: Request, direct: DirectFiles) -> list[str]:
-    """Write METADATA for uv, which then asks no index for it: that with missing requirements, that of files by URL."""
-    lines = [
-        line
-        for missing in request.missing
-        if missing.package not in direct
-        for version in missing.builds()
-        for line in (
-            "[[dependency-metadata]]",
-            f"name = {string(missing.package)}",
-            f"version = {string(version)}",
-            f"requires-dist = {value([*missing.published, missing.requirement])}",
-        )
-    ]
+    """Write the METADATA of files by URL for uv, which then asks for none of them."""
+    lines = []
     for name, one in sorted(direct.items()):
         metadata, _ = completed((one.metadata, None), request)
         requires = [with_hash(str(requirement_of(line)), direct) for line in metadata.requires_dist]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING
 
 from envspec.errors import IndexFailure
@@ -26,10 +27,26 @@ def holding(request: Request, packages: Mapping[str, Metadata]) -> dict[str, tup
     package also counts where its override holds in its place: an override drops the line's own marker. Lines are
     normalised and sorted. Raises IndexFailure for a line that isn't a requirement.
     """
+    edges = _followed(request, packages, ((name, frozenset()) for name in packages))
+    return {name: edges[name] for name in packages}
+
+
+def reached(request: Request, packages: Mapping[str, Metadata]) -> frozenset[str]:
+    """Find the packages that the request's own requirements lead to. Raises as `holding` does."""
+    return frozenset(_followed(request, packages))
+
+
+def _followed(
+    request: Request, packages: Mapping[str, Metadata], more: Iterable[tuple[str, frozenset[str]]] = ()
+) -> dict[str, tuple[str, ...]]:
+    """Follow the lines that hold, from the request's requirements and `more` packages, to each package's edges."""
     markers = Markers(request.platform, request.python)
     overrides = Overrides(request.overrides)
-    lines = {name: sorted({str(requirement_of(line)) for line in one.requires_dist}) for name, one in packages.items()}
     edges: dict[str, tuple[str, ...]] = {}
+
+    @cache
+    def lines(name: str) -> list[str]:
+        return sorted({str(requirement_of(line)) for line in packages[name].requires_dist})
 
     def wanted(texts: Iterable[str]) -> Iterator[tuple[str, frozenset[str]]]:
         return ((one.name, one.extras) for one in map(asked, texts) if one.name in packages)
@@ -38,13 +55,13 @@ def holding(request: Request, packages: Mapping[str, Metadata]) -> dict[str, tup
         return tuple(text for text, _ in effective(line, extras, markers, overrides))
 
     def following(name: str, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
-        told = {line: met(line, extras) for line in lines[name]}
-        edges[name] = tuple(_visible(line) for line in lines[name] if told[line] or markers.hold(line, extras))
-        return wanted(text for line in lines[name] for text in told[line])
+        told = {line: met(line, extras) for line in lines(name)}
+        edges[name] = tuple(_visible(line) for line in lines(name) if told[line] or markers.hold(line, extras))
+        return wanted(text for line in lines(name) for text in told[line])
 
     asked_for = [text for line in request.requirements for text in met(line, frozenset())]
-    reach((*wanted(asked_for), *((name, frozenset()) for name in packages)), following)
-    return {name: edges[name] for name in packages}
+    reach((*wanted(asked_for), *more), following)
+    return edges
 
 
 def requirement_of(line: str) -> Requirement:

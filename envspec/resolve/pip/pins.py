@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from envspec.errors import InternalError
-from envspec.facts.missing_requirements import left_out
+from envspec.facts.corrections import bounds_of_extras
 from envspec.facts.wheels import FAMILY
 from envspec.lock.model import GitSource, Pin
 from envspec.net.index_proxy.server import IndexProxy
@@ -34,7 +34,8 @@ def pins_of(
     found: Sequence[Found], request: Request, index: TorchIndex, proxy: IndexProxy, reading: Reading
 ) -> tuple[Pin, ...]:
     """Make the pins of a solved request. Raises what reading metadata raises."""
-    described = {p.name: completed(reading.result(p, installed(p, request)), request) for p in found}
+    published = {p.name: reading.result(p, installed(p, request)) for p in found}
+    described = {name: completed(description, request) for name, description in published.items()}
     edges = holding(request, {name: metadata for name, (metadata, _) in described.items()})
     sources = dict(request.sources)
     direct = {requirement_name(text) for text in request.requirements}
@@ -42,6 +43,7 @@ def pins_of(
         _pin(
             p,
             described[p.name],
+            _left_out(published[p.name][0], request),
             edges[p.name],
             p.name in direct,
             _index_name(p, installed(p, request), sources, request, index, proxy),
@@ -53,8 +55,11 @@ def pins_of(
 def completed(description: Description, request: Request) -> Description:
     """Add the requirements that the METADATA leaves out, the same as for uv."""
     metadata, artifact = description
-    lines = left_out(metadata.name, metadata.version, request.missing)
-    return replace(metadata, requires_dist=(*metadata.requires_dist, *lines)), artifact
+    return replace(metadata, requires_dist=(*metadata.requires_dist, *_left_out(metadata, request))), artifact
+
+
+def _left_out(metadata: Metadata, request: Request) -> tuple[str, ...]:
+    return request.corrections.left_out(metadata.name, metadata.version, metadata.requires_dist)
 
 
 def installed(package: Found, request: Request) -> FoundFile | None:
@@ -102,7 +107,14 @@ def _index_name(
     return "pypi"
 
 
-def _pin(package: Found, description: Description, edges: tuple[str, ...], direct: bool, index: str) -> Pin:
+def _pin(
+    package: Found,
+    description: Description,
+    added: tuple[str, ...],
+    edges: tuple[str, ...],
+    direct: bool,
+    index: str,
+) -> Pin:
     metadata, artifact = description
     return Pin(
         kind="pip",
@@ -116,6 +128,8 @@ def _pin(package: Found, description: Description, edges: tuple[str, ...], direc
         git=GitSource(without_credentials(package.git[0]), *package.git[1:]) if package.git else None,
         url=without_credentials(package.archive.url) if package.archive else None,
         extras=frozenset(_extras(metadata)),
+        added=added,
+        works_with=bounds_of_extras(metadata.requires_dist),
     )
 
 

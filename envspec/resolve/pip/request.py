@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from envspec.facts.missing_requirements import MissingRequirement
+from envspec.facts.corrections import NO_CORRECTIONS, Corrections
 from envspec.lock.model import SpecInputs, TargetInputs
 from envspec.packages.names import PUBLIC, requirement_name
 
@@ -41,7 +41,7 @@ class Request:
     exclude_newer   RFC 3339, or None
     exempt          packages that it doesn't hold for → the bound that holds for them, None for none
     provided        packages of conda in the same environment: PyPI name and version, which pip keeps
-    missing         requirements that published METADATA leaves out, and that count as published
+    corrections     of published METADATA
     """
 
     platform: str
@@ -57,7 +57,7 @@ class Request:
     exclude_newer: str | None = None
     exempt: tuple[tuple[str, str | None], ...] = ()
     provided: tuple[tuple[str, str], ...] = ()
-    missing: tuple[MissingRequirement, ...] = ()
+    corrections: Corrections = NO_CORRECTIONS
     overrides: tuple[str, ...] = ()
     find_links: tuple[tuple[str, str], ...] = ()
 
@@ -117,7 +117,7 @@ def request_for(
     target: TargetInputs,
     constraints: tuple[str, ...] = (),
     provided: tuple[tuple[str, str], ...] = (),
-    missing: tuple[MissingRequirement, ...] = (),
+    corrections: Corrections = NO_CORRECTIONS,
     exempt: tuple[tuple[str, str | None], ...] = (),
 ) -> Request:
     """Make the request of one target. Packages of conda have no index. Packages from conda, or from an index of the
@@ -138,7 +138,7 @@ def request_for(
         exclude_newer=spec.exclude_newer,
         exempt=exempt,
         provided=provided,
-        missing=tuple(one for one in missing if one.package not in others),
+        corrections=corrections.without(others),
         overrides=tuple(requirement for requirement, _ in target.overrides),
         find_links=target.find_links,
     )

@@ -21,8 +21,7 @@ from envspec.errors import EnvspecError, IndexFailure, Unsatisfiable
 from envspec.facts.wheels import FAMILY
 from envspec.lock.model import Pin
 from envspec.net.flat_hashes import FlatHashes
-from envspec.net.index_proxy.pages import Pages, Upstream
-from envspec.net.index_proxy.releases import Release
+from envspec.net.index_proxy.pages import Pages
 from envspec.net.index_proxy.server import IndexProxy, open_proxy
 from envspec.net.simple_page import LivePages
 from envspec.packages.names import requirement_name
@@ -30,19 +29,22 @@ from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.answer import (
     Resolution,
     answer_of,
+    asked_for,
     hint_about_pre_releases,
     in_own_addresses,
     labelled,
+    named_corrections,
     refuse_sources,
     tell_passed_over,
     tell_undated,
     with_hashes,
 )
 from envspec.resolve.pip.build_requirements import build_requirements, built_from_elsewhere
-from envspec.resolve.pip.compile import UvIndex, compile_request
-from envspec.resolve.pip.confusion import is_pytorch, refuse_unsaid, refuse_unsaid_builds
+from envspec.resolve.pip.compile import compile_request
+from envspec.resolve.pip.confusion import refuse_unsaid, refuse_unsaid_builds
 from envspec.resolve.pip.describe import Describer
 from envspec.resolve.pip.direct import DirectReader
+from envspec.resolve.pip.indexes import UvIndexes
 from envspec.resolve.pip.metadata import MetadataReader
 from envspec.resolve.pip.newest import has_pre_release, passed_over, unasked
 from envspec.resolve.pip.pins import begin, pins_of
@@ -54,7 +56,7 @@ from envspec.resolve.pip.source import SourceReader
 from envspec.resolve.progress import ResolutionProgress, SilentResolution
 from envspec.resolve.torch_index import choice as torch_index
 from envspec.resolve.torch_index import holes as torch_holes
-from envspec.resolve.torch_index.choice import TorchIndex, needs_own_triton
+from envspec.resolve.torch_index.choice import TorchIndex
 from envspec.rules.finding import Finding
 from envspec.uv.answer import Found
 from envspec.uv.errors import unfitting
@@ -94,6 +96,7 @@ class PipResolver:
     refresh: bool = False
     progress: ResolutionProgress = field(default_factory=SilentResolution)
     notice: Callable[[Finding], None] = lambda finding: None
+    _told: set[Finding] = field(default_factory=set)
 
     def resolve(self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]) -> dict[str, tuple[Pin, ...]]:
         """Resolve every target: returns pins by target name.
@@ -121,7 +124,7 @@ class PipResolver:
             reading = Reading(self.wheels, sources, proxy, allowed, _below(self.scratch), counting)
             direct = DirectReader(self.cache, self.pages.files, self.wheels, sources, _below(self.scratch), counting)
             try:
-                refuse_unsaid_builds(groups, self._has)
+                refuse_unsaid_builds(groups, self._uv_indexes.has)
                 found = self._solve_all(groups, indexes, proxy, keep, reading, direct)
                 answers = {request: answer_of(found[request], request, reading) for request in groups}
 
@@ -131,8 +134,8 @@ class PipResolver:
                     more = self._solve(request, index, proxy, (), Preferences(), folder, reading, direct)
                     return answer_of(more, request, reading)
 
-                refuse_unsaid(answers, groups, self._has, again)
-                refuse_sources(answers, groups, self.sources.static, self._releases)
+                refuse_unsaid(answers, groups, self._uv_indexes.has, again)
+                refuse_sources(answers, groups, self.sources.static, self._uv_indexes.releases)
                 self._tell(answers, groups, keep)
                 solved = {
                     request: pins_of(found[request], request, indexes[request], proxy, reading) for request in groups
@@ -152,12 +155,23 @@ class PipResolver:
     ) -> None:
         over = {
             request: passed_over(
-                answer.found, request, answer.asks, _first(keep, groups[request]).versions, self._releases(request)
+                answer.found,
+                request,
+                answer.asks,
+                _first(keep, groups[request]).versions,
+                self._uv_indexes.releases(request),
             )
             for request, answer in answers.items()
         }
-        tell_passed_over(over, groups, self.notice)
-        tell_undated(groups, lambda one: self.pages.undated(self.flat[one]), self.notice)
+
+        def once(finding: Finding) -> None:
+            # the same targets may be resolved again, with what their first solution showed
+            if finding not in self._told:
+                self._told.add(finding)
+                self.notice(finding)
+
+        tell_passed_over(over, groups, once)
+        tell_undated(groups, lambda one: self.pages.undated(self.flat[one]), once)
 
     def _solve_all(
         self,
@@ -249,7 +263,7 @@ class PipResolver:
                         self.uv,
                         asked,
                         preferences=preferences,
-                        indexes=self._indexes(asked, index if gated else None, proxy),
+                        indexes=self._uv_indexes.ordered(asked, index if gated else None, proxy),
                         direct=by_url,
                         folder=step,
                         label=label,
@@ -274,11 +288,11 @@ class PipResolver:
 
         try:
             while True:
-                found = ask(_replace_constraints(request, index.constraints))
+                found = asked_for(ask(_replace_constraints(request, index.constraints)), request, reading)
                 if not has_pre_release(found, preferences.versions):
                     return found
                 answer = answer_of(found, request, reading)
-                more = unasked(found, request, answer.asks, preferences.versions, self._releases(request))
+                more = unasked(found, request, answer.asks, preferences.versions, self._uv_indexes.releases(request))
                 if not more:
                     return found
                 barred = (*barred, *more)
@@ -289,10 +303,10 @@ class PipResolver:
                     f"{' or '.join(FAMILY[1:])} here; or loosen one of these requirements"
                 )
             conflict.hint = hint_about_pre_releases(conflict, barred)
-            self._refuse_flat(request, label)
-            raise explained(conflict, request) from None
+            self._uv_indexes.refuse_flat(request, label)
+            raise named_corrections(explained(conflict, request), request.corrections) from None
         except IndexFailure as failure:
-            self._refuse_flat(request, label)
+            self._uv_indexes.refuse_flat(request, label)
             if proxy.failures:
                 # uv saw the proxy fail; what failed is behind it
                 raise labelled(proxy.failures[0], label) from None
@@ -311,72 +325,6 @@ class PipResolver:
                 "envspec's config (docs/resolution.md)",
             ) from None
 
-    def _indexes(self, request: Request, torch: TorchIndex | None, proxy: IndexProxy) -> list[UvIndex]:
-        """List uv's indexes for a request, all behind the proxy, in uv's order. `torch` is the PyTorch index that the
-        proxy serves."""
-        ordered = [
-            UvIndex(name, proxy.index(self._named(request, name)), explicit=True)
-            for name in sorted({source for _, source in request.sources})
-        ]
-        # an override is no requirement of the project's, so uv takes its package from no index that must be named
-        overridden: dict[str, set[str]] = {}
-        for name, source in request.sources:
-            if name in map(requirement_name, request.overrides):
-                overridden.setdefault(source, set()).add(name)
-        ordered += [
-            UvIndex(f"overridden-{number}", proxy.index(replace(self._named(request, source), only=frozenset(names))))
-            for number, (source, names) in enumerate(sorted(overridden.items()))
-        ]
-        if request.provided:
-            ordered.append(UvIndex("conda", proxy.provided_url(request.provided), cacheable=False))
-        if torch is not None:
-            url = proxy.url(str(torch.variant), triton=needs_own_triton(request))
-            ordered.append(UvIndex("pytorch", url, cacheable=False))
-        if self.default_index and (request.allow_source or request.unfit):
-            ordered.append(UvIndex("sources", proxy.index(self._allowed(request))))
-        if self.default_index:
-            ordered.append(UvIndex("pypi", proxy.index(Upstream(self.default_index)), default=True))
-        return ordered
-
-    def _named(self, request: Request, index: str) -> Upstream:
-        """Give an index of the spec's own, simple or flat; an empty one if the target has no page of that name."""
-        allowed, unfit = frozenset(request.allow_source), frozenset(request.unfit)
-        if index in self.indexes:
-            return Upstream(self.indexes[index], allowed, unfit)
-        page = dict(request.find_links).get(index)
-        if page is None:
-            return Upstream(f"http://absent/{index}", only=frozenset())
-        return Upstream(self.flat[index, page], allowed, unfit, flat=True)
-
-    def _refuse_flat(self, request: Request, label: str) -> None:
-        """Raise IndexFailure for a flat page among the indexes that a request without a solution uses."""
-        for name in sorted({source for _, source in request.sources} & self.indexes.keys()):
-            if self.pages.is_flat(self.indexes[name]):
-                raise IndexFailure(
-                    f'{label}: the index "{name}" is a flat index: its address is a page with links to files',
-                    hint=f'move it in [pip] from indexes to find-links: find-links = {{ {name} = "…" }}',
-                )
-
-    def _allowed(self, request: Request) -> Upstream:
-        """Give the default index with the sources that uv sees beside wheels."""
-        allowed, unfit = frozenset(request.allow_source), frozenset(request.unfit)
-        return Upstream(str(self.default_index), allowed, unfit, only=allowed | unfit)
-
-    def _releases(self, request: Request) -> Callable[[str], Sequence[Release]]:
-        """List a package's releases on the index that it comes from."""
-        sources, allowed = dict(request.sources), frozenset(request.allow_source)
-
-        def releases(name: str) -> Sequence[Release]:
-            if name in sources:
-                return self.pages.releases(self._named(request, sources[name]), name)
-            if not self.default_index:
-                return ()
-            return self.pages.releases(
-                self._allowed(request) if name in allowed else Upstream(self.default_index), name
-            )
-
-        return releases
-
     @contextmanager
     def _building(self, allowed: frozenset[str], counting: Counting) -> Iterator[SourceReader]:
         """Give the reader of sources; where any may be built, with an index for what that takes."""
@@ -387,13 +335,9 @@ class PipResolver:
         with build_requirements(self.pages, shown, self.default_index, self.cache) as builds:
             yield replace(self.sources, builds=builds)
 
-    def _has(self, index: str, name: str) -> bool:
-        """Say whether a named index has a package. PyTorch's don't count: they have copies of public packages."""
-        url = self.indexes.get(index)
-        if url is None:
-            pages = [page for (flat, _), page in self.flat.items() if flat == index]
-            return any(self.pages.has(Upstream(page, flat=True), name) for page in pages)
-        return not is_pytorch(url) and self.pages.has(Upstream(url), name)
+    @property
+    def _uv_indexes(self) -> UvIndexes:
+        return UvIndexes(self.pages, self.indexes, self.flat, self.default_index)
 
     def _is_uvs_own(self, index: TorchIndex) -> bool:
         """Say whether uv asks the live index that it knows, as there is no mirror."""

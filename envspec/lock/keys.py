@@ -1,0 +1,61 @@
+"""The keys of a lock's tables, with their types, and what their values look like."""
+
+from __future__ import annotations
+
+import re
+
+from envspec.lock.listed import LISTS
+
+ENV = {
+    "name": str, "exclude-newer": str, "allow-source": list, "without-corrections": list, "channels": list,
+    **dict.fromkeys((one.key for one in LISTS), list), "sources": dict,
+}  # fmt: skip
+TARGET = {
+    "platform": str,
+    "python": str,
+    "glibc": str,
+    "cuda": str,
+    "gpus": list,
+    "architectures": list,
+    "driver": str,
+    "driver-floor": str,
+    **dict.fromkeys((one.key for one in LISTS), list),
+    "fingerprint": str,
+}
+PACKAGE = {
+    "name": str,
+    "version": str,
+    "build": str,
+    "index": str,
+    "url": str,
+    "git": dict,
+    "licence": str,
+    "targets": list,
+    "provides": list,
+    "dependencies": list,
+    "artifacts": list,
+}
+GIT = {"url": str, "commit": str, "subdirectory": str}
+ARTIFACT = {"file": str, "sha256": str, "md5": str, "size": int, "targets": list}
+EDGE = {"requires": str, "targets": list}
+
+# What a value may look like where it goes on into a path, a command or another file's syntax.
+SHAPES = {
+    "name": (re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*"), "a package's name"),
+    "package": (re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*"), "a package's name"),
+    "version": (re.compile(r"[A-Za-z0-9][A-Za-z0-9.!+_-]*"), "a version"),
+    "build": (re.compile(r"[A-Za-z0-9_.+]+"), "a build string"),
+    "sha256": (re.compile(r"[0-9a-f]{64}"), "64 hexadecimal digits"),
+    "md5": (re.compile(r"[0-9a-f]{32}"), "32 hexadecimal digits"),
+    "commit": (re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}"), "a full commit"),
+    "file": (re.compile(r"[^/\\\s\"'`$\x00-\x1f\x7f]+"), "a file's name"),
+    "url": (re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s\"\\\x00-\x1f\x7f]+"), "a URL"),
+    "subdirectory": (re.compile(r"[^\s\"\\\x00-\x1f\x7f]+"), "a path"),
+    "index": (re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9_][A-Za-z0-9._-]*)*"), "the name of an index"),
+    "cuda": (re.compile(r"\d+\.\d+"), "a CUDA version"),
+    "platform": (re.compile(r"[a-z0-9]+-[a-z0-9]+"), "a platform"),
+    "python": (re.compile(r"\d+\.\d+"), "a Python version"),
+    "glibc": (re.compile(r"\d+\.\d+"), "a glibc version"),
+    "architectures": (re.compile(r"sm_[1-9]\d{1,2}"), 'compute capabilities as "sm_90"'),
+}
+CORRECTION = dict.fromkeys(("package", "version", "file", "sha256", "constraint", "reason"), str)

@@ -1,0 +1,106 @@
+"""uv's indexes: which roots of the index proxy uv asks for a request, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from envspec.errors import IndexFailure
+from envspec.net.index_proxy.pages import Pages, Upstream
+from envspec.net.index_proxy.releases import Release
+from envspec.net.index_proxy.server import IndexProxy
+from envspec.packages.names import requirement_name
+from envspec.resolve.pip.compile import UvIndex
+from envspec.resolve.pip.confusion import is_pytorch
+from envspec.resolve.pip.request import Request
+from envspec.resolve.torch_index.choice import TorchIndex, needs_own_triton
+
+
+@dataclass(frozen=True)
+class UvIndexes:
+    """The indexes of a spec, as `PipResolver` has them."""
+
+    pages: Pages
+    indexes: Mapping[str, str]
+    flat: Mapping[tuple[str, str], str]
+    default_index: str | None
+
+    def ordered(self, request: Request, torch: TorchIndex | None, proxy: IndexProxy) -> list[UvIndex]:
+        """List uv's indexes for a request, all behind the proxy, in uv's order. `torch` is the PyTorch index that the
+        proxy serves."""
+        ordered = [
+            UvIndex(name, proxy.index(self._named(request, name)), explicit=True)
+            for name in sorted({source for _, source in request.sources})
+        ]
+        # an override is no requirement of the project's, so uv takes its package from no index that must be named
+        overridden: dict[str, set[str]] = {}
+        for name, source in request.sources:
+            if name in map(requirement_name, request.overrides):
+                overridden.setdefault(source, set()).add(name)
+        ordered += [
+            UvIndex(f"overridden-{number}", proxy.index(replace(self._named(request, source), only=frozenset(names))))
+            for number, (source, names) in enumerate(sorted(overridden.items()))
+        ]
+        if request.provided:
+            ordered.append(UvIndex("conda", proxy.provided_url(request.provided), cacheable=False))
+        if torch is not None:
+            url = proxy.url(str(torch.variant), triton=needs_own_triton(request), corrections=request.corrections)
+            ordered.append(UvIndex("pytorch", url, cacheable=False))
+        if self.default_index:
+            special, usual = self._special(request), self._usual(request)
+            if special.only:
+                ordered.append(UvIndex("special", proxy.index(special)))
+            ordered.append(UvIndex("pypi", proxy.index(usual), default=True))
+        return ordered
+
+    def _named(self, request: Request, index: str) -> Upstream:
+        """Give an index of the spec's own, simple or flat; an empty one if the target has no page of that name."""
+        allowed, unfit = frozenset(request.allow_source), frozenset(request.unfit)
+        if index in self.indexes:
+            return Upstream(self.indexes[index], allowed, unfit)
+        page = dict(request.find_links).get(index)
+        if page is None:
+            return Upstream(f"http://absent/{index}", only=frozenset())
+        return Upstream(self.flat[index, page], allowed, unfit, flat=True)
+
+    def refuse_flat(self, request: Request, label: str) -> None:
+        """Raise IndexFailure for a flat page among the indexes that a request without a solution uses."""
+        for name in sorted({source for _, source in request.sources} & self.indexes.keys()):
+            if self.pages.is_flat(self.indexes[name]):
+                raise IndexFailure(
+                    f'{label}: the index "{name}" is a flat index: its address is a page with links to files',
+                    hint=f'move it in [pip] from indexes to find-links: find-links = {{ {name} = "…" }}',
+                )
+
+    def _usual(self, request: Request) -> Upstream:
+        """Give the default index with the corrections that hold in every solution."""
+        return Upstream(str(self.default_index), corrections=request.corrections.inactive())
+
+    def _special(self, request: Request) -> Upstream:
+        """Give the part of the default index that this request has to itself: the sources that uv sees, and the
+        packages with corrections that hold in this solution alone."""
+        allowed, unfit = frozenset(request.allow_source), frozenset(request.unfit)
+        only = allowed | unfit | request.corrections.active_packages
+        return Upstream(str(self.default_index), allowed, unfit, request.corrections, only)
+
+    def releases(self, request: Request) -> Callable[[str], Sequence[Release]]:
+        """List a package's releases on the index that it comes from."""
+        sources = dict(request.sources)
+        special, usual = self._special(request), self._usual(request)
+
+        def releases(name: str) -> Sequence[Release]:
+            if name in sources:
+                return self.pages.releases(self._named(request, sources[name]), name)
+            if not self.default_index:
+                return ()
+            return self.pages.releases(special if special.serves(name) else usual, name)
+
+        return releases
+
+    def has(self, index: str, name: str) -> bool:
+        """Say whether a named index has a package. PyTorch's don't count: they have copies of public packages."""
+        url = self.indexes.get(index)
+        if url is None:
+            pages = [page for (flat, _), page in self.flat.items() if flat == index]
+            return any(self.pages.has(Upstream(page, flat=True), name) for page in pages)
+        return not is_pytorch(url) and self.pages.has(Upstream(url), name)

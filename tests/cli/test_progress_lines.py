@@ -1,0 +1,24 @@
+"""What a long resolution says where nothing can be drawn."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from envspec.cli.progress import InLines
+
+
+def test_a_long_resolution_says_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = InLines(every=0.02)
+    progress.reading(3, 9)
+    with progress.solving(["cpu", "gpu"]):
+        time.sleep(0.3)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines and set(lines) == {"still resolving cpu, gpu: 0 s, METADATA of 3 of 9 packages read"}
+
+
+def test_a_short_one_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with InLines().solving(["cpu"]):
+        pass
+    assert capsys.readouterr().err == ""

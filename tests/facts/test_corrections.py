@@ -1,0 +1,89 @@
+"""Corrections of published METADATA: which lines a version of a package is shown with, and what pins break."""
+
+from __future__ import annotations
+
+import pytest
+
+from envspec.facts.corrections import (
+    Correction,
+    Corrections,
+    bounds_of_extras,
+    corrections,
+    implies,
+    of_extra,
+    some_admitted,
+    unknown,
+)
+
+OLD = Correction("a-numpy-2", "a", "<3", "constraint", "numpy<2", "a fails")
+ADDS = Correction("a-numpy", "a", "==1.0", "requirement", "numpy", "a imports it")
+ROWS = Corrections((OLD, ADDS))
+
+
+@pytest.mark.parametrize(
+    ("version", "published", "lines"),
+    [
+        ("2.0", ["numpy>=1.20"], ("numpy<2",)),
+        ("2.0+cu126", ["numpy"], ("numpy<2",)),
+        ("2.0", ["numpy; python_version >= '3.9'"], ("numpy<2 ; python_version >= '3.9'",)),
+        ("2.0", ["numpy; extra == 'fast'", "b"], ("numpy<2 ; extra == 'fast'",)),
+        ("2.0", ["b"], ()),
+        ("3.0", ["numpy"], ()),
+    ],
+)
+def test_a_constraint_bounds_what_metadata_requires(version: str, published: list[str], lines: tuple[str, ...]) -> None:
+    assert ROWS.bounds("a", version, published) == lines
+    assert ROWS.bounds("b", version, published) == ()
+
+
+def test_an_active_constraint_bounds_in_any_case() -> None:
+    active = ROWS.with_active(["a-numpy-2"])
+    assert active.bounds("a", "2.0", ["b"]) == ("numpy<2",)
+    assert active.active_packages == {"a"}
+    assert active != ROWS and active.inactive() == ROWS
+
+
+def test_a_requirement_counts_where_metadata_lacks_it() -> None:
+    assert ROWS.left_out("a", "1.0", []) == ("numpy",)
+    assert ROWS.left_out("a", "1.0", ["numpy; extra == 'fast'"]) == ("numpy",)
+    assert ROWS.left_out("a", "1.0", ["numpy>=1.20"]) == ROWS.left_out("a", "2.0", []) == ()
+
+
+def test_what_pins_break() -> None:
+    assert corrections().broken_by({"torch": "2.1.0+cu121", "numpy": "2.2.6"})[0].requirement == "numpy<2"
+    for pins in ({"torch": "2.1.0", "numpy": "1.26.4"}, {"torch": "2.3.0", "numpy": "2.2.6"}, {"torch": "2.1.0"}):
+        assert corrections().broken_by(pins) == ()
+    assert corrections(off=["torch-numpy-2"]).broken_by({"torch": "2.1.0", "numpy": "2.0"}) == ()
+    assert ROWS.broken_by({"a": "1.0"}) == (ADDS,)
+
+
+def test_packages_of_the_specs_own_indexes_are_other_builds() -> None:
+    assert ROWS.without(["a"]).rows == ()
+    assert ROWS.without(["b"]) is ROWS
+
+
+def test_of_extras_only_those_of_the_torch_family_that_bound_themselves() -> None:
+    published = [
+        'torch>=2.6,<3; extra == "torch"',
+        "torchvision (>=0.21) ; extra == 'torchvision'",
+        'accelerate>=1.1; extra == "torch"',
+        'torch>=2.6; extra == "dev"',
+        'torch; extra == "torch"',
+        'scipy<1.13; extra == "scipy"',
+        'torch>=2.4; extra == "torch" and python_version < "3.9"',
+    ]
+    assert bounds_of_extras(published) == ("torch>=2.6", "torchvision>=0.21")
+
+
+def test_an_active_extra_holds_version_by_version() -> None:
+    row = of_extra("transformers", "5.1.0", "torch>=2.4")
+    active = Corrections().with_active([row.name], [row])
+    assert active.bounds("transformers", "5.1.0", ['torch>=2.4; extra == "torch"']) == ("torch>=2.4",)
+    assert active.bounds("transformers", "4.49.0", ['torch>=2.0; extra == "torch"']) == ("torch>=2.0",)
+    assert unknown([row.name, "transformers-extra-scipy"]) == ("transformers-extra-scipy",)
+
+
+def test_what_specifiers_say_already() -> None:
+    assert implies(["<2,>=1"], "numpy<2") and implies(["==1.26.4"], "numpy<2") and implies([">=1", "<1.27"], "numpy<2")
+    assert not implies([">=1"], "numpy<2") and not implies([], "numpy<2") and not implies(["<=2"], "numpy<2")
+    assert some_admitted(">=4.50,<4.56", [">4.49.0"]) and not some_admitted(">=4.50,<4.56", ["==4.40"])

@@ -1,0 +1,87 @@
+"""Corrections bound the resolution, as METADATA of the index proxy: an older package is taken where a newer one needs
+what can't be had."""
+
+from __future__ import annotations
+
+import pytest
+from support.index import Index
+from support.machine import Machine, cpu
+from support.packages import wheel
+
+pytestmark = pytest.mark.e2e
+
+LINUX = "[targets.t]\nplatform = 'linux-64'"
+
+
+def versions(machine: Machine) -> dict[str, str]:
+    target = machine.locked().target("t")
+    assert target is not None
+    return {pin.name: pin.version for pin in target.pins}
+
+
+@pytest.fixture
+def numpys(index: Index) -> Index:
+    index.add(wheel("numpy", "1.26.4"), wheel("numpy", "2.2.6"))
+    index.add(wheel("pyarrow", "25.0.0"), wheel("pyarrow", "26.0.0"))
+    return index
+
+
+def test_what_metadata_requires_is_bounded_under_its_own_marker(machine: Machine, numpys: Index) -> None:
+    """opencv-python 4.9 requires numpy, and is compiled for NumPy 1; 4.10.0.84 isn't."""
+    line = "numpy>=1.21.2; python_version >= '3.10'"
+    numpys.add(wheel("opencv-python", "4.9.0.80", line), wheel("opencv-python", "4.10.0.84", line))
+    machine.spec(cpu("opencv-python<4.10", targets=LINUX))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 0, ran.err
+    assert versions(machine) == {"numpy": "1.26.4", "opencv-python": "4.9.0.80"}
+    assert "note: t: numpy<2 added, because opencv-python 4.10.0.82 and older" in ran.err
+    assert 'without-corrections = ["opencv-python-numpy-2"]' in ran.err
+    assert machine.envspec("check", "specs/demo.toml").status == 0
+
+
+def test_switched_off_it_bounds_nothing(machine: Machine, numpys: Index) -> None:
+    numpys.add(wheel("opencv-python", "4.9.0.80", "numpy"))
+    text = cpu("opencv-python", targets=LINUX)
+    machine.spec(text.replace("[pip]", '[pip]\nwithout-corrections = ["opencv-python-numpy-2"]'))
+    assert machine.envspec("lock", "specs/demo.toml").status == 0
+    assert versions(machine)["numpy"] == "2.2.6"
+
+
+def test_another_version_of_the_corrected_package_is_taken_where_that_is_better(
+    machine: Machine, numpys: Index
+) -> None:
+    """pyarrow names no NumPy at all, so the first solution has 26, which refuses NumPy 1."""
+    numpys.add(wheel("old", "1.0", "numpy<2"))
+    machine.spec(cpu("old", "pyarrow", targets=LINUX))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 0, ran.err
+    assert versions(machine) == {"numpy": "1.26.4", "old": "1.0", "pyarrow": "25.0.0"}
+    assert "note: t: pyarrow 25.0.0 locked, because pyarrow 26 refuses NumPy 1" in ran.err
+
+
+def test_a_constraint_adds_no_package(machine: Machine, numpys: Index) -> None:
+    """numpy leaves with helper 2.0, and the line that bounds it must not keep it."""
+    numpys.add(wheel("helper", "1.0"), wheel("helper", "2.0", "numpy<2"))
+    machine.spec(cpu("pyarrow>=26", "helper", targets=LINUX))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 0, ran.err
+    assert versions(machine) == {"helper": "1.0", "pyarrow": "26.0.0"}
+
+
+def test_what_metadata_leaves_out_is_added(machine: Machine, numpys: Index) -> None:
+    numpys.add(wheel("faiss-cpu", "1.7.4"))
+    machine.spec(cpu("faiss-cpu", targets=LINUX))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 0, ran.err
+    assert versions(machine) == {"faiss-cpu": "1.7.4", "numpy": "1.26.4"}
+    assert "numpy added, because faiss-cpu 1.7.4 and older import numpy" in ran.err
+
+
+def test_a_conflict_names_the_correction(machine: Machine, numpys: Index) -> None:
+    """The METADATA that a user can look up doesn't say what uv was shown."""
+    numpys.add(wheel("opencv-python", "4.9.0.80", "numpy"))
+    machine.spec(cpu("opencv-python", "numpy>=2", targets=LINUX))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 1
+    assert "envspec adds numpy<2 to opencv-python" in ran.error.replace("\n", " ") + ran.err
+    assert 'without-corrections = ["opencv-python-numpy-2"]' in ran.err

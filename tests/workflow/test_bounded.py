@@ -1,0 +1,90 @@
+"""What the rules refuse of a solution becomes a bound, and is solved again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from support.told import pin
+
+from envspec.errors import Infeasible, Unsatisfiable
+from envspec.lock.model import Lock, Pin
+from envspec.resolve.pip.request import Preferences, Request
+from envspec.rules.finding import Finding
+from envspec.spec.parse import parse_spec
+from envspec.workflow.bounded import GivenUp, explained, given_up, told
+from envspec.workflow.relock import relock
+
+DSL = "nvidia-cutlass-dsl-libs-cu13"
+NEW = (
+    pin("vllm", "0.26.0", "nvidia-cutlass-dsl"),
+    pin("nvidia-cutlass-dsl", "4.6.0", DSL),
+    pin(DSL, "4.6.0"),
+)
+OLD = (pin("vllm", "0.21.0", "nvidia-cutlass-dsl"), pin("nvidia-cutlass-dsl", "4.4.2"))
+
+
+class Solver:
+    """Knows two releases of vllm, of which the newer needs CUDA 13."""
+
+    def __init__(self, old: bool = True) -> None:
+        self.old = old
+        self.asked: list[Mapping[str, Request]] = []
+
+    def resolve(
+        self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]
+    ) -> Mapping[str, tuple[Pin, ...]]:
+        self.asked.append(requests)
+        return {name: self._pins(name, request) for name, request in requests.items()}
+
+    def _pins(self, name: str, request: Request) -> tuple[Pin, ...]:
+        pins: tuple[Pin, ...] = NEW
+        if f"{DSL}<0" in request.constraints:
+            if not self.old:
+                raise Unsatisfiable(f"{name}: vllm can't be had")
+            pins = OLD
+        return tuple(Pin(**{**vars(one), "direct": one.name == "vllm"}) for one in pins)
+
+
+def locked(solver: Solver, **cudas: str) -> tuple[Lock, list[Finding]]:
+    targets = "".join(f'[targets.{name}]\nplatform = "linux-64"\ncuda = "{cuda}"\n' for name, cuda in cudas.items())
+    text = f"[env]\npython = '3.12'\n[pip]\ndependencies = ['vllm']\n{targets}"
+    notices: list[Finding] = []
+    return relock(parse_spec(text, "specs/demo.toml"), None, solver, notice=notices.append), notices
+
+
+def test_a_pin_of_another_cuda_is_given_up_and_told() -> None:
+    solver = Solver()
+    lock, notices = locked(solver, a="12.8")
+    (target,) = lock.targets
+    assert {one.name: one.version for one in target.pins} == {"vllm": "0.21.0", "nvidia-cutlass-dsl": "4.4.2"}
+    assert [asked["a"].constraints for asked in solver.asked] == [(), (f"{DSL}<0",)]
+    assert [one.message for one in notices] == [
+        f"a: vllm 0.21.0 is locked, not 0.26.0, which leads to nvidia-cutlass-dsl → {DSL}: "
+        f"{DSL} 4.6.0 belongs to CUDA 13, and the target is for CUDA 12.8"
+    ]
+
+
+def test_where_nothing_works_the_way_and_the_nearest_change_are_named() -> None:
+    """The target for CUDA 13 has its solution, and isn't accused."""
+    with pytest.raises(Infeasible) as error:
+        locked(Solver(old=False), a="12.8", b="13.0")
+    assert str(error.value).endswith(f"for CUDA 12.8 (vllm → nvidia-cutlass-dsl → {DSL})")
+    assert "loosen the bounds of vllm" in str(error.value.hint) and "another CUDA" in str(error.value.hint)
+
+
+def test_without_a_bound_for_every_refusal_nothing_is_tried() -> None:
+    bound = Finding("error", "cuda-major-mixed", "b is wrong", bound="b<0")
+    other = Finding("error", "no-build", "c is wrong")
+    pins = (pin("a", "1", "b"), pin("b", "2"))
+    assert given_up([bound, other], pins, ["a"]) == ()
+    (one,) = given_up([bound, Finding("warning", "x", "odd")], pins, ["a"])
+    assert one == GivenUp(bound, ("a", "b"), {"a": "1", "b": "2"})
+    assert explained(other, [one]) == other
+
+
+def test_a_package_that_had_to_move_is_told_once() -> None:
+    findings = [Finding("error", "cuda-major-mixed", f"{name} is wrong", bound=f"{name}<0") for name in ("b", "c")]
+    gone = given_up(findings, (pin("a", "2", "b", "c"), pin("b", "2"), pin("c", "2")), ["a"])
+    assert told(gone, {"a": "1"}) == ("a 1 is locked, not 2, which leads to b: b is wrong",)
+    assert told(gone, {"a": "2", "c": "2"})[0] == "b isn't locked: b is wrong"
