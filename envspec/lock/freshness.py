@@ -125,6 +125,20 @@ class SourceChanged(Reason):
         return _change(f"the index of {self.package}", self.old, self.new)
 
 
+@dataclass(frozen=True)
+class MetadataChanged(Reason):
+    """What the spec states of a package's sources; None where it states nothing."""
+
+    codes = ("metadata-changed",)
+    package: str
+    old: str | None
+    new: str | None
+
+    @property
+    def message(self) -> str:
+        return _change(f"the metadata of {self.package}", self.old, self.new)
+
+
 # What a target has. `targets` is empty where the reason holds for every target that spec and lock share.
 
 
@@ -259,6 +273,10 @@ def _of_spec(spec: Spec, lock: Lock) -> Iterator[Reason]:
     added, removed = _difference(old.allow_source, new.allow_source)
     if added or removed:
         yield AllowSourceChanged("allow-source-changed", added, removed)
+    before, after = ({one.title: ", ".join(one.dependencies) or "nothing" for one in side.metadata} for side in (old, new))
+    for title in sorted({*before, *after}):
+        if before.get(title) != after.get(title):
+            yield MetadataChanged("metadata-changed", title, before.get(title), after.get(title))
     if old.without_corrections != new.without_corrections:
         yield ListChanged("corrections-changed", old.without_corrections, new.without_corrections)
     for package in sorted({*old.sources, *new.sources}):

@@ -10,6 +10,7 @@ from typing import Any, NoReturn, TypeVar
 
 from envspec.documents import Unreadable, read_toml
 from envspec.errors import LockError, Place, StorageError
+from envspec.lock.env_table import KEYS, inputs_of
 from envspec.lock.model import (
     LOCK_VERSION,
     Artifact,
@@ -18,7 +19,6 @@ from envspec.lock.model import (
     LockedImage,
     LockedTarget,
     Pin,
-    SpecInputs,
     TargetInputs,
 )
 from envspec.lock.toml_text import string, unseen
@@ -34,10 +34,6 @@ _VERSION = re.compile(r"^lock-version *= *(\d+) *\r?$", re.MULTILINE)
 _CONFLICT = re.compile(r"^(?:<{7} |={7}\r?$|>{7} )", re.MULTILINE)
 _RELOCK = "restore it from git, or delete it and run `envspec lock`"
 
-_ENV = {
-    "name": str, "exclude-newer": str, "allow-source": list, "without-corrections": list, "channels": list,
-    "requirements": list, "conda-requirements": list, "sources": dict,
-}  # fmt: skip
 _TARGET = {
     "platform": str,
     "python": str,
@@ -208,7 +204,7 @@ class _Reader:
             actual = type(value)
             if actual is not expected:
                 self.fail(f"{key} must be {_TYPE_NAMES[expected]}, not {value!r}", where, key)
-            if expected is list and key not in ("dependencies", "artifacts"):
+            if expected is list and key not in ("artifacts", "dependencies", "metadata"):
                 for item in value:
                     if type(item) is not str:
                         self.fail(f"{key} must hold strings, not {item!r}", where, key)
@@ -232,20 +228,14 @@ class _Reader:
             if key not in ("lock-version", "digest", "env", "images", "targets", "conda", "pip"):
                 raise LockError(f'unknown table "{key}"', place=Place(self.path), hint=_RELOCK)
         env_at = ("[env]", 0)
-        env = self.check(data.get("env"), _ENV, ("name",), env_at)
+        env = self.check(data.get("env"), KEYS, ("name",), env_at)
         if not FOLDER_NAME.fullmatch(env["name"]):
             self.fail(f"name can't be {env['name']!r}", env_at, "name")
         sources = env.get("sources", {})
         for name, index in sources.items():
             if type(index) is not str:
                 self.fail(f"{name} must be a string, not {index!r}", ("[env.sources]", 0), name)
-        inputs = SpecInputs(
-            exclude_newer=env.get("exclude-newer"),
-            allow_source=tuple(env.get("allow-source", ())),
-            without_corrections=tuple(env.get("without-corrections", ())),
-            sources=sources,
-            channels=tuple(env.get("channels", ())),
-        )
+        inputs = inputs_of(env, lambda table, types, required: self.metadata(table, types, required, env_at))
         tables = data.get("targets")
         if type(tables) is not dict or not tables:
             self.fail("a lock needs targets", env_at)
@@ -259,6 +249,15 @@ class _Reader:
             targets=tuple(self.target(name, tables[name], env, tuple(pins[name].values())) for name in sorted(tables)),
             images=self.images(data.get("images", {})),
         )
+
+    def metadata(
+        self, table: Any, types: Mapping[str, type], required: Sequence[str], where: tuple[str, int]
+    ) -> Mapping[str, Any]:
+        checked = self.check(table, types, required, where)
+        for text in checked["dependencies"]:
+            if type(text) is not str or not is_requirement(text):
+                self.fail(f"metadata holds {text!r}, which isn't a requirement", where, "metadata")
+        return checked
 
     def refuse_unseen(self, data: Any) -> None:
         """Refuse characters that a reader of the lock, or a terminal that shows it, wouldn't see as they are."""

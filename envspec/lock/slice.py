@@ -10,6 +10,7 @@ import hashlib
 import json
 from typing import Any
 
+from envspec.lock.env_table import metadata_table
 from envspec.lock.inputs import fingerprint
 from envspec.lock.model import LOCK_VERSION, Artifact, Lock, LockedTarget, Pin
 
@@ -21,6 +22,7 @@ def slice_of(lock: Lock, target: LockedTarget) -> dict[str, Any]:
         "name": lock.name,
         "exclude-newer": inputs.exclude_newer,
         "allow-source": list(inputs.allow_source),
+        "metadata": [metadata_table(one) for one in inputs.metadata],
         "without-corrections": list(inputs.without_corrections),
         "channels": list(inputs.channels),
         "requirements": sorted(own.requirements),

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from envspec.errors import Place
 from envspec.packages.requirement import canonical_name
+from envspec.packages.stated import StatedMetadata
 
 _EMPTY: Mapping[str, str] = MappingProxyType({})
 
@@ -28,6 +29,7 @@ class PipTable:
     allow_source: frozenset[str] = frozenset()
     without_corrections: frozenset[str] = frozenset()
     """Names of corrections of published metadata that this spec switches off (`envspec.facts.corrections`)."""
+    metadata: tuple[StatedMetadata, ...] = ()
     indexes: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
     sources: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
 

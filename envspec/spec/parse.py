@@ -17,6 +17,7 @@ from envspec.spec.matrix import Capability, no_facts
 from envspec.spec.messages import dotted, show
 from envspec.spec.model import Audit, CondaTable, Image, PipTable, Reference, Smoke, Spec
 from envspec.spec.schema import ENV_NAME
+from envspec.spec.sources import check_stated, stated_metadata
 from envspec.spec.targets import targets
 from envspec.spec.values import BadValue, utc_time
 from envspec.texts import nearest
@@ -56,6 +57,9 @@ def parse_spec(text: str, path: str, *, capability: Capability = no_facts) -> Sp
         places=_places(checked),
     )
     _check_dependencies(checked)
+    if spec.pip.metadata:
+        asked = (*spec.pip.dependencies, *(one for target in spec.targets for one in target.pip))
+        check_stated(checked, spec.pip.metadata, asked)
     checked.raise_problems()
     return spec
 
@@ -86,12 +90,11 @@ def _pip(checked: Checked) -> PipTable:
     dependencies = pip_dependencies(checked, "pip", "dependencies")
     allowed = checked.children("pip", "allow-source")
     without = checked.children("pip", "without-corrections")
-    if not allowed and not without and not checked.given("pip", "indexes") and not checked.given("pip", "sources"):
-        return PipTable(dependencies)
     return PipTable(
         dependencies,
         allow_source=frozenset(canonical_name(name) for _, name in allowed),
         without_corrections=frozenset(name for _, name in without),
+        metadata=stated_metadata(checked),
         indexes=_frozen({path[-1]: url for path, url in checked.children("pip", "indexes")}),
         sources=_sources(checked),
     )

@@ -14,6 +14,7 @@ from envspec.spec.audit_schema import audit_table
 from envspec.spec.json_schema import schema_of
 from envspec.spec.model import Image, Smoke, Target
 from envspec.spec.nodes import CONTROL, Array, Integer, Names, Number, Table, Text
+from envspec.spec.source_schema import source_keys
 
 PYTHONS = tuple(f"3.{minor}" for minor in range(8, 16))
 PLATFORMS = ("linux-64", "linux-aarch64", "osx-64", "osx-arm64", "win-64")
@@ -154,6 +155,7 @@ _PIP = Table(
             items=_PACKAGE_NAME,
             example=("deepspeed",),
         ),
+        **source_keys(_PACKAGE_NAME, _REQUIREMENT),
         "without-corrections": Array(
             doc="Corrections of published metadata to switch off, by name; `envspec lock` names those it applies.",
             items=_CORRECTION_NAME,

@@ -39,6 +39,8 @@ _NO_METADATA = re.compile(
     r"Metadata for `([^`]+)` \(v([^)]+)\) could not be parsed: Metadata field (?:Name|Version) not found"
 )
 _UNKNOWN = re.compile(r"was not found in the package registry")
+_NO_MODULE = re.compile(r"No module named '(\w+)")
+_BUILT = re.compile(r"Failed to (?:build|download and build) `([A-Za-z0-9._-]+)[ =@]")
 _STORAGE = re.compile(
     r"No space left on device|Read-only file system|Permission denied|Disk quota exceeded|Failed to initialize cache"
 )
@@ -92,6 +94,10 @@ def failure(status: int, stderr: str, *, label: str, offline: bool, index: str |
             message, hint="free some space, or point UV_CACHE_DIR and ENVSPEC_CACHE_DIR to a writable folder"
         )
     if "build backend" in told or told.startswith("Failed to build"):
+        module = _NO_MODULE.search(told)
+        if module and (built := _BUILT.search(told)):
+            entry = f'{{ name = "{built[1]}", version = "…", dependencies = ["{module[1]}", …] }}'
+            return ToolError(message, hint=f"say in [pip] what it is and requires: metadata = [{entry}]")
         return ToolError(
             message,
             hint="install the build tools that the package's README names, or choose a release that has a wheel",

@@ -95,7 +95,7 @@ def test_a_version_in_two_spellings_is_one(index: Index, tmp_path: Path) -> None
 
 def test_a_root_for_what_may_be_built_has_nothing_else(index: Index, tmp_path: Path) -> None:
     index.add(wheel("a", "1.0"), wheel("b", "1.0"))
-    upstream = Upstream(index.url, frozenset({"a"}), only_allowed=True)
+    upstream = Upstream(index.url, frozenset({"a"}), only_named=True)
     assert pages(tmp_path).show(upstream, "a").status == 200
     assert pages(tmp_path).show(upstream, "b").status == 404
     assert index.paths("/b/") == []

@@ -26,6 +26,7 @@ from envspec.net.index_proxy.address import ALLOWED, REFUSED, WHEEL, FileAddress
 from envspec.net.index_proxy.releases import Release, ReleaseStore, releases_of, version_of
 from envspec.net.simple_page import ACCEPT, Page, parse_page, refuse_foreign_page
 from envspec.packages.requirement import canonical_name
+from envspec.packages.stated import StatedMetadata
 from envspec.redact import redact
 from envspec.settings import split_credentials
 
@@ -45,21 +46,30 @@ class Upstream:
 
     url           its address, with the user's credentials if they are in it
     allowed       names that may be built from source
-    only_allowed  serve only the pages of those names. uv asks such a root first, so that all other pages stay the
-                  same, and in uv's cache, when `allow-source` changes
+    stated        what the user states of sources in place of their METADATA
+    only_named    serve only the pages of the names in `allowed` and `stated`. uv asks such a root first, so that all
+                  other pages stay the same, and in uv's cache, when these change
     """
 
     url: str
     allowed: frozenset[str] = frozenset()
-    only_allowed: bool = False
+    stated: tuple[StatedMetadata, ...] = ()
+    only_named: bool = False
 
     @property
     def root(self) -> str:
         """The first part of the pages' paths. It differs for all that changes the pages."""
         # what a build says of its requirements may depend on the Python that it ran on
         python = "{}.{}".format(*sys.version_info) if self.allowed else ""
-        names = (_FORMAT, split_credentials(self.url)[0], python, str(self.only_allowed), *sorted(self.allowed))
+        names = (_FORMAT, split_credentials(self.url)[0], python, str(self.only_named), *sorted(self.allowed))
+        if self.stated:
+            # METADATA has no ETag: uv keeps it for as long as the root is the same
+            names = (*names, repr(self.stated))
         return "i-" + hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
+
+    @property
+    def named(self) -> frozenset[str]:
+        return self.allowed | {one.name for one in self.stated}
 
     def page(self, project: str) -> str:
         return f"{self.url.rstrip('/')}/{project}/"
@@ -94,7 +104,7 @@ class Pages:
 
     def show(self, upstream: Upstream, project: str, known: str | None = None) -> ServedPage:
         """Serve a project's page. `known` is the ETag of the page that uv has. Raises IndexFailure."""
-        if upstream.only_allowed and project not in upstream.allowed:
+        if upstream.only_named and project not in upstream.named:
             return ServedPage(404)
         key = (upstream.root, project)
         with self._lock:

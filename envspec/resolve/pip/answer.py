@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from envspec.errors import EnvspecError, Unsatisfiable
 from envspec.net.index_proxy.server import IndexProxy
+from envspec.packages.stated import stated_for
 from envspec.resolve.pip.describe import found_file, is_source
 from envspec.resolve.pip.edges import holding
 from envspec.resolve.pip.newest import Asks, PassedOver, asks_of
@@ -67,6 +68,8 @@ def refuse_sources(
             if file is None or not is_source(package, file) or package.name in request.allow_source:
                 continue
             facts = static.read(file, package.name, str(package.version))
+            if stated_for(request.metadata, package.name, str(package.version)):
+                facts = replace(facts, trust="static")
             one = needed_source(package.name, str(package.version), facts, request, answer.edges)
             needed.setdefault(one, []).extend(groups[request])
     if needed:

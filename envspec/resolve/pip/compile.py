@@ -131,8 +131,27 @@ def _configuration(settings: Mapping[str, Any], request: Request, indexes: Seque
 
 
 def _stated(request: Request) -> list[str]:
-    """Write METADATA with its missing requirements for uv, which then asks no index for that of these versions."""
-    return [
+    """Write METADATA with its missing requirements for uv, which then asks no index for that of these versions; and
+    what the spec states of packages from git or a URL, which uv would build: it takes this word for wheels too, so that
+    of an index's package stays with the index proxy."""
+    addresses = {
+        requirement_name(text)
+        for text in (*request.requirements, *(line for one in request.metadata for line in one.dependencies))
+        if " @ " in text
+    }
+    own = [
+        line
+        for one in request.metadata
+        if one.name in addresses and one.exact
+        for line in (
+            "[[dependency-metadata]]",
+            f"name = {string(one.name)}",
+            f"version = {string(one.exact)}",
+            f"requires-dist = {value(one.dependencies)}",
+            f"provides-extra = {value(one.extras)}",
+        )
+    ]
+    return own + [
         line
         for missing in request.missing
         for version in missing.builds()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from envspec.facts.missing_requirements import MissingRequirement
 from envspec.lock.model import SpecInputs, TargetInputs
 from envspec.packages.names import PUBLIC, requirement_name
+from envspec.packages.stated import StatedMetadata
 
 UV_PLATFORMS = {
     "linux-64": "x86_64-manylinux_2_{glibc}",
@@ -37,6 +38,7 @@ class Request:
     public          packages that the spec takes from PyPI, whatever index has them
     exclude_newer   RFC 3339, or None
     provided        packages of conda in the same environment: PyPI name and version, which pip keeps
+    metadata        what the spec states of sources, in place of their METADATA
     missing         requirements that published METADATA leaves out, and that count as published
     """
 
@@ -51,6 +53,7 @@ class Request:
     public: tuple[str, ...] = ()
     exclude_newer: str | None = None
     provided: tuple[tuple[str, str], ...] = ()
+    metadata: tuple[StatedMetadata, ...] = ()
     missing: tuple[MissingRequirement, ...] = ()
 
     @property
@@ -109,6 +112,7 @@ def request_for(
         public=tuple(sorted(spec.sources.keys() - sources.keys() - names)),
         exclude_newer=spec.exclude_newer,
         provided=provided,
+        metadata=spec.metadata,
         missing=tuple(one for one in missing if one.package not in others),
     )
 

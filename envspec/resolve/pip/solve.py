@@ -97,12 +97,13 @@ class PipResolver:
         }
         mirrors = {variant: pages for variant, pages in live.items() if pages}
         counting = Counting(self.progress.reading)
-        describe = Describer(self.wheels, self.sources, _below(self.scratch), counting)
+        stated = tuple(dict.fromkeys(one for request in groups for one in request.metadata))
+        describe = Describer(self.wheels, self.sources, _below(self.scratch), counting, stated)
         with open_proxy(
             mirrors, requests_of(groups), pages=self.pages, metadata=describe, folder=self.secrets
         ) as proxy:
             allowed = frozenset(name for request in groups for name in request.allow_source)
-            reading = Reading(self.wheels, self.sources, proxy, allowed, _below(self.scratch), counting)
+            reading = Reading(self.wheels, self.sources, proxy, allowed, stated, _below(self.scratch), counting)
             try:
                 refuse_unsaid_builds(groups, self._has)
                 found = self._solve_all(groups, indexes, proxy, keep, reading)
@@ -276,7 +277,7 @@ class PipResolver:
         """List uv's indexes for a request, all behind the proxy, in uv's order. `torch` is the PyTorch index that the
         proxy serves."""
         ordered = [
-            UvIndex(name, proxy.index(Upstream(self.indexes[name], frozenset(request.allow_source))), explicit=True)
+            UvIndex(name, proxy.index(_own_index(self.indexes[name], request)), explicit=True)
             for name in sorted({source for _, source in request.sources})
         ]
         if request.provided:
@@ -284,28 +285,27 @@ class PipResolver:
         if torch is not None:
             url = proxy.url(str(torch.variant), triton=needs_own_triton(request))
             ordered.append(UvIndex("pytorch", url, cacheable=False))
-        if self.default_index and request.allow_source:
-            ordered.append(UvIndex("sources", proxy.index(self._allowed(request))))
+        if self.default_index and (request.allow_source or request.metadata):
+            ordered.append(UvIndex("sources", proxy.index(self._named(request))))
         if self.default_index:
             ordered.append(UvIndex("pypi", proxy.index(Upstream(self.default_index)), default=True))
         return ordered
 
-    def _allowed(self, request: Request) -> Upstream:
-        """Give the default index with the sources that may be built."""
-        return Upstream(str(self.default_index), frozenset(request.allow_source), only_allowed=True)
+    def _named(self, request: Request) -> Upstream:
+        """Give the default index with the sources that the spec says something of."""
+        return replace(_own_index(str(self.default_index), request), only_named=True)
 
     def _releases(self, request: Request) -> Callable[[str], Sequence[Release]]:
         """List a package's releases on the index that it comes from."""
-        sources, allowed = dict(request.sources), frozenset(request.allow_source)
+        sources = dict(request.sources)
 
         def releases(name: str) -> Sequence[Release]:
             if name in sources:
-                return self.pages.releases(Upstream(self.indexes[sources[name]], allowed), name)
+                return self.pages.releases(_own_index(self.indexes[sources[name]], request), name)
             if not self.default_index:
                 return ()
-            return self.pages.releases(
-                self._allowed(request) if name in allowed else Upstream(self.default_index), name
-            )
+            named = self._named(request)
+            return self.pages.releases(named if name in named.named else Upstream(self.default_index), name)
 
         return releases
 
@@ -317,6 +317,10 @@ class PipResolver:
     def _is_uvs_own(self, index: TorchIndex) -> bool:
         """Say whether uv asks the live index that it knows, as there is no mirror."""
         return index.live and index.variant is not None and self.live_pages(index.variant) is None
+
+
+def _own_index(url: str, request: Request) -> Upstream:
+    return Upstream(url, frozenset(request.allow_source), request.metadata)
 
 
 def _below(scratch: Path) -> Path:

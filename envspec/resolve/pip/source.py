@@ -25,6 +25,7 @@ from envspec.packages.requirement import canonical_name
 from envspec.redact import redact
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, cache_key, licence, refuse_other_hash
 from envspec.resolve.pip.static_source import StaticReader
+from envspec.resolve.pip.unbuilt import metadata_hint, missing_module
 from envspec.settings import split_credentials
 from envspec.uv.answer import FoundFile
 from envspec.uv.processes import Processes
@@ -32,6 +33,14 @@ from envspec.uv.processes import Processes
 _PYTHON = "{}.{}".format(*sys.version_info)
 """Variables that may change the requirements of a build."""
 _SECONDS = 600
+
+
+class BuildFailed(ToolError):
+    """A build or git ended with an error. `output` is what it wrote to stderr."""
+
+    def __init__(self, message: str, output: str = "", *, hint: str | None = None) -> None:
+        self.output = output
+        super().__init__(message, hint=hint)
 
 
 @dataclass(frozen=True)
@@ -67,7 +76,17 @@ class SourceReader:
                 out.write(piece)
         refuse_other_hash(file, stream.sha256)
         source = _unpack(archive, folder / "source", redact(file.url))
-        return self._keep(key, self._from_backend(source, file.file), stream.length)
+        try:
+            metadata = self._from_backend(source, file.file)
+        except BuildFailed as failed:
+            module = missing_module(failed.output)
+            if module is None:
+                raise
+            raise ToolError(
+                f"building the metadata of {file.file} failed: it imports {module}, which the build doesn't have",
+                hint=metadata_hint(module, name, version, facts, source),
+            ) from None
+        return self._keep(key, metadata, stream.length)
 
     def read_git(self, url: str, commit: str, subdirectory: str | None, folder: Path) -> Metadata:
         """Read the metadata of a git commit. Raises ToolError."""
@@ -138,8 +157,9 @@ class SourceReader:
             ) from None
         if done.returncode:
             last = " | ".join(line.strip() for line in done.stderr.strip().splitlines()[-3:])
-            raise ToolError(
+            raise BuildFailed(
                 f"{what} failed: {redact(last)}",
+                done.stderr,
                 hint="install the build tools that the package's README names, or choose a release that has a wheel",
             )
         return done.stdout
