@@ -273,7 +273,9 @@ def _of_spec(spec: Spec, lock: Lock) -> Iterator[Reason]:
     added, removed = _difference(old.allow_source, new.allow_source)
     if added or removed:
         yield AllowSourceChanged("allow-source-changed", added, removed)
-    before, after = ({one.title: ", ".join(one.dependencies) or "nothing" for one in side.metadata} for side in (old, new))
+    before, after = (
+        {one.title: ", ".join(one.dependencies) or "nothing" for one in side.metadata} for side in (old, new)
+    )
     for title in sorted({*before, *after}):
         if before.get(title) != after.get(title):
             yield MetadataChanged("metadata-changed", title, before.get(title), after.get(title))

@@ -103,7 +103,12 @@ def test_a_root_for_what_may_be_built_has_nothing_else(index: Index, tmp_path: P
 
 def test_the_roots_tell_whatever_makes_pages_others() -> None:
     url = "https://host/simple"
-    some = [Upstream(url), Upstream(url, frozenset({"a"})), Upstream(url, frozenset({"a"}), True), Upstream(f"{url}2")]
+    some = [
+        Upstream(url),
+        Upstream(url, frozenset({"a"})),
+        Upstream(url, frozenset({"a"}), only_named=True),
+        Upstream(f"{url}2"),
+    ]
     assert len({one.root for one in some}) == 4
     assert Upstream("https://user:secret@host/simple").root == Upstream(url).root
 
