@@ -28,9 +28,7 @@ def stated_metadata(checked: Checked) -> tuple[StatedMetadata, ...]:
         lines = (normalise_requirement(one.text) for one in pip_dependencies(checked, *path, "dependencies"))
         one = StatedMetadata(canonical_name(name or ""), version, tuple(sorted(lines)))
         if any((other.name, other.version) == (one.name, one.version) for other in found):
-            checked.problem(
-                path, f"{dotted(path)} states {one.title or show(name)} a second time", "remove one of them"
-            )
+            checked.problem(path, f"{dotted(path)} states {one.title} a second time", "remove one of them")
         found.append(one)
     return tuple(sorted(found, key=lambda one: one.name))
 
