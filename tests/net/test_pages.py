@@ -18,6 +18,7 @@ from envspec.net.file_store import FileStore
 from envspec.net.index_proxy.address import ALLOWED, REFUSED, WHEEL, FileAddress, parse, path_of
 from envspec.net.index_proxy.pages import Pages, ServedPage, Upstream
 from envspec.net.index_proxy.releases import ReleaseStore
+from envspec.packages.stated import StatedMetadata
 
 BASE = "http://127.0.0.9:1/token"
 
@@ -103,13 +104,16 @@ def test_a_root_for_what_may_be_built_has_nothing_else(index: Index, tmp_path: P
 
 def test_the_roots_tell_whatever_makes_pages_others() -> None:
     url = "https://host/simple"
+    names, stated = frozenset({"a"}), (StatedMetadata("a", "", ("b",)),)
     some = [
         Upstream(url),
-        Upstream(url, frozenset({"a"})),
-        Upstream(url, frozenset({"a"}), only_named=True),
+        Upstream(url, names),
+        Upstream(url, names, only_named=True),
         Upstream(f"{url}2"),
+        Upstream(url, names, stated),
+        Upstream(url, names, (StatedMetadata("a", "", ("c",)),)),
     ]
-    assert len({one.root for one in some}) == 4
+    assert len({one.root for one in some}) == len(some)
     assert Upstream("https://user:secret@host/simple").root == Upstream(url).root
 
 
