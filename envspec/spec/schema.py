@@ -14,7 +14,7 @@ from envspec.spec.audit_schema import audit_table
 from envspec.spec.json_schema import schema_of
 from envspec.spec.model import Image, Smoke, Target
 from envspec.spec.nodes import CONTROL, Array, Integer, Names, Number, Table, Text
-from envspec.spec.source_schema import source_keys
+from envspec.spec.source_schema import PROJECT, source_keys
 
 PYTHONS = tuple(f"3.{minor}" for minor in range(8, 16))
 PLATFORMS = ("linux-64", "linux-aarch64", "osx-64", "osx-arm64", "win-64")
@@ -128,6 +128,7 @@ _ENV = Table(
             example="Text, image and video training on PyTorch 2.9",
             multiline=True,
         ),
+        "project": PROJECT,
         "python": Text(
             doc="The Python version, X.Y.",
             example="3.12",

@@ -54,3 +54,14 @@ def check_stated(checked: Checked, stated: Iterable[StatedMetadata], asked: Iter
                 f"pip.metadata states {one.title}, which comes from git or a URL, without its exact version",
                 f'add it to the entry, for example: {{ name = "{one.name}", version = "1.0", dependencies = […] }}',
             )
+
+
+def build_dependencies(checked: Checked) -> dict[str, tuple[Located, ...]]:
+    """Return what builds need, by the packages' normalised names. Problems go to `checked`."""
+    found: dict[str, tuple[Located, ...]] = {}
+    for path, _ in checked.children("pip", "build-dependencies"):
+        name = canonical_name(str(path[-1]))
+        if name in found:
+            checked.problem(path, f"pip.build-dependencies names {name} twice", "join the two", at_key=True)
+        found[name] = pip_dependencies(checked, *path)
+    return found

@@ -30,3 +30,12 @@ def test_what_a_stated_entry_says_of_itself() -> None:
     assert (of_all.exact, of_all.extras, of_all.title) == (None, ("fast",), "a")
     assert (exact.exact, exact.extras, exact.title) == ("1.0", (), "a 1.0")
     assert StatedMetadata("a", "==1.*").exact is None and StatedMetadata("a", "==1.0,>=1").exact is None
+
+
+def test_what_builds_need_is_asked_for() -> None:
+    spec = load_spec(FOLDER / "build-dependencies.toml")
+    assert spec.pip.no_build_isolation == {"torch-scatter"}
+    (target,) = spec.targets
+    texts = [one.text for one in spec.pip_dependencies(target)]
+    assert texts == ["torch", "flash-attn", "torch-scatter", "torch", "ninja", "packaging"]
+    assert [one.text for one in spec.pip.build_dependencies["flash-attn"]] == texts[3:]
