@@ -37,6 +37,24 @@ def compile_environment(target: LockedTarget) -> Mapping[str, str]:
     }
 
 
+_OWN_WHEELS = {
+    "causal-conv1d": "CAUSAL_CONV1D_FORCE_BUILD",
+    "flash-attn": "FLASH_ATTENTION_FORCE_BUILD",
+    "mamba-ssm": "MAMBA_FORCE_BUILD",
+}
+"""Packages whose setup.py fetches a wheel that no lock names, unless this variable is TRUE.
+
+Source: their sources' setup.py (flash_attn 2.8.3, mamba_ssm 2.2.4, causal_conv1d 1.5.2), the class CachedWheelsCommand.
+"""
+
+
+def build_variables(target: LockedTarget) -> Mapping[str, str]:
+    """List the variables of builds on the user's own machine: for the target's GPUs, from the locked source itself."""
+    names = {pin.name for pin in target.pins if pin.kind == "pip" and not pin.is_wheel}
+    forced = {variable: "TRUE" for name, variable in _OWN_WHEELS.items() if name in names}
+    return {**compile_environment(target), **forced}
+
+
 def architecture_list(target: LockedTarget) -> str:
     """Write the target's compute capabilities as `TORCH_CUDA_ARCH_LIST` does: "7.0;8.0"."""
     return ";".join(map(capability_of, target.architectures))

@@ -75,7 +75,7 @@ class _Reader:
             value = value[part]
         if isinstance(value, kind):
             return value
-        word = {str: "a string", list: "an array", dict: "a table"}[kind]
+        word = "a string" if kind is str else "an array" if kind is list else "a table"
         self.problem(path, f"{dotted(path)} must be {word}", "correct the pyproject.toml")
         return kind()
 
