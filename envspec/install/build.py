@@ -32,9 +32,9 @@ from envspec.net.file_store import sha256_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import is_requirement
 from envspec.recipes.environment import build_variables
-from envspec.redact import redact
 from envspec.spec.model import Spec
 from envspec.storage import storage_error
+from envspec.uv.errors import build_failure
 from envspec.uv.program import Uv
 
 FOLDER = "built-v1"
@@ -241,10 +241,8 @@ class WheelBuilder:
     def _uv(self, command: Sequence[str], folder: Path, more: Mapping[str, str], what: str) -> None:
         done = self.uv.run(command, cwd=folder, more=more)
         if done.returncode:
-            lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-            told = " | ".join(line for line in lines if "rror" in line)[-600:] or " | ".join(lines[-3:])
             raise ToolError(
-                f"{what} failed: {redact(told)}",
+                f"{what} failed: {build_failure(done.stderr)}",
                 hint="a missing module belongs in [pip] build-dependencies; a missing compiler or nvcc on this machine",
             )
 

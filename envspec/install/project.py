@@ -15,6 +15,7 @@ from envspec.lock.model import LockedTarget
 from envspec.redact import redact
 from envspec.spec.model import Project, Spec
 from envspec.spec.project_file import project_location
+from envspec.uv.errors import build_failure
 from envspec.uv.program import Uv
 
 _MARK = "project:"
@@ -65,10 +66,8 @@ def build_project(
     )
     wheels = list(out.glob("*.whl"))
     if done.returncode or len(wheels) != 1:
-        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-        told = " | ".join(line for line in lines if "rror" in line)[-600:] or " | ".join(lines[-3:])
         raise ToolError(
-            f"{project.file}: the build of {project.name} failed: {redact(told)}",
+            f"{project.file}: the build of {project.name} failed: {build_failure(done.stderr)}",
             hint="a missing module belongs in [build-system] requires, which the lock then has",
         )
     with zipfile.ZipFile(wheels[0]) as archive:

@@ -196,6 +196,10 @@ def build_settings(plan: Plan) -> Iterator[str]:
     """
     yield "export UV_NO_CACHE=1 UV_LINK_MODE=copy"
     yield f'export PATH="{ENVIRONMENT}/bin:$PATH" PYTHONPATH={ENVIRONMENT}/lib/python{plan.python}/site-packages'
+    if any(step.unisolated for step in plan.pip):
+        # CUDA's compiler takes up to 4 GB a job
+        yield "jobs=$(awk '/MemTotal/ {print int($2 / 4194304) + 1}' /proc/meminfo) && cores=$(nproc)"
+        yield "export MAX_JOBS=$((jobs < cores ? jobs : cores))"
     if plan.compiling and plan.compiling.constraints:
         yield f"printf '%s\\n' {' '.join(map(shell, plan.compiling.constraints))} > /tmp/build-constraints.txt"
         yield "export UV_BUILD_CONSTRAINT=/tmp/build-constraints.txt"
@@ -303,6 +307,7 @@ def _install(step: PipStep, options: str = "") -> str:
     words.append("--only-binary :all:")
     if step.source:
         words += [f"--no-binary {shell(name)}" for name in step.packages]
+        words += [f"--no-build-isolation-package {shell(name)}" for name in step.unisolated]
     words.append(f"--requirements {_at(step.file)}")
     if step.index:
         words.append(f'--default-index "${_index_argument(step.index)}"')

@@ -25,8 +25,7 @@ def environment(spec: Spec, target: LockedTarget) -> tuple[tuple[str, str], ...]
     return tuple(env.items())
 
 
-def compile_environment(target: LockedTarget) -> Mapping[str, str]:
-    """List the other variables of a stage that compiles."""
+def _compile_environment(target: LockedTarget) -> Mapping[str, str]:
     if target.inputs.cuda is None:
         return {}
     return {
@@ -49,10 +48,10 @@ Source: their sources' setup.py (flash_attn 2.8.3, mamba_ssm 2.2.4, causal_conv1
 
 
 def build_variables(target: LockedTarget) -> Mapping[str, str]:
-    """List the variables of builds on the user's own machine: for the target's GPUs, from the locked source itself."""
+    """List the variables of builds: for the target's GPUs, from the locked source itself."""
     names = {pin.name for pin in target.pins if pin.kind == "pip" and not pin.is_wheel}
     forced = {variable: "TRUE" for name, variable in _OWN_WHEELS.items() if name in names}
-    return {**compile_environment(target), **forced}
+    return {**_compile_environment(target), **forced}
 
 
 def architecture_list(target: LockedTarget) -> str:

@@ -73,6 +73,7 @@ class PipStep:
     group          its layer, one of `GROUPS`
     torch_backend  uv's name for their PyTorch index (`cu126`), or None
     index, url     another index than PyPI: the lock's name for it, and where the spec says that it is; else None
+    unisolated     packages that are compiled against the environment, and see nothing but that
     hashed         every file is checked (`--require-hashes`); a git requirement can't be
     """
 
@@ -83,6 +84,7 @@ class PipStep:
     index: str | None = None
     url: str | None = None
     hashed: bool = True
+    unisolated: tuple[str, ...] = ()
 
     @property
     def source(self) -> bool:

@@ -41,6 +41,7 @@ _NO_METADATA = re.compile(
 _UNKNOWN = re.compile(r"was not found in the package registry")
 _NO_MODULE = re.compile(r"No module named '(\w+)")
 _BUILT = re.compile(r"Failed to (?:build|download and build) `([A-Za-z0-9._-]+)[ =@]")
+_RAISED = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|SystemExit): ?\S|(?:fatal )?error: \S.*\.(?:cpp|cu|c|h)\b")
 _STORAGE = re.compile(
     r"No space left on device|Read-only file system|Permission denied|Disk quota exceeded|Failed to initialize cache"
 )
@@ -105,6 +106,13 @@ def failure(status: int, stderr: str, *, label: str, offline: bool, index: str |
     if _OUTSIDE.search(told) and "environment variable" not in told:
         return IndexFailure(message, hint=_AGAIN)
     return ToolError(f"{label}: uv stopped with status {status}: {told or 'no message'}", hint=" ".join(hints) or None)
+
+
+def build_failure(stderr: str) -> str:
+    """Give what a failed `uv build` comes down to: the exception that ended it, else uv's last words."""
+    lines = [line.strip() for line in redact(stderr).splitlines() if line.strip()]
+    raised = [line for line in lines if _RAISED.match(line)]
+    return (raised[-1:] or [" | ".join(lines[-3:])])[0][:600]
 
 
 def offline_failure(error: EnvspecError, label: str) -> EnvspecError:

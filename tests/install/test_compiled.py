@@ -11,6 +11,15 @@ from support.installs import PYTHON, SUBDIR
 from support.machine import Machine
 from support.packages import Dist, sdist, source_files, wheel
 
+from envspec.errors import InputError
+from envspec.facts.minimum import architectures
+from envspec.install.build import BuildRules, WheelBuilder
+from envspec.install.host import InstallHost
+from envspec.install.model import SilentInstall
+from envspec.lock.model import Artifact, LockedTarget, Pin, TargetInputs
+from envspec.recipes.environment import build_variables
+from envspec.uv.program import Uv
+
 pytestmark = pytest.mark.e2e
 
 SEEN = """
@@ -215,3 +224,48 @@ def test_a_project_that_leaves_the_spec_leaves_the_environment(machine: Machine,
 def test_a_project_that_does_not_build_says_so(machine: Machine, project: Path) -> None:
     said = install(machine, status=3)
     assert "pyproject.toml: the build of own failed" in said and "own.txt" in said
+
+
+def built_for(gpus: tuple[str, ...], cuda: str | None = "12.8", torch: str = "2.8.0") -> tuple[BuildRules, Pin]:
+    inputs = TargetInputs("linux-64", "3.12", "2.28", cuda, gpus, None, ("flash-attn", "torch"))
+    flash = Pin("pip", "flash-attn", "2.8.3", "pypi", Artifact("flash_attn-2.8.3.tar.gz", "a" * 64), ("torch",), True)
+    wheel = Artifact(f"torch-{torch}-cp312-cp312-manylinux_2_28_x86_64.whl", "b" * 63 + torch[2])
+    pins = (flash, Pin("pip", "torch", torch, "pypi", wheel, (), True))
+    target = LockedTarget("gpu", inputs, pins, architectures(gpus))
+    return BuildRules(target, {"flash-attn": ("torch",)}, frozenset()), flash
+
+
+def test_gpus_and_torch_are_part_of_a_built_wheels_key() -> None:
+    host = InstallHost("linux-64", "2.36")
+    cases = [built_for(("H100",)), built_for(("A100",)), built_for(("H100",), torch="2.9.0"), built_for((), None)]
+    assert len({rules.key(pin, host) for rules, pin in cases}) == len(cases)
+    rules, pin = cases[0]
+    assert rules.key(pin, host) == built_for(("H100",))[0].key(pin, host)
+    assert rules.key(pin, host) != rules.key(pin, InstallHost("linux-64", "2.39"))
+    assert build_variables(rules.target) == {
+        "CUDA_HOME": "/usr/local/cuda",
+        "FORCE_CUDA": "1",
+        "TORCH_CUDA_ARCH_LIST": "9.0",
+        "FLASH_ATTENTION_FORCE_BUILD": "TRUE",
+    }
+
+
+def test_a_build_for_unknown_gpus_is_refused(tmp_path: Path) -> None:
+    rules, pin = built_for(())
+    uv = Uv("uv", {"TORCH_CUDA_ARCH_LIST": "5.0"})
+    builder = WheelBuilder(
+        rules, uv, tmp_path, InstallHost("linux-64"), lambda pins: {}, tmp_path, tmp_path, SilentInstall()
+    )
+    with pytest.raises(InputError, match="compiled for GPUs, and the target gpu names none"):
+        builder.wheel(pin, tmp_path / "flash_attn-2.8.3.tar.gz")
+    known = WheelBuilder(
+        built_for(("H100",))[0],
+        uv,
+        tmp_path,
+        InstallHost("linux-64"),
+        lambda pins: {},
+        tmp_path,
+        tmp_path,
+        SilentInstall(),
+    )
+    assert known.variables(tmp_path / "bin" / "python")["TORCH_CUDA_ARCH_LIST"] == "9.0"
