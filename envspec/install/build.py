@@ -219,7 +219,7 @@ class WheelBuilder:
         temporary.mkdir()
         self._uv(
             [
-                *("build", "--wheel", "--no-build-isolation", "--no-config", "--offline", "--quiet"),
+                *("build", "--wheel", "--no-build-isolation", "--no-config", "--offline"),
                 *("--python", str(python), "--out-dir", str(out), str(source)),
             ],
             folder,

@@ -58,7 +58,7 @@ def build_project(
     out = Path(tempfile.mkdtemp(dir=scratch))
     done = uv.run(
         [
-            *("build", "--wheel", "--no-build-isolation", "--no-config", "--offline", "--quiet"),
+            *("build", "--wheel", "--no-build-isolation", "--no-config", "--offline"),
             *("--python", str(python_of(prefix)), "--out-dir", str(out), str(location.path)),
         ],
         cwd=out,

@@ -12,7 +12,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator
 
-from envspec.recipes.dockerfile import build_settings
+from envspec.recipes.building import build_settings
 from envspec.recipes.heading import hash_heading
 from envspec.recipes.plan import (
     CARRIED,

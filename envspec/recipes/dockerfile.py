@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 
+from envspec.recipes.building import build_settings
 from envspec.recipes.heading import MARK, hash_heading
 from envspec.recipes.plan import (
     CARRIED,
@@ -185,24 +186,6 @@ def _compile_stage(plan: Plan) -> str:
         )
     )
     return "\n".join(lines)
-
-
-def build_settings(plan: Plan) -> Iterator[str]:
-    """Make the shell commands after which builds see the lock's packages.
-
-    uv builds a package in an environment with what it declares. Extensions of torch need torch and more without
-    declaring it, so they find the lock's packages and programs beside. No cache: what was built for another
-    torch or GPU has the same name.
-    """
-    yield "export UV_NO_CACHE=1 UV_LINK_MODE=copy"
-    yield f'export PATH="{ENVIRONMENT}/bin:$PATH" PYTHONPATH={ENVIRONMENT}/lib/python{plan.python}/site-packages'
-    if any(step.unisolated for step in plan.pip):
-        # CUDA's compiler takes up to 4 GB a job
-        yield "jobs=$(awk '/MemTotal/ {print int($2 / 4194304) + 1}' /proc/meminfo) && cores=$(nproc)"
-        yield "export MAX_JOBS=$((jobs < cores ? jobs : cores))"
-    if plan.compiling and plan.compiling.constraints:
-        yield f"printf '%s\\n' {' '.join(map(shell, plan.compiling.constraints))} > /tmp/build-constraints.txt"
-        yield "export UV_BUILD_CONSTRAINT=/tmp/build-constraints.txt"
 
 
 def _final(plan: Plan) -> str:
