@@ -32,7 +32,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 
 ONLY: dict[str, tuple[str, ...]] = {
     # spec and facts know nothing of each other: a GPU's name is looked up by whoever has both
-    "spec": ("errors", "redact", "documents", "texts", "packages", "atomic"),
+    "spec": ("errors", "redact", "documents", "texts", "packages", "open_folder", "atomic"),
     "facts": ("errors", "redact", "texts", "packages"),
     # pure, but for the one file that it reads: what indexes say is handed in
     "policy": ("errors", "redact", "texts", "packages", "ownership", "spec", "lock.model"),

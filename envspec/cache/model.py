@@ -9,6 +9,7 @@ KINDS = {
     "conda-packages": "unpacked conda packages, which installing links from",
     "conda-repodata": "what conda channels list",
     "artifacts": "files of packages, which installing and bundles take",
+    "built": "wheels that were built here, which installing takes",
     "metadata": "METADATA of wheels",
     "wheels": "what wheels say of themselves",
     "sources": "what source distributions say of themselves",

@@ -11,15 +11,11 @@ from envspec.open_folder import Location, located
 from envspec.storage import storage_error
 
 
-def project_of(spec: Path) -> Path:
-    """Give a spec's project: the folder that contains `specs/`, or else the spec's own folder."""
-    folder = spec.absolute().parent
-    return folder.parent if folder.name == "specs" else folder
-
-
 def location(path: Path, specs: Iterable[str] = ()) -> Location:
     """Give a folder that the user named; each spec's project and the current folder may come from a repository."""
-    return located(path, (project_of(Path(spec)) for spec in specs))
+    from envspec.spec.project_file import project_root
+
+    return located(path, map(project_root, specs))
 
 
 def shown_path(path: Path) -> Path:

@@ -29,9 +29,22 @@ def of_spec(old: SpecInputs, new: SpecInputs) -> Iterator[Fact]:
             yield Fact("medium", "source-changed", _moved(f"the index of {name}", was, now))
     if old.channels != new.channels:
         yield Fact("medium", "channels-changed", _moved("channels", _list(old.channels), _list(new.channels)))
+    yield from _metadata(old, new)
     if old.without_corrections != new.without_corrections:
         lists = _list(old.without_corrections), _list(new.without_corrections)
         yield Fact("low", "corrections-changed", _moved("without-corrections", *lists))
+
+
+def _metadata(old: SpecInputs, new: SpecInputs) -> Iterator[Fact]:
+    """Yield what the spec states of sources now: a person's word, which nothing proves."""
+    before, after = ({one.title: one.dependencies for one in side.metadata} for side in (old, new))
+    for title in sorted({*before, *after}):
+        was, now = before.get(title), after.get(title)
+        if now is None:
+            yield Fact("low", "metadata-removed", f"the spec no longer states what {title} requires")
+        elif was != now:
+            said = f"the spec states that {title} requires {_list(now) or 'nothing'}"
+            yield Fact("medium", "metadata-stated", said if was is None else f"{said} (was {_list(was) or 'nothing'})")
 
 
 def of_target(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:

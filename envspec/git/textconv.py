@@ -23,6 +23,7 @@ def readable(lock: Lock) -> str:
         out.append(f"exclude-newer {shared.exclude_newer}\n")
     out.extend(f"channel {channel}\n" for channel in shared.channels)
     out.extend(f"allow-source {name}\n" for name in sorted(shared.allow_source))
+    out.extend(f"metadata {one.title} requires {', '.join(one.dependencies)}\n" for one in shared.metadata)
     out.extend(f"without-correction {name}\n" for name in sorted(shared.without_corrections))
     out.extend(f"source {package} {index}\n" for package, index in sorted(shared.sources.items()))
     out.extend(f"correction {one.package} {one.version} {one.constraint}\n" for one in lock.corrections)

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 from envspec.errors import ToolError
 from envspec.install import activation
 from envspec.install.addresses import pip_addresses
+from envspec.install.build import BuildRules, WheelBuilder
 from envspec.install.collect import Collector
 from envspec.install.conda_paths import refuse_unsafe_records
 from envspec.install.host import InstallHost, refuse_unfit, this_host
@@ -36,6 +38,7 @@ from envspec.install.prefix import (
     write_file,
     write_state,
 )
+from envspec.install.project import build_project, install_project, project_of
 from envspec.lock.conda_files import FileUrls
 from envspec.lock.exclusive import exclusive
 from envspec.lock.judge import SoundLock
@@ -45,7 +48,7 @@ from envspec.net.connections import index_fetcher
 from envspec.net.file_store import ARTIFACTS, FileStore
 from envspec.scratch import scratch_folder
 from envspec.settings import Settings, load_settings
-from envspec.spec.model import Spec
+from envspec.spec.model import Project, Spec
 from envspec.uv.default_index import uvs_default_index
 from envspec.uv.program import find_uv
 
@@ -93,7 +96,11 @@ class Installation:
             if status == "unchanged":
                 # another target of the same lock may have changed
                 self._write_lock()
-                return InstallOutcome(status, ())
+                assert state is not None, "a prefix without notes isn't unchanged"
+                known, own = self._install_project(state)
+                if own:
+                    write_state(self.prefix, replace(state, pip=known))
+                return InstallOutcome("updated" if own else status, own)
             self._require_rattler(found)
             begun = self._begin(state, found)
             settings = load_settings(self.env)
@@ -107,16 +114,54 @@ class Installation:
                 known = self._install_pip(replace(begun, pip=known), settings, spoilt, held)
                 left = self._left(known)
             self._verify(left)
+            known, own = self._install_project(replace(begun, pip=known))
             warnings = pip_check(self.prefix, find_uv(self.env))
             close_uvs_lock(self.prefix)
             write_state(self.prefix, replace(begun, complete=True, pip=known))
-            return InstallOutcome(status, found, warnings)
+            return InstallOutcome(status, (*found, *own), warnings)
 
-    def _installed(self) -> InstalledPackages:
+    @cached_property
+    def _project(self) -> Project | None:
+        return project_of(self.spec, self.target)
+
+    def _read_installed(self) -> InstalledPackages:
         return read_installed(self.prefix, self.target.inputs.python, activation.PATHS)
 
+    def _installed(self) -> InstalledPackages:
+        """Read what is installed, without the spec's own project, which no lock has."""
+        found, own = self._read_installed(), self._project
+        if own is None:
+            return found
+        return replace(found, pip={name: dist for name, dist in found.pip.items() if name != own.name})
+
+    def _install_project(self, state: PrefixState) -> tuple[Mapping[str, str], tuple[Change, ...]]:
+        """Install the spec's own project, the last of all, where it isn't there as it is now. Gives the file of each
+        pip package, and what changed."""
+        own = self._project
+        if own is None:
+            return state.pip, ()
+        uv = find_uv(self.env)
+        with scratch_folder(load_settings(self.env).cache()) as folder:
+            built = build_project(self.spec, own, self.prefix, uv, folder, self.progress)
+            there = self._read_installed().pip.get(own.name)
+            if there is not None and not there.fault and state.pip.get(own.name) == built.identity:
+                return state.pip, ()
+            install_project(built, self.prefix, uv, folder)
+        version = self._read_installed().pip[own.name].version
+        old = there.version if there else None
+        change = Change("change" if there else "install", "pip", own.name, old, version)
+        return {**state.pip, own.name: built.identity}, (change,)
+
     def _changes(self, installed: InstalledPackages, state: PrefixState | None) -> tuple[Change, ...]:
-        return changes(self.target.pins, installed, state.pip if state else {})
+        return changes(self.target.pins, installed, state.pip if state else {}, self._keys)
+
+    @cached_property
+    def _rules(self) -> BuildRules:
+        return BuildRules.of(self.spec, self.target)
+
+    @cached_property
+    def _keys(self) -> Mapping[str, str]:
+        return self._rules.keys(self.host)
 
     def _status(self, state: PrefixState | None, found: Collection[Change]) -> str:
         if state is None or not state.complete:
@@ -211,7 +256,7 @@ class Installation:
             return known
 
         def done(group: Sequence[Pin]) -> None:
-            known.update({pin.name: identity(pin) for pin in group})
+            known.update({pin.name: identity(pin, self._keys.get(pin.name)) for pin in group})
             with storage(self.prefix):
                 write_state(self.prefix, replace(begun, pip=dict(known)))
 
@@ -226,10 +271,22 @@ class Installation:
             return pip_addresses(missing, self.spec, settings, self.env, store.fetcher)
 
         with scratch_folder(settings.cache()) as folder:
+            collector = Collector(store, urls, settings.find_links, on_bytes=fetching.came)
+            builder = WheelBuilder(
+                rules=self._rules,
+                uv=uv,
+                prefix=self.prefix,
+                host=self.host,
+                collect=collector.collect,
+                cache=settings.cache(),
+                scratch=folder,
+                progress=self.progress,
+            )
             installer = PipInstaller(
                 uv=uv,
                 prefix=self.prefix,
-                collector=Collector(store, urls, settings.find_links, on_bytes=fetching.came),
+                collector=collector,
+                builder=builder,
                 default=settings.default_index or uvs_default_index(uv, settings.cache()),
                 scratch=folder,
                 held=held,
@@ -249,7 +306,7 @@ class Installation:
 
     def _left(self, known: Mapping[str, str]) -> tuple[Change, ...]:
         self.progress.phase("checking")
-        return changes(self.target.pins, self._installed(), known)
+        return changes(self.target.pins, self._installed(), known, self._keys)
 
     def _verify(self, left: Sequence[Change]) -> None:
         if left:

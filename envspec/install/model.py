@@ -97,8 +97,11 @@ def shown_version(pin: Pin) -> str:
     return f"{pin.version} {pin.build}" if pin.build else pin.version
 
 
-def identity(pin: Pin) -> str:
-    """Give the identity of a pin's file: its hash, or the commit of a git requirement."""
+def identity(pin: Pin, key: str | None = None) -> str:
+    """Give the identity of a pin's file: its hash, or the commit of a git requirement. `key` is that of all that shapes
+    a wheel built of it here."""
+    if key is not None:
+        return f"{identity(pin)} built:{key}"
     if pin.git:
         return f"git:{pin.git.url}@{pin.git.commit}#{pin.git.subdirectory or ''}"
     return f"sha256:{pin.artifact.sha256}" if pin.artifact else f"url:{pin.url}"

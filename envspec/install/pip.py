@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO
 
 from envspec.errors import ToolError
+from envspec.install.build import WheelBuilder
 from envspec.install.collect import Collector, Paths
 from envspec.install.inside import cannot_exist, stays_inside
 from envspec.install.installed import Dist, recorded_files
@@ -49,6 +50,7 @@ class PipInstaller:
     """uv for one prefix.
 
     collector  brings the files
+    builder    builds what is compiled against the environment
     default    where "pypi" is, None if that is unknown
     scratch    an empty folder for uv's input
     held       the descriptor that holds the prefix; uv inherits it, so that where a system can't end a uv whose envspec
@@ -58,6 +60,7 @@ class PipInstaller:
     uv: Uv
     prefix: Path
     collector: Collector
+    builder: WheelBuilder
     default: str | None
     scratch: Path
     held: int
@@ -77,7 +80,10 @@ class PipInstaller:
         """
         files = self._collect([pin for pin in pins if pin.git is None])
         groups: dict[tuple[bool, bool], list[Pin]] = {}
+        compiled = [pin for pin in pins if self.builder.rules.concerns(pin)]
         for pin in pins:
+            if pin in compiled:
+                continue
             groups.setdefault((not pin.is_wheel, pin.name in damaged), []).append(pin)
         for (built, fresh), group in sorted(groups.items()):
             what = "source" if built else "wheel"
@@ -88,6 +94,27 @@ class PipInstaller:
                 builds = stack.enter_context(self._build_index(place)) if built else None
                 self._install(label, group, files, place, builds, cache)
             done(group)
+        for pin in self.builder.rules.ordered(compiled):
+            self._install_compiled(label, pin, files, fresh=pin.name in damaged)
+            done([pin])
+
+    def _install_compiled(self, label: str, pin: Pin, files: Paths, *, fresh: bool) -> None:
+        """Install what is compiled against the environment, which has all its wheels by now."""
+        place = self.scratch / f"built-{pin.name}"
+        place.mkdir(exist_ok=True)
+        # what uv keeps of a wheel's file is of its path and time, and the cache of a build would be another torch's
+        cache = ["--cache-dir", str(place / "cache")] if fresh or pin.git else []
+        command = ["--no-deps", f"--reinstall-package={pin.name}", "--no-config", *cache]
+        if pin.git:
+            command += ["--no-build-isolation", f"{pin.name} @ git+{pin.git.address}"]
+        else:
+            wheel = self.builder.wheel(pin, files[_key(pin)])
+            command += ["--no-index", "--offline", str(wheel)]
+        python = python_of(self.prefix)
+        more = {**_PATIENCE, **(self.builder.variables(python) if pin.git else {})}
+        status, told = self._run(["pip", "install", "--python", str(python), *command], place, more)
+        if status:
+            raise failure(status, told, label=label, offline=self.uv.offline)
 
     def _collect(self, pins: Sequence[Pin]) -> Paths:
         return self.collector.collect(pins) if pins else {}

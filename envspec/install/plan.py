@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 
 from envspec.install.installed import InstalledPackages
 from envspec.install.model import Change, Fault, identity, shown_version
 from envspec.lock.model import Pin
 
+_NO_KEYS: Mapping[str, str] = MappingProxyType({})
 UNKNOWN_FILE: Fault = "its file is unknown"
 
 
-def changes(pins: Sequence[Pin], installed: InstalledPackages, known: Mapping[str, str]) -> tuple[Change, ...]:
+def changes(
+    pins: Sequence[Pin],
+    installed: InstalledPackages,
+    known: Mapping[str, str],
+    keys: Mapping[str, str] = _NO_KEYS,
+) -> tuple[Change, ...]:
     """Plan the changes from `installed` to `pins`, in the order of (kind, name).
 
     `known` has the file that each pip package came from (`State.pip`): files of two indexes can share a version.
+    `keys` are those of wheels that are built here (`envspec.install.build`): one built for another torch is another.
     """
     wanted = {(pin.kind, pin.name): pin for pin in pins}
-    found = [*_conda(wanted, installed), *_pip(wanted, installed, known)]
+    found = [*_conda(wanted, installed), *_pip(wanted, installed, known, keys)]
     return tuple(sorted(found, key=lambda change: (change.kind, change.name)))
 
 
@@ -42,15 +50,19 @@ def _conda(wanted: Mapping[tuple[str, str], Pin], installed: InstalledPackages) 
 
 
 def _pip(
-    wanted: Mapping[tuple[str, str], Pin], installed: InstalledPackages, known: Mapping[str, str]
+    wanted: Mapping[tuple[str, str], Pin],
+    installed: InstalledPackages,
+    known: Mapping[str, str],
+    keys: Mapping[str, str],
 ) -> Iterator[Change]:
     for (kind, name), pin in wanted.items():
         if kind != "pip":
             continue
         there = installed.pip.get(name)
+        right = identity(pin, keys.get(name))
         if there is None:
             yield Change("install", kind, name, None, pin.version)
-        elif not _is_version(there.version, pin) or known.get(name, identity(pin)) != identity(pin):
+        elif not _is_version(there.version, pin) or known.get(name, right) != right:
             yield Change("change", kind, name, there.version, pin.version)
         elif there.fault:
             yield Change("repair", kind, name, there.version, pin.version, there.fault)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from envspec.lock.inputs import spec_inputs, target_inputs
-from envspec.lock.model import Lock, TargetInputs
+from envspec.lock.model import Lock, SpecInputs, TargetInputs
 from envspec.packages.names import conda_name, requirement_name
 from envspec.spec.model import Spec
 
@@ -123,6 +123,20 @@ class SourceChanged(Reason):
     @property
     def message(self) -> str:
         return _change(f"the index of {self.package}", self.old, self.new)
+
+
+@dataclass(frozen=True)
+class MetadataChanged(Reason):
+    """What the spec states of a package's sources; None where it states nothing."""
+
+    codes = ("metadata-changed",)
+    package: str
+    old: str | None
+    new: str | None
+
+    @property
+    def message(self) -> str:
+        return _change(f"the metadata of {self.package}", self.old, self.new)
 
 
 # What a target has. `targets` is empty where the reason holds for every target that spec and lock share.
@@ -287,6 +301,7 @@ def _of_spec(spec: Spec, lock: Lock) -> Iterator[Reason]:
     added, removed = _difference(old.allow_source, new.allow_source)
     if added or removed:
         yield AllowSourceChanged("allow-source-changed", added, removed)
+    yield from _of_metadata(old, new)
     if old.without_corrections != new.without_corrections:
         yield ListChanged("corrections-changed", old.without_corrections, new.without_corrections)
     for package in sorted({*old.sources, *new.sources}):
@@ -294,6 +309,15 @@ def _of_spec(spec: Spec, lock: Lock) -> Iterator[Reason]:
             yield SourceChanged("source-changed", package, old.sources.get(package), new.sources.get(package))
     if old.channels != new.channels:
         yield ListChanged("channels-changed", old.channels, new.channels)
+
+
+def _of_metadata(old: SpecInputs, new: SpecInputs) -> Iterator[Reason]:
+    before, after = (
+        {one.title: ", ".join(one.dependencies) or "nothing" for one in side.metadata} for side in (old, new)
+    )
+    for title in sorted({*before, *after}):
+        if before.get(title) != after.get(title):
+            yield MetadataChanged("metadata-changed", title, before.get(title), after.get(title))
 
 
 def _of_target(old: TargetInputs, new: TargetInputs) -> Iterator[_OfTargets]:

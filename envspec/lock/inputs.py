@@ -11,6 +11,7 @@ import json
 from urllib.parse import urlsplit
 
 from envspec.errors import Place, SpecError
+from envspec.lock.env_table import metadata_table
 from envspec.lock.model import Lock, SpecInputs, TargetInputs
 from envspec.packages.names import normalise_match_spec, normalise_requirement
 from envspec.packages.requirement import canonical_name
@@ -24,6 +25,7 @@ def spec_inputs(spec: Spec) -> SpecInputs:
     return SpecInputs(
         exclude_newer=spec.exclude_newer,
         allow_source=tuple(sorted({canonical_name(name) for name in spec.pip.allow_source})),
+        metadata=spec.pip.metadata,
         without_corrections=tuple(sorted(spec.pip.without_corrections)),
         sources={canonical_name(name): index for name, index in sorted(spec.pip.sources.items())},
         channels=spec.conda.channels,
@@ -121,6 +123,7 @@ def fingerprint(spec: SpecInputs, target: TargetInputs) -> str:
             "python": target.python,
             "requirements": target.requirements,
             # keys that came later stand only where they say something, so that older fingerprints stay true
+            **({"metadata": [metadata_table(one) for one in spec.metadata]} if spec.metadata else {}),
             **({"without-corrections": spec.without_corrections} if spec.without_corrections else {}),
             **({"constraints": target.constraints} if target.constraints else {}),
             **({"overrides": [requirement for requirement, _ in target.overrides]} if target.overrides else {}),

@@ -13,7 +13,7 @@ from typing import NewType
 from envspec.errors import LockError, Place
 from envspec.lock.inputs import spec_inputs, target_inputs
 from envspec.lock.model import Lock, LockedTarget, SpecInputs
-from envspec.lock.rules import corrections, cuda, derived, files, labels, requirements, sources
+from envspec.lock.rules import corrections, cuda, derived, files, labels, requirements, sources, stated
 from envspec.lock.rules.case import Flaw as Flaw
 from envspec.lock.rules.case import LockedCase, merged
 from envspec.spec.model import Spec
@@ -37,6 +37,7 @@ _RULES: tuple[Callable[[LockedCase], Iterator[Flaw]], ...] = (
     requirements.broken_constraints,
     requirements.unasked,
     requirements.provided_twice,
+    stated.wrong_edges,
     derived.wrong_marks,
     derived.wrong_target_facts,
 )

@@ -6,10 +6,6 @@ import re
 
 from envspec.lock.listed import LISTS
 
-ENV = {
-    "name": str, "exclude-newer": str, "allow-source": list, "without-corrections": list, "channels": list,
-    **dict.fromkeys((one.key for one in LISTS), list), "sources": dict,
-}  # fmt: skip
 TARGET = {
     "platform": str,
     "python": str,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from envspec.packages.stated import StatedMetadata
+
 LOCK_VERSION = 1
 """The schema's version. A reader refuses a newer one; it has nothing to do with envspec's own version."""
 
@@ -112,6 +114,7 @@ class SpecInputs:
     sources: Mapping[str, str] = field(default_factory=dict)
     channels: tuple[str, ...] = ()
     without_corrections: tuple[str, ...] = ()
+    metadata: tuple[StatedMetadata, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any, NoReturn, TypeVar
 from envspec.documents import Unreadable, read_toml
 from envspec.errors import LockError, Place, StorageError
 from envspec.lock import keys
+from envspec.lock.env_table import KEYS, inputs_of
 from envspec.lock.listed import TABLES, joined, requirements_in
 from envspec.lock.model import (
     LOCK_VERSION,
@@ -21,7 +22,6 @@ from envspec.lock.model import (
     LockedImage,
     LockedTarget,
     Pin,
-    SpecInputs,
     TargetInputs,
 )
 from envspec.lock.toml_text import string, unseen
@@ -162,7 +162,7 @@ class _Reader:
             if key in TABLES:
                 for item in value:
                     self.check(item, dict.fromkeys(TABLES[key], str), TABLES[key], where)
-            elif expected is list and key not in ("dependencies", "artifacts"):
+            elif expected is list and key not in ("artifacts", "dependencies", "metadata"):
                 for item in value:
                     if type(item) is not str:
                         self.fail(f"{key} must hold strings, not {item!r}", where, key)
@@ -189,20 +189,14 @@ class _Reader:
             if key not in ("lock-version", "digest", "env", "images", "targets", "corrections", "conda", "pip"):
                 raise LockError(f'unknown table "{key}"', place=Place(self.path), hint=_RELOCK)
         env_at = ("[env]", 0)
-        env = self.check(data.get("env"), keys.ENV, ("name",), env_at)
+        env = self.check(data.get("env"), KEYS, ("name",), env_at)
         if not FOLDER_NAME.fullmatch(env["name"]):
             self.fail(f"name can't be {env['name']!r}", env_at, "name")
         sources = env.get("sources", {})
         for name, index in sources.items():
             if type(index) is not str:
                 self.fail(f"{name} must be a string, not {index!r}", ("[env.sources]", 0), name)
-        inputs = SpecInputs(
-            exclude_newer=env.get("exclude-newer"),
-            allow_source=tuple(env.get("allow-source", ())),
-            without_corrections=tuple(env.get("without-corrections", ())),
-            sources=sources,
-            channels=tuple(env.get("channels", ())),
-        )
+        inputs = inputs_of(env, lambda table, types, required: self.metadata(table, types, required, env_at))
         tables = data.get("targets")
         if type(tables) is not dict or not tables:
             self.fail("a lock needs targets", env_at)
@@ -217,6 +211,15 @@ class _Reader:
             images=self.images(data.get("images", {})),
             corrections=self.corrections(data.get("corrections", [])),
         )
+
+    def metadata(
+        self, table: Any, types: Mapping[str, type], required: Sequence[str], where: tuple[str, int]
+    ) -> Mapping[str, Any]:
+        checked = self.check(table, types, required, where)
+        for text in checked["dependencies"]:
+            if type(text) is not str or not is_requirement(text):
+                self.fail(f"metadata holds {text!r}, which isn't a requirement", where, "metadata")
+        return checked
 
     def refuse_unseen(self, data: Any) -> None:
         """Refuse characters that a reader of the lock, or a terminal that shows it, wouldn't see as they are."""

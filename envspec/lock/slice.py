@@ -10,6 +10,7 @@ import hashlib
 import json
 from typing import Any
 
+from envspec.lock.env_table import metadata_table
 from envspec.lock.inputs import fingerprint
 from envspec.lock.listed import LISTS
 from envspec.lock.model import LOCK_VERSION, Artifact, Lock, LockedTarget, Pin
@@ -22,6 +23,7 @@ def slice_of(lock: Lock, target: LockedTarget) -> dict[str, Any]:
         "name": lock.name,
         "exclude-newer": inputs.exclude_newer,
         "allow-source": list(inputs.allow_source),
+        "metadata": [metadata_table(one) for one in inputs.metadata],
         "without-corrections": list(inputs.without_corrections),
         "channels": list(inputs.channels),
         **{one.key: [one.value(item) for item in sorted(one.of(own))] for one in LISTS},

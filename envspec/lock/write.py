@@ -13,10 +13,12 @@ from functools import partial
 from typing import TypeVar
 
 from envspec.errors import InternalError
+from envspec.lock.env_table import metadata_table
 from envspec.lock.inputs import fingerprint
 from envspec.lock.listed import Shared, shared_by, write_lists
 from envspec.lock.model import LOCK_VERSION, Artifact, Lock, LockedTarget, Pin
 from envspec.lock.toml_text import inline_strings, key, string
+from envspec.lock.toml_text import value as inline
 
 HEADER = (
     "# Locked from the spec by `envspec lock`. Not for editing: change the spec, then lock again.\n"
@@ -81,6 +83,7 @@ def _write_env(out: list[str], lock: Lock, shared: Shared) -> None:
     _write_string(out, "name", lock.name)
     _write_string(out, "exclude-newer", inputs.exclude_newer)
     _write_inline(out, "allow-source", inputs.allow_source)
+    _write_lines(out, "metadata", [inline(metadata_table(one)) for one in inputs.metadata])
     _write_inline(out, "without-corrections", inputs.without_corrections)
     _write_inline(out, "channels", inputs.channels)
     write_lists(partial(_write_lines, out), lambda one: shared[one.key])

@@ -12,7 +12,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator
 
-from envspec.recipes.dockerfile import build_settings
+from envspec.recipes.building import build_settings
 from envspec.recipes.heading import hash_heading
 from envspec.recipes.plan import (
     CARRIED,
@@ -122,7 +122,7 @@ def _offline(plan: Plan) -> Iterator[str]:
     compiling = []
     if plan.compiling:
         tools = [name for name in plan.compiling.apt if name != "ca-certificates"]
-        tools += ["CUDA's compiler in /usr/local/cuda"] if plan.compiling.env else []
+        tools += ["CUDA's compiler in /usr/local/cuda"] if "CUDA_HOME" in plan.compiling.env else []
         usage += [
             f"  {BUILD}/   wheels of the build-system.requires of {', '.join(plan.compiling.packages)}",
             f"                  pip download --only-binary :all: -d {BUILD} setuptools wheel …",
@@ -286,6 +286,7 @@ def _install(step: PipStep) -> Iterator[str]:
     options.append("--only-binary :all:")
     if step.source:
         options += [f"--no-binary {_word(name)}" for name in step.packages]
+        options += [f"--no-build-isolation-package {_word(name)}" for name in step.unisolated]
     if step.url:
         options.append(f"{step.index_option} {_word(step.url)}")
     if step.torch_backend:

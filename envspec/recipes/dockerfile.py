@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 
+from envspec.recipes.building import build_settings
 from envspec.recipes.heading import MARK, hash_heading
 from envspec.recipes.plan import (
     CARRIED,
@@ -187,20 +188,6 @@ def _compile_stage(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def build_settings(plan: Plan) -> Iterator[str]:
-    """Make the shell commands after which builds see the lock's packages.
-
-    uv builds a package in an environment with what it declares. Extensions of torch need torch and more without
-    declaring it, so they find the lock's packages and programs beside. No cache: what was built for another
-    torch or GPU has the same name.
-    """
-    yield "export UV_NO_CACHE=1 UV_LINK_MODE=copy"
-    yield f'export PATH="{ENVIRONMENT}/bin:$PATH" PYTHONPATH={ENVIRONMENT}/lib/python{plan.python}/site-packages'
-    if plan.compiling and plan.compiling.constraints:
-        yield f"printf '%s\\n' {' '.join(map(shell, plan.compiling.constraints))} > /tmp/build-constraints.txt"
-        yield "export UV_BUILD_CONSTRAINT=/tmp/build-constraints.txt"
-
-
 def _final(plan: Plan) -> str:
     lines = ["FROM ${BASE_IMAGE}", "USER 0", f"ARG SOURCE_DATE_EPOCH={plan.epoch}"]
     lines.append(_run(_apt_mounts("final"), [*_apt(plan.apt), *_user(plan)]))
@@ -303,6 +290,7 @@ def _install(step: PipStep, options: str = "") -> str:
     words.append("--only-binary :all:")
     if step.source:
         words += [f"--no-binary {shell(name)}" for name in step.packages]
+        words += [f"--no-build-isolation-package {shell(name)}" for name in step.unisolated]
     words.append(f"--requirements {_at(step.file)}")
     if step.index:
         words.append(f'{step.index_option} "${_index_argument(step.index)}"')

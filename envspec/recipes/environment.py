@@ -25,8 +25,7 @@ def environment(spec: Spec, target: LockedTarget) -> tuple[tuple[str, str], ...]
     return tuple(env.items())
 
 
-def compile_environment(target: LockedTarget) -> Mapping[str, str]:
-    """List the other variables of a stage that compiles."""
+def _compile_environment(target: LockedTarget) -> Mapping[str, str]:
     if target.inputs.cuda is None:
         return {}
     return {
@@ -35,6 +34,24 @@ def compile_environment(target: LockedTarget) -> Mapping[str, str]:
         "FORCE_CUDA": "1",
         "TORCH_CUDA_ARCH_LIST": architecture_list(target),
     }
+
+
+_OWN_WHEELS = {
+    "causal-conv1d": "CAUSAL_CONV1D_FORCE_BUILD",
+    "flash-attn": "FLASH_ATTENTION_FORCE_BUILD",
+    "mamba-ssm": "MAMBA_FORCE_BUILD",
+}
+"""Packages whose setup.py fetches a wheel that no lock names, unless this variable is TRUE.
+
+Source: their sources' setup.py (flash_attn 2.8.3, mamba_ssm 2.2.4, causal_conv1d 1.5.2), the class CachedWheelsCommand.
+"""
+
+
+def build_variables(target: LockedTarget) -> Mapping[str, str]:
+    """List the variables of builds: for the target's GPUs, from the locked source itself."""
+    names = {pin.name for pin in target.pins if pin.kind == "pip" and not pin.is_wheel}
+    forced = {variable: "TRUE" for name, variable in _OWN_WHEELS.items() if name in names}
+    return {**_compile_environment(target), **forced}
 
 
 def architecture_list(target: LockedTarget) -> str:

@@ -14,7 +14,7 @@ from envspec.lock.model import Lock, LockedTarget
 from envspec.lock.write import dumps
 from envspec.recipes import images
 from envspec.recipes.carried import carried_files
-from envspec.recipes.environment import compile_environment, environment, torch_version
+from envspec.recipes.environment import build_variables, environment, torch_version
 from envspec.recipes.images import CODE_SERVER, reference
 from envspec.recipes.pip_steps import build_steps, pip_steps, requirements_file
 from envspec.recipes.plan import CARRIED_FOLDER, SLICE, Compiling, PipStep, Plan, Service, SpecPlan
@@ -129,7 +129,7 @@ def _compiling(spec: Spec, lock: Lock, target: LockedTarget, wheels: tuple[PipSt
         reference(lock, name),
         tuple(sorted(tools)),
         tuple(sorted(spec.image.apt)),
-        compile_environment(target),
+        build_variables(target),
         wheels,
         _build_constraints(target),
     )

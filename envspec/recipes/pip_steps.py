@@ -42,10 +42,15 @@ def pip_steps(spec: Spec, lock: Lock, target: LockedTarget) -> tuple[tuple[PipSt
 
 def build_steps(spec: Spec, lock: Lock, target: LockedTarget) -> tuple[tuple[PipStep, str], ...]:
     """List the runs that install the wheels for builds, beside the CUDA stack: the dependencies of torch and of the
-    sources, and the lock's build tools. No others: any change of theirs would compile everything again.
+    sources, the lock's build tools, and what the spec says that builds need: everything for a source without isolation.
+    No others: any change of theirs would compile everything again.
     """
     pins = {pin.name: pin for pin in target.pins if pin.kind == "pip"}
-    roots = ["torch", *_BUILD_TOOLS, *(pin.name for pin in pins.values() if not pin.is_wheel)]
+    sources = [pin.name for pin in pins.values() if not pin.is_wheel]
+    needed = (one.text for name in sources for one in spec.pip.build_dependencies.get(name, ()))
+    roots = ["torch", *_BUILD_TOOLS, *sources, *needed]
+    if spec.pip.no_build_isolation & set(sources):
+        roots += pins
     reached = {node.name for node in Graph.of(target, roots).outgoing if node.kind == "pip"}
     seen = (pin for name, pin in pins.items() if name in reached and _group(pin) == "rest")
     return _steps(spec, lock, target, (("build", pin) for pin in seen))
@@ -91,8 +96,13 @@ def _step(spec: Spec, lock: Lock, target: LockedTarget, group: str, index: str, 
         url,
         hashed=index != "git",
         flat=own in pages,
+        unisolated=tuple(sorted(pin.name for pin in pins if group == "source" and _sees_the_environment(spec, pin))),
     )
     return step, text
+
+
+def _sees_the_environment(spec: Spec, pin: Pin) -> bool:
+    return pin.name in spec.pip.build_dependencies or pin.name in spec.pip.no_build_isolation
 
 
 def _without_header(text: str) -> str:

@@ -74,6 +74,7 @@ class PipStep:
     torch_backend  uv's name for their PyTorch index (`cu126`), or None
     index, url     another index than PyPI: the lock's name for it, and where the spec says that it is; else None
     flat           the index is a flat one: the URL is its page
+    unisolated     packages that are compiled against the environment, and see nothing but that
     hashed         every file is checked (`--require-hashes`); a git requirement can't be
     """
 
@@ -85,6 +86,7 @@ class PipStep:
     url: str | None = None
     hashed: bool = True
     flat: bool = False
+    unisolated: tuple[str, ...] = ()
 
     @property
     def index_option(self) -> str:

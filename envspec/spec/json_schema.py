@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from envspec.spec.nodes import Array, Integer, Names, Node, Number, Table, Text
+from envspec.spec.nodes import Array, Either, Integer, Names, Node, Number, Table, Text
 
 
 def schema_of(node: Node) -> dict[str, Any]:
@@ -15,6 +15,8 @@ def schema_of(node: Node) -> dict[str, Any]:
         return _number(node)
     if isinstance(node, Array):
         return _array(node)
+    if isinstance(node, Either):
+        return {"description": node.doc, "anyOf": [schema_of(node.text), schema_of(node.table)]}
     schema: dict[str, Any] = {"type": "object", "description": node.doc}
     if node.not_empty:
         schema["minProperties"] = 1

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from envspec.errors import Place
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
+from envspec.packages.stated import StatedMetadata
 
 _EMPTY: Mapping[str, str] = MappingProxyType({})
 
@@ -19,6 +20,9 @@ class Located:
 
     text: str
     place: Place
+
+
+_NO_BUILDS: Mapping[str, tuple[Located, ...]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,11 @@ class PipTable:
     allow_source: frozenset[str] = frozenset()
     without_corrections: frozenset[str] = frozenset()
     """Names of corrections of published metadata that this spec switches off (`envspec.facts.corrections`)."""
+    metadata: tuple[StatedMetadata, ...] = ()
+    build_dependencies: Mapping[str, tuple[Located, ...]] = field(default_factory=lambda: _NO_BUILDS)
+    """What the builds of packages (normalised names) need: locked and installed with the environment."""
+    no_build_isolation: frozenset[str] = frozenset()
+    """Packages that are built in the environment itself."""
     indexes: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
     sources: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
     terms: PipTerms = PipTerms()
@@ -153,6 +162,33 @@ class Audit:
 
 
 @dataclass(frozen=True)
+class AskedProject:
+    """`[env] project`: a folder, relative to the spec's, and the extras and dependency groups to take. Normalised."""
+
+    path: str
+    extras: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Project:
+    """What a spec's pyproject.toml says.
+
+    path            its folder, below the folder that the spec belongs to
+    file            the pyproject.toml, as messages name it
+    name            normalised (PEP 503)
+    dependencies    of the project, with the extras and groups that the spec asks for
+    build_requires  requirements of its build, locked like the others; None where there is nothing to build
+    """
+
+    path: str
+    file: str
+    name: str
+    dependencies: tuple[Located, ...] = ()
+    build_requires: tuple[Located, ...] | None = None
+
+
+@dataclass(frozen=True)
 class Spec:
     """One spec file, whole. `targets` is never empty and holds the matrix already expanded."""
 
@@ -163,6 +199,9 @@ class Spec:
     description: str = ""
     exclude_newer: str | None = None
     """RFC 3339 in UTC (`2026-11-01T00:00:00Z`), or None."""
+    asked_project: AskedProject | None = None
+    project: Project | None = None
+    """None also where the spec's text alone was read."""
     pip: PipTable = PipTable()
     conda: CondaTable = CondaTable()
     image: Image = Image()
@@ -171,8 +210,12 @@ class Spec:
     places: Mapping[str, Place] = field(default_factory=dict, compare=False)
 
     def pip_dependencies(self, target: Target) -> tuple[Located, ...]:
-        """Return the pip requirements of a target: the spec's, then the target's own."""
-        return self.pip.dependencies + target.pip
+        """Return the pip requirements of a target: the spec's, its project's, the target's own, and what builds need:
+        that has to be locked too, and a package that is built against torch sees the environment's."""
+        project = self.project.dependencies + (self.project.build_requires or ()) if self.project else ()
+        wanted = self.pip.dependencies + project + target.pip
+        builds = (one for needed in self.pip.build_dependencies.values() for one in needed)
+        return (*wanted, *builds) if wanted else ()
 
     def pip_terms(self, target: Target) -> PipTerms:
         """Return the terms of a target: the spec's, with the target's own."""

@@ -114,4 +114,16 @@ class Names:
     not_empty: bool = False
 
 
-Node: TypeAlias = Text | Integer | Number | Array | Table | Names
+@dataclass(frozen=True)
+class Either:
+    """A string, or a table for those who have more to say."""
+
+    text: Text
+    table: Table
+
+    @property
+    def doc(self) -> str:
+        return self.table.doc
+
+
+Node: TypeAlias = Text | Integer | Number | Array | Table | Names | Either

@@ -15,9 +15,10 @@ from envspec.spec.dependencies import conda_dependencies, pip_dependencies
 from envspec.spec.document import decode, parse_toml, read_bytes
 from envspec.spec.matrix import Capability, no_facts
 from envspec.spec.messages import dotted, show
-from envspec.spec.model import Audit, CondaTable, Image, PipTable, Reference, Smoke, Spec
+from envspec.spec.model import AskedProject, Audit, CondaTable, Image, PipTable, Reference, Smoke, Spec
 from envspec.spec.pip_terms import check_names, flat_names, pip_terms
 from envspec.spec.schema import ENV_NAME
+from envspec.spec.sources import build_dependencies, check_stated, stated_metadata
 from envspec.spec.targets import targets
 from envspec.spec.values import BadValue, utc_time
 from envspec.texts import nearest
@@ -27,10 +28,16 @@ def load_spec(path: str | os.PathLike[str], *, capability: Capability = no_facts
     """Read and parses the spec at `path`; errors name the file by `path` as given.
 
     Raises SpecError as `parse_spec` does, also for a missing file, a folder, a file that isn't UTF-8 or is larger than
-    1 MiB (of which no more is read); StorageError where the file can't be read.
+    1 MiB (of which no more is read), and for what is wrong with the pyproject.toml that it names; StorageError where a
+    file can't be read.
     """
     file = os.fspath(path)
-    return parse_spec(decode(read_bytes(file), file), file, capability=capability)
+    spec = parse_spec(decode(read_bytes(file), file), file, capability=capability)
+    if spec.asked_project is None:
+        return spec
+    from envspec.spec.project_file import with_project
+
+    return with_project(spec)
 
 
 def parse_spec(text: str, path: str, *, capability: Capability = no_facts) -> Spec:
@@ -49,6 +56,7 @@ def parse_spec(text: str, path: str, *, capability: Capability = no_facts) -> Sp
         targets=targets(checked, capability),
         description=checked.value("env", "description") or "",
         exclude_newer=_exclude_newer(checked),
+        asked_project=_project(checked),
         pip=_pip(checked),
         conda=_conda(checked),
         image=_image(checked),
@@ -58,6 +66,9 @@ def parse_spec(text: str, path: str, *, capability: Capability = no_facts) -> Sp
     )
     _check_dependencies(checked)
     check_names(checked)
+    if spec.pip.metadata:
+        asked = (*spec.pip.dependencies, *(one for target in spec.targets for one in target.pip))
+        check_stated(checked, spec.pip.metadata, asked)
     checked.raise_problems()
     return spec
 
@@ -84,17 +95,30 @@ def _exclude_newer(checked: Checked) -> str | None:
         return None
 
 
+def _project(checked: Checked) -> AskedProject | None:
+    path = ("env", "project")
+    value = checked.value(*path)
+    if value is None or isinstance(value, str):
+        return AskedProject(value) if value else None
+
+    def names(key: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(canonical_name(name) for _, name in checked.children(*path, key)))
+
+    return AskedProject(checked.value(*path, "path") or ".", names("extras"), names("groups"))
+
+
 def _pip(checked: Checked) -> PipTable:
     dependencies = pip_dependencies(checked, "pip", "dependencies")
     allowed = checked.children("pip", "allow-source")
     without = checked.children("pip", "without-corrections")
     terms = pip_terms(checked, "pip")
-    if not allowed and not without and not checked.given("pip", "indexes") and not checked.given("pip", "sources"):
-        return PipTable(dependencies, terms=terms)
     return PipTable(
         dependencies,
         allow_source=frozenset(canonical_name(name) for _, name in allowed),
         without_corrections=frozenset(name for _, name in without),
+        metadata=stated_metadata(checked),
+        build_dependencies=_frozen(build_dependencies(checked)),
+        no_build_isolation=frozenset(canonical_name(name) for _, name in checked.children("pip", "no-build-isolation")),
         indexes=_frozen({path[-1]: url for path, url in checked.children("pip", "indexes")}),
         sources=_sources(checked),
         terms=terms,
@@ -167,7 +191,7 @@ def _frozen(mapping: dict[Any, Any]) -> MappingProxyType[Any, Any]:
 def _check_dependencies(checked: Checked) -> None:
     arrays = [path for path in checked.document.positions if path[-1:] == ("dependencies",)]
     filled = [path for path in arrays if checked.given(*path, 0) or not checked.sound(*path)]
-    if not filled:
+    if not filled and not checked.given("env", "project"):
         hint = 'add for example:\n  [pip]\n  dependencies = ["torch==2.9.*"]'
         checked.problem((), "the spec has no dependency: nothing to lock", hint)
     conda = [path for path in filled if path[-2:-1] == ("conda",)]

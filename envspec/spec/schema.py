@@ -16,6 +16,7 @@ from envspec.spec.model import Image, Smoke, Target
 from envspec.spec.nodes import CONTROL, Array, Integer, Names, Number, Table, Text
 from envspec.spec.patterns import NAME, PACKAGE, URL
 from envspec.spec.pip_terms_schema import INDEX_NAME, pip_terms_keys
+from envspec.spec.source_schema import PROJECT, source_keys
 
 PYTHONS = tuple(f"3.{minor}" for minor in range(8, 16))
 PLATFORMS = ("linux-64", "linux-aarch64", "osx-64", "osx-arm64", "win-64")
@@ -123,6 +124,7 @@ _ENV = Table(
             example="Text, image and video training on PyTorch 2.9",
             multiline=True,
         ),
+        "project": PROJECT,
         "python": Text(
             doc="The Python version, X.Y.",
             example="3.12",
@@ -150,6 +152,7 @@ _PIP = Table(
             items=_PACKAGE_NAME,
             example=("deepspeed",),
         ),
+        **source_keys(_PACKAGE_NAME, _REQUIREMENT),
         "without-corrections": Array(
             doc="Corrections of published metadata to switch off, by name; `envspec lock` names those it applies.",
             items=_CORRECTION_NAME,

@@ -15,7 +15,7 @@ from typing import Any
 from envspec.documents import finite_number
 from envspec.redact import redact
 from envspec.spec.messages import dotted, kind, show, table_name, toml, within
-from envspec.spec.nodes import Array, Integer, Names, Node, Number, Table, Text
+from envspec.spec.nodes import Array, Either, Integer, Names, Node, Number, Table, Text
 from envspec.spec.positions import Path
 from envspec.spec.schema import FORMAT
 from envspec.texts import nearest
@@ -49,6 +49,8 @@ def _check(node: Node, value: Any, path: Path) -> Iterator[Violation]:
         return _number(node, value, path)
     if isinstance(node, Array):
         return _array(node, value, path)
+    if isinstance(node, Either):
+        return _check(node.table if isinstance(value, dict) else node.text, value, path)
     return _names(node, value, path) if isinstance(node, Names) else _table(node, value, path)
 
 

@@ -106,6 +106,20 @@ def _refuse_credentials(url: str) -> None:
         raise BadValue("has credentials in its URL", hint)
 
 
+def specifier(text: str) -> str:
+    """Parse a version or a PEP 440 specifier. Returns a specifier, its clauses sorted: `2.8.3` is `==2.8.3`."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    if reason := too_much(text):
+        raise BadValue(f"isn't a version: {reason}", "for example: 2.8.3")
+    stripped = text.strip()
+    try:
+        parsed = SpecifierSet(f"=={stripped}" if stripped[:1] not in "<>=!~" else stripped)
+    except InvalidSpecifier:
+        raise BadValue("isn't a version or a specifier", 'for example: "2.8.3", "2.8.*" or ">=2.7,<2.9"') from None
+    return ",".join(sorted(clause.operator + clause.version for clause in parsed))
+
+
 _NUMBER = r"(?:0|[1-9]\d{0,15})"
 _VERSION = rf"{_NUMBER}(?:\.{_NUMBER})*"
 _BOUND = rf"(?:>=|<=|==|!=|<|>){_VERSION}"

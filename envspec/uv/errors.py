@@ -40,6 +40,9 @@ _NO_METADATA = re.compile(
     r"Metadata for `([^`]+)` \(v([^)]+)\) could not be parsed: Metadata field (?:Name|Version) not found"
 )
 _UNKNOWN = re.compile(r"was not found in the package registry")
+_NO_MODULE = re.compile(r"No module named '(\w+)")
+_BUILT = re.compile(r"Failed to (?:build|download and build) `([A-Za-z0-9._-]+)[ =@]")
+_RAISED = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|SystemExit): ?\S|(?:fatal )?error: \S.*\.(?:cpp|cu|c|h)\b")
 _STORAGE = re.compile(
     r"No space left on device|Read-only file system|Permission denied|Disk quota exceeded|Failed to initialize cache"
 )
@@ -95,6 +98,10 @@ def failure(status: int, stderr: str, *, label: str, offline: bool, index: str |
             message, hint="free some space, or point UV_CACHE_DIR and ENVSPEC_CACHE_DIR to a writable folder"
         )
     if "build backend" in told or told.startswith("Failed to build"):
+        module = _NO_MODULE.search(told)
+        if module and (built := _BUILT.search(told)):
+            entry = f'{{ name = "{built[1]}", version = "…", dependencies = ["{module[1]}", …] }}'
+            return ToolError(message, hint=f"say in [pip] what it is and requires: metadata = [{entry}]")
         return ToolError(
             message,
             hint="install the build tools that the package's README names, or choose a release that has a wheel",
@@ -107,6 +114,13 @@ def failure(status: int, stderr: str, *, label: str, offline: bool, index: str |
 def unfitting(message: str) -> set[str]:
     """List the packages that a conflict's message says have no wheel for the target."""
     return {canonical_name(found[1]) for found in _NO_WHEEL.finditer(message)}
+
+
+def build_failure(stderr: str) -> str:
+    """Give what a failed `uv build` comes down to: the exception that ended it, else uv's last words."""
+    lines = [line.strip() for line in redact(stderr).splitlines() if line.strip()]
+    raised = [line for line in lines if _RAISED.match(line)]
+    return (raised[-1:] or [" | ".join(lines[-3:])])[0][:600]
 
 
 def offline_failure(error: EnvspecError, label: str) -> EnvspecError:

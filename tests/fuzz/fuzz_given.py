@@ -46,7 +46,9 @@ from envspec.smoke.report.read import read_report
 from envspec.smoke.report.references import load_references
 from envspec.smoke.run.slurm import partition_of
 from envspec.spec.document import decode
+from envspec.spec.model import AskedProject
 from envspec.spec.parse import parse_spec
+from envspec.spec.project import parse_project
 from envspec.spec.values import BadValue, match_spec, requirement, utc_time
 from envspec.texts import printable
 
@@ -98,6 +100,11 @@ def spec(data: bytes, folder: Path) -> object:
     for target in parsed.targets[:20]:
         judge_target(parsed, target)
     return parsed
+
+
+def pyproject(data: bytes, folder: Path) -> object:
+    wanted = AskedProject(".", ("train", "data"), ("dev", "type-check"))
+    return parse_project(decode(data, "pyproject.toml"), wanted, "pyproject.toml", python="3.12", tied=frozenset())
 
 
 def lock(data: bytes, folder: Path) -> object:
@@ -202,6 +209,7 @@ def anything(line: str) -> object:
 
 GIVEN = (
     Parser("spec", spec, (2,)),
+    Parser("pyproject", pyproject, (2,)),
     Parser("lock", lock, (2,)),
     Parser("merged-lock", merged_lock),
     Parser("merged-requirements", lambda data, folder: merge_requirements(*parts(data, 3))),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from envspec.lock.model import Artifact, GitSource, Lock, LockedImage, LockedTarget, Pin, SpecInputs, TargetInputs
+from envspec.packages.stated import StatedMetadata
 from envspec.texts import UNSEEN
 
 TARGET_NAMES = ("cpu", "cu12.6-a", "cu128-b", "x_y")
@@ -102,6 +103,10 @@ _sides = {
     n: st.lists(st.sampled_from((0, 0, 1, None)), min_size=n, max_size=n) for n in range(1, len(TARGET_NAMES) + 1)
 }
 _sources = st.dictionaries(texts, texts, max_size=2)
+_metadata = st.lists(
+    st.builds(StatedMetadata, st.sampled_from(PACKAGE_NAMES), st.just("==1.0"), st.sampled_from(((), ("torch",)))),
+    max_size=2,
+).map(tuple)
 _digests = st.dictionaries(st.sampled_from(IMAGE_NAMES), hexadecimal, max_size=2)
 
 
@@ -122,6 +127,7 @@ def locks(draw: st.DrawFn) -> Lock:
         allow_source=draw(_some_texts),
         sources=draw(_sources),
         channels=tuple(draw(_two_texts)),
+        metadata=draw(_metadata),
     )
     targets = tuple(LockedTarget(name, *draw(_target(pins[name]))) for name in names)
     digests = draw(_digests)

@@ -113,6 +113,8 @@ def test_the_roots_tell_whatever_makes_pages_others() -> None:
         Upstream(url, only=a),
         Upstream(url, flat=True),
         Upstream(url, unfit=a),
+        Upstream(url, a, stated=(StatedMetadata("a", "", ("b",)),)),
+        Upstream(url, a, stated=(StatedMetadata("a", "", ("c",)),)),
         *(Upstream(url, a, only=frozenset(names)) for names in ((), ("a",), ("a", "b"))),
         Upstream(url, corrections=Corrections((row,))),
         Upstream(url, corrections=Corrections((row,), frozenset({"a-b"}))),

@@ -12,17 +12,18 @@ from typing import Any
 import pytest
 from recipe_plans import ROOT, parsed, shipped, shipped_spec
 
-from envspec.errors import InputError
+from envspec.errors import InputError, Place
 from envspec.facts.cuda_stack import stack_of
 from envspec.facts.toolkits import known
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import Artifact, Lock, LockedImage, Pin
 from envspec.lock.slice import slice_digest, slice_of
 from envspec.recipes.environment import architecture_list, require_cuda
+from envspec.recipes.folder import render
 from envspec.recipes.images import CODE_SERVER, MICROMAMBA, UV, wanted_images
 from envspec.recipes.make import make_plan
 from envspec.recipes.plan import Plan
-from envspec.spec.model import Image, Spec
+from envspec.spec.model import Image, Located, Spec
 
 
 def plan_with(name: str, change: Callable[[Spec, Lock], tuple[Spec, Lock]]) -> Plan:
@@ -287,6 +288,30 @@ def test_builds_see_what_torch_and_the_sources_depend_on_and_build_tools() -> No
     newer = shipped("mm-v2.9", "cpu").compiling
     assert newer is not None and newer.constraints == () and "setuptools" in newer.wheels[0].packages
     assert not any(path.startswith("requirements/build") for path in shipped("cpu-py311", "cpu").files)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_the_spec_says_of_builds(whole: bool) -> None:
+    """A build against the environment sees what its entry names, or all of it; and sees it without isolation."""
+
+    def with_rules(spec: Spec, lock: Lock) -> tuple[Spec, Lock]:
+        needs = {"deepspeed": (Located("tokenizers", Place("x")),)}
+        builds = {"no_build_isolation": frozenset({"deepspeed"})} if whole else {"build_dependencies": needs}
+        return replace(spec, pip=replace(spec.pip, **builds)), lock
+
+    plan = plan_with("mm-v2.1", with_rules)
+    assert plan.compiling is not None
+    (step,) = plan.compiling.wheels
+    assert "tokenizers" in step.packages
+    assert ("accelerate" in step.packages) == whole
+    (source,) = (one for one in plan.pip if one.source)
+    assert source.unisolated == ("deepspeed",)
+    dockerfile = render(plan, "dockerfile")[f"{plan.target}/Dockerfile"]
+    apptainer = render(plan, "apptainer")[f"{plan.target}/apptainer.def"]
+    for text in (dockerfile, apptainer):
+        assert "--no-build-isolation-package deepspeed" in text and "export MAX_JOBS=" in text
+    plain = shipped("mm-v2.1", plan.target)
+    assert "isolation" not in render(plain, "dockerfile")[f"{plan.target}/Dockerfile"]
 
 
 def test_the_specs_packages_are_there_to_compile_with() -> None:

@@ -19,7 +19,7 @@ from jsonschema.exceptions import ValidationError
 
 import envspec.spec.schema
 from envspec.errors import SpecError
-from envspec.spec.nodes import Array, Integer, Names, Node, Number, Table, Text
+from envspec.spec.nodes import Array, Either, Integer, Names, Node, Number, Table, Text
 from envspec.spec.parse import parse_spec
 from envspec.spec.schema import FORMAT, json_schema, rendered_json_schema
 from envspec.spec.structure import violations
@@ -144,6 +144,8 @@ def nodes(node: Node, path: str = "") -> Iterator[tuple[str, Node]]:
     if isinstance(node, Table):
         for key, child in node.keys.items():
             yield from nodes(child, f"{path}.{key}")
+    elif isinstance(node, Either):
+        yield from (*nodes(node.text, f"{path}|text"), *nodes(node.table, f"{path}|table"))
     elif isinstance(node, Names):
         yield f"{path}.<name>", node.names
         yield from nodes(node.values, f"{path}.*")

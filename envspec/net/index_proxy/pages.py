@@ -28,6 +28,7 @@ from envspec.net.index_proxy.address import ALLOWED, REFUSED, WHEEL, FileAddress
 from envspec.net.index_proxy.releases import Release, ReleaseStore, releases_of, version_of
 from envspec.net.simple_page import ACCEPT, Page, read_page, refuse_foreign_page
 from envspec.packages.requirement import canonical_name
+from envspec.packages.stated import StatedMetadata
 from envspec.redact import redact
 from envspec.settings import split_credentials
 
@@ -48,6 +49,7 @@ class Upstream:
     url           its address, with the user's credentials if they are in it
     allowed       names that may be built from source
     unfit         names whose sources are shown beside wheels, of which none fits, but may not be built
+    stated        what the user states of sources in place of their METADATA
     corrections   what METADATA behind it lacks
     only          serve only the pages of these names, an empty one where the index has none; None for all. uv asks such
                   a root before others, so that all other pages stay the same, and in uv's cache
@@ -57,6 +59,7 @@ class Upstream:
     url: str
     allowed: frozenset[str] = frozenset()
     unfit: frozenset[str] = frozenset()
+    stated: tuple[StatedMetadata, ...] = ()
     corrections: Corrections = NO_CORRECTIONS
     only: frozenset[str] | None = None
     flat: bool = False
@@ -69,6 +72,9 @@ class Upstream:
         served = "all" if self.only is None else ",".join(sorted(self.only))
         parts = (_FORMAT, split_credentials(self.url)[0], python, served, str(self.flat), self.corrections.digest)
         names = (*parts, *sorted(self.allowed), "", *sorted(self.unfit))
+        if self.stated:
+            # METADATA has no ETag: uv keeps it for as long as the root is the same
+            names = (*names, repr(self.stated))
         return "i-" + hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
     def serves(self, project: str) -> bool:

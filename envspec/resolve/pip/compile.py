@@ -158,8 +158,26 @@ def _configuration(
 
 
 def _stated(request: Request, direct: DirectFiles) -> list[str]:
-    """Write the METADATA of files by URL for uv, which then asks for none of them."""
-    lines = []
+    """Write the METADATA of files by URL for uv, which then asks for none of them; and what the spec states of packages
+    from git, which uv would build: it takes this word for wheels too, so that of an index's package stays with the
+    index proxy."""
+    addresses = {
+        requirement_name(text)
+        for text in (*request.addressed, *(line for one in request.metadata for line in one.dependencies))
+        if " @ " in text
+    }
+    lines = [
+        line
+        for one in request.metadata
+        if one.name in addresses and one.name not in direct and one.exact
+        for line in (
+            "[[dependency-metadata]]",
+            f"name = {string(one.name)}",
+            f"version = {string(one.exact)}",
+            f"requires-dist = {value(one.dependencies)}",
+            f"provides-extra = {value(one.extras)}",
+        )
+    ]
     for name, one in sorted(direct.items()):
         metadata, _ = completed((one.metadata, None), request)
         requires = [with_hash(str(requirement_of(line)), direct) for line in metadata.requires_dist]

@@ -13,7 +13,8 @@ from envspec.net.flat_hashes import FlatHashes
 from envspec.net.index_proxy.address import ALLOWED, WHEEL, FileAddress
 from envspec.net.remote_file import DamagedFile
 from envspec.packages.requirement import canonical_name
-from envspec.resolve.pip.metadata import Metadata, MetadataReader, metadata_text
+from envspec.packages.stated import StatedMetadata, stated_for
+from envspec.resolve.pip.metadata import Metadata, MetadataReader, metadata_of, metadata_text
 from envspec.resolve.pip.reading import Counting
 from envspec.resolve.pip.source import SourceReader
 from envspec.uv.answer import Found, FoundFile
@@ -24,14 +25,15 @@ _NO_METADATA = b"Metadata-Version: 2.1\n\n"
 
 @dataclass
 class Describer:
-    """The source of METADATA for the proxy. `scratch` is an empty folder for builds."""
+    """The source of METADATA for the proxy. `scratch` is an empty folder for builds; `stated` is what the spec says of
+    sources, which needs no build; `hashes` of files whose page says none."""
 
     wheels: MetadataReader
     sources: SourceReader
     scratch: Path
     counting: Counting
+    stated: tuple[StatedMetadata, ...] = ()
     hashes: FlatHashes | None = None
-    """Of files whose page says no hash."""
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
 
     def __call__(self, address: FileAddress) -> bytes:
@@ -47,6 +49,9 @@ class Describer:
                 return _NO_METADATA
         stem, version = str(address.stand_in).split("-")[:2]
         name = canonical_name(stem)
+        stated = stated_for(self.stated, name, version)
+        if stated is not None:
+            return metadata_text(metadata_of(stated, version))
         if address.kind == ALLOWED:
             return metadata_text(self._of_build(file, name, version))
         return metadata_text(self.sources.static.read(file, name, version).metadata)

@@ -22,9 +22,10 @@ from envspec.net.file_store import BY_REQUIREMENT, SOURCES, FileStore, KnownFile
 from envspec.packages.archive_entries import path_fault
 from envspec.packages.edges import Markers, reach
 from envspec.packages.requirement import asked, canonical_name, parse_requirement
+from envspec.packages.stated import StatedMetadata
 from envspec.redact import redact
 from envspec.resolve.pip.edges import requirement_of
-from envspec.resolve.pip.metadata import Metadata, MetadataReader, cache_key
+from envspec.resolve.pip.metadata import Metadata, MetadataReader, cache_key, metadata_of
 from envspec.resolve.pip.reading import Counting
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.source import SourceReader
@@ -59,12 +60,14 @@ DirectFiles = Mapping[str, DirectFile]
 
 @dataclass
 class DirectReader:
-    """What fetches and reads them, each once. `scratch` is an empty folder for builds."""
+    """What fetches and reads them, each once. `stated` is what the spec says of sources, which spares a build;
+    `scratch` is an empty folder for builds."""
 
     cache: Path
     files: FileStore
     wheels: MetadataReader
     sources: SourceReader
+    stated: tuple[StatedMetadata, ...]
     scratch: Path
     counting: Counting
     _read: dict[str, DirectFile] = field(default_factory=dict)
@@ -142,6 +145,8 @@ class DirectReader:
             found = FoundFile(split_credentials(url)[0] + fragment, file, known.sha256, known.size)
             if is_wheel and place is not None:
                 metadata = self.wheels.cached(found) or self.wheels.read_kept(place, found)
+            elif stated := next((one for one in self.stated if one.name == name and one.exact), None):
+                metadata = metadata_of(stated, str(stated.exact))
             else:
                 folder = Path(tempfile.mkdtemp(dir=self.scratch))
                 metadata = self.sources.read_sdist(found, name, "", folder, subdirectory)

@@ -55,13 +55,12 @@ class UvIndexes:
 
     def _named(self, request: Request, index: str) -> Upstream:
         """Give an index of the spec's own, simple or flat; an empty one if the target has no page of that name."""
-        allowed, unfit = frozenset(request.allow_source), frozenset(request.unfit)
         if index in self.indexes:
-            return Upstream(self.indexes[index], allowed, unfit)
+            return _own(self.indexes[index], request)
         page = dict(request.find_links).get(index)
         if page is None:
             return Upstream(f"http://absent/{index}", only=frozenset())
-        return Upstream(self.flat[index, page], allowed, unfit, flat=True)
+        return replace(_own(self.flat[index, page], request), flat=True)
 
     def refuse_flat(self, request: Request, label: str) -> None:
         """Raise IndexFailure for a flat page among the indexes that a request without a solution uses."""
@@ -79,9 +78,10 @@ class UvIndexes:
     def _special(self, request: Request) -> Upstream:
         """Give the part of the default index that this request has to itself: the sources that uv sees, and the
         packages with corrections that hold in this solution alone."""
-        allowed, unfit = frozenset(request.allow_source), frozenset(request.unfit)
-        only = allowed | unfit | request.corrections.active_packages
-        return Upstream(str(self.default_index), allowed, unfit, request.corrections, only)
+        own = _own(str(self.default_index), request)
+        stated = {one.name for one in request.metadata}
+        only = own.allowed | own.unfit | stated | request.corrections.active_packages
+        return replace(own, corrections=request.corrections, only=only)
 
     def releases(self, request: Request) -> Callable[[str], Sequence[Release]]:
         """List a package's releases on the index that it comes from."""
@@ -104,3 +104,8 @@ class UvIndexes:
             pages = [page for (flat, _), page in self.flat.items() if flat == index]
             return any(self.pages.has(Upstream(page, flat=True), name) for page in pages)
         return not is_pytorch(url) and self.pages.has(Upstream(url), name)
+
+
+def _own(url: str, request: Request) -> Upstream:
+    """Give an index with what a request says of sources."""
+    return Upstream(url, frozenset(request.allow_source), frozenset(request.unfit), request.metadata)

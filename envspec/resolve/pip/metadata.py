@@ -24,6 +24,7 @@ from envspec.errors import IndexFailure
 from envspec.net.fetch import Fetcher, Reply
 from envspec.net.remote_file import DamagedFile, RemoteFile, open_tail
 from envspec.packages.requirement import canonical_name
+from envspec.packages.stated import StatedMetadata
 from envspec.settings import split_credentials
 from envspec.uv.answer import FoundFile
 
@@ -70,6 +71,11 @@ def parse_metadata(text: str) -> Metadata:
         requires_python=fields.get("requires-python", [""])[0] or None,
         licence=licence(fields),
     )
+
+
+def metadata_of(stated: StatedMetadata, version: str) -> Metadata:
+    """Give what a spec states of a release as its metadata."""
+    return Metadata(stated.name, version, stated.dependencies, stated.extras, None, None)
 
 
 def metadata_text(metadata: Metadata) -> bytes:

@@ -7,15 +7,16 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from envspec.errors import InternalError, SpecError
 from envspec.facts import wheels
 from envspec.lock.model import Artifact
 from envspec.net.index_proxy.server import IndexProxy
+from envspec.packages.stated import StatedMetadata, stated_for
 from envspec.redact import redact
-from envspec.resolve.pip.metadata import Metadata, MetadataReader, parse_metadata
+from envspec.resolve.pip.metadata import Metadata, MetadataReader, metadata_of, parse_metadata
 from envspec.resolve.pip.source import SourceReader
 from envspec.uv.answer import Found, FoundFile
 
@@ -54,7 +55,8 @@ class Counting:
 class Reading:
     """A background reader that reads each artifact once, however many targets install it.
 
-    `allowed` names the packages that may be built. Of any other source, it reads only what needs no code to run.
+    `allowed` names the packages that may be built. Of any other source, it reads only what needs no code to run;
+    `stated` is what the spec says of sources, which spares a build as well.
     `counting` counts artifacts that weren't cached.
     """
 
@@ -62,6 +64,7 @@ class Reading:
     sources: SourceReader
     proxy: IndexProxy
     allowed: frozenset[str]
+    stated: tuple[StatedMetadata, ...]
     scratch: Path
     counting: Counting
     _jobs: dict[str, Future[Description]] = field(default_factory=dict)
@@ -115,6 +118,9 @@ class Reading:
     def _read(self, package: Found, file: FoundFile | None, folder: Path) -> Description:
         self._refuse_addresses(package)
         if package.git:
+            stated = self._stated(package)
+            if stated is not None:
+                return metadata_of(stated, str(stated.exact)), None
             folder.mkdir()
             return self.sources.read_git(*package.git, folder), None
         if file is None:
@@ -124,10 +130,23 @@ class Reading:
         if _is_wheel(file):
             return _described(file, self.wheels.read(file))
         version = package.version or ""
+        stated = self._stated(package)
+        if stated is not None:
+            version = version or str(stated.exact)
+            read = self.sources.static.read(file, package.name, version).metadata
+            told = metadata_of(stated, version)
+            return _described(file, replace(told, licence=read.licence, size=read.size))
         if package.name not in self.allowed:
             return _described(file, self.sources.static.read(file, package.name, version).metadata)
         folder.mkdir()
         return _described(file, self.sources.read_sdist(file, package.name, version, folder))
+
+    def _stated(self, package: Found) -> StatedMetadata | None:
+        """Find what the spec states of a source; of one with an address, whose version no index says, the only entry
+        that has a version."""
+        if package.version is not None:
+            return stated_for(self.stated, package.name, package.version)
+        return next((one for one in self.stated if one.name == package.name and one.exact), None)
 
     def _refuse_addresses(self, package: Found) -> None:
         """What the spec itself asks for by an address was judged before; what a package asks for isn't its word."""

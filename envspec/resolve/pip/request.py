@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections
 from envspec.lock.model import SpecInputs, TargetInputs
 from envspec.packages.names import PUBLIC, requirement_name
+from envspec.packages.stated import StatedMetadata
 
 UV_PLATFORMS = {
     "linux-64": "x86_64-manylinux_2_{glibc}",
@@ -41,6 +42,7 @@ class Request:
     exclude_newer   RFC 3339, or None
     exempt          packages that it doesn't hold for → the bound that holds for them, None for none
     provided        packages of conda in the same environment: PyPI name and version, which pip keeps
+    metadata        what the spec states of sources, in place of their METADATA
     corrections     of published METADATA
     """
 
@@ -57,6 +59,7 @@ class Request:
     exclude_newer: str | None = None
     exempt: tuple[tuple[str, str | None], ...] = ()
     provided: tuple[tuple[str, str], ...] = ()
+    metadata: tuple[StatedMetadata, ...] = ()
     corrections: Corrections = NO_CORRECTIONS
     overrides: tuple[str, ...] = ()
     find_links: tuple[tuple[str, str], ...] = ()
@@ -138,6 +141,7 @@ def request_for(
         exclude_newer=spec.exclude_newer,
         exempt=exempt,
         provided=provided,
+        metadata=spec.metadata,
         corrections=corrections.without(others),
         overrides=tuple(requirement for requirement, _ in target.overrides),
         find_links=target.find_links,

@@ -27,6 +27,7 @@ from envspec.redact import redact
 from envspec.resolve.pip.build_requirements import BuildIndex, built_from_elsewhere
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, cache_key, licence
 from envspec.resolve.pip.static_source import StaticReader
+from envspec.resolve.pip.unbuilt import metadata_hint, missing_module
 from envspec.settings import split_credentials
 from envspec.storage import storage_error
 from envspec.uv.answer import FoundFile
@@ -39,6 +40,14 @@ _SECONDS = 600
 _UNSENT = re.compile(r"error sending request for url \(([^()\s]+)\)")
 _PATIENCE = {"UV_HTTP_TIMEOUT": "86400"}
 """The index proxy fetches a file whole before it answers, and gives up who is too slow by itself."""
+
+
+class BuildFailed(ToolError):
+    """A build or git ended with an error. `output` is what it wrote to stderr."""
+
+    def __init__(self, message: str, output: str = "", *, hint: str | None = None) -> None:
+        self.output = output
+        super().__init__(message, hint=hint)
 
 
 @dataclass(frozen=True)
@@ -71,8 +80,17 @@ class SourceReader:
         if facts.trust == "static" and not subdirectory:
             return self._keep(key, facts.metadata, facts.metadata.size)
         source = _unpack(archive, folder / "source", redact(file.url))
-        size = archive.stat().st_size
-        return self._keep(key, self._from_backend(source / subdirectory, folder, file.file), size)
+        try:
+            metadata = self._from_backend(source / subdirectory, folder, file.file)
+        except BuildFailed as failed:
+            module = missing_module(failed.output)
+            if module is None:
+                raise
+            raise ToolError(
+                f"building the metadata of {file.file} failed: it imports {module}, which the build doesn't have",
+                hint=metadata_hint(module, name, version, facts, source),
+            ) from None
+        return self._keep(key, metadata, archive.stat().st_size)
 
     def read_git(self, url: str, commit: str, subdirectory: str | None, folder: Path) -> Metadata:
         """Read the metadata of a git commit. Raises ToolError."""
@@ -162,8 +180,9 @@ class SourceReader:
                 error = built_from_elsewhere(unsent[1])
                 raise ToolError(f"{what}: {error.message}", hint=error.hint)
             last = " | ".join(line.strip() for line in done.stderr.strip().splitlines()[-3:])
-            raise ToolError(
+            raise BuildFailed(
                 f"{what} failed: {redact(last)}",
+                done.stderr,
                 hint="install the build tools that the package's README names, or choose a release that has a wheel",
             )
         return done.stdout

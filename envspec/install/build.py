@@ -1,0 +1,279 @@
+"""Wheels of packages that are compiled against the environment: built once a set of all that shapes them.
+
+A build sees wheels of the lock and nothing else: an environment of its own with what the spec's `build-dependencies`
+name and what that requires, or, with `no-build-isolation`, the environment itself. It knows the target's GPUs, never
+those of the machine. What is built is kept under a key of the source, of every package that the build saw, and of
+Python, platform, glibc and GPUs: another torch is another wheel.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from envspec.cache.use import mark_used
+from envspec.documents import Unreadable, read_toml
+from envspec.errors import InputError, ToolError
+from envspec.install.collect import Paths
+from envspec.install.host import InstallHost
+from envspec.install.interpreter import make_virtual_environment, python_of
+from envspec.install.model import InstallProgress, identity
+from envspec.lock.conda_files import artifact_of
+from envspec.lock.graph import Graph
+from envspec.lock.model import LockedTarget, Pin
+from envspec.net.file_store import sha256_of
+from envspec.packages.names import requirement_name
+from envspec.packages.requirement import is_requirement
+from envspec.recipes.environment import build_variables
+from envspec.spec.model import Spec
+from envspec.storage import storage_error
+from envspec.uv.errors import build_failure
+from envspec.uv.program import Uv
+
+FOLDER = "built-v1"
+"""The folder of built wheels, below envspec's cache."""
+_DEFAULT_REQUIRES = ("setuptools",)
+"""What a source without [build-system] is built with (PEP 517)."""
+_BYTES_A_JOB = 4 << 30
+"""Memory for one compiler at a time: CUDA's takes up to 4 GB for templates of attention kernels."""
+_TEXT = 1 << 20
+
+
+@dataclass(frozen=True)
+class BuildRules:
+    """What a spec says of builds, for one target.
+
+    needs  by package, what its build sees
+    whole  packages whose builds see the whole environment
+    """
+
+    target: LockedTarget
+    needs: Mapping[str, tuple[str, ...]]
+    whole: frozenset[str]
+
+    @staticmethod
+    def of(spec: Spec, target: LockedTarget) -> BuildRules:
+        needs = {name: tuple(one.text for one in lines) for name, lines in spec.pip.build_dependencies.items()}
+        # a virtual environment doesn't see conda's packages
+        conda = frozenset(needs) if any(pin.kind == "conda" for pin in target.pins) else frozenset()
+        return BuildRules(target, needs, spec.pip.no_build_isolation | conda)
+
+    def concerns(self, pin: Pin) -> bool:
+        """Say whether a package is built by these rules."""
+        return pin.kind == "pip" and not pin.is_wheel and (pin.name in self.needs or pin.name in self.whole)
+
+    def seen(self, pin: Pin) -> tuple[Pin, ...]:
+        """List the pins that the build of a package sees, by name."""
+        if pin.name in self.whole:
+            return tuple(one for one in self.target.pins if one.is_wheel or one.kind == "conda")
+        graph = Graph.of(self.target, self.needs[pin.name])
+        return tuple(
+            graph.pins[node] for node in sorted(graph.outgoing) if node.kind == "pip" and node.name != pin.name
+        )
+
+    def key(self, pin: Pin, host: InstallHost) -> str:
+        """Return the key of all that shapes a built wheel."""
+        inputs = self.target.inputs
+        parts = {
+            "source": identity(pin),
+            "sees": [(one.kind, one.name, one.version, identity(one)) for one in self.seen(pin)],
+            "whole": pin.name in self.whole,
+            "python": inputs.python,
+            "host": (host.platform, host.glibc),
+            "variables": sorted(build_variables(self.target).items()),
+        }
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    def keys(self, host: InstallHost) -> dict[str, str]:
+        """Return the key of each package of the target that is built by these rules."""
+        return {pin.name: self.key(pin, host) for pin in self.target.pins if self.concerns(pin)}
+
+    def ordered(self, pins: Sequence[Pin]) -> list[Pin]:
+        """Put pins in an order in which each comes after those that it requires."""
+        left = {pin.name: pin for pin in pins}
+        found: list[Pin] = []
+        while left:
+            needed = {name: self._needed(pin) & left.keys() - {name} for name, pin in left.items()}
+            # of packages that require each other, the first by name
+            name = min(left, key=lambda one: (len(needed[one]), one))
+            found.append(left.pop(name))
+        return found
+
+    def _needed(self, pin: Pin) -> set[str]:
+        lines = (*pin.dependencies, *self.needs.get(pin.name, ()))
+        return {node.name for node in Graph.of(self.target, lines).outgoing}
+
+
+@dataclass(frozen=True)
+class WheelBuilder:
+    """A builder of wheels for one prefix.
+
+    collect  brings the files of pins
+    cache    envspec's cache
+    scratch  an empty folder
+    """
+
+    rules: BuildRules
+    uv: Uv
+    prefix: Path
+    host: InstallHost
+    collect: Callable[[Sequence[Pin]], Paths]
+    cache: Path
+    scratch: Path
+    progress: InstallProgress
+
+    def wheel(self, pin: Pin, source: Path) -> Path:
+        """Give the wheel of a source, built now or before. Raises InputError, ToolError, StorageError."""
+        self._refuse_unknown_gpus(pin)
+        place = self.cache / FOLDER / self.rules.key(pin, self.host)
+        kept = _kept(place)
+        if kept is not None:
+            mark_used(place)
+            return kept
+        self.progress.phase(f"building {pin.name} {pin.version}")
+        self._refuse_undeclared(pin, source)
+        try:
+            folder = Path(tempfile.mkdtemp(dir=self.scratch))
+            python = python_of(self.prefix) if pin.name in self.rules.whole else self._environment(pin, folder / "env")
+            built = self._build(pin, source, python, folder)
+            (built.parent / f"{built.name}.sha256").write_text(sha256_of(built), encoding="ascii")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if place.exists():
+                # what lay there wasn't whole, or another envspec was faster
+                shutil.rmtree(place)
+            built.parent.replace(place)
+        except OSError as error:
+            raise storage_error(error, place, option="ENVSPEC_CACHE_DIR") from None
+        return place / built.name
+
+    def variables(self, python: Path) -> dict[str, str]:
+        """Return the variables of a build beside uv's own."""
+        env = self.uv.environment()
+        jobs = {} if env.get("MAX_JOBS") else {"MAX_JOBS": str(_jobs())}
+        own = dict(build_variables(self.rules.target))
+        if env.get("CUDA_HOME"):
+            own.pop("CUDA_HOME", None)
+        path = f"{python.parent}{os.pathsep}{env.get('PATH', os.defpath)}"
+        return {**jobs, **own, "PATH": path, "PYTHONNOUSERSITE": "1", "PYTHONPATH": ""}
+
+    def _refuse_unknown_gpus(self, pin: Pin) -> None:
+        target = self.rules.target
+        if target.inputs.cuda and not target.architectures:
+            raise InputError(
+                f"{pin.name} is compiled for GPUs, and the target {target.name} names none",
+                hint=f'add for example to [targets.{target.name}]: gpus = ["H100"]',
+            )
+
+    def _refuse_undeclared(self, pin: Pin, source: Path) -> None:
+        """Refuse a build whose own requirements the lock doesn't have: it would fail without saying so."""
+        seen = {name for one in self.rules.seen(pin) for name in (one.name, *one.provides)}
+        lines = [line for line in _requires(source) if is_requirement(line)]
+        missing = [line for line in lines if requirement_name(line) not in seen]
+        if missing:
+            wanted = json.dumps([*self.rules.needs.get(pin.name, ()), *missing])
+            raise InputError(
+                f"the build of {pin.name} {pin.version} needs {', '.join(missing)}, which it wouldn't see",
+                hint=f"add to [pip], then lock again: build-dependencies = {{ {pin.name} = {wanted} }}",
+            )
+
+    def _environment(self, pin: Pin, folder: Path) -> Path:
+        """Make the environment of an isolated build: the lock's wheels, each by its hash."""
+        seen = self.rules.seen(pin)
+        wheels = [one for one in seen if one.is_wheel]
+        files = self.collect([one for one in seen if one.artifact])
+        built = [self.wheel(one, files[one.index, artifact_of(one).file]) for one in seen if self.rules.concerns(one)]
+        other = [one.name for one in seen if not one.is_wheel and not self.rules.concerns(one)]
+        if other:
+            raise InputError(
+                f"the build of {pin.name} needs {', '.join(other)}, which is a source itself",
+                hint=f'add to [pip]: no-build-isolation = ["{pin.name}"]',
+            )
+        make_virtual_environment(folder, self.rules.target.inputs.python, self.uv.env, self.uv)
+        lines = [f"{one.name} @ {files[one.index, artifact_of(one).file].as_uri()}" for one in wheels]
+        lines = [f"{line} --hash=sha256:{artifact_of(one).sha256}" for line, one in zip(lines, wheels, strict=True)]
+        lines += [f"{one.name.split('-')[0]} @ {one.as_uri()} --hash=sha256:{sha256_of(one)}" for one in built]
+        requirements = folder / "requirements.txt"
+        requirements.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        python = python_of(folder)
+        self._uv(
+            [
+                *("pip", "install", "--no-config", "--python", str(python), "--no-deps", "--no-index", "--offline"),
+                *("--require-hashes", "--only-binary", ":all:", "--requirements", str(requirements)),
+            ],
+            folder,
+            {},
+            f"the environment for the build of {pin.name}",
+        )
+        return python
+
+    def _build(self, pin: Pin, source: Path, python: Path, folder: Path) -> Path:
+        out = folder / "out"
+        temporary = folder / "tmp"
+        temporary.mkdir()
+        self._uv(
+            [
+                *("build", "--wheel", "--no-build-isolation", "--no-config", "--offline"),
+                *("--python", str(python), "--out-dir", str(out), str(source)),
+            ],
+            folder,
+            {**self.variables(python), "TMPDIR": str(temporary)},
+            f"the build of {pin.name} {pin.version}",
+        )
+        wheels = list(out.glob("*.whl"))
+        if len(wheels) != 1:
+            raise ToolError(
+                f"the build of {pin.name} {pin.version} made {len(wheels)} wheels instead of one",
+                hint="report this to the package's authors",
+            )
+        # uv leaves a .gitignore
+        for other in out.iterdir():
+            if other != wheels[0]:
+                other.unlink()
+        return wheels[0]
+
+    def _uv(self, command: Sequence[str], folder: Path, more: Mapping[str, str], what: str) -> None:
+        done = self.uv.run(command, cwd=folder, more=more)
+        if done.returncode:
+            raise ToolError(
+                f"{what} failed: {build_failure(done.stderr)}",
+                hint="a missing module belongs in [pip] build-dependencies; a missing compiler or nvcc on this machine",
+            )
+
+
+def _kept(place: Path) -> Path | None:
+    """Find the wheel that was built before, None if it isn't whole."""
+    for note in place.glob("*.whl.sha256"):
+        wheel = note.with_suffix("")
+        if wheel.is_file() and note.read_text(encoding="ascii") == sha256_of(wheel):
+            return wheel
+    return None
+
+
+def _jobs() -> int:
+    """Say how many compilers fit into this machine's memory and cores."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(1, min(cores, memory // _BYTES_A_JOB))
+
+
+def _requires(source: Path) -> tuple[str, ...]:
+    """Read the [build-system] requires of an sdist that was looked through before."""
+    try:
+        with tarfile.open(source) as archive:
+            for member in archive:
+                if member.isfile() and member.name.count("/") == 1 and member.name.endswith("/pyproject.toml"):
+                    file = archive.extractfile(member)
+                    table = read_toml(file.read(_TEXT).decode("utf-8", "replace")) if file else {}
+                    system = table.get("build-system", {})
+                    lines = system.get("requires", _DEFAULT_REQUIRES) if isinstance(system, dict) else ()
+                    return tuple(filter(lambda line: isinstance(line, str), lines)) if lines else ()
+    except (tarfile.TarError, OSError, EOFError, Unreadable):
+        return ()
+    return _DEFAULT_REQUIRES

@@ -1,0 +1,92 @@
+"""A spec's own project in an environment: built with what the lock has, and installed last, without dependencies."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from envspec.errors import InputError, ToolError
+from envspec.install.interpreter import python_of
+from envspec.install.model import InstallProgress
+from envspec.lock.model import LockedTarget
+from envspec.redact import redact
+from envspec.spec.model import Project, Spec
+from envspec.spec.project_file import project_location
+from envspec.uv.errors import build_failure
+from envspec.uv.program import Uv
+
+_MARK = "project:"
+"""What the identity of a project's wheel begins with."""
+
+
+@dataclass(frozen=True)
+class BuiltProject:
+    """A project's wheel, and its identity: two wheels of the same files have the same."""
+
+    name: str
+    wheel: Path
+    identity: str
+
+
+def project_of(spec: Spec, target: LockedTarget) -> Project | None:
+    """Give the project to install; None where a spec has none, or one that is nothing to build. Raises InputError where
+    the lock has a package of its name."""
+    project = spec.project
+    if project is None or project.build_requires is None:
+        return None
+    if target.pin(project.name, "pip") is not None:
+        raise InputError(
+            f"{project.name} is the spec's project, and the lock has a package of that name from an index",
+            hint="give the project another name, or leave `project` out and list its dependencies",
+        )
+    return project
+
+
+def build_project(
+    spec: Spec, project: Project, prefix: Path, uv: Uv, scratch: Path, progress: InstallProgress
+) -> BuiltProject:
+    """Build the wheel of a project with the environment's own build backend, without network. `scratch` is a folder
+    for it. Raises ToolError, and SpecError for a folder outside the spec's."""
+    progress.phase(f"building {project.name}")
+    location = project_location(spec)
+    with location.open():
+        # no link on the way
+        pass
+    out = Path(tempfile.mkdtemp(dir=scratch))
+    done = uv.run(
+        [
+            *("build", "--wheel", "--no-build-isolation", "--no-config", "--offline"),
+            *("--python", str(python_of(prefix)), "--out-dir", str(out), str(location.path)),
+        ],
+        cwd=out,
+        more={"PYTHONNOUSERSITE": "1", "PYTHONPATH": ""},
+    )
+    wheels = list(out.glob("*.whl"))
+    if done.returncode or len(wheels) != 1:
+        raise ToolError(
+            f"{project.file}: the build of {project.name} failed: {build_failure(done.stderr)}",
+            hint="a missing module belongs in [build-system] requires, which the lock then has",
+        )
+    with zipfile.ZipFile(wheels[0]) as archive:
+        record = next(name for name in archive.namelist() if name.endswith(".dist-info/RECORD"))
+        lines = sorted(archive.read(record).decode("utf-8", "replace").splitlines())
+    digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    return BuiltProject(project.name, wheels[0], f"{_MARK}{digest}")
+
+
+def install_project(built: BuiltProject, prefix: Path, uv: Uv, scratch: Path) -> None:
+    """Install a project's wheel in place of what is there of it. Raises ToolError."""
+    done = uv.run(
+        [
+            *("pip", "install", "--no-config", "--no-deps", "--no-index", "--offline", "--quiet"),
+            *("--cache-dir", str(scratch / "cache"), "--reinstall"),
+            *("--python", str(python_of(prefix)), str(built.wheel)),
+        ],
+        cwd=scratch,
+    )
+    if done.returncode:
+        told = " ".join(redact(done.stderr).split())[-600:]
+        raise ToolError(f"{built.name} can't be installed: {told}", hint="check its build backend's settings")

@@ -1,0 +1,209 @@
+"""The dependencies of a local pyproject.toml, as a spec's own: [project] (PEP 621), its extras, and dependency groups
+(PEP 735). Pure: `envspec.spec.project_file` reads the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from envspec.documents import Unreadable, read_toml
+from envspec.errors import Place, SpecError, SpecErrors
+from envspec.packages.names import requirement_name
+from envspec.packages.requirement import asked, canonical_name
+from envspec.spec.document import Document
+from envspec.spec.messages import dotted, show
+from envspec.spec.model import AskedProject, Located, Project
+from envspec.spec.positions import Path, TooDeep, toml_positions
+from envspec.spec.values import BadValue, requirement
+from envspec.texts import nearest
+
+_LEGACY = ("setuptools>=40.8.0",)
+"""What a [build-system] without `requires` builds with (PEP 518)."""
+_EXTRAS: Path = ("project", "optional-dependencies")
+_GROUPS: Path = ("dependency-groups",)
+_TORCH = ("torch", "torchaudio", "torchvision")
+"""Packages whose index envspec chooses itself, whatever a project says."""
+_OWN = "or list the dependencies in the spec's [pip] and leave `project` out"
+
+
+def parse_project(text: str, wanted: AskedProject, file: str, *, python: str, tied: frozenset[str]) -> Project:
+    """Read a project's dependencies, extras and groups. `file` names it in errors, `python` is the spec's ("3.12"),
+    `tied` has the packages of which the spec itself says where they come from.
+
+    Raises SpecError or SpecErrors for what isn't TOML, has no [project], lists its dependencies elsewhere (`dynamic`),
+    lacks an extra or group, or refuses the Python.
+    """
+    try:
+        document = Document(file, read_toml(text), toml_positions(text))
+    except Unreadable as error:
+        place = Place(file, error.line, error.column)
+        raise SpecError(f"not TOML: {error.reason}", hint="correct the pyproject.toml", place=place) from None
+    except TooDeep:
+        raise SpecError("nested too deeply", hint="correct the pyproject.toml", place=Place(file)) from None
+    reader = _Reader(document)
+    found = reader.project(wanted, python, tied)
+    if len(reader.problems) == 1:
+        raise reader.problems[0]
+    if reader.problems:
+        raise SpecErrors(reader.problems)
+    return found
+
+
+class _Reader:
+    """One reading of one pyproject.toml; `problems` are what is wrong with it."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.problems: list[SpecError] = []
+        self.name = ""
+
+    def problem(self, path: Path, message: str, hint: str, *, at_key: bool = False) -> None:
+        while path not in self.document.positions:
+            path = path[:-1]
+            if not path:
+                self.problems.append(SpecError(message, hint=hint, place=Place(self.document.file, 1, 1)))
+                return
+        self.problems.append(SpecError(message, hint=hint, place=self.document.place(path, at_key=at_key)))
+
+    def value(self, path: Path, kind: type) -> Any:
+        """Return the value at a path; an empty one of its type where it's missing or of another."""
+        value: Any = self.document.data
+        for part in path:
+            if not isinstance(value, dict) or part not in value:
+                return kind()
+            value = value[part]
+        if isinstance(value, kind):
+            return value
+        word = "a string" if kind is str else "an array" if kind is list else "a table"
+        self.problem(path, f"{dotted(path)} must be {word}", "correct the pyproject.toml")
+        return kind()
+
+    def project(self, wanted: AskedProject, python: str, tied: frozenset[str]) -> Project:
+        table = self.value(("project",), dict)
+        self.name = canonical_name(self.value(("project", "name"), str))
+        if not table or not self.name:
+            missing = "no [project] table" if not table else "a [project] table without a name"
+            self.problem((), f"it has {missing}", f"write one as PEP 621 has it, {_OWN}")
+            return Project(wanted.path, self.document.file, "")
+        self._refuse_dynamic(wanted)
+        lines = {located.text: located for located in sorted(self._requirements(wanted), key=_position)}
+        self._refuse_sources(lines.values(), tied)
+        self._judge_python(python)
+        return Project(
+            wanted.path,
+            self.document.file,
+            self.name,
+            tuple(lines.values()),
+            self._build_requires(),
+        )
+
+    def _refuse_dynamic(self, wanted: AskedProject) -> None:
+        dynamic = [text for text in self.value(("project", "dynamic"), list) if isinstance(text, str)]
+        for key in ("dependencies", *(["optional-dependencies"] if wanted.extras else [])):
+            if key in dynamic:
+                path = ("project", "dynamic", dynamic.index(key))
+                hint = f"write them into [project] {key}, {_OWN}"
+                self.problem(path, f"project.dynamic: {key} are known only after a build", hint)
+
+    def _requirements(self, wanted: AskedProject) -> Iterator[Located]:
+        """Yield the requirements, each array read once: what extras and groups include waits in a list, so that no
+        file can make this take long."""
+        waiting: list[Path | None] = [("project", "dependencies")]
+        waiting += [self._named("extra", extra, _EXTRAS) for extra in wanted.extras]
+        waiting += [self._named("dependency group", group, _GROUPS) for group in wanted.groups]
+        seen: set[Path | None] = {None}
+        while waiting:
+            path = waiting.pop()
+            if path in seen or path is None:
+                continue
+            seen.add(path)
+            for number, item in enumerate(self.value(path, list)):
+                found = self._item((*path, number), item)
+                if isinstance(found, Located):
+                    yield found
+                else:
+                    waiting += found
+
+    def _item(self, path: Path, item: object) -> Located | list[Path | None]:
+        """Read a requirement, or the arrays that it stands for: extras of the project itself, an included group."""
+        if isinstance(item, dict) and path[0] == _GROUPS[0]:
+            included = item.get("include-group")
+            if len(item) == 1 and isinstance(included, str):
+                return [self._named("dependency group", canonical_name(included), _GROUPS, path)]
+        if not isinstance(item, str):
+            self.problem(path, f"{dotted(path)} isn't a requirement", "write it as PEP 508 or PEP 735 have it")
+            return []
+        try:
+            parsed = requirement(item)
+        except BadValue as error:
+            self.problem(path, f"{dotted(path[:-1])}: {show(item)} {error.reason}", error.hint)
+            return []
+        if parsed.name != self.name:
+            return Located(parsed.text, self.document.place(path))
+        if ";" in parsed.text:
+            message = f"{dotted(path)}: {show(item)} asks for extras of the project itself under a condition"
+            self.problem(path, message, "write the condition on the requirements of these extras")
+            return []
+        return [self._named("extra", extra, _EXTRAS, path) for extra in sorted(asked(parsed.text).extras)]
+
+    def _named(self, kind: str, name: str, table: Path, asker: Path = ()) -> Path | None:
+        """Return the path of an extra or a group by its normalised name."""
+        known = {canonical_name(key): key for key in self.value(table, dict)}
+        if name in known:
+            return (*table, known[name])
+        meant = nearest(name, known)
+        hint = f"did you mean {meant!r}?" if meant else f"it has: {', '.join(sorted(known)) or 'none'}"
+        self.problem(asker or table, f"there is no {kind} {show(name)}", hint, at_key=not asker)
+        return None
+
+    def _refuse_sources(self, lines: Iterable[Located], tied: frozenset[str]) -> None:
+        """Refuse packages that uv would take from elsewhere by [tool.uv.sources]: from an index they'd be others."""
+        sources = self.value(("tool", "uv", "sources"), dict)
+        needed = {requirement_name(located.text) for located in lines if " @ " not in located.text}
+        for name in sources:
+            plain = canonical_name(name)
+            if plain not in needed or plain in tied or plain in _TORCH:
+                continue
+            said = sources[name] if isinstance(sources[name], dict) else {}
+            hint = (
+                f'name the index in the spec\'s [pip] indexes, and add: sources = {{ {plain} = "…" }} ("pypi" for PyPI)'
+                if "index" in said
+                else f'say the same in the spec\'s [pip]: dependencies = ["{plain} @ git+https://…"]'
+            )
+            path = ("tool", "uv", "sources", name)
+            message = f"{dotted(path)} gives {plain} a source of its own, which the spec doesn't know of"
+            self.problem(path, message, hint, at_key=True)
+
+    def _judge_python(self, python: str) -> None:
+        from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+        path = ("project", "requires-python")
+        text = self.value(path, str)
+        try:
+            specifier = SpecifierSet(text)
+        except InvalidSpecifier:
+            self.problem(path, f"project.requires-python: {show(text)} isn't a specifier", 'for example: ">=3.10"')
+            return
+        # any patch release will do: which one is installed isn't known here
+        if not any(specifier.contains(f"{python}.{patch}") for patch in (0, 99)):
+            self.problem(
+                path,
+                f"project.requires-python: {show(text)} excludes Python {python}, which the spec asks for",
+                "choose another python in the spec's [env], or widen it here",
+            )
+
+    def _build_requires(self) -> tuple[Located, ...] | None:
+        """Return what a build of the project needs; None without [build-system]: then there is nothing to install, as
+        for uv."""
+        if "build-system" not in self.document.data:
+            return None
+        path: Path = ("build-system", "requires")
+        if not self.value(("build-system",), dict).get("requires"):
+            return tuple(Located(text, self.document.place(("build-system",))) for text in _LEGACY)
+        found = (self._item((*path, number), item) for number, item in enumerate(self.value(path, list)))
+        return tuple(one for one in found if isinstance(one, Located))
+
+
+def _position(located: Located) -> tuple[int, int]:
+    return located.place.line, located.place.column

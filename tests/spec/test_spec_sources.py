@@ -1,0 +1,41 @@
+"""What a spec says of packages that are built from source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from envspec.packages.stated import StatedMetadata, stated_for
+from envspec.spec.parse import load_spec
+
+FOLDER = Path(__file__).parent / "valid"
+
+
+def test_stated_metadata_is_sorted_by_name_and_keeps_its_order_within_one() -> None:
+    assert load_spec(FOLDER / "metadata.toml").pip.metadata == (
+        StatedMetadata("flash-attn", "==2.8.3", ("einops", "torch")),
+        StatedMetadata("mamba-ssm", "<2.3,>=2.2", ('causal-conv1d>=1.4.0; extra == "causal-conv1d"', "torch")),
+        StatedMetadata("mamba-ssm", "", ("torch", "triton")),
+    )
+
+
+def test_the_first_entry_that_covers_a_version_counts() -> None:
+    stated = load_spec(FOLDER / "metadata.toml").pip.metadata
+    found = {version: stated_for(stated, "mamba-ssm", version) for version in ("2.2.5", "2.3.0rc1", "not-a-version")}
+    assert [one and one.version for one in found.values()] == ["<2.3,>=2.2", "", ""]
+    assert stated_for(stated, "flash-attn", "2.8.4") is None and stated_for(stated, "torch", "2.8.0") is None
+
+
+def test_what_a_stated_entry_says_of_itself() -> None:
+    of_all, exact = StatedMetadata("a", "", ('b; extra == "fast"',)), StatedMetadata("a", "==1.0")
+    assert (of_all.exact, of_all.extras, of_all.title) == (None, ("fast",), "a")
+    assert (exact.exact, exact.extras, exact.title) == ("1.0", (), "a 1.0")
+    assert StatedMetadata("a", "==1.*").exact is None and StatedMetadata("a", "==1.0,>=1").exact is None
+
+
+def test_what_builds_need_is_asked_for() -> None:
+    spec = load_spec(FOLDER / "build-dependencies.toml")
+    assert spec.pip.no_build_isolation == {"torch-scatter"}
+    (target,) = spec.targets
+    texts = [one.text for one in spec.pip_dependencies(target)]
+    assert texts == ["torch", "flash-attn", "torch-scatter", "torch", "ninja", "packaging"]
+    assert [one.text for one in spec.pip.build_dependencies["flash-attn"]] == texts[3:]
