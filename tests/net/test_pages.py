@@ -19,6 +19,7 @@ from envspec.net.file_store import FileStore
 from envspec.net.index_proxy.address import ALLOWED, REFUSED, WHEEL, FileAddress, parse, path_of
 from envspec.net.index_proxy.pages import Pages, ServedPage, Upstream
 from envspec.net.index_proxy.releases import ReleaseStore
+from envspec.packages.stated import StatedMetadata
 
 BASE = "http://127.0.0.9:1/token"
 
