@@ -40,11 +40,10 @@ class StatedMetadata:
     def covers(self, version: str) -> bool:
         """Say whether it holds for a version. False for a text that isn't one."""
         from packaging.specifiers import SpecifierSet
-        from packaging.version import InvalidVersion
 
         try:
             return not self.version or SpecifierSet(self.version).contains(version, prereleases=True)
-        except InvalidVersion:
+        except ValueError:
             return False
 
 

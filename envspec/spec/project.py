@@ -176,13 +176,13 @@ class _Reader:
             self.problem(path, message, hint, at_key=True)
 
     def _judge_python(self, python: str) -> None:
-        from packaging.specifiers import InvalidSpecifier, SpecifierSet
+        from packaging.specifiers import SpecifierSet
 
         path = ("project", "requires-python")
         text = self.value(path, str)
         try:
             specifier = SpecifierSet(text)
-        except InvalidSpecifier:
+        except ValueError:
             self.problem(path, f"project.requires-python: {show(text)} isn't a specifier", 'for example: ">=3.10"')
             return
         # any patch release will do: which one is installed isn't known here

@@ -108,14 +108,14 @@ def _refuse_credentials(url: str) -> None:
 
 def specifier(text: str) -> str:
     """Parse a version or a PEP 440 specifier. Returns a specifier, its clauses sorted: `2.8.3` is `==2.8.3`."""
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+    from packaging.specifiers import SpecifierSet
 
     if reason := too_much(text):
         raise BadValue(f"isn't a version: {reason}", "for example: 2.8.3")
     stripped = text.strip()
     try:
         parsed = SpecifierSet(f"=={stripped}" if stripped[:1] not in "<>=!~" else stripped)
-    except InvalidSpecifier:
+    except ValueError:
         raise BadValue("isn't a version or a specifier", 'for example: "2.8.3", "2.8.*" or ">=2.7,<2.9"') from None
     return ",".join(sorted(clause.operator + clause.version for clause in parsed))
 

@@ -27,13 +27,14 @@ def project(machine: Machine, index: Index) -> Machine:
     return machine
 
 
-def refused(machine: Machine, *arguments: str, code: str, key: str) -> str:
-    """Run a command that the policy refuses, by naming the file, the key and the contact. Gives stderr."""
+def refused(machine: Machine, *arguments: str, code: str, key: str, advice: str = "") -> str:
+    """Run a command that the policy refuses, by naming the file, the key and the contact. Gives stderr. `advice` is
+    what its hint says before whom to ask."""
     ran = machine.envspec(*arguments)
     assert ran.status == 1, ran.err
     assert "the policy of this site, " in ran.error and "/etc/envspec/policy.toml, forbids it:" in ran.error
     assert f"({key} of the site's policy)  [{code}]" in ran.err
-    assert ran.hint == f"hint: ask {CONTACT}; `envspec doctor` shows the whole policy"
+    assert ran.hint == f"hint: {advice}ask {CONTACT}; `envspec doctor` shows the whole policy"
     return ran.err
 
 
@@ -41,10 +42,13 @@ def test_nothing_newer_is_locked(project: Machine, monkeypatch: pytest.MonkeyPat
     project.locked()
     assert project.versions("cpu")["beta"] == "2.0"
     place_policy(monkeypatch, tmp_path, '[releases]\nminimum-age = "7 days"\n')
-    refused(project, "lock", SPEC, code="too-young", key="[releases] minimum-age")
+    advice = (
+        f"`envspec lock {SPEC} --upgrade-package beta` takes the newest that is old enough, if the spec allows one; or "
+    )
+    refused(project, "lock", SPEC, code="too-young", key="[releases] minimum-age", advice=advice)
     prefix = ["--prefix", str(tmp_path / "prefix")]
-    refused(project, "install", SPEC, *prefix, code="too-young", key="[releases] minimum-age")
-    refused(project, "bundle", SPEC, "-o", "x.tar", code="too-young", key="[releases] minimum-age")
+    refused(project, "install", SPEC, *prefix, code="too-young", key="[releases] minimum-age", advice=advice)
+    refused(project, "bundle", SPEC, "-o", "x.tar", code="too-young", key="[releases] minimum-age", advice=advice)
     assert not (tmp_path / "prefix").exists() and not (project.folder / "x.tar").exists()
     assert project.envspec("check", SPEC).status == 0, "offline nobody knows"
     ran = project.envspec("lock", SPEC, "--upgrade")

@@ -43,7 +43,10 @@ def run(command: Sequence[str | Path], cwd: Path) -> subprocess.CompletedProcess
     return subprocess.run([str(word) for word in command], cwd=cwd, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize(("asked", "module", "added"), TRAPS, ids=[asked for asked, _, _ in TRAPS])
+@pytest.mark.parametrize(
+    ("asked", "module", "added"),
+    [pytest.param(*one, marks=[pytest.mark.nightly] if number else [], id=one[0]) for number, one in enumerate(TRAPS)],
+)
 def test_what_is_locked_imports(tmp_path: Path, asked: str, module: str, added: str) -> None:
     spec = tmp_path / "trap.toml"
     spec.write_text(f'[env]\npython = "3.11"\n[pip]\ndependencies = ["{asked}"]\n[targets.t]\nplatform = "linux-64"\n')

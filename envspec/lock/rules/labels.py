@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from envspec.facts.wheels import FAMILY
 from envspec.lock.rules.case import Flaw, LockedCase
 from envspec.packages.build_label import label_of
-from envspec.rules.neighbours import mislabelled, surroundings
 
 
 def wrong_labels(case: LockedCase) -> Iterator[Flaw]:
@@ -19,13 +18,21 @@ def wrong_labels(case: LockedCase) -> Iterator[Flaw]:
     inputs = case.target.inputs
     if "built-for-another" in dict(inputs.accept):
         return
+    labels = [
+        (pin, label)
+        for pin in case.pins("pip")
+        if pin.name not in FAMILY
+        and (label := label_of(pin.version, pin.artifact.file if pin.artifact else None)) is not None
+    ]
+    if not labels:
+        return
+    # the rules load the tables of GPUs, and few locks have such a wheel
+    from envspec.rules.neighbours import mislabelled, surroundings
+
     torch = case.target.pin("torch", "pip")
     other = torch or case.target.pin("pytorch", "conda")
     around = surroundings(other.version if other else None, inputs.cuda, inputs.platform, wheel=torch is not None)
-    for pin in case.pins("pip"):
-        label = label_of(pin.version, pin.artifact.file if pin.artifact else None)
-        if pin.name in FAMILY or label is None:
-            continue
+    for pin, label in labels:
         wrong = mislabelled(label, around)
         if wrong:
             said = f"{pin.name} {pin.version} is built for {wrong} by its label, but the target has {around}"
