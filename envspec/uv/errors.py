@@ -43,6 +43,7 @@ _UNKNOWN = re.compile(r"was not found in the package registry")
 _NO_MODULE = re.compile(r"No module named '(\w+)")
 _BUILT = re.compile(r"Failed to (?:build|download and build) `([A-Za-z0-9._-]+)[ =@]")
 _RAISED = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|SystemExit): ?\S|(?:fatal )?error: \S.*\.(?:cpp|cu|c|h)\b")
+_SAID = re.compile(r"error: (?!Failed to build |command )\S")
 _STORAGE = re.compile(
     r"No space left on device|Read-only file system|Permission denied|Disk quota exceeded|Failed to initialize cache"
 )
@@ -117,10 +118,12 @@ def unfitting(message: str) -> set[str]:
 
 
 def build_failure(stderr: str) -> str:
-    """Give what a failed `uv build` comes down to: the exception that ended it, else uv's last words."""
+    """Give what a failed `uv build` comes down to: the exception that ended it, else what the build backend called an
+    error, else the end of uv's output."""
     lines = [line.strip() for line in redact(stderr).splitlines() if line.strip()]
     raised = [line for line in lines if _RAISED.match(line)]
-    return (raised[-1:] or [" | ".join(lines[-3:])])[0][:600]
+    said = [line for line in lines if _SAID.match(line)]
+    return (raised[-1:] or said[-1:] or [" | ".join(lines[-3:])])[0][:600]
 
 
 def offline_failure(error: EnvspecError, label: str) -> EnvspecError:

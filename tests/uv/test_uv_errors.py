@@ -9,7 +9,7 @@ import re
 import pytest
 
 from envspec.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError, Unsatisfiable
-from envspec.uv.errors import failure, offline_failure
+from envspec.uv.errors import build_failure, failure, offline_failure
 
 CONFLICT = """\
 error: No solution found when resolving dependencies
@@ -327,3 +327,21 @@ def test_neither_credentials_nor_the_stand_in_nor_uvs_options_show(stderr: str) 
     error = told(stderr)
     text = f"{error.message} {error.hint}"
     assert re.search(r"hunter2|bob|the-spec| --[a-z]", text) is None
+
+
+@pytest.mark.parametrize(
+    ("output", "told"),
+    [
+        (
+            "  File x\nModuleNotFoundError: No module named 'torch'\nerror: Failed to build `/a`\n",
+            "ModuleNotFoundError",
+        ),
+        (
+            "error: Multiple top-level packages discovered\n\nhelp\nerror: Failed to build `/a`\n  cause: x\n",
+            "error: Mult",
+        ),
+        ("a.cu(3): warning\nerror: command 'gcc' failed\na\nb\nc\n", "a | b | c"),
+    ],
+)
+def test_a_failed_build_is_told_by_what_ended_it(output: str, told: str) -> None:
+    assert build_failure(output).startswith(told)
