@@ -80,7 +80,7 @@ def test_a_checkpoint_that_drops_the_optimizers_state(
     assert done.status == 1
     assert done.failed == ["determinism.resume"]
     reason = done.check("determinism.resume")["reason"]
-    assert reason == "a checkpoint doesn't give back what was saved: optimizer differs after it's loaded"
+    assert reason == "a checkpoint doesn't restore what was saved: optimizer differs after loading"
 
 
 def test_a_kernel_that_isnt_repeatable(smoke_env: Path, tmp_path: Path) -> None:
