@@ -88,6 +88,7 @@ def test_poetry_lock() -> None:
     assert not any("colorama" in row.name for row in found.rows), "only Windows has it, on both sides"
 
 
+@pytest.mark.slow
 def test_rendered_files_say_what_their_lock_says(root: Path) -> None:
     """Every requirements.txt beside a shipped lock, against the lock: no pip package differs in its own target."""
     count = 0

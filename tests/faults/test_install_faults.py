@@ -188,6 +188,7 @@ def test_told_to_stop_while_conda_links(machine: Machine, channel: Channel, pref
     assert len(list((prefix / "share/big").rglob("*.txt"))) == 4000
 
 
+@pytest.mark.slow
 def test_two_at_once(machine: Machine, index: Index, prefix: Path) -> None:
     index.add(APP)
     index.fail("/files/", slow(2))
@@ -319,6 +320,7 @@ def test_a_damaged_cache(
     assert asked == ["/own/noarch/tool-1.0-0.tar.bz2"]
 
 
+@pytest.mark.slow
 def test_a_channel_that_is_down(machine: Machine, channel: Channel, install: Install) -> None:
     tool = data_package("tool", "1.0")
     write_lock(machine, [channel.add(tool).pin(tool)], channels=["http://127.0.0.1:9/own"])

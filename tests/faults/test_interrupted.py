@@ -269,6 +269,7 @@ def test_killed_at_every_step_of_the_write(machine: Machine, slow_index: Index) 
     assert scratch(machine) == []
 
 
+@pytest.mark.slow
 def test_two_at_once(machine: Machine, slow_index: Index) -> None:
     slow_index.fail("/simple/pkg1", slow(0.5))
     machine.spec(cpu("pkg0"))

@@ -88,6 +88,7 @@ def note(number: int, author: int, text: str) -> dict[str, Any]:
     return {"id": number, "author": {"id": author}, "body": text}
 
 
+@pytest.mark.slow
 def test_gitlab_writes_one_note(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
     url, server = gitlab
     job = runner(tmp_path, BUMPED)

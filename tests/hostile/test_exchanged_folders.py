@@ -103,6 +103,7 @@ def test_exchanged_before_each_call(tmp_path: Path, victim: Path, path: str, wor
     pytest.fail("the write takes more calls than this test knows")
 
 
+@pytest.mark.slow
 def test_a_racer(tmp_path: Path, victim: Path) -> None:
     """The same without a plan: another thread exchanges the folder for a link and back, as fast as it can."""
     before = files_below(victim)

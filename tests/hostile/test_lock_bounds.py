@@ -16,6 +16,7 @@ import pytest
 from support.git_repository import repository
 from support.index import Answer, Index, endless, lying_range
 from support.machine import Machine, cpu
+from support.matrix import first_by_day
 from support.packages import Dist, sdist, source_files, wheel
 
 from envspec.net import limits
@@ -72,7 +73,7 @@ FAULTS: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("hashed", [False, True], ids=["no hash", "hash"])
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", first_by_day(1, FAULTS))
 @pytest.mark.parametrize("kind", ["wheel", "source"])
 def test_a_url_without_end(machine: Machine, elsewhere: Index, kind: str, fault: str, hashed: bool) -> None:
     app = wheel("app", "1.0") if kind == "wheel" else sdist("app", "1.0")
@@ -125,7 +126,7 @@ def test_a_url_that_only_a_package_by_url_requires(machine: Machine, index: Inde
 BUILT = '[build-system]\nrequires = ["{}"]\nbuild-backend = "backend"\nbackend-path = ["."]\n'
 
 
-@pytest.mark.parametrize("by", ["index", "url", "git"])
+@pytest.mark.parametrize("by", first_by_day(1, ["index", "url", "git"]))
 @pytest.mark.parametrize("bad", ["slow", "bomb", ""])
 def test_a_build_requirement(
     machine: Machine, index: Index, elsewhere: Index, tmp_path: Path, by: str, bad: str
@@ -144,8 +145,8 @@ def test_a_build_requirement(
     assert ("is too slow" if bad == "slow" else "has 8 MiB once it's unpacked") in ran.error, ran.err
 
 
-@pytest.mark.parametrize("by", ["index", "url", "git"])
-@pytest.mark.parametrize("way", ["its URL", "tool.uv", "UV_EXTRA_INDEX_URL", "uv.toml"])
+@pytest.mark.parametrize("by", first_by_day(1, ["index", "url", "git"]))
+@pytest.mark.parametrize("way", first_by_day(2, ["its URL", "tool.uv", "UV_EXTRA_INDEX_URL", "uv.toml"]))
 def test_a_build_requirement_from_elsewhere(
     machine: Machine, index: Index, elsewhere: Index, tmp_path: Path, by: str, way: str
 ) -> None:
@@ -183,6 +184,7 @@ def built(index: Index, elsewhere: Index, folder: Path, by: str, requires: str, 
     return f"app @ git+{(folder / 'app').as_uri()}@main"
 
 
+@pytest.mark.slow
 def test_a_url_that_only_a_package_from_git_requires(machine: Machine, elsewhere: Index, tmp_path: Path) -> None:
     """git is an exception by name, what its packages name by URL isn't."""
     dep = wheel("dep", "1.0")

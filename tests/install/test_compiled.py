@@ -82,6 +82,7 @@ def test_it_is_built_once_for_all_environments(machine: Machine, witness: Path, 
     assert "already" in install(machine)
 
 
+@pytest.mark.slow
 def test_another_version_of_what_it_was_built_against_builds_it_again(machine: Machine, witness: Path) -> None:
     machine.spec(spec())
     machine.locked()
@@ -100,6 +101,7 @@ def test_another_version_of_what_it_was_built_against_builds_it_again(machine: M
     assert len(witness.read_text().splitlines()) == 2
 
 
+@pytest.mark.slow
 def test_without_isolation_it_sees_the_environment(machine: Machine, witness: Path) -> None:
     machine.spec(spec(more='no-build-isolation = ["fast"]'))
     machine.locked()
@@ -107,6 +109,7 @@ def test_without_isolation_it_sees_the_environment(machine: Machine, witness: Pa
     assert witness.read_text().startswith("other 1.0, part 1.0, tool 1.0 |")
 
 
+@pytest.mark.slow
 def test_a_kept_wheel_that_was_changed_is_built_again(machine: Machine, witness: Path) -> None:
     machine.spec(spec())
     machine.locked()
@@ -117,6 +120,7 @@ def test_a_kept_wheel_that_was_changed_is_built_again(machine: Machine, witness:
     assert len(witness.read_text().splitlines()) == 2
 
 
+@pytest.mark.slow
 def test_what_a_build_declares_must_be_locked(machine: Machine, index: Index, tmp_path: Path) -> None:
     path = machine.base / "witness"
     index.add(compiled(path, "['part>=1', 'maker']"), wheel("tool", "1.0", "part"), wheel("part", "1.0"))
@@ -132,6 +136,7 @@ def test_what_a_build_declares_must_be_locked(machine: Machine, index: Index, tm
     assert path.read_text().startswith("maker 3.0, part 1.0, tool 1.0 |")
 
 
+@pytest.mark.slow
 def test_builds_that_need_each_other_come_in_order(machine: Machine, index: Index, witness: Path) -> None:
     more = sdist("more", "1.0", "fast", files={"backend.py": source_files("more", "1.0", ["fast"])["backend.py"]})
     index.add(more)
@@ -212,6 +217,7 @@ def test_the_project_is_installed_last_and_again_when_it_changes(machine: Machin
     assert (module.parent / "own-1.0.dist-info").is_dir()
 
 
+@pytest.mark.slow
 def test_a_project_that_leaves_the_spec_leaves_the_environment(machine: Machine, project: Path) -> None:
     (project / "own.txt").write_text("answer = 1\n")
     install(machine)

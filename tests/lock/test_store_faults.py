@@ -108,6 +108,7 @@ def test_kill_at_every_point(store: LockFolder, tmp_path: Path, faults: Callable
     assert mixed, "or this proves nothing"
 
 
+@pytest.mark.slow
 def test_no_space_at_every_point(store: LockFolder, tmp_path: Path, faults: Callable[[str, int, Path], str]) -> None:
     failed = 0
     for struck, outcome in every_fault(store, tmp_path, "fail", faults):

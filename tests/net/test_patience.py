@@ -51,6 +51,7 @@ def test_a_server_is_asked_again_when_it_says(index: Index, status: int) -> None
     assert len(index.paths("^/files/")) == 2
 
 
+@pytest.mark.slow
 def test_a_server_may_say_when_as_a_date(index: Index) -> None:
     index.add(ALPHA)
     index.fail("^/files/", later(formatdate(time.time() + 2, usegmt=True), 1))
@@ -109,6 +110,7 @@ def test_an_index_with_a_time_out_of_its_own_is_given_up_by_name(index: Index) -
     assert caught.value.hint and "[timeouts] internal" in caught.value.hint
 
 
+@pytest.mark.slow
 def test_a_slow_index_may_have_longer_than_all_others(index: Index) -> None:
     index.add(ALPHA)
     index.fail("^/simple/", slow(1.2))

@@ -290,6 +290,7 @@ def test_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["torch.toml"]
 
 
+@pytest.mark.slow
 def test_an_index_that_does_not_answer(tmp_path: Path) -> None:
     root = Path(__file__).resolve().parents[2]
     env = {"HOME": str(tmp_path), "PYTHONPATH": str(root), "UV_DEFAULT_INDEX": "http://user:secret@127.0.0.1:1/simple"}

@@ -131,6 +131,7 @@ def bad(ctx):
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_can_not_be_killed_is_one_failed_check_by_a_stand_in_for_one_in_the_kernel(
     tmp_path: Path,
 ) -> None:

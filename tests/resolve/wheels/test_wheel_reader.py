@@ -49,6 +49,7 @@ def test_another_question_keeps_the_answers(index: Index, tmp_path: Path) -> Non
     assert reader(tmp_path).ask(found(index, ACME), frozenset({"pkg_resources"})) == SAYS
 
 
+@pytest.mark.slow
 def test_what_one_address_served_is_not_said_of_another(index: Index, tmp_path: Path) -> None:
     index.add(ACME)
     reader(tmp_path).ask(found(index, ACME), BOTH)
