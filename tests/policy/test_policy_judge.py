@@ -64,6 +64,10 @@ def test_indexes() -> None:
     assert [one.sentence for one in judge_spec(policy, asked)] == [
         'the index "other" (https://ok.example/simple-evil) isn\'t allowed'
     ]
+    flat = spec("find-links = { fine = 'https://ok.example/simple/a.html', other = 'https://evil.example/a.html' }")
+    assert [one.sentence for one in judge_spec(policy, flat)] == [
+        'the index "other" (https://evil.example/a.html) isn\'t allowed'
+    ]
     variant = replace(POLICY, indexes=("pytorch/cu128",))
     assert not variant.allows_index("pytorch/cu126") and variant.allows_index("pytorch/cu128")
 

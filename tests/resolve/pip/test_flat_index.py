@@ -127,6 +127,15 @@ def test_a_simple_index_among_the_flat_ones_is_told(machine: Machine, index: Ind
         assert ran.status == 3 and "belongs in indexes" in ran.hint
 
 
+def test_what_the_page_has_and_its_packages_require_needs_a_source(machine: Machine, flat: FlatIndex) -> None:
+    """Else whoever owns the name on PyPI supplies it."""
+    flat.add(wheel("lib", "1.5"))
+    machine.spec(spec(flat.page))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 1 and 'the index "pyg" has packages that the solution needs' in ran.error
+    assert 'lib = "pyg"' in ran.hint
+
+
 def test_a_flat_index_that_no_package_comes_from_is_told(machine: Machine, flat: FlatIndex) -> None:
     machine.spec(spec(flat.page, sources=""))
     ran = machine.envspec("lock", "specs/demo.toml")

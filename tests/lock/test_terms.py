@@ -1,0 +1,89 @@
+"""Constraints, overrides, flat indexes and accepted findings: from a spec into its lock, and back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from envspec.lock.inputs import fingerprint, has_equal_inputs, page_name, spec_inputs, target_inputs
+from envspec.lock.model import Lock, LockedTarget
+from envspec.lock.read import loads
+from envspec.lock.write import dumps
+from envspec.spec.parse import parse_spec
+
+_PACKAGES = st.sampled_from(("numpy", "SciPy", "a_b", "c.d"))
+_BOUNDS = st.sampled_from(("<2", ">=1,<3", "==2.*", ">=1; python_version < '3.13'", "<=2; sys_platform == 'linux'"))
+_REASONS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=12)
+_URLS = st.sampled_from(("https://h.example/whl/torch-2.8.0+cu128.html", "https://h.example", "http://h.example/a/"))
+_TERMS = st.fixed_dictionaries(
+    {
+        "constraints": st.dictionaries(_PACKAGES, _BOUNDS, max_size=3),
+        "overrides": st.dictionaries(_PACKAGES, st.tuples(_BOUNDS, _REASONS), max_size=3),
+        "find-links": st.dictionaries(st.sampled_from(("pyg", "mm-lab")), _URLS, max_size=2),
+        "accept": st.dictionaries(st.sampled_from(("gpu-only", "jetson")), _REASONS, max_size=2),
+    }
+)
+
+
+def _table(terms: dict[str, dict[str, object]]) -> str:
+    def text(value: object) -> str:
+        return json.dumps(value)
+
+    bounds = ", ".join(text(f"{name}{bound}") for name, bound in terms["constraints"].items())
+    overrides = ", ".join(
+        f"{{ requirement = {text(name + one[0])}, reason = {text(one[1])} }}"  # type: ignore[index]
+        for name, one in terms["overrides"].items()
+    )
+    pairs = {
+        key: ", ".join(f"{name} = {text(value)}" for name, value in terms[key].items())
+        for key in ("find-links", "accept")
+    }
+    return (
+        f"constraints = [{bounds}]\noverrides = [{overrides}]\n"
+        f"find-links = {{ {pairs['find-links']} }}\naccept = {{ {pairs['accept']} }}\n"
+    )
+
+
+@given(_TERMS, _TERMS)
+def test_what_a_spec_says_is_in_its_lock_and_read_back(
+    shared: dict[str, dict[str, object]], own: dict[str, dict[str, object]]
+) -> None:
+    text = (
+        f'[env]\nname = "x"\npython = "3.12"\n[pip]\ndependencies = ["a"]\n{_table(shared)}'
+        f'[targets.t]\nplatform = "linux-64"\n[targets.t.pip]\n{_table(own)}[targets.u]\nplatform = "linux-64"\n'
+    )
+    spec = parse_spec(text, "x.toml")
+    lock = Lock(
+        "x",
+        spec_inputs(spec),
+        tuple(LockedTarget(target.name, target_inputs(spec, target), ()) for target in spec.targets),
+    )
+    written = dumps(lock)
+    assert loads(written, "x") == lock and dumps(loads(written, "x")) == written
+    assert has_equal_inputs(spec, loads(written, "x"))
+    assert "h.example" not in written
+
+
+def test_a_reason_is_no_part_of_the_fingerprint_and_all_else_is() -> None:
+    spec = parse_spec(
+        '[env]\nname = "x"\npython = "3.12"\n[targets.t]\nplatform = "linux-64"\n[pip]\ndependencies = ["a"]', "x"
+    )
+    shared, bare = spec_inputs(spec), target_inputs(spec, spec.targets[0])
+    several = [
+        bare,
+        replace(bare, constraints=("a<1",)),
+        replace(bare, overrides=(("a<1", "x"),)),
+        replace(bare, find_links=(("a", "x"),)),
+        replace(bare, accept=(("a", "x"),)),
+    ]
+    assert len({fingerprint(shared, one) for one in several}) == 5
+    other = replace(bare, overrides=(("a<1", "y"),))
+    assert fingerprint(shared, other) == fingerprint(shared, several[2])
+
+
+def test_a_page_is_named_without_its_host() -> None:
+    assert page_name("https://h.example/whl/torch-2.8.0+cu128.html") == "whl/torch-2.8.0+cu128.html"
+    assert page_name("https://h.example") == page_name("https://h.example/") == ""
