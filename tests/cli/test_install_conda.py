@@ -205,6 +205,7 @@ def test_conda_without_a_python(machine: Machine, channel: Channel, prefix: Path
     assert python(prefix, "import sys; print(sys.prefix)") == str(prefix)
 
 
+@pytest.mark.slow
 def test_from_a_spec_to_an_environment(machine: Machine, index: Index, channel: Channel, prefix: Path) -> None:
     """Solved, locked and installed: the CUDA build for the CUDA target, the CPU build for the other."""
     channel.add(python_module("pip", "25.0"))

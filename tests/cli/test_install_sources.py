@@ -134,6 +134,7 @@ def test_a_git_commit(machine: Machine, prefix: Path, install: Install) -> None:
     assert "nothing to do" in install().out
 
 
+@pytest.mark.slow
 def test_offline_takes_what_was_fetched(
     machine: Machine, index: Index, channel: Channel, prefix: Path, install: Install
 ) -> None:

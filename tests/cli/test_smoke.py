@@ -93,6 +93,7 @@ def test_a_run_that_passes(smoke: Smoke, machine: Machine, root: Path) -> None:
     assert left == {*carried, "runs/demo-here/check.json", "runs/demo-here/log.txt"}
 
 
+@pytest.mark.slow
 def test_the_environment_is_made_once(smoke: Smoke, machine: Machine) -> None:
     smoke(SPEC)
     (prefix,) = (machine.cache / "smoke" / "environments").iterdir()
@@ -133,10 +134,12 @@ def test_no_answer_is_a_failure_of_the_outside(answered: Smoke, mode: str, says:
     assert run["status"] == "error" and says in run["reason"]
 
 
+@pytest.mark.slow
 def test_a_run_without_gpu_checks_says_so(answered: Smoke) -> None:
     assert "no GPU check ran: 1 passed, 0 failed, 1 skipped" in answered(SPEC, mode="blind").out
 
 
+@pytest.mark.slow
 def test_documents(answered: Smoke, machine: Machine) -> None:
     answered(SPEC, "--junit", "a/junit.xml", "--html", "page.html", mode="fail", status=1)
     assert "the loss is NaN" in (machine.folder / "a" / "junit.xml").read_text()

@@ -41,6 +41,7 @@ def test_the_digest_is_the_one_that_was_pushed(hub: Hub, form: str) -> None:
     assert pushed.startswith("sha256:") and digest(f"{hub.host}/team/{form}:1") == pushed
 
 
+@pytest.mark.slow
 def test_an_index_goes_before_its_images(hub: Hub) -> None:
     one, two = hub.push("one:1"), hub.push("two:1")
     pushed = hub.push_index("both:1", "one:1", "two:1")

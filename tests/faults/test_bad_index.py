@@ -100,6 +100,7 @@ def test_what_passes_is_retried(machine: Machine, packages: Index, path: str) ->
     assert quick(machine, retries="1").status == 0
 
 
+@pytest.mark.slow
 def test_only_envspecs_own_reading_meets_the_fault(machine: Machine, packages: Index) -> None:
     """uv's cache holds the metadata, envspec's doesn't: the fault is then told by envspec itself."""
     machine.spec(cpu("alpha"))

@@ -83,6 +83,7 @@ def works(prefix: Path, code: str = "import app") -> bool:
 # killed
 
 
+@pytest.mark.slow
 def test_killed_while_pip_packages_come(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
     """kill -9 in the middle of a download: uv ends with envspec, and the next run finishes."""
     index.add(APP, LIB)

@@ -115,6 +115,7 @@ def test_a_runner_without_gh(tmp_path: Path) -> None:
 
 
 @needs_jq
+@pytest.mark.slow
 def test_a_stale_lock_fails_at_the_end_and_says_why(tmp_path: Path) -> None:
     job = runner(tmp_path, BUMPED)
     path = job.clone / SPEC

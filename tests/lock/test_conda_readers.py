@@ -150,6 +150,7 @@ def test_conda_lock_renders_both_halves_as_export_does(conda_lock_program: Any, 
 
 
 @pytest.mark.e2e
+@pytest.mark.slow
 def test_conda_lock_names_the_missing_host(conda_lock_program: Any, tmp_path: Path) -> None:
     """The install stops before conda is called: `true` stands for it."""
     (tmp_path / "conda-lock.yml").write_text(committed_conda_lock(LOCK, CPU), encoding="utf-8")
@@ -234,6 +235,7 @@ def _locks_of(channel: Path) -> Iterator[tuple[Lock, LockedTarget, dict[str, Map
         yield dataclasses.replace(LOCK, targets=(target,)), target, of_pins
 
 
+@pytest.mark.slow
 def test_recorded_records_survive(recorded_locks: list[Any], rattler: Any, tmp_path: Path) -> None:
     """Thousands of real records: rattler reads every `depends` of them, and each comes back as it was published."""
     count = 0

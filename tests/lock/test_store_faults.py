@@ -85,6 +85,7 @@ def every_fault(
     pytest.fail("the write never came to its end")
 
 
+@pytest.mark.slow
 def test_kill_at_every_point(store: LockFolder, tmp_path: Path, faults: Callable[[str, int, Path], str]) -> None:
     states, mixed = [], 0
     for struck, outcome in every_fault(store, tmp_path, "kill", faults):

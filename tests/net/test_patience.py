@@ -75,6 +75,7 @@ def test_one_that_asks_for_too_long_is_given_up_at_once_and_by_name(index: Index
     assert caught.value.hint == "run the same command again later: envspec waits 300 s at most"
 
 
+@pytest.mark.slow
 def test_the_pauses_of_one_request_are_bounded_together(index: Index) -> None:
     index.add(ALPHA)
     index.fail("^/files/", later("1", 9))

@@ -149,6 +149,7 @@ def test_a_process_that_can_not_be_killed_is_one_failed_check_by_a_stand_in_for_
     assert gone(int(pids.read_text()))
 
 
+@pytest.mark.slow
 def test_a_host_that_gives_no_process_is_replaced(tmp_path: Path) -> None:
     once = tmp_path / "once"
     slow = f"""

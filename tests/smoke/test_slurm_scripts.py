@@ -91,6 +91,7 @@ def test_a_node_without_torch_starts_no_ranks(tmp_path: Path) -> None:
     assert ran.returncode == 3 and "started" not in ran.stdout
 
 
+@pytest.mark.slow
 def test_nodes_that_never_meet_end_with_a_message(tmp_path: Path) -> None:
     path = script(tmp_path, '[ "$1" = -c ] && echo 2 || exec sleep 600', nodes=2)
     text = path.read_text()

@@ -104,6 +104,7 @@ def test_extras_and_markers(machine: Machine, index: Index, host: Index) -> None
 
 
 @pytest.mark.parametrize("static", [True, False])
+@pytest.mark.slow
 def test_a_source_in_a_folder_of_an_archive(machine: Machine, index: Index, host: Index, static: bool) -> None:
     index.add(wheel("base", "1.0"))
     inside = source_files("app", "1.0", ["base"])
