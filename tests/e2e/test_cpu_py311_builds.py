@@ -76,8 +76,8 @@ def test_the_oci_image(root: Path, kept: Path, tmp_path: Path) -> None:
 @pytest.mark.skipif(any(shutil.which(tool) is None for tool in TOOLS), reason=f"one of {', '.join(TOOLS)} is missing")
 def test_the_sif(kept: Path, tmp_path: Path) -> None:
     sif = built_sif(shipped_recipe("cpu-py311", "cpu"), tmp_path)
-    command = ["apptainer", "exec", "--containall", "--no-home", "--bind", f"{tmp_path}:/mnt", str(sif)]
-    smoke = ["/opt/envspec/entrypoint.sh", "smoke", "--json", "/mnt/report.json"]
+    command = ["apptainer", "run", "--containall", "--no-home", "--bind", f"{tmp_path}:/mnt", str(sif)]
+    smoke = ["smoke", "--json", "/mnt/report.json"]
     ran = subprocess.run([*command, *smoke], capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
     assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-3000:]
     digest = hashlib.sha256(sif.read_bytes()).hexdigest()
