@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from envspec.spec.nodes import CONTROL
+
 # Starts with a letter or digit, has no "..", and no dot at its end, so that it's always a safe name of one folder.
 NAME = r"[a-z0-9][a-z0-9_-]*(?:\.[a-z0-9_-]+)*"
 # PEP 508's names.
@@ -10,3 +12,5 @@ PACKAGE = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 _URL_PATH = r"/[!-\"$->@-~]*"
 WEB_URL = rf"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{{1,5}})?(?:{_URL_PATH})?"
 URL = rf"{WEB_URL}|file://{_URL_PATH}"
+# One line with something to see in it.
+LINE = rf"[^{CONTROL}]*[^\s{CONTROL}][^{CONTROL}]*"

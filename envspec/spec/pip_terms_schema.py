@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from envspec.spec import advice
-from envspec.spec.nodes import CONTROL, Array, Names, Node, Table, Text
-from envspec.spec.patterns import NAME, WEB_URL
+from envspec.spec.nodes import Array, Names, Node, Table, Text
+from envspec.spec.patterns import LINE, NAME, WEB_URL
 
 INDEX_NAME = Text(
     doc="The index's name.",
@@ -23,7 +23,7 @@ def _reason(example: str) -> Text:
         doc="Why: for whoever reads the spec, and in every diff that adds or changes it.",
         example=example,
         says="a reason in one line",
-        pattern=rf"[^{CONTROL}]*[^\s{CONTROL}][^{CONTROL}]*",
+        pattern=LINE,
         max_length=300,
     )
 

@@ -14,7 +14,7 @@ from envspec.spec.audit_schema import audit_table
 from envspec.spec.json_schema import schema_of
 from envspec.spec.model import Image, Smoke, Target
 from envspec.spec.nodes import CONTROL, Array, Integer, Names, Number, Table, Text
-from envspec.spec.patterns import NAME, PACKAGE, URL
+from envspec.spec.patterns import LINE, NAME, PACKAGE, URL
 from envspec.spec.pip_terms_schema import INDEX_NAME, pip_terms_keys
 from envspec.spec.source_schema import PROJECT, source_keys
 
@@ -44,13 +44,13 @@ _REQUIREMENT = Text(
     doc="A requirement in the form of PEP 508.",
     example="torch==2.9.*",
     says="a requirement",
-    pattern=rf"[^{CONTROL}]*[^\s{CONTROL}][^{CONTROL}]*",
+    pattern=LINE,
 )
 _MATCH_SPEC = Text(
     doc="A conda match spec: name, version, build.",
     example="ffmpeg 7.*",
     says="a match spec",
-    pattern=rf"[^{CONTROL}]*[^\s{CONTROL}][^{CONTROL}]*",
+    pattern=LINE,
 )
 _PIP_DEPENDENCIES = Array(
     doc="What pip installs: PEP 508 requirements.",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from envspec.spec.nodes import CONTROL, Array, Either, Names, Node, Table, Text
+from envspec.spec.nodes import Array, Either, Names, Node, Table, Text
+from envspec.spec.patterns import LINE, PACKAGE
 
 _VERSIONS = Text(
     doc="The releases that it holds for: a version, or a specifier of PEP 440. Left out: all of them.",
     example="2.8.3",
     says="a version or a specifier",
-    pattern=rf"[^{CONTROL}]*[^\s{CONTROL}][^{CONTROL}]*",
+    pattern=LINE,
 )
 _FOLDER = Text(
     doc="The folder with the pyproject.toml, relative to the spec's file.",
@@ -21,7 +22,7 @@ _NAME = Text(
     doc="The name of an extra or of a dependency group.",
     example="train",
     says="a name of letters, digits, '.', '_' and '-'",
-    pattern=r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?",
+    pattern=PACKAGE,
 )
 
 PROJECT = Either(
