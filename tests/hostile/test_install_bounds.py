@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 import uv
-from support.index import Answer, Index, endless, lying_range
+from support.index import Answer, Index, circle, dripping, endless, lying_range
 from support.installs import SPEC, pip_pin, write_lock
 from support.machine import Machine
 from support.matrix import first_by_day
-from support.packages import Dist, sdist, wheel
+from support.packages import sdist, wheel, with_members
 
 from envspec.net import limits
 from envspec.packages.archive_entries import Bounds, wheel_fault
@@ -33,33 +33,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "LIMITS", bounds)
 
 
-def slow(handler: Any, answer: Answer) -> None:
-    """The head as usual, the body a byte at a time."""
-    handler.close_connection = True
-    handler.send_head(answer)
-    for byte in answer.body:
-        if handler.index.closing.wait(0.02):
-            return
-        handler.wfile.write(bytes([byte]))
-        handler.wfile.flush()
-
-
-def circle(handler: Any, answer: Answer) -> Answer:
-    """Leads on to itself."""
-    return Answer(302, b"", "text/plain", (("Location", handler.path),))
-
-
 def longer(handler: Any, answer: Answer) -> Answer:
     """The file, and more behind it."""
     return replace(answer, body=answer.body + bytes(1000))
-
-
-def with_members(dist: Dist, count: int, size: int) -> Dist:
-    buffer = io.BytesIO(dist.content)
-    with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
-        for number in range(count):
-            archive.writestr(f"bomb{number}", bytes(size))
-    return replace(dist, content=buffer.getvalue())
 
 
 @pytest.mark.e2e
@@ -68,7 +44,7 @@ def with_members(dist: Dist, count: int, size: int) -> Dist:
     first_by_day(
         2,
         [
-            (slow, "is too slow"),
+            (dripping, "is too slow"),
             (endless, "is larger than"),
             (lying_range, "doesn't exist (HTTP 206)"),
             (longer, "is larger than"),
@@ -91,7 +67,7 @@ def test_a_peer_without_end(machine: Machine, index: Index, small: None, fault: 
 @pytest.mark.e2e
 @pytest.mark.parametrize(("count", "size"), [(1, 8 << 20), (3000, 1)], ids=["bytes", "entries"])
 def test_a_bomb(machine: Machine, index: Index, small: None, count: int, size: int) -> None:
-    app = with_members(wheel("app", "1.0"), count, size)
+    app = with_members(wheel("app", "1.0"), "bomb", size, count)
     index.add(app)
     write_lock(machine, [pip_pin(app)])
     ran = machine.envspec("install", SPEC, "--prefix", "env")
@@ -114,7 +90,7 @@ BUILT = '[build-system]\nrequires = ["tool"]\nbuild-backend = "backend"\nbackend
 @pytest.mark.parametrize("bomb", first_by_day(1, [False, True]))
 def test_a_build_requirement(machine: Machine, index: Index, small: None, bomb: bool) -> None:
     """It comes through the loopback index, which looks through it first."""
-    tool = with_members(wheel("tool", "1.0"), 1, (8 << 20) if bomb else 1)
+    tool = with_members(wheel("tool", "1.0"), "bomb", (8 << 20) if bomb else 1)
     source = sdist("src", "1.0", files={"pyproject.toml": BUILT})
     index.add(tool, source)
     write_lock(machine, [pip_pin(source)], pip="allow-source = ['src']")

@@ -5,8 +5,6 @@ Each is fetched and looked through within `envspec.net.limits`, which are small 
 
 from __future__ import annotations
 
-import io
-import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +12,10 @@ from typing import Any
 
 import pytest
 from support.git_repository import repository
-from support.index import Answer, Index, endless, lying_range
+from support.index import Index, circle, dripping, endless, lying_range
 from support.machine import Machine, cpu
 from support.matrix import first_by_day
-from support.packages import Dist, sdist, source_files, wheel
+from support.packages import Dist, sdist, source_files, wheel, with_members
 
 from envspec.net import limits
 
@@ -41,31 +39,8 @@ def elsewhere() -> Iterator[Index]:
         yield host
 
 
-def slow(handler: Any, answer: Answer) -> None:
-    """The head as usual, the body a byte at a time."""
-    handler.close_connection = True
-    handler.send_head(answer)
-    for byte in answer.body:
-        if handler.index.closing.wait(0.02):
-            return
-        handler.wfile.write(bytes([byte]))
-        handler.wfile.flush()
-
-
-def circle(handler: Any, answer: Answer) -> Answer:
-    return Answer(302, b"", "text/plain", (("Location", handler.path),))
-
-
-def with_member(dist: Dist, name: str, size: int, count: int = 1) -> Dist:
-    buffer = io.BytesIO(dist.content)
-    with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
-        for number in range(count):
-            archive.writestr(f"{name}{number}", bytes(size))
-    return replace(dist, content=buffer.getvalue())
-
-
 FAULTS: dict[str, tuple[Any, str]] = {
-    "slow": (slow, "is too slow"),
+    "slow": (dripping, "is too slow"),
     "endless": (endless, "is larger than"),
     "lying range": (lying_range, "doesn't exist (HTTP 206)"),
     "circle": (circle, "redirects 5 times"),
@@ -89,9 +64,9 @@ def test_a_url_without_end(machine: Machine, elsewhere: Index, kind: str, fault:
 @pytest.mark.parametrize(
     ("bad", "told"),
     [
-        (with_member(wheel("app", "1.0"), "zeros", 8 << 20), "has 8 MiB once it's unpacked"),
-        (with_member(wheel("app", "1.0"), "x", 1, count=3000), "are the most"),
-        (with_member(wheel("app", "1.0"), "../out", 1), "it leads out of "),
+        (with_members(wheel("app", "1.0"), "zeros", 8 << 20), "has 8 MiB once it's unpacked"),
+        (with_members(wheel("app", "1.0"), "x", 1, count=3000), "are the most"),
+        (with_members(wheel("app", "1.0"), "../out", 1), "it leads out of "),
         (sdist("app", "1.0", files={"zeros": "\0" * (8 << 20)}), "has 8 MiB once it's unpacked"),
         (sdist("app", "1.0", files={"../../out": ""}), "it leads out of "),
         (replace(wheel("app", "1.0"), content=b"no wheel at all"), "app-1.0-py3-none-any.whl"),
@@ -107,12 +82,12 @@ def test_a_url_that_cannot_be_unpacked_safely(machine: Machine, elsewhere: Index
 
 @pytest.mark.parametrize("bad", ["slow", "bomb", ""])
 def test_a_url_that_only_a_package_by_url_requires(machine: Machine, index: Index, elsewhere: Index, bad: str) -> None:
-    dep = with_member(wheel("dep", "1.0"), "zeros", 8 << 20) if bad == "bomb" else wheel("dep", "1.0", "base")
+    dep = with_members(wheel("dep", "1.0"), "zeros", 8 << 20) if bad == "bomb" else wheel("dep", "1.0", "base")
     app = wheel("app", "1.0", f"dep @ {elsewhere.file_url(dep)}")
     index.add(wheel("base", "1.0"))
     elsewhere.add(app, dep)
     if bad == "slow":
-        elsewhere.fail(r"^/files/.*dep", slow)
+        elsewhere.fail(r"^/files/.*dep", dripping)
     machine.spec(cpu(f"app @ {elsewhere.file_url(app)}"))
     if not bad:
         (target,) = machine.locked()
@@ -131,10 +106,10 @@ BUILT = '[build-system]\nrequires = ["{}"]\nbuild-backend = "backend"\nbackend-p
 def test_a_build_requirement(
     machine: Machine, index: Index, elsewhere: Index, tmp_path: Path, by: str, bad: str
 ) -> None:
-    tool = with_member(wheel("tool", "1.0"), "zeros", (8 << 20) if bad == "bomb" else 1)
+    tool = with_members(wheel("tool", "1.0"), "zeros", (8 << 20) if bad == "bomb" else 1)
     index.add(tool)
     if bad == "slow":
-        index.fail(r"^/files/.*tool.*whl$", slow)
+        index.fail(r"^/files/.*tool.*whl$", dripping)
     requirement = built(index, elsewhere, tmp_path, by, "tool")
     machine.spec(cpu(requirement, extra="allow-source = ['app']"))
     ran = machine.envspec("lock", "specs/demo.toml")

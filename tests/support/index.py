@@ -84,6 +84,22 @@ def slow(seconds: float) -> Fault:
     return fault
 
 
+def dripping(handler: _Handler, answer: Answer) -> None:
+    """The head as usual, the body a byte at a time."""
+    handler.close_connection = True
+    handler.send_head(answer)
+    for byte in answer.body:
+        if handler.index.closing.wait(0.02):
+            return
+        handler.wfile.write(bytes([byte]))
+        handler.wfile.flush()
+
+
+def circle(handler: _Handler, answer: Answer) -> Answer:
+    """Leads on to itself."""
+    return Answer(302, b"", "text/plain", (("Location", handler.path),))
+
+
 def endless(handler: _Handler, answer: Answer) -> None:
     """A body without a length that never ends."""
     handler.close_connection = True

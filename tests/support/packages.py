@@ -9,7 +9,7 @@ import io
 import tarfile
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -156,3 +156,12 @@ def _record_hash(data: bytes) -> str:
 def _noise(length: int) -> bytes:
     blocks = (hashlib.sha256(str(number).encode()).digest() for number in range(length // 32 + 1))
     return b"".join(blocks)[:length]
+
+
+def with_members(dist: Dist, name: str, size: int, count: int = 1) -> Dist:
+    """A wheel with more members in it: so many, each of so many zeros."""
+    buffer = io.BytesIO(dist.content)
+    with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
+        for number in range(count):
+            archive.writestr(f"{name}{number}", bytes(size))
+    return replace(dist, content=buffer.getvalue())
