@@ -12,7 +12,8 @@ STAMP   := $(VENV)/.ready
 SPEC    ?= specs/mm-v2.9.toml
 SCRATCH := .scratch/locks
 PYTEST_ARGS ?=
-# Hundreds of short processes: with this variable set, each would compile all that it imports.
+# Hundreds of short processes: with this variable set, each would compile all that it imports. `setup` compiles the
+# tests, since each of pytest's workers would do so by itself.
 COMPILED := env -u PYTHONDONTWRITEBYTECODE
 
 # The first Python >= 3.10 that can make virtual environments. 3.11 leads, because the development locks are for it.
@@ -58,6 +59,7 @@ $(STAMP): pyproject.toml $(wildcard locks/dev/*/requirements.txt)
 		echo 'make: WARNING: installing UNLOCKED development tools: newest versions, no hash checked' >&2; \
 		$(VENV)/bin/python -m pip install -qq --editable '.[dev]'; \
 	fi
+	@$(COMPILED) $(VENV)/bin/python -m pytest -qq --collect-only >/dev/null
 	@touch $@
 
 has-python:

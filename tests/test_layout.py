@@ -78,6 +78,15 @@ def name_of(path: Path) -> str:
 MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
+pytestmark = pytest.mark.xdist_group("layout")
+"""One worker parses the package, and once."""
+
+
+@cache
+def nodes_of(source: str) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(ast.parse(source)))
+
+
 @cache
 def imports_of(source: str) -> tuple[str, ...]:
     return tuple(_imports_of(source))
@@ -88,7 +97,7 @@ def _imports_of(source: str) -> Iterator[str]:
 
     `from envspec.lock import model` gives `lock.model` when that is a module, else `lock`.
     """
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes_of(source):
         if isinstance(node, ast.Import):
             yield from (below_root(alias.name) for alias in node.names if is_ours(alias.name))
         elif isinstance(node, ast.ImportFrom) and node.module and is_ours(node.module):
@@ -128,9 +137,9 @@ def is_below(name: str, part: str) -> bool:
     return part not in ONLY or any(is_within(name, allowed) for allowed in ONLY[part])
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_imports_go_down(module: str) -> None:
-    assert forbidden(module, MODULES[module].read_text(encoding="utf-8")) == []
+def test_imports_go_down() -> None:
+    found = {name: forbidden(name, path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+    assert {name: modules for name, modules in found.items() if modules} == {}
 
 
 def test_no_modules_import_each_other() -> None:
@@ -171,7 +180,7 @@ READS_LOCKS = {
 
 def reads_locks(source: str) -> bool:
     """Whether a module reads locks by itself, from a text, a file or their folder."""
-    nodes = tuple(ast.walk(ast.parse(source)))
+    nodes = nodes_of(source)
     # a LockFolder's; an OpenFolder reads by name
     calls = (node.func for node in nodes if isinstance(node, ast.Call) and not node.args)
     return any(
@@ -230,7 +239,8 @@ def test_no_two_classes_have_one_name() -> None:
     homes: dict[str, list[str]] = {}
     for name, path in MODULES.items():
         if not is_within(name, STAND_ALONE):
-            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            module, *_ = nodes_of(path.read_text(encoding="utf-8"))
+            for node in ast.iter_child_nodes(module):
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     homes.setdefault(node.name, []).append(name)
     assert {name: modules for name, modules in homes.items() if len(modules) > 1} == {}, "one name, one noun"
@@ -242,7 +252,7 @@ def test_the_smoke_check_imports_in_no_circle() -> None:
     imports = {
         ".".join(("envspec_check", *path.relative_to(package).with_suffix("").parts)): {
             node.module
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            for node in nodes_of(path.read_text(encoding="utf-8"))
             if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("envspec_check")
         }
         for path in package.rglob("*.py")

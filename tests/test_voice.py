@@ -52,6 +52,7 @@ def found(source: str) -> Iterator[tuple[int, str]]:
                 yield first + text.count("\n", 0, match.start()), word
 
 
+@pytest.mark.xdist_group("voice")
 @pytest.mark.parametrize("room", ROOMS)
 def test_no_text_has_a_word_that_the_style_rules_out(room: str) -> None:
     wrong = [

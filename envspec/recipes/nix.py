@@ -24,7 +24,7 @@ _LIBCUDA = f"if [ -e {_DRIVER}/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH={
 """Set Triton's path to the driver: Triton finds the driver with /sbin/ldconfig, which NixOS lacks."""
 _OF_CONTAINERS = "NVIDIA_"
 """The variables that only container engines read."""
-_OF_IMAGES = (CARRIED, ENVIRONMENT, PYTHON, WORKSPACE)
+OF_IMAGES = (CARRIED, ENVIRONMENT, PYTHON, WORKSPACE)
 """The folders that a container image has and the user's machine hasn't."""
 
 
@@ -162,7 +162,7 @@ def _hook(plan: Plan) -> str:
     kept = [
         (name, value)
         for name, value in plan.env
-        if not name.startswith(_OF_CONTAINERS) and not any(folder in value for folder in _OF_IMAGES)
+        if not name.startswith(_OF_CONTAINERS) and not any(folder in value for folder in OF_IMAGES)
     ]
     exports = "".join(f"export {name}={shell(value)}\n" for name, value in kept)
     return exports + (f"{_LIBCUDA}\n" if plan.is_cuda else "")

@@ -13,7 +13,7 @@ from stacks.projects import Project, projects
 from stacks.recording import RECORDING, RecordedPyPI, Recording
 
 RECORDED = [project for project in projects().values() if project.recorded]
-SMALLEST = "cupy"
+pytestmark = pytest.mark.slow  # the recording takes seconds to unpack
 
 
 @pytest.fixture(scope="session")
@@ -37,10 +37,7 @@ def lock(project: Project, folder: Path, index: str | None) -> bytes:
     return machine.lock_path(name).read_bytes()
 
 
-@pytest.mark.parametrize(
-    "project",
-    [pytest.param(one, marks=[] if one.name == SMALLEST else pytest.mark.slow, id=one.name) for one in RECORDED],
-)
+@pytest.mark.parametrize("project", RECORDED, ids=lambda project: project.name)
 def test_a_recorded_stack_locks_without_the_real_index(project: Project, pypi: RecordedPyPI, tmp_path: Path) -> None:
     assert lock(project, tmp_path, pypi.url)
     assert pypi.unknown == []
