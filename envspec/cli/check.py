@@ -14,10 +14,10 @@ import click
 
 from envspec.cli import inputs, options
 from envspec.cli.console import out, say, silence_stdout
+from envspec.cli.failure import error_json, parts, tell
 from envspec.cli.lock.images import stale_images
 from envspec.cli.lock.summary import describe
-from envspec.cli.main import tell
-from envspec.errors import MOST, AnswerNo, EnvspecError, LockError, SpecErrors
+from envspec.errors import MOST, AnswerNo, EnvspecError, LockError
 from envspec.lock.inputs import has_equal_inputs
 from envspec.lock.judge import UnsoundLock, judge, sound
 from envspec.lock.render import rendered_files
@@ -228,27 +228,12 @@ def _as_json(finding: SpecState) -> dict[str, Any]:
             }
             for reason in finding.reasons
         ],
-        "errors": [] if finding.error is None else [_error(one) for one in _each(finding.error)],
+        "errors": [] if finding.error is None else [error_json(one) for one in parts(finding.error)],
     }
 
 
 _TOLD = ("code", "sentence")
 """Fields of a flaw that stand above the details already."""
-
-
-def _each(error: EnvspecError) -> tuple[EnvspecError, ...]:
-    return error.errors if isinstance(error, SpecErrors) else (error,)
-
-
-def _error(error: EnvspecError) -> dict[str, Any]:
-    place = error.place
-    return {
-        "message": error.message,
-        "hint": error.hint,
-        "file": place.file if place else None,
-        "line": place.line or None if place else None,
-        "column": place.column or None if place else None,
-    }
 
 
 _SEVERAL = {

@@ -31,6 +31,20 @@ _CODES = {"dim": "2", "bold": "1"} | {
 _CODES["bright_black"] = "90"
 
 
+_documents: list[bool] = []
+"""One for each JSON document printed since `begin_output`."""
+
+
+def begin_output() -> None:
+    """Forget what was printed before: a process may run several command lines."""
+    _documents.clear()
+
+
+def printed_json() -> bool:
+    """Say whether a JSON document has been printed on stdout, or begun."""
+    return bool(_documents)
+
+
 def say(text: str, *, style: str | None = None) -> None:
     """Print a message on stderr. The word before the first colon is coloured, where colour is wanted."""
     if sys.stderr is None:
@@ -68,6 +82,7 @@ def out_json(value: Any) -> None:
     import json
 
     text = json.dumps(_redacted(value), indent=2, ensure_ascii=False)
+    _documents.append(True)
     click.echo(text if text.isascii() else _NOT_PLAIN.sub(_json_escape, text))
 
 

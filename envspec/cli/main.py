@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envspec import __version__, redact
-from envspec.cli.console import say, say_traceback, silence_stdout
-from envspec.errors import EnvspecError, InfeasibleTargets, InputError, SpecErrors
+from envspec.cli.console import begin_output, out_json, printed_json, say, say_traceback, silence_stdout
+from envspec.cli.failure import Failure, told
+from envspec.errors import EnvspecError, InputError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -170,9 +171,24 @@ def _interrupt(signum: int, frame: object) -> None:
 
 
 def run(argv: list[str]) -> int:
-    """Run a command line and give its exit code; report errors on stderr."""
+    """Run a command line and give its exit code. Errors go to stderr, and where `--json` is asked and no document has
+    been printed, as a document to stdout too.
+    """
     redact.forget()
     redact.register_environment(os.environ)
+    begin_output()
+    failure = _attempt(argv)
+    if isinstance(failure, int):
+        return failure
+    wanted = argv[: argv.index("--")] if "--" in argv else argv
+    if "--json" in wanted and not printed_json():
+        with suppress(OSError):
+            out_json(failure.document())
+    return failure.exit_code
+
+
+def _attempt(argv: list[str]) -> int | Failure:
+    """Run a command line; give its exit code, or what made it fail, which stands on stderr already."""
     try:
         _have_streams()
         # a locale of plain ASCII must not turn a package's author into a traceback
@@ -184,37 +200,42 @@ def run(argv: list[str]) -> int:
             sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except EnvspecError as error:
-        tell(error)
-        return error.exit_code
+        return told(Failure.of(error))
     except (click.exceptions.Abort, KeyboardInterrupt) as error:
-        say(f"interrupted: {error}" if error.args else "interrupted: nothing was changed")
-        return 130
-    except click.ClickException as error:
-        _tell_misuse(error)
+        return _interrupted(str(error) if error.args else "")
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
         return error.exit_code
+    except click.ClickException as error:
+        return told(_misuse(error))
     except BrokenPipeError:
         # whoever reads stdout has seen enough
         silence_stdout()
         return 0
     except Exception as error:  # noqa: BLE001 - it ends in a message and an exit code
         if _interrupts:
-            say("interrupted: nothing was changed")
-            return 130
+            return _interrupted("")
         if os.environ.get("ENVSPEC_TRACEBACK"):
             say_traceback()
             return 1
         if isinstance(error, FileNotFoundError) and not _here():
-            say("error: the current folder doesn't exist any more", style="red")
-            say("hint: change to one that exists")
-            return 3
+            return told(Failure.saying("the current folder doesn't exist any more", hint="change to one that exists"))
         if isinstance(error, OSError) and error.filename is None and error.strerror:
             # no file of ours: these are opened where errors are expected
             silence_stdout()
-            say(f"error: the output can't be written: {error.strerror}", style="red")
-            return 3
-        say(f"error: envspec has a fault: {type(error).__name__}: {error}", style="red")
-        say("hint: please report this; with ENVSPEC_TRACEBACK=1 envspec shows where it happened")
-        return 3
+            return told(Failure.saying(f"the output can't be written: {error.strerror}"))
+        return told(
+            Failure.saying(
+                f"envspec has a fault: {type(error).__name__}: {error}",
+                hint="please report this; with ENVSPEC_TRACEBACK=1 envspec shows where it happened",
+            )
+        )
+
+
+def _interrupted(what: str) -> Failure:
+    message = f"interrupted: {what or 'nothing was changed'}"
+    say(message)
+    return Failure.saying(message, exit_code=130)
 
 
 def _have_streams() -> None:
@@ -231,20 +252,12 @@ def _here() -> bool:
         return False
 
 
-def tell(error: EnvspecError) -> None:
-    """Print an error: `error: file:line:column: message`, then its hint."""
-    for one in error.errors if isinstance(error, SpecErrors | InfeasibleTargets) else (error,):
-        say(f"error: {one}", style="red")
-        if one.hint:
-            say(f"hint: {one.hint}")
-
-
-def _tell_misuse(error: click.ClickException) -> None:
-    """Print a click error in envspec's form: an unknown option, a missing or wrong value."""
-    if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        error.show()
-        return
+def _misuse(error: click.ClickException) -> Failure:
+    """A click error in envspec's form: an unknown option, a missing or wrong value."""
     message = error.format_message()
-    say(f"error: {message[:1].lower()}{message[1:].rstrip('.')}", style="red")
-    if isinstance(error, click.UsageError) and error.ctx is not None:
-        say(f"hint: `{error.ctx.command_path} --help` shows its usage")
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return Failure.saying(
+        f"{message[:1].lower()}{message[1:].rstrip('.')}",
+        hint=f"`{context.command_path} --help` shows its usage" if context else None,
+        exit_code=error.exit_code,
+    )

@@ -20,7 +20,7 @@ import click
 
 import envspec.facts
 from envspec.cli.console import out, say
-from envspec.cli.main import tell
+from envspec.cli.failure import tell
 from envspec.errors import EnvspecError, InputError, ToolError
 from envspec.net.connections import index_fetcher
 from envspec.net.simple_page import parse_page

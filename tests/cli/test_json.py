@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -98,14 +98,52 @@ def test_a_wrong_document_is_refused(project: Project, envspec: Envspec) -> None
                 valid(json.dumps({**document, **change}))
 
 
-def test_failures_leave_stdout_empty(project: Project, envspec: Envspec) -> None:
-    for arguments in (
-        ["why", "specs/demo.toml", "none"],
-        ["tree", "specs/none.toml"],
-        ["tree", "specs/demo.toml", "-t", "x"],
-    ):
-        told = envspec(*arguments, "--json")
-        assert told.code in (1, 2) and told.out == "" and told.err.startswith("error: ")
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["why", "specs/demo.toml", "none"], 1),
+        (["tree", "specs/none.toml"], 2),
+        (["tree", "specs/demo.toml", "-t", "x"], 2),
+        (["lock", "specs/bad.toml"], 2),
+        (["diff", "specs/none.toml"], 2),
+        (["install", "specs/demo.toml", "-t", "x", "--prefix", "p"], 2),
+        (["doctor", "specs/bad.toml"], 2),
+        (["gpus", "no such card"], 2),
+        (["audit", "--no-such-option"], 2),
+        (["chekc"], 2),
+    ],
+)
+def test_failures_are_documents(project: Project, envspec: Envspec, arguments: list[str], code: int) -> None:
+    (project.folder / "specs" / "bad.toml").write_text("[env]\nx = 1\ny = 2\n")
+    told = envspec(*arguments, "--json")
+    document = valid(told.out)
+    assert (document["schema"], document["exit-code"], told.code) == ("envspec/error/1", code, code)
+    said = [line.removeprefix("error: ") for line in told.err.splitlines() if line.startswith("error: ")]
+    assert len(said) == len(document["errors"])
+    for line, error in zip(said, document["errors"], strict=True):
+        assert line.endswith(error["message"])
+        assert error["file"] is None or line.startswith(f"{error['file']}:")
+
+
+def test_faults_and_interruptions_are_documents(
+    project: Project, envspec: Envspec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(error: BaseException) -> Callable[..., None]:
+        def inputs(*_: object) -> None:
+            raise error
+
+        return inputs
+
+    for error, code in ((KeyboardInterrupt(), 130), (RuntimeError("boo"), 3)):
+        monkeypatch.setattr("envspec.cli.inputs.read_spec", broken(error))
+        told = envspec("lock", "specs/demo.toml", "--json")
+        assert (valid(told.out)["exit-code"], told.code) == (code, code)
+
+
+def test_without_json_and_after_a_double_dash_stdout_is_empty(project: Project, envspec: Envspec) -> None:
+    for arguments in (["tree", "specs/none.toml"], ["tree", "--", "--json"]):
+        told = envspec(*arguments)
+        assert told.code == 2 and told.out == ""
 
 
 GROUPS = {"cache": ("size",)}
@@ -119,7 +157,7 @@ def test_every_json_command_has_its_schema_and_its_place_on_the_page(envspec: En
         for name, below in asked.items()
         if re.search(r"^  --json\b", envspec(name, *below, "--help").out, re.MULTILINE)
     ]
-    assert sorted(reporting) == NAMES
+    assert sorted([*reporting, "error"]) == NAMES
     for name in reporting:
         assert f"| `envspec {' '.join((name, *asked[name]))} --json` |" in PAGE
     for name in NAMES:

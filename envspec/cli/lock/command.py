@@ -13,10 +13,10 @@ import click
 
 from envspec.cli import inputs, options
 from envspec.cli.cache_size import keep_bounded
-from envspec.cli.console import out, say, warn
-from envspec.cli.main import tell
+from envspec.cli.console import out, out_json, say, warn
+from envspec.cli.failure import Failure, parts, told
 from envspec.cli.policy import bound_of, refuse_builds, refuse_spec, refuse_written
-from envspec.errors import EnvspecError, InfeasibleTargets, InputError, Place, SpecErrors
+from envspec.errors import EnvspecError, InputError, Place
 from envspec.lock.freshness import reasons, rendered_reasons
 from envspec.lock.render import rendered_files
 from envspec.texts import nearest, printable
@@ -110,10 +110,12 @@ def command(
         except EnvspecError as error:
             if len(parsed) == 1:
                 raise
-            tell(_placed(error, spec))
+            failure = told(Failure.of(_placed(error, spec)))
             if left := parsed[number:]:
                 say(f"not tried: {', '.join(spec.path for spec in left)}")
-            return error.exit_code
+            if as_json:
+                out_json(failure.document())
+            return failure.exit_code
         results.append(done)
     keep_bounded()
     if as_json:
@@ -144,7 +146,7 @@ def _tell_recipes(spec: Spec, folder: LockFolder, locks_dir: Path | None) -> Non
 
 def _placed(error: EnvspecError, spec: Spec) -> EnvspecError:
     """Give an error without a place, such as the resolver's, the spec as its place."""
-    for one in error.errors if isinstance(error, SpecErrors | InfeasibleTargets) else (error,):
+    for one in parts(error):
         one.place = one.place or Place(spec.path)
     return error
 

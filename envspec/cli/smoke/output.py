@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from envspec.atomic import refuse_read_only
 from envspec.cli.console import out, say
-from envspec.cli.main import tell
+from envspec.cli.failure import tell
 from envspec.cli.options import print_json
 from envspec.cli.outputs import location, write_text
 from envspec.cli.smoke.cases import Skipped
