@@ -25,6 +25,13 @@ def read_spec(path: str) -> Spec:
     return load_spec(path, capability=_capability_of)
 
 
+def read_edited(path: str, text: str) -> Spec:
+    """Read the text that the spec at a path is about to get. Raises SpecError."""
+    from envspec.spec.parse import load_text
+
+    return load_text(text, path, capability=_capability_of)
+
+
 def _capability_of(gpu: str) -> str | None:
     # Only a matrix asks, and the tables of GPUs take longer to load than a spec.
     from envspec.facts.gpus import capability_of

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "lock": "Resolve specs and write their locks.",
+    "add": "Add packages to a spec, and lock it again.",
+    "remove": "Remove packages from a spec, and lock it again.",
     "check": "Say whether locks still fit their specs, and why not.",
     "diff": "Show what changed in a lock, what it means, and how risky it is.",
     "why": "Show what pulls a package in.",

@@ -31,6 +31,7 @@ locks_dir = click.option(
     help="The folder of the locks [default: locks/ beside the spec's folder].",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout (schema in docs/json.md).")
+offline = click.option("--offline", is_flag=True, envvar="UV_OFFLINE", help="Use no network, only the caches.")
 target = click.option(
     "--target",
     "-t",
@@ -39,6 +40,16 @@ target = click.option(
     metavar="NAME",
     shell_complete=complete("target_names"),
     help="Only this target; may be given several times.",
+)
+one_target = click.option(
+    "--target", "-t", metavar="NAME", shell_complete=complete("target_names"), help="Only in this target's own list."
+)
+dry_run = click.option("--dry-run", is_flag=True, help="Say what would change, and write nothing.")
+no_lock = click.option("--no-lock", is_flag=True, help="Edit the spec alone; the lock is stale then.")
+allow_needed = click.option(
+    "--allow-needed",
+    is_flag=True,
+    help="Add packages that must be built from source to the spec's allow-source, and go on: building runs their code.",
 )
 spec = click.argument("path", metavar="SPEC", shell_complete=complete("spec_paths"))
 specs = click.argument("paths", nargs=-1, metavar="[SPEC...]", shell_complete=complete("spec_paths"))

@@ -1,13 +1,63 @@
-"""Edits of a spec in place that keep its comments and its order."""
+"""Edits of a spec that keep its comments, its order and its style: a line comes, changes or goes, and no other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from envspec.atomic import write_file
-from envspec.errors import Place, StorageError
-from envspec.spec.document import read_bytes
+from envspec.errors import InputError, Place, StorageError
+from envspec.packages.names import conda_name, normalise_requirement
+from envspec.packages.requirement import canonical_name, parse_requirement
+from envspec.spec.document import decode, read_bytes
+from envspec.texts import nearest, printable
+
+if TYPE_CHECKING:
+    from tomlkit.items import Array
+
+KINDS = ("pip", "conda")
+"""The tables of a spec, and of its targets, that have `dependencies`."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A dependency that came (`old` is None), changed, or went (`new` is None). `table` is as targets.cpu.pip."""
+
+    table: str
+    old: str | None
+    new: str | None
+
+    def __str__(self) -> str:
+        if self.old is None:
+            return f"added {self.new} to [{self.table}]"
+        if self.new is None:
+            return f"removed {self.old} from [{self.table}]"
+        return f"changed {self.old} to {self.new} in [{self.table}]"
+
+    def as_json(self) -> dict[str, str | None]:
+        return {"table": self.table, "old": self.old, "new": self.new}
+
+
+EditOfText = Callable[[str], tuple[str, list[Edit]]]
+"""From a spec's text to the new one, and what changed."""
+
+
+def read_text(path: str) -> str:
+    """Read a spec's text. Raises SpecError where it isn't UTF-8 or can't be found, StorageError."""
+    return decode(read_bytes(path), path)
+
+
+def write_text(path: str, text: str) -> None:
+    """Write a spec, whole or not at all. Raises StorageError when it can't be written."""
+    from pathlib import Path
+
+    try:
+        write_file(Path(path), text)
+    except OSError as error:
+        raise StorageError(
+            f"it can't be written: {error.strerror}", hint="edit it yourself, or free the file", place=Place(path)
+        ) from None
 
 
 def allow_source(path: str, names: Iterable[str]) -> None:
@@ -17,15 +67,124 @@ def allow_source(path: str, names: Iterable[str]) -> None:
     """
     import tomlkit
 
-    document = tomlkit.parse(read_bytes(path).decode("utf-8"))
-    pip = document.setdefault("pip", tomlkit.table())
-    listed = pip.setdefault("allow-source", tomlkit.array())
+    document = tomlkit.parse(read_text(path))
+    listed = _array(document, ("pip",), "allow-source")
     for name in names:
         if name not in listed:
             listed.append(name)
-    try:
-        write_file(Path(path), tomlkit.dumps(document))
-    except OSError as error:
-        raise StorageError(
-            f"it can't be written: {error.strerror}", hint="add the line yourself, or free the file", place=Place(path)
-        ) from None
+    write_text(path, tomlkit.dumps(document))
+
+
+def add(text: str, wanted: Sequence[str], *, kind: str = "pip", target: str | None = None) -> tuple[str, list[Edit]]:
+    """Add requirements (pip) or match specs (conda) to a spec's text, for all targets or for one.
+
+    One that names a package which the table has already takes its place. In a sorted list it goes where it belongs,
+    else to the end. Gives the new text and what changed; both are as before where all is there already.
+
+    Raises InputError for a target that the text doesn't have, and for a package that the table has several times.
+    """
+    import tomlkit
+
+    document = tomlkit.parse(text)
+    keys = _keys(document, kind, target)
+    listed = _array(document, keys, "dependencies")
+    edits = []
+    for one in wanted:
+        here = [number for number, other in enumerate(listed) if _subject(kind, str(other)) == _subject(kind, one)]
+        if len(here) > 1:
+            raise InputError(
+                f"[{'.'.join(keys)}] has {printable(one)} {len(here)} times", hint="edit the spec yourself: which one?"
+            )
+        if not here:
+            _insert(listed, kind, one)
+            edits.append(Edit(".".join(keys), None, one))
+        elif (old := str(listed[here[0]])) != one:
+            listed[here[0]] = one
+            edits.append(Edit(".".join(keys), old, one))
+    return (tomlkit.dumps(document) if edits else text), edits
+
+
+def remove(
+    text: str, names: Sequence[str], *, kind: str | None = None, target: str | None = None
+) -> tuple[str, list[Edit]]:
+    """Remove packages from a spec's text: from each list of dependencies, or from those of one kind or target.
+
+    Raises InputError for a target that the text doesn't have, and for a package that no such list has.
+    """
+    import tomlkit
+
+    document = tomlkit.parse(text)
+    every = [
+        _keys(document, one, of)
+        for one in ([kind] if kind else KINDS)
+        for of in ([target] if target else [None, *document.get("targets", {})])
+    ]
+    edits, known, removed = [], set(), set()
+    for keys in every:
+        listed = _found(document, keys).get("dependencies", ())
+        for one in [str(one) for one in listed]:
+            name = _name(keys[-1], one)
+            known.add(name)
+            if name in map(canonical_name, names):
+                removed.add(name)
+                edits.append(Edit(".".join(keys), one, None))
+                del listed[listed.index(one)]
+    for name in names:
+        if not any(
+            edit.old and _name(edit.table.rpartition(".")[2], edit.old) == canonical_name(name) for edit in edits
+        ):
+            near = nearest(canonical_name(name), known)
+            raise InputError(
+                f"no list of dependencies has {printable(name)}",
+                hint=f"did you mean {near}?" if near else "`envspec why SPEC PKG` shows what requires a package",
+            )
+    return tomlkit.dumps(document), edits
+
+
+def _keys(document: Any, kind: str, target: str | None) -> tuple[str, ...]:
+    if target is None:
+        return (kind,)
+    targets = document.get("targets", {})
+    if target not in targets:
+        near = nearest(target, targets)
+        made = "matrix" in document
+        hint = (
+            f"did you mean {near}?" if near else "[matrix] makes its targets, and adds to none alone" if made else None
+        )
+        raise InputError(f"[targets] has no {printable(target)}", hint=hint)
+    return ("targets", target, kind)
+
+
+def _found(document: Any, keys: tuple[str, ...]) -> Any:
+    table = document
+    for key in keys:
+        table = table.get(key, {})
+    return table
+
+
+def _array(document: Any, keys: tuple[str, ...], key: str) -> Array:
+    import tomlkit
+
+    table = document
+    for one in keys:
+        table = table.setdefault(one, tomlkit.table())
+    listed: Array = table.setdefault(key, tomlkit.array())
+    return listed
+
+
+def _insert(listed: Array, kind: str, one: str) -> None:
+    names = [_name(kind, str(other)) for other in listed]
+    after = (number for number, name in enumerate(names) if name > _name(kind, one))
+    if len(names) > 1 and names == sorted(names) and (number := next(after, None)) is not None:
+        listed.insert(number, one)
+    else:
+        listed.append(one)
+
+
+def _name(kind: str, text: str) -> str:
+    return conda_name(text) if kind == "conda" else canonical_name(parse_requirement(text).name)
+
+
+def _subject(kind: str, text: str) -> tuple[str, str]:
+    """What a line is about: a package, and the marker under which it is asked for."""
+    return _name(kind, text), normalise_requirement(text).partition(";")[2].strip() if kind == "pip" else ""

@@ -32,7 +32,12 @@ def load_spec(path: str | os.PathLike[str], *, capability: Capability = no_facts
     file can't be read.
     """
     file = os.fspath(path)
-    spec = parse_spec(decode(read_bytes(file), file), file, capability=capability)
+    return load_text(decode(read_bytes(file), file), file, capability=capability)
+
+
+def load_text(text: str, path: str, *, capability: Capability = no_facts) -> Spec:
+    """Parse the text that the spec at `path` has, or is about to get; reads the pyproject.toml that it names."""
+    spec = parse_spec(text, path, capability=capability)
     if spec.asked_project is None:
         return spec
     from envspec.spec.project_file import with_project

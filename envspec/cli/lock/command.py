@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,8 +36,28 @@ EPILOG = """\b
 Examples:
   envspec lock specs/mm-v2.9.toml
   envspec lock specs/mm-v2.9.toml --upgrade-package transformers
+  envspec lock specs/mm-v2.9.toml --upgrade --dry-run
   envspec lock specs/*.toml --upgrade --locks-dir /tmp/tryout
 """
+
+
+@dataclass(frozen=True)
+class LockChoices:
+    """What the command line chose for the locks that it makes.
+
+    `upgrade` names the pins that may change, `targets` the only ones to resolve (none: all). `images` looks up image
+    digests again, `refresh` reads the live PyTorch index, `dry_run` writes nothing, `quiet` keeps stdout free for JSON.
+    """
+
+    upgrade: Upgrade
+    targets: tuple[str, ...] = ()
+    locks_dir: Path | None = None
+    images: bool = False
+    allow_needed: bool = False
+    offline: bool = False
+    refresh: bool = False
+    dry_run: bool = False
+    quiet: bool = False
 
 
 @click.command(epilog=EPILOG)
@@ -52,12 +73,9 @@ Examples:
     help="Let this package's version change; may be given several times.",
 )
 @click.option("--upgrade-images", is_flag=True, help="Look up the images' digests again; packages stay.")
-@click.option(
-    "--allow-needed",
-    is_flag=True,
-    help="Add packages that must be built from source to the spec's allow-source, and go on: building runs their code.",
-)
-@click.option("--offline", is_flag=True, envvar="UV_OFFLINE", help="Use no network, only the caches.")
+@options.allow_needed
+@options.dry_run
+@options.offline
 @click.option("--refresh-index", is_flag=True, help="Read the live PyTorch index besides the built-in facts.")
 @options.locks_dir
 @options.as_json
@@ -68,6 +86,7 @@ def command(
     packages: tuple[str, ...],
     upgrade_images: bool,
     allow_needed: bool,
+    dry_run: bool,
     offline: bool,
     refresh_index: bool,
     locks_dir: Path | None,
@@ -81,32 +100,26 @@ def command(
     """
     from envspec.workflow.keep import Upgrade
 
-    wanted = Upgrade(everything=upgrade, packages=frozenset(packages))
-    renew = upgrade or upgrade_images
+    if dry_run and allow_needed:
+        raise click.UsageError("--allow-needed writes into the spec, and --dry-run writes nothing")
+    choices = LockChoices(
+        Upgrade(everything=upgrade, packages=frozenset(packages)),
+        targets,
+        locks_dir=locks_dir,
+        images=upgrade_images,
+        allow_needed=allow_needed,
+        offline=offline,
+        refresh=refresh_index,
+        dry_run=dry_run,
+        quiet=as_json,
+    )
     # every spec is read before the first is resolved: a typing error in the last one should cost no time
     parsed = [inputs.read_spec(path) for path in specs]
     _refuse_shared_locks(parsed, locks_dir)
     results = []
     for number, spec in enumerate(parsed, start=1):
-        folder = inputs.folder_of(spec, locks_dir)
-        waiting = f"waiting: another envspec is locking {spec.name}"
         try:
-            with folder.exclusive(lambda waiting=waiting: say(waiting)):  # type: ignore[misc]
-                done = _lock(
-                    spec,
-                    folder,
-                    wanted,
-                    targets,
-                    renew=renew,
-                    images=upgrade_images,
-                    locks_dir=locks_dir,
-                    allow_needed=allow_needed,
-                    offline=offline,
-                    refresh=refresh_index,
-                    quiet=as_json,
-                )
-            if done["status"] == "written":
-                _tell_recipes(spec, folder, locks_dir)
+            done = lock_spec(spec, choices)
         except EnvspecError as error:
             if len(parsed) == 1:
                 raise
@@ -121,6 +134,31 @@ def command(
     if as_json:
         options.print_json("lock", {"specs": results})
     return 0
+
+
+def lock_spec(spec: Spec, choices: LockChoices) -> dict[str, object]:
+    """Bring a spec's lock up to date, and say what changed; gives the spec's part of `lock --json`.
+
+    Waits for another envspec that is locking it. Raises EnvspecError, with the lock as it was.
+    """
+    with exclusive(spec, choices.locks_dir) as folder:
+        return lock_held(spec, folder, choices)
+
+
+@contextmanager
+def exclusive(spec: Spec, locks_dir: Path | None) -> Iterator[LockFolder]:
+    """Give the folder of a spec's lock, with no other envspec at work on it; wait for one that is."""
+    folder = inputs.folder_of(spec, locks_dir)
+    with folder.exclusive(lambda: say(f"waiting: another envspec is locking {spec.name}")):
+        yield folder
+
+
+def lock_held(spec: Spec, folder: LockFolder, choices: LockChoices) -> dict[str, object]:
+    """Do what `lock_spec` does, in a folder that is `exclusive` already."""
+    done = _lock(spec, folder, choices)
+    if done["status"] == "written":
+        _tell_recipes(spec, folder, choices.locks_dir)
+    return done
 
 
 def _tell_recipes(spec: Spec, folder: LockFolder, locks_dir: Path | None) -> None:
@@ -161,77 +199,47 @@ def _refuse_shared_locks(specs: list[Spec], locks_dir: Path | None) -> None:
             )
 
 
-def _lock(
-    spec: Spec,
-    folder: LockFolder,
-    upgrade: Upgrade,
-    targets: tuple[str, ...],
-    *,
-    renew: bool,
-    images: bool,
-    locks_dir: Path | None,
-    allow_needed: bool,
-    offline: bool,
-    refresh: bool,
-    quiet: bool,
-) -> dict[str, object]:
+def _lock(spec: Spec, folder: LockFolder, choices: LockChoices) -> dict[str, object]:
     from envspec.cli.lock.images import ImageDigests, are_wanted, stale_images
     from envspec.cli.lock.summary import changes, describe
     from envspec.workflow.relock import flaws_of
 
     policy = refuse_spec(spec)
     old = folder.read()
-    forced = upgrade.everything or upgrade.packages or refresh or targets
+    upgrade, renew = choices.upgrade, choices.upgrade.everything or choices.images
+    forced = upgrade.everything or upgrade.packages or choices.refresh or choices.targets
     fresh = old is not None and not forced and not reasons(spec, old) and not flaws_of(spec, old)
     resolved = old if fresh else None
     if resolved is not None and policy is not None:
-        refuse_written(policy, spec, resolved, str(folder.path), offline=offline)
+        refuse_written(policy, spec, resolved, str(folder.path), offline=choices.offline)
     if resolved is not None and not renew and not stale_images(spec, resolved):
-        if rendered_reasons(rendered_files(resolved), folder.rendered(resolved)):
+        if not choices.dry_run and rendered_reasons(rendered_files(resolved), folder.rendered(resolved)):
             folder.write(resolved)
             say(f"rendered the files beside {folder.path} again: they differed from the lock")
-        if not quiet:
+        if not choices.quiet:
             out(f"{folder.path} is fresh: {describe(resolved)}. `--upgrade` looks for newer versions.")
         return _result(spec, folder, resolved, "fresh", [])
     _refuse_unknown_packages(upgrade, spec, old)
-    asked = images or are_wanted(spec, old, inputs.recipes_of(spec, locks_dir))
-    digests = ImageDigests(spec, old, renew=renew, offline=offline or not asked)
+    asked = choices.images or are_wanted(spec, old, inputs.recipes_of(spec, choices.locks_dir))
+    digests = ImageDigests(spec, old, renew=renew, offline=choices.offline or not asked)
     if resolved is None:
-        spec, resolved = _resolved(
-            spec,
-            old,
-            upgrade,
-            targets,
-            policy,
-            allow_needed=allow_needed,
-            offline=offline,
-            refresh=refresh,
-            quiet=quiet,
-        )
+        spec, resolved = _resolved(spec, old, policy, choices)
         if policy is not None:
-            refuse_written(policy, spec, resolved, str(folder.path), offline=offline)
+            refuse_written(policy, spec, resolved, str(folder.path), offline=choices.offline)
     new = digests.put_into(resolved)
-    written = folder.write(new)
     moved = changes(old, new)
-    if not quiet:
+    if choices.dry_run:
+        status, words = ("unchanged", "unchanged:") if new == old else ("would-change", "not written (--dry-run):")
+    else:
+        status, words = ("written", "wrote") if folder.write(new) else ("unchanged", "unchanged:")
+    if not choices.quiet:
         for line in moved:
             out(line)
-        out(f"{'wrote' if written else 'unchanged:'} {folder.path}: {describe(new)}")
-    return _result(spec, folder, new, "written" if written else "unchanged", moved)
+        out(f"{words} {folder.path}: {describe(new)}")
+    return _result(spec, folder, new, status, moved)
 
 
-def _resolved(
-    spec: Spec,
-    old: Lock | None,
-    upgrade: Upgrade,
-    targets: tuple[str, ...],
-    policy: Policy | None,
-    *,
-    allow_needed: bool,
-    offline: bool,
-    refresh: bool,
-    quiet: bool,
-) -> tuple[Spec, Lock]:
+def _resolved(spec: Spec, old: Lock | None, policy: Policy | None, choices: LockChoices) -> tuple[Spec, Lock]:
     """Resolve the spec's new lock. With `allow_needed` the spec itself may change: sources that the resolution needs
     are added to its allow-source, until it needs no more.
     """
@@ -241,21 +249,24 @@ def _resolved(
 
     while True:
         try:
-            with resolvers_for(spec, offline=offline, refresh=refresh, quiet=quiet) as (pip, conda):
+            with resolvers_for(spec, offline=choices.offline, refresh=choices.refresh, quiet=choices.quiet) as (
+                pip,
+                conda,
+            ):
                 lock = relock(
                     spec,
                     old,
                     pip,
                     conda=conda,
-                    upgrade=upgrade,
-                    only=targets,
-                    refreshed=refresh,
+                    upgrade=choices.upgrade,
+                    only=choices.targets,
+                    refreshed=choices.refresh,
                     not_after=bound_of(spec, policy),
                     notice=_notice,
                 )
                 return spec, lock
         except SourcesNeeded as needed:
-            if not allow_needed:
+            if not choices.allow_needed:
                 raise
             if policy is not None:
                 refuse_builds(policy, needed.names, spec.path)

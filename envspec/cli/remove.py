@@ -1,0 +1,53 @@
+"""`envspec remove`."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import click
+
+from envspec.cli import options
+from envspec.cli.edited import EditChoices, edit_and_lock
+
+EPILOG = """\b
+Examples:
+  envspec remove specs/mm-v2.9.toml einops
+  envspec remove specs/mm-v2.9.toml flash-attn --target cu128-hopper
+"""
+
+
+@click.command(epilog=EPILOG)
+@options.spec
+@click.argument("packages", nargs=-1, required=True, metavar="PKG...")
+@options.one_target
+@click.option("--conda", is_flag=True, help="Remove conda packages only.")
+@options.no_lock
+@options.dry_run
+@options.offline
+@options.locks_dir
+@options.as_json
+def command(
+    path: str,
+    packages: tuple[str, ...],
+    target: str | None,
+    conda: bool,
+    no_lock: bool,
+    dry_run: bool,
+    offline: bool,
+    locks_dir: Path | None,
+    as_json: bool,
+) -> int:
+    """Remove packages from a spec, and lock it again.
+
+    Removes them from every list of dependencies, or from a target's alone. Comments, order and style of the rest stay.
+    Where the rest can't be locked, the spec stays as it is.
+    """
+    from envspec.spec.edit import remove
+
+    choices = EditChoices(locks_dir, offline=offline, dry_run=dry_run, no_lock=no_lock, quiet=as_json)
+    edit = partial(remove, names=packages, kind="conda" if conda else None, target=target)
+    done = edit_and_lock(path, edit, choices)
+    if as_json:
+        options.print_json("remove", done)
+    return 0

@@ -1,0 +1,82 @@
+"""`envspec add` and `envspec remove`: the spec and its lock change together, or neither does."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.index import Index
+from support.machine import Machine, cpu
+from support.packages import wheel
+
+
+@pytest.fixture
+def demo(machine: Machine, index: Index) -> Machine:
+    index.add(wheel("alpha", "1.0"), wheel("alpha", "2.0"), wheel("beta", "1.0", "gamma"), wheel("gamma", "1.0"))
+    machine.spec("# ours\n" + cpu("alpha<2"))
+    machine.locked()
+    return machine
+
+
+def text(machine: Machine) -> str:
+    return (machine.folder / "specs" / "demo.toml").read_text(encoding="utf-8")
+
+
+def test_added_and_removed_again(demo: Machine) -> None:
+    before = text(demo)
+    ran = demo.envspec("add", "specs/demo.toml", "beta")
+    assert ran.status == 0, ran.err
+    assert "specs/demo.toml: added beta to [pip]\nadded beta 1.0\nadded gamma 1.0\n" in ran.out
+    assert demo.versions("cpu") == {"alpha": "1.0", "beta": "1.0", "gamma": "1.0"}
+    assert demo.envspec("check").status == 0
+    ran = demo.envspec("remove", "specs/demo.toml", "beta")
+    assert ran.status == 0 and demo.versions("cpu") == {"alpha": "1.0"}
+    assert text(demo).replace(" ", "") == before.replace(" ", "")
+
+
+def test_a_new_bound_takes_the_place_of_the_old(demo: Machine) -> None:
+    document = json.loads(demo.envspec("add", "specs/demo.toml", "alpha>=2", "--json").out)
+    assert document["edits"] == [{"table": "pip", "old": "alpha<2", "new": "alpha>=2"}]
+    assert document["lock"]["status"] == "written" and demo.versions("cpu") == {"alpha": "2.0"}
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (["add", "specs/demo.toml", "nosuch"], 1),
+        (["add", "specs/demo.toml", "alpha>=9"], 1),
+        (["add", "specs/demo.toml", "alpha=="], 2),
+        (["add", "specs/demo.toml", "beta", "-t", "gpu"], 2),
+        (["remove", "specs/demo.toml", "beta"], 2),
+        (["add", "specs/demo.toml", "nosuch", "--json"], 1),
+    ],
+)
+def test_what_fails_changes_nothing(demo: Machine, words: list[str], status: int) -> None:
+    before, files = text(demo), demo.files()
+    ran = demo.envspec(*words)
+    assert ran.status == status and ran.error
+    assert (text(demo), demo.files()) == (before, files)
+    if "--json" in words:
+        assert json.loads(ran.out)["schema"] == "envspec/error/1"
+
+
+def test_a_dry_run_writes_nothing(demo: Machine) -> None:
+    before, files = text(demo), demo.files()
+    ran = demo.envspec("add", "specs/demo.toml", "beta", "--dry-run")
+    assert ran.status == 0 and "added beta 1.0" in ran.out and "not written (--dry-run)" in ran.out
+    assert (text(demo), demo.files()) == (before, files)
+    ran = demo.envspec("lock", "specs/demo.toml", "--upgrade", "--dry-run")
+    assert "unchanged: " in ran.out and demo.files() == files
+
+
+def test_the_spec_alone(demo: Machine) -> None:
+    files = demo.files()
+    assert demo.envspec("add", "specs/demo.toml", "beta", "--no-lock").status == 0
+    assert "beta" in text(demo) and demo.files() == files and demo.envspec("check").status == 1
+
+
+def test_what_is_there_already(demo: Machine) -> None:
+    before, files = text(demo), demo.files()
+    ran = demo.envspec("add", "specs/demo.toml", "alpha<2")
+    assert ran.status == 0 and "asks for that already" in ran.out
+    assert (text(demo), demo.files()) == (before, files)
