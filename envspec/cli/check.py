@@ -15,6 +15,7 @@ import click
 from envspec.cli import inputs, options
 from envspec.cli.console import out, say, silence_stdout
 from envspec.cli.failure import error_json, parts, tell
+from envspec.cli.find_specs import all_specs
 from envspec.cli.lock.images import stale_images
 from envspec.cli.lock.summary import describe
 from envspec.errors import MOST, AnswerNo, EnvspecError, LockError
@@ -87,7 +88,7 @@ def command(paths: tuple[str, ...], locks_dir: Path | None, as_json: bool) -> in
     site's policy, and compares the files beside the lock with the lock itself. Recipes that `envspec export` wrote into
     recipes/<name> are compared too. Uses no network and writes nothing.
     """
-    findings = [_check(path, locks_dir) for path in inputs.all_specs(paths)]
+    findings = [_check(path, locks_dir) for path in all_specs(paths)]
     code = max(finding.exit_code for finding in findings)
     try:
         if as_json:

@@ -28,7 +28,7 @@ class EditChoices:
 
 
 def edit_and_lock(path: str, edited: EditOfText, choices: EditChoices) -> dict[str, object]:
-    """Edit the spec at `path`, lock it, and say what changed in both; gives what `--json` prints.
+    """Edit the spec that `path` means, lock it, and say what changed in both; gives what `--json` prints.
 
     Raises EnvspecError, also for an edit that makes the spec a wrong one. Whatever ends the locking, the spec is then
     as it was before.
@@ -36,6 +36,7 @@ def edit_and_lock(path: str, edited: EditOfText, choices: EditChoices) -> dict[s
     from envspec.cli.lock.command import exclusive
 
     spec = inputs.read_spec(path)
+    path = spec.path
     # two edits at a time would each keep only their own
     with exclusive(spec, choices.locks_dir) as folder:
         before = read_text(path)

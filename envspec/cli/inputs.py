@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envspec.cli.console import say, warn
+from envspec.cli.find_specs import spec_file
 from envspec.cli.outputs import location, shown_path
-from envspec.errors import InputError, SpecError
+from envspec.errors import InputError
 from envspec.texts import nearest, printable
 
 if TYPE_CHECKING:
@@ -19,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def read_spec(path: str) -> Spec:
-    """Read the spec at a path from the command line, and look up its GPU names. Raises SpecError."""
+    """Read the spec that the command line means (`find_specs`), and look up its GPU names. Raises SpecError."""
     from envspec.spec.parse import load_spec
 
-    return load_spec(path, capability=_capability_of)
+    return load_spec(spec_file(path), capability=_capability_of)
 
 
 def read_edited(path: str, text: str) -> Spec:
@@ -147,16 +148,6 @@ def warn_if_stale(spec: Spec, lock: Lock) -> None:
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         warn(f"{spec.path} changed since it was locked: {printable(found[0].message)}{more}")
         say(f"hint: envspec lock {spec.path}")
-
-
-def all_specs(paths: tuple[str, ...]) -> tuple[str, ...]:
-    """Give the named specs, each once, or every one in specs/. Raises SpecError when there is none."""
-    if paths:
-        return tuple(dict.fromkeys(paths))
-    found = tuple(str(path) for path in sorted(Path("specs").glob("*.toml")))
-    if not found:
-        raise SpecError("there is no spec in specs/", hint="name a spec: envspec check path/to/spec.toml")
-    return found
 
 
 def did_you_mean(package: str, lock: Lock) -> str:

@@ -150,7 +150,8 @@ def test_no_name_of_the_users_own_is_told_to_pypi(pypi: Pypi, project: Project, 
 
 def test_two_forms_at_once_are_refused(pypi: Pypi, envspec: Envspec) -> None:
     told = envspec("audit", PATH, "--json", "-f", "sarif")
-    assert (told.code, told.out) == (2, "") and told.err.endswith("hint: give one of the two\n")
+    assert told.code == 2 and told.err.endswith("hint: give one of the two\n")
+    assert json.loads(told.out)["schema"] == "envspec/error/1"
 
 
 def test_offline_takes_what_was_learned(pypi: Pypi, envspec: Envspec) -> None:

@@ -199,6 +199,13 @@ def test_of_several_specs_the_one_that_fails_is_named(machine: Machine, packages
     assert alone.status == 1 and alone.err.startswith("error: cpu: ") and "not tried" not in alone.err
 
 
+def test_without_a_spec_every_one_is_locked(machine: Machine, packages: Index) -> None:
+    for name in ("one", "two"):
+        machine.spec(cpu("alpha"), name)
+    assert machine.envspec("lock").status == 0
+    assert machine.lock_path("one").exists() and machine.lock_path("two").exists()
+
+
 def test_every_spec_is_read_before_the_first_is_solved(machine: Machine, packages: Index) -> None:
     machine.spec(cpu("alpha"), "one")
     machine.spec(cpu("alpha").replace("platform", "platfrom"), "two")
@@ -211,7 +218,7 @@ def test_every_spec_is_read_before_the_first_is_solved(machine: Machine, package
     ("arguments", "said"),
     [
         (("specs/missing.toml",), "specs/missing.toml"),
-        ((), "missing argument"),
+        (("--dry-run", "--allow-needed"), "--allow-needed writes into the spec"),
         (("specs/demo.toml", "--no-such-option"), "--no-such-option"),
     ],
 )

@@ -16,6 +16,7 @@ from envspec.cli import inputs, options
 from envspec.cli.cache_size import keep_bounded
 from envspec.cli.console import out, out_json, say, warn
 from envspec.cli.failure import Failure, parts, told
+from envspec.cli.find_specs import all_specs
 from envspec.cli.policy import bound_of, refuse_builds, refuse_spec, refuse_written
 from envspec.errors import EnvspecError, InputError, Place
 from envspec.lock.freshness import reasons, rendered_reasons
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 EPILOG = """\b
 Examples:
+  envspec lock                           every spec in specs/
   envspec lock specs/mm-v2.9.toml
   envspec lock specs/mm-v2.9.toml --upgrade-package transformers
   envspec lock specs/mm-v2.9.toml --upgrade --dry-run
@@ -61,7 +63,7 @@ class LockChoices:
 
 
 @click.command(epilog=EPILOG)
-@click.argument("specs", nargs=-1, required=True, metavar="SPEC...", shell_complete=options.complete("spec_paths"))
+@click.argument("specs", nargs=-1, metavar="[SPEC...]", shell_complete=options.complete("spec_paths"))
 @options.target
 @click.option("--upgrade", "-U", is_flag=True, help="Ignore the old pins: take the newest versions that fit.")
 @click.option(
@@ -96,7 +98,8 @@ def command(
 
     envspec resolves each target of a spec for its own platform, Python and CUDA. Pins of the old lock stay where they
     still fit. envspec also looks up the digests of the images that recipes use; a known digest stays. envspec writes
-    the whole lock or nothing. With several specs, the first that can't be locked ends the run.
+    the whole lock or nothing. With several specs, the first that can't be locked ends the run. Without a spec, envspec
+    locks every one in specs/, here or above in the same git repository.
     """
     from envspec.workflow.keep import Upgrade
 
@@ -114,7 +117,7 @@ def command(
         quiet=as_json,
     )
     # every spec is read before the first is resolved: a typing error in the last one should cost no time
-    parsed = [inputs.read_spec(path) for path in specs]
+    parsed = [inputs.read_spec(path) for path in all_specs(specs)]
     _refuse_shared_locks(parsed, locks_dir)
     results = []
     for number, spec in enumerate(parsed, start=1):

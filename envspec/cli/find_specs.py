@@ -1,0 +1,76 @@
+"""The specs that a command line means: a path, a folder, a bare name, or none at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from envspec.errors import Place, SpecError
+
+FOLDER = "specs"
+_OTHERS = ("pixi.toml", "pyproject.toml", "Cargo.toml")
+"""TOML files that stand in projects' folders and are no specs."""
+
+
+def all_specs(paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Give the named specs, each once, or every one of the nearest specs/. Raises SpecError when there is none."""
+    if paths:
+        return tuple(dict.fromkeys(map(spec_file, paths)))
+    for folder in _projects():
+        if found := _in(folder / FOLDER):
+            return tuple(map(_shown, found))
+    raise SpecError("there is no spec in specs/", hint="name a spec: envspec check path/to/spec.toml")
+
+
+def spec_file(given: str) -> str:
+    """Give the file that a spec's path, folder or bare name means; what means none comes back as it is.
+
+    A folder means its only spec, or the only one of its specs/. A bare name means specs/NAME.toml here, or in a folder
+    above within the same git repository. Raises SpecError for a folder with several specs.
+    """
+    path = Path(given)
+    try:
+        if not given:
+            return given
+        if path.is_dir():
+            return _only(path)
+        if path.exists() or path.name != given or given.endswith(".toml"):
+            return given
+        for folder in _projects():
+            if (found := folder / FOLDER / f"{given}.toml").is_file():
+                return _shown(found)
+    except (OSError, ValueError):
+        pass  # reading it says what is wrong with it
+    return given
+
+
+def _only(folder: Path) -> str:
+    found = _in(folder / FOLDER) or _in(folder)
+    if len(found) > 1:
+        raise SpecError(
+            f"the folder has {len(found)} specs: {', '.join(path.name for path in found)}",
+            hint=f"choose one: {found[0]}",
+            place=Place(str(folder)),
+        )
+    return str(found[0]) if found else str(folder)
+
+
+def _in(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("*.toml") if path.name not in _OTHERS)
+
+
+def _projects() -> Iterator[Path]:
+    """Yield the current folder, then those above it up to the root of its git repository.
+
+    Without a repository no folder above counts: anyone may put a specs/ into /tmp.
+    """
+    here = Path.cwd()
+    yield here
+    above = [here, *here.parents]
+    root = next((number for number, folder in enumerate(above) if (folder / ".git").exists()), 0)
+    yield from above[1 : root + 1]
+
+
+def _shown(path: Path) -> str:
+    return os.path.relpath(path)
