@@ -80,3 +80,12 @@ def test_what_is_there_already(demo: Machine) -> None:
     ran = demo.envspec("add", "specs/demo.toml", "alpha<2")
     assert ran.status == 0 and "asks for that already" in ran.out
     assert (text(demo), demo.files()) == (before, files)
+
+
+def test_upgrade_is_lock_with_its_options(demo: Machine, index: Index) -> None:
+    index.add(wheel("alpha", "1.5"))
+    files = demo.files()
+    ran = demo.envspec("upgrade", "demo", "--dry-run")
+    assert ran.status == 0 and "changed alpha 1.0 -> 1.5" in ran.out and demo.files() == files
+    assert json.loads(demo.envspec("upgrade", "demo", "alpha", "--json").out)["specs"][0]["status"] == "written"
+    assert demo.versions("cpu") == {"alpha": "1.5"}

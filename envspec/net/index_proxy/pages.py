@@ -162,6 +162,12 @@ class Pages:
             found = self.store.get(upstream.root, project)
         return found or ()
 
+    def current(self, upstream: Upstream, project: str) -> tuple[Release, ...]:
+        """List the page's releases as the index has them now; offline, as they were read last. Raises IndexFailure."""
+        if not self.offline:
+            self.show(upstream, project)
+        return self.releases(upstream, project)
+
     def has(self, upstream: Upstream, project: str) -> bool:
         """Say whether an index has releases of a project: asks it now, or offline uses its last answer. Raises
         IndexFailure, also offline without such an answer."""

@@ -1,0 +1,72 @@
+"""`envspec outdated`: what is newer, and what holds it back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from support.index import Index, status
+from support.machine import Machine, cpu
+from support.packages import wheel
+from test_json import valid
+
+
+@pytest.fixture
+def demo(machine: Machine, index: Index) -> Machine:
+    index.add(
+        wheel("app", "1.0", "lib<2", "old"),
+        wheel("lib", "1.0"),
+        wheel("old", "1.0"),
+        wheel("bound", "1.0"),
+        wheel("free", "1.0"),
+    )
+    machine.spec(cpu("app", "bound<2", "free", "free2; sys_platform == 'win32'"))
+    machine.locked()
+    index.add(
+        wheel("lib", "2.0"),
+        wheel("old", "2.0a1"),
+        wheel("bound", "2.0"),
+        wheel("free", "1.1"),
+        wheel("free", "1.2", requires_python=">=3.13"),
+    )
+    return machine
+
+
+def newer(machine: Machine, *options: str) -> dict[str, Any]:
+    ran = machine.envspec("outdated", "specs/demo.toml", "--json", *options)
+    assert ran.status == 0, ran.err
+    return {one["name"]: one for one in valid(ran.out)["newer"]}
+
+
+def reasons(one: dict[str, Any]) -> list[str]:
+    return [hold["reason"] for hold in one["holds"]]
+
+
+def test_who_holds_what_back(demo: Machine) -> None:
+    found = newer(demo)
+    assert sorted(found) == ["bound", "free", "lib"], "a pre-release is no news"
+    assert reasons(found["lib"]) == ["app 1.0 asks for lib<2"] and found["lib"]["holds"][0]["path"] == ["app"]
+    assert reasons(found["bound"]) == ["the spec asks for bound<2"]
+    assert found["free"]["newest"] == "1.2" and reasons(found["free"]) == ["it needs Python >=3.13"]
+    assert sorted(newer(demo, "--direct")) == ["bound", "free"]
+
+
+def test_for_people(demo: Machine) -> None:
+    before = demo.files()
+    ran = demo.envspec("outdated", "specs/demo.toml")
+    assert "lib 1.0 -> 2.0, cpu\n  app 1.0 asks for lib<2\n" in ran.out
+    assert ran.out.endswith("3 of 5 packages have newer releases, 0 of them held back by nothing\n")
+    assert demo.files() == before
+
+
+def test_offline_takes_the_pages_as_they_were_read(demo: Machine) -> None:
+    assert newer(demo, "--offline") == {}
+    found = newer(demo)
+    assert newer(demo, "--offline") == found
+
+
+def test_a_page_that_cant_be_read_is_named(demo: Machine, index: Index) -> None:
+    index.fail("^/simple/lib/", status(500))
+    ran = demo.envspec("outdated", "specs/demo.toml", "--json")
+    assert ran.status == 3 and {one["package"] for one in json.loads(ran.out)["unread"]} == {"lib"}
