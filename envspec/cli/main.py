@@ -29,7 +29,7 @@ COMMANDS = {
     "upgrade": "Lock with the newest versions that a spec allows.",
     "check": "Say whether locks still fit their specs, and why not.",
     "diff": "Show what changed in a lock, what it means, and how risky it is.",
-    "outdated": "Show which packages have newer releases, and what holds them back.",
+    "outdated": "Show what has newer releases, and what holds it back.",
     "why": "Show what pulls a package in.",
     "tree": "Show which package requires which, as a tree.",
     "export": "Write a lock in another tool's format.",
