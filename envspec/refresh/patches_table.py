@@ -125,7 +125,7 @@ def _rows(found: Needed, known: Sequence[DatedRelease]) -> Iterator[Row]:
             "constraint": found.dependency + bound + run.marker,
             "reason": _reason(package, run, found.dependency + bound),
             "source": " ".join(map(_key, files)),
-            "proved": "imported",
+            "proved": "reported",
         }
 
 

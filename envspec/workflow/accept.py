@@ -18,7 +18,7 @@ from envspec.rules.neighbours import Origin
 from envspec.spec.model import Spec, Target
 from envspec.workflow.bounded import explained, told
 from envspec.workflow.keep import Kept
-from envspec.workflow.notices import Notice, tell_corrections, tell_findings, tell_given_up
+from envspec.workflow.notices import Notice, tell_corrections, tell_findings, tell_given_up, tell_given_way
 from envspec.workflow.solve import Solved
 from envspec.workflow.terms import tell_unused_terms
 
@@ -32,6 +32,7 @@ def accept(
     CUDA got in, InternalError when the result contradicts itself.
     """
     tell_corrections([(one.name, effect) for one in solved for effect in one.effects], notice)
+    tell_given_way([(one.name, row) for one in solved for row in one.broken], notice)
     tell_findings(
         ((one.name, [explained(finding, one.hopeless) for finding in of_pins(spec, one)]) for one in solved),
         notice,

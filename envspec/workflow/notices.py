@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from envspec.errors import Infeasible, InfeasibleTargets
+from envspec.facts.corrections import Correction
 from envspec.lock.judge import Flaw
 from envspec.lock.model import LockedTarget
 from envspec.packages.requirement import canonical_name
@@ -60,6 +61,21 @@ def tell_corrections(found: Iterable[tuple[str, Effect]], notice: Notice) -> Non
                 remedy=f'to do without: without-corrections = ["{name}"] in [pip]',
             )
         )
+
+
+def tell_given_way(found: Iterable[tuple[str, Correction]], notice: Notice) -> None:
+    """Report corrections that requirements left no room for, by target name: each once, with its targets."""
+    tell_given_up(
+        (
+            (
+                name,
+                f"{one.requirement} isn't added to {one.package}, because the requirements leave nothing within it, "
+                f"though {one.reason}",
+            )
+            for name, one in found
+        ),
+        notice,
+    )
 
 
 def tell_given_up(found: Iterable[tuple[str, str]], notice: Notice) -> None:

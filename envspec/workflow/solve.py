@@ -10,12 +10,13 @@ from typing import Protocol
 from envspec.errors import InternalError, Unsatisfiable
 from envspec.facts.corrections import Correction, Corrections, of_wheel
 from envspec.lock.model import LockedCorrection, Pin
+from envspec.packages.names import requirement_name
 from envspec.resolve.conda.request import CondaRequest
 from envspec.resolve.pip.provided import provided_by
 from envspec.resolve.pip.request import Preferences, Request, request_for
 from envspec.rules.finding import Finding
 from envspec.workflow.bounded import GivenUp, given_up
-from envspec.workflow.corrected import Effect, broken, effects
+from envspec.workflow.corrected import Effect, broken, effects, said_without
 from envspec.workflow.keep import Kept
 from envspec.workflow.prepare import Prepared
 
@@ -48,6 +49,7 @@ class Solved:
     corrections  of published metadata, as the pip half was solved with them
     constraints  PEP 508 lines of corrections that can't be shown as METADATA: of git, of a direct URL
     gave_up      pins of earlier solutions that can't work on the target; their bounds hold in this one
+    gave_way     corrections beside which the requirements had no solution
     read         corrections that were read from wheels, in this solution or an earlier one
     hopeless     those of this one without which there is no solution
     conda        the pins of its conda half
@@ -58,6 +60,7 @@ class Solved:
     corrections: Corrections
     constraints: tuple[str, ...] = ()
     gave_up: tuple[GivenUp, ...] = ()
+    gave_way: tuple[Correction, ...] = ()
     hopeless: tuple[GivenUp, ...] = ()
     read: tuple[LockedCorrection, ...] = ()
     conda: tuple[Pin, ...] = ()
@@ -104,13 +107,21 @@ class Solved:
         """Give what corrections did to its pip half."""
         if self.request is None:
             return ()
-        return effects(self.request.corrections, self.pip, self.versions, self.prepared.inputs.requirements)
+        inputs = self.prepared.inputs
+        constraints = (*inputs.constraints, *self.prepared.constraints, *self._bounds)
+        known = said_without(self.pip, inputs.requirements, constraints, self.request.overrides)
+        return effects(self.request.corrections, self.pip, self.versions, known)
 
     @property
     def shaped(self) -> tuple[LockedCorrection, ...]:
         """Give the corrections read from wheels that did something to its pip half."""
         did = {(effect.correction.name, effect.correction.versions) for effect in self.effects}
         return tuple(one for one in self.read if (_row(one).name, _row(one).versions) in did)
+
+    @property
+    def broken(self) -> tuple[Correction, ...]:
+        """Give the corrections that gave way, and that its solution indeed breaks."""
+        return Corrections(self.gave_way).broken_by(self.versions)
 
     def inspected(self, inspect: Inspector) -> Solved:
         """Give the target with what its wheels say against its solution; itself where they say nothing."""
@@ -126,12 +137,21 @@ class Solved:
         rows = tuple(map(_row, read))
         return replace(self, read=read, corrections=self.corrections.with_active([row.name for row in rows], rows))
 
+    def yielding(self, conflict: Unsatisfiable) -> Solved:
+        """Give the target without the corrections of a conflict that nobody proved here; itself where it has none."""
+        if self.name not in conflict.targets:
+            return self
+        rows = tuple(row for row in self.corrections.rows if row.gives_way and row.name in conflict.corrections)
+        left = self.corrections.without_names(row.name for row in rows)
+        return replace(self, gave_way=(*self.gave_way, *rows), corrections=left) if rows else self
+
     def corrected(self) -> Solved:
         """Give the target with the corrections that its solution breaks; itself where it breaks none."""
         if self.request is None:
             return self
         known, off = self.request.corrections, self.prepared.shared.without_corrections
-        found = broken(known, self.pip, self.versions, off)
+        overridden = set(map(requirement_name, self.request.overrides))
+        found = tuple(one for one in broken(known, self.pip, self.versions, off) if one.bounded not in overridden)
         if not found:
             return self
         # what stands side by side now will hardly part: one more solution, not one for each correction
@@ -207,10 +227,17 @@ def _alone(old: Solved, bounded: Solved, resolver: Resolver, kept: Kept, inspect
 def _settled(
     targets: tuple[Solved, ...], resolver: Resolver, kept: Kept, inspect: Inspector | None
 ) -> tuple[Solved, ...]:
-    """Solve the pip halves until no correction is broken."""
+    """Solve the pip halves until no correction is broken. What others report gives way to requirements."""
     while True:
         requests = {one.name: one.request for one in targets if one.request is not None}
-        pins = resolver.resolve(requests, kept.pip) if requests else {}
+        try:
+            pins = resolver.resolve(requests, kept.pip) if requests else {}
+        except Unsatisfiable as conflict:
+            yielding = tuple(one.yielding(conflict) for one in targets)
+            if yielding == targets:
+                raise
+            targets = yielding
+            continue
         targets = tuple(replace(one, pip=tuple(pins.get(one.name, ()))) for one in targets)
         # what uv chose has published metadata that is wrong: once more, with what that should have said
         again = tuple(one.corrected() for one in targets)

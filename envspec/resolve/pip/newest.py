@@ -105,11 +105,30 @@ def passed_over(
                 break
             if not _admitted(release, request, package.name, asks.get(package.name)):
                 continue
-            if release.wheels and package.name not in request.allow_source and not _fits(release, request):
+            if _is_skipped(release, request, package.name):
                 over.append(PassedOver(package.name, release.version, str(taken)))
             # one that fits was given up for other reasons than its wheels
             break
     return tuple(over)
+
+
+def newer(package: Found, request: Request, releases: Releases) -> tuple[str, ...]:
+    """List the final releases that are newer than a package of a solution and install on the target, whatever is
+    required of them."""
+    found = []
+    taken = version_of(package.version or "")
+    for release in releases(package.name) if taken is not None and package.files else ():
+        version = version_of(release.version)
+        if version is None or version <= taken:
+            break
+        if _admitted(release, request, package.name, None) and not _is_skipped(release, request, package.name):
+            found.append(release.version)
+    return tuple(found)
+
+
+def _is_skipped(release: Release, request: Request, name: str) -> bool:
+    """Say whether a release has wheels, none of which fits, and may not be built."""
+    return bool(release.wheels) and name not in request.allow_source and not _fits(release, request)
 
 
 def _admitted(release: Release, request: Request, name: str, asks: Asks | None) -> bool:
