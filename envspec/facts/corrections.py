@@ -126,6 +126,10 @@ class Corrections:
         gone = set(names)
         return replace(self, rows=tuple(row for row in self.rows if row.name not in gone)) if gone else self
 
+    def proved(self) -> Corrections:
+        """Leave out those that others report."""
+        return replace(self, rows=tuple(row for row in self.rows if not row.gives_way))
+
     def on(self, markers: Markers) -> Corrections:
         """Give those of a target: its markers decide, and none is left."""
         return replace(self, rows=held(self.rows, markers))

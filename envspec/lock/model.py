@@ -56,8 +56,8 @@ class Pin:
     extras        pip only: the extras that its METADATA offers; None where that wasn't read: a lock doesn't hold them
     added         pip only: those of `dependencies` that its METADATA leaves out; a lock doesn't tell them apart
     works_with    pip only: what its extras say that it works with (`envspec.facts.corrections`): a lock doesn't hold it
-    newer         pip only: final releases on offer that are newer and install on the target, where a correction is about
-                  the package; None where that isn't known: a lock doesn't hold them
+    newer         pip only: newer final releases on offer that install on the target; None where no correction is about
+                  the package: a lock doesn't hold them
     """
 
     kind: str

@@ -130,7 +130,9 @@ def _refuse_unknown_corrections(spec: Spec) -> None:
         near = nearest(name, known)
         raise SpecError(
             f'there is no correction "{name}"',
-            hint=f'did you mean "{near}"?' if near else "`envspec lock` names each correction in the line that tells it",
+            hint=f'did you mean "{near}"?'
+            if near
+            else "`envspec lock` names each correction in the line that tells it",
             place=spec.places.get("pip.without-corrections"),
         )
 

@@ -115,9 +115,11 @@ def passed_over(
 def newer(package: Found, request: Request, releases: Releases) -> tuple[str, ...]:
     """List the final releases that are newer than a package of a solution and install on the target, whatever is
     required of them."""
-    found = []
     taken = version_of(package.version or "")
-    for release in releases(package.name) if taken is not None and package.files else ():
+    if not package.files or taken is None:
+        return ()
+    found = []
+    for release in releases(package.name):
         version = version_of(release.version)
         if version is None or version <= taken:
             break
