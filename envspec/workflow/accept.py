@@ -34,7 +34,10 @@ def accept(
     tell_corrections([(one.name, effect) for one in solved for effect in one.effects], notice)
     tell_given_way([(one.name, row) for one in solved for row in one.broken], notice)
     tell_findings(
-        ((one.name, [explained(finding, one.hopeless) for finding in of_pins(spec, one)]) for one in solved),
+        (
+            (one.name, explained(of_pins(spec, one), one.pip, one.prepared.inputs.requirements, one.near))
+            for one in solved
+        ),
         notice,
     )
     tell_given_up([(one.name, text) for one in solved for text in told(one.gave_up, one.versions)], notice)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Protocol
 
-from envspec.errors import InternalError, Unsatisfiable
+from envspec.errors import AnswerNo, InternalError, OutsideError, Unsatisfiable
 from envspec.facts.corrections import Correction, Corrections, of_wheel
 from envspec.lock.model import LockedCorrection, Pin
 from envspec.packages.names import requirement_name
@@ -15,7 +15,7 @@ from envspec.resolve.conda.request import CondaRequest
 from envspec.resolve.pip.provided import provided_by
 from envspec.resolve.pip.request import Preferences, Request, request_for
 from envspec.rules.finding import Finding
-from envspec.workflow.bounded import GivenUp, given_up
+from envspec.workflow.bounded import GivenUp, given_up, loosened
 from envspec.workflow.corrected import Effect, broken, effects, said_without
 from envspec.workflow.keep import Kept
 from envspec.workflow.prepare import Prepared
@@ -51,7 +51,8 @@ class Solved:
     gave_up      pins of earlier solutions that can't work on the target; their bounds hold in this one
     gave_way     corrections beside which the requirements had no solution
     read         corrections that were read from wheels, in this solution or an earlier one
-    hopeless     those of this one without which there is no solution
+    hopeless     it has no solution without what the rules refuse of this one
+    near         versions of the spec's packages that would work on the target, if the spec didn't bound them
     conda        the pins of its conda half
     pip          the pins of its pip half
     """
@@ -61,7 +62,8 @@ class Solved:
     constraints: tuple[str, ...] = ()
     gave_up: tuple[GivenUp, ...] = ()
     gave_way: tuple[Correction, ...] = ()
-    hopeless: tuple[GivenUp, ...] = ()
+    hopeless: bool = False
+    near: Mapping[str, str] = field(default_factory=dict)
     read: tuple[LockedCorrection, ...] = ()
     conda: tuple[Pin, ...] = ()
     pip: tuple[Pin, ...] = ()
@@ -165,6 +167,8 @@ class Solved:
 
     def bounded(self, findings: Iterable[Finding]) -> Solved:
         """Give the target with bounds that rule out what the rules refuse; itself where there are none to try."""
+        if self.hopeless:
+            return self
         more = given_up(findings, self.pip, self.prepared.inputs.requirements)
         new = tuple(one for one in more if one.finding.bound not in self._bounds)
         return replace(self, gave_up=(*self.gave_up, *new)) if new else self
@@ -202,26 +206,49 @@ def solve(
     if inspect is not None:
         off = {name for one in prepared for name in one.shared.without_corrections}
         targets = tuple(one.knowing(row for row in kept.read if _row(row).name not in off) for one in targets)
-    targets = _settled(targets, resolver, kept, inspect)
+    settle = partial(_settled, resolver=resolver, kept=kept, inspect=inspect)
+    targets = settle(targets)
     for _ in range(_ROUNDS):
         again = tuple(one.bounded(judge(one)) for one in targets)
         if again == targets:
             break
         try:
-            targets = _settled(again, resolver, kept, inspect)
+            targets = settle(again)
         except Unsatisfiable:
-            return tuple(_alone(one, more, resolver, kept, inspect) for one, more in zip(targets, again, strict=True))
+            each = zip(targets, again, strict=True)
+            targets = tuple(old if old == more else _alone(old, more, settle, judge) for old, more in each)
     return targets
 
 
-def _alone(old: Solved, bounded: Solved, resolver: Resolver, kept: Kept, inspect: Inspector | None) -> Solved:
-    """Solve a target with its bounds by itself; give its last solution where there is none."""
-    if old == bounded:
-        return old
+_Settle = Callable[[tuple[Solved, ...]], tuple[Solved, ...]]
+
+
+def _alone(old: Solved, bounded: Solved, settle: _Settle, judge: Callable[[Solved], tuple[Finding, ...]]) -> Solved:
+    """Solve a target with its bounds by itself; give its last solution, and what would work, where there is none."""
     try:
-        return _settled((bounded,), resolver, kept, inspect)[0]
+        return settle((bounded,))[0]
     except Unsatisfiable:
-        return replace(old, hopeless=bounded.gave_up)
+        return replace(old, hopeless=True, near=_near(bounded, settle, judge))
+
+
+def _near(target: Solved, settle: _Settle, judge: Callable[[Solved], tuple[Finding, ...]]) -> Mapping[str, str]:
+    """Find versions that would work of the packages that lead to what was given up, had the spec no bounds on them."""
+    inputs = target.prepared.inputs
+    requirements = loosened(inputs.requirements, target.gave_up)
+    if requirements == inputs.requirements:
+        return {}
+    free = replace(target, prepared=replace(target.prepared, inputs=replace(inputs, requirements=requirements)))
+    try:
+        for _ in range(_ROUNDS):
+            (free,) = settle((free,))
+            findings = judge(free)
+            if all(finding.severity != "error" for finding in findings):
+                first = {one.path[0] for one in target.gave_up}
+                return {name: version for name, version in free.versions.items() if name in first}
+            free = free.bounded(findings)
+    except (AnswerNo, OutsideError):
+        pass
+    return {}
 
 
 def _settled(

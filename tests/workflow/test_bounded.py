@@ -80,7 +80,9 @@ def test_without_a_bound_for_every_refusal_nothing_is_tried() -> None:
     assert given_up([bound, other], pins, ["a"]) == ()
     (one,) = given_up([bound, Finding("warning", "x", "odd")], pins, ["a"])
     assert one == GivenUp(bound, ("a", "b"), {"a": "1", "b": "2"})
-    assert explained(other, [one]) == other
+    assert explained([other], pins, ["a"], {}) == (other,)
+    (told,) = explained([bound], pins, ["a"], {"a": "0.9"})
+    assert told.message == "b is wrong (a → b)" and "Nearest: a 0.9" in str(told.remedy)
 
 
 def test_a_package_that_had_to_move_is_told_once() -> None:
