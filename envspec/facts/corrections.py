@@ -63,6 +63,11 @@ class Correction:
         """The normalised name of the package that it needs."""
         return _named(self.requirement)
 
+    def is_as_strict_as(self, other: Correction) -> bool:
+        """Say whether it leaves no version of a package that another correction rules out."""
+        own = str(published_requirement(self.requirement).specifier)
+        return self.bounded == other.bounded and implies([own], other.requirement)
+
     @property
     def gives_way(self) -> bool:
         """Say whether requirements that can't be met beside it count for more."""

@@ -143,7 +143,10 @@ class Solved:
         """Give the target without the corrections of a conflict that nobody proved here; itself where it has none."""
         if self.name not in conflict.targets:
             return self
-        rows = tuple(row for row in self.corrections.rows if row.gives_way and row.name in conflict.corrections)
+        reported = tuple(row for row in self.corrections.rows if row.gives_way)
+        named = tuple(row for row in reported if row.name in conflict.corrections)
+        # what leaves no more of a package than one of these would be named by the next conflict
+        rows = tuple(row for row in reported if any(row.is_as_strict_as(one) for one in named))
         left = self.corrections.without_names(row.name for row in rows)
         return replace(self, gave_way=(*self.gave_way, *rows), corrections=left) if rows else self
 

@@ -46,9 +46,9 @@ class Solver:
         return tuple(Pin(**{**vars(one), "direct": one.name == "vllm"}) for one in pins)
 
 
-def locked(solver: Solver, **cudas: str) -> tuple[Lock, list[Finding]]:
+def locked(solver: Solver, asked: str = "vllm", **cudas: str) -> tuple[Lock, list[Finding]]:
     targets = "".join(f'[targets.{name}]\nplatform = "linux-64"\ncuda = "{cuda}"\n' for name, cuda in cudas.items())
-    text = f"[env]\npython = '3.12'\n[pip]\ndependencies = ['vllm']\n{targets}"
+    text = f"[env]\npython = '3.12'\n[pip]\ndependencies = ['{asked}']\n{targets}"
     notices: list[Finding] = []
     return relock(parse_spec(text, "specs/demo.toml"), None, solver, notice=notices.append), notices
 
@@ -71,6 +71,21 @@ def test_where_nothing_works_the_way_and_the_nearest_change_are_named() -> None:
         locked(Solver(old=False), a="12.8", b="13.0")
     assert str(error.value).endswith(f"for CUDA 12.8 (vllm → nvidia-cutlass-dsl → {DSL})")
     assert "loosen the bounds of vllm" in str(error.value.hint) and "another CUDA" in str(error.value.hint)
+
+
+def test_the_nearest_release_that_works_is_named_where_the_spec_leaves_it_out() -> None:
+    """Asked without the spec's bounds, and told; never locked."""
+
+    class Pinned(Solver):
+        def _pins(self, name: str, request: Request) -> tuple[Pin, ...]:
+            self.old = "vllm" in request.requirements
+            return super()._pins(name, request)
+
+    solver = Pinned()
+    with pytest.raises(Infeasible, match="belongs to CUDA 13") as error:
+        locked(solver, a="12.8", asked="vllm==0.26.0")
+    assert str(error.value.hint).startswith("Nearest: vllm 0.21.0, which the spec's bounds leave out; ")
+    assert len(solver.asked) == 4
 
 
 def test_without_a_bound_for_every_refusal_nothing_is_tried() -> None:
