@@ -40,7 +40,7 @@ def accept(
         ),
         notice,
     )
-    tell_given_up([(one.name, text) for one in solved for text in told(one.gave_up, one.versions)], notice)
+    tell_given_up([(one.name, *line) for one in solved for line in told(one.gave_up, one.versions)], notice)
     holes = _holes(solved, kept, refreshed=refreshed)
     tell_findings(((one.name, holes.get(one.name, ())) for one in solved), notice)
     locked = tuple(_locked(one) for one in solved)

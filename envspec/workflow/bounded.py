@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from envspec.lock.model import Pin
 from envspec.packages.requirement import asked, published_requirement
+from envspec.rules.accepted import hint_to_keep
 from envspec.rules.finding import Finding
 
 
@@ -28,15 +29,16 @@ class GivenUp:
         return next((name for name in self.path if now.get(name) != self.pins[name]), self.path[-1])
 
 
-def told(given_up: Iterable[GivenUp], now: Mapping[str, str]) -> tuple[str, ...]:
-    """Say what is locked instead, in a line for each package that had to move, with the first reason for it."""
-    lines: dict[str, str] = {}
+def told(given_up: Iterable[GivenUp], now: Mapping[str, str]) -> tuple[tuple[str, str | None], ...]:
+    """Say what is locked instead, in a line for each package that had to move, with the first reason for it; and how to
+    keep that pin, where it may be safe."""
+    lines: dict[str, tuple[str, str | None]] = {}
     for one in given_up:
         moved = one.moved(now)
         instead = f"{moved} {now[moved]} is locked, not {one.pins[moved]}" if moved in now else f"{moved} isn't locked"
         behind = " → ".join(one.path[one.path.index(moved) + 1 :])
         leads = f", which leads to {behind}" if behind else ""
-        lines.setdefault(moved, f"{instead}{leads}: {one.finding.message}")
+        lines.setdefault(moved, (f"{instead}{leads}: {one.finding.message}", hint_to_keep(one.finding)))
     return tuple(lines.values())
 
 

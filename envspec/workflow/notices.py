@@ -71,6 +71,7 @@ def tell_given_way(found: Iterable[tuple[str, Correction]], notice: Notice) -> N
                 name,
                 f"{one.requirement} isn't added to {one.package}, because the requirements leave nothing within it, "
                 f"though {one.reason}",
+                None,
             )
             for name, one in found
         ),
@@ -78,13 +79,14 @@ def tell_given_way(found: Iterable[tuple[str, Correction]], notice: Notice) -> N
     )
 
 
-def tell_given_up(found: Iterable[tuple[str, str]], notice: Notice) -> None:
-    """Report what was locked instead of pins that can't work, by target name: each once, with its targets."""
-    targets: dict[str, list[str]] = {}
-    for target, text in found:
-        targets.setdefault(text, []).append(target)
-    for text, names in targets.items():
-        notice(Finding("info", "given-up", f"{', '.join(names)}: {text}"))
+def tell_given_up(found: Iterable[tuple[str, str, str | None]], notice: Notice) -> None:
+    """Report what was locked instead of pins that can't work, and how to keep them, by target name: each once, with its
+    targets."""
+    targets: dict[tuple[str, str | None], list[str]] = {}
+    for target, text, how in found:
+        targets.setdefault((text, how), []).append(target)
+    for (text, how), names in targets.items():
+        notice(Finding("info", "given-up", f"{', '.join(names)}: {text}", remedy=how))
 
 
 def tell_unused_sources(spec: Spec, locked: Iterable[LockedTarget], notice: Notice) -> None:
