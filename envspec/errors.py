@@ -77,7 +77,14 @@ class AnswerNo(EnvspecError):
 
 
 class Unsatisfiable(AnswerNo):
-    """No set of versions satisfies the spec for a target."""
+    """No set of versions satisfies the spec for a target.
+
+    targets      the names of the targets that this is said of
+    corrections  the names of the corrections of published metadata that may be part of it
+    """
+
+    targets: tuple[str, ...] = ()
+    corrections: tuple[str, ...] = ()
 
 
 class Infeasible(AnswerNo):

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Literal
 
 from envspec.facts.tables import read, words
 from envspec.facts.wheels import FAMILY
+from envspec.packages.edges import Markers
 from envspec.packages.requirement import canonical_name, published_requirement
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
 
-_TABLES = ("corrections",)
+_TABLES = ("corrections", "repodata_patches")
 _EXTRA = re.compile(r"""\s*extra\s*==\s*(['"])([A-Za-z0-9._-]+)\1\s*""")
 _DERIVED = re.compile(rf"[a-z0-9-]+-(?:extra-(?:{'|'.join(FAMILY)})|read-[a-z0-9-]+)")
 _LOWER = {">=": ">=", ">": ">", "~=": ">="}
@@ -39,7 +40,7 @@ class Correction:
     requirement  PEP 508; of an extra only the name
     reason       what happens without it
     sources      keys of the table's sources, or addresses
-    proved       how that is known: executed, imported, read or upstream
+    proved       how that is known: executed, imported, read, upstream, or reported by others and not proved here
     seen         of an extra: the version that it was found in; it holds for all
     """
 
@@ -61,6 +62,16 @@ class Correction:
     def bounded(self) -> str:
         """The normalised name of the package that it needs."""
         return _named(self.requirement)
+
+    def is_as_strict_as(self, other: Correction) -> bool:
+        """Say whether it leaves no version of a package that another correction rules out."""
+        own = str(published_requirement(self.requirement).specifier)
+        return self.bounded == other.bounded and implies([own], other.requirement)
+
+    @property
+    def gives_way(self) -> bool:
+        """Say whether requirements that can't be met beside it count for more."""
+        return self.proved == "reported"
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +120,25 @@ class Corrections:
         gone = self._by_package.keys() & set(packages)
         return replace(self, rows=tuple(row for row in self.rows if row.package not in gone)) if gone else self
 
+    def besides(self, overridden: Iterable[str]) -> Corrections:
+        """Leave out the bounds on packages (normalised names) whose versions the spec states in place of all others."""
+        names = set(overridden)
+        rows = tuple(row for row in self.rows if row.kind == "requirement" or row.bounded not in names)
+        return replace(self, rows=rows) if names else self
+
+    def without_names(self, names: Iterable[str]) -> Corrections:
+        """Leave out corrections by name."""
+        gone = set(names)
+        return replace(self, rows=tuple(row for row in self.rows if row.name not in gone)) if gone else self
+
+    def proved(self) -> Corrections:
+        """Leave out those that others report."""
+        return replace(self, rows=tuple(row for row in self.rows if not row.gives_way))
+
+    def on(self, markers: Markers) -> Corrections:
+        """Give those of a target: its markers decide, and none is left."""
+        return replace(self, rows=held(self.rows, markers))
+
     def with_active(self, names: Iterable[str], more: Iterable[Correction] = ()) -> Corrections:
         """Make corrections active by name, and add more rows."""
         known = {(row.name, row.versions) for row in self.rows}
@@ -125,6 +155,12 @@ class Corrections:
         return frozenset(
             row.name for row in self.rows if row.kind != "requirement" and row.package in there and row.bounded in there
         )
+
+    def between(self, names: Iterable[str]) -> frozenset[str]:
+        """Name the packages that corrections between these bound, and those that they are about."""
+        there = set(names)
+        rows = (row for row in self.rows if row.package in there and row.bounded in there)
+        return frozenset(name for row in rows for name in (row.package, row.bounded))
 
     def left_out(self, package: str, version: str, published: Iterable[str]) -> tuple[str, ...]:
         """List the requirements that METADATA (`published` are its Requires-Dist lines) leaves out. They count as
@@ -181,6 +217,15 @@ def corrections(off: Iterable[str] = ()) -> Corrections:
     return Corrections(tuple(row for row in table() if row.name not in switched_off))
 
 
+def held(rows: Iterable[Correction], markers: Markers) -> tuple[Correction, ...]:
+    """Keep the corrections whose markers hold in a target, without the markers."""
+    return tuple(
+        replace(row, requirement=row.requirement.partition(";")[0].rstrip()) if ";" in row.requirement else row
+        for row in rows
+        if markers.hold(row.requirement)
+    )
+
+
 def unknown(names: Iterable[str]) -> tuple[str, ...]:
     """Find the names that are no correction's: of the tables, of an extra, or read from a wheel."""
     known = {row.name for row in table()}
@@ -231,6 +276,11 @@ def admits(requirement: str, version: str) -> bool:
     return published_requirement(requirement).specifier.contains(version, prereleases=True)
 
 
+def is_within(version: str, specifiers: Iterable[str]) -> bool:
+    """Say whether specifiers together admit a version."""
+    return all(_specifier(one).contains(version, prereleases=True) for one in specifiers)
+
+
 def implies(asked: Iterable[str], requirement: str) -> bool:
     """Say whether specifiers together exclude all that a requirement excludes, as far as the versions that they name
     tell: each of those, the next after it, and one beyond all."""
@@ -253,7 +303,7 @@ def _probes(*specifiers: SpecifierSet) -> set[str]:
 def _is_broken(row: Correction, pins: Mapping[str, str]) -> bool:
     other = pins.get(row.bounded)
     if other is None:
-        return row.kind == "requirement" and ";" not in row.requirement
+        return row.kind == "requirement"
     return not admits(row.requirement, other)
 
 

@@ -56,6 +56,8 @@ class Pin:
     extras        pip only: the extras that its METADATA offers; None where that wasn't read: a lock doesn't hold them
     added         pip only: those of `dependencies` that its METADATA leaves out; a lock doesn't tell them apart
     works_with    pip only: what its extras say that it works with (`envspec.facts.corrections`): a lock doesn't hold it
+    newer         pip only: newer final releases on offer that install on the target; None where no correction is about
+                  the package: a lock doesn't hold them
     """
 
     kind: str
@@ -73,6 +75,7 @@ class Pin:
     extras: frozenset[str] | None = field(default=None, compare=False, repr=False)
     added: tuple[str, ...] = field(default=(), compare=False, repr=False)
     works_with: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    newer: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
 
     @property
     def is_wheel(self) -> bool:

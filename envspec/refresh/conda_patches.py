@@ -45,6 +45,12 @@ class When:
     before: datetime | None = None
     first_builds: bool = False
 
+    @property
+    def named(self) -> frozenset[str]:
+        """The single versions that it names, as written."""
+        exact = (version for operator, version in self.versions if operator == "==")
+        return frozenset(version for version in (*exact, *self.globs) if not _GLOB & set(version))
+
     def admits(self, version: Version, uploaded: datetime | None) -> bool:
         """Say whether a release, and the time of its upload, is meant. One of unknown time is before no moment."""
         from packaging.specifiers import SpecifierSet

@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from envspec.facts.corrections import NO_CORRECTIONS, Corrections
 from envspec.packages.edges import Markers
 from envspec.packages.requirement import Clause, asked, is_requirement, published_requirement
 from envspec.refresh.conda_patches import Patch
@@ -67,11 +68,11 @@ class Needed:
 
     package: str
     dependency: str
-    bounds: Mapping[Version, frozenset[Clause]]
-    covered: Mapping[Version, frozenset[Clause]]
-    pythons: Mapping[Version, frozenset[str]]
-    without: Mapping[Version, frozenset[str]]
-    files: Mapping[Clause, frozenset[str]]
+    bounds: Mapping[Version, frozenset[Clause]] = field(default_factory=dict)
+    covered: Mapping[Version, frozenset[Clause]] = field(default_factory=dict)
+    pythons: Mapping[Version, frozenset[str]] = field(default_factory=dict)
+    without: Mapping[Version, frozenset[str]] = field(default_factory=dict)
+    files: Mapping[Clause, frozenset[str]] = field(default_factory=dict)
 
 
 class DependencyReleases:
@@ -104,9 +105,10 @@ def needed(
     patches: Sequence[Patch],
     of: Callable[[str], Sequence[DatedRelease]],
     index: Index,
+    proved: Corrections = NO_CORRECTIONS,
 ) -> tuple[Needed, tuple[tuple[Patch, str], ...]]:
     """Find what a package's releases need of a dependency, and why patches were left out. `of` lists a project's
-    releases. Raises IndexFailure.
+    releases; what corrections that were `proved` say already isn't needed again. Raises IndexFailure.
     """
     bounds: dict[Version, frozenset[Clause]] = {}
     covered: dict[Version, frozenset[Clause]] = {}
@@ -127,7 +129,7 @@ def needed(
         for release in of(package):
             if not patch.when.admits(release.version, release.uploaded):
                 continue
-            judged = _NEWEST if release == newest else _judge(package, dependency, patch, release, there, index)
+            judged = _NEWEST if release == newest else _judge(package, dependency, patch, release, there, index, proved)
             if isinstance(judged, str):
                 reasons[judged] += 1
             if judged in _HARMLESS or not isinstance(judged, str):
@@ -146,6 +148,7 @@ def needed(
 
 _NEWEST = "it's the newest release: a bound would leave no way on"
 _SAID = "METADATA says it already"
+_PROVED = "a correction that was proved says it already"
 _NO_WHEEL = "no wheel, so no METADATA to compare with"
 _OLD = "its wheels are for Pythons of the past"
 _HARMLESS = (_SAID, _NO_WHEEL, _OLD)
@@ -162,7 +165,13 @@ def _main(reasons: Counter[str]) -> str:
 
 
 def _judge(
-    package: str, dependency: str, patch: Patch, release: DatedRelease, there: DependencyReleases, index: Index
+    package: str,
+    dependency: str,
+    patch: Patch,
+    release: DatedRelease,
+    there: DependencyReleases,
+    index: Index,
+    proved: Corrections,
 ) -> tuple[frozenset[Clause], frozenset[str], frozenset[str]] | str:
     """Give what a release needs, and the Pythons on which it can and can't be kept; or why it needs nothing."""
     if release.wheel is None:
@@ -173,12 +182,16 @@ def _judge(
         return "without an extension module, it may work with what it hasn't been tried with"
     if not release.pure and patch.when.first_builds:
         return "it concerns some builds of compiled code"
-    said = _said(dependency, index.requires_dist(package, release.wheel))
+    published = index.requires_dist(package, release.wheel)
+    said = _said(dependency, published)
     if not said:
         return "METADATA doesn't name the dependency"
     clauses = frozenset(clause for clause in patch.bound if _is_news(clause, release, said, there))
     if not clauses:
         return _SAID
+    known = _said(dependency, (*published, *proved.bounds(package, str(release.version), published)))
+    if not any(_is_news(clause, release, known, there) for clause in clauses):
+        return _PROVED
     if reason := next((reason for clause in clauses if (reason := _doubt(clause, release, there))), None):
         return reason
     bound = there.admitted(",".join(map("".join, sorted(clauses))))

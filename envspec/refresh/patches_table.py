@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from envspec.facts.corrections import corrections
 from envspec.packages.conda_names import pypi_names
 from envspec.packages.requirement import Clause
 from envspec.refresh.conda_bounds import written as specifier
@@ -27,7 +28,8 @@ _HEADER = """\
 # it from the repodata patches of {repository}
 # at revision {revision} (BSD-3-Clause: facts alone are taken from it, no text).
 # Every row was compared with PyPI: METADATA names the dependency and admits what the bound leaves out, wheels are left
-# to choose from on every Python that the marker admits, and the bound was news when the releases were made.
+# to choose from on every Python that the marker admits, and the bound was news when the releases were made. Nobody ran
+# the packages together here, so a row gives way to requirements that can't be met beside it.
 # The marker is part of the constraint: on other Pythons, the bound would leave nothing to install.
 # The columns are those of corrections.toml.
 #
@@ -72,6 +74,10 @@ def converted(
     counted = Counter(one.reason for one in others)
     pairs, unnamed = _by_pair(patches)
     counted.update(unnamed)
+    proved = corrections().proved()
+    by_package: dict[str, list[Patch]] = {}
+    for (package, _), several in pairs.items():
+        by_package.setdefault(package, []).extend(several)
     known: dict[str, tuple[DatedRelease, ...]] = {}
 
     def of(project: str) -> tuple[DatedRelease, ...]:
@@ -80,7 +86,9 @@ def converted(
         return known[project]
 
     def judged(pair: _Pair) -> _Judged:
-        return needed(*pair, pairs[pair], of, index)
+        if _is_another_project(by_package[pair[0]], of(pair[0])):
+            return Needed(*pair), tuple((patch, _OTHER_PROJECT) for patch in pairs[pair])
+        return needed(*pair, pairs[pair], of, index, proved)
 
     rows: list[Row] = []
     kept: set[Patch] = set()
@@ -89,6 +97,21 @@ def converted(
         kept.update(set(pairs[found.package, found.dependency]) - {patch for patch, _ in left_out})
         rows += _rows(found, of(found.package))
     return Converted(_text(rows, revision, sorted(files), len(kept), counted), counted)
+
+
+_OTHER_PROJECT = "PyPI has none of the releases that patches of the package name: it may be another project"
+
+
+def _is_another_project(patches: Iterable[Patch], known: Sequence[DatedRelease]) -> bool:
+    """Say whether patches name single releases of a package, and PyPI's project of that name has none of these."""
+    from packaging.version import InvalidVersion, Version
+
+    named = {version for patch in patches for version in patch.when.named}
+    there = {release.version for release in known}
+    try:
+        return bool(named and known) and there.isdisjoint(map(Version, named))
+    except InvalidVersion:
+        return False
 
 
 def _by_pair(patches: Iterable[Patch]) -> tuple[dict[_Pair, list[Patch]], list[str]]:
@@ -125,7 +148,7 @@ def _rows(found: Needed, known: Sequence[DatedRelease]) -> Iterator[Row]:
             "constraint": found.dependency + bound + run.marker,
             "reason": _reason(package, run, found.dependency + bound),
             "source": " ".join(map(_key, files)),
-            "proved": "imported",
+            "proved": "reported",
         }
 
 

@@ -68,10 +68,17 @@ def accepted(findings: Iterable[Finding], accept: Mapping[str, str]) -> tuple[Fi
 
 def hint_to_accept(finding: Finding) -> str | None:
     """Give a finding's remedy, and for one that can be accepted, how."""
-    if finding.severity != "error" or finding.code not in ACCEPTABLE:
+    how = hint_to_keep(finding)
+    if finding.severity != "error" or how is None:
         return finding.remedy
-    how = f'if you know that it is safe here, add to [pip]: accept = {{ {finding.code} = "why" }}'
     return f"{finding.remedy}; {how}" if finding.remedy else how
+
+
+def hint_to_keep(finding: Finding) -> str | None:
+    """Say how to accept a finding; None for one that can't be."""
+    if finding.code not in ACCEPTABLE:
+        return None
+    return f'if you know that it is safe here, add to [pip]: accept = {{ {finding.code} = "why" }}'
 
 
 def refuse_unacceptable(code: str, place: Place | None) -> None:

@@ -116,7 +116,12 @@ def _of_notes(name: str, notes: BuildNotes, around: Surroundings) -> Iterator[Pr
         said = f"{' and '.join(wrong)}, as {notes.member} in its wheel says"
         message = f"{name} is built for {said}, and the target has {around}"
         yield Problem(
-            "error", "built-for-another", "torch", message, f"take a release or a build that is made for {around}"
+            "error",
+            "built-for-another",
+            "torch",
+            message,
+            f"take a release or a build that is made for {around}",
+            f"{name.replace(' ', '!=').partition('+')[0]}",
         )
 
 
@@ -131,8 +136,24 @@ def _of_facts(name: str, version: str, around: Surroundings) -> Iterator[Problem
             needed.append(f"CUDA {' or '.join(row.cuda)}")
         message = f"{name} {version} is built for {' and '.join(needed)}, and the target has {around}: {row.without}"
         yield Problem(
-            "warning" if row.partly else "error", "built-for-another", "torch", message, _remedy(row, around, needed)
+            "warning" if row.partly else "error",
+            "built-for-another",
+            "torch",
+            message,
+            _remedy(row, around, needed),
+            _bound(row, version, around),
         )
+
+
+def _bound(row: neighbours.Neighbour, version: str, around: Surroundings) -> str:
+    """Admit the releases on the fitting side of a version; none where no release fits."""
+    from packaging.version import Version
+
+    near = neighbours.nearest(row.package, around.torch, around.cuda_major)
+    if near is None:
+        return f"{row.package}<0"
+    older = Version(near.release) < Version(version)
+    return f"{row.package}<={near.release}" if older else f"{row.package}>{version.partition('+')[0]}"
 
 
 def _remedy(row: neighbours.Neighbour, around: Surroundings, needed: list[str]) -> str:

@@ -44,7 +44,7 @@ def judge_pins(
     `builds` holds the build strings of conda packages, `needs` the names that each wheel requires, `origins` the index
     and the file of each (without one, a pin counts as PyPI's wheel), and `notes` what was read in some wheels. A torch
     without a local part is PyPI's own wheel. `judge` decides what depends on the target alone (its driver, its CUDA
-    against its GPUs), and `envspec.facts.corrections.corrections_broken_by` finds wrong metadata.
+    against its GPUs), and `envspec.facts.corrections` knows wrong metadata.
     """
     case = case_of(spec, target)
     wanted = torch_of(spec, target)
@@ -150,7 +150,8 @@ def _companions(case: Case, pins: Mapping[str, str], builds: Mapping[str, str]) 
         made_for = torch_builds.torch_for(name, public)
         if public not in fitting and made_for:
             message = f"{name} {version} is made for torch {', '.join(made_for)}, not for torch {torch}"
-            yield Problem("error", "companion-mismatch", "torch", message, f"Nearest: {name} {fitting[-1]}")
+            bound = f"{name}=={fitting[-1]}"
+            yield Problem("error", "companion-mismatch", "torch", message, f"Nearest: {name} {fitting[-1]}", bound)
         elif local and torch_local and local != torch_local and re.fullmatch(r"cpu|cu\d+", local):
             message = f"{name} {version} and torch {torch}+{torch_local} are builds for different CUDA versions"
             yield Problem("error", "cuda-mismatch", "torch", message, f"take both from the index {torch_local}")

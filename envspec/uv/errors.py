@@ -56,6 +56,8 @@ _NO_WHEEL = re.compile(
     r" has no wheels with a matching (Python|platform)[A-Za-z ]* tag"
     r"(?: \(e\.g\., `([^`]+)`\))?"
 )
+_MARKER = re.compile(r"(?<=[A-Za-z0-9\]])\{[^{}]*\}")
+"""The marker under which uv's report requires a package: `llguidance{platform_machine == 'x86_64'}`."""
 _AVAILABLE = re.compile(r"Wheels are available for `([^`]+)` \(v([^)]+)\) on the following platforms")
 _GLIBC = re.compile(r"manylinux_2_(\d{1,4})_(\w+)")
 _OUTSIDE = re.compile(
@@ -226,6 +228,7 @@ def _in_words(text: str) -> str:
         ": no versions satisfy this target.",
         text,
     )
+    text = _MARKER.sub("", text)
     text = text[:1].upper() + text[1:]
     cause = _without_wheel(text)
     return f"{cause}. {text}" if cause else text

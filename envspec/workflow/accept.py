@@ -18,7 +18,7 @@ from envspec.rules.neighbours import Origin
 from envspec.spec.model import Spec, Target
 from envspec.workflow.bounded import explained, told
 from envspec.workflow.keep import Kept
-from envspec.workflow.notices import Notice, tell_corrections, tell_findings, tell_given_up
+from envspec.workflow.notices import Notice, tell_corrections, tell_findings, tell_given_up, tell_given_way
 from envspec.workflow.solve import Solved
 from envspec.workflow.terms import tell_unused_terms
 
@@ -32,11 +32,15 @@ def accept(
     CUDA got in, InternalError when the result contradicts itself.
     """
     tell_corrections([(one.name, effect) for one in solved for effect in one.effects], notice)
+    tell_given_way([(one.name, row) for one in solved for row in one.broken], notice)
     tell_findings(
-        ((one.name, [explained(finding, one.hopeless) for finding in of_pins(spec, one)]) for one in solved),
+        (
+            (one.name, explained(of_pins(spec, one), one.pip, one.prepared.inputs.requirements, one.near))
+            for one in solved
+        ),
         notice,
     )
-    tell_given_up([(one.name, text) for one in solved for text in told(one.gave_up, one.versions)], notice)
+    tell_given_up([(one.name, *line) for one in solved for line in told(one.gave_up, one.versions)], notice)
     holes = _holes(solved, kept, refreshed=refreshed)
     tell_findings(((one.name, holes.get(one.name, ())) for one in solved), notice)
     locked = tuple(_locked(one) for one in solved)

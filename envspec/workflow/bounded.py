@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from envspec.lock.model import Pin
-from envspec.packages.requirement import asked
+from envspec.packages.requirement import asked, published_requirement
+from envspec.rules.accepted import hint_to_keep
 from envspec.rules.finding import Finding
 
 
@@ -28,15 +29,16 @@ class GivenUp:
         return next((name for name in self.path if now.get(name) != self.pins[name]), self.path[-1])
 
 
-def told(given_up: Iterable[GivenUp], now: Mapping[str, str]) -> tuple[str, ...]:
-    """Say what is locked instead, in a line for each package that had to move, with the first reason for it."""
-    lines: dict[str, str] = {}
+def told(given_up: Iterable[GivenUp], now: Mapping[str, str]) -> tuple[tuple[str, str | None], ...]:
+    """Say what is locked instead, in a line for each package that had to move, with the first reason for it; and how to
+    keep that pin, where it may be safe."""
+    lines: dict[str, tuple[str, str | None]] = {}
     for one in given_up:
         moved = one.moved(now)
         instead = f"{moved} {now[moved]} is locked, not {one.pins[moved]}" if moved in now else f"{moved} isn't locked"
         behind = " → ".join(one.path[one.path.index(moved) + 1 :])
         leads = f", which leads to {behind}" if behind else ""
-        lines.setdefault(moved, f"{instead}{leads}: {one.finding.message}")
+        lines.setdefault(moved, (f"{instead}{leads}: {one.finding.message}", hint_to_keep(one.finding)))
     return tuple(lines.values())
 
 
@@ -51,19 +53,48 @@ def given_up(findings: Iterable[Finding], pins: Sequence[Pin], requirements: Ite
     return tuple(GivenUp(finding, paths.get(name, (name,)), versions) for finding, name in named if name in versions)
 
 
-def explained(finding: Finding, of: Iterable[GivenUp]) -> Finding:
-    """Add to a refusal that no other solution avoids how the spec leads to it, and the nearest change."""
-    one = next((one for one in of if one.finding == finding), None)
-    if one is None:
-        return finding
-    first = one.path[0]
-    way = f" ({' → '.join(one.path)})" if len(one.path) > 1 else ""
-    remedy = (
-        f"no version of {first} that the spec allows works without it: loosen the bounds of {first}, or leave it out"
+def explained(
+    findings: Iterable[Finding], pins: Sequence[Pin], requirements: Iterable[str], near: Mapping[str, str]
+) -> tuple[Finding, ...]:
+    """Add to the refusals of a last solution how the spec leads to each, and the nearest change.
+
+    `near` has versions of packages of the spec that work on the target, if it didn't bound them."""
+    paths = _paths(pins, requirements)
+    return tuple(
+        _explained(one, paths.get(asked(one.bound).name, ()), near) if one.bound and one.severity == "error" else one
+        for one in findings
     )
-    if finding.code == "cuda-major-mixed":
-        remedy += ", or give the target another CUDA"
+
+
+def _explained(finding: Finding, path: Sequence[str], near: Mapping[str, str]) -> Finding:
+    if not path:
+        return finding
+    first = path[0]
+    way = f" ({' → '.join(path)})" if len(path) > 1 else ""
+    if first in near:
+        remedy = f"Nearest: {first} {near[first]}, which the spec's bounds leave out"
+    else:
+        remedy = f"loosen the bounds of {first}, or leave it out"
+        if finding.code == "cuda-major-mixed":
+            remedy += ", or give the target another CUDA"
+        elif finding.remedy:
+            remedy = f"{finding.remedy}; or {remedy}"
     return replace(finding, message=f"{finding.message}{way}", remedy=remedy)
+
+
+def loosened(requirements: Iterable[str], given_up: Iterable[GivenUp]) -> tuple[str, ...]:
+    """Give the spec's requirements without the bounds of those that lead to what was given up."""
+    first = {one.path[0] for one in given_up}
+    return tuple(_unbounded(line) if asked(line).name in first else line for line in requirements)
+
+
+def _unbounded(line: str) -> str:
+    requirement = published_requirement(line)
+    if requirement.url:
+        return line
+    extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
+    marker = f" ; {requirement.marker}" if requirement.marker else ""
+    return f"{requirement.name}{extras}{marker}"
 
 
 def _paths(pins: Sequence[Pin], requirements: Iterable[str]) -> dict[str, tuple[str, ...]]:

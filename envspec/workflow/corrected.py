@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from envspec.facts.corrections import Correction, Corrections, admits, implies, of_extra, some_admitted
+from envspec.facts.corrections import Correction, Corrections, admits, implies, is_within, of_extra, some_admitted
 from envspec.lock.model import Pin
 from envspec.packages.requirement import asked, published_requirement
 
@@ -34,24 +34,63 @@ def broken(
     return (*corrections.broken_by(versions), *(one for one in of_extras if one.name not in off))
 
 
+@dataclass(frozen=True)
+class Said:
+    """What a solution and its target say without corrections: which bounds each package has, and what else is on offer.
+
+    bounds      specifiers by package, those of the spec and of published metadata
+    newer       releases on offer that are newer than the pin, by package; none for a package of which that isn't known
+    overridden  packages of which the spec's override alone says what holds
+    """
+
+    bounds: Mapping[str, Sequence[str]]
+    newer: Mapping[str, Sequence[str]]
+    overridden: Collection[str] = ()
+
+    def rules_out(self, requirement: str) -> bool:
+        """Say whether a requirement rules out what could be had without it: a newer release, or doing without."""
+        name, bounds = asked(requirement).name, self.bounds.get(asked(requirement).name)
+        if bounds is None or name in self.overridden:
+            return bounds is None
+        if name not in self.newer:
+            return not implies(bounds, requirement)
+        return any(not admits(requirement, version) for version in self._admitted(name))
+
+    def could_be(self, name: str, versions: str, than: str) -> bool:
+        """Say whether a newer release of a package (than its pin's) could be had that is one of `versions`."""
+        if name not in self.newer:
+            return some_admitted(versions, (*self.bounds.get(name, ()), f">{than.partition('+')[0]}"))
+        return any(is_within(version, (versions,)) for version in self._admitted(name))
+
+    def _admitted(self, name: str) -> Iterator[str]:
+        return (version for version in self.newer[name] if is_within(version, self.bounds.get(name, ())))
+
+
+def said_without(
+    pins: Sequence[Pin], requirements: Iterable[str], constraints: Iterable[str], overrides: Sequence[str]
+) -> Said:
+    """Collect what published metadata of the pins says, and the spec. An overridden package has the bounds of its
+    override and of constraints alone."""
+    overridden = {asked(line).name for line in overrides}
+    published = (line for pin in pins for line in pin.dependencies if line not in pin.added)
+    required = (line for line in (*requirements, *published) if asked(line).name not in overridden)
+    bounds: dict[str, list[str]] = {}
+    for line in (*required, *constraints, *overrides):
+        bounds.setdefault(asked(line).name, []).append(str(published_requirement(line).specifier))
+    return Said(bounds, {pin.name: pin.newer for pin in pins if pin.newer is not None}, overridden)
+
+
 def effects(
-    corrections: Corrections, pins: Sequence[Pin], versions: Mapping[str, str], requirements: Iterable[str]
+    corrections: Corrections, pins: Sequence[Pin], versions: Mapping[str, str], said: Said
 ) -> tuple[Effect, ...]:
-    """List what corrections did to a solution. What its published metadata and the spec's `requirements` say as well
-    did nothing."""
-    said: dict[str, list[str]] = {}
-    for line in (*requirements, *(line for pin in pins for line in pin.dependencies)):
-        said.setdefault(asked(line).name, []).append(str(published_requirement(line).specifier))
+    """List the corrections that bound a solution: each of them rules out what everything else admits."""
     return tuple(effect for pin in pins for effect in _effects(corrections, pin, versions, said))
 
 
-def _effects(
-    corrections: Corrections, pin: Pin, versions: Mapping[str, str], said: Mapping[str, list[str]]
-) -> Iterator[Effect]:
+def _effects(corrections: Corrections, pin: Pin, versions: Mapping[str, str], said: Said) -> Iterator[Effect]:
     for one in corrections.about(pin.name):
-        texts = said.get(one.bounded, ())
         if one.kind == "requirement":
-            if one.requirement in pin.added:
+            if one.requirement in pin.added and said.rules_out(one.requirement):
                 yield Effect(one, f"{one.requirement} added")
         elif one.bounded not in versions:
             continue
@@ -59,11 +98,9 @@ def _effects(
             bound = next((bound for bound in pin.works_with if asked(bound).name == one.bounded), None)
             yield Effect(one, f"{bound} added" if bound and one.seen == pin.version else _locked(pin))
         elif one.concerns(pin.name, pin.version):
-            if not implies(texts, one.requirement):
+            if said.rules_out(one.requirement):
                 yield Effect(one, f"{one.requirement} added")
-        elif not admits(one.requirement, versions[one.bounded]) and some_admitted(
-            one.versions, (*said.get(pin.name, ()), f">{pin.version.partition('+')[0]}")
-        ):
+        elif not admits(one.requirement, versions[one.bounded]) and said.could_be(pin.name, one.versions, pin.version):
             # a newer version of it was given up
             yield Effect(one, _locked(pin))
 

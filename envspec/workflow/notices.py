@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from envspec.errors import Infeasible, InfeasibleTargets
+from envspec.facts.corrections import Correction
 from envspec.lock.judge import Flaw
 from envspec.lock.model import LockedTarget
 from envspec.packages.requirement import canonical_name
@@ -62,13 +63,30 @@ def tell_corrections(found: Iterable[tuple[str, Effect]], notice: Notice) -> Non
         )
 
 
-def tell_given_up(found: Iterable[tuple[str, str]], notice: Notice) -> None:
-    """Report what was locked instead of pins that can't work, by target name: each once, with its targets."""
-    targets: dict[str, list[str]] = {}
-    for target, text in found:
-        targets.setdefault(text, []).append(target)
-    for text, names in targets.items():
-        notice(Finding("info", "given-up", f"{', '.join(names)}: {text}"))
+def tell_given_way(found: Iterable[tuple[str, Correction]], notice: Notice) -> None:
+    """Report corrections that requirements left no room for, by target name: each once, with its targets."""
+    tell_given_up(
+        (
+            (
+                name,
+                f"{one.requirement} isn't added to {one.package}, because the requirements leave nothing within it, "
+                f"though {one.reason}",
+                None,
+            )
+            for name, one in found
+        ),
+        notice,
+    )
+
+
+def tell_given_up(found: Iterable[tuple[str, str, str | None]], notice: Notice) -> None:
+    """Report what was locked instead of pins that can't work, and how to keep them, by target name: each once, with its
+    targets."""
+    targets: dict[tuple[str, str | None], list[str]] = {}
+    for target, text, how in found:
+        targets.setdefault((text, how), []).append(target)
+    for (text, how), names in targets.items():
+        notice(Finding("info", "given-up", f"{', '.join(names)}: {text}", remedy=how))
 
 
 def tell_unused_sources(spec: Spec, locked: Iterable[LockedTarget], notice: Notice) -> None:

@@ -11,6 +11,7 @@ from envspec.facts.corrections import NO_CORRECTIONS, Corrections, corrections, 
 from envspec.facts.minimum import architectures
 from envspec.lock.inputs import spec_inputs, target_inputs
 from envspec.lock.model import SpecInputs, TargetInputs
+from envspec.packages.edges import Markers
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.redact import redact
@@ -95,6 +96,7 @@ def _prepared(
 ) -> Prepared:
     bounds = _torch_bounds(verdict)
     by_conda = verdict.wanted is not None and verdict.wanted.channel == "conda"
+    there = known.on(Markers(inputs.platform, inputs.python))
     for_conda = (f"pytorch {bounds}",) if bounds and by_conda else ()
     return Prepared(
         target=target,
@@ -102,7 +104,7 @@ def _prepared(
         inputs=inputs,
         verdict=verdict,
         constraints=(f"torch{bounds}",) if bounds and not by_conda else (),
-        corrections=known.with_active(known.beside(map(requirement_name, inputs.requirements))),
+        corrections=there.with_active(there.beside(map(requirement_name, inputs.requirements))),
         conda=conda_request_for(shared, inputs, architectures(target.gpus), for_conda)
         if inputs.conda_requirements
         else None,
@@ -128,7 +130,9 @@ def _refuse_unknown_corrections(spec: Spec) -> None:
         near = nearest(name, known)
         raise SpecError(
             f'there is no correction "{name}"',
-            hint=f'did you mean "{near}"?' if near else f"known corrections: {', '.join(sorted(known))}",
+            hint=f'did you mean "{near}"?'
+            if near
+            else "`envspec lock` names each correction in the line that tells it",
             place=spec.places.get("pip.without-corrections"),
         )
 

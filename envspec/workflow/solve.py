@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Protocol
 
-from envspec.errors import InternalError, Unsatisfiable
+from envspec.errors import AnswerNo, InternalError, OutsideError, Unsatisfiable
 from envspec.facts.corrections import Correction, Corrections, of_wheel
 from envspec.lock.model import LockedCorrection, Pin
+from envspec.packages.names import requirement_name
 from envspec.resolve.conda.request import CondaRequest
 from envspec.resolve.pip.provided import provided_by
 from envspec.resolve.pip.request import Preferences, Request, request_for
 from envspec.rules.finding import Finding
-from envspec.workflow.bounded import GivenUp, given_up
-from envspec.workflow.corrected import Effect, broken, effects
+from envspec.workflow.bounded import GivenUp, given_up, loosened
+from envspec.workflow.corrected import Effect, broken, effects, said_without
 from envspec.workflow.keep import Kept
 from envspec.workflow.prepare import Prepared
 
@@ -48,8 +49,10 @@ class Solved:
     corrections  of published metadata, as the pip half was solved with them
     constraints  PEP 508 lines of corrections that can't be shown as METADATA: of git, of a direct URL
     gave_up      pins of earlier solutions that can't work on the target; their bounds hold in this one
+    gave_way     corrections beside which the requirements had no solution
     read         corrections that were read from wheels, in this solution or an earlier one
-    hopeless     those of this one without which there is no solution
+    hopeless     it has no solution without what the rules refuse of this one
+    near         versions of the spec's packages that would work on the target, if the spec didn't bound them
     conda        the pins of its conda half
     pip          the pins of its pip half
     """
@@ -58,7 +61,9 @@ class Solved:
     corrections: Corrections
     constraints: tuple[str, ...] = ()
     gave_up: tuple[GivenUp, ...] = ()
-    hopeless: tuple[GivenUp, ...] = ()
+    gave_way: tuple[Correction, ...] = ()
+    hopeless: bool = False
+    near: Mapping[str, str] = field(default_factory=dict)
     read: tuple[LockedCorrection, ...] = ()
     conda: tuple[Pin, ...] = ()
     pip: tuple[Pin, ...] = ()
@@ -104,13 +109,21 @@ class Solved:
         """Give what corrections did to its pip half."""
         if self.request is None:
             return ()
-        return effects(self.request.corrections, self.pip, self.versions, self.prepared.inputs.requirements)
+        inputs = self.prepared.inputs
+        constraints = (*inputs.constraints, *self.prepared.constraints, *self._bounds)
+        known = said_without(self.pip, inputs.requirements, constraints, self.request.overrides)
+        return effects(self.request.corrections, self.pip, self.versions, known)
 
     @property
     def shaped(self) -> tuple[LockedCorrection, ...]:
         """Give the corrections read from wheels that did something to its pip half."""
         did = {(effect.correction.name, effect.correction.versions) for effect in self.effects}
         return tuple(one for one in self.read if (_row(one).name, _row(one).versions) in did)
+
+    @property
+    def broken(self) -> tuple[Correction, ...]:
+        """Give the corrections that gave way, and that its solution indeed breaks."""
+        return Corrections(self.gave_way).broken_by(self.versions)
 
     def inspected(self, inspect: Inspector) -> Solved:
         """Give the target with what its wheels say against its solution; itself where they say nothing."""
@@ -126,12 +139,24 @@ class Solved:
         rows = tuple(map(_row, read))
         return replace(self, read=read, corrections=self.corrections.with_active([row.name for row in rows], rows))
 
+    def yielding(self, conflict: Unsatisfiable) -> Solved:
+        """Give the target without the corrections of a conflict that nobody proved here; itself where it has none."""
+        if self.name not in conflict.targets:
+            return self
+        reported = tuple(row for row in self.corrections.rows if row.gives_way)
+        named = tuple(row for row in reported if row.name in conflict.corrections)
+        # what leaves no more of a package than one of these would be named by the next conflict
+        rows = tuple(row for row in reported if any(row.is_as_strict_as(one) for one in named))
+        left = self.corrections.without_names(row.name for row in rows)
+        return replace(self, gave_way=(*self.gave_way, *rows), corrections=left) if rows else self
+
     def corrected(self) -> Solved:
         """Give the target with the corrections that its solution breaks; itself where it breaks none."""
         if self.request is None:
             return self
         known, off = self.request.corrections, self.prepared.shared.without_corrections
-        found = broken(known, self.pip, self.versions, off)
+        overridden = set(map(requirement_name, self.request.overrides))
+        found = tuple(one for one in broken(known, self.pip, self.versions, off) if one.bounded not in overridden)
         if not found:
             return self
         # what stands side by side now will hardly part: one more solution, not one for each correction
@@ -145,6 +170,8 @@ class Solved:
 
     def bounded(self, findings: Iterable[Finding]) -> Solved:
         """Give the target with bounds that rule out what the rules refuse; itself where there are none to try."""
+        if self.hopeless:
+            return self
         more = given_up(findings, self.pip, self.prepared.inputs.requirements)
         new = tuple(one for one in more if one.finding.bound not in self._bounds)
         return replace(self, gave_up=(*self.gave_up, *new)) if new else self
@@ -182,35 +209,65 @@ def solve(
     if inspect is not None:
         off = {name for one in prepared for name in one.shared.without_corrections}
         targets = tuple(one.knowing(row for row in kept.read if _row(row).name not in off) for one in targets)
-    targets = _settled(targets, resolver, kept, inspect)
+    settle = partial(_settled, resolver=resolver, kept=kept, inspect=inspect)
+    targets = settle(targets)
     for _ in range(_ROUNDS):
         again = tuple(one.bounded(judge(one)) for one in targets)
         if again == targets:
             break
         try:
-            targets = _settled(again, resolver, kept, inspect)
+            targets = settle(again)
         except Unsatisfiable:
-            return tuple(_alone(one, more, resolver, kept, inspect) for one, more in zip(targets, again, strict=True))
+            each = zip(targets, again, strict=True)
+            targets = tuple(old if old == more else _alone(old, more, settle, judge) for old, more in each)
     return targets
 
 
-def _alone(old: Solved, bounded: Solved, resolver: Resolver, kept: Kept, inspect: Inspector | None) -> Solved:
-    """Solve a target with its bounds by itself; give its last solution where there is none."""
-    if old == bounded:
-        return old
+_Settle = Callable[[tuple[Solved, ...]], tuple[Solved, ...]]
+
+
+def _alone(old: Solved, bounded: Solved, settle: _Settle, judge: Callable[[Solved], tuple[Finding, ...]]) -> Solved:
+    """Solve a target with its bounds by itself; give its last solution, and what would work, where there is none."""
     try:
-        return _settled((bounded,), resolver, kept, inspect)[0]
+        return settle((bounded,))[0]
     except Unsatisfiable:
-        return replace(old, hopeless=bounded.gave_up)
+        return replace(old, hopeless=True, near=_near(bounded, settle, judge))
+
+
+def _near(target: Solved, settle: _Settle, judge: Callable[[Solved], tuple[Finding, ...]]) -> Mapping[str, str]:
+    """Find versions that would work of the packages that lead to what was given up, had the spec no bounds on them."""
+    inputs = target.prepared.inputs
+    requirements = loosened(inputs.requirements, target.gave_up)
+    if requirements == inputs.requirements:
+        return {}
+    free = replace(target, prepared=replace(target.prepared, inputs=replace(inputs, requirements=requirements)))
+    try:
+        for _ in range(_ROUNDS):
+            (free,) = settle((free,))
+            findings = judge(free)
+            if all(finding.severity != "error" for finding in findings):
+                first = {one.path[0] for one in target.gave_up}
+                return {name: version for name, version in free.versions.items() if name in first}
+            free = free.bounded(findings)
+    except (AnswerNo, OutsideError):
+        pass
+    return {}
 
 
 def _settled(
     targets: tuple[Solved, ...], resolver: Resolver, kept: Kept, inspect: Inspector | None
 ) -> tuple[Solved, ...]:
-    """Solve the pip halves until no correction is broken."""
+    """Solve the pip halves until no correction is broken. What others report gives way to requirements."""
     while True:
         requests = {one.name: one.request for one in targets if one.request is not None}
-        pins = resolver.resolve(requests, kept.pip) if requests else {}
+        try:
+            pins = resolver.resolve(requests, kept.pip) if requests else {}
+        except Unsatisfiable as conflict:
+            yielding = tuple(one.yielding(conflict) for one in targets)
+            if yielding == targets:
+                raise
+            targets = yielding
+            continue
         targets = tuple(replace(one, pip=tuple(pins.get(one.name, ()))) for one in targets)
         # what uv chose has published metadata that is wrong: once more, with what that should have said
         again = tuple(one.corrected() for one in targets)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from envspec.facts.corrections import (
@@ -12,8 +16,12 @@ from envspec.facts.corrections import (
     implies,
     of_extra,
     some_admitted,
+    table,
     unknown,
 )
+from envspec.packages.edges import Markers
+
+REPOSITORY = Path(__file__).parents[2]
 
 OLD = Correction("a-numpy-2", "a", "<3", "constraint", "numpy<2", "a fails")
 ADDS = Correction("a-numpy", "a", "==1.0", "requirement", "numpy", "a imports it")
@@ -81,6 +89,34 @@ def test_an_active_extra_holds_version_by_version() -> None:
     assert active.bounds("transformers", "5.1.0", ['torch>=2.4; extra == "torch"']) == ("torch>=2.4",)
     assert active.bounds("transformers", "4.49.0", ['torch>=2.0; extra == "torch"']) == ("torch>=2.0",)
     assert unknown([row.name, "transformers-extra-scipy"]) == ("transformers-extra-scipy",)
+
+
+def test_markers_are_judged_for_the_target_and_are_gone() -> None:
+    row = Correction("a-numpy", "a", "<3", "constraint", "numpy<2 ; python_version < '3.13'", "a fails")
+    old, new = (Corrections((row,)).on(Markers("linux-64", python)) for python in ("3.12", "3.13"))
+    assert old.bounds("a", "2.0", ["numpy; extra == 'fast'"]) == ("numpy<2 ; extra == 'fast'",)
+    assert [one.requirement for one in old.broken_by({"a": "2.0", "numpy": "2.2"})] == ["numpy<2"]
+    assert new.rows == new.broken_by({"a": "2.0", "numpy": "2.2"}) == ()
+
+
+def test_what_others_report_is_known_by_its_proof() -> None:
+    assert {row.gives_way for row in table() if row.name.startswith("conda-forge-")} == {True}
+    assert {row.gives_way for row in table() if not row.name.startswith("conda-forge-")} == {False}
+    assert all("; " not in row.requirement or row.gives_way for row in table())
+
+
+def test_no_table_of_corrections_is_read_where_nothing_is_resolved() -> None:
+    """Start-up time is a feature: of `--help`, of `check`, of all that only reads locks."""
+    script = (
+        "import sys; opened = []\n"
+        "sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == 'open' else None)\n"
+        "from envspec.cli.main import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
+        "assert not [file for file in opened if file.endswith(('corrections.toml', 'repodata_patches.toml'))]\n"
+    )
+    for words in (["--help"], ["check", "specs/cpu-py311.toml"]):
+        ran = subprocess.run([sys.executable, "-c", script, *words], cwd=REPOSITORY, capture_output=True, text=True)
+        assert ran.returncode == 0, ran.stderr
 
 
 def test_what_specifiers_say_already() -> None:

@@ -27,7 +27,7 @@ def test_a_row_says_what_who_and_in_which_versions(row: Row) -> None:
     constraint = Requirement(row["constraint"])
     assert constraint.name == canonical_name(constraint.name) != row["package"]
     assert len(constraint.specifier) and not constraint.extras and not constraint.url
-    assert row["proved"] == "imported"
+    assert row["proved"] == "reported"
     assert row["reason"].startswith("conda-forge found that ") and str(constraint.specifier) in _sorted(row["reason"])
 
 

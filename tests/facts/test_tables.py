@@ -229,7 +229,7 @@ def test_corrections_are_well_formed() -> None:
         assert len(Requirement(correction.requirement).specifier) or correction.kind == "requirement"
         assert len(SpecifierSet(correction.versions))
         assert correction.reason and not correction.reason.endswith(".")
-        assert correction.proved in ("executed", "imported", "read", "upstream")
+        assert correction.proved in ("executed", "imported", "read", "upstream", "reported")
         assert corrections.unknown([correction.name]) == ()
 
 

@@ -47,7 +47,7 @@ def test_a_row() -> None:
             "constraint": "pandas<2",
             "reason": "conda-forge found that seaborn 1.0 to 1.1 need pandas<2, and their METADATA doesn't say so",
             "source": "frame",
-            "proved": "imported",
+            "proved": "reported",
         }
     ]
 
@@ -98,6 +98,22 @@ def test_names_are_those_of_pypi() -> None:
     made = converted({"a.yaml": text, "b.yaml": text.replace("pandas", "libcurl")}, REVISION, index)
     assert '{ name = "conda-forge-matplotlib-1.0-pandas", package = "matplotlib",' in made.text
     assert made.left_out == {"conda's name has none on PyPI": 1}
+
+
+def test_another_project_of_the_same_name_gets_no_rows() -> None:
+    """conda's openfe, Open Free Energy, has 1.4.0; PyPI's generates features."""
+    named = f"{FRAME}---\nif: {{name: seaborn, version_in: ['1.4']}}\nthen: [{{add_depends: click <8.2}}]\n"
+    assert table({"1.0": OLD, "1.1": OLD}, named) == []
+    assert versions(table({"1.0": OLD, "1.4": OLD}, named)) == ["<=1.4"]
+
+
+def test_what_a_proved_correction_says_is_not_reported_again() -> None:
+    """torch-numpy-2 says it of all before 2.3."""
+    text = "if: {name: pytorch, version_lt: '2.4'}\nthen: [{tighten_depends: {name: numpy, upper_bound: 2}}]\n"
+    made = {version: Made("2023-02-01", ("numpy",)) for version in ("2.1", "2.2", "2.3")}
+    index = Index({"torch": {**made, "99.0": NEWEST}, "numpy": NUMPY})
+    rows = tomli.loads(converted({"a.yaml": text}, REVISION, index).text)["corrections"]
+    assert versions(rows) == ["==2.3"]
 
 
 def test_the_text_has_its_sources_and_its_counts() -> None:

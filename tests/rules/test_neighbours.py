@@ -106,6 +106,18 @@ def test_what_a_wheel_notes_speaks_where_the_facts_end(
     assert (why in told[0]) if why else not told
 
 
+@pytest.mark.parametrize(
+    ("cuda", "pins", "bound"),
+    [
+        ("12.8", {"torch": "2.11.0", "torchcodec": "0.17.0"}, "torchcodec<=0.13.0"),
+        ("12.8", {"torch": "2.11.0", "torchcodec": "0.10.0"}, "torchcodec>0.10.0"),
+        ("13.0", {"torch": "2.10.0", "ctranslate2": "4.8.5"}, "ctranslate2<0"),
+    ],
+)
+def test_the_bound_admits_what_fits(cuda: str, pins: dict[str, str], bound: str) -> None:
+    assert [one.bound for one in found(cuda, pins)] == [bound]
+
+
 def test_what_is_only_partly_there_is_a_warning() -> None:
     (finding,) = found("12.8", {"torch": "2.10.0", "torchao": "0.18.0"})
     assert finding.severity == "warning" and "leaves its extensions out" in finding.message

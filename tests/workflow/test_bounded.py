@@ -46,9 +46,9 @@ class Solver:
         return tuple(Pin(**{**vars(one), "direct": one.name == "vllm"}) for one in pins)
 
 
-def locked(solver: Solver, **cudas: str) -> tuple[Lock, list[Finding]]:
+def locked(solver: Solver, asked: str = "vllm", **cudas: str) -> tuple[Lock, list[Finding]]:
     targets = "".join(f'[targets.{name}]\nplatform = "linux-64"\ncuda = "{cuda}"\n' for name, cuda in cudas.items())
-    text = f"[env]\npython = '3.12'\n[pip]\ndependencies = ['vllm']\n{targets}"
+    text = f"[env]\npython = '3.12'\n[pip]\ndependencies = ['{asked}']\n{targets}"
     notices: list[Finding] = []
     return relock(parse_spec(text, "specs/demo.toml"), None, solver, notice=notices.append), notices
 
@@ -73,6 +73,21 @@ def test_where_nothing_works_the_way_and_the_nearest_change_are_named() -> None:
     assert "loosen the bounds of vllm" in str(error.value.hint) and "another CUDA" in str(error.value.hint)
 
 
+def test_the_nearest_release_that_works_is_named_where_the_spec_leaves_it_out() -> None:
+    """Asked without the spec's bounds, and told; never locked."""
+
+    class Pinned(Solver):
+        def _pins(self, name: str, request: Request) -> tuple[Pin, ...]:
+            self.old = "vllm" in request.requirements
+            return super()._pins(name, request)
+
+    solver = Pinned()
+    with pytest.raises(Infeasible, match="belongs to CUDA 13") as error:
+        locked(solver, a="12.8", asked="vllm==0.26.0")
+    assert str(error.value.hint).startswith("Nearest: vllm 0.21.0, which the spec's bounds leave out; ")
+    assert len(solver.asked) == 4
+
+
 def test_without_a_bound_for_every_refusal_nothing_is_tried() -> None:
     bound = Finding("error", "cuda-major-mixed", "b is wrong", bound="b<0")
     other = Finding("error", "no-build", "c is wrong")
@@ -80,11 +95,14 @@ def test_without_a_bound_for_every_refusal_nothing_is_tried() -> None:
     assert given_up([bound, other], pins, ["a"]) == ()
     (one,) = given_up([bound, Finding("warning", "x", "odd")], pins, ["a"])
     assert one == GivenUp(bound, ("a", "b"), {"a": "1", "b": "2"})
-    assert explained(other, [one]) == other
+    assert explained([other], pins, ["a"], {}) == (other,)
+    (told,) = explained([bound], pins, ["a"], {"a": "0.9"})
+    assert told.message == "b is wrong (a → b)" and "Nearest: a 0.9" in str(told.remedy)
 
 
 def test_a_package_that_had_to_move_is_told_once() -> None:
     findings = [Finding("error", "cuda-major-mixed", f"{name} is wrong", bound=f"{name}<0") for name in ("b", "c")]
     gone = given_up(findings, (pin("a", "2", "b", "c"), pin("b", "2"), pin("c", "2")), ["a"])
-    assert told(gone, {"a": "1"}) == ("a 1 is locked, not 2, which leads to b: b is wrong",)
-    assert told(gone, {"a": "2", "c": "2"})[0] == "b isn't locked: b is wrong"
+    how = 'if you know that it is safe here, add to [pip]: accept = { cuda-major-mixed = "why" }'
+    assert told(gone, {"a": "1"}) == (("a 1 is locked, not 2, which leads to b: b is wrong", how),)
+    assert told(gone, {"a": "2", "c": "2"})[0] == ("b isn't locked: b is wrong", how)

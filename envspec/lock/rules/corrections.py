@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from envspec.lock.model import Lock
 from envspec.lock.rules.case import Flaw
+from envspec.packages.edges import Markers
 from envspec.packages.requirement import canonical_name, published_requirement
 
 
@@ -14,6 +15,8 @@ def broken(lock: Lock) -> Iterator[Flaw]:
     for one in lock.corrections:
         constraint = published_requirement(one.constraint)
         for target in lock:
+            if not Markers(target.inputs.platform, target.inputs.python).hold(one.constraint):
+                continue
             pin = target.pin(one.package, "pip")
             other = target.pin(canonical_name(constraint.name), "pip")
             if pin is None or other is None or pin.artifact is None or pin.artifact.sha256 != one.sha256:

@@ -23,7 +23,7 @@ def wrong_edges(case: LockedCase) -> Iterator[Flaw]:
             continue
         extras = case.graph.extras.get(Node("pip", pin.name), frozenset())
         right = {str(published_requirement(line)) for line in stated.dependencies if markers.hold(line, extras)}
-        added = set(corrections().left_out(pin.name, pin.version, stated.dependencies))
+        added = set(corrections().on(markers).left_out(pin.name, pin.version, stated.dependencies))
         edges = set(pin.dependencies)
         if not right <= edges <= right | added:
             said = ", ".join(sorted(right)) or "nothing"

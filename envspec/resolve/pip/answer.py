@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from envspec.errors import EnvspecError, Unsatisfiable
-from envspec.facts.corrections import Corrections
+from envspec.facts.corrections import Correction, Corrections
 from envspec.net.flat_hashes import FlatHashes
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.packages.edges import Markers
@@ -168,18 +168,27 @@ def hint_about_pre_releases(conflict: Unsatisfiable, barred: Sequence[str]) -> s
 
 
 def named_corrections(conflict: Unsatisfiable, corrections: Corrections) -> Unsatisfiable:
-    """Add to a conflict the corrections that may be part of it: METADATA elsewhere doesn't say what they add."""
+    """Add to a conflict the corrections that may be part of it: METADATA elsewhere doesn't say what they add.
+
+    Those whose bound stands in it; where no bound does, those of packages that are both named."""
     names = {canonical_name(word) for word in re.findall(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?", conflict.message)}
-    found = [
+    near = [
         row for name in sorted(names) for row in corrections.about(name) if row.bounded in names and row.kind != "extra"
     ]
-    found = [row for row in found if str(published_requirement(row.requirement).specifier) in conflict.message]
+    found = [row for row in near if _bounds_stand_in(conflict.message, row)]
+    conflict.corrections = tuple(row.name for row in found or near)
     if not found:
         return conflict
     told = "; ".join(f"envspec adds {row.requirement} to {row.package}{row.versions}: {row.reason}" for row in found)
     listed = ", ".join(f'"{row.name}"' for row in found)
     hint = f"to do without: without-corrections = [{listed}] in [pip]; or {conflict.hint or 'loosen a requirement'}"
-    return Unsatisfiable(f"{conflict.message.rstrip('.')} ({told}).", hint=hint)
+    named = Unsatisfiable(f"{conflict.message.rstrip('.')} ({told}).", hint=hint)
+    named.corrections = conflict.corrections
+    return named
+
+
+def _bounds_stand_in(message: str, row: Correction) -> bool:
+    return all(str(clause) in message for clause in published_requirement(row.requirement).specifier)
 
 
 def labelled(error: EnvspecError, label: str) -> EnvspecError:

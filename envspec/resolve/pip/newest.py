@@ -3,8 +3,9 @@ releases skipped because none of their wheels fits. Pure: pages come in through 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from envspec.net.index_proxy.releases import Release, version_of
@@ -17,6 +18,8 @@ from envspec.uv.answer import Found
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
+
+_MANYLINUX = re.compile(r"manylinux_2_(\d{1,4})_")
 
 Releases = Callable[[str], Sequence[Release]]
 """A package's releases on the index that it comes from, newest first; none without a page."""
@@ -105,11 +108,32 @@ def passed_over(
                 break
             if not _admitted(release, request, package.name, asks.get(package.name)):
                 continue
-            if release.wheels and package.name not in request.allow_source and not _fits(release, request):
+            if _is_skipped(release, request, package.name):
                 over.append(PassedOver(package.name, release.version, str(taken)))
             # one that fits was given up for other reasons than its wheels
             break
     return tuple(over)
+
+
+def newer(package: Found, request: Request, releases: Releases) -> tuple[str, ...]:
+    """List the final releases that are newer than a package of a solution and install on the target, whatever is
+    required of them."""
+    taken = version_of(package.version or "")
+    if not package.files or taken is None:
+        return ()
+    found = []
+    for release in releases(package.name):
+        version = version_of(release.version)
+        if version is None or version <= taken:
+            break
+        if _admitted(release, request, package.name, None) and not _is_skipped(release, request, package.name):
+            found.append(release.version)
+    return tuple(found)
+
+
+def _is_skipped(release: Release, request: Request, name: str) -> bool:
+    """Say whether a release has wheels, none of which fits, and may not be built."""
+    return bool(release.wheels) and name not in request.allow_source and not _fits(release, request)
 
 
 def _admitted(release: Release, request: Request, name: str, asks: Asks | None) -> bool:
@@ -131,11 +155,23 @@ def _admitted(release: Release, request: Request, name: str, asks: Asks | None) 
     return asks is None or asks.specifier.contains(version, prereleases=True)
 
 
+def needed_glibc(wheels: Sequence[str], request: Request) -> str | None:
+    """Find the oldest glibc, newer than a target's, with which one of some wheels fits; None where none does."""
+    own = int((request.glibc or "2.28").split(".")[1])
+    minors = {int(minor) for file in wheels for minor in _MANYLINUX.findall(file)}
+    floors = (f"2.{minor}" for minor in sorted(minors) if minor > own)
+    return next((glibc for glibc in floors if _fit(wheels, replace(request, glibc=glibc))), None)
+
+
 def _fits(release: Release, request: Request) -> bool:
+    return _fit(release.wheels, request)
+
+
+def _fit(wheels: Iterable[str], request: Request) -> bool:
     from packaging.utils import InvalidWheelFilename
 
     tags = wheel_tags(request.platform, request.python, request.glibc)
-    for file in release.wheels:
+    for file in wheels:
         try:
             if not tags.isdisjoint(wheel_file_tags(file)):
                 return True

@@ -17,6 +17,7 @@ from envspec.packages.tags import ranked_tags, wheel_file_tags
 from envspec.redact import without_credentials
 from envspec.resolve.pip.edges import holding
 from envspec.resolve.pip.metadata import Metadata
+from envspec.resolve.pip.newest import Releases, newer
 from envspec.resolve.pip.reading import Description, Reading
 from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index.choice import TorchIndex, needs_own_triton
@@ -31,7 +32,12 @@ def begin(found: Sequence[Found], request: Request, reading: Reading) -> None:
 
 
 def pins_of(
-    found: Sequence[Found], request: Request, index: TorchIndex, proxy: IndexProxy, reading: Reading
+    found: Sequence[Found],
+    request: Request,
+    index: TorchIndex,
+    proxy: IndexProxy,
+    reading: Reading,
+    releases: Releases,
 ) -> tuple[Pin, ...]:
     """Make the pins of a solved request. Raises what reading metadata raises."""
     published = {p.name: reading.result(p, installed(p, request)) for p in found}
@@ -39,6 +45,7 @@ def pins_of(
     edges = holding(request, {name: metadata for name, (metadata, _) in described.items()})
     sources = dict(request.sources)
     direct = {requirement_name(text) for text in request.requirements}
+    corrected = request.corrections.between(published)
     return tuple(
         _pin(
             p,
@@ -47,6 +54,7 @@ def pins_of(
             edges[p.name],
             p.name in direct,
             _index_name(p, installed(p, request), sources, request, index, proxy),
+            newer(p, request, releases) if p.name in corrected else None,
         )
         for p in found
     )
@@ -114,6 +122,7 @@ def _pin(
     edges: tuple[str, ...],
     direct: bool,
     index: str,
+    newer: tuple[str, ...] | None,
 ) -> Pin:
     metadata, artifact = description
     return Pin(
@@ -130,6 +139,7 @@ def _pin(
         extras=frozenset(_extras(metadata)),
         added=added,
         works_with=bounds_of_extras(metadata.requires_dist),
+        newer=newer,
     )
 
 

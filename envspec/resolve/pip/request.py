@@ -128,6 +128,7 @@ def request_for(
     names = {name for name, _ in provided}
     sources = {name: index for name, index in spec.sources.items() if index != PUBLIC}
     others = {*names, *sources}
+    overrides = tuple(requirement for requirement, _ in target.overrides)
     return Request(
         platform=target.platform,
         python=target.python,
@@ -142,8 +143,8 @@ def request_for(
         exempt=exempt,
         provided=provided,
         metadata=spec.metadata,
-        corrections=corrections.without(others),
-        overrides=tuple(requirement for requirement, _ in target.overrides),
+        corrections=corrections.without(others).besides(map(requirement_name, overrides)),
+        overrides=overrides,
         find_links=target.find_links,
     )
 

@@ -141,7 +141,10 @@ class PipResolver:
                 refuse_sources(answers, groups, self.sources.static, self._uv_indexes.releases)
                 self._tell(answers, groups, keep)
                 solved = {
-                    request: pins_of(found[request], request, indexes[request], proxy, reading) for request in groups
+                    request: pins_of(
+                        found[request], request, indexes[request], proxy, reading, self._uv_indexes.releases(request)
+                    )
+                    for request in groups
                 }
             except BaseException:
                 self.sources.processes.stop()
@@ -307,7 +310,9 @@ class PipResolver:
                 )
             conflict.hint = hint_about_pre_releases(conflict, barred)
             self._uv_indexes.refuse_flat(request, label)
-            raise named_corrections(explained(conflict, request), request.corrections) from None
+            named = named_corrections(explained(conflict, request), request.corrections)
+            named.targets = names
+            raise named from None
         except IndexFailure as failure:
             self._uv_indexes.refuse_flat(request, label)
             if proxy.failures:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from envspec.errors import AnswerNo
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import asked
-from envspec.resolve.pip.newest import Releases
+from envspec.packages.version_numbers import numbers
+from envspec.resolve.pip.newest import Releases, needed_glibc
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.static_source import SourceFacts, Trust
 from envspec.uv.answer import Found
@@ -20,6 +21,7 @@ class NeededSource:
     trust     how certain its requirements are
     compiles  the sign that a build needs a compiler, None for pure Python
     unfit     it has wheels, and none fits
+    glibc     with which, or a later one, a wheel would; None where none does
     """
 
     name: str
@@ -28,6 +30,7 @@ class NeededSource:
     trust: Trust
     compiles: str | None
     unfit: bool = False
+    glibc: str | None = None
 
 
 class SourcesNeeded(AnswerNo):
@@ -47,7 +50,7 @@ class SourcesNeeded(AnswerNo):
         source = "from source" if any(one.unfit for one in self.needed) else "published only as source"
         super().__init__(
             f"{', '.join(targets)}: the newest solution needs {count} {source}: {told}" + _open_end(self.needed),
-            hint=f"building from source runs a package's code; if you trust the code, "
+            hint=_glibc_hint(self.needed) + f"building from source runs a package's code; if you trust the code, "
             f"run `envspec lock --allow-needed`, or add to [pip]: {line}",
         )
 
@@ -61,13 +64,22 @@ def _open_end(needed: Sequence[NeededSource]) -> str:
     return f"; what {', '.join(names)} {verb} certain only after a build, so there may be more"
 
 
+def _glibc_hint(needed: Sequence[NeededSource]) -> str:
+    """Name the glibc with which no source is needed for want of a wheel."""
+    floors = [one.glibc for one in needed if one.glibc]
+    if not floors:
+        return ""
+    newest = max(floors, key=numbers)
+    return f'if the machines have it, set glibc = "{newest}" in the target; '
+
+
 def _told(one: NeededSource) -> str:
     notes = [" → ".join(one.path)] if len(one.path) > 1 else []
     notes.append(f"needs a compiler: {one.compiles}" if one.compiles else "pure Python")
     if one.trust != "static":
         notes.append(f"requirements {one.trust}")
     if one.unfit:
-        notes.append("none of its wheels fits")
+        notes.append(f"its wheels are for glibc {one.glibc} and later" if one.glibc else "none of its wheels fits")
     return f"{one.name} {one.version} ({', '.join(notes)})"
 
 
@@ -75,9 +87,17 @@ def needed_source(
     package: Found, facts: SourceFacts, request: Request, edges: Mapping[str, Sequence[str]], releases: Releases
 ) -> NeededSource:
     """Describe a package that is needed from source; `edges` are the packages' requirements that hold."""
-    unfit = any(release.version == package.version and release.wheels for release in releases(package.name))
+    wheels = next((one.wheels for one in releases(package.name) if one.version == package.version), ())
     path = _path(package.name, request, edges)
-    return NeededSource(package.name, str(package.version), path, facts.trust, facts.compiles, unfit)
+    return NeededSource(
+        package.name,
+        str(package.version),
+        path,
+        facts.trust,
+        facts.compiles,
+        bool(wheels),
+        needed_glibc(wheels, request),
+    )
 
 
 def _path(name: str, request: Request, edges: Mapping[str, Sequence[str]]) -> tuple[str, ...]:

@@ -170,6 +170,16 @@ def test_offline_gives_the_same_answer(machine: Machine, hydra: str, index: Inde
     assert (again.status, again.err) == (1, told.err) and index.asked == []
 
 
+def test_a_release_whose_wheels_want_a_newer_glibc_names_it(machine: Machine, index: Index) -> None:
+    """llguidance 1.7.6, which vllm requires, has wheels for glibc 2.31."""
+    index.add(wheel("lib", "2.0", tag="cp312-cp312-manylinux_2_31_x86_64"), sdist("lib", "2.0"))
+    machine.spec(cpu("lib==2.0"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 1
+    assert "its wheels are for glibc 2.31 and later" in ran.error
+    assert 'if the machines have it, set glibc = "2.31" in the target; building from source' in ran.hint
+
+
 @pytest.mark.parametrize("asked", ["lib==2.0", "app"])
 def test_a_release_whose_wheels_do_not_fit_is_told_where_nothing_else_would_do(
     machine: Machine, index: Index, asked: str

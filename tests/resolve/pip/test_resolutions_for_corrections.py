@@ -1,0 +1,92 @@
+"""How often uv solves a large stack that breaks many corrections: once, and at most twice more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from support.index import Index
+from support.machine import Machine, cpu
+from support.packages import wheel
+
+from envspec.uv.program import Uv
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+TEN = {
+    "opencv-python": "4.9.0.80",
+    "opencv-python-headless": "4.9.0.80",
+    "scikit-image": "0.22.0",
+    "matplotlib": "3.7.2",
+    "pandas": "2.1.1",
+    "h5py": "3.10.0",
+    "numexpr": "2.9.0",
+    "scikit-learn": "1.3.0",
+    "shapely": "2.0.2",
+    "statsmodels": "0.14.0",
+}
+"""Packages of which a correction says `numpy<2`: the first seven were proved, the others conda-forge reports."""
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """uv's resolutions, each with its command."""
+    asked: list[list[str]] = []
+    real = Uv.run
+
+    def run(self: Uv, command: Sequence[str], **options: Any) -> Any:
+        if [*command][:2] == ["pip", "compile"]:
+            asked.append([*command])
+        return real(self, command, **options)
+
+    monkeypatch.setattr(Uv, "run", run)
+    return asked
+
+
+def stack(index: Index, requirement: str) -> tuple[str, ...]:
+    """Ninety small packages that require each other, the ten, NumPy of both kinds."""
+    index.add(wheel("numpy", "1.26.4"), wheel("numpy", "2.2.6"))
+    names = [f"part-{number}" for number in range(89)]
+    for name, following in zip(names, [*names[1:], ""], strict=True):
+        index.add(wheel(name, "1.0", *filter(None, (following, "numpy"))))
+    for name, version in TEN.items():
+        index.add(wheel(name, version, *filter(None, (requirement,))))
+    return ("part-0", "numpy", *TEN)
+
+
+@pytest.mark.parametrize("requirement", ["numpy>=1.17", ""], ids=["named-in-metadata", "not-named"])
+def test_a_hundred_packages_and_ten_corrections(
+    machine: Machine, index: Index, runs: list[list[str]], requirement: str
+) -> None:
+    machine.spec(cpu(*stack(index, requirement)))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 0, ran.err
+    versions = machine.versions("cpu")
+    assert (len(versions), versions["numpy"]) == (100, "1.26.4")
+    assert ran.err.count("numpy<2 added, because") == 10
+    assert len(runs) == 1
+
+
+def test_between_packages_that_nothing_brings_together_once_more(
+    machine: Machine, index: Index, runs: list[list[str]]
+) -> None:
+    """No METADATA of the ten names NumPy, and the spec doesn't ask for it: only a solution has both."""
+    first, _, *ten = stack(index, "")
+    machine.spec(cpu(first, *ten))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 0, ran.err
+    assert machine.versions("cpu")["numpy"] == "1.26.4"
+    assert len(runs) == 2
+
+
+def test_with_some_that_give_way_twice_more(machine: Machine, index: Index, runs: list[list[str]]) -> None:
+    """What others report is left out at once, however many of them fight a requirement."""
+    names = stack(index, "numpy>=1.17")
+    reported = [name for name in names if name not in ("numpy", *[*TEN][:7])]
+    machine.spec(cpu(*reported, "numpy>=2"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 0, ran.err
+    assert machine.versions("cpu")["numpy"] == "2.2.6"
+    assert ran.err.count("numpy<2 isn't added to") == 3
+    assert len(runs) <= 3
