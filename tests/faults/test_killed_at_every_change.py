@@ -26,7 +26,8 @@ from support.packages import wheel
 from envspec.lock.model import Artifact, Pin
 from envspec.lock.store import LockFolder
 from envspec.recipes import make
-from envspec.recipes.carried import SUMS, carried_files
+from envspec.recipes.carried import carried_files
+from envspec.recipes.plan import SUMS
 from envspec.recipes.sums import digest, sums_text
 
 CHANGES = ("mkdir", "rmdir", "unlink", "replace", "open", "fsync")

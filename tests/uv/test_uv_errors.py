@@ -357,7 +357,7 @@ def test_a_failed_build_is_told_by_what_ended_it(output: str, told: str) -> None
         (-6, "thread panicked: no such arm\n", "cpu: uv was ended by SIGABRT: thread panicked: no such arm"),
         (-15, "", "cpu: uv was ended by SIGTERM"),
         (-11, "", "cpu: uv was ended by SIGSEGV"),
-        (-34, "", "cpu: uv was ended by signal 34"),
+        (-40, "", "cpu: uv was ended by signal 40"),
     ],
 )
 def test_a_uv_that_the_system_ended(status: int, said: str, message: str) -> None:

@@ -14,8 +14,8 @@ from envspec.lock.rules.case import Flaw, LockedCase, asker
 from envspec.packages.edges import Markers
 from envspec.packages.match_spec import admits
 from envspec.packages.names import conda_name, requirement_name
-from envspec.packages.requirement import admits as plainly_admits
 from envspec.packages.requirement import TEXTS, plain_requirement, published_requirement
+from envspec.packages.requirement import admits as plainly_admits
 from envspec.redact import without_credentials
 
 if TYPE_CHECKING:
