@@ -13,7 +13,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
@@ -36,27 +36,28 @@ class Unfinished(OSError):
     """An error after some of several files were changed, and before the others were."""
 
 
-def replace_files(folder: OpenFolder, changes: Mapping[str, bytes | None], *, executable: Collection[str] = ()) -> None:
+def replace_files(folder: OpenFolder, *steps: Mapping[str, bytes | None], executable: Collection[str] = ()) -> None:
     """Write these bytes to the files at these paths (relative, with `/`), or remove a file for None, in this order.
 
-    Makes folders as needed and removes those that lose their last file. Changes nothing before all new files are on the
-    disk, and then holds back Ctrl-C. Callers must not run two at once.
+    A later step may change a file again. Makes folders as needed and removes those that lose their last file. Changes
+    nothing before all new files are on the disk, and then holds back Ctrl-C. Callers must not run two at once.
 
     Raises NotPlain for a link or the like in a file's place, OSError when all old files are whole, Unfinished when some
     are changed.
     """
     sweep(folder)
+    changes = [change for step in steps for change in step.items()]
     made: list[str] = []
     try:
-        for path, content in changes.items():
+        for path, content in changes:
             if content is not None:
                 _make(folder, _split(path)[0], made)
-        there = {path for path in changes if _is_there(folder, path)}
-        wanted = {path: content for path, content in changes.items() if content is not None or path in there}
+        there = {path for path, _ in changes if _is_there(folder, path)}
+        wanted = [(path, content) for path, content in changes if content is not None or path in there]
         with _staging(folder) as staging:
             staged = _stage(folder, staging, wanted, executable)
             with _undisturbed():
-                _apply(folder, staging, staged, wanted)
+                _apply(folder, staging, staged)
     except BaseException:
         for path in reversed(made):
             _remove_empty(folder, path)
@@ -192,41 +193,40 @@ def _discard(folder: OpenFolder, name: str, staging: OpenFolder) -> None:
 
 
 def _stage(
-    folder: OpenFolder, staging: OpenFolder, changes: Mapping[str, bytes | None], executable: Collection[str]
-) -> dict[str, str]:
-    """Write the new files, and give the staged name of each."""
-    names: dict[str, str] = {}
-    for path, content in changes.items():
+    folder: OpenFolder, staging: OpenFolder, changes: Iterable[tuple[str, bytes | None]], executable: Collection[str]
+) -> list[tuple[str, str | None]]:
+    """Write the new files; give each path with the name of its staged file, None for a file that goes."""
+    staged: list[tuple[str, str | None]] = []
+    for number, (path, content) in enumerate(changes):
+        staged.append((path, None if content is None else str(number)))
         if content is not None:
-            names[path] = str(len(names))
-            with _named(folder, path), staging.create(names[path], executable=path in executable) as file:
+            with _named(folder, path), staging.create(str(number), executable=path in executable) as file:
                 file.write(content)
     # All are written before the first is synced, so that the system may write them out together.
-    for path, name in names.items():
-        with _named(folder, path):
-            descriptor = staging.open_file(name, _TO_SYNC)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-    return names
+    for path, name in staged:
+        if name is not None:
+            with _named(folder, path):
+                descriptor = staging.open_file(name, _TO_SYNC)
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+    return staged
 
 
-def _apply(
-    folder: OpenFolder, staging: OpenFolder, staged: Mapping[str, str], changes: Mapping[str, bytes | None]
-) -> None:
+def _apply(folder: OpenFolder, staging: OpenFolder, staged: Iterable[tuple[str, str | None]]) -> None:
     begun = False
     emptied: list[str] = []
     try:
-        for above, paths in groupby(changes, lambda path: _split(path)[0]):
+        for above, changes in groupby(staged, lambda change: _split(change[0])[0]):
             with folder.descend(above) as place:
-                for path in paths:
+                for path, new in changes:
                     name = _split(path)[1]
-                    if changes[path] is None:
+                    if new is None:
                         place.unlink(name)
                         emptied.append(above)
                     else:
-                        staging.move(staged[path], place, name)
+                        staging.move(new, place, name)
                     begun = True
                 place.sync()
     except OSError as error:
@@ -266,6 +266,17 @@ def _remove_empty(folder: OpenFolder, path: str) -> None:
     if name:
         with suppress(OSError), folder.descend(above) as place:
             place.rmdir(name)
+
+
+def remove_empty_folders(folder: OpenFolder) -> None:
+    """Remove the empty folders below one in which all folders are envspec's: a writer that was killed left them."""
+    with suppress(OSError):
+        for name in folder.names():
+            if folder.is_folder(name):
+                with suppress(OSError, NotPlain):
+                    with folder.enter(name) as below:
+                        remove_empty_folders(below)
+                    folder.rmdir(name)
 
 
 def _split(path: str) -> tuple[str, str]:

@@ -34,7 +34,7 @@ from envspec.packages.requirement import is_requirement
 from envspec.recipes.environment import build_variables
 from envspec.spec.model import Spec
 from envspec.storage import storage_error
-from envspec.uv.errors import build_failure
+from envspec.uv.errors import build_failure, ended_by_a_signal
 from envspec.uv.program import Uv
 
 FOLDER = "built-v1"
@@ -240,6 +240,8 @@ class WheelBuilder:
 
     def _uv(self, command: Sequence[str], folder: Path, more: Mapping[str, str], what: str) -> None:
         done = self.uv.run(command, cwd=folder, more=more)
+        if killed := ended_by_a_signal(done.returncode, done.stderr, what):
+            raise killed
         if done.returncode:
             raise ToolError(
                 f"{what} failed: {build_failure(done.stderr)}",

@@ -15,7 +15,7 @@ from envspec.lock.model import LockedTarget
 from envspec.redact import redact
 from envspec.spec.model import Project, Spec
 from envspec.spec.project_file import project_location
-from envspec.uv.errors import build_failure
+from envspec.uv.errors import build_failure, ended_by_a_signal
 from envspec.uv.program import Uv
 
 _MARK = "project:"
@@ -65,6 +65,8 @@ def build_project(
         more={"PYTHONNOUSERSITE": "1", "PYTHONPATH": ""},
     )
     wheels = list(out.glob("*.whl"))
+    if killed := ended_by_a_signal(done.returncode, done.stderr, f"{project.file}: the build of {project.name}"):
+        raise killed
     if done.returncode or len(wheels) != 1:
         raise ToolError(
             f"{project.file}: the build of {project.name} failed: {build_failure(done.stderr)}",
@@ -87,6 +89,8 @@ def install_project(built: BuiltProject, prefix: Path, uv: Uv, scratch: Path) ->
         ],
         cwd=scratch,
     )
+    if killed := ended_by_a_signal(done.returncode, done.stderr, f"{built.name}: uv"):
+        raise killed
     if done.returncode:
         told = " ".join(redact(done.stderr).split())[-600:]
         raise ToolError(f"{built.name} can't be installed: {told}", hint="check its build backend's settings")

@@ -37,12 +37,14 @@ def exclusive(place: Location | Path, on_wait: Callable[[], None]) -> Iterator[H
     try:
         yield held
     finally:
-        with suppress(OSError):
-            held.folder.unlink(LOCK_FILE)
-            location.remove_empty()
-        if held.descriptor != held.folder.descriptor:
-            os.close(held.descriptor)
-        held.folder.close()
+        try:
+            with suppress(OSError):
+                held.folder.unlink(LOCK_FILE)
+                location.remove_empty()
+        finally:
+            if held.descriptor != held.folder.descriptor:
+                os.close(held.descriptor)
+            held.folder.close()
 
 
 def _acquire(location: Location, on_wait: Callable[[], None]) -> Held:

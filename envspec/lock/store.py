@@ -8,7 +8,7 @@ renders again. envspec takes no instructions from files in the folder.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from envspec import atomic
@@ -98,6 +98,7 @@ class LockFolder:
             with _storage(self.folder):
                 held = stack.enter_context(exclusive(self._location, on_wait))
                 atomic.sweep(held.folder)
+                _remove_empty_folders(held.folder)
             self._held = held.folder
             try:
                 yield
@@ -115,6 +116,14 @@ class LockFolder:
                 return
             with folder:
                 yield folder
+
+
+def _remove_empty_folders(folder: OpenFolder) -> None:
+    """Remove the folders of targets that a killed writer had made, or emptied."""
+    for name in folder.names():
+        if FOLDER_NAME.fullmatch(name):
+            with suppress(OSError):
+                folder.rmdir(name)
 
 
 def _once_rendered(folder: OpenFolder) -> Iterator[tuple[str, bytes]]:

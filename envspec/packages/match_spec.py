@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from envspec.packages.conda_order import compare, starts_with
-from envspec.packages.requirement import too_much
+from envspec.packages.requirement import TEXTS, too_much
 
 MAX_MATCH_SPEC = 2000
 """Characters of a match spec. rattler's parser recurses without a bound: thousands of parentheses kill the process."""
@@ -20,7 +20,7 @@ _BRACKET = re.compile(r"(version|build)\s*=\s*(?:'([^']*)'|\"([^\"]*)\"|([^,\]'\
 _CLAUSE = re.compile(r"(>=|<=|==|!=|~=|=|>|<)?\s*(\S+)")
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=TEXTS)
 def admits(match_spec: str, version: str, build: str) -> bool:
     """Say whether a match spec (`pytorch 2.7.* cuda*`, `python>=3.10,<3.13.0a0`) admits a version and a build."""
     # a spec can't hold a longer one, and no version needs as much

@@ -54,7 +54,7 @@ def normalise_match_spec(text: str) -> str:
     return joined[:start] + name + joined[start + len(name) :]
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=TEXTS)
 def conda_name(match_spec: str) -> str:
     """Read the package's name in a match spec or in a line of a record's `depends`."""
     return re.split(r"[\s=<>!~\[]", match_spec.rpartition("::")[2].lstrip(), maxsplit=1)[0].lower()

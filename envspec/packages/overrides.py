@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 
-from envspec.packages.requirement import asked, parse_marker
+from envspec.packages.requirement import TEXTS, asked, parse_marker
 
 _COMPARISON = re.compile(
     r"""("[^"]*"|'[^']*'|[a-z_.]+)\s*(?:[<>=!~]=?=?|not\s+in\b|in\b)\s*("[^"]*"|'[^']*'|[a-z_.]+)"""
@@ -44,7 +44,7 @@ class Overrides:
         return found if _of_extras(str(one.marker), tuple(sorted(extras))) else ()
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=TEXTS)
 def _of_extras(marker: str, extras: tuple[str, ...]) -> bool:
     """Say whether a marker may hold on some machine with one of these extras, or with none."""
     if "extra" not in marker:

@@ -127,7 +127,7 @@ def asked(text: str) -> Asked:
     return Asked(canonical_name(name), frozenset(listed), _marker(marker.strip()) if marker else None)
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=TEXTS)
 def is_requirement(text: str) -> bool:
     """Say whether `published_requirement` and `asked` can read a text. Most texts are plain and cost little."""
     head, semicolon, marker = text.partition(";")

@@ -5,13 +5,13 @@ They are package data, written verbatim: the smoke check, the preflight, the sta
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
 from envspec.recipes.plan import SUMS
+from envspec.recipes.sums import digest, sums_text
 
 CHECK = "check"
 """The folder of the smoke check among the carried files, which `python -I` runs."""
@@ -45,8 +45,4 @@ def carried_files(scripts: tuple[str, ...]) -> Mapping[str, str]:
     names = [*_ALWAYS, *scripts, *([_OF_SERVICES] if scripts else [])]
     found = {name: (_CARRIED / name).read_text(encoding="utf-8") for name in names}
     found.update(check_files())
-    return MappingProxyType({**found, SUMS: _sums(found)})
-
-
-def _sums(files: Mapping[str, str]) -> str:
-    return "".join(f"{hashlib.sha256(text.encode()).hexdigest()}  {path}\n" for path, text in sorted(files.items()))
+    return MappingProxyType({**found, SUMS: sums_text((path, digest(text)) for path, text in found.items())})

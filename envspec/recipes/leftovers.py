@@ -5,15 +5,15 @@ envspec removes only files with a name that it gives, and whose content proves t
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from envspec.documents import read_json
-from envspec.recipes import apptainer, devcontainer, dockerfile, kubernetes
-from envspec.recipes.folder import SHARED
+from envspec.recipes import apptainer, devcontainer, dockerfile, kubernetes, nix
+from envspec.recipes.folder import SHARED, place_of
 from envspec.recipes.heading import owner
-from envspec.recipes.plan import CARRIED_FOLDER, REQUIREMENTS, SLICE, SpecPlan
+from envspec.recipes.plan import CARRIED_FOLDER, LOCK, REQUIREMENTS, SLICE, SpecPlan
+from envspec.recipes.sums import Sums, digest
 
 OWN = (dockerfile.FILE, apptainer.FILE, apptainer.OFFLINE_FILE, kubernetes.FILE, SLICE)
 """The names in a target's folder."""
@@ -26,10 +26,29 @@ Read = Callable[[str], str | None]
 
 def leftovers(plan: SpecPlan, files: Mapping[str, str], paths: Iterable[str], read: Read) -> Iterator[str]:
     """List the paths that belong to no recipe of the lock. `files` are the expected ones."""
-    for path in sorted(set(paths) - set(files)):
+    there = set(paths)
+    flake = _nix_that_is_gone(plan, there, read)
+    for path in sorted(there - set(files)):
         first, _, name = path.partition("/")
-        if first in SHARED or _is_of_a_target_that_is_gone(plan, path, first, name, read):
+        if first in SHARED or path in flake or _is_of_a_target_that_is_gone(plan, path, first, name, read):
             yield path
+
+
+def _nix_that_is_gone(plan: SpecPlan, there: Container[str], read: Read) -> frozenset[str]:
+    """Pick the flake of a spec whose targets all got conda packages, and what it reads. The flake goes last of them:
+    it proves the others. A lock goes in a repository's usual place alone; elsewhere it may be the user's.
+    """
+    found = _owner(nix.FILE, read) if nix.FILE in there and not any(map(nix.admits, plan.targets)) else None
+    if found is None or found[0] != plan.spec:
+        return frozenset()
+    beside = {nix.ENVIRONMENT_FILE: nix.environment_nix()}
+    if plan.targets[0].place == place_of(plan.spec):
+        beside[LOCK] = plan.lock_text
+    return frozenset({nix.FILE, *(path for path, text in beside.items() if _head(read(path) or "") == _head(text))})
+
+
+def _head(text: str) -> str:
+    return text.partition("\n")[0]
 
 
 def _is_of_a_target_that_is_gone(plan: SpecPlan, path: str, first: str, name: str, read: Read) -> bool:
@@ -53,22 +72,13 @@ def _owner(path: str, read: Read) -> tuple[str, str] | None:
         return None
 
 
-def removable(paths: Iterable[str], sums: Mapping[str, str], read: Read, *, shared: bool) -> Iterator[str]:
-    """Pick the leftovers that exports have written. `sums` are the digests of the carried files that the last export
-    wrote; `shared` says whether shared files may go too.
-    """
+def removable(paths: Iterable[str], sums: Sums, read: Read) -> Iterator[str]:
+    """Pick the leftovers that exports have written. `sums` lists the carried files of earlier exports."""
     for path in paths:
         folder, _, name = path.partition("/")
         if folder not in SHARED:
             yield path
-        elif shared and (text := read(path)) is not None:
-            digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()
-            named = _REQUIREMENTS.fullmatch(path)
-            if (named and digest.startswith(named[1])) or (folder == CARRIED_FOLDER and sums.get(name) == digest):
+        elif (text := read(path)) is not None:
+            named, found = _REQUIREMENTS.fullmatch(path), digest(text)
+            if (named and found.startswith(named[1])) or (folder == CARRIED_FOLDER and (name, found) in sums):
                 yield path
-
-
-def read_sums(text: str) -> dict[str, str]:
-    """Read the digests of a `SHA256SUMS`, by path."""
-    pairs = (line.partition("  ") for line in text.splitlines())
-    return {path: digest for digest, _, path in pairs}

@@ -82,10 +82,10 @@ def failure(status: int, stderr: str, *, label: str, offline: bool, index: str |
         return _conflict(f"{label}: {_in_words(' '.join(parts[1:]))}", hints, label, offline, index)
     told = ": ".join(parts)
     message = f"{label}: {told}"
-    if status == -signal.SIGKILL or _MEMORY.search(text):
-        return ToolError(f"{label}: uv ran out of memory, or the system's limit on it", hint=_MORE_MEMORY)
-    if status < 0:
-        return ToolError(f"{label}: uv was ended by signal {-status}", hint="run the same command again")
+    if killed := ended_by_a_signal(status, text, f"{label}: uv"):
+        return killed
+    if _MEMORY.search(text):
+        return _out_of_memory(f"{label}: uv")
     setting = _setting(told)
     if setting:
         said = told.partition(" For more information")[0]
@@ -112,6 +112,25 @@ def failure(status: int, stderr: str, *, label: str, offline: bool, index: str |
     if _OUTSIDE.search(told) and "environment variable" not in told:
         return IndexFailure(message, hint=_AGAIN)
     return ToolError(f"{label}: uv stopped with status {status}: {told or 'no message'}", hint=" ".join(hints) or None)
+
+
+def ended_by_a_signal(status: int, said: str, program: str) -> ToolError | None:
+    """Make the error for a program that a signal ended, with what it had `said`; None for one that ended by itself."""
+    if status >= 0:
+        return None
+    # Who gets no more memory may not get any for a last word either: allocators abort without one.
+    if status == -signal.SIGKILL or _MEMORY.search(said) or (status == -signal.SIGABRT and not said.strip()):
+        return _out_of_memory(program)
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = f"signal {-status}"
+    told = " ".join(redact(said).split())[-300:]
+    return ToolError(f"{program} was ended by {name}{told and f': {told}'}", hint="run the same command again")
+
+
+def _out_of_memory(program: str) -> ToolError:
+    return ToolError(f"{program} ran out of memory, or the system's limit on it", hint=_MORE_MEMORY)
 
 
 def unfitting(message: str) -> set[str]:

@@ -36,7 +36,8 @@ from envspec.packages.requirement import (
     plain_requirement,
     plain_specifier,
 )
-from envspec.recipes.leftovers import read_sums, removable
+from envspec.recipes.leftovers import removable
+from envspec.recipes.sums import read_sums
 from envspec.redact import has_credentials, redact, without_credentials
 from envspec.refresh.conda_patches import patches_of
 from envspec.report.checked import from_json
@@ -191,7 +192,7 @@ def advisories(data: bytes, folder: Path) -> object:
 def sums(data: bytes, folder: Path) -> object:
     content = text(data)
     known = read_sums(content)
-    return list(removable(known, known, lambda path: content, shared=True))
+    return list(removable([path for path, _ in known], known, lambda path: content))
 
 
 def licence(line: str) -> object:

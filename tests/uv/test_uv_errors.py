@@ -9,7 +9,7 @@ import re
 import pytest
 
 from envspec.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError, Unsatisfiable
-from envspec.uv.errors import build_failure, failure, offline_failure
+from envspec.uv.errors import build_failure, ended_by_a_signal, failure, offline_failure
 
 CONFLICT = """\
 error: No solution found when resolving dependencies
@@ -345,3 +345,23 @@ def test_neither_credentials_nor_the_stand_in_nor_uvs_options_show(stderr: str) 
 )
 def test_a_failed_build_is_told_by_what_ended_it(output: str, told: str) -> None:
     assert build_failure(output).startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "message"),
+    [
+        (-9, "", "cpu: uv ran out of memory, or the system's limit on it"),
+        (-6, "", "cpu: uv ran out of memory, or the system's limit on it"),
+        (-6, "memory allocation of 64 bytes failed\n", "cpu: uv ran out of memory, or the system's limit on it"),
+        (1, "error: Cannot allocate memory (os error 12)\n", "cpu: uv ran out of memory, or the system's limit on it"),
+        (-6, "thread panicked: no such arm\n", "cpu: uv was ended by SIGABRT: thread panicked: no such arm"),
+        (-15, "", "cpu: uv was ended by SIGTERM"),
+        (-11, "", "cpu: uv was ended by SIGSEGV"),
+        (-40, "", "cpu: uv was ended by signal 40"),
+    ],
+)
+def test_a_uv_that_the_system_ended(status: int, said: str, message: str) -> None:
+    error = failure(status, said, label="cpu", offline=False)
+    assert isinstance(error, ToolError) and error.message == message and error.hint
+    named = ended_by_a_signal(status, said, "the build of app")
+    assert (named is None) == (status > 0) and (named is None or named.message.startswith("the build of app "))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ import click
 from envspec.cli import inputs, options
 from envspec.cli.console import out_file, say
 from envspec.cli.export.file_urls import file_urls
-from envspec.cli.export.files import write_files
+from envspec.cli.export.files import Superseded, write_files
 from envspec.cli.export.formats import FORMATS, Format
 from envspec.cli.progress import counting
 from envspec.errors import InputError
@@ -83,7 +84,7 @@ def command(
     if output == "-":
         _refuse_several_specs(paths)
     texts: dict[str, str] = {}
-    gone: list[str] = []
+    superseded: list[Callable[[], Superseded]] = []
     of: dict[str, str] = {}
     for path in paths:
         spec, lock = inputs.read_lock(path, locks_dir)
@@ -106,9 +107,8 @@ def command(
             what = spec.project.name
             say(f"note: the recipes hold what {what} requires, not {what} itself: mount it, or install it without deps")
         if plan:
-            gone += (os.path.normpath(f"{folder}/{name}") for name in _gone(plan, Path(output, folder), chosen, made))
-    write_files(Path(output), texts, gone, paths)
-    for name in gone:
+            superseded.append(partial(_superseded, plan, output, folder, {target.name for target in chosen}, made))
+    for name in write_files(Path(output), texts, superseded, paths):
         say(f"removed {os.path.normpath(f'{output}/{name}')}")
     _tell(output, texts)
 
@@ -119,11 +119,13 @@ def _place(spec: Spec, folder: Path, locks_dir: Path | None) -> str:
     return recipes.place_of(spec.name) if os.path.abspath(own) == os.path.abspath(folder) else "."
 
 
-def _gone(plan: SpecPlan, folder: Path, targets: Sequence[LockedTarget], made: Mapping[str, str]) -> list[str]:
-    """List the files of earlier exports that no recipe in the folder uses any more, by path below it."""
-    from envspec.cli.export.recipes import superseded_files
+def _superseded(
+    plan: SpecPlan, output: str, folder: str, targets: Container[str], made: Mapping[str, str]
+) -> Superseded:
+    """Find what becomes of earlier exports' files in a spec's folder below the named one."""
+    from envspec.cli.export.recipes import superseded
 
-    return superseded_files(plan, folder, {target.name for target in targets}, made)
+    return superseded(plan, Path(output, folder), targets, made).below(folder)
 
 
 def _tell(output: str, texts: Mapping[str, str]) -> None:

@@ -2,37 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from pathlib import Path
-from posixpath import normpath
+from posixpath import dirname, normpath
 
 from envspec import atomic
 from envspec.cli.console import say
 from envspec.cli.outputs import location
 from envspec.lock.exclusive import exclusive
 from envspec.open_folder import Location
-from envspec.recipes.plan import CARRIED_FOLDER, SUMS
 from envspec.storage import storage_error
 
 
-def write_files(output: Path, texts: Mapping[str, str], gone: Iterable[str], specs: Iterable[str]) -> None:
-    """Write texts by path, relative to a folder that `-o` named, and remove the files at the paths `gone`.
+@dataclass(frozen=True)
+class Superseded:
+    """What becomes of earlier exports' files, by path below a folder.
 
-    Stages all new files before the first takes its place. Deletions follow, and last the lists by which the next export
-    knows what to delete. A file whose text hasn't changed keeps its modification time.
+    gone   the files that no recipe uses any more
+    lists  the lists of carried files while files come and go: those of earlier exports too
+    kept   the lists afterwards, where they have more than this export's files: those that other targets may still use
+    """
+
+    gone: tuple[str, ...] = ()
+    lists: Mapping[str, str] = field(default_factory=dict)
+    kept: Mapping[str, str] = field(default_factory=dict)
+
+    def below(self, folder: str) -> Superseded:
+        """The same from the folder that holds this one."""
+        return Superseded(
+            tuple(normpath(f"{folder}/{path}") for path in self.gone),
+            {normpath(f"{folder}/{path}"): text for path, text in self.lists.items()},
+            {normpath(f"{folder}/{path}"): text for path, text in self.kept.items()},
+        )
+
+    def __or__(self, other: Superseded) -> Superseded:
+        return Superseded((*self.gone, *other.gone), {**self.lists, **other.lists}, {**self.kept, **other.kept})
+
+
+def write_files(
+    output: Path, texts: Mapping[str, str], superseded: Iterable[Callable[[], Superseded]], specs: Iterable[str]
+) -> Collection[str]:
+    """Write texts by path, relative to a folder that `-o` named, and remove the files that one of `superseded` says are
+    gone. They are asked while no other envspec writes here. Gives the paths of the removed files.
+
+    Stages all new files before the first takes its place. The lists by which a later export knows its files come first,
+    with the names of all old and new ones, and once more at the end, after the deletions, as they are to stay. A file
+    whose text hasn't changed keeps its modification time.
 
     Raises NotPlain, StorageError.
     """
     place = location(output, specs)
     waiting = f"waiting: another envspec is writing into {output}"
     with _storage(output), exclusive(place, lambda: say(waiting)):
-        base, prefix = _base(place, [*texts, *gone])
+        old = reduce(or_, (each() for each in superseded), Superseded())
+        texts = {**texts, **old.kept}
+        base, prefix = _base(place, [*texts, *old.gone])
         with base.open() as folder:
             files = {normpath(prefix + path): text.encode() for path, text in texts.items()}
-            new = {path: content for path, content in files.items() if folder.read_at(path) != content}
-            lists = {path: new.pop(path) for path in tuple(new) if path.endswith(f"{CARRIED_FOLDER}/{SUMS}")}
-            atomic.replace_files(folder, {**new, **{normpath(prefix + path): None for path in gone}, **lists})
+            first = {normpath(prefix + path): text.encode() for path, text in old.lists.items()}
+            there = {path: folder.read_at(path) for path in files}
+            lists = {path: text for path, text in first.items() if there[path] != text}
+            new = {path: text for path, text in files.items() if path not in first and there[path] != text}
+            gone = {normpath(prefix + path): None for path in old.gone}
+            last = {path: files[path] for path, text in first.items() if files[path] != text}
+            atomic.replace_files(folder, lists, new, gone, last)
+            for path in first:
+                with folder.descend(dirname(path)) as carried:
+                    atomic.remove_empty_folders(carried)
+    return old.gone
 
 
 def _base(place: Location, paths: Iterable[str]) -> tuple[Location, str]:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from envspec.cli.export.files import Superseded
 from envspec.recipes.folder import FORMATS, SHARED, ExportedRecipes, exported_recipes, place_of
 from envspec.recipes.freshness import recipe_reasons
-from envspec.recipes.leftovers import CONTAINERS, OWN, leftovers, read_sums, removable
+from envspec.recipes.leftovers import CONTAINERS, OWN, leftovers, removable
 from envspec.recipes.make import make_spec_plan
 from envspec.recipes.plan import CARRIED_FOLDER, SUMS
+from envspec.recipes.sums import digest, read_sums, sums_text
 
 if TYPE_CHECKING:
     from envspec.lock.freshness import Reason
     from envspec.lock.judge import SoundLock
     from envspec.recipes.plan import SpecPlan
     from envspec.spec.model import Spec
+
+_LIST = f"{CARRIED_FOLDER}/{SUMS}"
 
 
 def recipe_drift(spec: Spec, lock: SoundLock, recipes: Path) -> tuple[tuple[Reason, ...], str]:
@@ -32,16 +36,27 @@ def recipe_drift(spec: Spec, lock: SoundLock, recipes: Path) -> tuple[tuple[Reas
     return found, _command(spec.path, there, recipes) if found else ""
 
 
-def superseded_files(plan: SpecPlan, recipes: Path, targets: Container[str], written: Collection[str]) -> list[str]:
-    """List the files of earlier exports that no recipe uses once these paths of these targets are written, by path
-    below the folder. Shared files stay while other targets there may need them.
+def superseded(plan: SpecPlan, recipes: Path, targets: Container[str], written: Mapping[str, str]) -> Superseded:
+    """Find the files of earlier exports that no recipe uses once these files of these targets are written. Shared files
+    stay while other targets there may need them.
     """
     paths = list(_paths(recipes, plan))
     there = exported_recipes(plan, [*paths, *written])
-    left = leftovers(plan, there.files, paths, lambda path: _text(recipes / path))
+
+    def read(path: str) -> str | None:
+        return _text(recipes / path)
+
+    left = leftovers(plan, there.files, paths, read)
+    sums = read_sums(read(_LIST) or "")
+    own = list(removable(left, sums, read))
     whole = all(target in targets for target, formats in there.targets.items() if formats)
-    sums = read_sums(_text(recipes / CARRIED_FOLDER / SUMS) or "")
-    return list(removable(left, sums, lambda path: _text(recipes / path), shared=whole))
+    gone = tuple(path for path in own if whole or path.partition("/")[0] not in SHARED)
+    if _LIST not in written:
+        return Superseded(gone, {}, {})
+    new = read_sums(written[_LIST])
+    stay = (path for path in own if path not in gone and path.startswith(f"{CARRIED_FOLDER}/"))
+    kept = new | {(path.partition("/")[2], digest(read(path) or "")) for path in stay}
+    return Superseded(gone, {_LIST: sums_text(new | sums)}, {_LIST: sums_text(kept)} if kept != new else {})
 
 
 def _paths(recipes: Path, plan: SpecPlan) -> Iterator[str]:

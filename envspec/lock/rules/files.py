@@ -11,7 +11,7 @@ from envspec.errors import InputError
 from envspec.lock.model import Artifact, Pin
 from envspec.lock.rules.case import Flaw, LockedCase
 from envspec.lock.rules.requirements import version_of
-from envspec.packages.requirement import canonical_name
+from envspec.packages.requirement import TEXTS, canonical_name
 from envspec.packages.tags import wheel_tags
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _of_pip(case: LockedCase, pin: Pin, artifact: Artifact) -> Iterator[Flaw]:
         yield case.flaw("wrong-platform", pin.name, f"{file} doesn't run on {machine}")
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=TEXTS)
 def _file_name(file: str) -> tuple[str, Version, frozenset[Tag] | None]:
     """Return name, version and, for a wheel, tags, from the file's name."""
     from packaging.utils import parse_sdist_filename, parse_wheel_filename

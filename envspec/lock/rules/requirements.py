@@ -14,8 +14,8 @@ from envspec.lock.rules.case import Flaw, LockedCase, asker
 from envspec.packages.edges import Markers
 from envspec.packages.match_spec import admits
 from envspec.packages.names import conda_name, requirement_name
+from envspec.packages.requirement import TEXTS, plain_requirement, published_requirement
 from envspec.packages.requirement import admits as plainly_admits
-from envspec.packages.requirement import plain_requirement, published_requirement
 from envspec.redact import without_credentials
 
 if TYPE_CHECKING:
@@ -103,10 +103,9 @@ def _conda_satisfies(pin: Pin, requirement: str) -> bool:
 
 
 def _satisfies(pin: Pin, text: str) -> bool:
-    # most requirements are plain, and reading one with `packaging` costs ten times as much
-    plain = plain_requirement(text.partition(";")[0]) if _RELEASE.fullmatch(pin.version) else None
+    plain = _plainly_satisfies(pin.version, text)
     if plain is not None:
-        return plainly_admits(plain.clauses, tuple(map(int, pin.version.split("."))))
+        return plain
     requirement = published_requirement(text)
     if requirement.url:
         return names_source(requirement.url, pin)
@@ -118,7 +117,16 @@ def _satisfies(pin: Pin, text: str) -> bool:
         return pin.kind == "conda"
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=TEXTS)
+def _plainly_satisfies(version: str, text: str) -> bool | None:
+    """Answer for a plain requirement and a final release, as most are: reading one with `packaging` costs ten times as
+    much. None for others. Remembered, since the targets of a lock share most packages.
+    """
+    plain = plain_requirement(text.partition(";")[0]) if _RELEASE.fullmatch(version) else None
+    return None if plain is None else plainly_admits(plain.clauses, tuple(map(int, version.split("."))))
+
+
+@lru_cache(maxsize=TEXTS)
 def version_of(text: str) -> Version:
     """Parse a PEP 440 version. Raises ValueError, also for a number that is too long for Python."""
     from packaging.version import Version

@@ -31,6 +31,7 @@ from envspec.resolve.pip.unbuilt import metadata_hint, missing_module
 from envspec.settings import split_credentials
 from envspec.storage import storage_error
 from envspec.uv.answer import FoundFile
+from envspec.uv.errors import ended_by_a_signal
 from envspec.uv.processes import Processes
 from envspec.uv.program import Uv
 
@@ -175,6 +176,8 @@ class SourceReader:
             raise ToolError(
                 f"{what} took longer than {_SECONDS} s", hint="check whether a release has a wheel"
             ) from None
+        if killed := ended_by_a_signal(done.returncode, done.stderr, what):
+            raise killed
         if done.returncode:
             if unsent := _UNSENT.search(done.stderr):
                 error = built_from_elsewhere(unsent[1])
