@@ -28,8 +28,8 @@ _HEADER = """\
 # it from the repodata patches of {repository}
 # at revision {revision} (BSD-3-Clause: facts alone are taken from it, no text).
 # Every row was compared with PyPI: METADATA names the dependency and admits what the bound leaves out, wheels are left
-# to choose from on every Python that the marker admits, and the bound was news when the releases were made. Nobody ran
-# the packages together here, so a row gives way to requirements that can't be met beside it.
+# to choose from on every Python that the marker admits, and the bound was news when the releases were made.
+# The packages were not run together here, so a row gives way to requirements that can't be met beside it.
 # The marker is part of the constraint: on other Pythons, the bound would leave nothing to install.
 # The columns are those of corrections.toml.
 #

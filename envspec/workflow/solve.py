@@ -140,7 +140,7 @@ class Solved:
         return replace(self, read=read, corrections=self.corrections.with_active([row.name for row in rows], rows))
 
     def yielding(self, conflict: Unsatisfiable) -> Solved:
-        """Give the target without the corrections of a conflict that nobody proved here; itself where it has none."""
+        """Give the target without the corrections of a conflict that were not proved here; itself where it has none."""
         if self.name not in conflict.targets:
             return self
         reported = tuple(row for row in self.corrections.rows if row.gives_way)
