@@ -85,7 +85,8 @@ def install_project(built: BuiltProject, prefix: Path, uv: Uv, scratch: Path) ->
         [
             *("pip", "install", "--no-config", "--no-deps", "--no-index", "--offline", "--quiet"),
             *("--cache-dir", str(scratch / "cache"), "--reinstall"),
-            *("--python", str(python_of(prefix)), str(built.wheel)),
+            # by name: of a path, uv would record that it came from there
+            *("--python", str(python_of(prefix)), "--find-links", str(built.wheel.parent), built.name),
         ],
         cwd=scratch,
     )
