@@ -60,10 +60,11 @@ class BuildRules:
 
     @staticmethod
     def of(spec: Spec, target: LockedTarget) -> BuildRules:
-        needs = {name: tuple(one.text for one in lines) for name, lines in spec.pip.build_dependencies.items()}
+        terms = spec.terms_of(target.name)
+        needs = {name: tuple(one.text for one in lines) for name, lines in terms.build_dependencies.items()}
         # a virtual environment doesn't see conda's packages
         conda = frozenset(needs) if any(pin.kind == "conda" for pin in target.pins) else frozenset()
-        return BuildRules(target, needs, spec.pip.no_build_isolation | conda)
+        return BuildRules(target, needs, terms.no_build_isolation | conda)
 
     def concerns(self, pin: Pin) -> bool:
         """Say whether a package is built by these rules."""

@@ -1,4 +1,4 @@
-"""What an environment records of a package that came from a URL: the URL in the lock, never the file that was installed.
+"""What an environment records of a package that came from a URL: the lock's URL, never the file that was installed.
 
 uv installs a file of the cache and would record its path (PEP 610, `direct_url.json`).
 """

@@ -1,4 +1,4 @@
-"""What an environment records of where its packages came from: the lock's URL, or nothing; never a file of the cache."""
+"""What an environment records of where its packages came from: the lock's URL or nothing, no file of the cache."""
 
 from __future__ import annotations
 
