@@ -31,7 +31,7 @@ from envspec.lock.model import LockedTarget, Pin
 from envspec.net.file_store import sha256_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import is_requirement
-from envspec.recipes.environment import build_variables
+from envspec.recipes.environment import build_variables, refuse_unknown_gpus
 from envspec.spec.model import Spec
 from envspec.storage import storage_error
 from envspec.uv.errors import build_failure, ended_by_a_signal
@@ -132,7 +132,7 @@ class WheelBuilder:
 
     def wheel(self, pin: Pin, source: Path) -> Path:
         """Give the wheel of a source, built now or before. Raises InputError, ToolError, StorageError."""
-        self._refuse_unknown_gpus(pin)
+        refuse_unknown_gpus(pin.name, self.rules.target)
         place = self.cache / FOLDER / self.rules.key(pin, self.host)
         kept = _kept(place)
         if kept is not None:
@@ -163,14 +163,6 @@ class WheelBuilder:
             own.pop("CUDA_HOME", None)
         path = f"{python.parent}{os.pathsep}{env.get('PATH', os.defpath)}"
         return {**jobs, **own, "PATH": path, "PYTHONNOUSERSITE": "1", "PYTHONPATH": ""}
-
-    def _refuse_unknown_gpus(self, pin: Pin) -> None:
-        target = self.rules.target
-        if target.inputs.cuda and not target.architectures:
-            raise InputError(
-                f"{pin.name} is compiled for GPUs, and the target {target.name} names none",
-                hint=f'add for example to [targets.{target.name}]: gpus = ["H100"]',
-            )
 
     def _refuse_undeclared(self, pin: Pin, source: Path) -> None:
         """Refuse a build whose own requirements the lock doesn't have: it would fail without saying so."""

@@ -38,7 +38,7 @@ from envspec.install.prefix import (
     write_file,
     write_state,
 )
-from envspec.install.project import build_project, install_project, project_of
+from envspec.install.project import build_project, install_project
 from envspec.lock.conda_files import FileUrls
 from envspec.lock.exclusive import exclusive
 from envspec.lock.judge import SoundLock
@@ -46,6 +46,7 @@ from envspec.lock.model import LockedTarget, Pin
 from envspec.lock.write import dumps
 from envspec.net.connections import index_fetcher
 from envspec.net.file_store import ARTIFACTS, FileStore
+from envspec.recipes.project import project_of
 from envspec.scratch import scratch_folder
 from envspec.settings import Settings, load_settings
 from envspec.spec.model import Project, Spec

@@ -8,10 +8,9 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from envspec.errors import InputError, ToolError
+from envspec.errors import ToolError
 from envspec.install.interpreter import python_of
 from envspec.install.model import InstallProgress
-from envspec.lock.model import LockedTarget
 from envspec.redact import redact
 from envspec.spec.model import Project, Spec
 from envspec.spec.project_file import project_location
@@ -29,20 +28,6 @@ class BuiltProject:
     name: str
     wheel: Path
     identity: str
-
-
-def project_of(spec: Spec, target: LockedTarget) -> Project | None:
-    """Give the project to install; None where a spec has none, or one that is nothing to build. Raises InputError where
-    the lock has a package of its name."""
-    project = spec.project
-    if project is None or project.build_requires is None:
-        return None
-    if target.pin(project.name, "pip") is not None:
-        raise InputError(
-            f"{project.name} is the spec's project, and the lock has a package of that name from an index",
-            hint="give the project another name, or leave `project` out and list its dependencies",
-        )
-    return project
 
 
 def build_project(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from envspec.errors import InputError, Place
@@ -40,20 +40,33 @@ def pip_steps(spec: Spec, lock: Lock, target: LockedTarget) -> tuple[tuple[PipSt
     return _steps(spec, lock, target, ((_group(pin), pin) for pin in target.pins if pin.kind == "pip"))
 
 
-def build_steps(spec: Spec, lock: Lock, target: LockedTarget) -> tuple[tuple[PipStep, str], ...]:
+def build_steps(
+    spec: Spec, lock: Lock, target: LockedTarget, own: Collection[str] = ()
+) -> tuple[tuple[PipStep, str], ...]:
     """List the runs that install the wheels for builds, beside the CUDA stack: the dependencies of torch and of the
     sources, the lock's build tools, and what the spec says that builds need: everything for a source without isolation.
-    No others: any change of theirs would compile everything again.
+    No others: any change of theirs would compile everything again. `own` names what the build of the spec's project
+    requires, where that is compiled.
     """
     pins = {pin.name: pin for pin in target.pins if pin.kind == "pip"}
     sources = [pin.name for pin in pins.values() if not pin.is_wheel]
     terms = spec.terms_of(target.name)
     needed = (one.text for name in sources for one in terms.build_dependencies.get(name, ()))
-    roots = ["torch", *_BUILD_TOOLS, *sources, *needed]
+    roots = ["torch", *_BUILD_TOOLS, *sources, *needed, *own]
     if terms.no_build_isolation & set(sources):
         roots += pins
     reached = {node.name for node in Graph.of(target, roots).outgoing if node.kind == "pip"}
     seen = (pin for name, pin in pins.items() if name in reached and _group(pin) == "rest")
+    return _steps(spec, lock, target, (("build", pin) for pin in seen))
+
+
+def project_steps(
+    spec: Spec, lock: Lock, target: LockedTarget, names: Collection[str]
+) -> tuple[tuple[PipStep, str], ...]:
+    """List the runs that install the wheels for the build of the spec's project: what it requires by `names`, and what
+    that requires."""
+    reached = {node.name for node in Graph.of(target, names).outgoing if node.kind == "pip"}
+    seen = (pin for pin in target.pins if pin.kind == "pip" and pin.is_wheel and pin.name in reached)
     return _steps(spec, lock, target, (("build", pin) for pin in seen))
 
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from envspec.packages.requirement import asked, canonical_name
 from envspec.spec.document import Document
 from envspec.spec.messages import dotted, show
 from envspec.spec.model import Located, Project, ProjectParts
+from envspec.spec.patterns import PACKAGE
 from envspec.spec.positions import Path, TooDeep, toml_positions
 from envspec.spec.values import BadValue, requirement
 from envspec.texts import nearest
@@ -84,6 +86,10 @@ class _Reader:
     def project(self, folder: str, wanted: ProjectParts, python: str, tied: frozenset[str]) -> Project:
         table = self.value(("project",), dict)
         self.name = canonical_name(self.value(("project", "name"), str))
+        if self.name and not re.fullmatch(PACKAGE, self.name):
+            path: Path = ("project", "name")
+            self.problem(path, f"project.name: {show(self.name)} isn't a package's name", "correct the pyproject.toml")
+            return Project(folder, self.document.file, "")
         if not table or not self.name:
             missing = "no [project] table" if not table else "a [project] table without a name"
             self.problem((), f"it has {missing}", f"write one as PEP 621 has it, {_OWN}")
