@@ -53,6 +53,12 @@ def is_compiled(project: Project | None) -> bool:
     return bool(build_names(project) & _COMPILING)
 
 
+def refuse_unknown_builds(project: Project, target: LockedTarget) -> None:
+    """Raise InputError for a project that is compiled against torch for GPUs that a target doesn't name."""
+    if "torch" in build_names(project):
+        refuse_unknown_gpus(project.name, target)
+
+
 def own_project(
     spec: Spec, lock: Lock, target: LockedTarget, place: str
 ) -> tuple[OwnProject, tuple[tuple[PipStep, str], ...]] | None:
@@ -62,8 +68,7 @@ def own_project(
     if project is None:
         return None
     compiled = is_compiled(project)
-    if "torch" in build_names(project):
-        refuse_unknown_gpus(project.name, target)
+    refuse_unknown_builds(project, target)
     steps = () if compiled else project_steps(spec, lock, target, build_names(project))
     folder = None if place == "." else posixpath.relpath(project.path, place)
     versioned = bool(build_names(project) & _VERSIONED)
