@@ -135,6 +135,8 @@ def _usage(plan: SpecPlan, plans: list[Plan]) -> list[str]:
     without = [of.target for of in plan.targets if of not in plans]
     if without:
         told.append(f"Not here, as they have conda packages: {', '.join(without)}")
+    if own := plans[0].project:
+        told.append(f"Without {own.name} itself: run its code from its folder.")
     indexes = sorted({index for of in plans for index in of.indexes})
     if indexes:
         told += [
