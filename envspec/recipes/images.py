@@ -7,7 +7,7 @@ import re
 from envspec.errors import InputError, Place
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.recipes.plan import ImageReference
-from envspec.recipes.project import is_compiled, project_of
+from envspec.recipes.project import is_compiled
 from envspec.spec.model import Spec
 
 UV = "astral/uv:0.13.8"
@@ -101,7 +101,7 @@ def compiler(spec: Spec, target: LockedTarget) -> str | None:
 
     Raises InputError as `base_of` does, and where no image has CUDA's compiler with a glibc as old as the base's.
     """
-    if not sources(target) and not is_compiled(project_of(spec, target)):
+    if not sources(target) and not is_compiled(spec.project):
         return None
     cuda = target.inputs.cuda
     return base_of(spec) if cuda is None else f"nvidia/cuda:{_devel(cuda, spec, target)}"

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -38,12 +39,22 @@ project = {{ path = "..", groups = ["dev"] }}
 platform = "linux-64"
 """
 OPT = {"env", "envspec", "python"}
+EXTENSION = """\
+from pybind11.setup_helpers import Pybind11Extension
+from setuptools import setup
+setup(ext_modules=[Pybind11Extension("my_model.fast", ["fast.cpp"])])
+"""
+CPP = '#include <pybind11/pybind11.h>\nPYBIND11_MODULE(fast, m) { m.attr("answer") = 42; }\n'
 CODE = "import packaging\ndef main():\n    print('trained', packaging.__name__, {})\n"
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
+    return made(tmp_path / "project", {})
+
+
+def made(folder: Path, more: dict[str, str]) -> Path:
+    """A project with its lock and recipes; `more` are files in place of its own."""
     (folder / "my_model").mkdir(parents=True)
     (folder / "specs").mkdir()
     (folder / "pyproject.toml").write_text(PYPROJECT)
@@ -51,6 +62,8 @@ def project(tmp_path: Path) -> Path:
     (folder / "my_model" / "__init__.py").write_text(CODE.format(1))
     (folder / ".dockerignore").write_text("recipes\nlocks\nsecret.txt\n")
     (folder / "secret.txt").write_text("mine")
+    for path, text in more.items():
+        (folder / path).write_text(text)
     for command in (["lock"], ["export", "--format", "all", "-o", "recipes/own"]):
         name, *options = command
         ran = subprocess.run(
@@ -64,12 +77,18 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def builder(project: Path, tmp_path: Path) -> Iterator[Builder]:
+@contextmanager
+def building(project: Path, tmp_path: Path) -> Iterator[Builder]:
     skip_without()
     (tmp_path / "buildah").mkdir()
-    with opened_builder(tmp_path / "buildah", project / "recipes" / "own", "cpu", "http://127.0.0.1:9") as made:
-        yield made
+    with opened_builder(tmp_path / "buildah", project / "recipes" / "own", "cpu", "http://127.0.0.1:9") as builder:
+        yield builder
+
+
+@pytest.fixture
+def builder(project: Path, tmp_path: Path) -> Iterator[Builder]:
+    with building(project, tmp_path) as builder:
+        yield builder
 
 
 def said(builder: Builder, *command: str) -> str:
@@ -124,3 +143,13 @@ def test_the_dockerfile(builder: Builder, project: Path) -> None:
     # the project's layer, and what is above it
     first = next(n for n, (old, new) in enumerate(zip(before, after, strict=True)) if old != new)
     assert first >= len(after) - 3, (before, after)
+
+
+def test_an_extension_is_compiled_and_no_compiler_stays(tmp_path: Path) -> None:
+    text = PYPROJECT.replace('"setuptools>=77"', '"setuptools>=77", "pybind11"')
+    more = {"pyproject.toml": text, "setup.py": EXTENSION, "fast.cpp": CPP}
+    project = made(tmp_path / "project", more)
+    with building(project, tmp_path) as builder:
+        builder.build("localhost/own", f"--build-context=project={project}")
+        look = "import my_model.fast, shutil; print(my_model.fast.answer, shutil.which('g++'))"
+        assert said(builder, "/opt/env/bin/python", "-c", look) == "42 None\n"
