@@ -49,6 +49,9 @@ def build_project(
         # no link on the way
         pass
     out = Path(tempfile.mkdtemp(dir=scratch))
+    # setuptools would build in the project's own folder, and pack what is left there of modules that are gone
+    settings = scratch / "setuptools.cfg"
+    settings.write_text(f"[build]\nbuild_base = {scratch / 'build'}\n", encoding="utf-8")
     done = uv.run(
         [
             *("build", "--wheel", "--no-build-isolation", "--no-config", "--offline"),
@@ -56,7 +59,7 @@ def build_project(
         ],
         cwd=out,
         # the same files make the same wheel
-        more={"SOURCE_DATE_EPOCH": _EPOCH, **variables_of(target, uv, python)},
+        more={"SOURCE_DATE_EPOCH": _EPOCH, "DIST_EXTRA_CONFIG": str(settings), **variables_of(target, uv, python)},
     )
     wheels = list(out.glob("*.whl"))
     if killed := ended_by_a_signal(done.returncode, done.stderr, f"{project.file}: the build of {project.name}"):

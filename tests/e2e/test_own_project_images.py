@@ -103,6 +103,21 @@ def layers(builder: Builder) -> list[str]:
     return list(inspected["Docker"]["rootfs"]["diff_ids"])
 
 
+def test_an_environment_forgets_a_module_that_is_gone(project: Path, tmp_path: Path) -> None:
+    """setuptools builds in `build/`, and packs whatever lies there."""
+    command = [sys.executable, "-m", "envspec", "install", "specs/own.toml", "--prefix", str(tmp_path / "env")]
+    old = project / "my_model" / "old.py"
+    for text in ("gone = False\n", None):
+        if text:
+            old.write_text(text)
+        else:
+            old.unlink()
+        ran = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stderr
+        there = list((tmp_path / "env").glob("lib/python*/site-packages/my_model/old.py"))
+        assert bool(there) == bool(text) and not (project / "build").exists()
+
+
 def test_the_sif(project: Path, tmp_path: Path) -> None:
     skip_without_tools()
     folder = project / "recipes" / "own"
