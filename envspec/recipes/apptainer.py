@@ -9,7 +9,7 @@ import hashlib
 import posixpath
 from collections.abc import Iterable, Iterator
 
-from envspec.recipes.building import PRETENDED, PROJECT_WHEELS, build_settings, project_install, project_wheel
+from envspec.recipes.building import PRETENDED, PROJECT_BUILD, build_settings, project_install, project_wheel
 from envspec.recipes.definition_text import definition, safe_text, section, stage_header, word
 from envspec.recipes.heading import hash_heading
 from envspec.recipes.plan import (
@@ -297,8 +297,8 @@ def _own(project: OwnProject, plan: Plan) -> Iterator[str]:
     yield f"tar -C {_PROJECT} {excluded} -cf - . | tar -C /tmp/project -xf -"
     yield from project_wheel(plan, "uv", "/tmp/project")
     yield project_install(plan, "uv")
-    yield f"rm -rf /tmp/project {PROJECT_WHEELS}"
-    yield "unset PYTHONPATH"
+    yield f"rm -rf /tmp/project {PROJECT_BUILD}"
+    yield "unset PYTHONPATH DIST_EXTRA_CONFIG"
 
 
 def _digest(plan: Plan, file: str) -> str:

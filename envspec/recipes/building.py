@@ -12,7 +12,10 @@ _JOBS = (
 )
 """As many compilers as fit: CUDA's takes up to 4 GB."""
 _UV_ENV = "export UV_NO_CACHE=1 UV_LINK_MODE=copy"
-PROJECT_WHEELS = "/tmp/project-wheels"
+PROJECT_BUILD = "/tmp/project-build"
+"""The folder of what the build of the spec's project makes."""
+_WHEELS = f"{PROJECT_BUILD}/wheels"
+_SETTINGS = f"{PROJECT_BUILD}/setuptools.cfg"
 PRETENDED = "SETUPTOOLS_SCM_PRETEND_VERSION"
 """The variable with a project's version, where its build would ask git. Source: setuptools_scm's documentation."""
 
@@ -41,9 +44,13 @@ def project_wheel(plan: Plan, uv: str, folder: str, more: str = "") -> Iterator[
     yield f'export PATH="{ENVIRONMENT}/bin:$PATH" PYTHONNOUSERSITE=1 PYTHONPATH={more}'
     if plan.project.compiled:
         yield _JOBS
+    # setuptools would pack what an earlier build left in the folder
+    yield f"mkdir {PROJECT_BUILD}"
+    yield f"printf '[build]\\nbuild_base = {PROJECT_BUILD}/base\\n' > {_SETTINGS}"
+    yield f"export DIST_EXTRA_CONFIG={_SETTINGS}"
     yield (
         f"{uv} build --quiet --wheel --no-build-isolation --no-config --offline --python {ENVIRONMENT}"
-        f" --out-dir {PROJECT_WHEELS} {folder}"
+        f" --out-dir {_WHEELS} {folder}"
     )
 
 
@@ -52,6 +59,6 @@ def project_install(plan: Plan, uv: str, options: str = "") -> str:
     uv would record that it came from there."""
     assert plan.project is not None
     return (
-        f"{uv} pip install --quiet --no-config --no-deps --no-index --offline --find-links {PROJECT_WHEELS}"
+        f"{uv} pip install --quiet --no-config --no-deps --no-index --offline --find-links {_WHEELS}"
         f" --python {ENVIRONMENT}{options} {shell(plan.project.name)}"
     )

@@ -174,8 +174,10 @@ let
         build ${shell (source pin)}
         install --find-links built ${shell pin.name}
       '';
+      # setuptools would pack what an earlier build left in the folder
       own = ''
-        build ${project}
+        printf '[build]\nbuild_base = %s\n' "$TMPDIR/build-base" >setuptools.cfg
+        DIST_EXTRA_CONFIG=$TMPDIR/setuptools.cfg build ${project}
         install --find-links built ${shell (fromTOML (readFile (project + "/pyproject.toml"))).project.name}
       '';
       more = package: ''

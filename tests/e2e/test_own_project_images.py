@@ -60,6 +60,9 @@ def made(folder: Path, more: dict[str, str]) -> Path:
     (folder / "pyproject.toml").write_text(PYPROJECT)
     (folder / "specs" / "own.toml").write_text(SPEC)
     (folder / "my_model" / "__init__.py").write_text(CODE.format(1))
+    # of a module that is gone, left by setuptools
+    (folder / "build" / "lib" / "my_model").mkdir(parents=True)
+    (folder / "build" / "lib" / "my_model" / "gone.py").touch()
     (folder / ".dockerignore").write_text("recipes\nlocks\nsecret.txt\n")
     (folder / "secret.txt").write_text("mine")
     for path, text in more.items():
@@ -115,7 +118,7 @@ def test_an_environment_forgets_a_module_that_is_gone(project: Path, tmp_path: P
         ran = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
         assert ran.returncode == 0, ran.stderr
         there = list((tmp_path / "env").glob("lib/python*/site-packages/my_model/old.py"))
-        assert bool(there) == bool(text) and not (project / "build").exists()
+        assert bool(there) == bool(text) and not list((tmp_path / "env").rglob("gone.py"))
 
 
 def test_the_sif(project: Path, tmp_path: Path) -> None:
@@ -129,13 +132,12 @@ def test_the_sif(project: Path, tmp_path: Path) -> None:
         if path.is_file()
     }
     sif = built_sif(texts, tmp_path, binds=[f"{project}:/srv:ro"])
-    ran = subprocess.run(
-        ["apptainer", "exec", "--containall", "--no-home", str(sif), "my-train"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = ["apptainer", "exec", "--containall", "--no-home", str(sif)]
+    ran = subprocess.run([*command, "my-train"], capture_output=True, text=True, check=False)
     assert ran.stdout == "trained packaging 1\n", ran.stderr
+    look = "import importlib.util as u, os; print(u.find_spec('my_model.gone'), os.listdir('/tmp'))"
+    ran = subprocess.run([*command, "/opt/env/bin/python", "-c", look], capture_output=True, text=True, check=False)
+    assert ran.stdout == "None []\n", ran.stdout + ran.stderr
 
 
 def test_the_dockerfile(builder: Builder, project: Path) -> None:
@@ -148,7 +150,7 @@ def test_the_dockerfile(builder: Builder, project: Path) -> None:
     tree = Path(builder("mount", container).strip())
     assert not list((tree / "tmp").iterdir()) and {path.name for path in (tree / "opt").iterdir()} <= OPT
     assert not list(tree.glob("opt/env/lib/python*/site-packages/my_model-*/direct_url.json"))
-    assert not list(tree.rglob("secret.txt"))
+    assert not list(tree.rglob("secret.txt")) and not list(tree.rglob("gone.py"))
     builder("umount", container)
     before = layers(builder)
     (project / "my_model" / "__init__.py").write_text(CODE.format(2))
