@@ -21,6 +21,7 @@ from envspec.texts import byte_size
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn
 
+    from envspec.install.build import BuildRules
     from envspec.install.collect import Paths
     from envspec.lock.judge import SoundLock
     from envspec.lock.model import LockedTarget, Pin
@@ -62,6 +63,7 @@ def command(
     without a network. envspec prints the bundle's digest, which `install.sh --expect` takes.
     """
     from envspec.cli.policy import refuse_fetched
+    from envspec.install.build import BuildRules
     from envspec.install.bundle import held_by, place_of, write_bundle
     from envspec.install.collect import refuse_git
 
@@ -70,7 +72,11 @@ def command(
     chosen = inputs.one_target(lock, target)
     refuse_fetched(spec, lock, chosen, path, offline=False)
     refuse_git(chosen.pins, "a bundle")
-    sources = [pin.name for pin in chosen.pins if pin.kind == "pip" and not pin.is_wheel]
+    rules = BuildRules.of(spec, chosen)
+    sources = [pin.name for pin in chosen.pins if pin.kind == "pip" and not pin.is_wheel and not rules.concerns(pin)]
+    compiled = [pin.name for pin in chosen.pins if rules.concerns(pin)]
+    if compiled:
+        warn(f"installing compiles {', '.join(compiled)} against the bundle's own packages, and needs the compilers")
     if sources:
         warn(f"installing builds these sources and needs their build tools: {', '.join(sources)}")
     known = held_by(since, chosen.name) if since else frozenset()
@@ -78,7 +84,9 @@ def command(
     try:
         found = _collect(spec, chosen, pins, quiet=as_json)
         with written(output, "-o", [path]) as file:
-            digest = write_bundle(file, chosen, _carried(spec, lock, chosen), found, known)
+            carried: dict[str, str | bytes] = {**_carried(spec, lock, chosen, rules)}
+            carried |= _project(spec, chosen, quiet=as_json)
+            digest = write_bundle(file, chosen, carried, found, known)
             size = file.tell()
     except KeyboardInterrupt:
         say("interrupted: run the same command again to continue")
@@ -142,17 +150,48 @@ def _collect(spec: Spec, target: LockedTarget, pins: Sequence[Pin], *, quiet: bo
     return found
 
 
-def _carried(spec: Spec, lock: SoundLock, target: LockedTarget) -> dict[str, str]:
+def _carried(spec: Spec, lock: SoundLock, target: LockedTarget, rules: BuildRules) -> dict[str, str]:
     """Give the carried files, as in an image, and the lists of pip's and conda's packages."""
-    from envspec.install.bundle import REQUIREMENTS, explicit_list
-    from envspec.lock.formats.requirements import requirements_txt
+    from envspec.install.bundle import build_files, explicit_list
     from envspec.recipes.make import make_plan
     from envspec.recipes.plan import CARRIED_FOLDER
 
     plan = make_plan(spec, lock, target)
     carried = {f"{CARRIED_FOLDER}/{name}": text for name, text in plan.carried.items()}
-    pip = {REQUIREMENTS: requirements_txt(lock, target)} if plan.pip else {}
+    pip = build_files(lock, target, rules) if plan.pip else {}
     return carried | pip | explicit_list(target)
+
+
+def _project(spec: Spec, target: LockedTarget, *, quiet: bool) -> dict[str, bytes]:
+    """Build the wheel of the spec's own project, by its path in the bundle."""
+    from envspec.install.build import BuildRules, WheelBuilder
+    from envspec.install.bundle import PROJECT
+    from envspec.install.host import this_host
+    from envspec.install.model import SilentInstall
+    from envspec.install.project import bundled_project
+    from envspec.recipes.project import project_of
+    from envspec.scratch import scratch_folder
+    from envspec.settings import load_settings
+    from envspec.uv.program import find_uv
+
+    project = project_of(spec, target)
+    if project is None:
+        return {}
+    settings = load_settings(os.environ)
+    with scratch_folder(settings.cache()) as scratch:
+        builder = WheelBuilder(
+            rules=BuildRules.of(spec, target),
+            uv=find_uv(os.environ),
+            prefix=scratch / "env",
+            host=this_host(),
+            collect=lambda pins: _collect(spec, target, pins, quiet=quiet),
+            cache=settings.cache(),
+            scratch=scratch,
+            progress=SilentInstall(),
+        )
+        say(f"building {project.name}")
+        wheel = bundled_project(spec, project, builder)
+        return {f"{PROJECT}/{wheel.name}": wheel.read_bytes()}
 
 
 @contextmanager

@@ -29,13 +29,12 @@ def of_spec(old: SpecInputs, new: SpecInputs) -> Iterator[Fact]:
             yield Fact("medium", "source-changed", _moved(f"the index of {name}", was, now))
     if old.channels != new.channels:
         yield Fact("medium", "channels-changed", _moved("channels", _list(old.channels), _list(new.channels)))
-    yield from _metadata(old, new)
     if old.without_corrections != new.without_corrections:
         lists = _list(old.without_corrections), _list(new.without_corrections)
         yield Fact("low", "corrections-changed", _moved("without-corrections", *lists))
 
 
-def _metadata(old: SpecInputs, new: SpecInputs) -> Iterator[Fact]:
+def _metadata(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
     """Yield what the spec states of sources now: a person's word, which nothing proves."""
     before, after = ({one.title: one.dependencies for one in side.metadata} for side in (old, new))
     for title in sorted({*before, *after}):
@@ -61,6 +60,7 @@ def of_target(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
         yield Fact("low", "driver-changed", _moved("the machines' driver", old.driver, new.driver))
     yield from _requirements(old.requirements, new.requirements, requirement_name)
     yield from _requirements(old.conda_requirements, new.conda_requirements, conda_name, "conda's ")
+    yield from _metadata(old, new)
     yield from _constraints(old.constraints, new.constraints)
     yield from _overrides(dict(old.overrides), dict(new.overrides))
     yield from _pages(dict(old.find_links), dict(new.find_links))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from envspec.lock.model import Lock, LockedTarget, Pin, TargetInputs
+from envspec.packages.stated import StatedMetadata
 from envspec.texts import printable
 
 HASH_DIGITS = 16
@@ -23,7 +24,6 @@ def readable(lock: Lock) -> str:
         out.append(f"exclude-newer {shared.exclude_newer}\n")
     out.extend(f"channel {channel}\n" for channel in shared.channels)
     out.extend(f"allow-source {name}\n" for name in sorted(shared.allow_source))
-    out.extend(f"metadata {one.title} requires {', '.join(one.dependencies)}\n" for one in shared.metadata)
     out.extend(f"without-correction {name}\n" for name in sorted(shared.without_corrections))
     out.extend(f"source {package} {index}\n" for package, index in sorted(shared.sources.items()))
     out.extend(f"correction {one.package} {one.version} {one.constraint}\n" for one in lock.corrections)
@@ -36,6 +36,7 @@ def readable(lock: Lock) -> str:
     out.extend(_requirements(lock, "constraint", lambda inputs: inputs.constraints))
     out.extend(_requirements(lock, "override", lambda inputs: list(map(_with_reason, inputs.overrides))))
     out.extend(_requirements(lock, "find-links", lambda inputs: [" ".join(one) for one in inputs.find_links]))
+    out.extend(_requirements(lock, "metadata", lambda inputs: list(map(_stated, inputs.metadata))))
     out.extend(_requirements(lock, "accept", lambda inputs: list(map(_with_reason, inputs.accept))))
     out.append("\n")
     out.extend(_packages(lock))
@@ -61,6 +62,10 @@ def _requirements(lock: Lock, word: str, of: Callable[[TargetInputs], Sequence[s
         for text in of(target.inputs):
             holders.setdefault(text, []).append(target.name)
     return [f"{word} {text}{_where(lock, names)}\n" for text, names in sorted(holders.items())]
+
+
+def _stated(one: StatedMetadata) -> str:
+    return f"{one.title} requires {', '.join(one.dependencies)}"
 
 
 def _with_reason(one: tuple[str, str]) -> str:

@@ -31,7 +31,7 @@ from envspec.lock.model import LockedTarget, Pin
 from envspec.net.file_store import sha256_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import is_requirement
-from envspec.recipes.environment import build_variables
+from envspec.recipes.environment import build_variables, refuse_unknown_gpus
 from envspec.spec.model import Spec
 from envspec.storage import storage_error
 from envspec.uv.errors import build_failure, ended_by_a_signal
@@ -60,10 +60,11 @@ class BuildRules:
 
     @staticmethod
     def of(spec: Spec, target: LockedTarget) -> BuildRules:
-        needs = {name: tuple(one.text for one in lines) for name, lines in spec.pip.build_dependencies.items()}
+        terms = spec.terms_of(target.name)
+        needs = {name: tuple(one.text for one in lines) for name, lines in terms.build_dependencies.items()}
         # a virtual environment doesn't see conda's packages
         conda = frozenset(needs) if any(pin.kind == "conda" for pin in target.pins) else frozenset()
-        return BuildRules(target, needs, spec.pip.no_build_isolation | conda)
+        return BuildRules(target, needs, terms.no_build_isolation | conda)
 
     def concerns(self, pin: Pin) -> bool:
         """Say whether a package is built by these rules."""
@@ -131,7 +132,7 @@ class WheelBuilder:
 
     def wheel(self, pin: Pin, source: Path) -> Path:
         """Give the wheel of a source, built now or before. Raises InputError, ToolError, StorageError."""
-        self._refuse_unknown_gpus(pin)
+        refuse_unknown_gpus(pin.name, self.rules.target)
         place = self.cache / FOLDER / self.rules.key(pin, self.host)
         kept = _kept(place)
         if kept is not None:
@@ -141,7 +142,11 @@ class WheelBuilder:
         self._refuse_undeclared(pin, source)
         try:
             folder = Path(tempfile.mkdtemp(dir=self.scratch))
-            python = python_of(self.prefix) if pin.name in self.rules.whole else self._environment(pin, folder / "env")
+            python = (
+                python_of(self.prefix)
+                if pin.name in self.rules.whole
+                else self.environment(pin.name, self.rules.seen(pin), folder / "env")
+            )
             built = self._build(pin, source, python, folder)
             (built.parent / f"{built.name}.sha256").write_text(sha256_of(built), encoding="ascii")
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -155,21 +160,7 @@ class WheelBuilder:
 
     def variables(self, python: Path) -> dict[str, str]:
         """Return the variables of a build beside uv's own."""
-        env = self.uv.environment()
-        jobs = {} if env.get("MAX_JOBS") else {"MAX_JOBS": str(_jobs())}
-        own = dict(build_variables(self.rules.target))
-        if env.get("CUDA_HOME"):
-            own.pop("CUDA_HOME", None)
-        path = f"{python.parent}{os.pathsep}{env.get('PATH', os.defpath)}"
-        return {**jobs, **own, "PATH": path, "PYTHONNOUSERSITE": "1", "PYTHONPATH": ""}
-
-    def _refuse_unknown_gpus(self, pin: Pin) -> None:
-        target = self.rules.target
-        if target.inputs.cuda and not target.architectures:
-            raise InputError(
-                f"{pin.name} is compiled for GPUs, and the target {target.name} names none",
-                hint=f'add for example to [targets.{target.name}]: gpus = ["H100"]',
-            )
+        return variables_of(self.rules.target, self.uv, python)
 
     def _refuse_undeclared(self, pin: Pin, source: Path) -> None:
         """Refuse a build whose own requirements the lock doesn't have: it would fail without saying so."""
@@ -183,17 +174,17 @@ class WheelBuilder:
                 hint=f"add to [pip], then lock again: build-dependencies = {{ {pin.name} = {wanted} }}",
             )
 
-    def _environment(self, pin: Pin, folder: Path) -> Path:
-        """Make the environment of an isolated build: the lock's wheels, each by its hash."""
-        seen = self.rules.seen(pin)
+    def environment(self, name: str, seen: Sequence[Pin], folder: Path) -> Path:
+        """Make the environment of an isolated build, of the lock's wheels, each by its hash; gives its Python. `name`
+        is whose build it is. Raises InputError, ToolError."""
         wheels = [one for one in seen if one.is_wheel]
         files = self.collect([one for one in seen if one.artifact])
         built = [self.wheel(one, files[one.index, artifact_of(one).file]) for one in seen if self.rules.concerns(one)]
         other = [one.name for one in seen if not one.is_wheel and not self.rules.concerns(one)]
         if other:
             raise InputError(
-                f"the build of {pin.name} needs {', '.join(other)}, which is a source itself",
-                hint=f'add to [pip]: no-build-isolation = ["{pin.name}"]',
+                f"the build of {name} needs {', '.join(other)}, which is a source itself",
+                hint=f'add to [pip]: no-build-isolation = ["{name}"]',
             )
         make_virtual_environment(folder, self.rules.target.inputs.python, self.uv.env, self.uv)
         lines = [f"{one.name} @ {files[one.index, artifact_of(one).file].as_uri()}" for one in wheels]
@@ -209,7 +200,7 @@ class WheelBuilder:
             ],
             folder,
             {},
-            f"the environment for the build of {pin.name}",
+            f"the environment for the build of {name}",
         )
         return python
 
@@ -256,6 +247,18 @@ def _kept(place: Path) -> Path | None:
         if wheel.is_file() and note.read_text(encoding="ascii") == sha256_of(wheel):
             return wheel
     return None
+
+
+def variables_of(target: LockedTarget, uv: Uv, python: Path) -> dict[str, str]:
+    """Return the variables of builds for a target beside uv's own: its GPUs, as many compilers as fit, no package of
+    this machine. `python` is the one of the environment that they see."""
+    env = uv.environment()
+    jobs = {} if env.get("MAX_JOBS") else {"MAX_JOBS": str(_jobs())}
+    own = dict(build_variables(target))
+    if env.get("CUDA_HOME"):
+        own.pop("CUDA_HOME", None)
+    path = f"{python.parent}{os.pathsep}{env.get('PATH', os.defpath)}"
+    return {**jobs, **own, "PATH": path, "PYTHONNOUSERSITE": "1", "PYTHONPATH": ""}
 
 
 def _jobs() -> int:

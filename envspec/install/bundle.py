@@ -11,16 +11,21 @@ import io
 import re
 import tarfile
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from envspec.errors import InputError, InternalError, Place
+from envspec.install.build import BuildRules
 from envspec.install.collect import Paths
 from envspec.lock.conda_files import artifact_of, channel_of, conda_pins, in_link_order
-from envspec.lock.model import LockedTarget, Pin
+from envspec.lock.formats.requirements import requirements_txt
+from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.lock.read import load
 from envspec.net import limits
+from envspec.recipes.environment import build_variables, refuse_unknown_gpus
+from envspec.recipes.quote import shell
 
 INSTALLER = "install.sh"
 SUMS = "SHA256SUMS"
@@ -33,6 +38,12 @@ LIMITS = "LIMITS"
 """The limits that it holds them to."""
 REQUIREMENTS = "requirements.txt"
 """The requirements file of the pip packages, which `install.sh` reads."""
+BUILDS = "builds"
+"""The folder of what is compiled against the environment: requirements files, a package each, in the order of their
+names, and `VARIABLES`."""
+VARIABLES = "variables.sh"
+PROJECT = "project"
+"""The folder with the wheel of the spec's own project."""
 WHEELS = "wheels"
 CONDA = "conda"
 Known = tuple[str, str]
@@ -43,15 +54,21 @@ _SINCE = "give --since an earlier bundle, its SHA256SUMS, or the envspec.lock th
 
 
 def write_bundle(
-    file: BinaryIO, target: LockedTarget, carried: Mapping[str, str], found: Paths, known: Collection[Known] = ()
+    file: BinaryIO,
+    target: LockedTarget,
+    carried: Mapping[str, str | bytes],
+    found: Paths,
+    known: Collection[Known] = (),
 ) -> str:
     """Write the tar into an open file, and give the bundle's digest, `sha256:…`.
 
-    `carried` are texts by their path in the bundle, `found` the artifacts; those that are `known` stay out. Raises
+    `carried` are contents by their path in the bundle, `found` the artifacts; those that are `known` stay out. Raises
     OSError.
     """
     listed = {(artifact_of(pin).sha256, place_of(pin)): found.get(_key(pin)) for pin in target.pins}
-    members: dict[str, Path | bytes] = {name: text.encode() for name, text in carried.items()}
+    members: dict[str, Path | bytes] = {
+        name: text.encode() if isinstance(text, str) else text for name, text in carried.items()
+    }
     members[INSTALLER] = files("envspec.install").joinpath(f"data/{INSTALLER}").read_bytes()
     members[LOOK] = files("envspec.packages").joinpath(LOOK).read_bytes()
     bounds = limits.LIMITS
@@ -130,6 +147,27 @@ def place_of(pin: Pin) -> str:
         channel, subdir = channel_of(pin)
         return str(PurePosixPath(CONDA, channel, subdir, file))
     return f"{WHEELS}/{file}"
+
+
+def build_files(lock: Lock, target: LockedTarget, rules: BuildRules) -> dict[str, str]:
+    """Render `requirements.txt` without what is compiled against the environment, and the files of that. Raises
+    InputError where it would be for unknown GPUs."""
+    compiled = [pin for pin in target.pins if rules.concerns(pin)]
+    for pin in compiled:
+        refuse_unknown_gpus(pin.name, target)
+    others = tuple(pin for pin in target.pins if pin not in compiled)
+    made = {REQUIREMENTS: requirements_txt(lock, replace(target, pins=others))}
+    for number, pin in enumerate(rules.ordered(compiled)):
+        made[f"{BUILDS}/{number:03}-{pin.name}.txt"] = requirements_txt(lock, replace(target, pins=(pin,)))
+    if compiled:
+        variables = sorted(build_variables(target).items())
+        # where CUDA is, the machine may know better
+        lines = [
+            f"export {name}={f'${{{name}:-{shell(text)}}}' if name == 'CUDA_HOME' else shell(text)}\n"
+            for name, text in variables
+        ]
+        made[f"{BUILDS}/{VARIABLES}"] = "".join(lines)
+    return made
 
 
 def explicit_list(target: LockedTarget) -> dict[str, str]:

@@ -20,7 +20,7 @@ from envspec.install.collect import Collector
 from envspec.install.conda_paths import refuse_unsafe_records
 from envspec.install.host import InstallHost, refuse_unfit, this_host
 from envspec.install.installed import InstalledPackages, read_installed
-from envspec.install.interpreter import has_python, make_virtual_environment, unmake_virtual_environment
+from envspec.install.interpreter import has_python, make_virtual_environment, python_of, unmake_virtual_environment
 from envspec.install.model import Change, Fetching, InstallOutcome, InstallProgress, OnWait, SilentInstall, identity
 from envspec.install.pip import PipInstaller, pip_check, uninstall
 from envspec.install.plan import UNKNOWN_FILE, changes
@@ -38,7 +38,7 @@ from envspec.install.prefix import (
     write_file,
     write_state,
 )
-from envspec.install.project import build_project, install_project, project_of
+from envspec.install.project import build_project, install_project
 from envspec.lock.conda_files import FileUrls
 from envspec.lock.exclusive import exclusive
 from envspec.lock.judge import SoundLock
@@ -46,6 +46,7 @@ from envspec.lock.model import LockedTarget, Pin
 from envspec.lock.write import dumps
 from envspec.net.connections import index_fetcher
 from envspec.net.file_store import ARTIFACTS, FileStore
+from envspec.recipes.project import project_of
 from envspec.scratch import scratch_folder
 from envspec.settings import Settings, load_settings
 from envspec.spec.model import Project, Spec
@@ -142,7 +143,7 @@ class Installation:
             return state.pip, ()
         uv = find_uv(self.env)
         with scratch_folder(load_settings(self.env).cache()) as folder:
-            built = build_project(self.spec, own, self.prefix, uv, folder, self.progress)
+            built = build_project(self.spec, own, self.target, python_of(self.prefix), uv, folder, self.progress)
             there = self._read_installed().pip.get(own.name)
             if there is not None and not there.fault and state.pip.get(own.name) == built.identity:
                 return state.pip, ()

@@ -22,6 +22,7 @@ from typing import IO
 from envspec.errors import ToolError
 from envspec.install.build import WheelBuilder
 from envspec.install.collect import Collector, Paths
+from envspec.install.direct_url import record_direct_url
 from envspec.install.inside import cannot_exist, stays_inside
 from envspec.install.installed import Dist, recorded_files
 from envspec.install.interpreter import python_of
@@ -93,10 +94,15 @@ class PipInstaller:
             with ExitStack() as stack:
                 builds = stack.enter_context(self._build_index(place)) if built else None
                 self._install(label, group, files, place, builds, cache)
-            done(group)
+            self._installed(group, done)
         for pin in self.builder.rules.ordered(compiled):
             self._install_compiled(label, pin, files, fresh=pin.name in damaged)
-            done([pin])
+            self._installed([pin], done)
+
+    def _installed(self, pins: Sequence[Pin], done: Callable[[Sequence[Pin]], None]) -> None:
+        for pin in pins:
+            record_direct_url(pin, self.prefix, self.builder.rules.target.inputs.python)
+        done(pins)
 
     def _install_compiled(self, label: str, pin: Pin, files: Paths, *, fresh: bool) -> None:
         """Install what is compiled against the environment, which has all its wheels by now."""
@@ -109,7 +115,8 @@ class PipInstaller:
             command += ["--no-build-isolation", f"{pin.name} @ git+{pin.git.address}"]
         else:
             wheel = self.builder.wheel(pin, files[_key(pin)])
-            command += ["--no-index", "--offline", str(wheel)]
+            # by name: of a path, uv would record that it came from there
+            command += ["--no-index", "--offline", "--find-links", str(wheel.parent), pin.name]
         python = python_of(self.prefix)
         more = {**_PATIENCE, **(self.builder.variables(python) if pin.git else {})}
         status, told = self._run(["pip", "install", "--python", str(python), *command], place, more)

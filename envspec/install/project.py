@@ -8,16 +8,21 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from envspec.errors import InputError, ToolError
+from envspec.errors import ToolError
+from envspec.install.build import WheelBuilder, variables_of
 from envspec.install.interpreter import python_of
 from envspec.install.model import InstallProgress
+from envspec.lock.graph import Graph
 from envspec.lock.model import LockedTarget
+from envspec.recipes.project import build_names, refuse_unknown_builds
 from envspec.redact import redact
 from envspec.spec.model import Project, Spec
 from envspec.spec.project_file import project_location
 from envspec.uv.errors import build_failure, ended_by_a_signal
 from envspec.uv.program import Uv
 
+_EPOCH = "315532800"
+"""1980-01-01, the first time that a zip file can have."""
 _MARK = "project:"
 """What the identity of a project's wheel begins with."""
 
@@ -31,38 +36,30 @@ class BuiltProject:
     identity: str
 
 
-def project_of(spec: Spec, target: LockedTarget) -> Project | None:
-    """Give the project to install; None where a spec has none, or one that is nothing to build. Raises InputError where
-    the lock has a package of its name."""
-    project = spec.project
-    if project is None or project.build_requires is None:
-        return None
-    if target.pin(project.name, "pip") is not None:
-        raise InputError(
-            f"{project.name} is the spec's project, and the lock has a package of that name from an index",
-            hint="give the project another name, or leave `project` out and list its dependencies",
-        )
-    return project
-
-
 def build_project(
-    spec: Spec, project: Project, prefix: Path, uv: Uv, scratch: Path, progress: InstallProgress
+    spec: Spec, project: Project, target: LockedTarget, python: Path, uv: Uv, scratch: Path, progress: InstallProgress
 ) -> BuiltProject:
-    """Build the wheel of a project with the environment's own build backend, without network. `scratch` is a folder
-    for it. Raises ToolError, and SpecError for a folder outside the spec's."""
+    """Build the wheel of a project with the build backend of an environment, without network. `python` is that of the
+    environment, `scratch` a folder for the wheel. Raises ToolError, InputError for a project that is compiled for
+    unknown GPUs, and SpecError for a folder outside the spec's."""
+    refuse_unknown_builds(project, target)
     progress.phase(f"building {project.name}")
     location = project_location(spec)
     with location.open():
         # no link on the way
         pass
     out = Path(tempfile.mkdtemp(dir=scratch))
+    # setuptools would build in the project's own folder, and pack what is left there of modules that are gone
+    settings = scratch / "setuptools.cfg"
+    settings.write_text(f"[build]\nbuild_base = {scratch / 'build'}\n", encoding="utf-8")
     done = uv.run(
         [
             *("build", "--wheel", "--no-build-isolation", "--no-config", "--offline"),
-            *("--python", str(python_of(prefix)), "--out-dir", str(out), str(location.path)),
+            *("--python", str(python), "--out-dir", str(out), str(location.path)),
         ],
         cwd=out,
-        more={"PYTHONNOUSERSITE": "1", "PYTHONPATH": ""},
+        # the same files make the same wheel
+        more={"SOURCE_DATE_EPOCH": _EPOCH, "DIST_EXTRA_CONFIG": str(settings), **variables_of(target, uv, python)},
     )
     wheels = list(out.glob("*.whl"))
     if killed := ended_by_a_signal(done.returncode, done.stderr, f"{project.file}: the build of {project.name}"):
@@ -79,13 +76,24 @@ def build_project(
     return BuiltProject(project.name, wheels[0], f"{_MARK}{digest}")
 
 
+def bundled_project(spec: Spec, project: Project, builder: WheelBuilder) -> Path:
+    """Build the wheel of a project for another machine, in an environment of what its build requires. Raises as
+    `build_project`."""
+    target = builder.rules.target
+    reached = Graph.of(target, build_names(project)).outgoing
+    seen = [pin for pin in target.pins if pin.kind == "pip" and pin.name in {node.name for node in reached}]
+    python = builder.environment(project.name, seen, builder.scratch / "env")
+    return build_project(spec, project, target, python, builder.uv, builder.scratch, builder.progress).wheel
+
+
 def install_project(built: BuiltProject, prefix: Path, uv: Uv, scratch: Path) -> None:
     """Install a project's wheel in place of what is there of it. Raises ToolError."""
     done = uv.run(
         [
             *("pip", "install", "--no-config", "--no-deps", "--no-index", "--offline", "--quiet"),
             *("--cache-dir", str(scratch / "cache"), "--reinstall"),
-            *("--python", str(python_of(prefix)), str(built.wheel)),
+            # by name: of a path, uv would record that it came from there
+            *("--python", str(python_of(prefix)), "--find-links", str(built.wheel.parent), built.name),
         ],
         cwd=scratch,
     )

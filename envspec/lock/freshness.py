@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from envspec.lock.inputs import spec_inputs, target_inputs
-from envspec.lock.model import Lock, SpecInputs, TargetInputs
+from envspec.lock.model import Lock, TargetInputs
 from envspec.packages.names import conda_name, requirement_name
 from envspec.spec.model import Spec
 
@@ -125,20 +125,6 @@ class SourceChanged(Reason):
         return _change(f"the index of {self.package}", self.old, self.new)
 
 
-@dataclass(frozen=True)
-class MetadataChanged(Reason):
-    """What the spec states of a package's sources; None where it states nothing."""
-
-    codes = ("metadata-changed",)
-    package: str
-    old: str | None
-    new: str | None
-
-    @property
-    def message(self) -> str:
-        return _change(f"the metadata of {self.package}", self.old, self.new)
-
-
 # What a target has. `targets` is empty where the reason holds for every target that spec and lock share.
 
 
@@ -228,6 +214,20 @@ class TermChanged(_OfTargets):
 
 
 @dataclass(frozen=True)
+class MetadataChanged(_OfTargets):
+    """What the spec states of a package's sources; None where it states nothing."""
+
+    codes = ("metadata-changed",)
+    package: str
+    old: str | None
+    new: str | None
+
+    @property
+    def message(self) -> str:
+        return _change(f"the metadata of {self.package}", self.old, self.new) + self._for
+
+
+@dataclass(frozen=True)
 class FileDiffers(Reason):
     """A file rendered from the lock (`path` is below the lock's folder) or exported from it (below the recipes')."""
 
@@ -301,7 +301,6 @@ def _of_spec(spec: Spec, lock: Lock) -> Iterator[Reason]:
     added, removed = _difference(old.allow_source, new.allow_source)
     if added or removed:
         yield AllowSourceChanged("allow-source-changed", added, removed)
-    yield from _of_metadata(old, new)
     if old.without_corrections != new.without_corrections:
         yield ListChanged("corrections-changed", old.without_corrections, new.without_corrections)
     for package in sorted({*old.sources, *new.sources}):
@@ -311,13 +310,18 @@ def _of_spec(spec: Spec, lock: Lock) -> Iterator[Reason]:
         yield ListChanged("channels-changed", old.channels, new.channels)
 
 
-def _of_metadata(old: SpecInputs, new: SpecInputs) -> Iterator[Reason]:
+def _of_metadata(old: TargetInputs, new: TargetInputs) -> Iterator[_OfTargets]:
     before, after = (
         {one.title: ", ".join(one.dependencies) or "nothing" for one in side.metadata} for side in (old, new)
     )
     for title in sorted({*before, *after}):
         if before.get(title) != after.get(title):
-            yield MetadataChanged("metadata-changed", title, before.get(title), after.get(title))
+            yield MetadataChanged("metadata-changed", (), title, before.get(title), after.get(title))
+    for name in sorted({one.name for one in new.metadata}):
+        # of one package, the first entry that covers a version counts
+        was, now = ([one.title for one in side.metadata if one.name == name] for side in (old, new))
+        if was != now and set(was) == set(now):
+            yield MetadataChanged("metadata-changed", (), name, ", ".join(was), ", ".join(now))
 
 
 def _of_target(old: TargetInputs, new: TargetInputs) -> Iterator[_OfTargets]:
@@ -336,6 +340,7 @@ def _of_target(old: TargetInputs, new: TargetInputs) -> Iterator[_OfTargets]:
         yield TargetChanged("driver-changed", (), old.driver, new.driver)
     yield from _of_requirements("pip", old.requirements, new.requirements, requirement_name)
     yield from _of_requirements("conda", old.conda_requirements, new.conda_requirements, conda_name)
+    yield from _of_metadata(old, new)
     yield from _of_terms("constraint-changed", {c: c for c in old.constraints}, {c: c for c in new.constraints})
     yield from _of_terms("override-changed", dict(old.overrides), dict(new.overrides))
     yield from _of_terms("find-links-changed", dict(old.find_links), dict(new.find_links))

@@ -25,7 +25,6 @@ def spec_inputs(spec: Spec) -> SpecInputs:
     return SpecInputs(
         exclude_newer=spec.exclude_newer,
         allow_source=tuple(sorted({canonical_name(name) for name in spec.pip.allow_source})),
-        metadata=spec.pip.metadata,
         without_corrections=tuple(sorted(spec.pip.without_corrections)),
         sources={canonical_name(name): index for name, index in sorted(spec.pip.sources.items())},
         channels=spec.conda.channels,
@@ -59,6 +58,7 @@ def target_inputs(spec: Spec, target: Target) -> TargetInputs:
         overrides=tuple(sorted({(_normalised(one), one.reason) for one in terms.overrides})),
         find_links=tuple(sorted((name, page_name(url)) for name, url in terms.find_links.items())),
         accept=tuple(sorted((code, reason.strip()) for code, reason in terms.accept.items())),
+        metadata=terms.metadata,
     )
 
 
@@ -123,7 +123,7 @@ def fingerprint(spec: SpecInputs, target: TargetInputs) -> str:
             "python": target.python,
             "requirements": target.requirements,
             # keys that came later stand only where they say something, so that older fingerprints stay true
-            **({"metadata": [metadata_table(one) for one in spec.metadata]} if spec.metadata else {}),
+            **({"metadata": [metadata_table(one) for one in target.metadata]} if target.metadata else {}),
             **({"without-corrections": spec.without_corrections} if spec.without_corrections else {}),
             **({"constraints": target.constraints} if target.constraints else {}),
             **({"overrides": [requirement for requirement, _ in target.overrides]} if target.overrides else {}),

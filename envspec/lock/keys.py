@@ -15,6 +15,7 @@ TARGET = {
     "architectures": list,
     "driver": str,
     "driver-floor": str,
+    "metadata": list,
     **dict.fromkeys((one.key for one in LISTS), list),
     "fingerprint": str,
 }

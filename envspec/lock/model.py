@@ -92,6 +92,7 @@ class TargetInputs:
     overrides    requirements that take the place of all others on their packages, each with its reason
     find_links   the flat indexes: name and page, without its host
     accept       the findings of the rules that the spec takes knowingly: code and reason
+    metadata     what the spec states of sources: of a package, the first that covers a version counts
     """
 
     platform: str
@@ -106,6 +107,7 @@ class TargetInputs:
     overrides: tuple[tuple[str, str], ...] = ()
     find_links: tuple[tuple[str, str], ...] = ()
     accept: tuple[tuple[str, str], ...] = ()
+    metadata: tuple[StatedMetadata, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,6 @@ class SpecInputs:
     sources: Mapping[str, str] = field(default_factory=dict)
     channels: tuple[str, ...] = ()
     without_corrections: tuple[str, ...] = ()
-    metadata: tuple[StatedMetadata, ...] = ()
 
 
 @dataclass(frozen=True)

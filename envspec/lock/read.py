@@ -11,7 +11,7 @@ from typing import Any, NoReturn, TypeVar
 from envspec.documents import Unreadable, read_toml
 from envspec.errors import LockError, Place, StorageError
 from envspec.lock import keys
-from envspec.lock.env_table import KEYS, inputs_of
+from envspec.lock.env_table import KEYS, inputs_of, metadata_of
 from envspec.lock.listed import TABLES, joined, requirements_in
 from envspec.lock.model import (
     LOCK_VERSION,
@@ -196,7 +196,7 @@ class _Reader:
         for name, index in sources.items():
             if type(index) is not str:
                 self.fail(f"{name} must be a string, not {index!r}", ("[env.sources]", 0), name)
-        inputs = inputs_of(env, lambda table, types, required: self.metadata(table, types, required, env_at))
+        inputs = inputs_of(env)
         tables = data.get("targets")
         if type(tables) is not dict or not tables:
             self.fail("a lock needs targets", env_at)
@@ -251,7 +251,9 @@ class _Reader:
         return tuple(LockedCorrection(**table) for table in tables)
 
     def target(self, name: str, table: Any, env: Mapping[str, Any], pins: tuple[Pin, ...]) -> LockedTarget:
-        self.check(table, keys.TARGET, ("platform", "python", "fingerprint"), (f"[targets.{name}]", 0))
+        where = (f"[targets.{name}]", 0)
+        self.check(table, keys.TARGET, ("platform", "python", "fingerprint"), where)
+        stated, at = (table["metadata"], where) if "metadata" in table else (env.get("metadata", ()), ("[env]", 0))
         inputs = TargetInputs(
             platform=table["platform"],
             python=table["python"],
@@ -259,6 +261,7 @@ class _Reader:
             cuda=table.get("cuda"),
             gpus=tuple(table.get("gpus", ())),
             driver=table.get("driver"),
+            metadata=metadata_of(stated, lambda one, types, required: self.metadata(one, types, required, at)),
             **joined(env, table),
         )
         return LockedTarget(name, inputs, pins, tuple(table.get("architectures", ())), table.get("driver-floor"))

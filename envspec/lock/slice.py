@@ -23,7 +23,7 @@ def slice_of(lock: Lock, target: LockedTarget) -> dict[str, Any]:
         "name": lock.name,
         "exclude-newer": inputs.exclude_newer,
         "allow-source": list(inputs.allow_source),
-        "metadata": [metadata_table(one) for one in inputs.metadata],
+        "metadata": [metadata_table(one) for one in own.metadata],
         "without-corrections": list(inputs.without_corrections),
         "channels": list(inputs.channels),
         **{one.key: [one.value(item) for item in sorted(one.of(own))] for one in LISTS},

@@ -13,12 +13,13 @@ from functools import partial
 from typing import TypeVar
 
 from envspec.errors import InternalError
-from envspec.lock.env_table import metadata_table
+from envspec.lock.env_table import metadata_table, same_metadata
 from envspec.lock.inputs import fingerprint
 from envspec.lock.listed import Shared, shared_by, write_lists
 from envspec.lock.model import LOCK_VERSION, Artifact, Lock, LockedTarget, Pin
 from envspec.lock.toml_text import inline_strings, key, string
 from envspec.lock.toml_text import value as inline
+from envspec.packages.stated import StatedMetadata
 
 HEADER = (
     "# Locked from the spec by `envspec lock`. Not for editing: change the spec, then lock again.\n"
@@ -36,11 +37,12 @@ def dumps(lock: Lock) -> str:
     if not names or len(set(names)) != len(names):
         raise InternalError(f"the lock of {lock.name} needs targets, each with its own name: {names}")
     out: list[str] = []
-    shared = shared_by([target.inputs for target in targets])
-    _write_env(out, lock, shared)
+    every = [target.inputs for target in targets]
+    shared, same = shared_by(every), same_metadata(every)
+    _write_env(out, lock, shared, every[0].metadata if same else ())
     _write_images(out, lock)
     for target in targets:
-        _write_target(out, lock, target, shared)
+        _write_target(out, lock, target, shared, () if same else target.inputs.metadata)
     for correction in sorted(set(lock.corrections)):
         out.append("\n[[corrections]]\n")
         out.extend(f"{field.name} = {string(getattr(correction, field.name))}\n" for field in fields(correction))
@@ -77,13 +79,17 @@ def _write_lines(out: list[str], key: str, lines: Collection[str]) -> None:
         out.append("]\n")
 
 
-def _write_env(out: list[str], lock: Lock, shared: Shared) -> None:
+def _write_metadata(out: list[str], metadata: Iterable[StatedMetadata]) -> None:
+    _write_lines(out, "metadata", [inline(metadata_table(one)) for one in metadata])
+
+
+def _write_env(out: list[str], lock: Lock, shared: Shared, metadata: Iterable[StatedMetadata]) -> None:
     inputs = lock.inputs
     out.append("\n[env]\n")
     _write_string(out, "name", lock.name)
     _write_string(out, "exclude-newer", inputs.exclude_newer)
     _write_inline(out, "allow-source", inputs.allow_source)
-    _write_lines(out, "metadata", [inline(metadata_table(one)) for one in inputs.metadata])
+    _write_metadata(out, metadata)
     _write_inline(out, "without-corrections", inputs.without_corrections)
     _write_inline(out, "channels", inputs.channels)
     write_lists(partial(_write_lines, out), lambda one: shared[one.key])
@@ -101,7 +107,9 @@ def _write_images(out: list[str], lock: Lock) -> None:
         out.extend(f"{key(image.name)} = {string(image.digest)}\n" for image in images)
 
 
-def _write_target(out: list[str], lock: Lock, target: LockedTarget, shared: Shared) -> None:
+def _write_target(
+    out: list[str], lock: Lock, target: LockedTarget, shared: Shared, metadata: Iterable[StatedMetadata]
+) -> None:
     inputs = target.inputs
     out.append(f"\n[targets.{key(target.name)}]\n")
     _write_string(out, "platform", inputs.platform)
@@ -112,6 +120,7 @@ def _write_target(out: list[str], lock: Lock, target: LockedTarget, shared: Shar
     _write_inline(out, "architectures", target.architectures)
     _write_string(out, "driver", inputs.driver)
     _write_string(out, "driver-floor", target.driver_floor)
+    _write_metadata(out, metadata)
     write_lists(partial(_write_lines, out), lambda one: set(one.of(inputs)) - shared[one.key])
     _write_string(out, "fingerprint", fingerprint(lock.inputs, inputs))
 

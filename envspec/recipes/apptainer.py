@@ -1,18 +1,16 @@
 """Apptainer and SingularityCE definitions: one that fetches, and one that installs a bundle without a network.
 
 Their `%files` are below the folder in which `apptainer build` is run, not the definition's own: it's the spec's folder.
-How a definition is read (pkg/build/types/parser/deffile.go of both projects): a line whose first word begins with `%`
-begins a section, a line that begins with `Bootstrap:` a stage, wherever they stand; Apptainer from 1.2 on replaces
-`{{ name }}` everywhere. So no value of a spec may put any of these into a line.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
+import posixpath
 from collections.abc import Iterable, Iterator
 
-from envspec.recipes.building import build_settings
+from envspec.recipes.building import PRETENDED, PROJECT_BUILD, build_settings, project_install, project_wheel
+from envspec.recipes.definition_text import definition, safe_text, section, stage_header, word
 from envspec.recipes.heading import hash_heading
 from envspec.recipes.plan import (
     CARRIED,
@@ -23,10 +21,11 @@ from envspec.recipes.plan import (
     SUMS,
     WORKSPACE,
     ImageReference,
+    OwnProject,
     PipStep,
     Plan,
 )
-from envspec.recipes.quote import comment, one_line, shell
+from envspec.recipes.quote import shell
 
 FILE = "apptainer.def"
 OFFLINE_FILE = "apptainer-offline.def"
@@ -47,6 +46,9 @@ _CHANNEL_HOST = f"{_SETTINGS}/conda-channel-host"
 _PYTORCH_INDEX = f"{_SETTINGS}/pytorch-index"
 _CONDARC = f"{_SETTINGS}/condarc"
 _NETRC = f"{_SETTINGS}/netrc"
+_PROJECT = "/srv"
+"""The bind point of the folder of the spec's project, which every base has."""
+_VERSION = f"{_SETTINGS}/project-version"
 _HOST_VARIABLE = "[$]{CONDA_CHANNEL_HOST}"
 _EXPORTS = (
     ("DEBIAN_FRONTEND", "noninteractive"),
@@ -60,7 +62,7 @@ _EXPORTS = (
 def render(plan: Plan) -> dict[str, str]:
     """Render `apptainer.def`, and `apptainer-offline.def` for a base image and a bundle beside it."""
     made = {FILE: _online(plan), OFFLINE_FILE: _offline(plan)}
-    return {f"{plan.target}/{name}": _definition(lines) for name, lines in made.items()}
+    return {f"{plan.target}/{name}": definition(lines) for name, lines in made.items()}
 
 
 def _above(plan: Plan) -> str:
@@ -69,9 +71,11 @@ def _above(plan: Plan) -> str:
 
 def _online(plan: Plan) -> Iterator[str]:
     nv = " --nv" if plan.is_cuda else ""
+    own = plan.project
+    bound = f' --bind "{own.folder or "FOLDER"}:{_PROJECT}:ro"' if own else ""
     usage = [
         _above(plan),
-        f"  apptainer build --notest {plan.title}.sif {plan.target}/{FILE}     (singularity: the same)",
+        f"  apptainer build{bound} --notest {plan.title}.sif {plan.target}/{FILE}     (singularity: the same)",
         f"  apptainer test{nv} {plan.title}.sif     the smoke check{', on a machine with the GPU' if nv else ''}",
         f'  apptainer run{nv} --bind "$PWD:{WORKSPACE}" {plan.title}.sif python train.py',
         "",
@@ -83,28 +87,30 @@ def _online(plan: Plan) -> Iterator[str]:
     if plan.explicit:
         usage.append("  conda-channel-host   the host of your conda channels; it must be there")
         usage.append("  condarc, netrc       settings and logins for channels that want them")
+    if own and own.versioned:
+        usage.append(f"  project-version   the version of {own.name}, where git would tell it")
     yield from hash_heading(plan, usage)
     yield ""
-    yield from _stage(plan.uv, "uv")
+    yield from stage_header(plan.uv, "uv")
     for image, stage in _tools(plan):
-        yield from _stage(image, stage)
+        yield from stage_header(image, stage)
     if plan.compiling:
-        yield from _stage(plan.compiling.image, "compile")
-        yield from _section("files from uv", ["/uv /usr/local/bin/uv"])
+        yield from stage_header(plan.compiling.image, "compile")
+        yield from section("files from uv", ["/uv /usr/local/bin/uv"])
         yield from _micromamba_files(plan)
-        yield from _section("files", [f"{CARRIED_FOLDER} {CARRIED}", *_requirements(plan)])
-        yield from _section("post", _compile(plan))
-    yield from _stage(plan.base, "final")
+        yield from section("files", [f"{CARRIED_FOLDER} {CARRIED}", *_requirements(plan)])
+        yield from section("post", _compile(plan))
+    yield from stage_header(plan.base, "final")
     if plan.compiling:
-        yield from _section("files from compile", [f"{ENVIRONMENT} {ENVIRONMENT}", f"{PYTHON} {PYTHON}"])
+        yield from section("files from compile", [f"{ENVIRONMENT} {ENVIRONMENT}", f"{PYTHON} {PYTHON}"])
     else:
-        yield from _section("files from uv", ["/uv /usr/local/bin/uv"])
+        yield from section("files from uv", ["/uv /usr/local/bin/uv"])
         yield from _micromamba_files(plan)
     for service in plan.services:
         if service.image:
-            yield from _section(f"files from {service.name}", [f"{there} {here}" for there, here in service.copies])
-    yield from _section("files", [*_carried(plan), *([] if plan.compiling else _requirements(plan))])
-    yield from _section("post", _post(plan))
+            yield from section(f"files from {service.name}", [f"{there} {here}" for there, here in service.copies])
+    yield from section("files", [*_carried(plan), *([] if plan.compiling else _requirements(plan))])
+    yield from section("post", _post(plan))
     yield from _at_run_time(plan)
 
 
@@ -120,7 +126,7 @@ def _offline(plan: Plan) -> Iterator[str]:
     ]
     files = [f"{beside}{BUNDLE} /opt/{BUNDLE}", *_carried(plan)]
     compiling = []
-    if plan.compiling:
+    if plan.compiling and plan.compiling.packages:
         tools = [name for name in plan.compiling.apt if name != "ca-certificates"]
         tools += ["CUDA's compiler in /usr/local/cuda"] if "CUDA_HOME" in plan.compiling.env else []
         usage += [
@@ -129,15 +135,15 @@ def _offline(plan: Plan) -> Iterator[str]:
             f"{BASE} also needs {', '.join(tools)}.",
         ]
         files.append(f"{beside}{BUILD} /opt/{BUILD}")
-        compiling = [f"export {name}={_word(value)}" for name, value in plan.compiling.env.items()]
+        compiling = [f"export {name}={word(value)}" for name, value in plan.compiling.env.items()]
         # Found with the bundle's own files; those of the lock are taken by their hashes all the same.
         compiling.append(f"cp /opt/{BUILD}/*.whl /opt/bundle/wheels")
     usage += [_above(plan), f"  apptainer build --notest {plan.title}.sif {beside}{OFFLINE_FILE}"]
     yield from hash_heading(plan, usage)
     yield ""
     yield from ("Bootstrap: localimage", f"From: {beside}{BASE}", "")
-    yield from _section("files", files)
-    yield from _section(
+    yield from section("files", files)
+    yield from section(
         "post",
         [
             "set -eu",
@@ -149,7 +155,7 @@ def _offline(plan: Plan) -> Iterator[str]:
             *compiling,
             f"sh /opt/bundle/install.sh {ENVIRONMENT}",
             _bytecode(),
-            f"rm -rf /opt/bundle /opt/{BUNDLE}{f' /opt/{BUILD}' if plan.compiling else ''}",
+            f"rm -rf /opt/bundle /opt/{BUNDLE}{f' /opt/{BUILD}' if compiling else ''}",
             *_finish(),
         ],
     )
@@ -184,7 +190,7 @@ def _tools(plan: Plan) -> Iterator[tuple[ImageReference, str]]:
 
 def _micromamba_files(plan: Plan) -> Iterator[str]:
     if plan.micromamba:
-        yield from _section("files from micromamba", ["/bin/micromamba /usr/local/bin/micromamba"])
+        yield from section("files from micromamba", ["/bin/micromamba /usr/local/bin/micromamba"])
 
 
 def _compile(plan: Plan) -> Iterator[str]:
@@ -192,7 +198,7 @@ def _compile(plan: Plan) -> Iterator[str]:
     assert compiling is not None
     yield from ("set -eu", "umask 022")
     yield from (f"export {name}={value}" for name, value in _EXPORTS)
-    yield from (f"export {name}={_word(value)}" for name, value in compiling.env.items())
+    yield from (f"export {name}={word(value)}" for name, value in compiling.env.items())
     if compiling.image != plan.base:
         yield "# a Python of this stage would be missing in the image"
         yield "export UV_PYTHON_PREFERENCE=only-managed"
@@ -267,8 +273,32 @@ def _environment(plan: Plan) -> Iterator[str]:
             if step.source:
                 yield from _install(step)
         yield "unset PYTHONPATH"
+    if plan.project:
+        yield from _own(plan.project, plan)
     yield _bytecode()
     yield f"rm -rf {_FROM}"
+
+
+def _own(project: OwnProject, plan: Plan) -> Iterator[str]:
+    """Build and install the spec's project. Backends write into its folder, so it is copied; without what lies there of
+    images and environments."""
+    missing = f"{project.name}: no pyproject.toml in {_PROJECT}: build with --bind FOLDER:{_PROJECT}:ro"
+    yield f"# {project.name} itself, last, without dependencies"
+    yield f"if [ ! -f {_PROJECT}/pyproject.toml ]; then"
+    yield f"    echo {word(missing)} >&2"
+    yield "    exit 1"
+    yield "fi"
+    if project.versioned:
+        yield f'if [ -s {_VERSION} ]; then export {PRETENDED}="$(cat {_VERSION})"; fi'
+    recipes = posixpath.relpath(plan.place, project.path) if project.folder else ".."
+    left = ["./.venv", *([] if recipes.startswith("..") else [f"./{recipes}"])]
+    excluded = " ".join(f"--exclude={word(path)}" for path in left)
+    yield "mkdir /tmp/project"
+    yield f"tar -C {_PROJECT} {excluded} -cf - . | tar -C /tmp/project -xf -"
+    yield from project_wheel(plan, "uv", "/tmp/project")
+    yield project_install(plan, "uv")
+    yield f"rm -rf /tmp/project {PROJECT_BUILD}"
+    yield "unset PYTHONPATH DIST_EXTRA_CONFIG"
 
 
 def _digest(plan: Plan, file: str) -> str:
@@ -285,12 +315,12 @@ def _install(step: PipStep) -> Iterator[str]:
     # What a build needs is never built itself.
     options.append("--only-binary :all:")
     if step.source:
-        options += [f"--no-binary {_word(name)}" for name in step.packages]
-        options += [f"--no-build-isolation-package {_word(name)}" for name in step.unisolated]
+        options += [f"--no-binary {word(name)}" for name in step.packages]
+        options += [f"--no-build-isolation-package {word(name)}" for name in step.unisolated]
     if step.url:
-        options.append(f"{step.index_option} {_word(step.url)}")
+        options.append(f"{step.index_option} {word(step.url)}")
     if step.torch_backend:
-        yield f"set -- --torch-backend={_word(step.torch_backend)}"
+        yield f"set -- --torch-backend={word(step.torch_backend)}"
         yield f'if [ -s {_PYTORCH_INDEX} ]; then set -- --default-index "$(cat {_PYTORCH_INDEX})"; fi'
         options.append('"$@"')
     yield f"uv pip install --python {ENVIRONMENT} {' '.join(options)} --requirements {_at(step.file)}"
@@ -313,15 +343,15 @@ def _at_run_time(plan: Plan) -> Iterator[str]:
         f"export {own}={ENVIRONMENT}",
         "# what the caller has active comes in unless it is set here; an unset isn't heeded",
         f"export {other}=",
-        *(f"export {name}={_word(value)}" for name, value in plan.env),
+        *(f"export {name}={word(value)}" for name, value in plan.env),
     ]
-    yield from _section("environment", exports)
-    yield from _section("labels", [f"{name} {_text(value)}" for name, value in _labels(plan)])
-    yield from _section("help", _help(plan))
-    yield from _section("runscript", [f'exec {entrypoint} "$@"'])
-    yield from _section("test", [f"exec {entrypoint} smoke --quick"])
+    yield from section("environment", exports)
+    yield from section("labels", [f"{name} {safe_text(value)}" for name, value in _labels(plan)])
+    yield from section("help", _help(plan))
+    yield from section("runscript", [f'exec {entrypoint} "$@"'])
+    yield from section("test", [f"exec {entrypoint} smoke --quick"])
     for app in ("smoke", *(service.name for service in plan.services)):
-        yield from _section(f"apprun {app}", [f'exec {entrypoint} {app} "$@"'])
+        yield from section(f"apprun {app}", [f'exec {entrypoint} {app} "$@"'])
 
 
 def _labels(plan: Plan) -> Iterator[tuple[str, str]]:
@@ -336,7 +366,7 @@ def _labels(plan: Plan) -> Iterator[tuple[str, str]]:
 def _help(plan: Plan) -> Iterator[str]:
     nv = " --nv" if plan.is_cuda else ""
     cuda = f", CUDA {plan.cuda}" if plan.cuda else ""
-    yield _text(plan.description or plan.title)
+    yield safe_text(plan.description or plan.title)
     yield f"{plan.title}: Python {plan.python}{cuda}, on {plan.platform}."
     yield ""
     yield f'  apptainer run{nv} --bind "$PWD:{WORKSPACE}" IMAGE python train.py'
@@ -348,27 +378,3 @@ def _help(plan: Plan) -> Iterator[str]:
     yield "run looks at the driver first and activates conda's packages; exec does neither."
     yield "APPTAINERENV_NAME=VALUE sets a variable otherwise than the image."
     yield f"The target's slice of the lock is {CARRIED}/{SLICE}. ENVSPEC_SKIP_PREFLIGHT=1 skips the look at the driver."
-
-
-def _stage(image: ImageReference, name: str) -> Iterator[str]:
-    yield from ("Bootstrap: docker", f"From: {one_line(image.pinned, 'a header')}", f"Stage: {name}", "")
-
-
-def _section(name: str, lines: Iterable[str]) -> Iterator[str]:
-    yield f"%{name}"
-    yield from (f"    {line}" if line else "" for line in lines)
-    yield ""
-
-
-def _word(text: str) -> str:
-    """Quote a word of a shell script so that none of its lines begins a section or a stage, and without `{{`."""
-    return re.sub(r"\{(?=\{)", "{''", shell(text).replace("\r", "\r''").replace("\n", "\n''"))
-
-
-def _text(text: str) -> str:
-    """Make a line of text safe for sections that are read verbatim."""
-    return re.sub(r"\{(?=\{)", "{ ", comment(" ".join(text.split()))).lstrip("%# ")
-
-
-def _definition(lines: Iterable[str]) -> str:
-    return "\n".join(lines).rstrip() + "\n"

@@ -11,6 +11,13 @@ _JOBS = (
     "export MAX_JOBS=$(awk -v n=$(nproc) '/MemTotal/ {j = int($2 / 4194304) + 1; print j < n ? j : n}' /proc/meminfo)"
 )
 """As many compilers as fit: CUDA's takes up to 4 GB."""
+_UV_ENV = "export UV_NO_CACHE=1 UV_LINK_MODE=copy"
+PROJECT_BUILD = "/tmp/project-build"
+"""The folder of what the build of the spec's project makes."""
+_WHEELS = f"{PROJECT_BUILD}/wheels"
+_SETTINGS = f"{PROJECT_BUILD}/setuptools.cfg"
+PRETENDED = "SETUPTOOLS_SCM_PRETEND_VERSION"
+"""The variable with a project's version, where its build would ask git. Source: setuptools_scm's documentation."""
 
 
 def build_settings(plan: Plan) -> Iterator[str]:
@@ -20,10 +27,38 @@ def build_settings(plan: Plan) -> Iterator[str]:
     declaring it, so they find the lock's packages and programs beside. No cache: what was built for another
     torch or GPU has the same name.
     """
-    yield "export UV_NO_CACHE=1 UV_LINK_MODE=copy"
+    yield _UV_ENV
     yield f'export PATH="{ENVIRONMENT}/bin:$PATH" PYTHONPATH={ENVIRONMENT}/lib/python{plan.python}/site-packages'
     if any(step.unisolated for step in plan.pip):
         yield _JOBS
     if plan.compiling and plan.compiling.constraints:
         yield f"printf '%s\\n' {' '.join(map(shell, plan.compiling.constraints))} > /tmp/build-constraints.txt"
         yield "export UV_BUILD_CONSTRAINT=/tmp/build-constraints.txt"
+
+
+def project_wheel(plan: Plan, uv: str, folder: str, more: str = "") -> Iterator[str]:
+    """Make the shell commands that build the wheel of the spec's project from its files in `folder`, with what the lock
+    has and without a network. `more` is a folder of Python's packages beside those of the environment."""
+    assert plan.project is not None
+    yield _UV_ENV
+    yield f'export PATH="{ENVIRONMENT}/bin:$PATH" PYTHONNOUSERSITE=1 PYTHONPATH={more}'
+    if plan.project.compiled:
+        yield _JOBS
+    # setuptools would pack what an earlier build left in the folder
+    yield f"mkdir {PROJECT_BUILD}"
+    yield f"printf '[build]\\nbuild_base = {PROJECT_BUILD}/base\\n' > {_SETTINGS}"
+    yield f"export DIST_EXTRA_CONFIG={_SETTINGS}"
+    yield (
+        f"{uv} build --quiet --wheel --no-build-isolation --no-config --offline --python {ENVIRONMENT}"
+        f" --out-dir {_WHEELS} {folder}"
+    )
+
+
+def project_install(plan: Plan, uv: str, options: str = "") -> str:
+    """Make the shell command that installs the wheel of the spec's project, without dependencies. By name: of a path,
+    uv would record that it came from there."""
+    assert plan.project is not None
+    return (
+        f"{uv} pip install --quiet --no-config --no-deps --no-index --offline --find-links {_WHEELS}"
+        f" --python {ENVIRONMENT}{options} {shell(plan.project.name)}"
+    )

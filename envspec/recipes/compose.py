@@ -13,11 +13,14 @@ from envspec.lock.formats.yaml_text import inline_strings, string
 from envspec.recipes.devcontainer import GIVEN
 from envspec.recipes.dockerfile import CHANNEL_HOST
 from envspec.recipes.dockerfile import FILE as DOCKERFILE
+from envspec.recipes.dockerfile_project import CONTEXT
 from envspec.recipes.heading import hash_heading
-from envspec.recipes.plan import WORKSPACE, Plan, SpecPlan
+from envspec.recipes.plan import WORKSPACE, OwnProject, Plan, SpecPlan
 
 FILE = "compose.yaml"
 PROFILE = "all"
+FOLDER_VARIABLE = "ENVSPEC_PROJECT"
+"""The variable with the folder of the spec's project."""
 _VOLUME = "workspace"
 
 
@@ -31,6 +34,8 @@ def render(plan: SpecPlan) -> dict[str, str]:
         f"  docker compose --profile {PROFILE} build",
         f"ENVSPEC_WORKSPACE=FOLDER is seen as {WORKSPACE}; without it, a volume.",
     ]
+    if own := plan.targets[0].project:
+        usage.append(f"{FOLDER_VARIABLE}=FOLDER has {own.name}{f'; without it, {own.folder}' if own.folder else ''}")
     lines = [
         *hash_heading(plan, usage),
         f"name: {string(_project(plan.spec))}",
@@ -47,6 +52,11 @@ def _project(name: str) -> str:
     return re.sub(r"[^a-z0-9_-]", "-", name)
 
 
+def _folder(project: OwnProject) -> str:
+    otherwise = f":-{project.folder}" if project.folder else f":?the folder of {project.name}"
+    return f"${{{FOLDER_VARIABLE}{otherwise}}}"
+
+
 def _service(plan: Plan) -> Iterator[str]:
     yield f"  {string(plan.target)}:"
     yield f"    profiles: {inline_strings([PROFILE])}"
@@ -55,6 +65,9 @@ def _service(plan: Plan) -> Iterator[str]:
     yield "    build:"
     yield "      context: ."
     yield f"      dockerfile: {string(f'{plan.target}/{DOCKERFILE}')}"
+    if plan.project:
+        yield "      additional_contexts:"
+        yield f"        {CONTEXT}: {string(_folder(plan.project))}"
     yield f"      platforms: {inline_strings([plan.oci_platform])}"
     yield "      args:"
     yield f"        SOURCE_DATE_EPOCH: {string(str(plan.epoch))}"

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import posixpath
+from collections.abc import Iterator
 from typing import Any
 
 from envspec.recipes.dockerfile import CHANNEL_HOST
 from envspec.recipes.dockerfile import FILE as DOCKERFILE
+from envspec.recipes.dockerfile_project import CONTEXT
 from envspec.recipes.heading import heading
 from envspec.recipes.plan import CARRIED, ENVIRONMENT, Plan
 
@@ -30,7 +32,7 @@ def render(plan: Plan) -> dict[str, str]:
     build: dict[str, Any] = {
         "dockerfile": f"{context}/{plan.target}/{DOCKERFILE}",
         "context": context,
-        "options": [f"--platform={plan.oci_platform}"],
+        "options": [f"--platform={plan.oci_platform}", *_project(plan)],
     }
     if plan.explicit:
         build["args"] = {CHANNEL_HOST: f"${{localEnv:{CHANNEL_HOST}}}"}
@@ -60,6 +62,13 @@ def render(plan: Plan) -> dict[str, str]:
     comment = "".join(f"// {line}".rstrip() + "\n" for line in heading(plan))
     path = posixpath.relpath(posixpath.join(own, FILE), plan.place)
     return {path: comment + json.dumps(document, indent=2) + "\n"}
+
+
+def _project(plan: Plan) -> Iterator[str]:
+    """Give the option for the folder of the spec's project: below the opened one, or the opened one itself."""
+    if plan.project:
+        below = "" if plan.project.path == "." or plan.project.folder is None else f"/{plan.project.path}"
+        yield f"--build-context={CONTEXT}=${{localWorkspaceFolder}}{below}"
 
 
 def _start(plan: Plan) -> str:

@@ -11,21 +11,39 @@ again. What is carried is copied, where all builders look, so that a change of t
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
 
 from envspec.recipes.building import build_settings
+from envspec.recipes.dockerfile_project import CONTEXT, OWN, VERSION, project_stage
+from envspec.recipes.dockerfile_steps import (
+    BYTECODE,
+    COMPILED,
+    MIRROR,
+    SECRET,
+    at,
+    bind,
+    bytecode,
+    checked,
+    index_arguments,
+    install,
+    installs,
+    python,
+    run,
+    uv_cache,
+    uv_env,
+    uv_mount,
+)
 from envspec.recipes.heading import MARK, hash_heading
 from envspec.recipes.plan import (
     CARRIED,
     CARRIED_FOLDER,
     ENVIRONMENT,
-    PYTHON,
     REQUIREMENTS,
     SLICE,
     SUMS,
     UID,
     WORKSPACE,
+    Compiling,
     PipStep,
     Plan,
 )
@@ -34,14 +52,6 @@ from envspec.recipes.quote import dockerfile, shell
 FILE = "Dockerfile"
 IGNORE = ".dockerignore"
 
-_RECIPE = "/run/recipe"
-_UV = "/run/uv"
-_BYTECODE = f"{CARRIED_FOLDER}/bytecode.py"
-MIRROR = "PYTORCH_INDEX"
-"""The build argument with the URL of a mirror of the PyTorch index, as uv's own setting can't name one."""
-_UV_CACHE = "/var/cache/uv"
-_COMPILED = "/opt/compiled"
-"""The folder of the stage that compiles, with the environment's layout, into which it is copied."""
 CHANNEL_HOST = "CONDA_CHANNEL_HOST"
 """The build argument that conda packages need."""
 
@@ -49,7 +59,6 @@ _LOW = ("nvidia", "torch")
 """The groups below what is compiled, which is compiled with them."""
 _GROUP = "envspec"
 """The user's group, where the base has none of this number. Not the user's name: Debian has groups of many names."""
-_SECRET = "--mount=type=secret,id=uv,target=/etc/uv/uv.toml"
 _NETRC = "/run/secrets/netrc"
 _CONDA_SECRETS = (
     # where micromamba looks by itself; then where its settings (`ssl_verify`) can point to
@@ -71,6 +80,8 @@ def render(plan: Plan) -> dict[str, str]:
 
 def _head(plan: Plan) -> str:
     options = ["--build-arg SOURCE_DATE_EPOCH=" + str(plan.epoch), f"--platform {plan.oci_platform}"]
+    if plan.project:
+        options.append(f"--build-context {CONTEXT}={shell(plan.project.folder or 'FOLDER')}")
     if plan.explicit:
         options.append(f"--build-arg {CHANNEL_HOST}=host.of.your.channels")
     usage = [
@@ -84,6 +95,10 @@ def _head(plan: Plan) -> str:
         usage.append(f"A mirror of the PyTorch index {plan.torch_backend}: --build-arg {MIRROR}=URL")
     if plan.explicit:
         usage.append("Channels with a login or a certificate of their own: --secret id=netrc, id=condarc and id=ca.")
+    if plan.project:
+        usage.append(f"{plan.project.name} comes from its folder, as far as a {IGNORE} there lets it.")
+        if plan.project.versioned:
+            usage.append(f"Its version, where git would tell it: --build-arg {VERSION}=1.2.3")
     # Debian keeps one version of a package, so none can be pinned; a stage before the last may end as root.
     lint = "# hadolint global ignore=DL3002,DL3008"
     # No `# syntax=` line: BuildKit reads all of this by itself, and would ask a registry for another reader.
@@ -113,6 +128,9 @@ def _stages(plan: Plan) -> Iterator[str]:
         yield _conda_stage(plan)
     if plan.compiling:
         yield _compile_stage(plan)
+    if plan.project:
+        yield f"# What --build-context {CONTEXT}=FOLDER stands in for.\nFROM ${{UV_IMAGE}} AS {CONTEXT}"
+        yield project_stage(plan, plan.project)
 
 
 def _conda_stage(plan: Plan) -> str:
@@ -125,23 +143,23 @@ def _conda_stage(plan: Plan) -> str:
             "# The host of your channels: a lock names none.",
             f"ARG {CHANNEL_HOST}",
             f"ARG SOURCE_DATE_EPOCH={plan.epoch}",
-            _run(
+            run(
                 [
-                    _bind(plan.explicit),
-                    _bind(_BYTECODE),
+                    bind(plan.explicit),
+                    bind(BYTECODE),
                     "--mount=type=cache,target=/opt/conda/pkgs,sharing=locked",
                     *_CONDA_SECRETS,
                 ],
                 [
                     f': "${{{CHANNEL_HOST}:?give the host of your channels with --build-arg {CHANNEL_HOST}=}}"',
-                    *_checked(plan, [plan.explicit, _BYTECODE]),
+                    *checked(plan, [plan.explicit, BYTECODE]),
                     f"if [ -s {_NETRC} ]; then export NETRC={_NETRC}; fi",
-                    f'sed "s|[$]{{CONDA_CHANNEL_HOST}}|$CONDA_CHANNEL_HOST|" {_at(plan.explicit)} > /tmp/explicit.txt',
+                    f'sed "s|[$]{{CONDA_CHANNEL_HOST}}|$CONDA_CHANNEL_HOST|" {at(plan.explicit)} > /tmp/explicit.txt',
                     "MAMBA_ALWAYS_COPY=true micromamba create --yes --quiet --root-prefix /opt/conda"
                     f" --prefix {ENVIRONMENT} --file /tmp/explicit.txt",
                     # conda's own bytecode holds the time of each file
                     f"find {ENVIRONMENT} -name '*.pyc' -delete",
-                    *_bytecode(),
+                    *bytecode(),
                     "rm /tmp/explicit.txt",
                     # the file by which conda tools know an environment; what stands in it are times
                     f": > {ENVIRONMENT}/conda-meta/history",
@@ -158,39 +176,42 @@ def _compile_stage(plan: Plan) -> str:
     sources = [step for step in plan.pip if step.source]
     wheels = [*(step for step in plan.pip if step.group in _LOW), *compiling.wheels]
     lines = [
-        f"# Compiles what the lock has as source only: {', '.join(compiling.packages)}.",
+        f"# Compiles {_compiled(plan, compiling)}.",
         f"FROM {image} AS compile",
         "USER 0",
         f"ARG SOURCE_DATE_EPOCH={plan.epoch}",
-        _run(_apt_mounts("compile"), [*_apt(compiling.apt), *_more_apt(plan)]),
+        run(_apt_mounts("compile"), [*_apt(compiling.apt), *_more_apt(plan)]),
     ]
     if plan.explicit:
         lines.append(f"COPY --from=conda {ENVIRONMENT} {ENVIRONMENT}")
-    lines += _index_arguments([*wheels, *sources])
+    lines += index_arguments([*wheels, *sources])
     # At the environment's own path, for scripts name the Python that installs them.
-    commands = [*([] if plan.explicit else _python(plan)), *_installs(wheels)]
+    commands = [*([] if plan.explicit else python(plan)), *installs(wheels)]
     if commands:
-        mounts = [_uv_mount(), _uv_cache(), _SECRET, *(_bind(step.file) for step in wheels)]
-        lines.append(_run(mounts, [*_checked(plan, [step.file for step in wheels]), _uv_env(), *commands]))
+        mounts = [uv_mount(), uv_cache(), SECRET, *(bind(step.file) for step in wheels)]
+        lines.append(run(mounts, [*checked(plan, [step.file for step in wheels]), uv_env(), *commands]))
     lines += [f"ENV {name}={dockerfile(value)}" for name, value in compiling.env.items()]
-    files = [*(step.file for step in sources), _BYTECODE]
-    lines.append(
-        _run(
-            [_uv_mount(), _SECRET, *map(_bind, files)],
-            [
-                *_checked(plan, files),
-                *build_settings(plan),
-                *(_install(step, f" --prefix {_COMPILED}") for step in sources),
-                *_bytecode(f"{_COMPILED}/lib"),
-            ],
-        )
-    )
+    files = [*(step.file for step in sources), BYTECODE]
+    if sources:
+        commands = [
+            *checked(plan, files),
+            *build_settings(plan),
+            *(install(step, f" --prefix {COMPILED}") for step in sources),
+            *bytecode(f"{COMPILED}/lib"),
+        ]
+        lines.append(run([uv_mount(), SECRET, *map(bind, files)], commands))
     return "\n".join(lines)
+
+
+def _compiled(plan: Plan, compiling: Compiling) -> str:
+    if compiling.packages:
+        return f"what the lock has as source only: {', '.join(compiling.packages)}"
+    return plan.project.name if plan.project else "nothing"
 
 
 def _final(plan: Plan) -> str:
     lines = ["FROM ${BASE_IMAGE}", "USER 0", f"ARG SOURCE_DATE_EPOCH={plan.epoch}"]
-    lines.append(_run(_apt_mounts("final"), [*_apt(plan.apt), *_user(plan)]))
+    lines.append(run(_apt_mounts("final"), [*_apt(plan.apt), *_user(plan)]))
     lines += [
         f"COPY --from={service.name} {source} {target}"
         for service in plan.services
@@ -199,19 +220,21 @@ def _final(plan: Plan) -> str:
     if plan.explicit:
         lines.append(f"COPY --from=conda {ENVIRONMENT} {ENVIRONMENT}")
     else:
-        lines.append(_run([_uv_mount(), _uv_cache(), _SECRET], [_uv_env(), *_python(plan)]))
+        lines.append(run([uv_mount(), uv_cache(), SECRET], [uv_env(), *python(plan)]))
     said: set[str] = set()
     for group in (*_LOW, "source", "rest"):
-        if group == "source" and plan.compiling:
-            lines.append(f"COPY --from=compile {_COMPILED} {ENVIRONMENT}")
+        if group == "source" and plan.has_sources:
+            lines.append(f"COPY --from=compile {COMPILED} {ENVIRONMENT}")
         elif steps := [step for step in plan.pip if step.group == group]:
             # Not before: a layer that another target has, too, sees the same arguments there.
-            arguments = [line for line in _index_arguments(steps) if line not in said]
+            arguments = [line for line in index_arguments(steps) if line not in said]
             said.update(arguments)
             lines += [*arguments, _layer(plan, steps)]
+    if plan.project:
+        lines.append(f"COPY --from=own {OWN} {ENVIRONMENT}")
     # One mode for all, as a checkout's depends on its owner's umask.
     lines.append(f"COPY --chmod=0755 {CARRIED_FOLDER} {plan.slice} {CARRIED}/")
-    lines.append(_run([], [f"env --chdir={CARRIED} sha256sum --check --quiet {SUMS}"]))
+    lines.append(run([], [f"env --chdir={CARRIED} sha256sum --check --quiet {SUMS}"]))
     lines += _settings(plan)
     return "\n".join(lines)
 
@@ -264,61 +287,10 @@ def _user(plan: Plan) -> list[str]:
     ]
 
 
-def _python(plan: Plan) -> list[str]:
-    return [
-        f"export UV_PYTHON_INSTALL_DIR={PYTHON} UV_PYTHON_PREFERENCE=system",
-        f"{_UV}/uv venv --quiet --python {shell(plan.python)} {ENVIRONMENT}",
-    ]
-
-
 def _layer(plan: Plan, steps: list[PipStep]) -> str:
-    files = [*(step.file for step in steps), _BYTECODE]
-    mounts = [_uv_mount(), _uv_cache(), _SECRET, *map(_bind, files)]
-    return _run(mounts, [*_checked(plan, files), _uv_env(), *_installs(steps), *_bytecode()])
-
-
-def _installs(steps: Iterable[PipStep]) -> list[str]:
-    return [_install(step) for step in steps]
-
-
-def _install(step: PipStep, options: str = "") -> str:
-    """Make one run of uv, which takes only the lock's files, each by its hash."""
-    words = [f"{_UV}/uv pip install --quiet --python {ENVIRONMENT}{options} --no-deps"]
-    if step.hashed:
-        words.append("--require-hashes")
-    # What a build needs is never built itself.
-    words.append("--only-binary :all:")
-    if step.source:
-        words += [f"--no-binary {shell(name)}" for name in step.packages]
-        words += [f"--no-build-isolation-package {shell(name)}" for name in step.unisolated]
-    words.append(f"--requirements {_at(step.file)}")
-    if step.index:
-        words.append(f'{step.index_option} "${_index_argument(step.index)}"')
-    if step.torch_backend is None:
-        return " ".join(words)
-    own = f"--torch-backend {shell(step.torch_backend)}"
-    choice = f'if [ -n "${MIRROR}" ]; then set -- --default-index "${MIRROR}"; else set -- {own}; fi'
-    return f'{{ {choice}; }} && {" ".join(words)} "$@"'
-
-
-def _index_arguments(steps: Iterable[PipStep]) -> list[str]:
-    steps = tuple(steps)
-    mirror = [f'ARG {MIRROR}=""'] if any(step.torch_backend for step in steps) else []
-    urls = {step.index: step.url for step in steps if step.index and step.url}
-    return mirror + [f"ARG {_index_argument(index)}={dockerfile(url)}" for index, url in sorted(urls.items())]
-
-
-def _index_argument(index: str) -> str:
-    return "INDEX_" + "".join(char if char.isalnum() and char.isascii() else "_" for char in index).upper()
-
-
-def _uv_env() -> str:
-    return f"export UV_CACHE_DIR={_UV_CACHE} UV_LINK_MODE=copy"
-
-
-def _bytecode(folder: str = f"{ENVIRONMENT}/lib") -> list[str]:
-    # Without site and without writing: what Python loads by itself it would compile by itself, with a time.
-    return [f"{ENVIRONMENT}/bin/python -ISB {_at(_BYTECODE)} {folder}"]
+    files = [*(step.file for step in steps), BYTECODE]
+    mounts = [uv_mount(), uv_cache(), SECRET, *map(bind, files)]
+    return run(mounts, [*checked(plan, files), uv_env(), *installs(steps), *bytecode()])
 
 
 def _settings(plan: Plan) -> Iterator[str]:
@@ -356,30 +328,3 @@ def labels(plan: Plan) -> dict[str, str]:
 
 def _many(instruction: str, values: dict[str, str]) -> str:
     return f"{instruction} " + " \\\n    ".join(f"{name}={dockerfile(value)}" for name, value in values.items())
-
-
-def _run(mounts: Iterable[str], commands: Iterable[str]) -> str:
-    return "RUN " + " \\\n    ".join([*mounts, "set -eu", *(f"&& {command}" for command in commands)])
-
-
-def _checked(plan: Plan, files: Iterable[str]) -> list[str]:
-    return [
-        f"[ \"$(sha256sum < {_at(file)})\" = '{hashlib.sha256(plan.files[file].encode()).hexdigest()}  -' ]"
-        for file in files
-    ]
-
-
-def _at(file: str) -> str:
-    return f"{_RECIPE}/{file.rpartition('/')[2]}"
-
-
-def _bind(file: str) -> str:
-    return f"--mount=type=bind,source={file},target={_at(file)}"
-
-
-def _uv_mount() -> str:
-    return f"--mount=type=bind,from=uv,source=/uv,target={_UV}/uv"
-
-
-def _uv_cache() -> str:
-    return f"--mount=type=cache,target={_UV_CACHE}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from envspec.errors import InputError
 from envspec.facts.compute_capability import capability_of
 from envspec.facts.toolkits import toolkit
 from envspec.lock.model import LockedTarget
@@ -52,6 +53,16 @@ def build_variables(target: LockedTarget) -> Mapping[str, str]:
     names = {pin.name for pin in target.pins if pin.kind == "pip" and not pin.is_wheel}
     forced = {variable: "TRUE" for name, variable in _OWN_WHEELS.items() if name in names}
     return {**_compile_environment(target), **forced}
+
+
+def refuse_unknown_gpus(name: str, target: LockedTarget) -> None:
+    """Raise InputError where a package would be compiled for GPUs that a target doesn't name: whose they'd be is up to
+    the machine that builds."""
+    if target.inputs.cuda and not target.architectures:
+        raise InputError(
+            f"{name} is compiled for GPUs, and the target {target.name} names none",
+            hint=f'add for example to [targets.{target.name}]: gpus = ["H100"]',
+        )
 
 
 def architecture_list(target: LockedTarget) -> str:

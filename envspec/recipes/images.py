@@ -7,6 +7,7 @@ import re
 from envspec.errors import InputError, Place
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.recipes.plan import ImageReference
+from envspec.recipes.project import is_compiled
 from envspec.spec.model import Spec
 
 UV = "astral/uv:0.13.8"
@@ -100,7 +101,7 @@ def compiler(spec: Spec, target: LockedTarget) -> str | None:
 
     Raises InputError as `base_of` does, and where no image has CUDA's compiler with a glibc as old as the base's.
     """
-    if not sources(target):
+    if not sources(target) and not is_compiled(spec.project):
         return None
     cuda = target.inputs.cuda
     return base_of(spec) if cuda is None else f"nvidia/cuda:{_devel(cuda, spec, target)}"
@@ -142,7 +143,7 @@ def _devel(cuda: str, spec: Spec, target: LockedTarget) -> str:
     version = tuple(map(int, release.split(".")[:2]))
     glibc = next((glibc for words, glibc in _OLD_BASES if words.search(base)), None)
     if glibc and (glibc < (2, 31) or version > _LAST_ON_20_04):
-        names = ", ".join(pin.name for pin in sources(target))
+        names = ", ".join(pin.name for pin in sources(target)) or (spec.project and spec.project.name)
         raise InputError(
             f'{names} would be compiled with CUDA {cuda} for a newer glibc than the base image "{base}" has',
             hint='choose a base with glibc 2.35 or newer, such as base = "debian:bookworm-slim"',

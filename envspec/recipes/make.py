@@ -14,10 +14,11 @@ from envspec.lock.model import Lock, LockedTarget
 from envspec.lock.write import dumps
 from envspec.recipes import images
 from envspec.recipes.carried import carried_files
-from envspec.recipes.environment import build_variables, environment, torch_version
+from envspec.recipes.environment import build_variables, environment, refuse_unknown_gpus, torch_version
 from envspec.recipes.images import CODE_SERVER, reference
 from envspec.recipes.pip_steps import build_steps, pip_steps, requirements_file
 from envspec.recipes.plan import CARRIED_FOLDER, SLICE, Compiling, PipStep, Plan, Service, SpecPlan
+from envspec.recipes.project import build_names, own_project
 from envspec.recipes.target_json import dumps as target_json
 from envspec.recipes.target_json import target_document
 from envspec.spec.model import Spec
@@ -67,13 +68,18 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
         )
     wanted = services(spec, lock, target)
     steps = pip_steps(spec, lock, target)
-    seen = build_steps(spec, lock, target) if images.sources(target) else ()
+    own = own_project(spec, lock, target, place)
+    project, built = own or (None, ())
+    for name in (name for step, _ in steps for name in step.unisolated):
+        refuse_unknown_gpus(name, target)
+    needed = build_names(spec.project) if project and project.compiled else ()
+    seen = build_steps(spec, lock, target, needed) if images.sources(target) or needed else ()
     scripts = tuple(service.script for service in wanted)
     document = target_document(spec, lock, target)
     files = {
         f"{target.name}/{SLICE}": target_json(document),
         **{f"{CARRIED_FOLDER}/{path}": text for path, text in carried_files(scripts).items()},
-        **{step.file: text for step, text in (*steps, *seen)},
+        **{step.file: text for step, text in (*steps, *seen, *built)},
     }
     explicit = None
     if any(pin.kind == "conda" for pin in target.pins):
@@ -102,6 +108,7 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
         apt=_apt(spec, target, wanted),
         services=wanted,
         compiling=_compiling(spec, lock, target, tuple(step for step, _ in seen)),
+        project=project,
         torch_backend=next((step.torch_backend for step, _ in steps if step.torch_backend), None),
         indexes=tuple(sorted({step.index for step, _ in steps if step.index})),
         pip=tuple(step for step, _ in steps),

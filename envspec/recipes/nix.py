@@ -45,6 +45,8 @@ def render(plan: SpecPlan) -> dict[str, str]:
             "and a Nix environment is made from wheels",
             hint="use another --format: dockerfile, apptainer or conda-explicit; or `envspec install`",
         )
+    own = plans[0].project
+    given = ", project ? null" if own else ""
     lines = [
         *hash_heading(plan, _usage(plan, plans)),
         "{",
@@ -60,9 +62,9 @@ def render(plan: SpecPlan) -> dict[str, str]:
         "",
         f"      lock = builtins.fromTOML (builtins.readFile ./{LOCK});",
         "      indexes = if builtins.pathExists ./indexes.nix then import ./indexes.nix else { };",
-        "      environmentFrom = { pkgs, target, indexes ? { }, libraries ? [ ] }:",
+        f"      environmentFrom = {{ pkgs, target, indexes ? {{ }}, libraries ? [ ]{given} }}:",
         f"        (import ./{ENVIRONMENT_FILE} {{ inherit pkgs lock indexes; }}).environment {{",
-        "          inherit target libraries;",
+        f"          inherit target libraries{' project' if own else ''};",
         f"          carried = ./{CARRIED_FOLDER};",
         f'          slice = ./. + "/${{target}}/{SLICE}";',
         "        };",
@@ -135,6 +137,11 @@ def _usage(plan: SpecPlan, plans: list[Plan]) -> list[str]:
     without = [of.target for of in plan.targets if of not in plans]
     if without:
         told.append(f"Not here, as they have conda packages: {', '.join(without)}")
+    if own := plans[0].project:
+        told += [
+            f"Without {own.name} itself. With it, from a flake in its folder that has this one as an input:",
+            f'  recipes.lib.environment {{ pkgs = …; target = "{target}"; project = ./.; }}',
+        ]
     indexes = sorted({index for of in plans for index in of.indexes})
     if indexes:
         told += [

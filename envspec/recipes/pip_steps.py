@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from envspec.errors import InputError, Place
@@ -12,7 +12,7 @@ from envspec.lock.formats.requirements import requirements_txt
 from envspec.lock.graph import Graph
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.recipes.plan import GROUPS, REQUIREMENTS, PipStep
-from envspec.spec.model import Spec
+from envspec.spec.model import PipTerms, Spec
 
 _PYTORCH = "pytorch/"
 _DIGITS = 8
@@ -40,19 +40,33 @@ def pip_steps(spec: Spec, lock: Lock, target: LockedTarget) -> tuple[tuple[PipSt
     return _steps(spec, lock, target, ((_group(pin), pin) for pin in target.pins if pin.kind == "pip"))
 
 
-def build_steps(spec: Spec, lock: Lock, target: LockedTarget) -> tuple[tuple[PipStep, str], ...]:
+def build_steps(
+    spec: Spec, lock: Lock, target: LockedTarget, own: Collection[str] = ()
+) -> tuple[tuple[PipStep, str], ...]:
     """List the runs that install the wheels for builds, beside the CUDA stack: the dependencies of torch and of the
     sources, the lock's build tools, and what the spec says that builds need: everything for a source without isolation.
-    No others: any change of theirs would compile everything again.
+    No others: any change of theirs would compile everything again. `own` names what the build of the spec's project
+    requires, where that is compiled.
     """
     pins = {pin.name: pin for pin in target.pins if pin.kind == "pip"}
     sources = [pin.name for pin in pins.values() if not pin.is_wheel]
-    needed = (one.text for name in sources for one in spec.pip.build_dependencies.get(name, ()))
-    roots = ["torch", *_BUILD_TOOLS, *sources, *needed]
-    if spec.pip.no_build_isolation & set(sources):
+    terms = spec.terms_of(target.name)
+    needed = (one.text for name in sources for one in terms.build_dependencies.get(name, ()))
+    roots = ["torch", *_BUILD_TOOLS, *sources, *needed, *own]
+    if terms.no_build_isolation & set(sources):
         roots += pins
     reached = {node.name for node in Graph.of(target, roots).outgoing if node.kind == "pip"}
     seen = (pin for name, pin in pins.items() if name in reached and _group(pin) == "rest")
+    return _steps(spec, lock, target, (("build", pin) for pin in seen))
+
+
+def project_steps(
+    spec: Spec, lock: Lock, target: LockedTarget, names: Collection[str]
+) -> tuple[tuple[PipStep, str], ...]:
+    """List the runs that install the wheels for the build of the spec's project: what it requires by `names`, and what
+    that requires."""
+    reached = {node.name for node in Graph.of(target, names).outgoing if node.kind == "pip"}
+    seen = (pin for pin in target.pins if pin.kind == "pip" and pin.is_wheel and pin.name in reached)
     return _steps(spec, lock, target, (("build", pin) for pin in seen))
 
 
@@ -77,8 +91,8 @@ def _place(key: tuple[str, str]) -> tuple[int, bool, str]:
 def _step(spec: Spec, lock: Lock, target: LockedTarget, group: str, index: str, pins: list[Pin]) -> tuple[PipStep, str]:
     backend = index.removeprefix(_PYTORCH) if index.startswith(_PYTORCH) else None
     own = index if backend is None and index not in ("pypi", "git") else None
-    place = spec.target(target.name)
-    pages = spec.pip_terms(place).find_links if place else {}
+    terms = spec.terms_of(target.name)
+    pages = terms.find_links
     url = spec.pip.indexes.get(own, pages.get(own)) if own else None
     if own and url is None:
         raise InputError(
@@ -96,13 +110,13 @@ def _step(spec: Spec, lock: Lock, target: LockedTarget, group: str, index: str, 
         url,
         hashed=index != "git",
         flat=own in pages,
-        unisolated=tuple(sorted(pin.name for pin in pins if group == "source" and _sees_the_environment(spec, pin))),
+        unisolated=tuple(sorted(pin.name for pin in pins if group == "source" and _sees_the_environment(terms, pin))),
     )
     return step, text
 
 
-def _sees_the_environment(spec: Spec, pin: Pin) -> bool:
-    return pin.name in spec.pip.build_dependencies or pin.name in spec.pip.no_build_isolation
+def _sees_the_environment(terms: PipTerms, pin: Pin) -> bool:
+    return pin.name in terms.build_dependencies or pin.name in terms.no_build_isolation
 
 
 def _without_header(text: str) -> str:

@@ -101,7 +101,8 @@ class PipStep:
 
 @dataclass(frozen=True)
 class Compiling:
-    """The packages of a lock that need compiling, and the image of the stage that compiles them.
+    """The packages of a lock that need compiling, and the image of the stage that compiles them. It may be there for
+    the spec's project alone.
 
     apt          Debian packages that the stage must have
     spec_apt     the spec's packages, as far as the stage's distribution has them
@@ -117,6 +118,25 @@ class Compiling:
     env: Mapping[str, str]
     wheels: tuple[PipStep, ...]
     constraints: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class OwnProject:
+    """The spec's own project, which an image gets last, without dependencies.
+
+    path       its folder, below the one that editors open
+    folder     the same, seen from the folder of the recipes; None where that can be anywhere
+    compiled   it is built in the stage that compiles
+    versioned  its version comes from git, or from a variable
+    wheels     runs of uv for the lock's packages that its build needs, where it isn't compiled
+    """
+
+    name: str
+    path: str
+    folder: str | None
+    compiled: bool
+    versioned: bool
+    wheels: tuple[PipStep, ...]
 
 
 @dataclass(frozen=True)
@@ -158,6 +178,7 @@ class Plan:
     apt: tuple[str, ...]
     services: tuple[Service, ...]
     compiling: Compiling | None
+    project: OwnProject | None
     torch_backend: str | None
     indexes: tuple[str, ...]
     pip: tuple[PipStep, ...]
@@ -171,6 +192,11 @@ class Plan:
     @property
     def is_cuda(self) -> bool:
         return self.cuda is not None
+
+    @property
+    def has_sources(self) -> bool:
+        """Whether any package is compiled, in the stage that `Compiling` describes."""
+        return any(step.source for step in self.pip)
 
     @property
     def system(self) -> str:

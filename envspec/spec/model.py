@@ -22,7 +22,7 @@ class Located:
     place: Place
 
 
-_NO_BUILDS: Mapping[str, tuple[Located, ...]] = MappingProxyType({})
+_NO_LINES: Mapping[str, tuple[Located, ...]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -36,26 +36,37 @@ class Override(Located):
 class PipTerms:
     """What `[pip]` and `[targets.X.pip]` say besides dependencies.
 
-    constraints  bounds that ask for nothing
-    overrides    requirements that take the place of all others on their packages
-    find_links   flat indexes: name → URL of the page
-    accept       findings of the rules that are taken knowingly: code → reason
+    constraints         bounds that ask for nothing
+    overrides           requirements that take the place of all others on their packages
+    find_links          flat indexes: name → URL of the page
+    accept              findings of the rules that are taken knowingly: code → reason
+    metadata            what sources require, in place of their own METADATA
+    build_dependencies  what the builds of packages (normalised names) need: locked and installed with the environment
+    no_build_isolation  packages that are built in the environment itself
     """
 
     constraints: tuple[Located, ...] = ()
     overrides: tuple[Override, ...] = ()
     find_links: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
     accept: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
+    metadata: tuple[StatedMetadata, ...] = ()
+    build_dependencies: Mapping[str, tuple[Located, ...]] = field(default_factory=lambda: _NO_LINES)
+    no_build_isolation: frozenset[str] = frozenset()
 
     def with_own(self, own: PipTerms) -> PipTerms:
-        """Add a target's own terms. A page, a reason, and the overrides of a package take the place of the spec's."""
-        named = {requirement_name(one.text) for one in own.overrides}
-        kept = tuple(one for one in self.overrides if requirement_name(one.text) not in named)
+        """Add a target's own terms. A page, a reason, and what is said of one package's overrides, metadata or build
+        take the place of the spec's."""
+        overridden = {requirement_name(one.text) for one in own.overrides}
+        stated = {one.name for one in own.metadata}
+        metadata = (*(one for one in self.metadata if one.name not in stated), *own.metadata)
         return PipTerms(
             self.constraints + own.constraints,
-            kept + own.overrides,
+            (*(one for one in self.overrides if requirement_name(one.text) not in overridden), *own.overrides),
             MappingProxyType({**self.find_links, **own.find_links}),
             MappingProxyType({**self.accept, **own.accept}),
+            tuple(sorted(metadata, key=lambda one: one.name)),
+            MappingProxyType({**self.build_dependencies, **own.build_dependencies}),
+            self.no_build_isolation | own.no_build_isolation,
         )
 
 
@@ -67,11 +78,6 @@ class PipTable:
     allow_source: frozenset[str] = frozenset()
     without_corrections: frozenset[str] = frozenset()
     """Names of corrections of published metadata that this spec switches off (`envspec.facts.corrections`)."""
-    metadata: tuple[StatedMetadata, ...] = ()
-    build_dependencies: Mapping[str, tuple[Located, ...]] = field(default_factory=lambda: _NO_BUILDS)
-    """What the builds of packages (normalised names) need: locked and installed with the environment."""
-    no_build_isolation: frozenset[str] = frozenset()
-    """Packages that are built in the environment itself."""
     indexes: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
     sources: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
     terms: PipTerms = PipTerms()
@@ -86,11 +92,32 @@ class CondaTable:
 
 
 @dataclass(frozen=True)
+class ProjectParts:
+    """Extras and dependency groups of a project: normalised names."""
+
+    extras: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+
+    def with_more(self, other: ProjectParts) -> ProjectParts:
+        """Add those of another; each once."""
+        extras, groups = (*self.extras, *other.extras), (*self.groups, *other.groups)
+        return ProjectParts(tuple(dict.fromkeys(extras)), tuple(dict.fromkeys(groups)))
+
+
+@dataclass(frozen=True)
+class AskedProject:
+    """`[env] project`: a folder, relative to the spec's, and what to take of it for every target."""
+
+    path: str
+    parts: ProjectParts = ProjectParts()
+
+
+@dataclass(frozen=True)
 class Target:
     """One environment to lock: a platform, perhaps a CUDA version and GPUs, and its own additions.
 
     `pip` and `conda` are the target's own dependencies, `terms` its own terms, without the spec's;
-    `Spec.pip_dependencies` and `Spec.pip_terms` join them.
+    `Spec.pip_dependencies` and `Spec.pip_terms` join them. `project` has the extras and groups that it adds.
     """
 
     name: str
@@ -102,6 +129,7 @@ class Target:
     pip: tuple[Located, ...] = ()
     conda: tuple[Located, ...] = ()
     terms: PipTerms = PipTerms()
+    project: ProjectParts = ProjectParts()
     place: Place = field(default=Place(""), compare=False)
     places: Mapping[str, Place] = field(default_factory=dict, compare=False)
     """Where each key of the target stands (`platform`, `cuda`, `gpus`, `driver`, `glibc`), for later findings."""
@@ -162,15 +190,6 @@ class Audit:
 
 
 @dataclass(frozen=True)
-class AskedProject:
-    """`[env] project`: a folder, relative to the spec's, and the extras and dependency groups to take. Normalised."""
-
-    path: str
-    extras: tuple[str, ...] = ()
-    groups: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class Project:
     """What a spec's pyproject.toml says.
 
@@ -179,6 +198,7 @@ class Project:
     name            normalised (PEP 503)
     dependencies    of the project, with the extras and groups that the spec asks for
     build_requires  requirements of its build, locked like the others; None where there is nothing to build
+    of_targets      the same as `dependencies`, by target, for those that ask for more
     """
 
     path: str
@@ -186,6 +206,11 @@ class Project:
     name: str
     dependencies: tuple[Located, ...] = ()
     build_requires: tuple[Located, ...] | None = None
+    of_targets: Mapping[str, tuple[Located, ...]] = field(default_factory=lambda: _NO_LINES)
+
+    def requirements(self, target: str) -> tuple[Located, ...]:
+        """Return all that a target asks for because of the project, its build included."""
+        return self.of_targets.get(target, self.dependencies) + (self.build_requires or ())
 
 
 @dataclass(frozen=True)
@@ -212,14 +237,19 @@ class Spec:
     def pip_dependencies(self, target: Target) -> tuple[Located, ...]:
         """Return the pip requirements of a target: the spec's, its project's, the target's own, and what builds need:
         that has to be locked too, and a package that is built against torch sees the environment's."""
-        project = self.project.dependencies + (self.project.build_requires or ()) if self.project else ()
+        project = self.project.requirements(target.name) if self.project else ()
         wanted = self.pip.dependencies + project + target.pip
-        builds = (one for needed in self.pip.build_dependencies.values() for one in needed)
+        builds = (one for needed in self.pip_terms(target).build_dependencies.values() for one in needed)
         return (*wanted, *builds) if wanted else ()
 
     def pip_terms(self, target: Target) -> PipTerms:
         """Return the terms of a target: the spec's, with the target's own."""
         return self.pip.terms.with_own(target.terms)
+
+    def terms_of(self, target: str) -> PipTerms:
+        """Return the terms of a target by its name; those of the whole spec for one that it doesn't have."""
+        found = self.target(target)
+        return self.pip_terms(found) if found else self.pip.terms
 
     @property
     def flat_pages(self) -> Mapping[str, tuple[str, ...]]:

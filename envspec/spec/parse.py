@@ -18,7 +18,7 @@ from envspec.spec.messages import dotted, show
 from envspec.spec.model import AskedProject, Audit, CondaTable, Image, PipTable, Reference, Smoke, Spec
 from envspec.spec.pip_terms import check_names, flat_names, pip_terms
 from envspec.spec.schema import ENV_NAME
-from envspec.spec.sources import build_dependencies, check_stated, stated_metadata
+from envspec.spec.sources import check_stated, project_parts
 from envspec.spec.targets import targets
 from envspec.spec.values import BadValue, utc_time
 from envspec.texts import nearest
@@ -71,9 +71,10 @@ def parse_spec(text: str, path: str, *, capability: Capability = no_facts) -> Sp
     )
     _check_dependencies(checked)
     check_names(checked)
-    if spec.pip.metadata:
-        asked = (*spec.pip.dependencies, *(one for target in spec.targets for one in target.pip))
-        check_stated(checked, spec.pip.metadata, asked)
+    asked = (*spec.pip.dependencies, *(one for target in spec.targets for one in target.pip))
+    check_stated(checked, ("pip",), spec.pip.terms.metadata, asked)
+    for target in spec.targets:
+        check_stated(checked, ("targets", target.name, "pip"), target.terms.metadata, asked)
     checked.raise_problems()
     return spec
 
@@ -105,11 +106,7 @@ def _project(checked: Checked) -> AskedProject | None:
     value = checked.value(*path)
     if value is None or isinstance(value, str):
         return AskedProject(value) if value else None
-
-    def names(key: str) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(canonical_name(name) for _, name in checked.children(*path, key)))
-
-    return AskedProject(checked.value(*path, "path") or ".", names("extras"), names("groups"))
+    return AskedProject(checked.value(*path, "path") or ".", project_parts(checked, *path))
 
 
 def _pip(checked: Checked) -> PipTable:
@@ -121,9 +118,6 @@ def _pip(checked: Checked) -> PipTable:
         dependencies,
         allow_source=frozenset(canonical_name(name) for _, name in allowed),
         without_corrections=frozenset(name for _, name in without),
-        metadata=stated_metadata(checked),
-        build_dependencies=_frozen(build_dependencies(checked)),
-        no_build_isolation=frozenset(canonical_name(name) for _, name in checked.children("pip", "no-build-isolation")),
         indexes=_frozen({path[-1]: url for path, url in checked.children("pip", "indexes")}),
         sources=_sources(checked),
         terms=terms,

@@ -1,27 +1,37 @@
-"""`constraints`, `overrides`, `find-links` and `accept` of a checked document: the spec's, or those of a target."""
+"""What `[pip]` and `[targets.X.pip]` of a checked document say besides dependencies."""
 
 from __future__ import annotations
 
 from types import MappingProxyType
 
 from envspec.errors import Place
+from envspec.packages.requirement import canonical_name
 from envspec.spec.checked import Checked
 from envspec.spec.dependencies import pip_dependencies
 from envspec.spec.messages import dotted, show
 from envspec.spec.model import Override, PipTerms
 from envspec.spec.positions import Path
+from envspec.spec.sources import build_dependencies, stated_metadata
 from envspec.spec.values import BadValue, Dependency, bound, override
+
+_KEYS = (
+    "constraints", "overrides", "find-links", "accept", "metadata", "build-dependencies", "no-build-isolation",
+)  # fmt: skip
 
 
 def pip_terms(checked: Checked, *path: str | int) -> PipTerms:
     """Return the terms of the pip table at `path`; problems go to `checked`."""
-    if not any(checked.given(*path, key) for key in ("constraints", "overrides", "find-links", "accept")):
+    if not any(checked.given(*path, key) for key in _KEYS):
         return PipTerms()
+    unisolated = checked.children(*path, "no-build-isolation")
     return PipTerms(
         pip_dependencies(checked, *path, "constraints", parse=bound),
         _overrides(checked, *path, "overrides"),
         MappingProxyType({str(item[-1]): url for item, url in checked.children(*path, "find-links")}),
         MappingProxyType({str(item[-1]): reason for item, reason in checked.children(*path, "accept")}),
+        stated_metadata(checked, *path, "metadata"),
+        MappingProxyType(build_dependencies(checked, *path, "build-dependencies")),
+        frozenset(canonical_name(name) for _, name in unisolated),
     )
 
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -13,7 +14,8 @@ from envspec.packages.names import requirement_name
 from envspec.packages.requirement import asked, canonical_name
 from envspec.spec.document import Document
 from envspec.spec.messages import dotted, show
-from envspec.spec.model import AskedProject, Located, Project
+from envspec.spec.model import Located, Project, ProjectParts
+from envspec.spec.patterns import PACKAGE
 from envspec.spec.positions import Path, TooDeep, toml_positions
 from envspec.spec.values import BadValue, requirement
 from envspec.texts import nearest
@@ -27,9 +29,11 @@ _TORCH = ("torch", "torchaudio", "torchvision")
 _OWN = "or list the dependencies in the spec's [pip] and leave `project` out"
 
 
-def parse_project(text: str, wanted: AskedProject, file: str, *, python: str, tied: frozenset[str]) -> Project:
-    """Read a project's dependencies, extras and groups. `file` names it in errors, `python` is the spec's ("3.12"),
-    `tied` has the packages of which the spec itself says where they come from.
+def parse_project(
+    text: str, path: str, wanted: ProjectParts, file: str, *, python: str, tied: frozenset[str]
+) -> Project:
+    """Read a project's dependencies, extras and groups. `path` is its folder, `file` names it in errors, `python` is
+    the spec's ("3.12"), `tied` has the packages of which the spec itself says where they come from.
 
     Raises SpecError or SpecErrors for what isn't TOML, has no [project], lists its dependencies elsewhere (`dynamic`),
     lacks an extra or group, or refuses the Python.
@@ -42,7 +46,7 @@ def parse_project(text: str, wanted: AskedProject, file: str, *, python: str, ti
     except TooDeep:
         raise SpecError("nested too deeply", hint="correct the pyproject.toml", place=Place(file)) from None
     reader = _Reader(document)
-    found = reader.project(wanted, python, tied)
+    found = reader.project(path, wanted, python, tied)
     if len(reader.problems) == 1:
         raise reader.problems[0]
     if reader.problems:
@@ -79,26 +83,30 @@ class _Reader:
         self.problem(path, f"{dotted(path)} must be {word}", "correct the pyproject.toml")
         return kind()
 
-    def project(self, wanted: AskedProject, python: str, tied: frozenset[str]) -> Project:
+    def project(self, folder: str, wanted: ProjectParts, python: str, tied: frozenset[str]) -> Project:
         table = self.value(("project",), dict)
         self.name = canonical_name(self.value(("project", "name"), str))
+        if self.name and not re.fullmatch(PACKAGE, self.name):
+            path: Path = ("project", "name")
+            self.problem(path, f"project.name: {show(self.name)} isn't a package's name", "correct the pyproject.toml")
+            return Project(folder, self.document.file, "")
         if not table or not self.name:
             missing = "no [project] table" if not table else "a [project] table without a name"
             self.problem((), f"it has {missing}", f"write one as PEP 621 has it, {_OWN}")
-            return Project(wanted.path, self.document.file, "")
+            return Project(folder, self.document.file, "")
         self._refuse_dynamic(wanted)
         lines = {located.text: located for located in sorted(self._requirements(wanted), key=_position)}
         self._refuse_sources(lines.values(), tied)
         self._judge_python(python)
         return Project(
-            wanted.path,
+            folder,
             self.document.file,
             self.name,
             tuple(lines.values()),
             self._build_requires(),
         )
 
-    def _refuse_dynamic(self, wanted: AskedProject) -> None:
+    def _refuse_dynamic(self, wanted: ProjectParts) -> None:
         dynamic = [text for text in self.value(("project", "dynamic"), list) if isinstance(text, str)]
         for key in ("dependencies", *(["optional-dependencies"] if wanted.extras else [])):
             if key in dynamic:
@@ -106,7 +114,7 @@ class _Reader:
                 hint = f"write them into [project] {key}, {_OWN}"
                 self.problem(path, f"project.dynamic: {key} are known only after a build", hint)
 
-    def _requirements(self, wanted: AskedProject) -> Iterator[Located]:
+    def _requirements(self, wanted: ProjectParts) -> Iterator[Located]:
         """Yield the requirements, each array read once: what extras and groups include waits in a list, so that no
         file can make this take long."""
         waiting: list[Path | None] = [("project", "dependencies")]

@@ -6,11 +6,12 @@ import os
 import posixpath
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from envspec.errors import NotPlain, Place, SpecError, StorageError
 from envspec.open_folder import Location
 from envspec.spec.document import MAX_BYTES, decode
-from envspec.spec.model import Spec
+from envspec.spec.model import Project, ProjectParts, Spec
 from envspec.spec.project import parse_project
 
 FILE = "pyproject.toml"
@@ -50,8 +51,14 @@ def with_project(spec: Spec) -> Spec:
     shown = os.path.normpath(os.path.join(os.path.dirname(spec.path), spec.asked_project.path, FILE))
     text = decode(_read(spec, location, shown), shown)
     tied = frozenset({*spec.pip.sources, *(_named_with_address(spec))})
-    project = parse_project(text, spec.asked_project, shown, python=spec.python, tied=tied)
-    return replace(spec, project=replace(project, path=location.below or "."))
+    parts, below = spec.asked_project.parts, location.below or "."
+
+    def read(wanted: ProjectParts) -> Project:
+        return parse_project(text, below, wanted, shown, python=spec.python, tied=tied)
+
+    more = {one.name: one.project for one in spec.targets if one.project != ProjectParts()}
+    of_targets = {name: read(parts.with_more(own)).dependencies for name, own in more.items()}
+    return replace(spec, project=replace(read(parts), of_targets=MappingProxyType(of_targets)))
 
 
 def _named_with_address(spec: Spec) -> list[str]:

@@ -16,7 +16,7 @@ from envspec.spec.model import Image, Smoke, Target
 from envspec.spec.nodes import CONTROL, Array, Integer, Names, Number, Table, Text
 from envspec.spec.patterns import LINE, NAME, PACKAGE, URL
 from envspec.spec.pip_terms_schema import INDEX_NAME, pip_terms_keys
-from envspec.spec.source_schema import PROJECT, source_keys
+from envspec.spec.source_schema import PROJECT, TARGET_PROJECT, source_keys
 
 PYTHONS = tuple(f"3.{minor}" for minor in range(8, 16))
 PLATFORMS = ("linux-64", "linux-aarch64", "osx-64", "osx-arm64", "win-64")
@@ -66,7 +66,7 @@ _PACKAGE_NAME = Text(doc="A package's name.", example="deepspeed", says="a packa
 _CORRECTION_NAME = Text(
     doc="A correction's name.", example="torch-numpy-2", says="a correction's name", pattern="[a-z0-9][a-z0-9-]*"
 )
-_PIP_TERMS = pip_terms_keys(_REQUIREMENT)
+_PIP_TERMS = {**source_keys(_PACKAGE_NAME, _REQUIREMENT), **pip_terms_keys(_REQUIREMENT)}
 _PLATFORM = Text(
     doc="The platform, by conda's name for it.",
     example="linux-64",
@@ -152,7 +152,6 @@ _PIP = Table(
             items=_PACKAGE_NAME,
             example=("deepspeed",),
         ),
-        **source_keys(_PACKAGE_NAME, _REQUIREMENT),
         "without-corrections": Array(
             doc="Corrections of published metadata to switch off, by name; `envspec lock` names those it applies.",
             items=_CORRECTION_NAME,
@@ -227,10 +226,11 @@ _TARGETS = Names(
                 default=Target.glibc,
             ),
             "pip": Table(
-                doc="Added for this target only; of one name, a target's own page, override or reason holds.",
+                doc="Added for this target only; of one name, what the target says takes the place of the spec's.",
                 keys={"dependencies": _PIP_DEPENDENCIES, **_PIP_TERMS},
             ),
             "conda": Table(doc="Added for this target only.", keys={"dependencies": _CONDA_DEPENDENCIES}),
+            "project": TARGET_PROJECT,
         },
     ),
 )

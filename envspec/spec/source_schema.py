@@ -18,12 +18,17 @@ _FOLDER = Text(
     pattern=r"(?!.*//)(?:[A-Za-z0-9_.-][A-Za-z0-9_. +-]*/)*[A-Za-z0-9_.-][A-Za-z0-9_. +-]*/?",
     max_length=1000,
 )
-_NAME = Text(
+_PART = Text(
     doc="The name of an extra or of a dependency group.",
     example="train",
     says="a name of letters, digits, '.', '_' and '-'",
     pattern=PACKAGE,
 )
+
+_PARTS: dict[str, Node] = {
+    "extras": Array(doc="Extras of the project.", items=_PART, example=("train",), unique=True),
+    "groups": Array(doc="Dependency groups (PEP 735).", items=_PART, example=("dev",), unique=True),
+}
 
 PROJECT = Either(
     text=_FOLDER,
@@ -32,15 +37,19 @@ PROJECT = Either(
         required=("path",),
         keys={
             "path": _FOLDER,
-            "extras": Array(doc="Extras of the project.", items=_NAME, example=("train",), unique=True),
-            "groups": Array(doc="Dependency groups (PEP 735).", items=_NAME, example=("dev",), unique=True),
+            **_PARTS,
         },
     ),
+)
+TARGET_PROJECT = Table(
+    doc="Extras and dependency groups of the spec's project that this target takes, besides those of all targets.",
+    not_empty=True,
+    keys=_PARTS,
 )
 
 
 def source_keys(package: Text, requirement: Text) -> dict[str, Node]:
-    """Return the keys of `[pip]` about sources. `package` and `requirement` describe a name and a requirement."""
+    """Return the keys of a pip table about sources. `package` and `requirement` describe a name and a requirement."""
     return {
         "metadata": Array(
             doc="What sources require, where their own metadata can't be had without torch or a compiler. "

@@ -1,4 +1,4 @@
-"""What a checked document says about packages that are built from source."""
+"""What a checked document says about a project, and about packages that are built from source."""
 
 from __future__ import annotations
 
@@ -10,20 +10,18 @@ from envspec.packages.stated import StatedMetadata
 from envspec.spec.checked import Checked
 from envspec.spec.dependencies import pip_dependencies
 from envspec.spec.messages import dotted, show
-from envspec.spec.model import Located
+from envspec.spec.model import Located, ProjectParts
 from envspec.spec.positions import Path
 from envspec.spec.values import BadValue, specifier
 
-_METADATA = ("pip", "metadata")
 
-
-def stated_metadata(checked: Checked) -> tuple[StatedMetadata, ...]:
-    """Return the dependencies that `[pip] metadata` states. Problems go to `checked`.
+def stated_metadata(checked: Checked, *table: str | int) -> tuple[StatedMetadata, ...]:
+    """Return the dependencies that the array at `table` states. Problems go to `checked`.
 
     Entries are sorted by name; those of one package keep the file's order, since the first that fits counts.
     """
     found: list[StatedMetadata] = []
-    for path, _ in checked.children(*_METADATA):
+    for path, _ in checked.children(*table):
         name, version = checked.value(*path, "name"), _version(checked, (*path, "version"))
         lines = (normalise_requirement(one.text) for one in pip_dependencies(checked, *path, "dependencies"))
         one = StatedMetadata(canonical_name(name or ""), version, tuple(sorted(lines)))
@@ -44,24 +42,35 @@ def _version(checked: Checked, path: Path) -> str:
         return ""
 
 
-def check_stated(checked: Checked, stated: Iterable[StatedMetadata], asked: Iterable[Located]) -> None:
-    """Refuse stated metadata without a version for what comes from git or a URL: there is no index to give it one."""
+def check_stated(checked: Checked, table: Path, stated: Iterable[StatedMetadata], asked: Iterable[Located]) -> None:
+    """Refuse metadata that a pip table states without a version for what comes from git or a URL: there is no index to
+    give it one."""
     by_address = {requirement_name(one.text) for one in asked if " @ " in one.text}
     for one in stated:
         if one.name in by_address and one.exact is None:
             checked.problem(
-                _METADATA,
-                f"pip.metadata states {one.title}, which comes from git or a URL, without its exact version",
+                (*table, "metadata"),
+                f"{dotted((*table, 'metadata'))} states {one.title}, which comes from git or a URL, without its exact"
+                " version",
                 f'add it to the entry, for example: {{ name = "{one.name}", version = "1.0", dependencies = […] }}',
             )
 
 
-def build_dependencies(checked: Checked) -> dict[str, tuple[Located, ...]]:
-    """Return what builds need, by the packages' normalised names. Problems go to `checked`."""
+def build_dependencies(checked: Checked, *table: str | int) -> dict[str, tuple[Located, ...]]:
+    """Return what builds need by the table at `table`, by the packages' normalised names. Problems go to `checked`."""
     found: dict[str, tuple[Located, ...]] = {}
-    for path, _ in checked.children("pip", "build-dependencies"):
+    for path, _ in checked.children(*table):
         name = canonical_name(str(path[-1]))
         if name in found:
-            checked.problem(path, f"pip.build-dependencies names {name} twice", "join the two", at_key=True)
+            checked.problem(path, f"{dotted(table)} names {name} twice", "join the two", at_key=True)
         found[name] = pip_dependencies(checked, *path)
     return found
+
+
+def project_parts(checked: Checked, *table: str | int) -> ProjectParts:
+    """Return the extras and dependency groups that the table at `table` names."""
+
+    def names(key: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(canonical_name(name) for _, name in checked.children(*table, key)))
+
+    return ProjectParts(names("extras"), names("groups"))

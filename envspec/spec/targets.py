@@ -10,6 +10,7 @@ from envspec.spec.model import Target
 from envspec.spec.pip_terms import pip_terms
 from envspec.spec.positions import Path
 from envspec.spec.schema import TARGET_NAME
+from envspec.spec.sources import project_parts
 
 _KEYS = ("platform", "cuda", "gpus", "driver", "glibc")
 
@@ -33,6 +34,7 @@ def _declared(checked: Checked, path: Path) -> Target:
         pip=pip_dependencies(checked, *path, "pip", "dependencies"),
         conda=conda_dependencies(checked, *path, "conda", "dependencies"),
         terms=pip_terms(checked, *path, "pip"),
+        project=project_parts(checked, *path, "project"),
         place=checked.place(*path, at_key=True),
         places={key: checked.place(*path, key) for key in _KEYS if checked.given(*path, key)},
     )
@@ -43,6 +45,9 @@ def _check_target(checked: Checked, path: Path, platform: str | None) -> None:
         if checked.given(*path, key) and not checked.given(*path, "cuda"):
             hint = f'add for example cuda = "12.8", or remove {key} for a CPU target'
             checked.problem((*path, key), f"{dotted(path)} has {key} but no cuda", hint, at_key=True)
+    if checked.given(*path, "project") and not checked.given("env", "project"):
+        hint = 'add to [env], for example: project = "."'
+        checked.problem((*path, "project"), f"{dotted(path)} has project, and [env] has none", hint, at_key=True)
     if platform is None:
         return
     if checked.given(*path, "cuda") and platform.startswith("osx"):

@@ -14,8 +14,8 @@
   indexes ? { },
 }:
 let
-  inherit (builtins) attrNames concatStringsSep dirOf elem elemAt filter genericClosure head isFunction isPath isString
-    listToAttrs map match replaceStrings split toString tryEval;
+  inherit (builtins) attrNames concatStringsSep dirOf elem elemAt filter fromTOML genericClosure head isFunction isPath isString
+    listToAttrs map match readFile replaceStrings split toString tryEval;
 
   system = pkgs.stdenv.hostPlatform.system;
   subdirs = { "linux-64" = "x86_64-linux"; "linux-aarch64" = "aarch64-linux"; };
@@ -148,9 +148,10 @@ let
   # wheels      more wheels, in folders: { package = folder }
   # libraries   packages of nixpkgs whose libraries the wheels find, beside those of manylinux
   # buildTools  nixpkgs' Python packages that source packages are built with: pythonPackages -> list
+  # project     the folder of the spec's own project, which is built with what the lock has and installed last
   # carried     a folder that the environment keeps as share/envspec
   # slice       a file that it keeps there as target.json
-  build = { target, only ? null, wheels ? { }, libraries ? [ ], buildTools ? defaultTools, carried ? null, slice ? null, name ? "${checked.env.name}-${target}" }:
+  build = { target, only ? null, wheels ? { }, project ? null, libraries ? [ ], buildTools ? defaultTools, carried ? null, slice ? null, name ? "${checked.env.name}-${target}" }:
     let
       locked = targetOf target;
       python = interpreter target;
@@ -173,6 +174,12 @@ let
         build ${shell (source pin)}
         install --find-links built ${shell pin.name}
       '';
+      # setuptools would pack what an earlier build left in the folder
+      own = ''
+        printf '[build]\nbuild_base = %s\n' "$TMPDIR/build-base" >setuptools.cfg
+        DIST_EXTRA_CONFIG=$TMPDIR/setuptools.cfg build ${project}
+        install --find-links built ${shell (fromTOML (readFile (project + "/pyproject.toml"))).project.name}
+      '';
       more = package: ''
         install --find-links ${wheels.${package}} ${shell package}
       '';
@@ -183,7 +190,7 @@ let
       runtimePath = "${pkgs.lib.makeLibraryPath ([ pkgs.stdenv.cc.cc ] ++ libraries ++ manylinux)}:${driver}/lib";
       tools = python.withPackages buildTools;
     in
-    (if sources == [ ] then pkgs.runCommand else pkgs.runCommandCC) "envspec-${safe name}"
+    (if sources == [ ] && project == null then pkgs.runCommand else pkgs.runCommandCC) "envspec-${safe name}"
       {
         nativeBuildInputs = [ pkgs.uv pkgs.patchelf ];
         inherit runtimePath;
@@ -244,7 +251,8 @@ let
         patch_all
         ${concatStringsSep "" (map fromSource sources)}
         ${concatStringsSep "" (map more (attrNames wheels))}
-        ${if sources == [ ] && wheels == { } then "" else "patch_all"}
+        ${if project == null then "" else own}
+        ${if sources == [ ] && wheels == { } && project == null then "" else "patch_all"}
         "$out/bin/python" -I -c ${shell restate} "$out/${python.sitePackages}" patched
         # uv notes when it saw a wheel: nothing that stays
         find "$out" -path '*.dist-info/uv_cache.json' -delete

@@ -128,7 +128,7 @@ TARGETS: list[tuple[str, Change, str, str, str, str]] = [
     ("no longer tied", spec(sources={}), "high", "source-removed", "inner is no longer tied to the index internal", ""),
     ("tied otherwise", spec(sources={"inner": "mirror"}), "medium", "source-changed", "internal -> mirror", ""),
     ("channels", spec(channels=("conda-forge", "other")), "medium", "channels-changed", "conda-forge, other", ""),
-    ("metadata stated", spec(metadata=(StatedMetadata("flash-attn", "==2.8.3", ("einops", "torch")),)), "medium", "metadata-stated", "states that flash-attn 2.8.3 requires einops, torch", ""),
+    ("metadata stated", target("volta", metadata=(StatedMetadata("flash-attn", "==2.8.3", ("einops", "torch")),)), "medium", "metadata-stated", "states that flash-attn 2.8.3 requires einops, torch", "volta"),
     ("corrections", spec(without_corrections=("x",)), "low", "corrections-changed", "not set -> x", ""),
     ("constraint", every_target(constraints=("lib<2",)), "low", "constraint-added", "the spec bounds lib<2", ""),
     ("override", every_target(overrides=(("lib>=1", "tried"),)), "medium", "override-added", "lib>=1 overrides what packages require, because tried", ""),

@@ -47,7 +47,7 @@ from envspec.smoke.report.read import read_report
 from envspec.smoke.report.references import load_references
 from envspec.smoke.run.slurm import partition_of
 from envspec.spec.document import decode
-from envspec.spec.model import AskedProject
+from envspec.spec.model import ProjectParts
 from envspec.spec.parse import parse_spec
 from envspec.spec.project import parse_project
 from envspec.spec.values import BadValue, match_spec, requirement, utc_time
@@ -104,8 +104,9 @@ def spec(data: bytes, folder: Path) -> object:
 
 
 def pyproject(data: bytes, folder: Path) -> object:
-    wanted = AskedProject(".", ("train", "data"), ("dev", "type-check"))
-    return parse_project(decode(data, "pyproject.toml"), wanted, "pyproject.toml", python="3.12", tied=frozenset())
+    wanted = ProjectParts(("train", "data"), ("dev", "type-check"))
+    text = decode(data, "pyproject.toml")
+    return parse_project(text, ".", wanted, "pyproject.toml", python="3.12", tied=frozenset())
 
 
 def lock(data: bytes, folder: Path) -> object:

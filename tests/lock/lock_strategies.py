@@ -127,7 +127,6 @@ def locks(draw: st.DrawFn) -> Lock:
         allow_source=draw(_some_texts),
         sources=draw(_sources),
         channels=tuple(draw(_two_texts)),
-        metadata=draw(_metadata),
     )
     targets = tuple(LockedTarget(name, *draw(_target(pins[name]))) for name in names)
     digests = draw(_digests)
@@ -164,6 +163,7 @@ def _target(draw: st.DrawFn, pins: list[Pin]) -> tuple[TargetInputs, tuple[Pin, 
         overrides=draw(_overrides),
         find_links=draw(_named),
         accept=draw(_named),
+        metadata=draw(_metadata),
     )
     in_order = tuple(sorted(pins, key=lambda pin: (pin.kind, pin.name)))
     return inputs, in_order, tuple(draw(_architectures)), draw(optional_texts)

@@ -297,7 +297,7 @@ def test_what_the_spec_says_of_builds(whole: bool) -> None:
     def with_rules(spec: Spec, lock: Lock) -> tuple[Spec, Lock]:
         needs = {"deepspeed": (Located("tokenizers", Place("x")),)}
         builds = {"no_build_isolation": frozenset({"deepspeed"})} if whole else {"build_dependencies": needs}
-        return replace(spec, pip=replace(spec.pip, **builds)), lock
+        return replace(spec, pip=replace(spec.pip, terms=replace(spec.pip.terms, **builds))), lock
 
     plan = plan_with("mm-v2.1", with_rules)
     assert plan.compiling is not None

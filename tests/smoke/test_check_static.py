@@ -69,6 +69,12 @@ def test_distributions_against_the_lock(found: list[Installed], wrong: list[str]
     assert compare_distributions(locked, found, ["/env/old.egg-info"]) == wrong
 
 
+def test_the_specs_own_project_may_be_there() -> None:
+    found = [there("torch", "2.9.1"), there("mine", "0.1")]
+    assert compare_distributions([pin("torch", "2.9.1")], found, project="mine") == []
+    assert compare_distributions([pin("torch", "2.9.1")], found) == ["mine 0.1 isn't locked"]
+
+
 def test_conda_against_the_lock() -> None:
     locked = [pin("python", "3.11.2", "conda", "h1"), pin("gone", "1", "conda"), pin("torch", "2")]
     records = [{"name": "python", "version": "3.11.2", "build": "h2"}, {"name": "extra", "version": "1"}]

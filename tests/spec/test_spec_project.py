@@ -92,6 +92,7 @@ def test_without_requires_it_is_setuptools(tmp_path: Path) -> None:
         ("[project\n", ": not TOML: "),
         ("[tool.poetry]\nname = 'own'\n", ":1:1: it has no [project] table"),
         ("[project]\nversion = '1'\n", ":1:1: it has a [project] table without a name"),
+        ("[project]\nname = 'a; reboot'\n", ":2:8: project.name: 'a; reboot' isn't a package's name"),
         (f"{PROJECT}dynamic = ['version', 'dependencies']\n", ":4:23: project.dynamic: dependencies are known only"),
         (f"{PROJECT}dependencies = ['a', 'b >']\n", ":4:22: project.dependencies: 'b >' isn't a PEP 508 requirement"),
         (f"{PROJECT}dependencies = 'a'\n", ":4:16: project.dependencies must be an array"),

@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -41,9 +41,11 @@ def skip_without_tools() -> None:
             pytest.skip(f"no {tool}", allow_module_level=True)
 
 
-def built_sif(recipe: Mapping[str, str], scratch: Path) -> Path:
-    """The SIF of an exported recipe (path -> text) of one target, from the cache or built now, which takes minutes."""
-    digest = hashlib.sha256("".join(f"{name}\0{text}\0" for name, text in sorted(recipe.items())).encode()).hexdigest()
+def built_sif(recipe: Mapping[str, str], scratch: Path, binds: Sequence[str] = ()) -> Path:
+    """The SIF of an exported recipe (path -> text) of one target, from the cache or built now, which takes minutes.
+    `binds` are folders that its build sees, as `--bind` has them."""
+    parts = [*(part for named in sorted(recipe.items()) for part in named), *binds]
+    digest = hashlib.sha256("".join(f"{part}\0" for part in parts).encode()).hexdigest()
     folder = kept() / "sif"
     folder.mkdir(exist_ok=True)
     done = folder / f"{digest[:16]}.sif"
@@ -56,7 +58,7 @@ def built_sif(recipe: Mapping[str, str], scratch: Path) -> Path:
                     old.unlink()
             with serving(scratch) as hub:
                 _push(hub, scratch)
-                _build(recipe, hub, scratch, folder / "new.sif")
+                _build(recipe, hub, scratch, folder / "new.sif", binds)
             (folder / "new.sif").rename(done)
         os.utime(done)
     return done
@@ -73,7 +75,7 @@ def _push(hub: Hub, scratch: Path) -> None:
     hub.push_tree("debian", debian_tree(), {Path("/etc/ssl/certs/ca-certificates.crt"): "/etc/ssl/certs/"})
 
 
-def _build(recipe: Mapping[str, str], hub: Hub, scratch: Path, sif: Path) -> None:
+def _build(recipe: Mapping[str, str], hub: Hub, scratch: Path, sif: Path, binds: Sequence[str]) -> None:
     folder = scratch / "recipe"
     for name, text in recipe.items():
         path = folder / name
@@ -95,6 +97,7 @@ def _build(recipe: Mapping[str, str], hub: Hub, scratch: Path, sif: Path) -> Non
         Thread(target=server.serve_forever, daemon=True).start()
         (settings / "pytorch-index").write_text(f"http://127.0.0.1:{server.server_address[1]}\n")
         command = ["apptainer", "build", "--no-https", "--notest", "--force", "--bind", f"{settings}:/mnt"]
+        command += [f"--bind={bind}" for bind in binds]
         # nobody carries this SIF anywhere: the least compression takes the least time
         command += ["--mksquashfs-args", "-Xcompression-level 1"]
         done = subprocess.run(

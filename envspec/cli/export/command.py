@@ -103,9 +103,6 @@ def command(
         named = {os.path.normpath(f"{folder}/{name}"): text for name, text in made.items()}
         _refuse_twins(path, (os.path.normpath(f"{output}/{name}") for name in named), of)
         texts |= named
-        if plan and spec.project and spec.project.build_requires is not None:
-            what = spec.project.name
-            say(f"note: the recipes hold what {what} requires, not {what} itself: mount it, or install it without deps")
         if plan:
             superseded.append(partial(_superseded, plan, output, folder, {target.name for target in chosen}, made))
     for name in write_files(Path(output), texts, superseded, paths):

@@ -85,7 +85,7 @@ if [ -n "$sums" ]; then
     }
 fi
 # the folders of the bundle hold what it lists, and nothing else
-for name in wheels conda envspec; do
+for name in wheels conda envspec builds project; do
     if [ -e "$here/$name" ] || [ -L "$here/$name" ]; then
         (cd -- "$here" && find "$name" ! -type d)
     fi
@@ -183,7 +183,7 @@ if [ -f "$here/requirements.txt" ]; then
     limits=$(cat "$here/LIMITS")
     cat "$here/SHA256SUMS" "$needed" | while read -r hash path; do
         case $path in
-            wheels/*)
+            wheels/* | project/*)
                 # shellcheck disable=SC2086 # three numbers
                 "$prefix/bin/python" -I "$here/archive_entries.py" $limits "$(place_of "$hash" "$path")/$path" || exit 2
                 ;;
@@ -196,13 +196,34 @@ if [ -f "$here/requirements.txt" ]; then
 $places
 END
     uv=$(first uv)
-    if [ -n "$uv" ]; then
-        "$uv" pip install --no-config --offline --python "$prefix/bin/python" "$@" \
-            --no-deps --require-hashes --requirements "$here/requirements.txt"
-    else
-        "$prefix/bin/python" -m pip install --isolated --disable-pip-version-check --no-cache-dir "$@" \
-            --no-deps --require-hashes --requirement "$here/requirements.txt"
+    install() {
+        if [ -n "$uv" ]; then
+            "$uv" pip install --no-config --offline --python "$prefix/bin/python" --no-deps "$@"
+        else
+            "$prefix/bin/python" -m pip install --isolated --disable-pip-version-check --no-cache-dir --no-deps "$@"
+        fi
+    }
+    # a target may have nothing but what is compiled
+    if grep -q '^[^#]' "$here/requirements.txt"; then
+        install "$@" --require-hashes -r "$here/requirements.txt"
     fi
+    if [ -d "$here/builds" ]; then
+        # against the environment, in their order; a cache has wheels that were built against another one
+        (
+            # shellcheck source=/dev/null
+            . "$here/builds/variables.sh"
+            export PATH="$prefix/bin:$PATH" UV_NO_CACHE=1 PYTHONNOUSERSITE=1 PYTHONPATH=
+            for list in "$here"/builds/*.txt; do
+                install "$@" --no-build-isolation --require-hashes -r "$list"
+            done
+        )
+    fi
+    for wheel in "$here"/project/*.whl; do
+        [ -f "$wheel" ] || continue
+        name=${wheel##*/}
+        # by name: of a path, installers record that it came from there
+        install --no-index --find-links "$here/project" "${name%%-*}"
+    done
 fi
 mine=
 echo "installed $prefix"

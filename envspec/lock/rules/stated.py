@@ -14,11 +14,12 @@ from envspec.packages.stated import stated_for
 
 def wrong_edges(case: LockedCase) -> Iterator[Flaw]:
     """Yield the sources whose edges aren't those that the spec states of them."""
-    if not case.shared.metadata:
+    metadata = case.target.inputs.metadata
+    if not metadata:
         return
     markers = Markers(case.target.inputs.platform, case.target.inputs.python)
     for pin in case.pins("pip"):
-        stated = None if pin.is_wheel else stated_for(case.shared.metadata, pin.name, pin.version)
+        stated = None if pin.is_wheel else stated_for(metadata, pin.name, pin.version)
         if stated is None:
             continue
         extras = case.graph.extras.get(Node("pip", pin.name), frozenset())

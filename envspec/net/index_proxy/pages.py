@@ -297,5 +297,6 @@ def _upstream_etag(known: str | None) -> str | None:
         return None
 
 
-Describe = Callable[[FileAddress], bytes]
-"""Gives the METADATA of the file at an address of the proxy, in UTF-8. Raises EnvspecError."""
+Describe = Callable[[FileAddress, tuple[StatedMetadata, ...]], bytes]
+"""Gives the METADATA of the file at an address of the proxy, in UTF-8: of sources what the user states, where they do.
+Raises EnvspecError."""

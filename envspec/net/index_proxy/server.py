@@ -144,7 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
         parts = [unquote(part) for part in path.partition("?")[0].strip("/").split("/")]
         address = parse(_below_root(path))
         if address is not None:
-            return self._file(address, self.proxy.corrections(parts[0]))
+            return self._file(address, parts[0])
         upstream = self.proxy.roots.get(parts[0])
         if upstream is not None:
             return self._index(upstream, parts)
@@ -159,11 +159,13 @@ class _Handler(BaseHTTPRequestHandler):
         shown = pages.show(upstream, parts[1], self.headers.get("If-None-Match"))
         self._reply(shown.status, shown.body, _JSON, etag=shown.etag, age=600 if shown.status != 404 else 0)
 
-    def _file(self, address: FileAddress, corrections: Corrections) -> None:
+    def _file(self, address: FileAddress, root: str) -> None:
         # uv puts .metadata behind the path, before what a query may follow
         wants_metadata = urlsplit(self.path).path.endswith(".metadata")
         if wants_metadata and self.metadata is not None:
-            metadata = corrected(self.metadata(_without_suffix(address)), corrections)
+            upstream = self.proxy.roots.get(root)
+            said = self.metadata(_without_suffix(address), upstream.stated if upstream else ())
+            metadata = corrected(said, self.proxy.corrections(root))
             # a file without a hash on its page may be another one tomorrow
             age = 365 * 86400 if address.sha256 else 0
             return self._reply(200, metadata, "text/plain", age=age)

@@ -63,9 +63,10 @@ def asked_for(found: tuple[Found, ...], request: Request, reading: Reading) -> t
 
 def _metadata(found: Sequence[Found], request: Request, reading: Reading) -> dict[str, Metadata]:
     for package in found:
-        reading.begin(package, installed(package, request))
+        reading.begin(package, installed(package, request), request.metadata)
     return {
-        package.name: completed(reading.result(package, installed(package, request)), request)[0] for package in found
+        package.name: completed(reading.result(package, installed(package, request), request.metadata), request)[0]
+        for package in found
     }
 
 

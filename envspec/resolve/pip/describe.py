@@ -25,19 +25,19 @@ _NO_METADATA = b"Metadata-Version: 2.1\n\n"
 
 @dataclass
 class Describer:
-    """The source of METADATA for the proxy. `scratch` is an empty folder for builds; `stated` is what the spec says of
-    sources, which needs no build; `hashes` of files whose page says none."""
+    """The source of METADATA for the proxy. `scratch` is an empty folder for builds, `hashes` has those of files whose
+    page says none."""
 
     wheels: MetadataReader
     sources: SourceReader
     scratch: Path
     counting: Counting
-    stated: tuple[StatedMetadata, ...] = ()
     hashes: FlatHashes | None = None
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
 
-    def __call__(self, address: FileAddress) -> bytes:
-        """Give the METADATA of the file behind a URL of the proxy. Raises IndexFailure or ToolError."""
+    def __call__(self, address: FileAddress, stated: tuple[StatedMetadata, ...] = ()) -> bytes:
+        """Give the METADATA of the file behind a URL of the proxy. `stated` is what the spec says of sources, which
+        needs no build. Raises IndexFailure or ToolError."""
         file = found_file(address)
         if file.sha256 is None and self.hashes is not None:
             with self.counting.one():
@@ -49,9 +49,9 @@ class Describer:
                 return _NO_METADATA
         stem, version = str(address.stand_in).split("-")[:2]
         name = canonical_name(stem)
-        stated = stated_for(self.stated, name, version)
-        if stated is not None:
-            return metadata_text(metadata_of(stated, version))
+        said = stated_for(stated, name, version)
+        if said is not None:
+            return metadata_text(metadata_of(said, version))
         if address.kind == ALLOWED:
             return metadata_text(self._of_build(file, name, version))
         return metadata_text(self.sources.static.read(file, name, version).metadata)

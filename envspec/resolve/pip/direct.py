@@ -60,14 +60,12 @@ DirectFiles = Mapping[str, DirectFile]
 
 @dataclass
 class DirectReader:
-    """What fetches and reads them, each once. `stated` is what the spec says of sources, which spares a build;
-    `scratch` is an empty folder for builds."""
+    """What fetches and reads them, each once. `scratch` is an empty folder for builds."""
 
     cache: Path
     files: FileStore
     wheels: MetadataReader
     sources: SourceReader
-    stated: tuple[StatedMetadata, ...]
     scratch: Path
     counting: Counting
     _read: dict[str, DirectFile] = field(default_factory=dict)
@@ -86,7 +84,7 @@ class DirectReader:
 
         def following(line: str, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
             name = canonical_name(lines[line].name)
-            found.setdefault(name, self._one(lines[line], name in request.allow_source))
+            found.setdefault(name, self._one(lines[line], name in request.allow_source, request.metadata))
             lines_below = (str(requirement_of(text)) for text in found[name].metadata.requires_dist)
             more = [text for text in lines_below if markers.hold(text, extras) and asked(text).name not in overridden]
             for below, requirement in _by_url(more):
@@ -102,7 +100,7 @@ class DirectReader:
         reach(((line, extras[names[line]]) for line in wanted), following)
         return found
 
-    def _one(self, requirement: Requirement, allowed: bool) -> DirectFile:
+    def _one(self, requirement: Requirement, allowed: bool, metadata: tuple[StatedMetadata, ...]) -> DirectFile:
         url, _, fragment = str(requirement.url).partition("#")
         name, said = canonical_name(requirement.name), parse_qs(fragment)
         others = sorted(said.keys() & hashlib.algorithms_guaranteed - {"sha256"})
@@ -118,14 +116,24 @@ class DirectReader:
                 f"{redact(str(requirement))} names no folder of an archive: {printable(below)}",
                 hint="give #subdirectory=<folder>, from the archive's top folder, in letters, digits, `.`, `_`, `-`",
             )
-        key = cache_key(name, url, fragment)
+        # of what has an address, no index says the version
+        stated = next((one for one in metadata if one.name == name and one.exact), None)
+        key = cache_key(name, url, fragment, repr(stated))
         with self._lock:
             if key not in self._read:
                 with self.counting.one():
-                    self._read[key] = self._fetched(name, url, sha256, below, allowed)
+                    self._read[key] = self._fetched(name, url, sha256, below, allowed, stated)
             return self._read[key]
 
-    def _fetched(self, name: str, url: str, sha256: str | None, subdirectory: str, allowed: bool) -> DirectFile:
+    def _fetched(
+        self,
+        name: str,
+        url: str,
+        sha256: str | None,
+        subdirectory: str,
+        allowed: bool,
+        stated: StatedMetadata | None,
+    ) -> DirectFile:
         file = unquote(urlsplit(url).path).rpartition("/")[2]
         is_wheel = file.endswith(".whl")
         if not is_wheel and not file.endswith(SOURCES):
@@ -145,7 +153,7 @@ class DirectReader:
             found = FoundFile(split_credentials(url)[0] + fragment, file, known.sha256, known.size)
             if is_wheel and place is not None:
                 metadata = self.wheels.cached(found) or self.wheels.read_kept(place, found)
-            elif stated := next((one for one in self.stated if one.name == name and one.exact), None):
+            elif stated is not None:
                 metadata = metadata_of(stated, str(stated.exact))
             else:
                 folder = Path(tempfile.mkdtemp(dir=self.scratch))

@@ -28,7 +28,7 @@ from envspec.uv.answer import Found, FoundFile
 def begin(found: Sequence[Found], request: Request, reading: Reading) -> None:
     """Start reading the METADATA that a solved request needs."""
     for package in found:
-        reading.begin(package, installed(package, request))
+        reading.begin(package, installed(package, request), request.metadata)
 
 
 def pins_of(
@@ -40,7 +40,7 @@ def pins_of(
     releases: Releases,
 ) -> tuple[Pin, ...]:
     """Make the pins of a solved request. Raises what reading metadata raises."""
-    published = {p.name: reading.result(p, installed(p, request)) for p in found}
+    published = {p.name: reading.result(p, installed(p, request), request.metadata) for p in found}
     described = {name: completed(description, request) for name, description in published.items()}
     edges = holding(request, {name: metadata for name, (metadata, _) in described.items()})
     sources = dict(request.sources)

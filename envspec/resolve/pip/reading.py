@@ -14,6 +14,7 @@ from envspec.errors import InternalError, SpecError
 from envspec.facts import wheels
 from envspec.lock.model import Artifact
 from envspec.net.index_proxy.server import IndexProxy
+from envspec.packages.requirement import canonical_name
 from envspec.packages.stated import StatedMetadata, stated_for
 from envspec.redact import redact
 from envspec.resolve.pip.metadata import Metadata, MetadataReader, metadata_of, parse_metadata
@@ -26,6 +27,7 @@ measured, each costs 5 s."""
 
 Description = tuple[Metadata, Artifact | None]
 """A package's metadata, and the file that a target installs (None for git)."""
+Stated = tuple[StatedMetadata, ...]
 
 
 @dataclass
@@ -55,8 +57,7 @@ class Counting:
 class Reading:
     """A background reader that reads each artifact once, however many targets install it.
 
-    `allowed` names the packages that may be built. Of any other source, it reads only what needs no code to run;
-    `stated` is what the spec says of sources, which spares a build as well.
+    `allowed` names the packages that may be built. Of any other source, it reads only what needs no code to run.
     `counting` counts artifacts that weren't cached.
     """
 
@@ -64,45 +65,46 @@ class Reading:
     sources: SourceReader
     proxy: IndexProxy
     allowed: frozenset[str]
-    stated: tuple[StatedMetadata, ...]
     scratch: Path
     counting: Counting
     _jobs: dict[str, Future[Description]] = field(default_factory=dict)
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_WORKERS))
     _starting: threading.Lock = field(default_factory=threading.Lock)
 
-    def begin(self, package: Found, file: FoundFile | None) -> None:
-        """Start reading a package, if that hasn't begun. `file` is the one of its files that the target installs."""
-        key = _key(package, file)
+    def begin(self, package: Found, file: FoundFile | None, stated: Stated = ()) -> None:
+        """Start reading a package, if that hasn't begun. `file` is the one of its files that the target installs,
+        `stated` what the spec says of sources there, which spares a build."""
+        stated = _of(package.name, stated)
+        key = _key(package, file, stated)
         with self._starting:
             if key in self._jobs:
                 return
             self._jobs[key] = self._pool.submit(
-                self._counted, package, file, self.scratch / f"source-{len(self._jobs)}"
+                self._counted, package, file, stated, self.scratch / f"source-{len(self._jobs)}"
             )
 
-    def know(self, file: FoundFile, metadata: Metadata) -> None:
-        """Take a file's metadata as read."""
+    def know(self, file: FoundFile, metadata: Metadata, stated: Stated = ()) -> None:
+        """Take a file's metadata as read. `stated` as in `begin`."""
         known: Future[Description] = Future()
         known.set_result(_described(file, metadata))
         with self._starting:
-            self._jobs.setdefault(_file_key(file), known)
+            self._jobs.setdefault(_file_key(file, _of(canonical_name(metadata.name), stated)), known)
 
-    def result(self, package: Found, file: FoundFile | None) -> Description:
+    def result(self, package: Found, file: FoundFile | None, stated: Stated = ()) -> Description:
         """Wait for a package's metadata. Raises IndexFailure, ToolError, SpecError or InternalError."""
-        self.begin(package, file)
-        return self._jobs[_key(package, file)].result()
+        self.begin(package, file, stated)
+        return self._jobs[_key(package, file, _of(package.name, stated))].result()
 
     def close(self) -> None:
         """Drop readings that haven't begun, without waiting for the others."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _counted(self, package: Found, file: FoundFile | None, folder: Path) -> Description:
+    def _counted(self, package: Found, file: FoundFile | None, stated: Stated, folder: Path) -> Description:
         cached = self._cached(package, file)
         if cached is not None:
             return cached
         with self.counting.one():
-            return self._read(package, file, folder)
+            return self._read(package, file, stated, folder)
 
     def _cached(self, package: Found, file: FoundFile | None) -> Description | None:
         if file is None or file.sha256 is None:
@@ -115,12 +117,12 @@ class Reading:
         metadata = self.wheels.cached(file) if _is_wheel(file) else None
         return None if metadata is None else _described(file, metadata)
 
-    def _read(self, package: Found, file: FoundFile | None, folder: Path) -> Description:
+    def _read(self, package: Found, file: FoundFile | None, stated: Stated, folder: Path) -> Description:
         self._refuse_addresses(package)
+        said = _stated(package, stated)
         if package.git:
-            stated = self._stated(package)
-            if stated is not None:
-                return metadata_of(stated, str(stated.exact)), None
+            if said is not None:
+                return metadata_of(said, str(said.exact)), None
             folder.mkdir()
             return self.sources.read_git(*package.git, folder), None
         if file is None:
@@ -130,23 +132,15 @@ class Reading:
         if _is_wheel(file):
             return _described(file, self.wheels.read(file))
         version = package.version or ""
-        stated = self._stated(package)
-        if stated is not None:
-            version = version or str(stated.exact)
+        if said is not None:
+            version = version or str(said.exact)
             read = self.sources.static.read(file, package.name, version).metadata
-            told = metadata_of(stated, version)
+            told = metadata_of(said, version)
             return _described(file, replace(told, licence=read.licence, size=read.size))
         if package.name not in self.allowed:
             return _described(file, self.sources.static.read(file, package.name, version).metadata)
         folder.mkdir()
         return _described(file, self.sources.read_sdist(file, package.name, version, folder))
-
-    def _stated(self, package: Found) -> StatedMetadata | None:
-        """Find what the spec states of a source; of one with an address, whose version no index says, the only entry
-        that has a version."""
-        if package.version is not None:
-            return stated_for(self.stated, package.name, package.version)
-        return next((one for one in self.stated if one.name == package.name and one.exact), None)
 
     def _refuse_addresses(self, package: Found) -> None:
         """What the spec itself asks for by an address was judged before; what a package asks for isn't its word."""
@@ -172,12 +166,24 @@ def _is_wheel(file: FoundFile) -> bool:
     return file.file.endswith(".whl")
 
 
-def _key(package: Found, file: FoundFile | None) -> str:
-    return repr(package.git) if file is None else _file_key(file)
+def _of(name: str, stated: Stated) -> Stated:
+    return tuple(one for one in stated if one.name == name)
 
 
-def _file_key(file: FoundFile) -> str:
-    return f"{file.sha256} {file.url}"
+def _stated(package: Found, stated: Stated) -> StatedMetadata | None:
+    """Find what the spec states of a source; of one with an address, whose version no index says, the only entry that
+    has a version."""
+    if package.version is not None:
+        return stated_for(stated, package.name, package.version)
+    return next((one for one in stated if one.exact), None)
+
+
+def _key(package: Found, file: FoundFile | None, stated: Stated) -> str:
+    return f"{package.git!r} {stated!r}" if file is None else _file_key(file, stated)
+
+
+def _file_key(file: FoundFile, stated: Stated) -> str:
+    return f"{file.sha256} {file.url} {stated!r}"
 
 
 def _described(file: FoundFile, metadata: Metadata) -> Description:

@@ -142,7 +142,7 @@ def request_for(
         exclude_newer=spec.exclude_newer,
         exempt=exempt,
         provided=provided,
-        metadata=spec.metadata,
+        metadata=target.metadata,
         corrections=corrections.without(others).besides(map(requirement_name, overrides)),
         overrides=overrides,
         find_links=target.find_links,

@@ -115,17 +115,14 @@ class PipResolver:
         mirrors = {variant: pages for variant, pages in live.items() if pages}
         counting = Counting(self.progress.reading)
         allowed = frozenset(name for request in groups for name in request.allow_source)
-        stated = tuple(dict.fromkeys(one for request in groups for one in request.metadata))
         with ExitStack() as stack:
             sources = stack.enter_context(self._building(allowed, counting))
-            describe = Describer(self.wheels, sources, _below(self.scratch), counting, stated, self.hashes)
+            describe = Describer(self.wheels, sources, _below(self.scratch), counting, self.hashes)
             proxy = stack.enter_context(
                 open_proxy(mirrors, requests_of(groups), pages=self.pages, metadata=describe, folder=self.cache)
             )
-            reading = Reading(self.wheels, sources, proxy, allowed, stated, _below(self.scratch), counting)
-            direct = DirectReader(
-                self.cache, self.pages.files, self.wheels, sources, stated, _below(self.scratch), counting
-            )
+            reading = Reading(self.wheels, sources, proxy, allowed, _below(self.scratch), counting)
+            direct = DirectReader(self.cache, self.pages.files, self.wheels, sources, _below(self.scratch), counting)
             try:
                 refuse_unsaid_builds(groups, self._uv_indexes.has)
                 found = self._solve_all(groups, indexes, proxy, keep, reading, direct)
@@ -256,7 +253,7 @@ class PipResolver:
         except EnvspecError as error:
             raise labelled(error, label) from None
         for one in by_url.values():
-            reading.know(one.file, one.metadata)
+            reading.know(one.file, one.metadata, request.metadata)
         numbers = itertools.count()
         barred: tuple[str, ...] = ()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Iterable, Sequence
+from typing import Any, Iterable, Optional, Sequence
 
 from envspec_check.environment import Installed, conda_records, installed, own_paths
 from envspec_check.interface import Context, Outcome, check, failed, passed, some
@@ -14,9 +14,11 @@ TOOLS = ("pip", "setuptools", "uv", "wheel")
 """What makes environments and may be in them without being locked."""
 
 
-def compare_distributions(locked: Sequence[Pin], there: Sequence[Installed], by_conda: Iterable[str] = ()) -> list[str]:
+def compare_distributions(
+    locked: Sequence[Pin], there: Sequence[Installed], by_conda: Iterable[str] = (), project: Optional[str] = None
+) -> list[str]:
     """What differs between the pip half of a lock and the distributions that are there. `by_conda`: folders of
-    distributions that conda packages brought."""
+    distributions that conda packages brought. `project`: the spec's own, which no lock has, in any version."""
     wanted = {pin.name: pin.version for pin in locked if pin.kind == "pip"}
     provided = {canonical(name) for pin in locked if pin.kind == "conda" for name in pin.provides}
     conda_folders = set(by_conda)
@@ -32,7 +34,11 @@ def compare_distributions(locked: Sequence[Pin], there: Sequence[Installed], by_
         if one.name in wanted:
             if wanted[one.name] and not same_version(wanted[one.name], one.version):
                 wrong.append(f"{one.name} is {one.version}, locked is {wanted[one.name]}")
-        elif one.name not in (*provided, *TOOLS) and one.installer != "conda" and one.folder not in conda_folders:
+        elif (
+            one.name not in (*provided, *TOOLS, project)
+            and one.installer != "conda"
+            and one.folder not in conda_folders
+        ):
             wrong.append(f"{one.name} {one.version} isn't locked")
     wrong += [f"{name} {version} is missing" for name, version in wanted.items() if name not in seen]
     return sorted(wrong)
@@ -69,7 +75,7 @@ def static_distributions(ctx: Context) -> Outcome:
         for name in record.get("files", ())
         if name.endswith((".dist-info/METADATA", ".egg-info/PKG-INFO"))
     }
-    wrong = compare_distributions(locked, there, folders)
+    wrong = compare_distributions(locked, there, folders, ctx.config.get("project"))
     has_conda = records or any(pin.kind == "conda" for pin in locked)
     wrong += compare_conda(locked, records) if has_conda else []
     details = {"distributions": len(there), "conda": len(records), "locked": len(locked), "differences": wrong[:100]}
