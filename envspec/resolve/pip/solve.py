@@ -142,9 +142,15 @@ class PipResolver:
                 self._tell(answers, groups, keep)
                 solved = {
                     request: pins_of(
-                        found[request], request, indexes[request], proxy, reading, self._uv_indexes.releases(request)
+                        answer.found,
+                        answer.edges,
+                        request,
+                        indexes[request],
+                        proxy,
+                        reading,
+                        self._uv_indexes.releases(request),
                     )
-                    for request in groups
+                    for request, answer in answers.items()
                 }
             except BaseException:
                 self.sources.processes.stop()
