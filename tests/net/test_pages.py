@@ -176,7 +176,9 @@ def test_releases_come_newest_first(index: Index, tmp_path: Path) -> None:
     assert [one.source for one in found] == [False, True, False, True]
 
 
-@pytest.mark.parametrize("damage", [lambda kept: kept[:-9], lambda kept: kept.replace(b"1.0", b"1.1"), lambda kept: b""])
+@pytest.mark.parametrize(
+    "damage", [lambda kept: kept[:-9], lambda kept: kept.replace(b"1.0", b"1.1"), lambda kept: b""]
+)
 def test_releases_that_were_damaged_are_read_again(
     index: Index, tmp_path: Path, damage: Callable[[bytes], bytes]
 ) -> None:

@@ -84,23 +84,34 @@ class ReleaseStore:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / f"releases-v{_SCHEMA}"
+        self._read: dict[Path, KeptReleases] = {}
 
     def get(self, root: str, project: str) -> Sequence[Release] | None:
-        try:
-            check, _, kept = read_entry(self._path(root, project)).partition(b"\n")
-        except OSError:
-            return None
-        return KeptReleases(tuple(kept.splitlines())) if check == _checksum(kept) else None
+        """Read a page's releases, once for all targets that ask."""
+        path = self._path(root, project)
+        if path not in self._read and (found := _kept(path)) is not None:
+            self._read[path] = found
+        return self._read.get(path)
 
     def put(self, root: str, project: str, releases: Iterable[Release]) -> None:
         kept = "\n".join(
             json.dumps([one.version, one.wheels, one.source, one.yanked, one.requires_python, one.uploaded])
             for one in releases
         )
-        keep_entry(self._path(root, project), f"{_checksum(kept.encode()).decode()}\n{kept}")
+        path = self._path(root, project)
+        self._read.pop(path, None)
+        keep_entry(path, f"{_checksum(kept.encode()).decode()}\n{kept}")
 
     def _path(self, root: str, project: str) -> Path:
         return self._folder / root / f"{project}.jsonl"
+
+
+def _kept(path: Path) -> KeptReleases | None:
+    try:
+        check, _, kept = read_entry(path).partition(b"\n")
+    except OSError:
+        return None
+    return KeptReleases(tuple(kept.splitlines())) if check == _checksum(kept) else None
 
 
 def _checksum(kept: bytes) -> bytes:
