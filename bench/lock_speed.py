@@ -1,8 +1,9 @@
 """`envspec lock` beside `uv pip compile --generate-hashes`, given the same indexes, requirements and cache rules.
 
-"Cold" starts with no caches, "warm" with those of the run before. Both get PyPI's own rules for their caches, as a mirror
-may pass no cache headers on, and uv the torch family from the same loopback proxy. Registries of images aren't asked: uv
-has no images. The baseline beside this file is one run of `python -m bench lock_speed`.
+"Cold" starts with no caches, "warm" with those of the run before. Both get PyPI's own rules for their caches, as a
+mirror may pass no cache headers on, and uv the torch family from the same loopback proxy. Registries of images aren't
+asked: uv has no images. lock_speed.txt beside this file is one run of `python -m bench lock_speed`, with what was
+expected of it.
 """
 
 from __future__ import annotations

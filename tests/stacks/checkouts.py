@@ -11,8 +11,9 @@ from stacks.projects import Project, requirements_digest
 
 HEAD = """\
 # The files that the specs here follow, at their projects' revisions: SHA-256 of each file, and of the sorted lines of
-# the normalised requirements in them, and of uv's constraints and overrides in them. To prove it, check the revisions out below a folder (OWNER/NAME, bare or not; or
-# a tree without its history as OWNER/NAME@REVISION), then: PYTHONPATH=tests python -m stacks digests FOLDER
+# the normalised requirements in them, and of uv's constraints and overrides there. To prove it, check the revisions out
+# below a folder (OWNER/NAME, bare or not; or a tree without its history as OWNER/NAME@REVISION), then:
+#   PYTHONPATH=tests python -m stacks digests FOLDER
 # It writes this file: git shows no change. ENVSPEC_STACKS=FOLDER lets the tests compare, requirement by requirement.
 """
 

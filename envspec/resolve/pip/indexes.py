@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from envspec.errors import IndexFailure
+from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.pages import Pages, Upstream
 from envspec.net.index_proxy.releases import Release
 from envspec.net.index_proxy.server import IndexProxy
@@ -51,7 +52,8 @@ class UvIndexes:
             special, usual = self._special(request), self._usual(request)
             if special.only:
                 # uv asks an index that must be named for these packages alone, any other for all
-                named = special.only if special.only <= _own_names(request) else frozenset()
+                direct = _own_names(request) - (frozenset(FAMILY) if torch else frozenset())
+                named = special.only if special.only <= direct else frozenset()
                 ordered.append(UvIndex("special", proxy.index(special), explicit=bool(named), packages=named))
             ordered.append(UvIndex("pypi", proxy.index(usual), default=True))
         return ordered
@@ -110,10 +112,11 @@ class UvIndexes:
 
 
 def _own_names(request: Request) -> frozenset[str]:
-    """List the packages that uv takes from an index by its name: the project's own requirements of an index."""
+    """List the packages that uv may be told to take from an index by its name: the project's own requirements that no
+    index before it serves."""
     own = {requirement_name(text) for text in request.requirements if "@" not in text}
-    elsewhere = {*map(requirement_name, request.overrides), *(name for name, _ in request.sources)}
-    return frozenset(own - elsewhere)
+    elsewhere = (*request.sources, *request.provided)
+    return frozenset(own - {*map(requirement_name, request.overrides), *(name for name, _ in elsewhere)})
 
 
 def _own(url: str, request: Request) -> Upstream:
