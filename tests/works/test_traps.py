@@ -130,6 +130,8 @@ def environment(python: str, prefix: Path) -> None:
     from envspec.uv.program import find_uv
 
     uv = find_uv({}).executable
-    made = run([uv, "venv", "-q", "--no-config", "--seed", "--python", python, prefix], prefix.parent)
+    made = run(
+        [uv, "venv", "-q", "--no-config", "--seed", "--no-python-downloads", "--python", python, prefix], prefix.parent
+    )
     if made.returncode:
         pytest.skip(f"no Python {python} here: {made.stderr.strip()}")
