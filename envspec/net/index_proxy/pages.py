@@ -162,7 +162,7 @@ class Pages:
             found = self.store.get(upstream.root, project)
         return found or ()
 
-    def current(self, upstream: Upstream, project: str) -> tuple[Release, ...]:
+    def current(self, upstream: Upstream, project: str) -> Sequence[Release]:
         """List the page's releases as the index has them now; offline, as they were read last. Raises IndexFailure."""
         if not self.offline:
             self.show(upstream, project)

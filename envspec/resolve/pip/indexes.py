@@ -53,8 +53,8 @@ class UvIndexes:
             if special.only:
                 # uv asks an index that must be named for these packages alone, any other for all
                 direct = _own_names(request) - (frozenset(FAMILY) if torch else frozenset())
-                named = special.only if special.only <= direct else frozenset()
-                ordered.append(UvIndex("special", proxy.index(special), explicit=bool(named), packages=named))
+                alone = special.only if special.only <= direct else frozenset()
+                ordered.append(UvIndex("special", proxy.index(special), explicit=bool(alone), packages=alone))
             ordered.append(UvIndex("pypi", proxy.index(usual), default=True))
         return ordered
 
