@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -15,15 +16,17 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Run:
-    """seconds of wall time; peak of the resident memory of the process and all its children together, in MB."""
+    """seconds of wall time; peak of the resident memory of the process and all its children together, in MB; seconds of
+    the processors' time that they took, which a busy machine changes least."""
 
     seconds: float
     megabytes: float
+    processor: float = 0
 
 
 def run(command: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> Run:
     """Run a command to its end; RuntimeError when it fails."""
-    start = time.perf_counter()
+    start, taken = time.perf_counter(), _processor()
     process = subprocess.Popen(command, env=env, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     peak = [0.0]
     watcher = threading.Thread(target=_watch, args=(process.pid, peak), daemon=True)
@@ -33,7 +36,7 @@ def run(command: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: Pa
     watcher.join()
     if process.returncode:
         raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}:\n{out}")
-    return Run(seconds, peak[0])
+    return Run(seconds, peak[0], _processor() - taken)
 
 
 def turns(sides: Mapping[str, Callable[[], Run]], rounds: int) -> dict[str, Run]:
@@ -43,7 +46,11 @@ def turns(sides: Mapping[str, Callable[[], Run]], rounds: int) -> dict[str, Run]
         for name, side in sides.items():
             taken[name].append(side())
     return {
-        name: Run(statistics.median(r.seconds for r in runs), max(r.megabytes for r in runs))
+        name: Run(
+            statistics.median(r.seconds for r in runs),
+            max(r.megabytes for r in runs),
+            statistics.median(r.processor for r in runs),
+        )
         for name, runs in taken.items()
     }
 
@@ -52,6 +59,12 @@ def envspec(*arguments: str) -> list[str]:
     """The command line of the envspec that this Python has, as its users start it."""
     program = Path(sys.executable).with_name("envspec")
     return [str(program), *arguments] if program.exists() else [sys.executable, "-m", "envspec", *arguments]
+
+
+def _processor() -> float:
+    """Give the processors' time of all children that have ended, and of theirs."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def _watch(pid: int, peak: list[float]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from envspec.errors import InternalError, Place, WrongBuild
 from envspec.facts.minimum import architectures, driver_floor
@@ -31,11 +31,12 @@ def accept(
     Raises Infeasible or InfeasibleTargets for pins that the rules refuse, WrongBuild when a CPU build or one of another
     CUDA got in, InternalError when the result contradicts itself.
     """
+    of_its_pins = {one.name: of_pins(spec, one) for one in solved}
     tell_corrections([(one.name, effect) for one in solved for effect in one.effects], notice)
     tell_given_way([(one.name, row) for one in solved for row in one.broken], notice)
     tell_findings(
         (
-            (one.name, explained(of_pins(spec, one), one.pip, one.prepared.inputs.requirements, one.near))
+            (one.name, explained(of_its_pins[one.name], one.pip, one.prepared.inputs.requirements, one.near))
             for one in solved
         ),
         notice,
@@ -44,23 +45,21 @@ def accept(
     holes = _holes(solved, kept, refreshed=refreshed)
     tell_findings(((one.name, holes.get(one.name, ())) for one in solved), notice)
     locked = tuple(_locked(one) for one in solved)
-    tell_findings(
-        ((one.name, _of_extras(spec, one.prepared.target, target)) for one, target in zip(solved, locked, strict=True)),
-        notice,
-    )
-    tell_unused_terms(spec, [(one.prepared.target, found_codes(spec, one)) for one in solved], notice)
+    of_its_extras = {
+        one.name: _of_extras(spec, one.prepared.target, target) for one, target in zip(solved, locked, strict=True)
+    }
+    tell_findings(of_its_extras.items(), notice)
+    codes = [
+        (one.prepared.target, _codes(one.prepared.verdict.findings, of_its_pins[one.name], of_its_extras[one.name]))
+        for one in solved
+    ]
+    tell_unused_terms(spec, codes, notice)
     return locked
 
 
-def found_codes(spec: Spec, solved: Solved) -> frozenset[str]:
-    """Collect the codes of all findings on a solved target, accepted ones included."""
-    target = _locked(solved)
-    found = (
-        *solved.prepared.verdict.findings,
-        *of_pins(spec, solved),
-        *_of_extras(spec, solved.prepared.target, target),
-    )
-    return frozenset(finding.code for finding in found)
+def _codes(*findings: Iterable[Finding]) -> frozenset[str]:
+    """Collect the codes of findings, accepted ones included."""
+    return frozenset(finding.code for several in findings for finding in several)
 
 
 def _of_extras(spec: Spec, target: Target, locked: LockedTarget) -> tuple[Finding, ...]:

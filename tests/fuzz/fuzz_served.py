@@ -199,9 +199,9 @@ def stored(data: bytes, folder: Path) -> object:
     cached = folder / "metadata-v2" / "00"
     cached.mkdir(parents=True)
     (cached / f"{'0' * 62}.json").write_bytes(data)
-    pages = folder / "releases-v1" / "pypi"
+    pages = folder / "releases-v2" / "pypi"
     pages.mkdir(parents=True)
-    (pages / "lib9.json").write_bytes(data)
+    (pages / "lib9.jsonl").write_bytes(data)
     MetadataCache(folder).get("0" * 64)
     ReleaseStore(folder).get("pypi", "lib9")
     return load_store(folder / "audit.json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -173,6 +174,20 @@ def test_releases_come_newest_first(index: Index, tmp_path: Path) -> None:
     found = pages(tmp_path).releases(Upstream(index.url), "a")
     assert [one.version for one in found] == ["2.0rc1", "1.10", "1.9", "0.5"]
     assert [one.source for one in found] == [False, True, False, True]
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda kept: kept[:-9], lambda kept: kept.replace(b"1.0", b"1.1"), lambda kept: b""]
+)
+def test_releases_that_were_damaged_are_read_again(
+    index: Index, tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    index.add(wheel("a", "1.0"))
+    pages(tmp_path).show(Upstream(index.url), "a")
+    (kept,) = (tmp_path / "cache").glob("releases-v*/*/a.jsonl")
+    kept.write_bytes(damage(kept.read_bytes()))
+    assert [one.version for one in pages(tmp_path).releases(Upstream(index.url), "a")] == ["1.0"]
+    assert len(index.asked) == 2
 
 
 @pytest.mark.parametrize(

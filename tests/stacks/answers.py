@@ -67,10 +67,12 @@ def uv_answer(
         *(("--exclude-newer", request.exclude_newer) if request.exclude_newer else ()),
         *(("--index", proxy.url(index.variant)) if index.variant else ()),
     ]  # fmt: skip
-    if index.constraints:
-        bounds = folder / "constraints.txt"
-        bounds.write_text("\n".join(index.constraints) + "\n", encoding="utf-8")
-        command += ["--constraints", str(bounds)]
+    constraints = (*index.constraints, *request.constraints)
+    for option, lines in (("constraints", constraints), ("overrides", request.overrides)):
+        if lines:
+            bounds = folder / f"{option}.txt"
+            bounds.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            command += [f"--{option}", str(bounds)]
     environment = {**os.environ, "UV_CACHE_DIR": str(caches), "NO_COLOR": "1", **(more or {})}
     ended, seconds = _timed(command, environment, folder)
     if ended.returncode:

@@ -6,13 +6,14 @@ import hashlib
 import subprocess
 from pathlib import Path
 
-from stacks.own_files import own_requirements
+from stacks.own_files import own_bounds, own_requirements
 from stacks.projects import Project, requirements_digest
 
 HEAD = """\
 # The files that the specs here follow, at their projects' revisions: SHA-256 of each file, and of the sorted lines of
-# the normalised requirements in them. To prove it, check the revisions out below a folder (OWNER/NAME, bare or not; or
-# a tree without its history as OWNER/NAME@REVISION), then: PYTHONPATH=tests python -m stacks digests FOLDER
+# the normalised requirements in them, and of uv's constraints and overrides there. To prove it, check the revisions out
+# below a folder (OWNER/NAME, bare or not; or a tree without its history as OWNER/NAME@REVISION), then:
+#   PYTHONPATH=tests python -m stacks digests FOLDER
 # It writes this file: git shows no change. ENVSPEC_STACKS=FOLDER lets the tests compare, requirement by requirement.
 """
 
@@ -37,20 +38,22 @@ class Checkout:
         return content.decode()
 
 
-def digest(folder: Path, project: Project) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Give a project's files with their SHA-256, and what they ask for."""
+def digest(folder: Path, project: Project) -> tuple[dict[str, str], tuple[str, ...], tuple[str, ...]]:
+    """Give a project's files with their SHA-256, what they ask for, and what they bound besides."""
     checkout = Checkout(folder, project)
     asked = own_requirements(checkout.read, project.files, project.parts)
-    return checkout.seen, asked
+    bounds = own_bounds(checkout.read, project.files)
+    return checkout.seen, asked, bounds
 
 
 def digests_text(folder: Path, projects: dict[str, Project]) -> str:
     """Write digests.toml from the checkouts below a folder."""
     lines = [HEAD]
     for name, project in sorted(projects.items()):
-        files, asked = digest(folder, project)
+        files, asked, bounds = digest(folder, project)
         lines.append(f'["{name}"]' if "." in name else f"[{name}]")
         lines.append("files = [")
         lines += [f'    {{ path = "{path}", sha256 = "{sha256}" }},' for path, sha256 in sorted(files.items())]
-        lines += ["]", f"count = {len(asked)}", f'requirements = "{requirements_digest(asked)}"', ""]
+        lines += ["]", f"count = {len(asked)}", f'requirements = "{requirements_digest(asked)}"']
+        lines += [f'bounds = "{requirements_digest(bounds)}"', ""] if bounds else [""]
     return "\n".join(lines[:-1]) + "\n"

@@ -42,6 +42,29 @@ def own_requirements(read: Reader, files: tuple[str, ...], parts: tuple[str, ...
     return joined(found)
 
 
+def own_bounds(read: Reader, files: tuple[str, ...]) -> tuple[str, ...]:
+    """List what uv's table in a pyproject.toml bounds beside the requirements, as `listed_bounds` does."""
+    found: list[tuple[str, ...]] = []
+    for path in files:
+        if PurePosixPath(path).name == "pyproject.toml":
+            table = tomli.loads(read(path)).get("tool", {}).get("uv", {})
+            found.append(
+                listed_bounds(table.get("constraint-dependencies", ()), table.get("override-dependencies", ()))
+            )
+    return tuple(sorted(line for several in found for line in several))
+
+
+def listed_bounds(constraints: Iterable[str], overrides: Iterable[str]) -> tuple[str, ...]:
+    """Normalise constraints and overrides, and list them with what each is; sorted."""
+    return tuple(
+        sorted(
+            f"{kind} {normalise_requirement(text)}"
+            for kind, texts in (("constraint", constraints), ("override", overrides))
+            for text in texts
+        )
+    )
+
+
 def joined(texts: Iterable[str]) -> tuple[str, ...]:
     """Normalise requirements and join those of the same package and marker, as a spec has them; sorted."""
     together: dict[tuple[str, str, str], Requirement] = {}

@@ -12,7 +12,7 @@ import tomli
 
 from envspec.spec.model import Spec
 from envspec.spec.parse import load_spec
-from stacks.own_files import joined
+from stacks.own_files import joined, listed_bounds
 
 FOLDER = Path(__file__).resolve().parent
 DIGESTS = FOLDER / "digests.toml"
@@ -29,7 +29,6 @@ class Project:
     parts       what of the files counts besides plain requirements (`stacks.own_files`)
     adds        requirement → where it comes from, if not from these files
     leaves_out  requirement of these files → why the spec doesn't have it
-    needs       keys of a spec that don't exist yet and without which it can't be locked as the project has it
     explained   why envspec's answer isn't uv's
     recorded    whether `stacks.recording` has what it takes to lock it
     """
@@ -41,7 +40,6 @@ class Project:
     parts: tuple[str, ...] = ()
     adds: Mapping[str, str] = field(default_factory=dict)
     leaves_out: Mapping[str, str] = field(default_factory=dict)
-    needs: tuple[str, ...] = ()
     explained: str = ""
     recorded: bool = False
 
@@ -58,6 +56,11 @@ class Project:
         own = [text for text in joined(one.text for one in self.spec().pip.dependencies) if text not in added]
         return joined([*own, *self.leaves_out])
 
+    def bounds(self) -> tuple[str, ...]:
+        """List the spec's constraints and overrides, normalised, as `own_bounds` lists the project's."""
+        terms = self.spec().pip.terms
+        return listed_bounds((one.text for one in terms.constraints), (one.text for one in terms.overrides))
+
 
 def projects() -> dict[str, Project]:
     """Read projects.toml: a project for each stack."""
@@ -73,7 +76,6 @@ def _project(name: str, table: Mapping[str, Any]) -> Project:
         tuple(table.get("parts", ())),
         table.get("adds", {}),
         table.get("leaves-out", {}),
-        tuple(table.get("needs", ())),
         table.get("explained", ""),
         table.get("recorded", False),
     )

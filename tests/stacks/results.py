@@ -133,7 +133,7 @@ def table_text(projects: Mapping[str, Project], results: Mapping[str, Result]) -
         row = rows.get(name)
         cells = [name, project.repository]
         if row is None:
-            cells += ["", "", "", "", _lacking(project)]
+            cells += [""] * 5
         else:
             cells += [
                 str(row.packages or "refused"), f"{row.seconds:g}",
@@ -147,16 +147,11 @@ def difference(project: Project, row: Result) -> str:
     """Say in a line how the answers differ, and why."""
     if row.packages and row.uv_packages:
         if not row.differs:
-            return _lacking(project) or "none"
+            return "none"
         shown = "; ".join(_versions(one) for one in row.differs[:4])
         more = f"; {len(row.differs) - 4} more" if len(row.differs) > 4 else ""
         return f"{shown}{more}: {project.explained}"
-    return "; ".join(filter(None, [project.explained, _lacking(project)]))
-
-
-def _lacking(project: Project) -> str:
-    """Say which keys a spec still needs to ask for all that its project asks for."""
-    return "to be asked with " + ", ".join(f"`{key}`" for key in project.needs) if project.needs else ""
+    return project.explained
 
 
 def _versions(text: str) -> str:

@@ -69,6 +69,8 @@ class ImageDigests:
         """Add to the lock a digest of every image whose registry answered. The others keep their old digest, if they
         have one, and share one note.
         """
+        if self._asking is None and not self._old:
+            return replace(lock, images=())
         names = used_images(self._spec, lock)
         self._ask(names)
         found: dict[str, str] = {}

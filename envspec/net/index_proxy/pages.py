@@ -14,7 +14,7 @@ import json
 import re
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -154,7 +154,7 @@ class Pages:
             return self.show(upstream, project, known)
         return ServedPage(304, etag=shown.etag) if known and known == shown.etag else shown
 
-    def releases(self, upstream: Upstream, project: str) -> tuple[Release, ...]:
+    def releases(self, upstream: Upstream, project: str) -> Sequence[Release]:
         """List the page's releases, newest first, from the last reading if there was one. Raises IndexFailure."""
         found = self.store.get(upstream.root, project)
         if found is None and not self.offline:
@@ -162,7 +162,7 @@ class Pages:
             found = self.store.get(upstream.root, project)
         return found or ()
 
-    def current(self, upstream: Upstream, project: str) -> tuple[Release, ...]:
+    def current(self, upstream: Upstream, project: str) -> Sequence[Release]:
         """List the page's releases as the index has them now; offline, as they were read last. Raises IndexFailure."""
         if not self.offline:
             self.show(upstream, project)

@@ -4,19 +4,19 @@ have answered uv, so that no page was read."""
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from envspec.cache.entry import keep_entry, read_entry
-from envspec.documents import read_json
 
 if TYPE_CHECKING:
     from packaging.version import Version
 
-_SCHEMA = 1
+_SCHEMA = 2
 
 
 @dataclass(frozen=True)
@@ -57,24 +57,65 @@ def releases_of(files: Mapping[Version, Sequence[Mapping[str, Any]]]) -> tuple[R
     return tuple(found)
 
 
+@dataclass(frozen=True)
+class KeptReleases(Sequence[Release]):
+    """Releases as they are kept, one JSON line each. A line is read when it is asked for: most questions are about the
+    newest few of hundreds."""
+
+    lines: tuple[bytes, ...]
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    @overload
+    def __getitem__(self, place: int) -> Release: ...
+    @overload
+    def __getitem__(self, place: slice) -> KeptReleases: ...
+    def __getitem__(self, place: int | slice) -> Release | KeptReleases:
+        if isinstance(place, slice):
+            return KeptReleases(self.lines[place])
+        version, wheels, *rest = json.loads(self.lines[place])
+        return Release(version, tuple(wheels), *rest)
+
+
 class ReleaseStore:
-    """Releases on disk, one file a page. A damaged file counts as absent; a folder that isn't writable is no error."""
+    """Releases on disk, one file a page, below a checksum. A damaged file counts as absent; a folder that isn't
+    writable is no error."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / f"releases-v{_SCHEMA}"
+        self._read: dict[Path, KeptReleases] = {}
 
-    def get(self, root: str, project: str) -> tuple[Release, ...] | None:
-        try:
-            lines: Any = read_json(read_entry(self._path(root, project)))
-            return tuple(Release(line[0], tuple(line[1]), *line[2:]) for line in lines)
-        except (OSError, ValueError, TypeError, LookupError, RecursionError):
-            return None
+    def get(self, root: str, project: str) -> Sequence[Release] | None:
+        """Read a page's releases, once for all targets that ask."""
+        path = self._path(root, project)
+        if path not in self._read and (found := _kept(path)) is not None:
+            self._read[path] = found
+        return self._read.get(path)
 
     def put(self, root: str, project: str, releases: Iterable[Release]) -> None:
-        keep_entry(self._path(root, project), json.dumps([astuple(release) for release in releases]))
+        kept = "\n".join(
+            json.dumps([one.version, one.wheels, one.source, one.yanked, one.requires_python, one.uploaded])
+            for one in releases
+        )
+        path = self._path(root, project)
+        self._read.pop(path, None)
+        keep_entry(path, f"{_checksum(kept.encode()).decode()}\n{kept}")
 
     def _path(self, root: str, project: str) -> Path:
-        return self._folder / root / f"{project}.json"
+        return self._folder / root / f"{project}.jsonl"
+
+
+def _kept(path: Path) -> KeptReleases | None:
+    try:
+        check, _, kept = read_entry(path).partition(b"\n")
+    except OSError:
+        return None
+    return KeptReleases(tuple(kept.splitlines())) if check == _checksum(kept) else None
+
+
+def _checksum(kept: bytes) -> bytes:
+    return b"%08x" % zlib.crc32(kept)
 
 
 @lru_cache(maxsize=1 << 16)

@@ -14,6 +14,7 @@ import os
 import re
 import secrets
 import shutil
+import socket
 import socketserver
 import sys
 import threading
@@ -335,6 +336,9 @@ def open_proxy(
     try:
         yield proxy
     finally:
+        with suppress(OSError):
+            # wakes it up; on some systems it looks up by itself alone
+            server.socket.shutdown(socket.SHUT_RDWR)
         server.shutdown()
         server.server_close()
         thread.join()

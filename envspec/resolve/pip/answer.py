@@ -36,7 +36,7 @@ class Resolution:
     """
 
     found: tuple[Found, ...]
-    edges: Mapping[str, Sequence[str]]
+    edges: Mapping[str, tuple[str, ...]]
     asks: Mapping[str, Asks]
 
 

@@ -26,13 +26,14 @@ _BUILD_SECONDS = 1200
 
 @dataclass(frozen=True)
 class UvIndex:
-    """An index for uv. `explicit` ones serve only the packages that name them."""
+    """An index for uv. `explicit` ones serve only the packages that name them, which are `packages`."""
 
     name: str
     url: str
     explicit: bool = False
     default: bool = False
     cacheable: bool = True
+    packages: frozenset[str] = frozenset()
 
 
 def compile_request(
@@ -117,9 +118,10 @@ def _project(request: Request, indexes: Sequence[UvIndex], direct: DirectFiles, 
     lines = ["[project]", f'name = "{PROJECT}"', 'version = "0"', f'requires-python = ">={request.python}"']
     asked = (with_hash(requirement, direct) for requirement in request.requirements)
     lines += ["dependencies = [", *(f"  {string(requirement)}," for requirement in asked), "]"]
-    if request.sources:
+    sources = sorted((package, index.name) for index in indexes for package in index.packages)
+    if sources:
         lines.append("[tool.uv.sources]")
-        lines += [f"{string(package)} = {{ index = {string(index)} }}" for package, index in request.sources]
+        lines += [f"{string(package)} = {{ index = {string(index)} }}" for package, index in sources]
     for index in indexes:
         if index.explicit:
             lines += [

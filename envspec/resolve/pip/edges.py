@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from envspec.errors import IndexFailure
 from envspec.packages.edges import Markers, effective, reach
 from envspec.packages.overrides import Overrides
-from envspec.packages.requirement import asked, published_requirement
+from envspec.packages.requirement import TEXTS, asked, published_requirement
 from envspec.resolve.pip.metadata import Metadata
 from envspec.resolve.pip.request import Request
 from envspec.texts import UNSEEN, printable
@@ -44,20 +44,21 @@ def _followed(
     overrides = Overrides(request.overrides)
     edges: dict[str, tuple[str, ...]] = {}
 
-    @cache
-    def lines(name: str) -> list[str]:
-        return sorted({str(requirement_of(line)) for line in packages[name].requires_dist})
-
     def wanted(texts: Iterable[str]) -> Iterator[tuple[str, frozenset[str]]]:
         return ((one.name, one.extras) for one in map(asked, texts) if one.name in packages)
 
     def met(line: str, extras: frozenset[str]) -> tuple[str, ...]:
-        return tuple(text for text, _ in effective(line, extras, markers, overrides))
+        try:
+            return tuple(text for text, _ in effective(line, extras, markers, overrides))
+        except ValueError:
+            raise _unreadable(line) from None
 
     def following(name: str, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
-        told = {line: met(line, extras) for line in lines(name)}
-        edges[name] = tuple(_visible(line) for line in lines(name) if told[line] or markers.hold(line, extras))
-        return wanted(text for line in lines(name) for text in told[line])
+        told = {line: met(line, extras) for line in packages[name].requires_dist}
+        # most lines are of extras that nobody asks for: a whole parse is for those that hold
+        held = {_normal(line) for line, instead in told.items() if instead or markers.hold(line, extras)}
+        edges[name] = tuple(map(_visible, sorted(held)))
+        return wanted(text for instead in told.values() for text in instead)
 
     asked_for = [text for line in request.requirements for text in met(line, frozenset())]
     reach((*wanted(asked_for), *more), following)
@@ -69,7 +70,16 @@ def requirement_of(line: str) -> Requirement:
     try:
         return published_requirement(line)
     except ValueError:
-        raise IndexFailure(f'a package requires "{line}", which isn\'t a valid requirement', hint=_HINT) from None
+        raise _unreadable(line) from None
+
+
+@lru_cache(maxsize=TEXTS)
+def _normal(line: str) -> str:
+    return str(requirement_of(line))
+
+
+def _unreadable(line: str) -> IndexFailure:
+    return IndexFailure(f'a package requires "{line}", which isn\'t a valid requirement', hint=_HINT)
 
 
 def _visible(line: str) -> str:

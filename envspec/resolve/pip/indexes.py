@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from envspec.errors import IndexFailure
+from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.pages import Pages, Upstream
 from envspec.net.index_proxy.releases import Release
 from envspec.net.index_proxy.server import IndexProxy
@@ -28,18 +29,19 @@ class UvIndexes:
     def ordered(self, request: Request, torch: TorchIndex | None, proxy: IndexProxy) -> list[UvIndex]:
         """List uv's indexes for a request, all behind the proxy, in uv's order. `torch` is the PyTorch index that the
         proxy serves."""
+        named: dict[str, set[str]] = {}
+        for name, source in request.sources:
+            named.setdefault(source, set()).add(name)
         ordered = [
-            UvIndex(name, proxy.index(self._named(request, name)), explicit=True)
-            for name in sorted({source for _, source in request.sources})
+            UvIndex(source, proxy.index(self._named(request, source)), explicit=True, packages=frozenset(names))
+            for source, names in sorted(named.items())
         ]
         # an override is no requirement of the project's, so uv takes its package from no index that must be named
-        overridden: dict[str, set[str]] = {}
-        for name, source in request.sources:
-            if name in map(requirement_name, request.overrides):
-                overridden.setdefault(source, set()).add(name)
+        overridden = set(map(requirement_name, request.overrides))
         ordered += [
             UvIndex(f"overridden-{number}", proxy.index(replace(self._named(request, source), only=frozenset(names))))
-            for number, (source, names) in enumerate(sorted(overridden.items()))
+            for number, (source, several) in enumerate(sorted(named.items()))
+            if (names := several & overridden)
         ]
         if request.provided:
             ordered.append(UvIndex("conda", proxy.provided_url(request.provided), cacheable=False))
@@ -49,7 +51,10 @@ class UvIndexes:
         if self.default_index:
             special, usual = self._special(request), self._usual(request)
             if special.only:
-                ordered.append(UvIndex("special", proxy.index(special)))
+                # uv asks an index that must be named for these packages alone, any other for all
+                direct = _own_names(request) - (frozenset(FAMILY) if torch else frozenset())
+                alone = special.only if special.only <= direct else frozenset()
+                ordered.append(UvIndex("special", proxy.index(special), explicit=bool(alone), packages=alone))
             ordered.append(UvIndex("pypi", proxy.index(usual), default=True))
         return ordered
 
@@ -104,6 +109,14 @@ class UvIndexes:
             pages = [page for (flat, _), page in self.flat.items() if flat == index]
             return any(self.pages.has(Upstream(page, flat=True), name) for page in pages)
         return not is_pytorch(url) and self.pages.has(Upstream(url), name)
+
+
+def _own_names(request: Request) -> frozenset[str]:
+    """List the packages that uv may be told to take from an index by its name: the project's own requirements that no
+    index before it serves."""
+    own = {requirement_name(text) for text in request.requirements if "@" not in text}
+    elsewhere = (*request.sources, *request.provided)
+    return frozenset(own - {*map(requirement_name, request.overrides), *(name for name, _ in elsewhere)})
 
 
 def _own(url: str, request: Request) -> Upstream:

@@ -15,7 +15,6 @@ from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.packages.tags import ranked_tags, wheel_file_tags
 from envspec.redact import without_credentials
-from envspec.resolve.pip.edges import holding
 from envspec.resolve.pip.metadata import Metadata
 from envspec.resolve.pip.newest import Releases, newer
 from envspec.resolve.pip.reading import Description, Reading
@@ -33,16 +32,16 @@ def begin(found: Sequence[Found], request: Request, reading: Reading) -> None:
 
 def pins_of(
     found: Sequence[Found],
+    edges: Mapping[str, tuple[str, ...]],
     request: Request,
     index: TorchIndex,
     proxy: IndexProxy,
     reading: Reading,
     releases: Releases,
 ) -> tuple[Pin, ...]:
-    """Make the pins of a solved request. Raises what reading metadata raises."""
+    """Make the pins of a solved request with the packages' edges. Raises what reading metadata raises."""
     published = {p.name: reading.result(p, installed(p, request), request.metadata) for p in found}
     described = {name: completed(description, request) for name, description in published.items()}
-    edges = holding(request, {name: metadata for name, (metadata, _) in described.items()})
     sources = dict(request.sources)
     direct = {requirement_name(text) for text in request.requirements}
     corrected = request.corrections.between(published)

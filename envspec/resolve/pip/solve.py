@@ -137,11 +137,10 @@ class PipResolver:
                 refuse_unsaid(answers, groups, self._uv_indexes.has, again)
                 refuse_sources(answers, groups, self.sources.static, self._uv_indexes.releases)
                 self._tell(answers, groups, keep)
+                of = self._uv_indexes.releases
                 solved = {
-                    request: pins_of(
-                        found[request], request, indexes[request], proxy, reading, self._uv_indexes.releases(request)
-                    )
-                    for request in groups
+                    request: pins_of(one.found, one.edges, request, indexes[request], proxy, reading, of(request))
+                    for request, one in answers.items()
                 }
             except BaseException:
                 self.sources.processes.stop()

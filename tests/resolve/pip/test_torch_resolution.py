@@ -57,6 +57,15 @@ def test_torch_that_is_only_pulled_in_has_the_right_cuda(machine: Machine, index
     assert pin is not None and (pin.version, pin.index, pin.direct) == ("2.9.1+cu126", "pytorch/cu126", False)
 
 
+def test_torch_with_a_correction_has_the_right_cuda(machine: Machine, index: Index) -> None:
+    """torch and numpy are both asked for, so torch's correction holds, and an index of its own could serve it."""
+    index.add(*stand_ins("cu118", "2.2.2"), wheel("torch", "2.2.2"), wheel("numpy", "1.26.4"), wheel("numpy", "2.2.6"))
+    machine.spec(cpu("torch==2.2.2", "numpy", targets=targets(t=CUDA.format("11.8"))))
+    found = {pin.name: (pin.version, pin.index) for pin in next(iter(lock(machine))).pins}
+    assert found["torch"] == ("2.2.2+cu118", "pytorch/cu118")
+    assert found["numpy"] == ("1.26.4", "pypi")
+
+
 def test_aarch64_takes_the_pytorch_index_where_pypi_has_a_cpu_build(machine: Machine, index: Index) -> None:
     arm = "platform = 'linux-aarch64'\ncuda = '12.8'\ngpus = ['GH200']"
     index.add(*stand_ins("cu128", "2.9.1", platform="linux-aarch64"), wheel("torch", "2.9.1"), wheel("triton", "3.5.1"))
