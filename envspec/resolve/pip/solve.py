@@ -47,7 +47,7 @@ from envspec.resolve.pip.direct import DirectReader
 from envspec.resolve.pip.indexes import UvIndexes
 from envspec.resolve.pip.metadata import MetadataReader
 from envspec.resolve.pip.newest import has_pre_release, passed_over, unasked
-from envspec.resolve.pip.pins import begin, pins_of
+from envspec.resolve.pip.pins import begin, installed, pins_of
 from envspec.resolve.pip.provided import explained, refuse_conflicts, requests_of
 from envspec.resolve.pip.reading import Counting, Reading, named_by_git_alone
 from envspec.resolve.pip.request import Preferences, Request, group
@@ -57,6 +57,7 @@ from envspec.resolve.progress import ResolutionProgress, SilentResolution
 from envspec.resolve.torch_index import choice as torch_index
 from envspec.resolve.torch_index import holes as torch_holes
 from envspec.resolve.torch_index.choice import TorchIndex
+from envspec.resolve.wheels.inspector import WheelInspector
 from envspec.rules.finding import Finding
 from envspec.uv.answer import Found
 from envspec.uv.errors import unfitting
@@ -80,6 +81,7 @@ class PipResolver:
     pages          pages of all indexes, for the index proxy
     cache          envspec's cache, where the index proxies keep the secret of their addresses
     scratch        gives an empty folder that goes when the resolution ends
+    inspector      is told where the files of the pins lie, and reads their wheels
     """
 
     uv: Uv
@@ -88,6 +90,7 @@ class PipResolver:
     pages: Pages
     cache: Path
     scratch: Path
+    inspector: WheelInspector
     indexes: Mapping[str, str] = field(default_factory=dict)
     flat: Mapping[tuple[str, str], str] = field(default_factory=dict)
     hashes: FlatHashes | None = None
@@ -148,6 +151,9 @@ class PipResolver:
                 raise
             finally:
                 reading.close()
+        for request, pins in solved.items():
+            files = (installed(package, request) for package in found[request])
+            self.inspector.places.add(zip(pins, files, strict=True))
         return {name: solved[request] for request, names in groups.items() for name in names}
 
     def _tell(
