@@ -47,7 +47,7 @@ from envspec.resolve.pip.direct import DirectReader
 from envspec.resolve.pip.indexes import UvIndexes
 from envspec.resolve.pip.metadata import MetadataReader
 from envspec.resolve.pip.newest import has_pre_release, passed_over, unasked
-from envspec.resolve.pip.pins import begin, installed, pins_of
+from envspec.resolve.pip.pins import begin, pins_of
 from envspec.resolve.pip.provided import explained, refuse_conflicts, requests_of
 from envspec.resolve.pip.reading import Counting, Reading, named_by_git_alone
 from envspec.resolve.pip.request import Preferences, Request, group
@@ -151,9 +151,7 @@ class PipResolver:
                 raise
             finally:
                 reading.close()
-        for request, pins in solved.items():
-            files = (installed(package, request) for package in found[request])
-            self.inspector.places.add(zip(pins, files, strict=True))
+        self.inspector.places.add(solved, found)
         return {name: solved[request] for request, names in groups.items() for name in names}
 
     def _tell(

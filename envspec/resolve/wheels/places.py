@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from envspec.lock.model import Pin
+from envspec.resolve.pip.pins import installed
+from envspec.resolve.pip.request import Request
 from envspec.settings import split_credentials
-from envspec.uv.answer import FoundFile
+from envspec.uv.answer import Found, FoundFile
 
 _Key = tuple[str, str, str]
 
@@ -26,9 +28,13 @@ class WheelPlaces:
     default_index: str | None = None
     _files: dict[_Key, FoundFile] = field(default_factory=dict)
 
-    def add(self, chosen: Iterable[tuple[Pin, FoundFile | None]]) -> None:
-        """Remember the files of pins."""
-        self._files.update({_key(pin): file for pin, file in chosen if file is not None})
+    def add(self, solved: Mapping[Request, Sequence[Pin]], found: Mapping[Request, Sequence[Found]]) -> None:
+        """Remember the files of solved requests' pins, which are in the order of what was found."""
+        for request, pins in solved.items():
+            for pin, package in zip(pins, found[request], strict=True):
+                file = installed(package, request)
+                if file is not None:
+                    self._files[_key(pin)] = file
 
     def file(self, pin: Pin) -> FoundFile | None:
         """Give the file of a pin that was chosen."""
