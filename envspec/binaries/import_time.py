@@ -46,9 +46,12 @@ def imported_at_start(wheel: OpenWheel, package: str) -> ImportTime:
     sources = _sources(wheel, package)
     if sources is None:
         return ImportTime(complete=False)
-    if package in sources or not any(package.encode() in source for source in sources.values()):
+    modules = _Modules(sources)
+    if package in sources or not any(
+        _imports(modules, name, package) for name in sources if package.encode() in sources[name]
+    ):
         return ImportTime()
-    return _from_roots(_Modules(sources), _roots(wheel, sources), package)
+    return _from_roots(modules, _roots(wheel, sources), package)
 
 
 def _sources(wheel: OpenWheel, package: str) -> dict[str, bytes] | None:
@@ -108,15 +111,21 @@ def _from_roots(modules: _Modules, roots: list[str], package: str) -> ImportTime
         if len(seen) > _PARSED:
             return ImportTime(tuple(sorted(found)), complete=False)
         for imported in modules.imports(name):
-            if imported == package or imported.startswith(f"{package}."):
-                found.add(name.removesuffix(".__init__"))
             left += [*_above(imported), imported]
+        if _imports(modules, name, package):
+            found.add(name.removesuffix(".__init__"))
     return ImportTime(tuple(sorted(found)))
+
+
+def _imports(modules: _Modules, name: str, package: str) -> bool:
+    """Say whether a module imports a package, or a module of it, as it is imported."""
+    return any(one == package or one.startswith(f"{package}.") for one in modules.imports(name))
 
 
 class _Modules:
     def __init__(self, sources: Mapping[str, bytes]) -> None:
         self._sources = sources
+        self._imports: dict[str, list[str]] = {}
 
     def real(self, name: str) -> str | None:
         """The name under which a module's source is kept, None for one of another package."""
@@ -124,6 +133,11 @@ class _Modules:
 
     def imports(self, name: str) -> list[str]:
         """What a module imports as it is imported, by absolute names; empty for one that Python can't read."""
+        if name not in self._imports:
+            self._imports[name] = self._read(name)
+        return self._imports[name]
+
+    def _read(self, name: str) -> list[str]:
         source = self._sources[name]
         if len(source) > _LARGEST:
             return []

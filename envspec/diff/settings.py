@@ -58,6 +58,13 @@ def of_target(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
         yield Fact("medium" if raised else "low", "glibc-raised" if raised else "glibc-changed", message)
     if old.driver != new.driver:
         yield Fact("low", "driver-changed", _moved("the machines' driver", old.driver, new.driver))
+    if old.inspect != new.inspect:
+        told = (
+            "wheels are read for what their METADATA leaves out"
+            if new.inspect
+            else ("wheels aren't read any more: what their METADATA leaves out isn't found")
+        )
+        yield Fact("low" if new.inspect else "medium", "inspect-changed", told)
     yield from _requirements(old.requirements, new.requirements, requirement_name)
     yield from _requirements(old.conda_requirements, new.conda_requirements, conda_name, "conda's ")
     yield from _metadata(old, new)

@@ -18,6 +18,7 @@ from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from envspec.facts.tables import read, words
+from envspec.facts.wheel_bounds import WHEEL_BOUNDS
 from envspec.facts.wheels import FAMILY
 from envspec.packages.edges import Markers
 from envspec.packages.requirement import canonical_name, published_requirement
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 _TABLES = ("corrections", "repodata_patches")
 _EXTRA = re.compile(r"""\s*extra\s*==\s*(['"])([A-Za-z0-9._-]+)\1\s*""")
 _DERIVED = re.compile(rf"[a-z0-9-]+-(?:extra-(?:{'|'.join(FAMILY)})|read-[a-z0-9-]+)")
+_METADATA, _WHEEL = ("METADATA",), ("wheel",)
+_FOUND = (_METADATA, _WHEEL)
+"""The sources of corrections that stand in no table."""
 _LOWER = {">=": ">=", ">": ">", "~=": ">="}
 
 
@@ -41,7 +45,7 @@ class Correction:
     reason       what happens without it
     sources      keys of the table's sources, or addresses
     proved       how that is known: executed, imported, read, upstream, or reported by others and not proved here
-    seen         of an extra: the version that it was found in; it holds for all
+    seen         of an extra or a wheel: the version that it was found in
     """
 
     name: str
@@ -72,6 +76,11 @@ class Correction:
     def gives_way(self) -> bool:
         """Say whether requirements that can't be met beside it count for more."""
         return self.proved == "reported"
+
+    @property
+    def is_of_a_wheel(self) -> bool:
+        """Whether it was read from a wheel, not from a table or from METADATA."""
+        return self.sources == _WHEEL
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,9 +125,17 @@ class Corrections:
         return frozenset(row.package for row in self.rows if row.name in self.active)
 
     def without(self, packages: Iterable[str]) -> Corrections:
-        """Leave out those of packages (normalised names) that come from elsewhere: they are other builds."""
+        """Leave out those of packages (normalised names) that come from elsewhere: they are other builds. What was read
+        from their own wheels holds."""
         gone = self._by_package.keys() & set(packages)
-        return replace(self, rows=tuple(row for row in self.rows if row.package not in gone)) if gone else self
+        rows = tuple(row for row in self.rows if row.package not in gone or row.is_of_a_wheel)
+        return replace(self, rows=rows) if gone else self
+
+    def only(self, packages: Iterable[str]) -> Corrections:
+        """Give those of packages (normalised names)."""
+        wanted = set(packages)
+        rows = tuple(row for row in self.rows if row.package in wanted)
+        return Corrections(rows, self.active & {row.name for row in rows})
 
     def besides(self, overridden: Iterable[str]) -> Corrections:
         """Leave out the bounds on packages (normalised names) whose versions the spec states in place of all others."""
@@ -146,8 +163,15 @@ class Corrections:
         return Corrections(rows, self.active | set(names))
 
     def inactive(self) -> Corrections:
-        """Give the same rows, none of them active."""
-        return replace(self, active=frozenset()) if self.active else self
+        """Give those of the tables, none of them active. Others hold only where they are active."""
+        return Corrections(tuple(row for row in self.rows if row.sources not in _FOUND)) if self.active else self
+
+    def with_read(self, rows: Iterable[Correction]) -> Corrections:
+        """Give these in place of all that were read from wheels."""
+        gone = {row.name for row in self.rows if row.is_of_a_wheel}
+        kept = Corrections(tuple(row for row in self.rows if not row.is_of_a_wheel), self.active - gone)
+        read = tuple(rows)
+        return kept.with_active((row.name for row in read), read)
 
     def beside(self, names: Iterable[str]) -> frozenset[str]:
         """Name the constraints and extras whose two packages are both among these names."""
@@ -242,16 +266,23 @@ def of_extra(package: str, version: str, bound: str) -> Correction:
         "extra",
         name,
         f"{package} {version} works with {bound} alone, which only its extra {name} says",
-        ("METADATA",),
+        _METADATA,
         "read",
         version,
     )
 
 
-def of_wheel(package: str, version: str, constraint: str, reason: str) -> Correction:
-    """Make the correction that a wheel's own files say."""
-    name = f"{package}-read-{_named(constraint)}"
-    return Correction(name, package, f"=={version}", "constraint", constraint, reason, ("wheel",), "read")
+def of_wheel(package: str, version: str, constraint: str, reason: str, but: Iterable[str] = ()) -> Correction:
+    """Make the correction that a wheel's own files say: `constraint` is one of `WHEEL_BOUNDS`.
+
+    It holds for older releases as well, except for those in `but`: what they were compiled for, or import, is rarely
+    newer. A solver would otherwise go back through them, one after the other.
+    """
+    older = ",".join((f"<={version.partition('+')[0]}", *(f"!={one}" for one in but)))
+    kind = WHEEL_BOUNDS[constraint].kind
+    return Correction(
+        f"{package}-read-{_named(constraint)}", package, older, kind, constraint, reason, _WHEEL, "read", version
+    )
 
 
 def bounds_of_extras(published: Iterable[str], names: Iterable[str] = FAMILY) -> tuple[str, ...]:

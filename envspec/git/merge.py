@@ -70,9 +70,8 @@ class _Merger:
         inputs = self.spec_inputs()
         names = sorted({target.name for lock in (self.ours, self.theirs) for target in lock})
         targets = [self.target(name, inputs) for name in names]
-        lock = Lock(
-            name, inputs, tuple(target for target in targets if target is not None), self.images(), self.corrections()
-        )
+        kept = tuple(target for target in targets if target is not None)
+        lock = Lock(name, inputs, kept, self.images(), self.corrections(kept))
         if not lock.targets and not self.conflicts:
             self.clash(None, "both sides' removals together leave no target")
         if not self.conflicts:
@@ -104,9 +103,11 @@ class _Merger:
         names = ("exclude_newer", "sources", "channels", "without_corrections")
         return replace(ours, allow_source=tuple(sorted(allowed)), **{name: field(name) for name in names})  # type: ignore[arg-type]
 
-    def corrections(self) -> tuple[LockedCorrection, ...]:
-        """Keep what either side read from a wheel: it says the same wherever the wheel is."""
-        return tuple(sorted({*self.ours.corrections, *self.theirs.corrections}))
+    def corrections(self, targets: Iterable[LockedTarget]) -> tuple[LockedCorrection, ...]:
+        """Keep what either side read from a wheel that is still pinned: it says the same wherever the wheel is."""
+        pins = [pin for target in targets for pin in target.pins]
+        rows = {*self.ours.corrections, *self.theirs.corrections}
+        return tuple(sorted(one for one in rows if any(map(one.is_of, pins))))
 
     def images(self) -> tuple[LockedImage, ...]:
         sides = [{image.name: image.digest for image in side.images} for side in (self.base, self.ours, self.theirs)]

@@ -52,6 +52,7 @@ def _target(target: LockedTarget) -> str:
     parts += [" ".join(inputs.gpus)] if inputs.gpus else []
     parts += [" ".join(target.architectures)] if target.architectures else []
     parts += [f"driver {inputs.driver}"] if inputs.driver else []
+    parts += [] if inputs.inspect else ["inspect = false"]
     parts += [f"driver floor {target.driver_floor}"] if target.driver_floor else []
     return f"{target.name}: {', '.join(parts)}"
 

@@ -25,6 +25,7 @@ _WORDS = {
     "cuda-changed": "CUDA",
     "gpus-changed": "the list of GPUs",
     "driver-changed": "the driver",
+    "inspect-changed": "inspect",
     "requirement-added": "was added",
     "requirement-removed": "was removed",
     "rendered-missing": "is missing",
@@ -151,7 +152,10 @@ class _OfTargets(Reason):
 class TargetChanged(_OfTargets):
     """A value of a target; None where it isn't set."""
 
-    codes = ("platform-changed", "python-changed", "glibc-changed", "cuda-changed", "gpus-changed", "driver-changed")
+    codes = (
+        *("platform-changed", "python-changed", "glibc-changed", "cuda-changed", "gpus-changed", "driver-changed"),
+        "inspect-changed",
+    )
     old: str | None
     new: str | None
 
@@ -338,6 +342,8 @@ def _of_target(old: TargetInputs, new: TargetInputs) -> Iterator[_OfTargets]:
         yield TargetChanged("gpus-changed", (), ", ".join(old.gpus) or None, ", ".join(new.gpus) or None)
     if old.driver != new.driver:
         yield TargetChanged("driver-changed", (), old.driver, new.driver)
+    if old.inspect != new.inspect:
+        yield TargetChanged("inspect-changed", (), *("true" if one.inspect else "false" for one in (old, new)))
     yield from _of_requirements("pip", old.requirements, new.requirements, requirement_name)
     yield from _of_requirements("conda", old.conda_requirements, new.conda_requirements, conda_name)
     yield from _of_metadata(old, new)

@@ -59,6 +59,7 @@ def target_inputs(spec: Spec, target: Target) -> TargetInputs:
         find_links=tuple(sorted((name, page_name(url)) for name, url in terms.find_links.items())),
         accept=tuple(sorted((code, reason.strip()) for code, reason in terms.accept.items())),
         metadata=terms.metadata,
+        inspect=terms.inspect is not False,
     )
 
 
@@ -129,6 +130,7 @@ def fingerprint(spec: SpecInputs, target: TargetInputs) -> str:
             **({"overrides": [requirement for requirement, _ in target.overrides]} if target.overrides else {}),
             **({"find-links": dict(target.find_links)} if target.find_links else {}),
             **({"accept": [code for code, _ in target.accept]} if target.accept else {}),
+            **({} if target.inspect else {"inspect": False}),
         },
         sort_keys=True,
         separators=(",", ":"),

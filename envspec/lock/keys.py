@@ -16,6 +16,7 @@ TARGET = {
     "driver": str,
     "driver-floor": str,
     "metadata": list,
+    "inspect": bool,
     **dict.fromkeys((one.key for one in LISTS), list),
     "fingerprint": str,
 }

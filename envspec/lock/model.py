@@ -93,6 +93,7 @@ class TargetInputs:
     find_links   the flat indexes: name and page, without its host
     accept       the findings of the rules that the spec takes knowingly: code and reason
     metadata     what the spec states of sources: of a package, the first that covers a version counts
+    inspect      whether wheels are read for what their METADATA leaves out
     """
 
     platform: str
@@ -108,6 +109,7 @@ class TargetInputs:
     find_links: tuple[tuple[str, str], ...] = ()
     accept: tuple[tuple[str, str], ...] = ()
     metadata: tuple[StatedMetadata, ...] = ()
+    inspect: bool = True
 
 
 @dataclass(frozen=True)
@@ -161,6 +163,14 @@ class LockedCorrection:
     sha256: str
     constraint: str
     reason: str
+
+    def is_of(self, pin: Pin) -> bool:
+        """Say whether a pin's file is the wheel that was read."""
+        return (
+            (pin.kind, pin.name, pin.version) == ("pip", self.package, self.version)
+            and pin.artifact is not None
+            and (pin.artifact.file, pin.artifact.sha256) == (self.file, self.sha256)
+        )
 
 
 @dataclass(frozen=True)

@@ -262,6 +262,7 @@ class _Reader:
             gpus=tuple(table.get("gpus", ())),
             driver=table.get("driver"),
             metadata=metadata_of(stated, lambda one, types, required: self.metadata(one, types, required, at)),
+            inspect=table.get("inspect", True),
             **joined(env, table),
         )
         return LockedTarget(name, inputs, pins, tuple(table.get("architectures", ())), table.get("driver-floor"))

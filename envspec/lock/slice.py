@@ -43,7 +43,7 @@ def slice_of(lock: Lock, target: LockedTarget) -> dict[str, Any]:
     document: dict[str, Any] = {
         "lock-version": LOCK_VERSION,
         "env": _given(env),
-        "targets": {target.name: _given(of_target)},
+        "targets": {target.name: _given(of_target) | ({} if own.inspect else {"inspect": False})},
     }
     for kind in ("conda", "pip"):
         pins = sorted((pin for pin in target.pins if pin.kind == kind), key=lambda pin: pin.name)

@@ -121,6 +121,8 @@ def _write_target(
     _write_string(out, "driver", inputs.driver)
     _write_string(out, "driver-floor", target.driver_floor)
     _write_metadata(out, metadata)
+    if not inputs.inspect:
+        out.append("inspect = false\n")
     write_lists(partial(_write_lines, out), lambda one: set(one.of(inputs)) - shared[one.key])
     _write_string(out, "fingerprint", fingerprint(lock.inputs, inputs))
 

@@ -83,6 +83,8 @@ def toml(value: Any) -> str:
         return "[" + ", ".join(toml(item) for item in value) + "]"
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{key} = {toml(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, bool):
+        return "true" if value else "false"
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 

@@ -43,6 +43,7 @@ class PipTerms:
     metadata            what sources require, in place of their own METADATA
     build_dependencies  what the builds of packages (normalised names) need: locked and installed with the environment
     no_build_isolation  packages that are built in the environment itself
+    inspect             whether wheels are read for what their METADATA leaves out; None where that isn't said
     """
 
     constraints: tuple[Located, ...] = ()
@@ -52,6 +53,7 @@ class PipTerms:
     metadata: tuple[StatedMetadata, ...] = ()
     build_dependencies: Mapping[str, tuple[Located, ...]] = field(default_factory=lambda: _NO_LINES)
     no_build_isolation: frozenset[str] = frozenset()
+    inspect: bool | None = None
 
     def with_own(self, own: PipTerms) -> PipTerms:
         """Add a target's own terms. A page, a reason, and what is said of one package's overrides, metadata or build
@@ -67,6 +69,7 @@ class PipTerms:
             tuple(sorted(metadata, key=lambda one: one.name)),
             MappingProxyType({**self.build_dependencies, **own.build_dependencies}),
             self.no_build_isolation | own.no_build_isolation,
+            self.inspect if own.inspect is None else own.inspect,
         )
 
 

@@ -71,6 +71,15 @@ class Integer:
 
 
 @dataclass(frozen=True)
+class Boolean:
+    """True or false."""
+
+    doc: str
+    example: bool
+    default: bool
+
+
+@dataclass(frozen=True)
 class Number:
     """A finite number, whole or not, from `minimum` to `maximum` where they're given."""
 
@@ -126,4 +135,4 @@ class Either:
         return self.table.doc
 
 
-Node: TypeAlias = Text | Integer | Number | Array | Table | Names | Either
+Node: TypeAlias = Text | Boolean | Integer | Number | Array | Table | Names | Either

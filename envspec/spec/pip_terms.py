@@ -16,6 +16,7 @@ from envspec.spec.values import BadValue, Dependency, bound, override
 
 _KEYS = (
     "constraints", "overrides", "find-links", "accept", "metadata", "build-dependencies", "no-build-isolation",
+    "inspect",
 )  # fmt: skip
 
 
@@ -32,6 +33,7 @@ def pip_terms(checked: Checked, *path: str | int) -> PipTerms:
         stated_metadata(checked, *path, "metadata"),
         MappingProxyType(build_dependencies(checked, *path, "build-dependencies")),
         frozenset(canonical_name(name) for _, name in unisolated),
+        checked.value(*path, "inspect"),
     )
 
 

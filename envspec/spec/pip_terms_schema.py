@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from envspec.spec import advice
-from envspec.spec.nodes import Array, Names, Node, Table, Text
+from envspec.spec.nodes import Array, Boolean, Names, Node, Table, Text
 from envspec.spec.patterns import LINE, NAME, WEB_URL
 
 INDEX_NAME = Text(
@@ -67,5 +67,11 @@ def pip_terms_keys(requirement: Text) -> Mapping[str, Node]:
                 max_length=100,
             ),
             values=_reason("it loads the libraries of its own CUDA"),
+        ),
+        "inspect": Boolean(
+            doc="Whether `lock` reads in wheels what their METADATA leaves out, and bounds the packages beside them: "
+            "that they were compiled for NumPy 1, or import pkg_resources.",
+            example=False,
+            default=True,
         ),
     }

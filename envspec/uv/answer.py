@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from envspec.documents import read_toml
@@ -36,6 +36,8 @@ class FoundFile:
     size: int | None = None
     metadata_sha256: str | None = None
     """The sha256 of the METADATA beside the file, from the index's page."""
+    uploaded: str | None = field(default=None, compare=False)
+    """When the file came to its index: RFC 3339 in UTC, None where the index doesn't say."""
 
 
 def read_pylock(text: str) -> tuple[Found, ...]:
@@ -60,4 +62,5 @@ def _found(package: Package) -> Found:
 
 
 def _file(file: File) -> FoundFile:
-    return FoundFile(file.url or file.path or "", file_name(file), file.hashes.get("sha256"), file.size)
+    url, uploaded = file.url or file.path or "", file.upload_time.isoformat() if file.upload_time else None
+    return FoundFile(url, file_name(file), file.hashes.get("sha256"), file.size, uploaded=uploaded)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from envspec.facts.wheel_bounds import WHEEL_BOUNDS
 from envspec.lock.judge import Flaw
-from envspec.lock.model import Lock, LockedCorrection, LockedTarget
+from envspec.lock.model import Lock, LockedCorrection, LockedTarget, Pin
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.request import Preferences
@@ -23,11 +24,11 @@ class Upgrade:
 @dataclass(frozen=True)
 class Kept:
     """The preferences of each half, by the old lock's targets: a new target takes those of another one. `read` are the
-    corrections that were read from wheels."""
+    corrections that were read from wheels, each with the pin of that wheel: a wheel confirms them before they count."""
 
     pip: Mapping[str, Preferences] = field(default_factory=dict)
     conda: Mapping[str, Preferences] = field(default_factory=dict)
-    read: tuple[LockedCorrection, ...] = ()
+    read: Mapping[str, tuple[tuple[LockedCorrection, Pin], ...]] = field(default_factory=dict)
 
 
 def kept_of(old: Lock | None, upgrade: Upgrade, flaws: Sequence[Flaw] = ()) -> Kept:
@@ -38,8 +39,15 @@ def kept_of(old: Lock | None, upgrade: Upgrade, flaws: Sequence[Flaw] = ()) -> K
     return Kept(
         pip={target.name: _pip(target).without(moving[target.name]) for target in old},
         conda={target.name: _conda(target, moving[target.name]) for target in old},
-        read=tuple(one for one in old.corrections if one.package not in upgrade.packages),
+        read={target.name: rows for target in old if (rows := tuple(_read(old, target)))},
     )
+
+
+def _read(old: Lock, target: LockedTarget) -> Iterator[tuple[LockedCorrection, Pin]]:
+    for one in old.corrections:
+        pin = target.pin(one.package, "pip")
+        if pin is not None and one.is_of(pin) and one.constraint in WHEEL_BOUNDS:
+            yield one, pin
 
 
 def _moving(target: LockedTarget, upgrade: Upgrade, flaws: Sequence[Flaw]) -> frozenset[str]:

@@ -12,6 +12,7 @@ from envspec.rules.finding import Finding
 from envspec.spec.messages import refuse_unknown_targets
 from envspec.spec.model import Spec, Target
 from envspec.workflow.accept import accept, of_pins
+from envspec.workflow.inspection import tell_inspection
 from envspec.workflow.keep import Upgrade, kept_of
 from envspec.workflow.notices import Notice, tell_flaws, tell_unused_sources
 from envspec.workflow.prepare import NotAfter, prepare
@@ -42,7 +43,8 @@ def relock(
     packages count for pip. `refreshed` says that envspec asks the live PyTorch index besides the facts. Releases
     beyond `not_after` are left out, whatever the spec's `exclude-newer` allows.
 
-    `inspect` reads what wheels need of each other and their METADATA doesn't say; what shaped the lock stands in it.
+    `inspect` reads what wheels need of each other and their METADATA doesn't say; what shaped the lock stands in it. Of
+    the old lock's rows those count that their wheels confirm.
 
     The GPU rules judge every target before anything is resolved, and the exact pins afterwards.
 
@@ -56,12 +58,14 @@ def relock(
     prepared = prepare(spec, targets, notice, not_after)
     kept = kept_of(old, upgrade or Upgrade(), flaws)
     solved = solve(prepared, resolver, conda, kept, lambda one: of_pins(spec, one), inspect)
+    tell_inspection(solved, kept, notice)
     anew = accept(spec, solved, kept, refreshed=refreshed, notice=notice)
     others = {target.name for target in spec.targets} - {target.name for target in anew}
     locked = (*anew, *(target for target in old or () if target.name in others))
     tell_unused_sources(spec, locked, notice)
     read = {row for one in solved for row in one.shaped}
-    read |= set(old.corrections) if old and others else set()
+    pins = [pin for target in locked if target.name in others for pin in target.pins]
+    read |= {row for row in (old.corrections if old else ()) if any(map(row.is_of, pins))}
     in_order = tuple(sorted(locked, key=lambda target: target.name))
     return Lock(spec.name, spec_inputs(spec), in_order, corrections=tuple(sorted(read)))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Protocol
@@ -29,8 +29,14 @@ class Resolver(Protocol):
     ) -> Mapping[str, tuple[Pin, ...]]: ...
 
 
-Inspector = Callable[[Sequence[Pin]], Sequence[LockedCorrection]]
-"""Reads the wheels of a solution, and gives what they need of each other that their METADATA doesn't say."""
+class Inspector(Protocol):
+    """Reads in wheels what they need of each other and their METADATA doesn't say."""
+
+    def recalls(self, one: LockedCorrection, pin: Pin) -> bool:
+        """Say whether a lock's row is known to stand in the wheel of its pin. Nothing is fetched."""
+
+    def read(self, pins: Sequence[Pin], about: Collection[tuple[str, str]] = ()) -> Sequence[LockedCorrection]:
+        """Give what the wheels of a solution say against it, and, of the packages and bounds in `about`, what holds."""
 
 
 class CondaHalf(Protocol):
@@ -51,6 +57,7 @@ class Solved:
     gave_up      pins of earlier solutions that can't work on the target; their bounds hold in this one
     gave_way     corrections beside which the requirements had no solution
     read         corrections that were read from wheels, in this solution or an earlier one
+    cleared      older versions whose wheels don't say what those of newer ones do: name, version and bound
     hopeless     it has no solution without what the rules refuse of this one
     near         versions of the spec's packages that would work on the target, if the spec didn't bound them
     conda        the pins of its conda half
@@ -65,6 +72,7 @@ class Solved:
     hopeless: bool = False
     near: Mapping[str, str] = field(default_factory=dict)
     read: tuple[LockedCorrection, ...] = ()
+    cleared: frozenset[tuple[str, str, str]] = frozenset()
     conda: tuple[Pin, ...] = ()
     pip: tuple[Pin, ...] = ()
 
@@ -112,32 +120,64 @@ class Solved:
         inputs = self.prepared.inputs
         constraints = (*inputs.constraints, *self.prepared.constraints, *self._bounds)
         known = said_without(self.pip, inputs.requirements, constraints, self.request.overrides)
-        return effects(self.request.corrections, self.pip, self.versions, known)
+        # of a package's wheels the pinned one speaks, not a newer one that was given up
+        others = {self._row(one) for one in self.read} - {self._row(one) for one in self.pinned(self.read)}
+        did = effects(self.request.corrections, self.pip, self.versions, known)
+        return tuple(effect for effect in did if effect.correction not in others)
 
     @property
     def shaped(self) -> tuple[LockedCorrection, ...]:
-        """Give the corrections read from wheels that did something to its pip half."""
-        did = {(effect.correction.name, effect.correction.versions) for effect in self.effects}
-        return tuple(one for one in self.read if (_row(one).name, _row(one).versions) in did)
+        """Give the corrections read from its wheels that did something to its pip half."""
+        did = {effect.correction for effect in self.effects}
+        edges = {(pin.name, line) for pin in self.pip for line in pin.added}
+        rows = self.pinned(self.read)
+        return tuple(one for one in rows if self._row(one) in did or (one.package, one.constraint) in edges)
 
     @property
     def broken(self) -> tuple[Correction, ...]:
         """Give the corrections that gave way, and that its solution indeed breaks."""
         return Corrections(self.gave_way).broken_by(self.versions)
 
-    def inspected(self, inspect: Inspector) -> Solved:
-        """Give the target with what its wheels say against its solution; itself where they say nothing."""
-        off = self.prepared.shared.without_corrections
-        found = [one for one in inspect(self.pip) if one not in self.read and _row(one).name not in off]
-        wrong = {(row.name, row.versions) for row in Corrections(tuple(map(_row, found))).broken_by(self.versions)}
-        more = tuple(one for one in found if (_row(one).name, _row(one).versions) in wrong)
-        return self.knowing(more) if more else self
+    def pinned(self, rows: Iterable[LockedCorrection]) -> tuple[LockedCorrection, ...]:
+        """Give the rows whose wheels are pinned."""
+        return tuple(one for one in rows if any(map(one.is_of, self.pip)))
 
-    def knowing(self, more: Iterable[LockedCorrection]) -> Solved:
+    def inspected(self, inspect: Inspector, locked: Collection[LockedCorrection]) -> Solved:
+        """Give the target with what its wheels say against its solution, and with those rows of the old lock that they
+        confirm; itself where that is nothing new. Raises what reading wheels raises."""
+        if not self.prepared.inputs.inspect:
+            return self
+        rows = [one for one in (*locked, *self.read) if self.counts(one)]
+        found = inspect.read(self.pins, frozenset((one.package, one.constraint) for one in rows))
+        more = [one for one in found if self.counts(one) and one not in self.read]
+        said = {(one.package, one.version, one.constraint) for one in found}
+        now = {(one.package, self.versions[one.package], one.constraint) for one in self.read if self._has(one)}
+        cleared = self.cleared | now - said
+        return self.knowing(more, cleared) if more or cleared != self.cleared else self
+
+    def replaying(self, inspect: Inspector, locked: Iterable[tuple[LockedCorrection, Pin]]) -> Solved:
+        """Give the target with those rows of the old lock that are known to stand in the wheels that it pinned."""
+        if not self.prepared.inputs.inspect:
+            return self
+        return self.knowing(one for one, pin in locked if self.counts(one) and inspect.recalls(one, pin))
+
+    def knowing(
+        self, more: Iterable[LockedCorrection], cleared: frozenset[tuple[str, str, str]] = frozenset()
+    ) -> Solved:
         """Give the target with corrections that were read from wheels."""
-        read = tuple(sorted({*self.read, *more}))
-        rows = tuple(map(_row, read))
-        return replace(self, read=read, corrections=self.corrections.with_active([row.name for row in rows], rows))
+        known = replace(self, read=tuple(sorted({*self.read, *more})), cleared=cleared)
+        return replace(known, corrections=self.corrections.with_read(map(known._row, known.read)))
+
+    def _has(self, one: LockedCorrection) -> bool:
+        return any(pin.name == one.package for pin in self.pip)
+
+    def counts(self, one: LockedCorrection) -> bool:
+        """Say whether the spec lets a correction that was read from a wheel count."""
+        return self._row(one).name not in self.prepared.shared.without_corrections
+
+    def _row(self, one: LockedCorrection) -> Correction:
+        but = sorted(v for name, v, bound in self.cleared if (name, bound) == (one.package, one.constraint))
+        return of_wheel(one.package, one.version, one.constraint, one.reason, but)
 
     def yielding(self, conflict: Unsatisfiable) -> Solved:
         """Give the target without the corrections of a conflict that were not proved here; itself where it has none."""
@@ -177,10 +217,6 @@ class Solved:
         return replace(self, gave_up=(*self.gave_up, *new)) if new else self
 
 
-def _row(one: LockedCorrection) -> Correction:
-    return of_wheel(one.package, one.version, one.constraint, one.reason)
-
-
 def _nothing(solved: Solved) -> tuple[Finding, ...]:
     """Refuse nothing."""
     return ()
@@ -200,15 +236,15 @@ def solve(
 ) -> tuple[Solved, ...]:
     """Solve both halves of the targets, and again where `judge` refuses pins of a solution that others may avoid.
 
-    `inspect` reads wheels: what they say bounds the solution, as does what `kept` holds of it. None reads nothing.
+    `inspect` reads wheels: what they say bounds the solution. What `kept` holds of it counts once a wheel confirms it.
+    None reads nothing.
 
     Raises what the resolvers raise, and InternalError for a conda half without `conda`.
     """
     installed = _conda_half(prepared, conda, kept)
     targets = tuple(Solved(one, one.corrections, conda=installed.get(one.name, ())) for one in prepared)
     if inspect is not None:
-        off = {name for one in prepared for name in one.shared.without_corrections}
-        targets = tuple(one.knowing(row for row in kept.read if _row(row).name not in off) for one in targets)
+        targets = tuple(one.replaying(inspect, kept.read.get(one.name, ())) for one in targets)
     settle = partial(_settled, resolver=resolver, kept=kept, inspect=inspect)
     targets = settle(targets)
     for _ in range(_ROUNDS):
@@ -272,7 +308,7 @@ def _settled(
         # what uv chose has published metadata that is wrong: once more, with what that should have said
         again = tuple(one.corrected() for one in targets)
         if again == targets and inspect is not None:
-            again = tuple(one.inspected(inspect) for one in targets)
+            again = tuple(one.inspected(inspect, [row for row, _ in kept.read.get(one.name, ())]) for one in targets)
         if again == targets:
             return targets
         targets = again

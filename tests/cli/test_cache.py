@@ -13,6 +13,10 @@ from support.index import Index
 from support.machine import ROOT, Machine, cpu
 from support.packages import wheel
 
+import envspec.cli
+from envspec.cache.model import KINDS
+from envspec.documents import read_json
+
 SCHEMA = json.loads((ROOT / "envspec" / "cli" / "schemas" / "cache.json").read_text("utf-8"))
 DAY = 86400
 
@@ -58,6 +62,11 @@ def test_everything_that_envspec_makes_is_of_a_kind(filled: Machine) -> None:
     ran = filled.envspec("cache", "size")
     assert "METADATA of wheels" in ran.out and ran.out.endswith(f" in {filled.cache}\n")
     assert filled.envspec("cache", "dir").out == f"{filled.cache}\n"
+
+
+def test_the_schema_has_every_kind() -> None:
+    schema = read_json((Path(envspec.cli.__file__).parent / "schemas" / "cache.json").read_bytes())
+    assert set(schema["properties"]["kinds"]["items"]["properties"]["kind"]["enum"]) == set(KINDS)
 
 
 def test_nothing_is_there_and_nothing_is_made(machine: Machine) -> None:

@@ -134,6 +134,7 @@ TARGETS: list[tuple[str, Change, str, str, str, str]] = [
     ("override", every_target(overrides=(("lib>=1", "tried"),)), "medium", "override-added", "lib>=1 overrides what packages require, because tried", ""),
     ("flat index", target("cpu", find_links=(("pyg", "torch-2.8.0+cpu.html"),)), "medium", "find-links-changed", "the flat index pyg not set -> torch-2.8.0+cpu.html", "cpu"),
     ("accepted", target("hopper", accept=(("cuda-major-mixed", "tried"),)), "medium", "accept-added", "the finding cuda-major-mixed is accepted, because tried", "hopper"),
+    ("unread", target("hopper", inspect=False), "medium", "inspect-changed", "wheels aren't read any more", "hopper"),
     ("target gone", lambda lock: replace(lock, targets=lock.targets[:2]), "medium", "target-removed", "no longer locked", "volta"),
 ]  # fmt: skip
 

@@ -10,7 +10,7 @@ from forging import EVIL, at_version, each_pin, each_target, forgery, wheel, wit
 from forging import FORGERIES as FORGERIES
 from forging import Forgery as Forgery
 
-from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin
+from envspec.lock.model import Artifact, GitSource, Lock, LockedCorrection, LockedTarget, Pin
 
 # Files
 
@@ -325,3 +325,40 @@ def a_conda_package_from_a_url(lock: Lock) -> Lock:
 @forgery("hpc-v2.7", "installed-twice")
 def a_wheel_over_a_conda_package(lock: Lock) -> Lock:
     return with_pin(lock, wheel("numpy", "2.3.1"))
+
+
+# What wheels are said to say
+
+
+def _said_of(lock: Lock, name: str, constraint: str = "numpy<2", sha256: str | None = None) -> Lock:
+    pin = next(pin for target in lock for pin in target.pins if pin.name == name)
+    assert pin.artifact is not None
+    row = LockedCorrection(
+        name, pin.version, pin.artifact.file, sha256 or pin.artifact.sha256, constraint, "it says so"
+    )
+    return replace(lock, corrections=(row,))
+
+
+@forgery("mm-v2.9", "correction-broken")
+def a_wheel_that_is_said_to_need_numpy_1(lock: Lock) -> Lock:
+    return _said_of(lock, "pandas")
+
+
+@forgery("mm-v2.9", "correction-unfounded")
+def what_no_pure_wheel_can_say(lock: Lock) -> Lock:
+    return _said_of(lock, "transformers")
+
+
+@forgery("mm-v2.9", "correction-unfounded")
+def what_a_wheel_says_that_nobody_pins(lock: Lock) -> Lock:
+    return _said_of(lock, "pandas", sha256=EVIL)
+
+
+@forgery("mm-v2.9", "correction-unfounded")
+def a_bound_that_is_read_in_no_wheel(lock: Lock) -> Lock:
+    return _said_of(lock, "requests", "urllib3<1.26.5")
+
+
+@forgery("mm-v2.9", "correction-broken")
+def a_setuptools_that_is_not_there(lock: Lock) -> Lock:
+    return _said_of(lock, "requests", "setuptools<82")

@@ -20,6 +20,7 @@ from envspec.binaries.import_time import imported_at_start
 from envspec.binaries.wheel import open_wheel
 from envspec.errors import EnvspecError
 from envspec.net.fetch import Reply, Stream
+from envspec.net.file_store import FileStore
 from envspec.net.index_proxy import address
 from envspec.net.index_proxy.pages import Upstream, _page, _shown, by_version
 from envspec.net.index_proxy.releases import ReleaseStore, releases_of
@@ -133,9 +134,9 @@ def wheel(data: bytes, folder: Path) -> object:
 def wheel_content(data: bytes, folder: Path) -> object:
     """What it says of itself, by ranges, kept and read again."""
     file = FoundFile("https://files.example.org/lib9-1.0-py3-none-any.whl", "lib9-1.0-py3-none-any.whl", None)
-    reader = WheelReader(WheelStore(folder), cast(Any, _Wheel(data)))
-    says = reader.ask(file, frozenset({"numpy", "pkg_resources", "notes"}))
-    assert isinstance(says, Unread) or reader.ask(file, frozenset({"notes"})) == says
+    reader = WheelReader(WheelStore(folder), FileStore(folder, cast(Any, _Wheel(data))))
+    says = reader.ask(file, "pypi", frozenset({"numpy", "pkg_resources", "notes"}))
+    assert isinstance(says, Unread) or reader.ask(file, "pypi", frozenset({"notes"})) == says
     return says
 
 

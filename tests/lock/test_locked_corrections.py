@@ -13,27 +13,40 @@ from envspec.errors import LockError
 from envspec.git.merge import merge
 from envspec.git.textconv import readable
 from envspec.lock.judge import judge
-from envspec.lock.model import Lock, LockedCorrection, LockedTarget, SpecInputs, TargetInputs
+from envspec.lock.model import Artifact, Lock, LockedCorrection, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.lock.read import loads
 from envspec.lock.write import dumps
 
-PANDAS, NUMPY = pin("pandas", "2.0.3", "numpy"), pin("numpy", "1.26.4")
-assert PANDAS.artifact is not None
-READ = LockedCorrection(
-    "pandas", "2.0.3", PANDAS.artifact.file, PANDAS.artifact.sha256, "numpy<2", "it imports numpy.core alone"
+LINUX = "cp311-cp311-manylinux_2_17_x86_64"
+
+
+def compiled(name: str, version: str, sha256: str) -> Pin:
+    artifact = Artifact(f"{name}-{version}-{LINUX}.whl", sha256, 1)
+    return replace(pin(name, version, "numpy"), artifact=artifact, direct=True)
+
+
+def read(of: Pin, constraint: str = "numpy<2") -> LockedCorrection:
+    assert of.artifact is not None
+    return LockedCorrection(of.name, of.version, of.artifact.file, of.artifact.sha256, constraint, "as it says")
+
+
+PANDAS, H5PY, NUMPY = (
+    compiled("pandas", "2.0.3", "a" * 64),
+    compiled("h5py", "3.10.0", "c" * 64),
+    pin("numpy", "1.26.4"),
 )
-OTHER = replace(READ, package="h5py", version="3.10.0")
+READ, OTHER = read(PANDAS), read(H5PY)
 
 
 def lock(*read: LockedCorrection, numpy: str = "1.26.4") -> Lock:
-    inputs = TargetInputs("linux-64", "3.11", "2.28", requirements=("pandas",))
-    pins = (replace(NUMPY, version=numpy), replace(PANDAS, direct=True))
+    inputs = TargetInputs("linux-64", "3.11", "2.28", requirements=("h5py", "pandas"))
+    pins = (H5PY, replace(NUMPY, version=numpy), PANDAS)
     return Lock("demo", SpecInputs(), (LockedTarget("t", inputs, pins),), corrections=read)
 
 
 def test_it_stands_in_the_lock_as_text() -> None:
     text = dumps(lock(READ))
-    assert '\n[[corrections]]\npackage = "pandas"\nversion = "2.0.3"\nfile = "pandas-2.0.3-py3-none-any.whl"\n' in text
+    assert f'\n[[corrections]]\npackage = "pandas"\nversion = "2.0.3"\nfile = "pandas-2.0.3-{LINUX}.whl"\n' in text
     assert loads(text, "envspec.lock").corrections == (READ,)
     assert dumps(lock(OTHER, READ)) == dumps(lock(READ, OTHER))
     assert "corrections" not in dumps(lock())
@@ -51,9 +64,27 @@ def test_pins_are_judged_by_it() -> None:
     assert "correction-broken" not in {flaw.code for flaw in judge(lock(READ))}
     (flaw,) = (flaw for flaw in judge(lock(READ, numpy="2.2.6")) if flaw.code == "correction-broken")
     assert flaw.package == "numpy"
-    assert "pandas 2.0.3 needs numpy<2 (it imports numpy.core alone), but numpy 2.2.6 is pinned" in flaw.message
-    another = replace(READ, sha256="b" * 64)
-    assert "correction-broken" not in {flaw.code for flaw in judge(lock(another, numpy="2.2.6"))}
+    assert "pandas 2.0.3 needs numpy<2 (as it says), but numpy 2.2.6 is pinned" in flaw.message
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        (replace(READ, sha256="b" * 64), "which isn't pinned, or can't say that"),
+        (replace(READ, version="2.0.2"), "which isn't pinned, or can't say that"),
+        (read(NUMPY), "which isn't pinned, or can't say that"),
+        (replace(READ, constraint="numpy<3"), "nothing but numpy<2 and setuptools<82"),
+        (replace(READ, constraint="evil"), "nothing but numpy<2 and setuptools<82"),
+    ],
+)
+def test_a_row_that_no_reading_gives_is_a_flaw(row: LockedCorrection, says: str) -> None:
+    (flaw,) = judge(lock(row))
+    assert flaw.code == "correction-unfounded" and says in flaw.message
+
+
+def test_what_imports_pkg_resources_needs_setuptools_there() -> None:
+    (flaw,) = judge(lock(read(PANDAS, "setuptools<82")))
+    assert flaw.code == "correction-broken" and "setuptools isn't pinned" in flaw.message
 
 
 def test_a_review_shows_what_came_and_went() -> None:
@@ -69,3 +100,9 @@ def test_a_review_shows_what_came_and_went() -> None:
 def test_two_branches_readings_are_both_kept() -> None:
     merged = merge(lock(), lock(READ), lock(OTHER)).lock
     assert merged is not None and merged.corrections == (OTHER, READ)
+
+
+def test_a_row_goes_with_its_wheel_when_branches_are_merged() -> None:
+    gone = replace(READ, sha256="b" * 64)
+    merged = merge(lock(gone), lock(gone), lock(OTHER)).lock
+    assert merged is not None and merged.corrections == (OTHER,)

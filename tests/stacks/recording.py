@@ -1,8 +1,8 @@
 """PyPI as far as the recorded stacks ask: pages up to a date, and METADATA. Recorded and replayed on loopback.
 
 `record` puts a server between envspec (and uv) and the real index, and keeps what they ask for: of each page every file
-up to the date, with name, SHA-256, size, time, Python and yanked; of METADATA the fields that a resolver reads. The
-replay has no wheel: it is for resolving.
+up to the date, with name, SHA-256, size, time, Python and yanked; of METADATA the fields that a resolver reads; of the
+wheels that envspec reads what they say. The replay has no wheel but stubs that say the same: it is for resolving.
 """
 
 from __future__ import annotations
@@ -19,16 +19,23 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote, unquote
 
+from packaging.utils import canonicalize_name
 from support.index import JSON, Answer, Index
+from support.packages import wheel
 
 from envspec.net.fetch import Fetcher
+from envspec.net.file_store import FileStore
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader, metadata_text
+from envspec.resolve.wheels.model import WheelSays
+from envspec.resolve.wheels.reader import WheelReader
+from envspec.resolve.wheels.store import WheelStore
 from envspec.uv.answer import FoundFile
 
 RECORDING = Path(__file__).resolve().parent / "recorded.json.xz"
 DATE = "2026-11-01T00:00:00Z"
 """The specs' `exclude-newer`: later files aren't kept."""
 
+_NUMPYS = {1: b"module compiled against API version", 2: b"numpy._core._multiarray_umath"}
 Row = list[Any]
 """A file of a page: name, SHA-256, size, upload time, Requires-Python, why it is yanked (or null)."""
 
@@ -37,14 +44,17 @@ Row = list[Any]
 class Recording:
     """pages     project → its files up to the date; none for a project that the index doesn't have
     metadata  wheel → the read part of its METADATA
+    says      wheel → the NumPy that it was compiled for, the member that says it, and its modules that import
+              pkg_resources
     """
 
     pages: dict[str, list[Row]] = field(default_factory=dict)
     metadata: dict[str, str] = field(default_factory=dict)
+    says: dict[str, list[Any]] = field(default_factory=dict)
 
     def save(self) -> None:
         """Write recorded.json.xz, sorted, so that the same recording gives the same bytes."""
-        value = {"pages": self.pages, "metadata": self.metadata}
+        value = {"pages": self.pages, "metadata": self.metadata, "says": self.says}
         text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         RECORDING.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
 
@@ -52,7 +62,7 @@ class Recording:
     def load() -> Recording:
         """Read recorded.json.xz."""
         value = json.loads(lzma.decompress(RECORDING.read_bytes()))
-        return Recording(value["pages"], value["metadata"])
+        return Recording(value["pages"], value["metadata"], value.get("says", {}))
 
 
 @dataclass
@@ -71,6 +81,8 @@ class RecordedPyPI(Index):
             text = self.text(parts[-1].removesuffix(".metadata"))
             if text is not None:
                 return Answer(200, text.encode())
+        elif parts[0] == "files" and (said := self.said(parts[-1])) is not None:
+            return Answer(200, _stub(said))
         self.unknown.append(path)
         return Answer(404, b"not recorded", "text/plain")
 
@@ -84,21 +96,54 @@ class RecordedPyPI(Index):
         """Give a wheel's METADATA, None without."""
         return self.recording.metadata.get(wheel)
 
+    def said(self, wheel: str) -> list[Any] | None:
+        """Give what a wheel says, None without."""
+        return self.recording.says.get(wheel)
+
 
 @dataclass
-class Recorder(RecordedPyPI):
-    """The real index behind the same server; what is asked for goes into the recording. `upstream` is its address,
+class WheelRecorder(RecordedPyPI):
+    """A recording, with the real index behind it for the wheels that it lacks. `upstream` is the index's address,
     `cache` a folder."""
 
     upstream: str = ""
     cache: Path = Path()
     _files: dict[str, FoundFile] = field(default_factory=dict)
+
+    @cached_property
+    def fetcher(self) -> Fetcher:
+        return Fetcher(credentials={}, env=dict(os.environ))
+
+    def said(self, wheel: str) -> list[Any] | None:
+        known = self.recording.says
+        if wheel not in known and wheel.endswith(".whl"):
+            if wheel not in self._files:
+                self.listed(canonicalize_name(wheel.partition("-")[0]))
+            reader = WheelReader(WheelStore(self.cache), FileStore(self.cache / "artifacts", self.fetcher))
+            says = reader.ask(self._files[wheel], self.upstream, frozenset({"numpy", "pkg_resources"}))
+            assert isinstance(says, WheelSays) and says.numpy and says.pkg_resources, says
+            known[wheel] = [says.numpy.built_for, says.numpy.member, list(says.pkg_resources.modules)]
+        return known.get(wheel)
+
+    def listed(self, project: str) -> list[dict[str, Any]]:
+        """Ask the real index for a project's files."""
+        rows: list[dict[str, Any]] = json.loads(_get(f"{self.upstream.rstrip('/')}/{project}/", JSON))["files"]
+        for one in rows:
+            name, sha256 = one["filename"], one.get("hashes", {}).get("sha256")
+            self._files[name] = FoundFile(one["url"], name, sha256, one.get("size"))
+        return rows
+
+
+@dataclass
+class Recorder(WheelRecorder):
+    """The real index behind the same server; what is asked for goes into the recording."""
+
     _locks: dict[str, threading.Lock] = field(default_factory=dict)
 
     @cached_property
     def reader(self) -> MetadataReader:
         """A reader of METADATA, also of wheels beside which there is none."""
-        return MetadataReader(MetadataCache(self.cache), Fetcher(credentials={}, env=dict(os.environ)))
+        return MetadataReader(MetadataCache(self.cache), self.fetcher)
 
     def page(self, project: str) -> list[Row]:
         with self._locks.setdefault(project, threading.Lock()):
@@ -112,17 +157,16 @@ class Recorder(RecordedPyPI):
 
     def _fetched(self, project: str) -> list[Row]:
         try:
-            page = json.loads(_get(f"{self.upstream.rstrip('/')}/{project}/", JSON))
+            listed = self.listed(project)
         except HTTPError as error:
             if error.code == 404:
                 return []
             raise
         rows = []
-        for one in page["files"]:
+        for one in listed:
             uploaded, sha256 = str(one.get("upload-time") or ""), one.get("hashes", {}).get("sha256")
             if uploaded < DATE and sha256:
                 name, size = one["filename"], one.get("size")
-                self._files[name] = FoundFile(one["url"], name, sha256, size)
                 rows.append([name, sha256, size, uploaded, one.get("requires-python"), one.get("yanked") or None])
         return rows
 
@@ -131,6 +175,19 @@ class Recorder(RecordedPyPI):
         if wheel not in known and wheel in self._files:
             known[wheel] = _read_part(self.reader.read(self._files[wheel]))
         return known.get(wheel)
+
+
+def _stub(said: list[Any]) -> bytes:
+    """Make a wheel that says the same, and nothing else."""
+    built_for, member, modules = said
+    files: dict[str, bytes] = {member: _NUMPYS[built_for]} if member else {}
+    for module in modules:
+        top, below = module.partition(".")[::2]
+        first = f"{top}/__init__.py"
+        files[first] = files.get(first, b"") + (f"import {module}\n" if below else "import pkg_resources\n").encode()
+        if below:
+            files[f"{module.replace('.', '/')}.py"] = b"import pkg_resources\n"
+    return wheel("stub", "0", files=files).content
 
 
 def _read_part(metadata: Metadata) -> str:

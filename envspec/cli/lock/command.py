@@ -266,6 +266,7 @@ def _resolved(spec: Spec, old: Lock | None, policy: Policy | None, choices: Lock
                     refreshed=choices.refresh,
                     not_after=bound_of(spec, policy),
                     notice=_notice,
+                    inspect=pip.inspector,
                 )
                 return spec, lock
         except SourcesNeeded as needed:

@@ -1,26 +1,44 @@
-"""What wheels say of their own needs holds beside them."""
+"""What wheels say of their own needs: a reading can give it of a wheel that the lock pins, and it holds beside that."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envspec.lock.model import Lock
+from envspec.facts.wheel_bounds import WHEEL_BOUNDS, WheelBound
+from envspec.lock.model import Lock, LockedCorrection, LockedTarget, Pin
 from envspec.lock.rules.case import Flaw
-from envspec.packages.edges import Markers
 from envspec.packages.requirement import canonical_name, published_requirement
 
 
 def broken(lock: Lock) -> Iterator[Flaw]:
-    """Yield the pins that a correction of the lock rules out beside the wheel that it was read from."""
+    """Yield the corrections that no reading of a wheel of the lock gives, and the pins that one of them rules out."""
+    every = tuple(target.name for target in lock)
     for one in lock.corrections:
-        constraint = published_requirement(one.constraint)
-        for target in lock:
-            if not Markers(target.inputs.platform, target.inputs.python).hold(one.constraint):
-                continue
-            pin = target.pin(one.package, "pip")
-            other = target.pin(canonical_name(constraint.name), "pip")
-            if pin is None or other is None or pin.artifact is None or pin.artifact.sha256 != one.sha256:
-                continue
-            if not constraint.specifier.contains(other.version, prereleases=True):
-                sentence = f"{one.package} {one.version} needs {one.constraint} ({one.reason}), but {other.name} "
-                yield Flaw("correction-broken", (target.name,), other.name, f"{sentence}{other.version} is pinned")
+        bound = WHEEL_BOUNDS.get(one.constraint)
+        if bound is None:
+            known = " and ".join(WHEEL_BOUNDS)
+            sentence = f"a correction bounds {one.constraint}, and reading a wheel gives nothing but {known}"
+            yield Flaw("correction-unfounded", every, None, sentence)
+            continue
+        beside = [target for target in lock if (pin := target.pin(one.package, "pip")) and _is_of(one, pin, bound)]
+        if not beside:
+            sentence = f"a correction ({one.constraint}) is of {one.file}, which isn't pinned, or can't say that"
+            yield Flaw("correction-unfounded", every, None, sentence)
+        for target in beside:
+            yield from _breaks(one, bound, target)
+
+
+def _is_of(one: LockedCorrection, pin: Pin, bound: WheelBound) -> bool:
+    return one.is_of(pin) and bound.could_say(pin.name, one.file, pin.dependencies)
+
+
+def _breaks(one: LockedCorrection, bound: WheelBound, target: LockedTarget) -> Iterator[Flaw]:
+    constraint = published_requirement(one.constraint)
+    name = canonical_name(constraint.name)
+    needs = f"{one.package} {one.version} needs {one.constraint} ({one.reason}), but"
+    pins = [pin for pin in target.pins if name in ((pin.name,) if pin.kind == "pip" else pin.provides)]
+    if not pins and bound.kind == "requirement":
+        yield Flaw("correction-broken", (target.name,), one.package, f"{needs} {name} isn't pinned")
+    for pin in pins:
+        if not constraint.specifier.contains(pin.version, prereleases=True):
+            yield Flaw("correction-broken", (target.name,), name, f"{needs} {pin.name} {pin.version} is pinned")

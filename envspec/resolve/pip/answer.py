@@ -77,7 +77,7 @@ def in_own_addresses(found: Sequence[Found], proxy: IndexProxy, direct: DirectFi
 
     def own(file: FoundFile) -> FoundFile:
         address = proxy.file(file.url)
-        return file if address is None else found_file(address)
+        return file if address is None else replace(found_file(address), uploaded=file.uploaded)
 
     return tuple(
         replace(package, archive=direct[package.name].file)

@@ -60,12 +60,14 @@ class UvIndexes:
 
     def _named(self, request: Request, index: str) -> Upstream:
         """Give an index of the spec's own, simple or flat; an empty one if the target has no page of that name."""
+        # of packages from elsewhere than PyPI nothing is known but what their own wheels say
+        read = request.corrections.only(name for name, source in request.sources if source == index)
         if index in self.indexes:
-            return _own(self.indexes[index], request)
+            return replace(_own(self.indexes[index], request), corrections=read)
         page = dict(request.find_links).get(index)
         if page is None:
             return Upstream(f"http://absent/{index}", only=frozenset())
-        return replace(_own(self.flat[index, page], request), flat=True)
+        return replace(_own(self.flat[index, page], request), corrections=read, flat=True)
 
     def refuse_flat(self, request: Request, label: str) -> None:
         """Raise IndexFailure for a flat page among the indexes that a request without a solution uses."""
@@ -85,7 +87,8 @@ class UvIndexes:
         packages with corrections that hold in this solution alone."""
         own = _own(str(self.default_index), request)
         stated = {one.name for one in request.metadata}
-        only = own.allowed | own.unfit | stated | request.corrections.active_packages
+        corrected = request.corrections.active_packages - dict(request.sources).keys()
+        only = own.allowed | own.unfit | stated | corrected
         return replace(own, corrections=request.corrections, only=only)
 
     def releases(self, request: Request) -> Callable[[str], Sequence[Release]]:

@@ -10,8 +10,13 @@ from envspec.net.connections import index_fetcher
 from envspec.net.flat_hashes import FlatHashes
 from envspec.net.simple_page import LivePages, mirror_pages
 from envspec.resolve.pip.readers import index_readers
+from envspec.resolve.pip.reading import Counting
 from envspec.resolve.pip.solve import PipResolver
 from envspec.resolve.progress import ResolutionProgress
+from envspec.resolve.wheels.inspector import WheelInspector
+from envspec.resolve.wheels.places import WheelPlaces
+from envspec.resolve.wheels.reader import WheelReader
+from envspec.resolve.wheels.store import WheelStore
 from envspec.rules.finding import Finding
 from envspec.scratch import scratch_folder
 from envspec.settings import load_settings
@@ -50,6 +55,8 @@ def pip_resolver(
         url = settings.pytorch_mirror(variant)
         return mirror_pages(url, fetcher) if url else None
 
+    places = WheelPlaces(indexes, flat, default)
+    reader = WheelReader(WheelStore(settings.cache()), readers.pages.files)
     with scratch_folder(settings.cache()) as scratch:
         yield PipResolver(
             uv=uv,
@@ -58,6 +65,7 @@ def pip_resolver(
             pages=readers.pages,
             cache=settings.cache(),
             scratch=scratch,
+            inspector=WheelInspector(reader, places, Counting(progress.reading)),
             indexes=indexes,
             flat=flat,
             hashes=FlatHashes(settings.cache(), fetcher),

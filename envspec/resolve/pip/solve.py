@@ -57,6 +57,7 @@ from envspec.resolve.progress import ResolutionProgress, SilentResolution
 from envspec.resolve.torch_index import choice as torch_index
 from envspec.resolve.torch_index import holes as torch_holes
 from envspec.resolve.torch_index.choice import TorchIndex
+from envspec.resolve.wheels.inspector import WheelInspector
 from envspec.rules.finding import Finding
 from envspec.uv.answer import Found
 from envspec.uv.errors import unfitting
@@ -80,6 +81,7 @@ class PipResolver:
     pages          pages of all indexes, for the index proxy
     cache          envspec's cache, where the index proxies keep the secret of their addresses
     scratch        gives an empty folder that goes when the resolution ends
+    inspector      is told where the files of the pins lie, and reads their wheels
     """
 
     uv: Uv
@@ -88,6 +90,7 @@ class PipResolver:
     pages: Pages
     cache: Path
     scratch: Path
+    inspector: WheelInspector
     indexes: Mapping[str, str] = field(default_factory=dict)
     flat: Mapping[tuple[str, str], str] = field(default_factory=dict)
     hashes: FlatHashes | None = None
@@ -147,6 +150,7 @@ class PipResolver:
                 raise
             finally:
                 reading.close()
+        self.inspector.places.add(solved, found)
         return {name: solved[request] for request, names in groups.items() for name in names}
 
     def _tell(

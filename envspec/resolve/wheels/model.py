@@ -34,10 +34,11 @@ class WheelSays:
 
 @dataclass(frozen=True)
 class Unread:
-    """A wheel that couldn't be read, and why (a sentence without an end)."""
+    """A wheel that couldn't be read, and why (a sentence without an end). `hint` is what the error said to do."""
 
     file: str
     reason: str
+    hint: str | None = None
 
 
 Read = Callable[[Pin, frozenset[Question]], WheelSays | Unread]

@@ -1,20 +1,22 @@
-"""Asking wheels where they lie: by byte ranges of their index, once for a file."""
+"""Asking wheels where they lie: in the cache, or by byte ranges of their index; once for a file."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import IO
 
 from envspec.binaries.build_notes import build_notes
 from envspec.binaries.import_time import imported_at_start
 from envspec.binaries.numpy_abi import numpy_abi
 from envspec.binaries.wheel import OpenWheel, UnreadableWheel, open_wheel
 from envspec.errors import EnvspecError
-from envspec.net.fetch import Fetcher
-from envspec.net.remote_file import open_remote
+from envspec.net.file_store import FileStore, WantedFile
+from envspec.net.remote_file import RemoteFile, open_remote
 from envspec.resolve.pip.metadata import cache_key
 from envspec.resolve.wheels.model import Question, Unread, WheelSays
 from envspec.resolve.wheels.store import WheelStore
-from envspec.settings import split_credentials
 from envspec.uv.answer import FoundFile
 
 WHOLE = 256 << 20
@@ -23,27 +25,42 @@ WHOLE = 256 << 20
 
 @dataclass(frozen=True)
 class WheelReader:
-    """Asks wheels through the cache. What an index served is kept for that address alone, as METADATA is."""
+    """Asks wheels through the cache. What an index served is kept for that index alone: ranges prove no hash, so one
+    index can't speak for another's wheels. `files` are those that were fetched whole."""
 
     store: WheelStore
-    fetcher: Fetcher
+    files: FileStore
 
-    def ask(self, file: FoundFile, questions: frozenset[Question]) -> WheelSays | Unread:
-        """Ask a wheel. Raises nothing: one that can't be read is a value."""
-        key = cache_key("wheel", split_credentials(file.url)[0], file.file, str(file.sha256))
-        known = self.store.get(key)
+    def recall(self, file: str, sha256: str, origin: str) -> WheelSays:
+        """Give what is known of a wheel by its name, its hash and the address of its index. Nothing is fetched."""
+        return self.store.get(_key(file, sha256, origin))
+
+    def ask(self, file: FoundFile, origin: str, questions: frozenset[Question]) -> WheelSays | Unread:
+        """Ask a wheel of the index at `origin`. Raises nothing: one that can't be read is a value."""
+        known = self.recall(file.file, str(file.sha256), origin)
         if questions <= known.answered:
             return known
         try:
-            remote = open_remote(self.fetcher, file.url, WHOLE)
-            with remote, open_wheel(remote) as wheel:
+            with self._opened(file) as content, open_wheel(content) as wheel:
                 says = answers(wheel, questions, known)
         except UnreadableWheel as error:
             return Unread(file.file, str(error))
         except EnvspecError as error:
-            return Unread(file.file, error.message)
-        self.store.put(key, says)
+            return Unread(file.file, error.message, error.hint)
+        except OSError as error:
+            return Unread(file.file, str(error.strerror))
+        self.store.put(_key(file.file, str(file.sha256), origin), says)
         return says
+
+    @contextmanager
+    def _opened(self, file: FoundFile) -> Iterator[IO[bytes] | RemoteFile]:
+        kept = self.files.kept(WantedFile(file.file, str(file.sha256), file.size))
+        with open_remote(self.files.fetcher, file.url, WHOLE) if kept is None else kept.open("rb") as content:
+            yield content
+
+
+def _key(file: str, sha256: str, origin: str) -> str:
+    return cache_key("wheel", origin, file, sha256)
 
 
 def answers(wheel: OpenWheel, questions: frozenset[Question], known: WheelSays) -> WheelSays:

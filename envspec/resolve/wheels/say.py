@@ -2,114 +2,109 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from envspec.binaries.build_notes import BuildNotes
 from envspec.facts import neighbours
-from envspec.facts.cuda_stack import stack_of
-from envspec.lock.model import Pin
+from envspec.facts.wheel_bounds import NO_PKG_RESOURCES, NUMPY_1, PKG_RESOURCES, WHEEL_BOUNDS, WheelBound
+from envspec.lock.model import LockedCorrection, Pin
 from envspec.packages.names import requirement_name
 from envspec.packages.version_numbers import numbers_in
 from envspec.resolve.wheels.model import Question, Read, Unread, WheelSays
+from envspec.texts import without_unseen
 
-NO_PKG_RESOURCES = 82
-"""The first major of setuptools without pkg_resources: 81.0.0 has it, 82.0.0 (2026-02-08) doesn't (wheels on PyPI)."""
+NUMPY_SETTLED = "2025-06-16"
+"""Wheels uploaded since aren't asked for their NumPy: NumPy 2 had been out for a year, so a release that admits it and
+can't use it would have failed for whoever made it."""
 
-SETTLED = "2026-05-08"
-"""Wheels uploaded since aren't asked for pkg_resources: for three months a fresh environment had had none, so a release
-that needs it at import would have failed for whoever made it."""
+SETUPTOOLS_SETTLED = "2026-05-08"
+"""Wheels that require setuptools, uploaded since, aren't asked for pkg_resources: for three months no new setuptools
+had had it."""
+
+NO_SETUPTOOLS_SETTLED = "2024-10-02"
+"""The same of wheels that don't require setuptools: for a year a fresh environment of Python 3.12 had had none."""
 
 _THREADS = 8
+_SHOWN = 100
+"""Characters of the name of a file or a module that a reason has."""
 _WITH_NOTES = ("xformers", "onnxruntime-gpu", "dgl")
-_FOR_NEW_PYTHONS = re.compile(r"(?:cp3(?:1[3-9]|[2-9]\d)t?\.?)+")
-"""NumPy has no wheels of 1.x for Python 3.13 and later, so nothing for them was compiled against it."""
 
-
-@dataclass(frozen=True)
-class DerivedCorrection:
-    """A bound that a wheel's own content asks for, and its METADATA doesn't.
-
-    name        by which a spec switches it off
-    package, version  whose wheel it is
-    constraint  what it needs besides (PEP 508)
-    adds        the constraint's package isn't pinned at all, so it has to be required
-    reason      what happens without it
-    sha256      of the wheel that says it
-    """
-
-    name: str
-    package: str
-    version: str
-    constraint: str
-    adds: bool
-    reason: str
-    sha256: str
+About = Collection[tuple[str, str]]
+"""Packages, each with the bound that its wheel is asked for in any case."""
 
 
 @dataclass(frozen=True)
 class Heard:
-    """corrections  what the pins break, by package
+    """corrections  what the pins break, and what holds of the bounds that were asked for in any case, by package
     notes        what wheels say that they were built for, by package: for `judge_pins`
-    unread       wheels that couldn't be read
+    unread       the pins whose wheels couldn't be read, and why
     """
 
-    corrections: tuple[DerivedCorrection, ...] = ()
+    corrections: tuple[LockedCorrection, ...] = ()
     notes: Mapping[str, BuildNotes] = field(default_factory=dict)
-    unread: tuple[Unread, ...] = ()
+    unread: tuple[tuple[Pin, Unread], ...] = ()
 
 
 def what_wheels_say(
-    pins: Sequence[Pin], read: Read, *, off: Collection[str] = (), uploaded: Mapping[str, str] | None = None
+    pins: Sequence[Pin], read: Read, *, uploaded: Mapping[str, str] | None = None, about: About = ()
 ) -> Heard:
     """Ask the wheels of a target's pins, conda's among them, what their METADATA leaves out.
 
-    `read` asks one wheel. `off` names corrections that are switched off; `uploaded` has the time at which a wheel came
-    to its index (sha256 -> RFC 3339 in UTC), as far as that is known. Equal pins and wheels give equal answers.
+    `read` asks one wheel. `uploaded` has the time at which a wheel came to its index (sha256 -> RFC 3339 in UTC), as
+    far as that is known. Equal pins and wheels give equal answers.
     """
     asked = [
         (pin, questions)
         for pin in sorted(pins, key=lambda pin: pin.name)
-        if (questions := questions_for(pin, pins, uploaded or {}))
+        if (questions := questions_for(pin, pins, uploaded or {}, about))
     ]
     with ThreadPoolExecutor(_THREADS) as pool:
         answers = list(pool.map(lambda one: read(*one), asked))
     heard = [(pin, says) for (pin, _), says in zip(asked, answers, strict=True) if isinstance(says, WheelSays)]
-    corrections = tuple(one for pin, says in heard for one in _corrections(pin, says, pins) if one.name not in off)
+    corrections = tuple(
+        found
+        for pin, says in heard
+        for bound in WHEEL_BOUNDS.values()
+        if _is_asked(bound, pin, pins, uploaded or {}, about) and (found := correction_of(bound, pin, says))
+    )
     notes = {pin.name: says.notes for pin, says in heard if says.notes is not None}
-    return Heard(corrections, notes, tuple(says for says in answers if isinstance(says, Unread)))
+    unread = tuple((pin, says) for (pin, _), says in zip(asked, answers, strict=True) if isinstance(says, Unread))
+    return Heard(corrections, notes, unread)
 
 
-def questions_for(pin: Pin, pins: Sequence[Pin], uploaded: Mapping[str, str]) -> frozenset[Question]:
+def questions_for(pin: Pin, pins: Sequence[Pin], uploaded: Mapping[str, str], about: About = ()) -> frozenset[Question]:
     """Choose what to ask of a pin's wheel: only what could matter among these pins, for each costs a download."""
     if pin.kind != "pip" or not pin.is_wheel or pin.artifact is None:
         return frozenset()
-    found: set[Question] = set()
-    # torch and its companions may lie on an index that nobody has to reach; the tables know them
-    ours = stack_of(pin.name) is not None
-    if not ours and _numpy_matters(pin, pins):
-        found.add("numpy")
-    old = uploaded.get(pin.artifact.sha256, "") < SETTLED
-    if not ours and old and pin.name != "setuptools" and _has_no_pkg_resources(pins):
-        found.add("pkg_resources")
+    found: set[Question] = {one.question for one in WHEEL_BOUNDS.values() if _is_asked(one, pin, pins, uploaded, about)}
     if pin.name in _WITH_NOTES and (pin.index != "pypi" or not neighbours.of_release(pin.name, pin.version)):
         found.add("notes")
     return frozenset(found)
 
 
-def _numpy_matters(pin: Pin, pins: Sequence[Pin]) -> bool:
-    numpy = _pinned("numpy", pins)
-    if numpy is None or numbers_in(numpy.version)[:1] < (2,) or pin.name == "numpy" or pin.artifact is None:
+def _is_asked(bound: WheelBound, pin: Pin, pins: Sequence[Pin], uploaded: Mapping[str, str], about: About) -> bool:
+    if pin.artifact is None or not bound.could_say(pin.name, pin.artifact.file, pin.dependencies):
         return False
-    python, platform = (pin.artifact.file.removesuffix(".whl").split("-")[i] for i in (-3, -1))
-    if platform == "any" or _FOR_NEW_PYTHONS.fullmatch(python):
-        return False
-    return any(requirement_name(line) == "numpy" for line in pin.dependencies)
+    if (pin.name, bound.constraint) in about:
+        return True
+    return _is_broken(bound, pins) and uploaded.get(pin.artifact.sha256, "") < _settled(bound, pin)
 
 
-def _has_no_pkg_resources(pins: Sequence[Pin]) -> bool:
+def _settled(bound: WheelBound, pin: Pin) -> str:
+    """Give the time since when a release that breaks a bound would have been noticed at once."""
+    if bound is NUMPY_1:
+        return NUMPY_SETTLED
+    requires_it = any(requirement_name(line) == "setuptools" for line in pin.dependencies)
+    return SETUPTOOLS_SETTLED if requires_it else NO_SETUPTOOLS_SETTLED
+
+
+def _is_broken(bound: WheelBound, pins: Sequence[Pin]) -> bool:
+    """Say whether these pins would break a bound."""
+    if bound is NUMPY_1:
+        numpy = _pinned("numpy", pins)
+        return numpy is not None and numbers_in(numpy.version)[:1] >= (2,)
     setuptools = _pinned("setuptools", pins)
     return setuptools is None or numbers_in(setuptools.version)[:1] >= (NO_PKG_RESOURCES,)
 
@@ -118,20 +113,20 @@ def _pinned(name: str, pins: Sequence[Pin]) -> Pin | None:
     return next((pin for pin in pins if name in (pin.name, *pin.provides)), None)
 
 
-def _corrections(pin: Pin, says: WheelSays, pins: Sequence[Pin]) -> Iterator[DerivedCorrection]:
-    label, sha256 = f"{pin.name} {pin.version}", pin.artifact.sha256 if pin.artifact else ""
-    if says.numpy and says.numpy.built_for == 1 and _numpy_matters(pin, pins):
-        reason = f"{label} is compiled for NumPy 1 ({_last(says.numpy.member)}), and its METADATA doesn't say so"
-        yield DerivedCorrection(f"{pin.name}-numpy-1", pin.name, pin.version, "numpy<2", False, reason, sha256)
-    if says.pkg_resources and says.pkg_resources.modules and _has_no_pkg_resources(pins):
-        reason = (
-            f"{label} imports pkg_resources ({says.pkg_resources.modules[0]}), which setuptools has had up to 81, and"
-            " its METADATA doesn't say so"
-        )
-        bound = f"setuptools<{NO_PKG_RESOURCES}"
-        adds = _pinned("setuptools", pins) is None
-        yield DerivedCorrection(f"{pin.name}-pkg-resources", pin.name, pin.version, bound, adds, reason, sha256)
-
-
-def _last(path: str | None) -> str:
-    return (path or "").rpartition("/")[2]
+def correction_of(bound: WheelBound, pin: Pin, says: WheelSays) -> LockedCorrection | None:
+    """Give the bound as a row of a lock, if that is what a pin's wheel says."""
+    label = f"{pin.name} {pin.version}"
+    if bound is NUMPY_1 and says.numpy and says.numpy.built_for == 1:
+        module = (says.numpy.member or "").rpartition("/")[2][-_SHOWN:]
+        reason = f"{label} is compiled for NumPy 1 ({module}), and its METADATA doesn't say so"
+    elif bound is PKG_RESOURCES and says.pkg_resources and says.pkg_resources.modules:
+        module = says.pkg_resources.modules[0][:_SHOWN]
+        has = "which setuptools has had up to 81"
+        reason = f"{label} imports pkg_resources ({module}), {has}, and its METADATA doesn't say so"
+    else:
+        return None
+    if pin.artifact is None:
+        return None
+    # names of files are whatever a wheel's maker wrote
+    said = without_unseen(reason)
+    return LockedCorrection(pin.name, pin.version, pin.artifact.file, pin.artifact.sha256, bound.constraint, said)

@@ -131,6 +131,22 @@ def test_a_conflict_further_down_names_both_sides(machine: Machine, index: Index
 
 
 @pytest.mark.e2e
+def test_what_a_wheel_says_counts_beside_conda_too(machine: Machine, index: Index, channel: LocalChannel) -> None:
+    """pip can't replace conda's package: both sides are named, and the bound in [conda] mends it."""
+    versions = [python_package("setuptools", "81.0.0"), python_package("setuptools", "84.0.0")]
+    channel.write([*BASE, *versions])
+    index.add(wheel("board", "1.0", files={"board/__init__.py": b"import pkg_resources\n"}))
+    spec(machine, ["setuptools"], ["board"])
+    ran = machine.envspec("lock", "specs/demo.toml")
+    told = ran.err.replace("\n", " ")
+    assert ran.status == 1
+    assert "conda installs setuptools 84.0.0" in told and "board 1.0 imports pkg_resources (board)" in told
+    spec(machine, ["setuptools <82"], ["board"])
+    lock = machine.locked()
+    assert machine.versions("t")["setuptools"] == "81.0.0" and lock.corrections == ()
+
+
+@pytest.mark.e2e
 def test_a_url_for_what_conda_installs_is_a_conflict(machine: Machine, index: Index, channel: LocalChannel) -> None:
     channel.write([*BASE, python_package("numpy", "2.1.0")])
     dist = wheel("numpy", "2.1.0")

@@ -12,6 +12,7 @@ import pytest
 
 from envspec.binaries.build_notes import BuildNotes
 from envspec.net.fetch import Fetcher, Reply
+from envspec.net.file_store import FileStore
 from envspec.resolve.wheels.model import Question, WheelSays
 from envspec.resolve.wheels.reader import WheelReader
 from envspec.resolve.wheels.store import WheelStore
@@ -45,15 +46,16 @@ class CountingFetcher(Fetcher):
 
 @pytest.fixture
 def reader(tmp_path: Path) -> WheelReader:
-    return WheelReader(WheelStore(tmp_path), CountingFetcher(credentials={}, env=dict(os.environ)))
+    fetcher = CountingFetcher(credentials={}, env=dict(os.environ))
+    return WheelReader(WheelStore(tmp_path), FileStore(tmp_path / "artifacts", fetcher))
 
 
 def asked(reader: WheelReader, requirement: str, question: Question, python: str) -> tuple[WheelSays, int]:
     """What a wheel says, and how many bytes of it came."""
-    says = reader.ask(found(requirement, python), frozenset({question}))
+    says = reader.ask(found(requirement, python), "pypi", frozenset({question}))
     assert isinstance(says, WheelSays), says
-    assert isinstance(reader.fetcher, CountingFetcher)
-    return says, reader.fetcher.fetched
+    assert isinstance(reader.files.fetcher, CountingFetcher)
+    return says, reader.files.fetcher.fetched
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from envspec.binaries.build_notes import BuildNotes
 from envspec.binaries.import_time import ImportTime
 from envspec.binaries.numpy_abi import NumpyAbi
-from envspec.lock.model import Artifact, Pin
+from envspec.lock.model import Artifact, LockedCorrection, Pin
 from envspec.resolve.wheels.model import Question, Unread, WheelSays
-from envspec.resolve.wheels.say import DerivedCorrection, questions_for, what_wheels_say
+from envspec.resolve.wheels.say import questions_for, what_wheels_say
 
 LINUX = "manylinux_2_17_x86_64"
 
@@ -68,35 +70,64 @@ def test_a_wheel_younger_than_setuptools_82_isnt_asked_for_pkg_resources() -> No
     assert questions_for(BOARD, (BOARD, SETUPTOOLS), {BOARD.artifact.sha256: "2025-07-17T00:00:00Z"})
 
 
+@pytest.mark.parametrize(("day", "asked"), [("2023-06-28", True), ("2025-07-01", False)])
+def test_a_wheel_of_a_year_after_numpy_2_isnt_asked_for_its_numpy(day: str, asked: bool) -> None:
+    """Nor is what an earlier lock found out of it taken."""
+    assert PANDAS.artifact
+    pins, uploaded = (PANDAS, NUMPY_2, SETUPTOOLS), {PANDAS.artifact.sha256: f"{day}T00:00:00Z"}
+    assert ("numpy" in questions_for(PANDAS, pins, uploaded)) == asked
+    assert bool(what_wheels_say(pins, read, uploaded=uploaded).corrections) == asked
+
+
+@pytest.mark.parametrize(("day", "asked"), [("2022-06-27", True), ("2025-07-17", False)])
+def test_a_wheel_that_requires_no_setuptools_is_asked_if_it_is_older_than_python_3_12(day: str, asked: bool) -> None:
+    librosa = pure("librosa", "0.9.2", "numpy")
+    assert librosa.artifact
+    uploaded = {librosa.artifact.sha256: f"{day}T00:00:00Z"}
+    assert bool(questions_for(librosa, (librosa, SETUPTOOLS), uploaded)) == asked
+
+
 def test_a_wheel_for_numpy_1_beside_numpy_2() -> None:
     heard = what_wheels_say((PANDAS, NUMPY_2, OLD_SETUPTOOLS), read)
     reason = "pandas 2.0.3 is compiled for NumPy 1 (lib.so), and its METADATA doesn't say so"
-    sha256 = PANDAS.artifact.sha256 if PANDAS.artifact else ""
-    assert heard.corrections == (
-        DerivedCorrection("pandas-numpy-1", "pandas", "2.0.3", "numpy<2", False, reason, sha256),
-    )
+    assert PANDAS.artifact
+    file, sha256 = PANDAS.artifact.file, PANDAS.artifact.sha256
+    row = LockedCorrection("pandas", "2.0.3", file, sha256, "numpy<2", reason)
+    assert heard.corrections == (row,)
     assert what_wheels_say((PANDAS, NUMPY_1, OLD_SETUPTOOLS), read).corrections == ()
-    assert what_wheels_say((PANDAS, NUMPY_2, OLD_SETUPTOOLS), read, off={"pandas-numpy-1"}).corrections == ()
+    in_any_case = {("pandas", "numpy<2"), ("tensorboard", "setuptools<82"), ("absent", "numpy<2")}
+    assert what_wheels_say((PANDAS, NUMPY_1, OLD_SETUPTOOLS), read, about=in_any_case).corrections == (row,)
 
 
-@pytest.mark.parametrize(("others", "adds"), [((SETUPTOOLS,), False), ((), True)])
-def test_pkg_resources_without_a_setuptools_that_has_it(others: tuple[Pin, ...], adds: bool) -> None:
+def test_what_a_bound_is_asked_of_must_be_able_to_say_it() -> None:
+    asked = pure("pandas", "2.0.3", "numpy")
+    assert questions_for(asked, (asked, NUMPY_1, OLD_SETUPTOOLS), {}, {("pandas", "numpy<2")}) == set()
+
+
+def test_the_name_of_a_module_steers_no_terminal() -> None:
+    says = WheelSays(numpy=NumpyAbi(1, f"pandas/\x1b[2J\u202e{'x' * 300}.so"))
+    (row,) = what_wheels_say((PANDAS, NUMPY_2, OLD_SETUPTOOLS), lambda pin, questions: says).corrections
+    assert row.reason.isprintable() and len(row.reason) < 250
+
+
+@pytest.mark.parametrize("others", [(SETUPTOOLS,), ()])
+def test_pkg_resources_without_a_setuptools_that_has_it(others: tuple[Pin, ...]) -> None:
     (correction,) = what_wheels_say((BOARD, *others), read).corrections
-    assert (correction.constraint, correction.adds) == ("setuptools<82", adds)
+    assert correction.constraint == "setuptools<82"
     assert "imports pkg_resources (tensorboard.default)" in correction.reason
     assert what_wheels_say((BOARD, OLD_SETUPTOOLS), read).corrections == ()
 
 
 def test_condas_setuptools_counts() -> None:
     conda = Pin("conda", "setuptools", "84.0.0", "conda-forge/noarch", None, provides=("setuptools",))
-    (correction,) = what_wheels_say((BOARD, conda), read).corrections
-    assert not correction.adds
+    assert what_wheels_say((BOARD, conda), read).corrections
+    assert not what_wheels_say((BOARD, replace(conda, version="81.0.0")), read).corrections
 
 
 def test_a_wheel_that_cant_be_read_is_a_value() -> None:
     unread = Unread("pandas-2.0.3.whl", "the index is gone")
     heard = what_wheels_say((PANDAS, NUMPY_2, OLD_SETUPTOOLS), lambda pin, questions: unread)
-    assert (heard.corrections, heard.unread) == ((), (unread,))
+    assert (heard.corrections, heard.unread) == ((), ((PANDAS, unread),))
 
 
 def test_notes_go_to_the_rules() -> None:

@@ -11,6 +11,7 @@ from support.packages import Dist, wheel
 from envspec.binaries.import_time import ImportTime
 from envspec.binaries.numpy_abi import NumpyAbi
 from envspec.net.fetch import Fetcher
+from envspec.net.file_store import FileStore
 from envspec.resolve.wheels.model import Question, Unread, WheelSays
 from envspec.resolve.wheels.reader import WheelReader
 from envspec.resolve.wheels.store import WheelStore
@@ -20,11 +21,13 @@ MODULE = b"\x7fELF module compiled against API version 0x%x but this version of 
 EXTENSION = "acme/_m.cpython-312-x86_64-linux-gnu.so"
 ACME = wheel("acme", "1.0", padding=3 << 20, files={EXTENSION: MODULE, "acme/__init__.py": b"import pkg_resources\n"})
 BOTH: frozenset[Question] = frozenset({"numpy", "pkg_resources"})
+ORIGIN = "https://packages.example.org/simple"
 SAYS = WheelSays(NumpyAbi(1, EXTENSION), ImportTime(("acme",)))
 
 
 def reader(folder: Path) -> WheelReader:
-    return WheelReader(WheelStore(folder), Fetcher(credentials={}, env={"HOME": str(folder)}, read_seconds=5))
+    fetcher = Fetcher(credentials={}, env={"HOME": str(folder)}, read_seconds=5)
+    return WheelReader(WheelStore(folder), FileStore(folder / "artifacts", fetcher))
 
 
 def found(index: Index, dist: Dist) -> FoundFile:
@@ -35,9 +38,9 @@ def found(index: Index, dist: Dist) -> FoundFile:
 def test_a_wheel_is_asked_once(index: Index, tmp_path: Path, ranges: bool) -> None:
     index.ranges = ranges
     index.add(ACME)
-    assert reader(tmp_path).ask(found(index, ACME), BOTH) == SAYS
+    assert reader(tmp_path).ask(found(index, ACME), ORIGIN, BOTH) == SAYS
     asked = len(index.asked)
-    assert reader(tmp_path).ask(found(index, ACME), BOTH) == SAYS
+    assert reader(tmp_path).ask(found(index, ACME), ORIGIN, BOTH) == SAYS
     assert len(index.asked) == asked
     if ranges:
         assert all(one.range for one in index.asked)
@@ -45,23 +48,34 @@ def test_a_wheel_is_asked_once(index: Index, tmp_path: Path, ranges: bool) -> No
 
 def test_another_question_keeps_the_answers(index: Index, tmp_path: Path) -> None:
     index.add(ACME)
-    assert reader(tmp_path).ask(found(index, ACME), frozenset({"numpy"})) == WheelSays(SAYS.numpy)
-    assert reader(tmp_path).ask(found(index, ACME), frozenset({"pkg_resources"})) == SAYS
+    assert reader(tmp_path).ask(found(index, ACME), ORIGIN, frozenset({"numpy"})) == WheelSays(SAYS.numpy)
+    assert reader(tmp_path).ask(found(index, ACME), ORIGIN, frozenset({"pkg_resources"})) == SAYS
 
 
 @pytest.mark.slow
-def test_what_one_address_served_is_not_said_of_another(index: Index, tmp_path: Path) -> None:
+def test_what_one_index_served_is_not_said_of_another(index: Index, tmp_path: Path) -> None:
     index.add(ACME)
-    reader(tmp_path).ask(found(index, ACME), BOTH)
+    reader(tmp_path).ask(found(index, ACME), ORIGIN, BOTH)
     elsewhere = FoundFile("http://127.0.0.1:9/acme.whl", ACME.file, ACME.sha256)
-    assert isinstance(reader(tmp_path).ask(elsewhere, BOTH), Unread)
+    assert reader(tmp_path).recall(ACME.file, ACME.sha256, ORIGIN) == SAYS
+    assert reader(tmp_path).recall(ACME.file, ACME.sha256, "http://127.0.0.1:9/") == WheelSays()
+    assert isinstance(reader(tmp_path).ask(elsewhere, "http://127.0.0.1:9/", BOTH), Unread)
+
+
+def test_a_wheel_that_is_kept_is_read_there(index: Index, tmp_path: Path) -> None:
+    """As a wheel by its URL is: it was fetched whole, and its hash compared."""
+    place = tmp_path / "artifacts" / ACME.sha256 / ACME.file
+    place.parent.mkdir(parents=True)
+    place.write_bytes(ACME.content)
+    assert reader(tmp_path).ask(found(index, ACME), ORIGIN, BOTH) == SAYS
+    assert index.asked == []
 
 
 @pytest.mark.parametrize("content", [b"", b"no wheel", ACME.content[:-30], ACME.content[:2000]])
 def test_a_wheel_that_is_damaged(index: Index, tmp_path: Path, content: bytes) -> None:
     dist = Dist("acme", "1.0", ACME.file, content, ACME.metadata, None)
     index.add(dist)
-    says = reader(tmp_path).ask(found(index, dist), BOTH)
+    says = reader(tmp_path).ask(found(index, dist), ORIGIN, BOTH)
     assert isinstance(says, Unread) and says.file == ACME.file and says.reason
     assert not list(tmp_path.rglob("*.json"))
 
@@ -69,7 +83,7 @@ def test_a_wheel_that_is_damaged(index: Index, tmp_path: Path, content: bytes) -
 def test_an_index_that_fails(index: Index, tmp_path: Path) -> None:
     index.add(ACME)
     index.fail("/files/", status(403))
-    says = reader(tmp_path).ask(found(index, ACME), BOTH)
+    says = reader(tmp_path).ask(found(index, ACME), ORIGIN, BOTH)
     assert isinstance(says, Unread) and "403" in says.reason
 
 

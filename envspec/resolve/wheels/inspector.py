@@ -1,0 +1,59 @@
+"""The wheels of a solved target, asked what their METADATA leaves out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from envspec.errors import IndexFailure
+from envspec.facts.wheel_bounds import WHEEL_BOUNDS
+from envspec.lock.model import LockedCorrection, Pin
+from envspec.resolve.pip.reading import Counting
+from envspec.resolve.wheels.model import Question, Unread, WheelSays
+from envspec.resolve.wheels.places import WheelPlaces
+from envspec.resolve.wheels.reader import WheelReader
+from envspec.resolve.wheels.say import About, correction_of, what_wheels_say
+
+
+@dataclass(frozen=True)
+class WheelInspector:
+    """Asks the wheels that a resolver chose. `counting` counts those that have to be read."""
+
+    reader: WheelReader
+    places: WheelPlaces
+    counting: Counting
+
+    def recalls(self, one: LockedCorrection, pin: Pin) -> bool:
+        """Say whether a lock's row is what is known of a pin's wheel. Nothing is fetched: it may just not be known."""
+        bound = WHEEL_BOUNDS.get(one.constraint)
+        if bound is None or pin.artifact is None:
+            return False
+        says = self.reader.recall(pin.artifact.file, pin.artifact.sha256, self.places.origin(pin))
+        return correction_of(bound, pin, says) == one
+
+    def read(self, pins: Sequence[Pin], about: About = ()) -> Sequence[LockedCorrection]:
+        """Give what the wheels of a target's pins say against them, and what holds of the bounds in `about`.
+
+        Raises IndexFailure for a wheel that can't be read.
+        """
+        files = {pin: file for pin in pins if (file := self.places.file(pin)) is not None}
+        uploaded = {str(file.sha256): file.uploaded for file in files.values() if file.uploaded}
+        heard = what_wheels_say(pins, self._asked, uploaded=uploaded, about=about)
+        for pin, unread in heard.unread:
+            raise IndexFailure(
+                f"{unread.file} of the index {pin.index} can't be read, to see what its METADATA leaves out: "
+                f"{unread.reason}",
+                hint=f"{unread.hint or 'report this to whoever runs the index'}; or do without what wheels say: "
+                "add inspect = false to [pip]",
+            )
+        return heard.corrections
+
+    def _asked(self, pin: Pin, questions: frozenset[Question]) -> WheelSays | Unread:
+        file, origin = self.places.file(pin), self.places.origin(pin)
+        if file is None:
+            return Unread(pin.artifact.file if pin.artifact else pin.name, "its address isn't known")
+        known = self.reader.recall(file.file, str(file.sha256), origin)
+        if questions <= known.answered:
+            return known
+        with self.counting.one():
+            return self.reader.ask(file, origin, questions)
