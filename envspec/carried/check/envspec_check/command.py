@@ -140,7 +140,7 @@ def main(words: Sequence[str] | None = None, table: dict[str, Check] = CHECKS, p
     for name in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(name, interrupted)
     try:
-        folder = Path(tempfile.mkdtemp(prefix="check-", dir=asked.scratch))
+        folder = Path(tempfile.mkdtemp(prefix="check-", dir=asked.scratch and os.path.abspath(asked.scratch)))
     except OSError as error:
         sys.stderr.write(f"envspec-check: error: no folder for temporary files: {error}\n")
         return 2

@@ -110,7 +110,7 @@ class Runner:
                 raise Gone(f"gave no process for {PATIENCE:g} s")
             ended = at_work.read(limit)
             if ended:
-                status, memory = ended["status"], ended["memory"]
+                status, memory, answer = ended["status"], ended["memory"], ended["answer"]
             else:
                 self.end_running()
                 ended = at_work.read(PATIENCE)
@@ -124,8 +124,6 @@ class Runner:
             return failed(reason, "the end of its output may say why"), words, None
         finally:
             self.end_running()
-        with contextlib.suppress(OSError, ValueError):
-            answer = json.loads((scratch / "answer.json").read_text(encoding="utf-8"))
         outcome = outcome_of(status, answer, limit, stuck)
         words = output.read_bytes()[-4 * LAST_CHARACTERS :].decode("utf-8", "replace") if output.exists() else ""
         shutil.rmtree(str(scratch), ignore_errors=True)

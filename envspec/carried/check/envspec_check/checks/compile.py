@@ -10,8 +10,9 @@ import time
 import traceback
 from typing import Any
 
-from envspec_check.checks.operators import TOLERANCES, exact_fp32, farthest
+from envspec_check.checks.operators import TOLERANCES, farthest
 from envspec_check.interface import Context, Outcome, Skip, check, failed, passed, skipped
+from envspec_check.trainer import exact_fp32
 
 
 def lacking_to_compile(text: str) -> Outcome | None:
