@@ -137,6 +137,9 @@ def main(words: Sequence[str] | None = None, table: dict[str, Check] = CHECKS, p
     os.environ.setdefault("OMP_NUM_THREADS", str(min(16, usable_cpus())))
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin make a shared machine slower by far
     os.environ.update(TORCHINDUCTOR_COMPILE_THREADS="1", PYTHONFAULTHANDLER="1")
+    if asked.quick:
+        # torch.compile would build and start a program for each instruction set of the CPU, in a new interpreter.
+        os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
     for name in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(name, interrupted)
     try:

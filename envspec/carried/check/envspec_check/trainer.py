@@ -91,6 +91,11 @@ def exact_fp32(torch: Any) -> None:
     torch.backends.cudnn.allow_tf32 = False
 
 
+def exactly(tensor: Any) -> Any:
+    """A tensor in float64, on the CPU."""
+    return tensor.detach().to("cpu", the_torch().float64)
+
+
 def be_exact() -> None:
     """From now on only algorithms that give the same bits for the same input. Before the first use of a GPU."""
     torch = the_torch()

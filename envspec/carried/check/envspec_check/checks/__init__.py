@@ -7,6 +7,7 @@ from envspec_check.checks import libraries as libraries
 from envspec_check.checks import device as device
 from envspec_check.checks import operators as operators
 from envspec_check.checks import reference as reference
+from envspec_check.checks import precision as precision
 from envspec_check.checks import training as training
 from envspec_check.checks import ddp as ddp
 from envspec_check.checks import determinism as determinism

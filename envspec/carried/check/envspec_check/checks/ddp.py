@@ -23,13 +23,13 @@ STEPS = 6
 QUICK_STEPS = 3
 
 RATE = 0.05
-"""Of plain SGD without clipping: both an adaptive optimizer and clipping hide a gradient that is a multiple of the right
+"""Of plain SGD without clipping: an adaptive optimizer, or clipping, hides a gradient that is a multiple of the right
 one."""
 
 
 def train_shares(ctx: Context, one: Rank) -> Dict[str, Any]:
-    """Train each workload as a rank of several; the first rank also trains it alone with the shares of all, one after the
-    other, so that what depends on a share's own samples (batch statistics, contrasts) is the same."""
+    """Train each workload as a rank of several; the first rank also trains it alone with the shares of all, one
+    after the other, so that what depends on a share's own samples (batch statistics, contrasts) is the same."""
     torch, found = one.torch, {}
     steps = QUICK_STEPS if ctx.quick else STEPS
     for name in (ctx.workload, *(other for other in WORKLOADS if other != ctx.workload)):
@@ -107,7 +107,8 @@ def apart(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 def found_by_ranks(ctx: Context, backend: str, world: int) -> List[Dict[str, Any]]:
-    """What each rank found: under torchrun, or where time is short in forks, which needn't import torch. Raises Fault."""
+    """What each rank found: under torchrun, or where time is short in forks, which needn't import torch. Raises
+    Fault."""
     if ctx.quick:
         return ranks(ctx, world, backend, functools.partial(train_shares, ctx))
     ended = under_torchrun(ctx, world, "rank", backend)

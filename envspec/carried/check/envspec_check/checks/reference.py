@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any, Dict, List, NamedTuple, Optional
 
 from envspec_check.interface import WORKLOADS, Context, Outcome, check, failed, passed, skipped
-from envspec_check.trainer import Trainer, Training
-from envspec_check.workloads.base import Batch, the_torch, warm_up_and_cosine
+from envspec_check.trainer import Trainer, Training, exactly
+from envspec_check.workloads.base import Batch, warm_up_and_cosine
 
 STEPS = 6
 
@@ -60,10 +60,6 @@ class Rule(NamedTuple):
 def device_class(ctx: Context) -> str:
     """What a limit is set for: CPUs, or GPUs of one compute capability."""
     return "sm_%d%d" % tuple(ctx.torch.cuda.get_device_capability()) if ctx.device == "cuda" else "cpu"
-
-
-def exactly(tensor: Any) -> Any:
-    return tensor.detach().to("cpu", the_torch().float64)
 
 
 def far(one: Any, exact: Any, least: float = 0.0, rounding: float = 0.0) -> float:

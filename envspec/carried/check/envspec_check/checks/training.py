@@ -6,6 +6,8 @@ import functools
 import math
 from typing import Any, Sequence
 
+from envspec_check.checks.memory import Held, growth, held, leak
+from envspec_check.checks.precision import beside_fp32
 from envspec_check.interface import Context, Outcome, check, failed, passed, skipped
 from envspec_check.trainer import Trainer, Training, lacks, peak_memory, percentile
 from envspec_check.workloads.base import fall, stated_fall
@@ -35,15 +37,34 @@ def training_in(ctx: Context, precision: str) -> Outcome:
     lacking = lacks(ctx.device, precision)
     if lacking:
         return skipped(lacking)
+    short: dict[str, Any] = {}
+    if precision != "fp32":
+        short, losses = beside_fp32(ctx, precision)
+        if precision == "fp16" and ctx.device == "cpu":
+            # CPUs emulate it, at half a second a step: what it computes stands beside float32 already.
+            return passed(details={"steps": len(losses), **short}, curves={"training.fp16": losses})
     trainer = Trainer(Training(ctx.workload, ctx.steps, ctx.seed, ctx.device, precision))
-    trainer.run(ctx.steps)
+    looks: list[Held] = []
+
+    def look() -> None:
+        looks.append(held(ctx.torch, ctx.device))
+
+    trainer.run(ctx.steps, {ctx.steps // 2: look, ctx.steps: look})
     made, losses = trainer.workload, trainer.losses
     curves = {"training.%s" % precision: losses}
-    details: dict[str, Any] = {"steps": len(losses), "batch": trainer.count, "fall": fall(losses)}
+    details: dict[str, Any] = {"steps": len(losses), "batch": trainer.count, "fall": fall(losses), **short}
     details["least_fall"] = stated_fall(made.falls, made.enough, ctx.steps)
+    details["tf32"] = False
     wrong = judge_losses(losses, precision, made.falls, made.enough, ctx.steps)
     if wrong:
         return wrong._replace(details=details, curves=curves)
+    if len(looks) > 1:
+        between = ctx.steps - ctx.steps // 2
+        details["growth_bytes_per_step"] = growth(looks[0], looks[1], between)
+        leaks = leak(looks[0], looks[1], between)
+        if leaks:
+            remedy = "something keeps what a step made: look for hooks and patches of torch, and for sitecustomize.py"
+            return failed("%s (%s)" % (leaks, precision), remedy, details=details, curves=curves)
     # The first steps also choose algorithms and fill caches.
     taken = trainer.seconds[max(1, ctx.steps // 10) :] or trainer.seconds
     name = "training" if precision == "fp32" else "training.%s" % precision
