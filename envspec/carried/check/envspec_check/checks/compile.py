@@ -30,7 +30,7 @@ def lacking_to_compile(text: str) -> Outcome | None:
     if re.search(r"libcuda\.so(\.1)? (cannot|can't|can not) (be )?found|cannot find -lcuda", text):
         remedy = "set TRITON_LIBCUDA_PATH to the folder of libcuda.so.1 (under apptainer's --nv: /.singularity.d/libs)"
         return failed(
-            "Triton finds no libcuda.so: it asks ldconfig, which doesn't know where the driver was put", remedy
+            "Triton finds no libcuda.so: ldconfig doesn't know where it is", remedy
         )
     if "Python.h" in text:
         return failed("torch.compile needs Python's headers: Python.h is missing", "install them (Debian: python3-dev)")
@@ -74,6 +74,9 @@ def compiled_alike(ctx: Context, sizes: Sequence[int], **options: Any) -> Outcom
     torch.manual_seed(ctx.seed)
     # Else what can't be compiled is called as it is, and compared with itself.
     importlib.import_module("torch._dynamo").config.suppress_errors = False
+    inductor = importlib.import_module("torch._inductor.config")
+    if hasattr(inductor, "cpp_cache_precompile_headers"):
+        inductor.cpp_cache_precompile_headers = False  # takes as long as one of the two kernels that it would serve
 
     def function(x: Any, first: Any, second: Any) -> Any:
         hidden = functional.gelu(functional.layer_norm(x, (x.shape[-1],)) @ first)

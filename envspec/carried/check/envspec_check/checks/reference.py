@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional
 
 from envspec_check.interface import WORKLOADS, Context, Outcome, check, failed, passed, skipped
 from envspec_check.trainer import Trainer, Training, exactly
@@ -130,17 +130,23 @@ def has(weights: Any) -> bool:
     return weights.grad is not None
 
 
-def differences(ctx: Context, name: str, steps: int, many: int) -> Errors:
-    """How far a workload's losses, gradients, buffers and updates are from those in float64, at the worst."""
+def compared(ctx: Context, name: str, steps: int, many: int = MANY) -> Iterator[Errors]:
+    """How far a workload's losses, gradients, buffers and updates are from those in float64 at the worst, after each
+    step: so many usual ones, and one with `many` samples in one go."""
     made = Training(name, steps + 1, ctx.seed, ctx.device, "fp32", dropout=False, clip=CLIP)
     pair = Pair(made)
     workload = pair.one.workload
     for at, batch in enumerate(workload.batches(ctx.seed, 0, steps, workload.batch, False)):
         pair.step(batch, at)
+        yield pair.worst
     workload.accumulate = pair.exact.workload.accumulate = 1  # in one go
     for batch in workload.batches(ctx.seed, 1, 2, many, False):
         pair.step(batch, steps)
-    return pair.worst
+        yield pair.worst
+
+
+def last(found: Iterator[Errors]) -> Errors:
+    return list(found)[-1]
 
 
 @check("training.reference")
@@ -148,7 +154,7 @@ def training_reference(ctx: Context) -> Outcome:
     """Every workload's losses, gradients and updates in float32 are those of float64 on the CPU."""
     names = [ctx.workload, *(name for name in WORKLOADS if name != ctx.workload)]
     steps = QUICK_STEPS if ctx.quick else STEPS
-    errors = {name: differences(ctx, name, steps, MANY) for name in names}
+    errors = {name: last(compared(ctx, name, steps)) for name in names}
     kind = device_class(ctx)
     return judged(errors, kind, LIMITS.get(kind), {"steps": steps, "samples": MANY})
 
