@@ -1,10 +1,10 @@
 """Arithmetic that is wrong in one place, and which check says so: run by the Python of an environment with torch.
 
-    PREFIX/bin/python tests/mutants/arithmetic.py CHECK_FOLDER OUT.json [--sample N] [--seed N] [--workload NAME]
+    PREFIX/bin/python tests/mutants/arithmetic.py CHECK_FOLDER OUT.json [--sample N | --again OUT.json] [--healthy N]
 
 The mutants are generated. Every operator that a step of a workload dispatches is made wrong by 1 % ("result x 1.01"),
-and by 1 % only where one of its tensors is longer than 256 ("wrong above 256"); every node of its graph hands on half of
-its gradients ("gradient x 0.5"). float64 stays right, as a kernel of one type is wrong and not that of another.
+and by 1 % only where one of its tensors is longer than 256 ("wrong above 256"); every node of its graph hands on half
+of its gradients ("gradient x 0.5"). float64 stays right, as a kernel of one type is wrong and not that of another.
 Each mutant runs in a fork. One that changes no number anywhere isn't a mutant, and is counted as `unchanged`.
 """
 
@@ -16,13 +16,20 @@ import importlib
 import json
 import os
 import sys
-import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Callable, Iterator, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
+
+sys.path.insert(0, sys.argv[1])
+
+from envspec_check import checks, workloads  # noqa: F401 -- they fill the tables
+from envspec_check.checks import reference
+from envspec_check.interface import CHECKS, REFERENCE_ONLY, WORKLOADS, Context
 
 KINDS = ("result x 1.01", "wrong above 256", "gradient x 0.5")
 LONG = 256
@@ -155,38 +162,37 @@ def while_stepping(trainer: Any, mode: Any) -> Iterator[None]:
         trainer.gradients, trainer.update = right
 
 
-def mutants_of(ctx: Any, workload: str, reference: Any) -> list[Mutant]:
+def mutants_of(ctx: Context, workload: str) -> list[Mutant]:
     """All mutants of a workload's steps."""
     trace, nodes = Trace(), Halved(Mutant(workload, "", ""))
     with while_stepping(reference.Trainer, trace), nodes:
-        next(reference.compared(ctx, workload, 1))
+        next(reference.compared(ctx, workload, 1, 8))
     operators = [Mutant(workload, name, kind) for name in sorted(trace.found) for kind in KINDS[:2]]
     leaves = ("torch::autograd::AccumulateGrad",)
     return operators + [Mutant(workload, name, KINDS[2]) for name in sorted(nodes.names) if name not in leaves]
 
 
-def told(ctx: Any, mutant: Mutant, checks: dict[str, Any], reference: Any) -> dict[str, Any]:
+def told(ctx: Context, mutant: Mutant, others: dict[str, Any]) -> dict[str, Any]:
     """Whether a check says that this mutant is wrong, and which."""
     wrong = Halved(mutant) if mutant.kind == KINDS[2] else Wrong(mutant)
     found: dict[str, Any] = {**mutant._asdict(), "check": None, "what": None, "error": None}
     limit = reference.LIMITS["cpu"]
     with wrong if mutant.kind == KINDS[2] else while_stepping(reference.Trainer, wrong):
-        for errors in reference.compared(ctx, mutant.workload, reference.QUICK_STEPS):
-            what = max(errors, key=lambda key: errors[key])
-            if not errors[what] <= limit:
-                found.update(check="training.reference", what=what, error=errors[what])
-                break
-    if found["check"] is None:
-        found["error"] = errors[what]
-        with wrong:
-            found["check"] = next((name for name, one in checks.items() if failed(one.run, ctx)), None)
+        for name in (mutant.workload, *REFERENCE_ONLY):
+            for errors in reference.compared(ctx, name, *reference.lengths(ctx, name)):
+                what = max(errors, key=lambda key: errors[key])
+                found["error"] = max(errors[what], found["error"] or 0.0)
+                if not errors[what] <= limit:
+                    return {**found, "check": "training.reference", "what": what, "changed": wrong.changed}
+    with wrong:
+        found["check"] = next((name for name, one in others.items() if failed(one.run, ctx)), None)
     return {**found, "changed": wrong.changed}
 
 
 def failed(run: Callable[[Any], Any], ctx: Any) -> bool:
     try:
         return bool(run(ctx).status == "fail")
-    except Exception as error:  # a Fault, or whatever the mutant made of the check
+    except Exception as error:  # noqa: BLE001, a Fault, or whatever the mutant made of the check
         return type(error).__name__ != "Skip"
 
 
@@ -208,40 +214,51 @@ def in_fork(work: Callable[[], Any]) -> Any:
     return json.loads(text) if text else None
 
 
+def healthy(ctx: Context, seed: int) -> dict[str, Any]:
+    """What the check says where nothing is wrong."""
+    outcome = CHECKS["training.reference"].run(replace(ctx, seed=seed))
+    worst = max(error for errors in outcome.details["errors"].values() for error in errors.values())
+    return {"seed": seed, "status": outcome.status, "error": worst}
+
+
+def chosen(ctx: Context, asked: argparse.Namespace) -> list[Mutant]:
+    """The mutants that the command line asks for."""
+    if asked.again:
+        before = json.loads(Path(asked.again).read_text())["mutants"]
+        return [Mutant(one["workload"], one["operator"], one["kind"]) for one in before if not one["check"]]
+    found = [Mutant(*one) for name in WORKLOADS for one in in_fork(lambda name=name: mutants_of(ctx, name))]
+    return found[:: max(1, len(found) // asked.sample)][: asked.sample] if asked.sample else found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("check")
     parser.add_argument("out")
-    parser.add_argument("--sample", type=int)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--workload", action="append")
+    parser.add_argument("--sample", type=int, help="so many of the mutants, spread over all of them")
+    parser.add_argument("--again", metavar="FILE", help="those that no check told in a run before")
+    parser.add_argument("--healthy", type=int, default=0, metavar="SEEDS", help="so many runs without a mutant too")
     asked = parser.parse_args()
-    sys.path.insert(0, asked.check)
-    from envspec_check import checks, workloads  # noqa: F401, PLC0415 -- they fill the tables
-    from envspec_check.checks import reference  # noqa: PLC0415
-    from envspec_check.interface import CHECKS, WORKLOADS, Context  # noqa: PLC0415
-
     for name in ("torch.distributed", "torch._dynamo", "sympy"):
         importlib.import_module(name)  # torch imports them late, and each fork would do so anew
     torch.set_num_threads(1)
-    ctx = Context({}, "cpu", "basic", 20, True, asked.seed, 60.0, Path(asked.out).parent, asked.check)
-    list(reference.compared(ctx, "basic", 1))  # what torch makes once is made before the forks
-    ours = [name for name in WORKLOADS if not asked.workload or name in asked.workload]
-    found = [one for name in ours for one in in_fork(lambda name=name: mutants_of(ctx, name, reference))]
-    mutants = [Mutant(*one) for one in found]
-    if asked.sample:
-        mutants = mutants[:: max(1, len(mutants) // asked.sample)][: asked.sample]
-    other = {name: one for name, one in CHECKS.items() if one.group == "operators" and not one.needs}
-    began, results = time.monotonic(), []
-    for at, mutant in enumerate(mutants, 1):
-        result = in_fork(lambda mutant=mutant: told(ctx, mutant, other, reference))
-        result = result or {**mutant._asdict(), "check": "training.reference", "what": "crash", "error": None, "changed": True}
+    ctx = Context({}, "cpu", "basic", 20, True, 0, 60.0, Path(asked.out).parent, asked.check)
+    next(reference.compared(ctx, "basic", 1, 8))  # what torch makes once is made before the forks
+    sound = [in_fork(lambda seed=seed: healthy(ctx, seed)) for seed in range(asked.healthy)]
+    others = {name: one for name, one in CHECKS.items() if one.group == "operators" and not one.needs}
+    results = []
+    for mutant in chosen(ctx, asked):
+        result = in_fork(lambda mutant=mutant: told(ctx, mutant, others))
+        if result is None:  # it took the process with it, and so the check's
+            result = {
+                **mutant._asdict(),
+                "check": "training.reference",
+                "what": "crash",
+                "error": None,
+                "changed": True,
+            }
         results.append(result)
-        if result["check"] is None and result["changed"]:
-            print("survives:", result, flush=True)
-        if at % 50 == 0:
-            print("%d of %d, %.0f s" % (at, len(mutants), time.monotonic() - began), flush=True)
-    Path(asked.out).write_text(json.dumps({"torch": torch.__version__, "mutants": results}, indent=1) + "\n")
+    document = {"torch": torch.__version__, "mutants": results, "healthy": sound}
+    Path(asked.out).write_text(json.dumps(document, indent=1) + "\n")
 
 
 if __name__ == "__main__":

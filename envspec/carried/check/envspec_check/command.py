@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Callable, Sequence
 
+from envspec_check.beside import Beside
 from envspec_check.environment import FOLDER
 from envspec_check.interface import (
     CHECKS,
@@ -149,7 +150,11 @@ def main(words: Sequence[str] | None = None, table: dict[str, Check] = CHECKS, p
         return 2
     os.environ.update(TORCHINDUCTOR_CACHE_DIR=str(folder / "inductor"), TRITON_CACHE_DIR=str(folder / "triton"))
     runner, ended = Runner(ctx, folder), True
-    session = Session(ctx, table, asked.only or (), runner)
+    beside = None
+    if usable_cpus() > 1:
+        (folder / "beside").mkdir()
+        beside = Beside(Runner(ctx, folder / "beside"))
+    session = Session(ctx, table, asked.only or (), runner, beside)
     progress = Progress([one.name for one in session.table], sys.stderr)
     try:
         session.run(progress)
@@ -157,6 +162,8 @@ def main(words: Sequence[str] | None = None, table: dict[str, Check] = CHECKS, p
         ended = False
     finally:
         runner.close()
+        if beside:
+            beside.close()
         shutil.rmtree(str(folder), ignore_errors=True)
     report = session.report(ended)
     try:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
-from envspec_check.interface import WORKLOADS
+from envspec_check.interface import REFERENCE_ONLY, WORKLOADS
 from envspec_check.machine import from_ampere
 from envspec_check.workloads.base import Batch, number_of, the_torch, warm_up_and_cosine
 
@@ -114,7 +114,7 @@ class Trainer:
     def __init__(self, training: Training, shares: Sequence[int] = (0,), ranks: int = 1) -> None:
         torch = the_torch()
         self.training, self.shares, self.ranks = training, shares, ranks
-        self.workload = WORKLOADS[training.workload]()
+        self.workload = {**WORKLOADS, **REFERENCE_ONLY}[training.workload]()
         # Such small models gain nothing from threads, and lose a lot where others use the CPUs too.
         torch.set_num_threads(1)
         exact_fp32(torch)

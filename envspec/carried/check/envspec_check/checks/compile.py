@@ -29,9 +29,7 @@ def lacking_to_compile(text: str) -> Outcome | None:
         return failed(reason, f"add {package.group(1)} to the spec's [pip] dependencies, and lock again")
     if re.search(r"libcuda\.so(\.1)? (cannot|can't|can not) (be )?found|cannot find -lcuda", text):
         remedy = "set TRITON_LIBCUDA_PATH to the folder of libcuda.so.1 (under apptainer's --nv: /.singularity.d/libs)"
-        return failed(
-            "Triton finds no libcuda.so: ldconfig doesn't know where it is", remedy
-        )
+        return failed("Triton finds no libcuda.so: ldconfig doesn't know where it is", remedy)
     if "Python.h" in text:
         return failed("torch.compile needs Python's headers: Python.h is missing", "install them (Debian: python3-dev)")
     found = [word for word in (os.environ.get("CXX"), os.environ.get("CC"), "g++", "gcc", "clang") if word]
@@ -68,15 +66,12 @@ def not_compiled(torch: Any) -> Outcome | None:
 
 
 def compiled_alike(ctx: Context, sizes: Sequence[int], **options: Any) -> Outcome:
-    """A function compiled with the options gives what eager gives, forwards and backwards, for rows of these numbers."""
+    """A function compiled with these options gives what eager gives, both ways, for so many rows at a time."""
     torch, functional = ctx.torch, ctx.torch.nn.functional
     exact_fp32(torch)
     torch.manual_seed(ctx.seed)
     # Else what can't be compiled is called as it is, and compared with itself.
     importlib.import_module("torch._dynamo").config.suppress_errors = False
-    inductor = importlib.import_module("torch._inductor.config")
-    if hasattr(inductor, "cpp_cache_precompile_headers"):
-        inductor.cpp_cache_precompile_headers = False  # takes as long as one of the two kernels that it would serve
 
     def function(x: Any, first: Any, second: Any) -> Any:
         hidden = functional.gelu(functional.layer_norm(x, (x.shape[-1],)) @ first)
