@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import importlib
 import json
 import os
@@ -21,15 +22,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_map
-
 sys.path.insert(0, sys.argv[1])
 
 from envspec_check import checks, workloads  # noqa: F401 -- they fill the tables
 from envspec_check.checks import reference
 from envspec_check.interface import CHECKS, REFERENCE_ONLY, WORKLOADS, Context
+from envspec_check.trainer import Trainer
+
+torch: Any = importlib.import_module("torch")
+TorchDispatchMode: Any = importlib.import_module("torch.utils._python_dispatch").TorchDispatchMode
+pytree: Any = importlib.import_module("torch.utils._pytree")
+tree_flatten, tree_map = pytree.tree_flatten, pytree.tree_map
 
 KINDS = ("result x 1.01", "wrong above 256", "gradient x 0.5")
 LONG = 256
@@ -52,7 +55,7 @@ def computes(function: Any) -> bool:
     return not function.is_view and function.overloadpacket.__name__ not in UNDEFINED
 
 
-class Trace(TorchDispatchMode):
+class Trace(TorchDispatchMode):  # type: ignore[misc]
     """The operators that give numbers."""
 
     def __init__(self) -> None:
@@ -77,7 +80,7 @@ def written(function: Any, args: Any, kwargs: Any) -> list[Any]:
     return found
 
 
-class Wrong(TorchDispatchMode):
+class Wrong(TorchDispatchMode):  # type: ignore[misc]
     """One operator gives 1 % too much: always, or where one of its tensors is longer than LONG."""
 
     def __init__(self, mutant: Mutant) -> None:
@@ -121,7 +124,8 @@ class Halved:
     """Nodes of one name hand on half of their gradients, where a float32 loss goes back."""
 
     def __init__(self, mutant: Mutant) -> None:
-        self.mutant, self.changed, self.names = mutant, False, set()
+        self.mutant, self.changed = mutant, False
+        self.names: set[str] = set()
         self.right = torch.Tensor.backward
 
     def halve(self, given: Any, _: Any) -> Any:
@@ -165,7 +169,7 @@ def while_stepping(trainer: Any, mode: Any) -> Iterator[None]:
 def mutants_of(ctx: Context, workload: str) -> list[Mutant]:
     """All mutants of a workload's steps."""
     trace, nodes = Trace(), Halved(Mutant(workload, "", ""))
-    with while_stepping(reference.Trainer, trace), nodes:
+    with while_stepping(Trainer, trace), nodes:
         next(reference.compared(ctx, workload, 1, 8))
     operators = [Mutant(workload, name, kind) for name in sorted(trace.found) for kind in KINDS[:2]]
     leaves = ("torch::autograd::AccumulateGrad",)
@@ -177,7 +181,7 @@ def told(ctx: Context, mutant: Mutant, others: dict[str, Any]) -> dict[str, Any]
     wrong = Halved(mutant) if mutant.kind == KINDS[2] else Wrong(mutant)
     found: dict[str, Any] = {**mutant._asdict(), "check": None, "what": None, "error": None}
     limit = reference.LIMITS["cpu"]
-    with wrong if mutant.kind == KINDS[2] else while_stepping(reference.Trainer, wrong):
+    with wrong if mutant.kind == KINDS[2] else while_stepping(Trainer, wrong):
         for name in (mutant.workload, *REFERENCE_ONLY):
             for errors in reference.compared(ctx, name, *reference.lengths(ctx, name)):
                 what = max(errors, key=lambda key: errors[key])
@@ -226,7 +230,7 @@ def chosen(ctx: Context, asked: argparse.Namespace) -> list[Mutant]:
     if asked.again:
         before = json.loads(Path(asked.again).read_text())["mutants"]
         return [Mutant(one["workload"], one["operator"], one["kind"]) for one in before if not one["check"]]
-    found = [Mutant(*one) for name in WORKLOADS for one in in_fork(lambda name=name: mutants_of(ctx, name))]
+    found = [Mutant(*one) for name in WORKLOADS for one in in_fork(functools.partial(mutants_of, ctx, name))]
     return found[:: max(1, len(found) // asked.sample)][: asked.sample] if asked.sample else found
 
 
@@ -243,11 +247,11 @@ def main() -> None:
     torch.set_num_threads(1)
     ctx = Context({}, "cpu", "basic", 20, True, 0, 60.0, Path(asked.out).parent, asked.check)
     next(reference.compared(ctx, "basic", 1, 8))  # what torch makes once is made before the forks
-    sound = [in_fork(lambda seed=seed: healthy(ctx, seed)) for seed in range(asked.healthy)]
+    sound = [in_fork(functools.partial(healthy, ctx, seed)) for seed in range(asked.healthy)]
     others = {name: one for name, one in CHECKS.items() if one.group == "operators" and not one.needs}
     results = []
     for mutant in chosen(ctx, asked):
-        result = in_fork(lambda mutant=mutant: told(ctx, mutant, others))
+        result = in_fork(functools.partial(told, ctx, mutant, others))
         if result is None:  # it took the process with it, and so the check's
             result = {
                 **mutant._asdict(),

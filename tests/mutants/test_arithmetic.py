@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mutants.summary import PAGE, RESULTS, rendered, share_of_survivors, summarised
 from support.smoke_env import CHECK
+
+from mutants.summary import PAGE, RESULTS, rendered, share_of_survivors, summarised
 
 MUTANTS = Path(__file__).with_name("arithmetic.py")
 

@@ -30,11 +30,11 @@ WORKER = "DataLoader worker (pid 7)"
 @pytest.mark.parametrize(
     ("text", "reason", "remedy"),
     [
-        ("OSError: [Errno 28] No space left on device", "the disk of the folder for temporary files is full:", "--scr"),
+        ("OSError: [Errno 28] No space left on device", "the disk of the folder for temporary", "--scr"),
         ("RuntimeError: . unexpected pos 64 vs 0", "a checkpoint couldn't be written whole:", "make room"),
         (f"RuntimeError: {WORKER} is killed by signal: Killed. ", "a worker of the DataLoader was killed:", "num_w"),
         ("RuntimeError: DataLoader worker (pid(s) 7, 8) exited unexpectedly", "a worker of the Da", "num_workers=0"),
-        ("KeyError: Caught KeyError in DataLoader worker process 0.", "a worker of the DataLoader raised KeyErr", "own"),
+        ("KeyError: Caught KeyError in DataLoader worker process 0.", "a worker of the DataLoader raised KeyEr", "own"),
         (
             "RuntimeError: [enforce fail at device.cc:84] ifa != nullptr. Unable to find address for: eth9",
             "Gloo finds no network interface eth9 on this machine:",
@@ -75,7 +75,9 @@ class StandInTorch:
         self.is_bf16_supported = lambda: True
 
 
-@pytest.mark.parametrize(("capability", "told"), [((7, 0), "the GPU has no bf16"), ((7, 5), "the GPU has no bf16"), ((8, 0), None)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("capability", "told"), [((7, 0), "the GPU has no bf16"), ((7, 5), "the GPU has no bf16"), ((8, 0), None)]
+)
 def test_emulated_bf16_is_none_by_a_stand_in_for_the_card(
     monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], told: str | None
 ) -> None:
@@ -164,8 +166,10 @@ def test_what_compiles_runs_beside_the_others_and_figures_alone(tmp_path: Path) 
     """torch is a stand-in, so that its import costs nothing."""
     path = program(tmp_path, "time.sleep(1.5)\n    return interface.passed(details={'ended': time.time()})")
     (tmp_path / "torch.py").write_text("__version__ = '0'\nclass version: cuda = None\n")
-    text = path.read_text().replace("@put\ndef after", BESIDE + "\n@put\ndef after").replace("from envspec_check.command", f"sys.path.insert(0, {str(tmp_path)!r})\nfrom envspec_check.command")  # fmt: skip
-    path.write_text(text.replace("torch=False, ", "") + "")
+    text = path.read_text().replace("@put\ndef after", BESIDE + "\n@put\ndef after")
+    importing = "from envspec_check.command"
+    text = text.replace(importing, f"sys.path.insert(0, {str(tmp_path)!r})\n{importing}")
+    path.write_text(text.replace("torch=False, ", ""))
     began = time.monotonic()
     subprocess.run(command(path), capture_output=True, text=True, check=False, timeout=120)
     report: dict[str, Any] = json.loads((tmp_path / "report.json").read_text())

@@ -8,8 +8,8 @@ from pathlib import Path
 import envspec_check.checks
 import envspec_check.workloads  # noqa: F401
 import pytest
-from envspec_check.checks.determinism import Run, first_difference
 from envspec_check.checks.ddp import apart, even_ranks
+from envspec_check.checks.determinism import Run, first_difference
 from envspec_check.checks.precision import FEW
 from envspec_check.checks.training import judge_losses
 from envspec_check.interface import QUICK_STEPS, WORKLOAD_NAMES, WORKLOADS

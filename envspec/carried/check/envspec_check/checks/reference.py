@@ -7,13 +7,14 @@ here, and not taken from torch a second time.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import replace
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from envspec_check.interface import REFERENCE_ONLY, WORKLOADS, Context, Outcome, check, failed, passed, skipped
 from envspec_check.trainer import Trainer, Training, exactly
-from envspec_check.workloads.base import Batch, warm_up_and_cosine
+from envspec_check.workloads.base import Batch, the_torch, warm_up_and_cosine
 
 STEPS = 6
 
@@ -32,6 +33,9 @@ class has shown what is healthy."""
 
 SMALL = 3e-2
 """A gradient that is naught but for rounding is measured by this share of the norm of all of them."""
+
+KINK = 1e-5
+"""How near to naught a value has to be, as a share of the largest, for rounding to decide its sign."""
 
 Errors = Dict[str, float]
 
@@ -72,6 +76,15 @@ def far(one: Any, exact: Any, least: float = 0.0, rounding: float = 0.0) -> floa
     return max(0.0, difference - rounding) / max(float(exact.norm()), least, 1e-30)
 
 
+def keep_side(sides: List[Any], layer: Any, given: Any, result: Any) -> None:
+    sides.append(exactly(result > 0))
+
+
+def take_side(sides: List[Any], layer: Any, given: Any, result: Any) -> Any:
+    x, side = given[0], sides.pop(0)
+    return the_torch().where(x.detach().abs() <= KINK * x.detach().abs().max(), x * side, result)
+
+
 class Pair:
     """A trainer on the device, and its reference."""
 
@@ -80,12 +93,23 @@ class Pair:
         for layer in self.exact.model.modules():
             if hasattr(layer, "recomputes"):
                 layer.recomputes = False
+        self.follow_kinks()
         self.rules: Dict[str, Rule] = {}
         groups = {id(weights): group for group in self.one.optimizer.param_groups for weights in group["params"]}
         for name, weights in self.one.model.named_parameters():
             self.rules[name] = Rule(groups[id(weights)], {})
         self.moves = dict.fromkeys(self.rules, 0)
         self.worst: Errors = {}
+
+    def follow_kinks(self) -> None:
+        """Make the reference's ReLU take the device's side of naught where rounding alone decides it: of a hundred
+        thousand values one is as near in some step, and half a gradient turns on it by right."""
+        torch, theirs = the_torch(), dict(self.exact.model.named_modules())
+        for name, layer in self.one.model.named_modules():
+            if isinstance(layer, torch.nn.ReLU):
+                sides: List[Any] = []
+                layer.register_forward_hook(functools.partial(keep_side, sides))
+                theirs[name].register_forward_hook(functools.partial(take_side, sides))
 
     def note(self, what: str, error: float) -> None:
         self.worst[what] = max(self.worst.get(what, 0.0), error)
