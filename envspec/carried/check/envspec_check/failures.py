@@ -33,12 +33,12 @@ KNOWN = (
         "the end of its output has the worker's own traceback",
     ),
     (
-        r"Unable to find address for: (?P<what>\S+)|Unable to find interface for: (?P<address>\S+)",
+        r"find address for: (?P<what>\S+)|find interface for: (?P<address>\S+)",
         "Gloo finds no network interface {what}{address} on this machine",
         "unset GLOO_SOCKET_IFNAME, or name an interface that `ip addr` shows",
     ),
     (
-        r"gloo.*(?:Unable to resolve hostname|getaddrinfo|Name or service not known)",
+        r"gloo.*(?:resolve hostname|getaddrinfo|Name or service not known)",
         "Gloo can't resolve this machine's name",
         "export GLOO_SOCKET_IFNAME with an interface that `ip addr` shows, or name the host in /etc/hosts",
     ),

@@ -221,7 +221,7 @@ INTERNAL: Dict[str, Callable[..., int]] = {}
 WORKLOADS: Dict[str, Any] = {}
 
 REFERENCE_ONLY: Dict[str, Any] = {}
-"""What nobody trains but `training.reference`."""
+"""What is trained by `training.reference` alone."""
 
 
 def check(
