@@ -1,4 +1,5 @@
-"""Several nodes at once: collectives and DDP between them. Stand-alone (torch, the standard library, Python 3.8).
+"""Several nodes at once: collectives and DDP between them. torch, the standard library, Python 3.8, and beside it
+the folder of the check.
 
 Run by torchrun, one process a rank; rank 0 writes a report as the check does.
 
@@ -12,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import hashlib
 import importlib
 import json
 import os
@@ -40,6 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     started, begin = datetime.datetime.now(datetime.timezone.utc), time.monotonic()
     torch: Any = importlib.import_module("torch")
     dist: Any = importlib.import_module("torch.distributed")
+    collectives = the_check()
 
     with open(asked.config, encoding="utf-8") as file:
         config = json.load(file)
@@ -56,19 +57,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     checks: list[Any] = []
     figures: list[Any] = []
     details = {"ranks": world, "nodes": sorted(set(nodes)), "groups": len(set(group_ranks))}
-    tests: Any = (("all_reduce", all_reduce), ("ddp", ddp))
+    one = importlib.import_module("envspec_check.ranks").Rank(torch, dist, rank, world, device.type)
+    tests: Any = (("all_reduce", all_reduce), ("exchange", exchange), ("ddp", ddp))
     for name, function in tests:
         since = time.monotonic()
-        reason, more = function(torch, dist, device, rank, world)
+        reason, more = function(one)
         every: list[Any] = [None] * world
         dist.all_gather_object(every, reason)
         failed = [f"rank {at}: {one}" for at, one in enumerate(every) if one]
         needs_gpu = cuda or bool(config["cuda"])
         checks.append(check(name, needs_gpu, "; ".join(failed), time.monotonic() - since, dict(details, **more)))
-    for size in SIZES:
-        seconds = timed(torch, dist, device, size)
+    for size, seconds in collectives.timed_all_reduce(one, SIZES).items():
         figures.append(figure(f"multi_node.all_reduce_us.{size}", seconds * 1e6, "us", config))
-        bus = 2 * (world - 1) / world * size / seconds / 1e9 if world > 1 else 0.0
+        bus = collectives.bus_gb_s(world, int(size), seconds)
         figures.append(figure(f"multi_node.bus_gb_s.{size}", bus, "GB/s", config))
     if rank == 0:
         write(asked.json, report(torch, config, cuda, started, time.monotonic() - begin, checks, figures))
@@ -77,65 +78,35 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 1 if any(one["status"] == "fail" for one in checks) else 0
 
 
-def all_reduce(torch: Any, dist: Any, device: Any, rank: int, world: int) -> Outcome:
+def the_check() -> Any:
+    """What the check asks of collectives on one machine: its folder lies beside this file."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "check")
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    return importlib.import_module("envspec_check.checks.collectives")
+
+
+def all_reduce(one: Any) -> Outcome:
     """Sums of integers are exact, whatever the order."""
-    for count in (1, 1023, 1 << 18):
-        values = (torch.arange(count, device=device) * (rank + 1)).to(torch.int64)
-        dist.all_reduce(values)
-        right = torch.arange(count, device=device).to(torch.int64) * (world * (world + 1) // 2)
-        if not torch.equal(values, right):
-            return f"an all-reduce of {count} integers is wrong", {}
-    return None, {}
+    return the_check().all_reduce_exact(one), {}
 
 
-def ddp(torch: Any, dist: Any, device: Any, rank: int, world: int) -> Outcome:
-    """Each rank trains on data of its own; all have the same weights at the end, and a smaller loss."""
-    torch.manual_seed(0)
-    layers = (torch.nn.Linear(32, 64), torch.nn.GELU(), torch.nn.Linear(64, 1))
-    model = torch.nn.Sequential(*layers).to(device)
-    model = torch.nn.parallel.DistributedDataParallel(
-        model, device_ids=[device.index] if device.type == "cuda" else None
-    )
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.05)
-    generator = torch.Generator().manual_seed(1000 + rank)
-    inputs = torch.randn(128, 32, generator=generator).to(device)
-    wanted = inputs.sum(1, keepdim=True)
-    losses = []
-    for _ in range(STEPS):
-        optimiser.zero_grad()
-        loss = torch.nn.functional.mse_loss(model(inputs), wanted)
-        loss.backward()
-        optimiser.step()
-        losses.append(loss.item())
-    flat = torch.cat([parameter.detach().reshape(-1).cpu() for parameter in model.parameters()])
-    digests: list[Any] = [None] * world
-    dist.all_gather_object(digests, hashlib.sha256(bytes(flat.view(torch.uint8).tolist())).hexdigest())
-    more = {"first_loss": losses[0], "last_loss": losses[-1]}
-    if len(set(digests)) > 1:
-        return f"the ranks have different weights after {STEPS} steps", more
-    if not losses[-1] < losses[0]:
-        return f"the loss didn't fall: {losses}", more
-    return None, more
+def exchange(one: Any) -> Outcome:
+    """Floats arrive as they were sent, by every collective, and are summed as they should be."""
+    found = the_check().exchange(one)
+    return "; ".join(found["wrong"]) or None, {"without": found["without"]}
 
 
-def timed(torch: Any, dist: Any, device: Any, size: int) -> float:
-    """Seconds of one all-reduce of `size` bytes, the median of several."""
-    values = torch.ones(size // 4, device=device)
-    taken = []
-    for _ in range(7):
-        dist.barrier()
-        wait(torch, device)
-        since = time.perf_counter()
-        dist.all_reduce(values)
-        wait(torch, device)
-        taken.append(time.perf_counter() - since)
-        values.fill_(1)
-    return sorted(taken[2:])[2]
-
-
-def wait(torch: Any, device: Any) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+def ddp(one: Any) -> Outcome:
+    """Ranks that train on data of their own end with the weights of one process with all of it, and a smaller loss."""
+    found: list[Any] = [None] * one.world
+    one.dist.all_gather_object(found, the_check().ddp_steps(one))
+    more = {
+        "first_loss": found[0]["first"],
+        "last_loss": found[0]["last"],
+        "apart": max(each["apart"] for each in found),
+    }
+    return the_check().wrong_ddp(found), more
 
 
 def check(name: str, needs_gpu: bool, reason: str, seconds: float, details: dict[str, Any]) -> dict[str, Any]:

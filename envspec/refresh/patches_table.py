@@ -104,13 +104,13 @@ _OTHER_PROJECT = "PyPI has none of the releases that patches of the package name
 
 def _is_another_project(patches: Iterable[Patch], known: Sequence[DatedRelease]) -> bool:
     """Say whether patches name single releases of a package, and PyPI's project of that name has none of these."""
-    from packaging.version import InvalidVersion, Version
+    from packaging.version import Version
 
     named = {version for patch in patches for version in patch.when.named}
     there = {release.version for release in known}
     try:
         return bool(named and known) and there.isdisjoint(map(Version, named))
-    except InvalidVersion:
+    except ValueError:
         return False
 
 

@@ -185,9 +185,9 @@ def _admits(line: str, version: Version) -> bool:
 
 
 def _contains(specifier: str, python: str) -> bool:
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+    from packaging.specifiers import SpecifierSet
 
     try:
         return SpecifierSet(specifier).contains(python, prereleases=True)
-    except InvalidSpecifier:
+    except ValueError:
         return True

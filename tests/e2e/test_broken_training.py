@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.smoke_env import Checked, copied, run_check, site_packages
+from support.smoke_env import Checked, run_check, with_code
 
 pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.e2e]
 
@@ -42,22 +42,12 @@ Optimizer.load_state_dict = _load_state_dict
 """
 
 
-def broken(smoke_env: Path, folder: Path, file: str, code: str) -> Path:
-    """A copy of the environment in which code follows at the end of one of torch's files."""
-    prefix = copied(smoke_env, folder / "env")
-    path = site_packages(prefix) / "torch" / file
-    text = path.read_text(encoding="utf-8")
-    path.unlink()  # it may be a link to the file of the environment that was copied
-    path.write_text(text + code, encoding="utf-8")
-    return prefix
-
-
 def checked(prefix: Path, folder: Path, workload: str, group: str) -> Checked:
     return run_check(prefix, folder, "--workload", workload, "--quick", "--device", "cpu", "--only", group)
 
 
 def test_a_kernel_that_gives_nan(smoke_env: Path, tmp_path: Path) -> None:
-    prefix = broken(smoke_env, tmp_path, "nn/functional.py", NAN_KERNEL)
+    prefix = with_code(smoke_env, tmp_path, "nn/functional.py", NAN_KERNEL)
     done = checked(prefix, tmp_path, "basic", "training")
     assert done.status == 1
     assert done.failed == ["training.fp32", "training.bf16", "training.fp16"]
@@ -76,7 +66,7 @@ def test_a_kernel_that_gives_nan(smoke_env: Path, tmp_path: Path) -> None:
 def test_a_checkpoint_that_drops_the_optimizers_state(
     smoke_env: Path, tmp_path: Path, workload: str, file: str, code: str
 ) -> None:
-    done = checked(broken(smoke_env, tmp_path, file, code), tmp_path, workload, "determinism")
+    done = checked(with_code(smoke_env, tmp_path, file, code), tmp_path, workload, "determinism")
     assert done.status == 1
     assert done.failed == ["determinism.resume"]
     reason = done.check("determinism.resume")["reason"]
@@ -84,7 +74,7 @@ def test_a_checkpoint_that_drops_the_optimizers_state(
 
 
 def test_a_kernel_that_isnt_repeatable(smoke_env: Path, tmp_path: Path) -> None:
-    prefix = broken(smoke_env, tmp_path, "nn/functional.py", RANDOM_KERNEL)
+    prefix = with_code(smoke_env, tmp_path, "nn/functional.py", RANDOM_KERNEL)
     done = checked(prefix, tmp_path, "basic", "determinism")
     assert done.status == 1
     assert done.failed == ["determinism.repeat", "determinism.resume"]

@@ -16,8 +16,8 @@ import pytest
 from envspec_check.checks.collectives import collectives_ddp
 from envspec_check.checks.compile import lacking_to_compile
 from envspec_check.checks.device import device_visible
-from envspec_check.checks.training import on_the_cpu
 from envspec_check.interface import CHECKS, Check, Context, Fault, Outcome, Skip, failed, passed
+from envspec_check.ranks import on_the_cpu
 from envspec_check.report import Progress
 from envspec_check.session import Session
 from envspec_check.trainer import native_precision
@@ -185,7 +185,7 @@ def test_one_gpu_trains_by_nccl_alone_as_well(monkeypatch: pytest.MonkeyPatch) -
 
     def stand_in(ctx: Context, world: int, backend: str, work: object) -> list[dict[str, Any]]:
         asked.append((backend, world))
-        return [{"first": 2.0, "last": 1.0 if backend == "gloo" else 3.0, "weights": "w"}] * world
+        return [{"first": 2.0, "last": 1.0 if backend == "gloo" else 3.0, "weights": "w", "apart": 0.0}] * world
 
     monkeypatch.setattr("envspec_check.checks.collectives.ranks", stand_in)
     found = collectives_ddp(replace(context("cuda", "cu128"), gpus=1))

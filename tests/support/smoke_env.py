@@ -71,6 +71,16 @@ def copied(prefix: Path, to: Path) -> Path:
     return to
 
 
+def with_code(smoke_env: Path, folder: Path, file: str, code: str) -> Path:
+    """A copy of the environment in which code follows at the end of one of torch's files."""
+    prefix = copied(smoke_env, folder / "env")
+    path = site_packages(prefix) / "torch" / file
+    text = path.read_text(encoding="utf-8")
+    path.unlink()  # it may be a link to the file of the environment that was copied
+    path.write_text(text + code, encoding="utf-8")
+    return prefix
+
+
 def site_packages(prefix: Path) -> Path:
     return next((prefix / "lib").glob("python3.*")) / "site-packages"
 

@@ -77,7 +77,7 @@ def figures_matmul(ctx: Context) -> Outcome:
     cuda = ctx.device == "cuda"
     size = (4096 if ctx.quick else 8192) if cuda else (256 if ctx.quick else 512)
     for precision in ("fp32", "tf32", "bf16", "fp16"):
-        if precision == "tf32" and not from_ampere(ctx):
+        if precision == "tf32" and not from_ampere(torch, ctx.device):
             continue  # older cards would multiply in fp32 and say nothing
         if cuda and precision != "tf32" and lacks("cuda", precision):
             without.append(precision)
@@ -131,7 +131,7 @@ def figures_steps(ctx: Context) -> Outcome:
     model = torch.nn.TransformerEncoder(layer, 4 if cuda else 2, enable_nested_tensor=False).to(ctx.device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     inputs = torch.randn(batch, length, width, device=ctx.device)
-    precision = ("bf16" if from_ampere(ctx) else "fp16") if cuda else "fp32"
+    precision = ("bf16" if from_ampere(torch, ctx.device) else "fp16") if cuda else "fp32"
     taken: list[float] = []
 
     def step() -> None:

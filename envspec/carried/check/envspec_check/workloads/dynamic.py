@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from envspec_check.interface import workload
-from envspec_check.workloads.base import Batch, Workload, generator, layers, the_torch
+from envspec_check.workloads.base import Batch, Workload, at_least_fp32, generator, layers, the_torch
 
 
 @workload("dynamic")
@@ -66,4 +66,4 @@ class Dynamic(Workload):
 
     def loss(self, model: Any, batch: Batch) -> Any:
         found = model(batch["rows"], batch["lengths"], batch["expert"])
-        return the_torch().nn.functional.cross_entropy(found.float(), batch["label"])
+        return the_torch().nn.functional.cross_entropy(at_least_fp32(found), batch["label"])

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
-from envspec_check.interface import WORKLOADS
+from envspec_check.interface import REFERENCE_ONLY, WORKLOADS
+from envspec_check.machine import from_ampere
 from envspec_check.workloads.base import Batch, number_of, the_torch, warm_up_and_cosine
 
 
@@ -28,8 +29,15 @@ class Training:
     steps: int
     seed: int
     device: str  # "cpu" or "cuda"
-    precision: str  # "fp32", "bf16" or "fp16"
+    precision: str  # "fp32", "bf16", "fp16", or "fp64" for a reference
     exact: bool = False  # deterministic algorithms only
+    dropout: bool = True  # off where two trainings are compared that draw unlike numbers
+    clip: Optional[float] = 1.0  # the largest norm of the gradients; None: they stay as they are
+    plain: Optional[float] = None  # the learning rate of plain SGD in place of the workload's optimizer and schedule
+
+
+TYPES = {"bf16": "bfloat16", "fp16": "float16"}
+"""What autocast is asked for, by the precision."""
 
 
 PARTS = ("model", "optimizer", "scheduler", "scaler", "rng", "position", "losses")
@@ -53,7 +61,8 @@ def lacks(device: str, precision: str) -> Optional[str]:
     if precision == "fp32":
         return None
     if device == "cuda":
-        return "the GPU has no bf16" if precision == "bf16" and not torch.cuda.is_bf16_supported() else None
+        # torch's own is_bf16_supported() counts emulation, which has no convolutions and shows nothing of the card.
+        return "the GPU has no bf16" if precision == "bf16" and not from_ampere(torch, device) else None
     if precision == "bf16":
         return None
     if fp16_scaler(device) is None:
@@ -76,6 +85,17 @@ def native_precision(workload: str, device: str) -> str:
     return next(precision for precision in preferred if lacks(device, precision) is None)
 
 
+def exact_fp32(torch: Any) -> None:
+    """No TF32: its products have 10 bits, and convolutions take it unless they are told not to."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+
+
+def exactly(tensor: Any) -> Any:
+    """A tensor in float64, on the CPU."""
+    return tensor.detach().to("cpu", the_torch().float64)
+
+
 def be_exact() -> None:
     """From now on only algorithms that give the same bits for the same input. Before the first use of a GPU."""
     torch = the_torch()
@@ -88,14 +108,16 @@ def be_exact() -> None:
 
 
 class Trainer:
-    """One training, from its start or from a checkpoint, alone or as one rank of several that share each batch."""
+    """One training, from its start or from a checkpoint. A batch is split into as many `shares` as there are ranks: one
+    of them is a rank's, all of them are trained by the one process that several are compared with."""
 
-    def __init__(self, training: Training, rank: int = 0, ranks: int = 1) -> None:
+    def __init__(self, training: Training, shares: Sequence[int] = (0,), ranks: int = 1) -> None:
         torch = the_torch()
-        self.training, self.rank, self.ranks = training, rank, ranks
-        self.workload = WORKLOADS[training.workload]()
+        self.training, self.shares, self.ranks = training, shares, ranks
+        self.workload = {**WORKLOADS, **REFERENCE_ONLY}[training.workload]()
         # Such small models gain nothing from threads, and lose a lot where others use the CPUs too.
         torch.set_num_threads(1)
+        exact_fp32(torch)
         if training.exact:
             be_exact()
         random.seed(training.seed)
@@ -103,18 +125,37 @@ class Trainer:
         cuda = training.device == "cuda"
         self.device = torch.device("cuda", torch.cuda.current_device()) if cuda else torch.device("cpu")
         self.count = self.workload.batch * (self.workload.on_gpu if cuda else 1)
-        self.model = self.workload.model(training.seed).to(self.device)
+        self.wide = training.precision == "fp64"
+        self.model = self.made_model().to(self.device)
         self.called = self.model  # what a step calls: the model itself, or what DDP or DataParallel make of it
-        self.optimizer = self.workload.optimizer(self.model)
-        self.scheduler = torch.optim.lr_scheduler.LambdaLR(
-            self.optimizer, functools.partial(warm_up_and_cosine, steps=training.steps)
-        )
+        if training.plain is None:
+            self.optimizer = self.workload.optimizer(self.model)
+        else:
+            self.optimizer = torch.optim.SGD(self.model.parameters(), lr=training.plain)
+        self.scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, self.share_of_the_rate)
         self.scaler = fp16_scaler(training.device) if training.precision == "fp16" else None
         self.position = 0
         self.losses: List[float] = []
         self.seconds: List[float] = []
         if ranks > 1:
-            torch.manual_seed(number_of(training.seed, "rank", rank))  # ranks drop out differently
+            torch.manual_seed(number_of(training.seed, "rank", *shares))  # ranks drop out differently
+
+    def made_model(self) -> Any:
+        torch = the_torch()
+        usual = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64 if self.wide else usual)  # tables that a model makes are as wide as it
+        try:
+            model = self.workload.model(self.training.seed)
+        finally:
+            torch.set_default_dtype(usual)
+        if not self.training.dropout:
+            for layer in model.modules():
+                if isinstance(layer, torch.nn.Dropout):
+                    layer.p = 0.0
+        return model.double() if self.wide else model
+
+    def share_of_the_rate(self, step: int) -> float:
+        return 1.0 if self.training.plain is not None else warm_up_and_cosine(step, self.training.steps)
 
     def run(self, until: int, pauses: dict[int, Callable[[], None]] | None = None) -> None:
         """Train up to a position; stops at once when a loss isn't finite. `pauses` are called at their positions."""
@@ -122,9 +163,7 @@ class Trainer:
         batches = self.workload.batches(training.seed, self.position, until, self.count, cuda)
         began = time.perf_counter()
         for batch in batches:
-            mine = {name: rows[self.rank :: self.ranks] for name, rows in batch.items()}
-            there = {name: rows.to(self.device, non_blocking=True) for name, rows in mine.items()}
-            self.losses.append(self.step(there))
+            self.losses.append(self.step(batch))
             self.position += 1
             ended = time.perf_counter()
             self.seconds.append(ended - began)
@@ -135,35 +174,51 @@ class Trainer:
             began = time.perf_counter()
 
     def step(self, batch: Batch) -> float:
+        loss = self.gradients(batch)
+        self.update()
+        return float(loss)  # waits for the device, so that the step's time is its own
+
+    def there(self, rows: Any) -> Any:
+        """A batch's rows on the device, in the width of the model."""
+        rows = rows.to(self.device, non_blocking=True)
+        return rows.double() if self.wide and rows.is_floating_point() else rows
+
+    def gradients(self, batch: Batch) -> Any:
+        """The mean loss of this trainer's shares of a batch. Their gradients are left for the optimizer."""
         torch, parts = the_torch(), self.workload.accumulate
         self.optimizer.zero_grad(set_to_none=True)
         losses = []
-        for part in range(parts):
-            last = part == parts - 1
-            # DDP sums the ranks' gradients once a step, not once a part.
-            quiet = contextlib.nullcontext() if last or self.called is self.model else no_sync(self.called)
-            with quiet:
-                with self.autocast():
-                    loss = self.workload.loss(self.called, {name: rows[part::parts] for name, rows in batch.items()})
-                losses.append(loss.detach())
-                loss = loss / parts
-                (self.scaler.scale(loss) if self.scaler else loss).backward()
+        for share in self.shares:
+            mine = {name: self.there(rows[share :: self.ranks]) for name, rows in batch.items()}
+            for part in range(parts):
+                # DDP sums the ranks' gradients once a step, not once a part.
+                last = part == parts - 1 or self.called is self.model
+                with contextlib.nullcontext() if last else no_sync(self.called):
+                    with self.autocast():
+                        loss = self.workload.loss(self.called, {name: rows[part::parts] for name, rows in mine.items()})
+                    losses.append(loss.detach())
+                    loss = loss / (parts * len(self.shares))
+                    (self.scaler.scale(loss) if self.scaler else loss).backward()
+        return torch.stack(losses).mean()
+
+    def update(self) -> None:
+        """What a step does once the gradients are there."""
         if self.scaler:
             self.scaler.unscale_(self.optimizer)
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        if self.training.clip is not None:
+            the_torch().nn.utils.clip_grad_norm_(self.model.parameters(), self.training.clip)
         if self.scaler:
             self.scaler.step(self.optimizer)
             self.scaler.update()
         else:
             self.optimizer.step()
         self.scheduler.step()
-        return float(torch.stack(losses).mean())  # waits for the device, so that the step's time is its own
 
     def autocast(self) -> Any:
         torch, precision = the_torch(), self.training.precision
-        if precision == "fp32":
+        if precision not in TYPES:
             return contextlib.nullcontext()
-        return torch.autocast(self.training.device, dtype={"bf16": torch.bfloat16, "fp16": torch.float16}[precision])
+        return torch.autocast(self.training.device, dtype=getattr(torch, TYPES[precision]))
 
     def state(self) -> Dict[str, Any]:
         """All that the rest of the training depends on; its keys are PARTS."""

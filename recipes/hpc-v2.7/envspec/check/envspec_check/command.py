@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Callable, Sequence
 
+from envspec_check.beside import Beside
 from envspec_check.environment import FOLDER
 from envspec_check.interface import (
     CHECKS,
@@ -137,16 +138,23 @@ def main(words: Sequence[str] | None = None, table: dict[str, Check] = CHECKS, p
     os.environ.setdefault("OMP_NUM_THREADS", str(min(16, usable_cpus())))
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin make a shared machine slower by far
     os.environ.update(TORCHINDUCTOR_COMPILE_THREADS="1", PYTHONFAULTHANDLER="1")
+    if asked.quick:
+        # torch.compile would build and start a program for each instruction set of the CPU, in a new interpreter.
+        os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
     for name in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(name, interrupted)
     try:
-        folder = Path(tempfile.mkdtemp(prefix="check-", dir=asked.scratch))
+        folder = Path(tempfile.mkdtemp(prefix="check-", dir=asked.scratch and os.path.abspath(asked.scratch)))
     except OSError as error:
         sys.stderr.write(f"envspec-check: error: no folder for temporary files: {error}\n")
         return 2
     os.environ.update(TORCHINDUCTOR_CACHE_DIR=str(folder / "inductor"), TRITON_CACHE_DIR=str(folder / "triton"))
     runner, ended = Runner(ctx, folder), True
-    session = Session(ctx, table, asked.only or (), runner)
+    beside = None
+    if usable_cpus() > 1:
+        (folder / "beside").mkdir()
+        beside = Beside(Runner(ctx, folder / "beside"))
+    session = Session(ctx, table, asked.only or (), runner, beside)
     progress = Progress([one.name for one in session.table], sys.stderr)
     try:
         session.run(progress)
@@ -154,6 +162,8 @@ def main(words: Sequence[str] | None = None, table: dict[str, Check] = CHECKS, p
         ended = False
     finally:
         runner.close()
+        if beside:
+            beside.close()
         shutil.rmtree(str(folder), ignore_errors=True)
     report = session.report(ended)
     try:

@@ -167,6 +167,6 @@ def card_of(cards: dict[str, Any], name: str, capability: str) -> dict[str, Any]
     return best[1]
 
 
-def from_ampere(ctx: Context) -> bool:
+def from_ampere(torch: Any, device: str) -> bool:
     """Whether the GPU computes in bf16 and TF32 itself: from Ampere on. Newer torch emulates bf16 on older ones."""
-    return ctx.device == "cuda" and ctx.torch.cuda.get_device_capability() >= (8, 0)
+    return device == "cuda" and tuple(torch.cuda.get_device_capability()) >= (8, 0)

@@ -9,17 +9,20 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import faulthandler
+import functools
 import importlib
 import json
 import math
+import mmap
 import os
 import signal
 import sys
 import traceback
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable, Tuple
 
+from envspec_check.failures import KILLED, explained, in_words
 from envspec_check.interface import Check, Context, Fault, Outcome, Skip, failed
 from envspec_check.machine import SHM_REMEDY, probe
 
@@ -28,7 +31,7 @@ PRELOADED = ("torch.distributed", "torch._dynamo", "sympy")
 
 LAST_LINES, LAST_CHARACTERS = 40, 6000
 
-KILLED = "give it more memory (sbatch --mem, docker run --memory), or see what else uses the machine's"
+ANSWER_BYTES = 64 << 20
 
 
 class Leaving(contextlib.AbstractContextManager):  # type: ignore[type-arg]
@@ -47,10 +50,51 @@ class Leaving(contextlib.AbstractContextManager):  # type: ignore[type-arg]
         os._exit(code)
 
 
-def die_with_parent() -> None:
-    """The kernel ends this process when its parent is gone."""
+def die_with_parent(parent: int | None = None) -> None:
+    """The kernel ends this process when its parent is gone. `parent` is who forked it, and may be gone already."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
+    if parent is not None and os.getppid() != parent:
+        os._exit(1)
+
+
+class Answer:
+    """What a forked process leaves for its parent: in memory that both have, since a disk may be full."""
+
+    def __init__(self) -> None:
+        self.memory = mmap.mmap(-1, ANSWER_BYTES)  # takes no more than what is written to it
+
+    def leave(self, value: Any) -> None:
+        text = json.dumps(value).encode()
+        if len(text) > ANSWER_BYTES - 8:
+            text = json.dumps({"error": "its answer has %d bytes: ask for fewer steps" % len(text)}).encode()
+        self.memory[8 : 8 + len(text)] = text
+        self.memory[:8] = len(text).to_bytes(8, "big")
+
+    def take(self) -> dict[str, Any]:
+        """What was left; empty when nothing was."""
+        size = int.from_bytes(self.memory[:8], "big")
+        found: dict[str, Any] = json.loads(self.memory[8 : 8 + size]) if size else {}
+        self.memory.close()
+        return found
+
+
+def forked(work: Callable[[], Any]) -> Tuple[int, Answer]:
+    """Begin a piece of work in a process forked from this one, which ends with it. Its number, and where it answers
+    with {"value": what the work gave} or {"error": why it gave nothing}."""
+    parent, answer = os.getpid(), Answer()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid == 0:
+        with Leaving():
+            die_with_parent(parent)
+            try:
+                answer.leave({"value": work()})
+            except Exception as error:
+                answer.leave({"error": in_words(error)})
+                raise
+    return pid, answer
 
 
 def finite(value: Any) -> Any:
@@ -113,9 +157,7 @@ def outcome_of(status: int | None, answer: Any, limit: float, stuck: bool = Fals
         remedy = SHM_REMEDY if number == signal.SIGBUS else says
         return failed(f"it {ending(status)}", remedy)
     if isinstance(answer, dict) and "error" in answer:
-        error = answer["error"]
-        out_of = "MemoryError" in error or "out of memory" in error or "can't allocate memory" in error
-        return failed(error, KILLED if out_of else None)
+        return failed(*explained(answer["error"]))
     if isinstance(answer, dict) and not status:
         figures = [(str(name), value, str(unit)) for name, value, unit in answer["figures"]]
         return Outcome(**{**answer, "figures": figures})
@@ -124,19 +166,17 @@ def outcome_of(status: int | None, answer: Any, limit: float, stuck: bool = Fals
     return failed(f"it {ending(status)}, without an answer", "the end of its output may say why")
 
 
-def run_check(one: Check, ctx: Context) -> None:
-    """Run a check in this process and leave its answer in its scratch folder."""
-    answer: dict[str, Any]
+def run_check(one: Check, ctx: Context) -> Any:
+    """Run a check in this process. What it found, as JSON can hold it, or {"error": why it found nothing}."""
     try:
         outcome = one.run(ctx)
-        answer = outcome._asdict()
     except (Fault, Skip) as found:
-        answer = found.outcome._asdict()
+        outcome = found.outcome
     except Exception as error:  # noqa: BLE001, whatever it is, it is this check's
-        text = " ".join(str(error).strip().split("\n")[:1])
-        answer = {"error": f"{type(error).__name__}: {text}" if text else type(error).__name__}
-        traceback.print_exc()
-    write_whole(str(ctx.scratch / "answer.json"), json.dumps(finite(answer)))
+        with contextlib.suppress(OSError):  # what it prints may go to a full disk
+            traceback.print_exc()
+        return {"error": in_words(error)}
+    return finite(outcome._asdict())
 
 
 def host(ctx: Context, checks: dict[str, Check], with_torch: bool) -> int:
@@ -152,13 +192,10 @@ def host(ctx: Context, checks: dict[str, Check], with_torch: bool) -> int:
     _reply(replies, ready=True)
     for line in sys.stdin:
         job = json.loads(line)
-        pid = os.fork()
-        if pid == 0:
-            with Leaving():
-                _run_job(ctx, checks, job)
+        pid, answer = forked(functools.partial(_run_job, ctx, checks, job))
         _reply(replies, pid=pid)
         _, status, usage = os.wait4(pid, 0)
-        _reply(replies, status=status, memory=usage.ru_maxrss * 1024)
+        _reply(replies, status=status, memory=usage.ru_maxrss * 1024, answer=answer.take().get("value"))
     return 0
 
 
@@ -167,9 +204,8 @@ def _reply(replies: Any, **values: Any) -> None:
     replies.flush()
 
 
-def _run_job(ctx: Context, checks: dict[str, Check], job: dict[str, Any]) -> None:
+def _run_job(ctx: Context, checks: dict[str, Check], job: dict[str, Any]) -> Any:
     os.setsid()
-    die_with_parent()
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")  # where memory runs out, this is what should go
     scratch = Path(job["scratch"])
@@ -180,4 +216,4 @@ def _run_job(ctx: Context, checks: dict[str, Check], job: dict[str, Any]) -> Non
     faulthandler.enable()
     os.chdir(str(scratch))
     one = checks[job["name"]] if job["name"] in checks else Check("probe", probe, None, True)
-    run_check(one, replace(ctx, scratch=scratch, device=job["device"], gpus=job["gpus"]))
+    return run_check(one, replace(ctx, scratch=scratch, device=job["device"], gpus=job["gpus"]))

@@ -34,11 +34,16 @@ class Gone(Exception):
 class Host:
     """A process that forks one for each check."""
 
-    def __init__(self, context: Path, with_torch: bool, program: str, log: Path) -> None:
+    def __init__(self, context: Path, with_torch: bool, program: str, log: Path, token: str) -> None:
         command = [sys.executable, program, "--internal", "host", str(context), "torch" if with_torch else "plain"]
         with open(str(log), "wb") as errors:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,
+                env={**os.environ, TOKEN: token},
             )
         self.buffer = b""
 
@@ -89,7 +94,6 @@ class Runner:
     def __init__(self, ctx: Context, folder: Path) -> None:
         self.ctx, self.folder = ctx, folder
         self.token = uuid.uuid4().hex
-        os.environ[TOKEN] = self.token
         self.hosts: dict[bool, Host] = {}
         self.running: int | None = None
         self.log = folder / "host.log"
@@ -110,7 +114,7 @@ class Runner:
                 raise Gone(f"gave no process for {PATIENCE:g} s")
             ended = at_work.read(limit)
             if ended:
-                status, memory = ended["status"], ended["memory"]
+                status, memory, answer = ended["status"], ended["memory"], ended["answer"]
             else:
                 self.end_running()
                 ended = at_work.read(PATIENCE)
@@ -124,8 +128,6 @@ class Runner:
             return failed(reason, "the end of its output may say why"), words, None
         finally:
             self.end_running()
-        with contextlib.suppress(OSError, ValueError):
-            answer = json.loads((scratch / "answer.json").read_text(encoding="utf-8"))
         outcome = outcome_of(status, answer, limit, stuck)
         words = output.read_bytes()[-4 * LAST_CHARACTERS :].decode("utf-8", "replace") if output.exists() else ""
         shutil.rmtree(str(scratch), ignore_errors=True)
@@ -134,7 +136,7 @@ class Runner:
     def host(self, with_torch: bool) -> Host:
         """The host of a kind, started where there is none. Raises Gone when it can't be."""
         if with_torch not in self.hosts:
-            self.hosts[with_torch] = Host(self.context, with_torch, self.ctx.program, self.log)
+            self.hosts[with_torch] = Host(self.context, with_torch, self.ctx.program, self.log, self.token)
             self.hosts[with_torch].start(max(self.ctx.timeout, TIMEOUT))
         return self.hosts[with_torch]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import datetime
 import sys
 import time
-from typing import Any, Dict, Optional, Sequence, Tuple
+from typing import Any, Dict, Optional, Sequence, Set, Tuple
 
+from envspec_check.beside import GROUP, Beside
 from envspec_check.checks.device import NO_GPU, NO_GPU_REMEDY
 from envspec_check.interface import GROUPS, Check, Context, Outcome, failed, skipped
 from envspec_check.machine import machine_facts, probe
@@ -17,8 +18,15 @@ from envspec_check.runner import Runner
 class Session:
     """A run of the whole table, and what is known of it so far."""
 
-    def __init__(self, ctx: Context, table: dict[str, Check], groups: Sequence[str], runner: Runner) -> None:
-        self.ctx, self.runner = ctx, runner
+    def __init__(
+        self,
+        ctx: Context,
+        table: dict[str, Check],
+        groups: Sequence[str],
+        runner: Runner,
+        beside: Optional[Beside] = None,
+    ) -> None:
+        self.ctx, self.runner, self.beside = ctx, runner, beside
         order = {group: index for index, group in enumerate(GROUPS)}
         chosen = [one for one in table.values() if one.group in (groups or GROUPS)]
         self.table = sorted(chosen, key=lambda one: order[one.group])
@@ -30,6 +38,7 @@ class Session:
         self.no_look = ""
         self.lacking: Optional[Tuple[Outcome, Optional[str]]] = None
         self.tried = False
+        self.begun: Set[str] = set()
         self.checks: list[dict[str, Any]] = []
         self.figures: list[dict[str, Any]] = []
         self.curves: dict[str, Any] = {}
@@ -38,10 +47,14 @@ class Session:
 
     def run(self, progress: Progress) -> None:
         for one in self.table:
+            self.collect(progress, wait=one.group == "figures")  # figures are taken alone
+            if one.name in self.begun:
+                continue
             progress.begins(one.name)
             began = time.monotonic()
             if (one.torch or one.needs) and not self.tried:
                 self.lacking = self.look()
+                self.begin_beside()
             words: Optional[str] = None
             memory: Optional[int] = None
             skip = self.reason_to_skip(one)
@@ -52,9 +65,27 @@ class Session:
             elif one.needs == "gpu" and not self.machine["gpus"]:
                 outcome = failed(NO_GPU + self.no_look, NO_GPU_REMEDY)
             else:
-                gpus = len(self.machine["gpus"]) if self.device == "cuda" else 0
-                outcome, words, memory = self.runner.run(one, self.device, gpus)
+                outcome, words, memory = self.runner.run(one, self.device, self.gpus)
             progress.ended(self.add(one, outcome, words, memory, time.monotonic() - began))
+        self.collect(progress, wait=True)
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs the checks may use."""
+        return len(self.machine["gpus"]) if self.device == "cuda" else 0
+
+    def begin_beside(self) -> None:
+        """Begin what can run beside the other checks, if it can run at all and isn't the only thing to do."""
+        own = [one for one in self.table if one.group == GROUP]
+        if self.beside and not self.lacking and len(own) < len(self.table):
+            able = [one for one in own if not self.reason_to_skip(one) and (one.needs != "gpu" or self.gpus)]
+            self.begun = {one.name for one in able}
+            self.beside.start(able, self.device, self.gpus)
+
+    def collect(self, progress: Progress, wait: bool) -> None:
+        """Take over what ended beside."""
+        for ran in self.beside.results(wait) if self.beside else ():
+            progress.ended(self.add(ran.check, ran.outcome, ran.words, ran.memory, ran.seconds))
 
     def look(self) -> tuple[Outcome, str | None] | None:
         """Import torch, and see which GPUs it sees, and so on which device the checks run; before the first check that
@@ -114,6 +145,8 @@ class Session:
 
     def report(self, complete: bool = True) -> dict[str, Any]:
         ctx = self.ctx
+        order = {one.name: at for at, one in enumerate(self.table)}
+        self.checks.sort(key=lambda one: order[one["name"]])
         return {
             "schema": 1,
             "kind": "envspec-check",

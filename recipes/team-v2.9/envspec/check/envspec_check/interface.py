@@ -220,6 +220,9 @@ INTERNAL: Dict[str, Callable[..., int]] = {}
 
 WORKLOADS: Dict[str, Any] = {}
 
+REFERENCE_ONLY: Dict[str, Any] = {}
+"""What is trained by `training.reference` alone."""
+
 
 def check(
     name: str, needs: str | None = None, torch: bool = True, table: dict[str, Check] = CHECKS
@@ -243,11 +246,11 @@ def internal(name: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
     return put
 
 
-def workload(name: str) -> Callable[[Any], Any]:
-    """Put a workload into WORKLOADS."""
+def workload(name: str, table: dict[str, Any] = WORKLOADS) -> Callable[[Any], Any]:
+    """Put a workload into a table."""
 
     def put(made: Any) -> Any:
-        WORKLOADS[name] = made
+        table[name] = made
         return made
 
     return put

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Dict, List, NamedTuple
 
+from envspec_check.failures import explained
 from envspec_check.interface import Context, Fault, Outcome, check, failed, internal, passed
-from envspec_check.process import Leaving, ending, write_whole
+from envspec_check.process import ending, forked, write_whole
 from envspec_check.trainer import PARTS, Trainer, Training, digest, native_precision
 
 EXACT_STEPS = 24
@@ -35,11 +35,8 @@ def digests(trainer: Trainer) -> dict[str, str]:
     return {name: digest(part) for name, part in trainer.state().items()}
 
 
-def run_exactly(ctx: Context, name: str, save: bool = False, load: bool = False) -> None:
-    """Train with deterministic algorithms, and leave a Run under the name in the scratch folder.
-
-    Saves a checkpoint at half way, or goes on from that.
-    """
+def run_exactly(ctx: Context, save: bool = False, load: bool = False) -> Run:
+    """Train with deterministic algorithms. Saves a checkpoint at half way, or goes on from that."""
     precision, steps = native_precision(ctx.workload, ctx.device), exact_steps(ctx)
     trainer = Trainer(Training(ctx.workload, steps, ctx.seed, ctx.device, precision, exact=True))
     checkpoint, half = ctx.scratch / "half.pt", {}
@@ -52,8 +49,7 @@ def run_exactly(ctx: Context, name: str, save: bool = False, load: bool = False)
         half.update(digests(trainer))
 
     trainer.run(steps, {half_way(steps): pause} if save else {})
-    run = Run(precision, [loss.hex() for loss in trainer.losses], digests(trainer), half)
-    write_whole(str(ctx.scratch / name), json.dumps(run._asdict()))
+    return Run(precision, [loss.hex() for loss in trainer.losses], digests(trainer), half)
 
 
 def exact_steps(ctx: Context) -> int:
@@ -65,25 +61,21 @@ def half_way(steps: int) -> int:
     return max(1, steps // 2)
 
 
-def in_fork(ctx: Context, name: str, save: bool = False, load: bool = False) -> Run:
+def in_fork(ctx: Context, save: bool = False, load: bool = False) -> Run:
     """`run_exactly` in a process forked from this one, which must not have used torch. Raises Fault when it fails."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    pid = os.fork()
-    if pid == 0:
-        with Leaving():
-            run_exactly(ctx, name, save=save, load=load)
+    pid, answer = forked(lambda: run_exactly(ctx, save=save, load=load)._asdict())
     _, status = os.waitpid(pid, 0)
+    found = answer.take()
     if status:
-        raise Fault(
-            "the training %s" % ending(status), "see the training checks; the end of its output says where it ended"
-        )
-    return Run.read(ctx.scratch / name)
+        reason, remedy = explained(found["error"]) if "error" in found else (ending(status), None)
+        told = "the training failed: " if "error" in found else "the training "
+        raise Fault(told + reason, remedy or "see the training checks; the end of its output says where it ended")
+    return Run(**found["value"])
 
 
 @internal("resume")
 def resume(ctx: Context, name: str) -> int:
-    run_exactly(ctx, name, load=True)
+    write_whole(str(ctx.scratch / name), json.dumps(run_exactly(ctx, load=True)._asdict()))
     return 0
 
 
@@ -104,7 +96,7 @@ def first_difference(one: Run, other: Run) -> str | None:
 @check("determinism.repeat")
 def determinism_repeat(ctx: Context) -> Outcome:
     """The same training in two processes ends bitwise equal: losses, weights, optimizer."""
-    one, other = in_fork(ctx, "one.json"), in_fork(ctx, "other.json")
+    one, other = in_fork(ctx), in_fork(ctx)
     details = {"precision": one.precision, "steps": len(one.losses), "weights": one.parts["model"]}
     found = first_difference(one, other)
     if found:
@@ -117,9 +109,9 @@ def determinism_repeat(ctx: Context) -> Outcome:
 def determinism_resume(ctx: Context) -> Outcome:
     """A checkpoint of half way, gone on from in a new process, ends bitwise as the run that was never interrupted.
     Where time is short that process is a fork, which needn't import torch; else an interpreter of its own."""
-    whole = in_fork(ctx, "whole.json", save=True)
+    whole = in_fork(ctx, save=True)
     if ctx.quick:
-        resumed = in_fork(ctx, "resumed.json", load=True)
+        resumed = in_fork(ctx, load=True)
     else:
         ended = ctx.run_again("resume", "resumed.json", timeout=ctx.timeout * 0.8)
         if ended.code:

@@ -5,3 +5,4 @@ from envspec_check.workloads import multimodal as multimodal
 from envspec_check.workloads import llm as llm
 from envspec_check.workloads import deit as deit
 from envspec_check.workloads import dynamic as dynamic
+from envspec_check.workloads import wide as wide

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from envspec_check.interface import workload
-from envspec_check.workloads.base import Batch, Workload, generator, layers, the_torch
+from envspec_check.workloads.base import Batch, Workload, at_least_fp32, generator, layers, the_torch
 
 
 @workload("basic")
@@ -53,7 +53,7 @@ class Basic(Workload):
 
     def loss(self, model: Any, batch: Batch) -> Any:
         found = model(batch["image"], batch["row"])
-        return the_torch().nn.functional.cross_entropy(found.float(), batch["label"])
+        return the_torch().nn.functional.cross_entropy(at_least_fp32(found), batch["label"])
 
     def optimizer(self, model: Any) -> Any:
         return the_torch().optim.SGD(self.groups(model), lr=self.rate, momentum=0.9, weight_decay=1e-4)

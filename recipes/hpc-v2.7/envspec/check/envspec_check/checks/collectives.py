@@ -1,95 +1,31 @@
-"""collectives: sums between processes, and equal ranks."""
+"""collectives: what goes between processes arrives as it was sent, and is summed as it should be."""
 
 from __future__ import annotations
 
-import datetime
-import hashlib
-import importlib
-import json
-import os
-import signal
-import sys
+import copy
+import math
 import time
-import uuid
-from pathlib import Path
-from typing import Any, Callable, NamedTuple, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
-from envspec_check.checks.training import on_the_cpu
-from envspec_check.interface import Context, Fault, Outcome, check, failed, passed
-from envspec_check.machine import usable_cpus
-from envspec_check.process import Leaving, ending
+from envspec_check.interface import Context, Outcome, check, failed, passed
+from envspec_check.ranks import Rank, backend_of, on_the_cpu, ranks
+from envspec_check.trainer import digest, exact_fp32
+from envspec_check.workloads.base import generator
 
 COLLECTIVE_BYTES = (4 << 10, 1 << 20, 16 << 20)
 
 COLLECTIVE_BYTES_GPU = (4 << 10, 1 << 20, 64 << 20, 256 << 20)
 
+COUNTS = (3, 1023, 1 << 17)
+"""Numbers that each rank gives to each other one."""
 
-class Rank(NamedTuple):
-    """One of several processes that know each other. `device` is what its tensors are on."""
+SUMS = 1e-6
+"""How far a sum of a few floats may be from the exact one, as a share of the largest: some roundings of float32."""
 
-    torch: Any
-    dist: Any
-    rank: int
-    world: int
-    device: str
+EQUAL = 1e-5
+"""The most by which ranks may differ from one process with the whole batch, as a share; healthy is 2e-7."""
 
-
-def ranks(ctx: Context, world: int, backend: str, work: Callable[[Rank], Any]) -> list[Any]:
-    """Run `work` in as many processes as there are ranks and give what each returned. Raises Fault when one fails.
-
-    They are forked from the check's process, which must not have used torch: neither threads nor CUDA survive a fork.
-    """
-    folder = ctx.scratch / uuid.uuid4().hex[:8]
-    folder.mkdir()
-    limit = max(5.0, ctx.timeout * 0.6)
-    # One machine: the loopback interface is always there, the host's name often has no address in a container.
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    os.environ.setdefault("NCCL_DEBUG", "WARN")
-    children = {}
-    sys.stdout.flush()
-    sys.stderr.flush()
-    for rank in range(world):
-        pid = os.fork()
-        if pid == 0:
-            with Leaving():
-                _run_rank(ctx, folder, rank, world, backend, work, limit)
-        children[pid] = rank
-    wrong: list[str] = []
-    deadline = time.monotonic() + limit
-    while children and time.monotonic() < deadline and not wrong:
-        pid, status = os.waitpid(-1, os.WNOHANG)
-        if pid == 0:
-            time.sleep(0.01)
-        elif pid in children:
-            rank = children.pop(pid)
-            wrong += ["rank %d %s" % (rank, ending(status))] if status else []
-    for pid in children:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-    if not wrong and children:
-        wrong = ["%d of %d ranks hadn't ended after %g s" % (len(children), world, limit)]
-    if wrong:
-        remedy = "read the end of the output" + ("; NCCL_DEBUG=INFO says more" if backend == "nccl" else "")
-        raise Fault("{} of {} failed: {}".format(work.__name__, backend, "; ".join(wrong)), remedy)
-    return [json.loads((folder / ("%d.json" % rank)).read_text(encoding="utf-8")) for rank in range(world)]
-
-
-def _run_rank(
-    ctx: Context, folder: Path, rank: int, world: int, backend: str, work: Callable[[Rank], Any], limit: float
-) -> None:
-    torch = ctx.torch
-    dist = importlib.import_module("torch.distributed")
-    torch.set_num_threads(max(1, usable_cpus() // world))
-    if backend == "nccl":
-        torch.cuda.set_device(rank)
-    store = "file://%s" % (folder / "store")
-    dist.init_process_group(
-        backend, init_method=store, rank=rank, world_size=world, timeout=datetime.timedelta(seconds=limit)
-    )
-    found = work(Rank(torch, dist, rank, world, "cuda" if backend == "nccl" else "cpu"))
-    (folder / ("%d.json" % rank)).write_text(json.dumps(found), encoding="utf-8")
-    dist.barrier()
-    dist.destroy_process_group()
+DDP_STEPS = 8
 
 
 def all_reduce_exact(one: Rank) -> str | None:
@@ -104,43 +40,183 @@ def all_reduce_exact(one: Rank) -> str | None:
     return None
 
 
-def ddp_steps(one: Rank) -> dict[str, Any]:
-    """Train a small model with data of the rank's own: the first and last loss, and a digest of the weights."""
-    torch = one.torch
-    torch.manual_seed(one.rank)  # DDP has to make the ranks start alike
-    layers = torch.nn.Linear(32, 64), torch.nn.GELU(), torch.nn.Linear(64, 1)
-    model = torch.nn.Sequential(*layers).to(one.device)
-    model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[one.rank] if one.device == "cuda" else None)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-    made = torch.Generator().manual_seed(1000 + one.rank)
-    inputs = torch.randn(128, 32, generator=made).to(one.device)
-    losses = []
-    for _ in range(8):
+def drawn(one: Rank, rank: int, count: int) -> Any:
+    """A rank's floats, which every rank can draw."""
+    return one.torch.randn(one.world * count, generator=generator("collective", rank, count))
+
+
+class Exchange:
+    """Every collective once, with so many floats from each rank to each, beside what must come of it."""
+
+    def __init__(self, one: Rank, count: int) -> None:
+        self.one, self.count = one, count
+        self.all = [drawn(one, rank, count) for rank in range(one.world)]
+        self.sum = one.torch.stack([rows.double() for rows in self.all]).sum(0)
+
+    def mine(self) -> Any:
+        return self.all[self.one.rank].to(self.one.device)
+
+    def empty(self, count: int) -> Any:
+        return self.one.torch.full((count,), math.nan, device=self.one.device)
+
+    def part(self, rows: Any, rank: int) -> Any:
+        return rows[rank * self.count : (rank + 1) * self.count]
+
+    def same(self, found: Any, right: Any) -> bool:
+        return bool(self.one.torch.equal(found.cpu(), right))
+
+    def sums(self, found: Any, right: Any) -> bool:
+        return bool((found.cpu().double() - right).abs().max() <= SUMS * self.one.world * float(right.abs().max()))
+
+    def all_reduce(self) -> bool:
+        found = self.mine()
+        self.one.dist.all_reduce(found)
+        return self.sums(found, self.sum)
+
+    def reduce_scatter(self) -> bool:
+        found = self.empty(self.count)
+        self.one.dist.reduce_scatter_tensor(found, self.mine())
+        return self.sums(found, self.part(self.sum, self.one.rank))
+
+    def broadcast(self) -> bool:
+        last, found = self.one.world - 1, self.mine()
+        self.one.dist.broadcast(found, last)
+        return self.same(found, self.all[last])
+
+    def all_gather(self) -> bool:
+        found = [self.empty(self.one.world * self.count) for _ in self.all]
+        self.one.dist.all_gather(found, self.mine())
+        return all(self.same(rows, right) for rows, right in zip(found, self.all))
+
+    def all_gather_into_tensor(self) -> bool:
+        found = self.empty(self.one.world * self.one.world * self.count)
+        self.one.dist.all_gather_into_tensor(found, self.mine())
+        return self.same(found, self.one.torch.cat(self.all))
+
+    def all_to_all(self) -> bool:
+        found = self.empty(self.one.world * self.count)
+        self.one.dist.all_to_all_single(found, self.mine())
+        return self.same(found, self.one.torch.cat([self.part(rows, self.one.rank) for rows in self.all]))
+
+    def send_and_receive(self) -> bool:
+        dist, world = self.one.dist, self.one.world
+        if world == 1:
+            return True
+        before, found = (self.one.rank - 1) % world, self.empty(world * self.count)
+        send = dist.P2POp(dist.isend, self.mine(), (self.one.rank + 1) % world)
+        for work in dist.batch_isend_irecv([send, dist.P2POp(dist.irecv, found, before)]):
+            work.wait()
+        return self.same(found, self.all[before])
+
+
+OPERATIONS = (
+    "all_reduce",
+    "reduce_scatter",
+    "broadcast",
+    "all_gather",
+    "all_gather_into_tensor",
+    "all_to_all",
+    "send_and_receive",
+)
+
+
+def exchange(one: Rank) -> Dict[str, List[str]]:
+    """Floats of unlike seeds through every collective: the `wrong` ones, and those that the backend is `without`."""
+    found: Dict[str, List[str]] = {"wrong": [], "without": []}
+    for name in OPERATIONS:
+        for count in COUNTS:
+            try:
+                right = getattr(Exchange(one, count), name)()
+            except (RuntimeError, NotImplementedError, AttributeError) as error:
+                if not any(word in str(error) for word in ("support", "not implemented", "has no attribute")):
+                    raise
+                found["without"].append(name)
+                break
+            if not right:
+                found["wrong"].append("rank %d: %s of %d floats is wrong" % (one.rank, name, count))
+                break
+    return found
+
+
+def small_model(torch: Any) -> Any:
+    return torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.GELU(), torch.nn.Linear(64, 1))
+
+
+def small_steps(torch: Any, model: Any, inputs: Any) -> List[float]:
+    """Train on the same inputs by plain SGD, which hides no wrong scale of a gradient. The losses."""
+    optimizer, losses = torch.optim.SGD(model.parameters(), lr=0.05), []
+    for _ in range(DDP_STEPS):
         optimizer.zero_grad()
         loss = torch.nn.functional.mse_loss(model(inputs), inputs.sum(1, keepdim=True))
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    flat = torch.cat([weights.detach().flatten().cpu() for weights in model.parameters()])
-    weights = hashlib.sha256(bytes(flat.view(torch.uint8).tolist())).hexdigest()
-    return {"first": losses[0], "last": losses[-1], "weights": weights}
+    return losses
+
+
+def flat(torch: Any, model: Any) -> Any:
+    """All weights of a model in one row of float64, on the CPU."""
+    return torch.cat([weights.detach().flatten().cpu() for weights in model.parameters()]).double()
+
+
+def moved_apart(start: Any, one: Any, other: Any) -> float:
+    """How far two trainings from one start ended from each other, as a share of the way that the second went."""
+    found = float((one - other).norm()) / max(float((other - start).norm()), 1e-30)
+    return found if math.isfinite(found) else math.inf
+
+
+def ddp_steps(one: Rank) -> dict[str, Any]:
+    """Train a small model with data of the rank's own, and alone with that of all ranks: the first and last loss, a
+    digest of the weights, and how far they are from those of the one process."""
+    torch = one.torch
+    exact_fp32(torch)
+    torch.manual_seed(one.rank)  # DDP has to make the ranks start alike
+    model = small_model(torch).to(one.device)
+    on = [torch.cuda.current_device()] if one.device == "cuda" else None
+    called = torch.nn.parallel.DistributedDataParallel(model, device_ids=on)
+    alone, start = copy.deepcopy(model), flat(torch, model)
+    rows = [torch.randn(128, 32, generator=generator("ddp", rank)).to(one.device) for rank in range(one.world)]
+    losses = small_steps(torch, called, rows[one.rank])
+    small_steps(torch, alone, torch.cat(rows))
+    apart = moved_apart(start, flat(torch, model), flat(torch, alone))
+    return {"first": losses[0], "last": losses[-1], "weights": digest(model.state_dict()), "apart": apart}
+
+
+def wrong_ddp(found: Sequence[Dict[str, Any]]) -> Optional[str]:
+    """What is wrong with what the ranks of `ddp_steps` found, or None."""
+    if len({one["weights"] for one in found}) > 1:
+        return "the ranks have different weights after %d steps of DistributedDataParallel" % DDP_STEPS
+    apart = max(one["apart"] for one in found)
+    if not apart <= EQUAL:
+        told = "DistributedDataParallel's weights are %.2g of their way from those of one process with the whole batch"
+        return told % apart + "; %.2g is allowed" % EQUAL
+    return None if all(one["last"] < one["first"] for one in found) else "the loss didn't fall"
 
 
 def timed_all_reduce(one: Rank, sizes: Sequence[int] = (), repeats: int = 20) -> dict[str, float]:
-    """The median seconds of an all-reduce, by its bytes."""
+    """The median seconds of an all-reduce, by its bytes: of the slowest rank."""
     found = {}
     for size in sizes:
         values, taken = one.torch.ones(size // 4, device=one.device), []
         for _ in range(repeats + 3):
             one.dist.barrier()
+            if one.device == "cuda":
+                one.torch.cuda.synchronize()
             began = time.perf_counter()
             one.dist.all_reduce(values)
             if one.device == "cuda":
                 one.torch.cuda.synchronize()
             taken.append(time.perf_counter() - began)
             values.fill_(1)
-        found[str(size)] = sorted(taken[3:])[repeats // 2]
+        slowest = one.torch.tensor([sorted(taken[3:])[repeats // 2]], dtype=one.torch.float64, device=one.device)
+        one.dist.all_reduce(slowest, op=one.dist.ReduceOp.MAX)
+        found[str(size)] = float(slowest)
     return found
+
+
+def bus_gb_s(world: int, size: int, seconds: float) -> float:
+    """What an all-reduce's bandwidth is on the wires, as nccl-tests reckon it."""
+    return 2 * (world - 1) / world * size / seconds / 1e9
 
 
 def judge_sums(wrong: Sequence[str | None], details: dict[str, Any]) -> Outcome:
@@ -150,37 +226,47 @@ def judge_sums(wrong: Sequence[str | None], details: dict[str, Any]) -> Outcome:
     return passed(details=details)
 
 
+def judge_exchange(found: Sequence[Dict[str, List[str]]], details: dict[str, Any]) -> Outcome:
+    details["without"] = found[0]["without"]
+    return judge_sums([wrong for one in found for wrong in one["wrong"]], details)
+
+
+def both(one: Rank) -> Dict[str, Any]:
+    return {"whole": all_reduce_exact(one), "floats": exchange(one)}
+
+
+def sums(ctx: Context, backend: str, world: int) -> Outcome:
+    found, details = ranks(ctx, world, backend, both), {"backend": backend, "ranks": world}
+    wrong = judge_sums([one["whole"] for one in found], details)
+    return wrong if wrong.status == "fail" else judge_exchange([one["floats"] for one in found], details)
+
+
 @check("collectives.all_reduce")
 def collectives_all_reduce(ctx: Context) -> Outcome:
-    """Two processes sum whole numbers exactly, by Gloo on the CPU."""
-    return judge_sums(ranks(ctx, 2, "gloo", all_reduce_exact), {"backend": "gloo", "ranks": 2})
+    """Two processes sum whole numbers exactly and exchange floats by every collective, by Gloo on the CPU."""
+    return sums(ctx, "gloo", 2)
 
 
 @check("collectives.nccl", needs="gpu")
 def collectives_nccl(ctx: Context) -> Outcome:
-    """All GPUs of this machine sum whole numbers exactly, by NCCL. One GPU is a world of its own."""
-    return judge_sums(ranks(ctx, ctx.gpus, "nccl", all_reduce_exact), {"backend": "nccl", "ranks": ctx.gpus})
-
-
-def backend_of(ctx: Context) -> tuple[str, int]:
-    """NCCL between several GPUs, else Gloo between two processes on the CPU."""
-    return ("nccl", ctx.gpus) if ctx.gpus > 1 else ("gloo", 2)
+    """The same between all GPUs of this machine, by NCCL. One GPU is a world of its own."""
+    return sums(ctx, "nccl", ctx.gpus)
 
 
 @check("collectives.ddp")
 def collectives_ddp(ctx: Context) -> Outcome:
-    """Ranks that train on data of their own have the same weights afterwards. One GPU trains by NCCL too, alone."""
+    """Ranks that train on data of their own end as one process with all of it. One GPU trains by NCCL too, alone."""
     backend, world = backend_of(ctx)
     found = ranks(ctx, world, backend, ddp_steps)
     details = {"backend": backend, "ranks": world, "first": found[0]["first"], "last": found[0]["last"]}
+    details["apart"] = max(one["apart"] for one in found)
     alone = ranks(ctx, 1, "nccl", ddp_steps) if ctx.gpus == 1 else []
     if alone:
         details["nccl_alone"] = {"first": alone[0]["first"], "last": alone[0]["last"]}
-    if len({one["weights"] for one in found}) > 1:
-        reason = "the ranks have different weights after 8 steps of DistributedDataParallel"
-        return failed(reason, "run collectives.all_reduce and collectives.nccl; set NCCL_DEBUG=INFO", details=details)
-    if not all(one["last"] < one["first"] for one in (*found, *alone)):
-        return failed("the loss didn't fall", "see the training checks", details=details)
+    wrong = wrong_ddp(found) or (wrong_ddp(alone) if alone else None)
+    if wrong:
+        remedy = "run collectives.all_reduce and collectives.nccl; set NCCL_DEBUG=INFO"
+        return failed(wrong, remedy, details=details)
     return passed(reason=on_the_cpu(ctx, backend), details=details)
 
 
@@ -194,10 +280,10 @@ def collectives_bandwidth(ctx: Context) -> Outcome:
     def all_reduces(one: Rank) -> dict[str, float]:
         return timed_all_reduce(one, sizes)
 
-    taken = ranks(ctx, world, backend, all_reduces)
+    taken = ranks(ctx, world, backend, all_reduces)[0]
     figures = []
     for size in sizes:
-        seconds = max(one[str(size)] for one in taken)
+        seconds = taken[str(size)]
         figures.append(("collectives.all_reduce_us.%d" % size, seconds * 1e6, "us"))
-        figures.append(("collectives.bus_gb_s.%d" % size, 2 * (world - 1) / world * size / seconds / 1e9, "GB/s"))
+        figures.append(("collectives.bus_gb_s.%d" % size, bus_gb_s(world, size, seconds), "GB/s"))
     return passed(reason=on_the_cpu(ctx, backend), details={"backend": backend, "ranks": world}, figures=figures)

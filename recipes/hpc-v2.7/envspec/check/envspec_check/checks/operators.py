@@ -8,7 +8,7 @@ from typing import Any, Callable
 
 from envspec_check.interface import Context, Outcome, Skip, check, failed, passed
 from envspec_check.lock import numbers
-from envspec_check.trainer import lacks
+from envspec_check.trainer import exact_fp32, lacks
 
 TOLERANCES = {"fp32": 2e-5, "bf16": 2e-2, "fp16": 4e-3}
 """How far a result may be from that of float64 on the same inputs: the largest difference as a share of the largest
@@ -20,12 +20,6 @@ BF16_SUMS = 8e-2
 
 def dtype_of(torch: Any, name: str) -> Any:
     return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[name]
-
-
-def exact_fp32(torch: Any) -> None:
-    """No TF32: its products have 10 bits."""
-    torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cudnn.allow_tf32 = False
 
 
 def matmul_case(torch: Any, make: Callable[..., Any], quick: bool) -> tuple[Callable[..., Any], list[Any]]:

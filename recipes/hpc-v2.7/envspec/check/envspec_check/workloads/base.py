@@ -98,6 +98,11 @@ def the_torch() -> Any:
     return importlib.import_module("torch")
 
 
+def at_least_fp32(x: Any) -> Any:
+    """Short types as float32, in which losses are summed; what is longer, as a reference's float64, as it is."""
+    return x if x.dtype == the_torch().float64 else x.float()
+
+
 def generator(*words: object) -> Any:
     return the_torch().Generator().manual_seed(number_of(*words))
 
@@ -119,7 +124,9 @@ def layers() -> Any:
             self.out = nn.Linear(width, width)
             if rotary:
                 half = width // heads // 2
-                turns = torch.outer(torch.arange(rotary).float(), 10000.0 ** (-torch.arange(half).float() / half))
+                wide = torch.get_default_dtype()  # float64 where a reference is made
+                turned = 10000.0 ** (-torch.arange(half, dtype=wide) / half)
+                turns = torch.outer(torch.arange(rotary, dtype=wide), turned)
                 self.register_buffer("cosine", turns.cos(), persistent=False)
                 self.register_buffer("sine", turns.sin(), persistent=False)
 
@@ -128,7 +135,7 @@ def layers() -> Any:
 
         def turn(self, x: Any) -> Any:
             cosine, sine = self.cosine[: x.shape[-2]], self.sine[: x.shape[-2]]
-            one, two = x.float().chunk(2, dim=-1)
+            one, two = at_least_fp32(x).chunk(2, dim=-1)
             return torch.cat((one * cosine - two * sine, two * cosine + one * sine), dim=-1).to(x.dtype)
 
         def forward(self, x: Any, memory: Any = None) -> Any:

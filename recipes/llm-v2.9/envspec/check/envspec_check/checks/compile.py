@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import platform
 import re
 import shutil
 import time
 import traceback
-from typing import Any
+from typing import Any, List, Optional, Sequence, Tuple
 
-from envspec_check.checks.operators import TOLERANCES, exact_fp32, farthest
+from envspec_check.checks.operators import TOLERANCES, farthest
 from envspec_check.interface import Context, Outcome, Skip, check, failed, passed, skipped
+from envspec_check.trainer import exact_fp32, exactly
 
 
 def lacking_to_compile(text: str) -> Outcome | None:
@@ -25,6 +27,9 @@ def lacking_to_compile(text: str) -> Outcome | None:
         # torch 2.9 on a CPU imports setuptools, which it asks for from Python 3.12 on only
         reason = f"torch.compile imports {package.group(1)}, which isn't installed"
         return failed(reason, f"add {package.group(1)} to the spec's [pip] dependencies, and lock again")
+    if re.search(r"libcuda\.so(\.1)? (cannot|can't|can not) (be )?found|cannot find -lcuda", text):
+        remedy = "set TRITON_LIBCUDA_PATH to the folder of libcuda.so.1 (under apptainer's --nv: /.singularity.d/libs)"
+        return failed("Triton finds no libcuda.so: ldconfig doesn't know where it is", remedy)
     if "Python.h" in text:
         return failed("torch.compile needs Python's headers: Python.h is missing", "install them (Debian: python3-dev)")
     found = [word for word in (os.environ.get("CXX"), os.environ.get("CC"), "g++", "gcc", "clang") if word]
@@ -38,46 +43,106 @@ def lacking_to_compile(text: str) -> Outcome | None:
     return None
 
 
-@check("compile.eager")
-def compile_eager(ctx: Context) -> Outcome:
-    """torch.compile gives what eager gives, forwards and backwards."""
+def counted(torch: Any) -> Tuple[int, Optional[int]]:
+    """How many graphs were captured so far in this process, and how many kernels inductor made of them; None where this
+    torch doesn't count those."""
+    graphs = int(importlib.import_module("torch._dynamo.utils").counters["stats"]["unique_graphs"])
+    metrics = importlib.import_module("torch._inductor.metrics")
+    kernels = getattr(metrics, "generated_kernel_count", None)
+    return graphs, None if kernels is None else int(kernels)
+
+
+def not_compiled(torch: Any) -> Outcome | None:
+    """What to say where nothing was compiled, though torch.compile was asked to: eager agrees with itself."""
+    graphs, kernels = counted(torch)
+    if graphs and kernels != 0:
+        return None
+    reason = "torch.compile compiled nothing: it %s" % (
+        "captured no graph" if not graphs else "made no kernel of the graphs that it captured"
+    )
+    off = [name for name in ("TORCHDYNAMO_DISABLE", "TORCH_COMPILE_DISABLE", "PYTORCH_JIT") if os.environ.get(name)]
+    remedy = "unset %s" % ", ".join(off) if off else "look for what replaces or patches torch.compile"
+    return failed(reason, remedy, details={"graphs": graphs, "kernels": kernels})
+
+
+def compiled_alike(ctx: Context, sizes: Sequence[int], **options: Any) -> Outcome:
+    """A function compiled with these options gives what eager gives, both ways, for so many rows at a time."""
     torch, functional = ctx.torch, ctx.torch.nn.functional
     exact_fp32(torch)
     torch.manual_seed(ctx.seed)
+    # Else what can't be compiled is called as it is, and compared with itself.
+    importlib.import_module("torch._dynamo").config.suppress_errors = False
 
     def function(x: Any, first: Any, second: Any) -> Any:
         hidden = functional.gelu(functional.layer_norm(x, (x.shape[-1],)) @ first)
         return (functional.softmax(hidden @ second, -1) * x).sum()
 
-    inputs = [torch.randn(*shape, device=ctx.device) for shape in ((32, 64), (64, 96), (96, 64))]
-    results = {}
-    for how in ("eager", "compiled"):
-        own = [one.clone().requires_grad_() for one in inputs]
-        began = time.monotonic()
-        try:
-            value = (torch.compile(function) if how == "compiled" else function)(*own)
-            value.backward()
-        except Exception as error:
-            traceback.print_exc()
-            text = f"{type(error).__name__}: {error}"
-            if re.search(r"not (yet )?supported (on|for) .*(Python|torch.compile)|Python 3\.\d+\+? not", text):
-                raise Skip(f"torch {torch.__version__} can't compile on Python {platform.python_version()}") from None
-            named = lacking_to_compile(text + traceback.format_exc())
-            if named is None:
-                raise
-            return named
-        ctx.synchronize()
-        results[how] = [value, *(one.grad for one in own)], time.monotonic() - began
-    errors = [
-        farthest(torch, one, exact.detach().to("cpu", torch.float64))
-        for one, exact in zip(results["compiled"][0], results["eager"][0])
-    ]
+    weights = [torch.randn(*shape, device=ctx.device) for shape in ((64, 96), (96, 64))]
+    compiled, errors, began = None, [], time.monotonic()
+    seconds = 0.0
+    for size in sizes:
+        results: List[List[Any]] = []
+        inputs = [torch.randn(size, 64, device=ctx.device), *weights]
+        for how in ("eager", "compiled"):
+            own = [one.clone().requires_grad_() for one in inputs]
+            try:
+                if how == "compiled" and compiled is None:
+                    compiled = torch.compile(function, **options)
+                value = (compiled if how == "compiled" else function)(*own)
+                value.backward()
+            except Exception as error:
+                traceback.print_exc()
+                text = f"{type(error).__name__}: {error}"
+                if re.search(r"not (yet )?supported (on|for) .*(Python|torch.compile)|Python 3\.\d+\+? not", text):
+                    told = f"torch {torch.__version__} can't compile on Python {platform.python_version()}"
+                    raise Skip(told) from None
+                named = lacking_to_compile(text + traceback.format_exc())
+                if named is None:
+                    raise
+                return named
+            ctx.synchronize()
+            results.append([exactly(value), *(exactly(one.grad) for one in own)])
+        seconds = seconds or time.monotonic() - began
+        errors += [farthest(torch, one, right) for one, right in zip(results[1], results[0])]
     limit = 10 * TOLERANCES["fp32"]
-    details = {"errors": errors, "tolerance": limit}
-    figures = [("compile.first_s", results["compiled"][1], "s")]
+    graphs, kernels = counted(torch)
+    details = {"errors": errors, "tolerance": limit, "graphs": graphs, "kernels": kernels}
+    figures = [("compile.first_s", seconds, "s")]
+    nothing = not_compiled(torch)
+    if nothing:
+        return nothing
     if not max(errors) <= limit:
         reason = f"compiled and eager differ by {max(errors):.2g} of the largest value; {limit:.2g} is allowed"
-        return failed(
-            reason, "train without torch.compile until this torch is replaced", details=details, figures=figures
-        )
+        remedy = "train without torch.compile until this torch is replaced"
+        return failed(reason, remedy, details=details, figures=figures)
     return passed(details=details, figures=figures)
+
+
+@check("compile.eager")
+def compile_eager(ctx: Context) -> Outcome:
+    """torch.compile compiles, and gives what eager gives, forwards and backwards."""
+    return compiled_alike(ctx, (32,))
+
+
+@check("compile.dynamic")
+def compile_dynamic(ctx: Context) -> Outcome:
+    """One graph serves batches of unlike sizes."""
+    if ctx.quick:
+        return skipped("a second graph is compiled without --quick")
+    found = compiled_alike(ctx, (24, 40, 33), dynamic=True)
+    if found.status == "pass" and found.details["graphs"] > 1:
+        reason = "torch.compile(dynamic=True) made %d graphs for 3 sizes, not one" % found.details["graphs"]
+        return failed(reason, "expect a compilation for each size in training", details=found.details)
+    return found._replace(figures=())
+
+
+@check("compile.cuda_graphs", needs="gpu")
+def compile_cuda_graphs(ctx: Context) -> Outcome:
+    """mode="reduce-overhead" replays CUDA graphs, and what they compute is what eager computes."""
+    found = compiled_alike(ctx, (32, 32, 32, 32), mode="reduce-overhead")
+    counters = importlib.import_module("torch._dynamo.utils").counters["inductor"]
+    left_out = int(counters.get("cudagraph_skips", 0))
+    if found.status == "pass" and left_out:
+        reason = "reduce-overhead left out CUDA graphs %d times" % left_out
+        return failed(reason, "TORCH_LOGS=cudagraphs says why", details=found.details)
+    return found._replace(figures=())

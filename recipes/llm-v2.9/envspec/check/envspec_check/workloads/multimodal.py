@@ -7,7 +7,7 @@ import random
 from typing import Any, Iterator
 
 from envspec_check.interface import workload
-from envspec_check.workloads.base import Batch, Workload, generator, layers, the_torch
+from envspec_check.workloads.base import Batch, Workload, at_least_fp32, generator, layers, the_torch
 
 
 class Pairs:
@@ -57,6 +57,7 @@ class Multimodal(Workload):
 
             def __init__(self, embed: Any, length: int) -> None:
                 super().__init__()
+                self.recomputes = True
                 self.embed = embed
                 self.position = nn.Parameter(torch.randn(length, width) * 0.02)
                 self.blocks = nn.ModuleList([parts.Block(width, 4, dropout=0.05) for _ in range(2)])
@@ -65,7 +66,7 @@ class Multimodal(Workload):
                 x = self.embed(x)
                 x = (x if x.ndim == 3 else x.flatten(2).transpose(1, 2)) + self.position
                 for block in self.blocks:
-                    x = checkpoint(block, x, use_reentrant=False)
+                    x = checkpoint(block, x, use_reentrant=False) if self.recomputes else block(x)
                 return x
 
         class Three(nn.Module):  # type: ignore[misc,name-defined]
@@ -81,7 +82,7 @@ class Multimodal(Workload):
             def forward(self, text: Any, image: Any, video: Any) -> Any:
                 rows = {"text": self.text(text), "image": self.image(image), "video": self.video(video)}
                 rows["cross"] = self.cross(rows["image"], rows["video"])
-                found = {name: self.out[name](row.mean(dim=1)).float() for name, row in rows.items()}
+                found = {name: at_least_fp32(self.out[name](row.mean(dim=1))) for name, row in rows.items()}
                 return {name: nn.functional.normalize(row, dim=-1) for name, row in found.items()}, self.scale.exp()
 
         return Three()
@@ -115,5 +116,5 @@ class Multimodal(Workload):
         for other in ("image", "video", "cross"):
             close = scale * found["text"] @ found[other].t()
             for rows in (close, close.t()):
-                total = total + torch.nn.functional.cross_entropy(rows.float(), label) / 6
+                total = total + torch.nn.functional.cross_entropy(at_least_fp32(rows), label) / 6
         return total

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Tuple
 
 from envspec_check.interface import workload
-from envspec_check.workloads.base import Batch, Workload, generator, layer_of, layers, the_torch
+from envspec_check.workloads.base import Batch, Workload, at_least_fp32, generator, layer_of, layers, the_torch
 
 
 @workload("deit")
@@ -37,7 +37,7 @@ class Deit(Workload):
 
             @torch.no_grad()  # type: ignore[untyped-decorator]
             def teacher(self, image: Any) -> Any:
-                return (image.flatten(1).float() @ self.known.t()).argmax(dim=1)
+                return (at_least_fp32(image.flatten(1)) @ self.known.t()).argmax(dim=1)
 
             def forward(self, image: Any) -> Any:
                 x = self.patches(image).flatten(2).transpose(1, 2)
@@ -61,7 +61,8 @@ class Deit(Workload):
     def loss(self, model: Any, batch: Batch) -> Any:
         F = the_torch().nn.functional
         own, distilled, taught = model(batch["image"])
-        return (F.cross_entropy(own.float(), batch["label"]) + F.cross_entropy(distilled.float(), taught)) / 2
+        own, distilled = at_least_fp32(own), at_least_fp32(distilled)
+        return (F.cross_entropy(own, batch["label"]) + F.cross_entropy(distilled, taught)) / 2
 
     def groups(self, model: Any) -> List[Dict[str, Any]]:
         found: Dict[Tuple[int, bool], List[Any]] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from envspec_check.interface import workload
-from envspec_check.workloads.base import Batch, Workload, generator, layers, the_torch
+from envspec_check.workloads.base import Batch, Workload, at_least_fp32, generator, layers, the_torch
 
 
 @workload("llm")
@@ -57,4 +57,5 @@ class Llm(Workload):
 
     def loss(self, model: Any, batch: Batch) -> Any:
         found = model(batch["text"][:, :-1])
-        return the_torch().nn.functional.cross_entropy(found.float().flatten(0, 1), batch["text"][:, 1:].flatten())
+        right = batch["text"][:, 1:].flatten()
+        return the_torch().nn.functional.cross_entropy(at_least_fp32(found).flatten(0, 1), right)

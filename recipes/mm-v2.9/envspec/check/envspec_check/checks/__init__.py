@@ -6,7 +6,11 @@ from envspec_check.checks import isolation as isolation
 from envspec_check.checks import libraries as libraries
 from envspec_check.checks import device as device
 from envspec_check.checks import operators as operators
+from envspec_check.checks import attention as attention
+from envspec_check.checks import reference as reference
+from envspec_check.checks import precision as precision
 from envspec_check.checks import training as training
+from envspec_check.checks import ddp as ddp
 from envspec_check.checks import determinism as determinism
 from envspec_check.checks import compile as compile
 from envspec_check.checks import dataloader as dataloader

@@ -79,7 +79,8 @@ def first_on_path(environ: dict[str, str], roots: Sequence[str]) -> list[str]:
 def static_library_path(ctx: Context) -> Outcome:
     """No other CUDA or cuDNN comes before the environment's own."""
     searched = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "LD_PRELOAD") if os.environ.get(name)}
-    found = first_on_path(searched, own_roots())
+    # An environment for CPUs has none that another could come before.
+    found = first_on_path(searched, own_roots()) if ctx.target.get("cuda") else []
     if found:
         reason = f"{some(found, 3)} would be loaded before the environment's own"
         remedy = "unset LD_LIBRARY_PATH and LD_PRELOAD, or unload the cluster's CUDA and cuDNN modules"

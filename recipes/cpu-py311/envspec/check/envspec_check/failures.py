@@ -1,0 +1,63 @@
+"""What errors mean that a machine or its settings cause: in words, and with what to do about them."""
+
+from __future__ import annotations
+
+import errno
+import re
+from typing import Optional, Tuple
+
+KILLED = "give it more memory (sbatch --mem, docker run --memory), or see what else uses the machine's"
+
+FULL = "make room there, or name another folder (--scratch); quotas count too (quota -s, df -i)"
+
+KNOWN = (
+    (
+        r"\[Errno (?:%d|%d)\]|No space left on device|Disk quota exceeded" % (errno.ENOSPC, errno.EDQUOT),
+        "the disk of the folder for temporary files is full",
+        FULL,
+    ),
+    (
+        # torch.save doesn't hand on what the system said of a write
+        r"PytorchStreamWriter failed|unexpected pos \d+ vs \d+",
+        "a checkpoint couldn't be written whole",
+        FULL,
+    ),
+    (
+        r"DataLoader worker \(pid(?:\(s\))? [\d, ]+\) (?:is killed by signal: (?P<signal>[\w ]+)|exited unexpectedly)",
+        "a worker of the DataLoader was killed",
+        KILLED + "; or train with num_workers=0",
+    ),
+    (
+        r"Caught (?P<what>\w+) in DataLoader worker process \d+",
+        "a worker of the DataLoader raised {what}",
+        "the end of its output has the worker's own traceback",
+    ),
+    (
+        r"find address for: (?P<what>\S+)|find interface for: (?P<address>\S+)",
+        "Gloo finds no network interface {what}{address} on this machine",
+        "unset GLOO_SOCKET_IFNAME, or name an interface that `ip addr` shows",
+    ),
+    (
+        r"gloo.*(?:resolve hostname|getaddrinfo|Name or service not known)",
+        "Gloo can't resolve this machine's name",
+        "export GLOO_SOCKET_IFNAME with an interface that `ip addr` shows, or name the host in /etc/hosts",
+    ),
+    (r"MemoryError|out of memory|can't allocate memory", None, KILLED),
+)
+"""Patterns for the text of an error, what they mean (None: the text says it) and what to do."""
+
+
+def explained(text: str) -> Tuple[str, Optional[str]]:
+    """The reason and the remedy of an error: the text itself and None where nothing is known of it."""
+    for pattern, reason, remedy in KNOWN:
+        found = re.search(pattern, text)
+        if found:
+            named = {name: value or "" for name, value in found.groupdict().items()}
+            return (reason.format(**named) + ": " + text if reason else text), remedy
+    return text, None
+
+
+def in_words(error: BaseException) -> str:
+    """An exception's type and the first line of what it says."""
+    text = str(error).strip().split("\n")[0]
+    return "%s: %s" % (type(error).__name__, text) if text else type(error).__name__

@@ -1,0 +1,152 @@
+"""training.ddp: each workload on several processes, beside one process with the whole batch."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import importlib
+import json
+import math
+import os
+import subprocess
+import sys
+from typing import Any, Dict, List, Sequence
+
+from envspec_check.checks.collectives import EQUAL, flat, moved_apart
+from envspec_check.interface import WORKLOADS, Context, Ended, Fault, Outcome, check, failed, internal, passed
+from envspec_check.process import write_whole
+from envspec_check.ranks import Rank, on_the_cpu, ranks
+from envspec_check.trainer import Trainer, Training, digest, percentile
+
+STEPS = 6
+
+QUICK_STEPS = 3
+
+RATE = 0.05
+"""Of plain SGD without clipping: an adaptive optimizer, or clipping, hides a gradient that is a multiple of the right
+one."""
+
+
+def train_shares(ctx: Context, one: Rank) -> Dict[str, Any]:
+    """Train each workload as a rank of several; the first rank also trains it alone with the shares of all, one
+    after the other, so that what depends on a share's own samples (batch statistics, contrasts) is the same."""
+    torch, found = one.torch, {}
+    steps = QUICK_STEPS if ctx.quick else STEPS
+    for name in (ctx.workload, *(other for other in WORKLOADS if other != ctx.workload)):
+        training = Training(name, steps, ctx.seed, one.device, "fp32", dropout=False, clip=None, plain=RATE)
+        trainer = Trainer(training, (one.rank,), one.world)
+        start = flat(torch, trainer.model)
+        trainer.called = torch.nn.parallel.DistributedDataParallel(
+            trainer.model,
+            device_ids=[trainer.device] if one.device == "cuda" else None,
+            find_unused_parameters=trainer.workload.unused,
+        )
+        trainer.run(steps)
+        weights = [kept.detach() for kept in trainer.model.parameters()]  # buffers are each rank's own
+        seconds = percentile(trainer.seconds[1:] or trainer.seconds, 0.5)
+        found[name] = {"losses": trainer.losses, "weights": digest(weights), "seconds": seconds}
+        if one.rank == 0:
+            alone = Trainer(training, range(one.world), one.world)
+            alone.run(steps)
+            found[name]["alone"] = alone.losses
+            found[name]["apart"] = moved_apart(start, flat(torch, trainer.model), flat(torch, alone.model))
+    return found
+
+
+@internal("rank")
+def train_rank(ctx: Context, backend: str) -> int:
+    """One rank of the trainings under torchrun, which says by the environment which one it is."""
+    torch, dist = ctx.torch, importlib.import_module("torch.distributed")
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    device = "cuda" if backend == "nccl" else "cpu"
+    if device == "cuda":
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group(backend, timeout=datetime.timedelta(seconds=max(5.0, ctx.timeout * 0.6)))
+    found = train_shares(ctx, Rank(torch, dist, rank, world, device))
+    write_whole(str(ctx.scratch / ("rank-%d.json" % rank)), json.dumps(found))
+    dist.barrier()
+    dist.destroy_process_group()
+    return 0
+
+
+def under_torchrun(ctx: Context, world: int, *words: str) -> Ended:
+    """Run an internal command in as many processes as there are ranks. Raises Fault when they take too long."""
+    # The loopback address throughout: in a container the host's name often has no address.
+    command = [sys.executable, "-m", "torch.distributed.run", "--nnodes=1", "--nproc_per_node=%d" % world]
+    command += ["--rdzv_backend=c10d", "--rdzv_endpoint=127.0.0.1:0", "--local_addr=127.0.0.1"]
+    limit = ctx.timeout * 0.8
+    try:
+        done = subprocess.run(
+            [*command, *ctx.again(*words)[1:]],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={"GLOO_SOCKET_IFNAME": "lo", **os.environ},
+            cwd=str(ctx.scratch),
+            timeout=limit,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        print((error.stdout or b"").decode("utf-8", "replace"))
+        raise Fault(
+            "torchrun hadn't ended after %g s" % limit, "the end of its output says where its ranks wait"
+        ) from None
+    return Ended(done.returncode, done.stdout.decode("utf-8", "replace"))
+
+
+def even_ranks(gpus: int) -> int:
+    """The most ranks that share a batch evenly; all batches are powers of two."""
+    return 1 << (gpus.bit_length() - 1)
+
+
+def apart(one: Sequence[float], other: Sequence[float]) -> float:
+    """The greatest relative difference of two rows of losses; infinite when one is shorter or they aren't numbers."""
+    if len(one) != len(other) or not all(map(math.isfinite, (*one, *other))):
+        return math.inf
+    return max((abs(a - b) / max(abs(a), abs(b), 1e-12) for a, b in zip(one, other)), default=0.0)
+
+
+def found_by_ranks(ctx: Context, backend: str, world: int) -> List[Dict[str, Any]]:
+    """What each rank found: under torchrun, or where time is short in forks, which needn't import torch. Raises
+    Fault."""
+    if ctx.quick:
+        return ranks(ctx, world, backend, functools.partial(train_shares, ctx))
+    ended = under_torchrun(ctx, world, "rank", backend)
+    if ended.code:
+        print(ended.output)
+        remedy = "the end of its output names the rank that failed first"
+        raise Fault("torchrun ended with status %d" % ended.code, remedy)
+    return [json.loads((ctx.scratch / ("rank-%d.json" % rank)).read_text()) for rank in range(world)]
+
+
+@check("training.ddp")
+def training_ddp(ctx: Context) -> Outcome:
+    """Ranks that share each batch train every workload as one process with the whole batch does."""
+    backend, world = ("nccl", even_ranks(ctx.gpus)) if ctx.gpus > 1 else ("gloo", 2)
+    found = found_by_ranks(ctx, backend, world)
+    details: dict[str, Any] = {"backend": backend, "ranks": world, "limit": EQUAL, "apart": {}}
+    curves, slowest = {}, []
+    for name, first in found[0].items():
+        losses = [sum(row) / world for row in zip(*(one[name]["losses"] for one in found))]
+        differs = {"losses": apart(first["alone"], losses), "weights": first["apart"]}
+        details["apart"][name] = differs
+        slowest.append("rank %d" % max(range(world), key=lambda rank: float(found[rank][name]["seconds"])))
+        if name == ctx.workload:
+            curves["training.ddp"] = losses
+        if len({one[name]["weights"] for one in found}) > 1:
+            reason = "the ranks have different weights after %d steps of %s" % (len(losses), name)
+            return failed(
+                reason, "see the collectives checks; NCCL_DEBUG=INFO says more", details=details, curves=curves
+            )
+        what = max(differs, key=lambda key: differs[key])
+        if not differs[what] <= EQUAL:
+            reason = (
+                "the %s of %s by DDP differ by %.2g from those of one process with the whole batch; %.2g is allowed"
+            )
+            remedy = "gradients are lost, scaled or counted twice; see the collectives checks"
+            told = reason % (what, name, differs[what], EQUAL)
+            return failed(told, remedy, details=details, curves=curves)
+    seconds = max(one[ctx.workload]["seconds"] for one in found)
+    figures = [("training.ddp.step_ms", 1000 * seconds, "ms")]
+    details["slowest"] = slowest[0]
+    return passed(reason=on_the_cpu(ctx, backend), details=details, figures=figures, curves=curves)

@@ -1,0 +1,206 @@
+"""training.reference: what each workload computes in float32, beside float64 on the CPU, step by step.
+
+Both go from the same weights at every step: a difference is that step's own and no chaos of the steps before, so the
+limit can be a few hundred roundings. Dropout is off, TF32 too. What the optimizer makes of gradients is written out
+here, and not taken from torch a second time.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import replace
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+from envspec_check.interface import REFERENCE_ONLY, WORKLOADS, Context, Outcome, check, failed, passed, skipped
+from envspec_check.trainer import Trainer, Training, exactly
+from envspec_check.workloads.base import Batch, the_torch, warm_up_and_cosine
+
+STEPS = 6
+
+QUICK_STEPS = 3
+
+MANY = 264
+"""Samples of one more step, since some faults begin at a size: more than 256, and no multiple of 16."""
+
+CLIP = 0.05
+"""So small that every step's gradients are clipped."""
+
+LIMITS = {"cpu": 1e-4}
+"""The most that may differ, as a share, by class of device. Healthy CPUs differ by up to 6e-6, and the smallest of the
+mutants in docs/smoke.md by 1.3e-3. A GPU's class is its capability, as "sm_90"; it has a limit once a run on that
+class has shown what is healthy."""
+
+SMALL = 3e-2
+"""A gradient that is naught but for rounding is measured by this share of the norm of all of them."""
+
+KINK = 1e-5
+"""How near to naught a value has to be, as a share of the largest, for rounding to decide its sign."""
+
+Errors = Dict[str, float]
+
+
+class Rule(NamedTuple):
+    """What an optimizer does with a parameter, in float64; `state` is what it keeps of the steps before."""
+
+    group: Dict[str, Any]
+    state: Dict[str, Any]
+
+    def moved(self, weights: Any, gradient: Any, step: int, share: float) -> Any:
+        """The weights after a step (from 1), at this share of the learning rate."""
+        group, state, rate = self.group, self.state, share * self.group["initial_lr"]
+        if "betas" not in group:  # SGD
+            gradient = gradient + group["weight_decay"] * weights
+            if group["momentum"]:
+                gradient = state["buffer"] = group["momentum"] * state["buffer"] + gradient if state else gradient
+            return weights - rate * gradient
+        one, two = group["betas"]
+        first, second = state.get("first", 0.0), state.get("second", 0.0)
+        state["first"] = first = one * first + (1 - one) * gradient
+        state["second"] = second = two * second + (1 - two) * gradient * gradient
+        size = (second / (1 - two**step)).sqrt() + group["eps"]
+        return weights * (1 - rate * group["weight_decay"]) - rate * first / (1 - one**step) / size
+
+
+def device_class(ctx: Context) -> str:
+    """What a limit is set for: CPUs, or GPUs of one compute capability."""
+    return "sm_%d%d" % tuple(ctx.torch.cuda.get_device_capability()) if ctx.device == "cuda" else "cpu"
+
+
+def far(one: Any, exact: Any, least: float = 0.0, rounding: float = 0.0) -> float:
+    """How far a tensor is from another, as a share of that one's norm or of `least` where that is more. `rounding`:
+    what can't be told from nothing."""
+    difference = float((one - exact).norm())
+    if not math.isfinite(difference):
+        return math.inf
+    return max(0.0, difference - rounding) / max(float(exact.norm()), least, 1e-30)
+
+
+def keep_side(sides: List[Any], layer: Any, given: Any, result: Any) -> None:
+    sides.append(exactly(result > 0))
+
+
+def take_side(sides: List[Any], layer: Any, given: Any, result: Any) -> Any:
+    x, side = given[0], sides.pop(0)
+    return the_torch().where(x.detach().abs() <= KINK * x.detach().abs().max(), x * side, result)
+
+
+class Pair:
+    """A trainer on the device, and its reference."""
+
+    def __init__(self, training: Training) -> None:
+        self.one, self.exact = Trainer(training), Trainer(replace(training, device="cpu", precision="fp64"))
+        for layer in self.exact.model.modules():
+            if hasattr(layer, "recomputes"):
+                layer.recomputes = False
+        self.follow_kinks()
+        self.rules: Dict[str, Rule] = {}
+        groups = {id(weights): group for group in self.one.optimizer.param_groups for weights in group["params"]}
+        for name, weights in self.one.model.named_parameters():
+            self.rules[name] = Rule(groups[id(weights)], {})
+        self.moves = dict.fromkeys(self.rules, 0)
+        self.worst: Errors = {}
+
+    def follow_kinks(self) -> None:
+        """Make the reference's ReLU take the device's side of naught where rounding alone decides it: of a hundred
+        thousand values one is as near in some step, and half a gradient turns on it by right."""
+        torch, theirs = the_torch(), dict(self.exact.model.named_modules())
+        for name, layer in self.one.model.named_modules():
+            if isinstance(layer, torch.nn.ReLU):
+                sides: List[Any] = []
+                layer.register_forward_hook(functools.partial(keep_side, sides))
+                theirs[name].register_forward_hook(functools.partial(take_side, sides))
+
+    def note(self, what: str, error: float) -> None:
+        self.worst[what] = max(self.worst.get(what, 0.0), error)
+
+    def step(self, batch: Batch, at: int) -> None:
+        one, exact = self.one, self.exact
+        exact.model.load_state_dict({name: kept.detach().cpu() for name, kept in one.model.state_dict().items()})
+        before = {name: exactly(weights) for name, weights in one.model.named_parameters()}
+        loss, right = exactly(one.gradients(batch)), exact.gradients(batch)
+        self.note("loss", far(loss, right))
+        kept = dict(one.model.named_buffers())
+        for name, buffer in exact.model.named_buffers():
+            if buffer.is_floating_point():
+                self.note("buffer", far(exactly(kept[name]), buffer, SMALL))
+        pairs = dict(exact.model.named_parameters())
+        gradients = {name: exactly(weights.grad) for name, weights in one.model.named_parameters() if has(weights)}
+        self.note("missing gradient", float(set(gradients) != {name for name in pairs if has(pairs[name])}))
+        whole = math.sqrt(sum(float(weights.grad.square().sum()) for weights in pairs.values() if has(weights)))
+        for name in gradients:
+            if has(pairs[name]):
+                self.note("gradient", far(gradients[name], pairs[name].grad, SMALL * whole))
+        one.update()
+        self.check_update(before, gradients, warm_up_and_cosine(at, one.training.steps))
+
+    def check_update(self, before: Batch, gradients: Batch, share: float) -> None:
+        """Clipping and the optimizer, by the device's own gradients: what is wrong with those was noted already."""
+        whole = math.sqrt(sum(float(one.square().sum()) for one in gradients.values()))
+        clip = self.one.training.clip or math.inf
+        clipped = min(1.0, clip / (whole + 1e-6))
+        for name, weights in self.one.model.named_parameters():
+            if name not in gradients:
+                continue
+            now, taken = exactly(weights), exactly(weights.grad)
+            self.note("clipped gradient", far(taken, clipped * gradients[name], SMALL * clip))
+            self.moves[name] += 1
+            moved = self.rules[name].moved(before[name], taken, self.moves[name], share)
+            # Weights are far larger than what a step adds to them: two roundings of theirs are no error.
+            rounding = 2.0**-23 * float(moved.norm())
+            self.note("update", far(now - before[name], moved - before[name], 1e-12, rounding))
+
+
+def has(weights: Any) -> bool:
+    return weights.grad is not None
+
+
+def compared(ctx: Context, name: str, steps: int, many: int) -> Iterator[Errors]:
+    """How far a workload's losses, gradients, buffers and updates are from those in float64 at the worst, after each
+    step: so many usual ones, and one with `many` samples in one go."""
+    made = Training(name, steps + 1, ctx.seed, ctx.device, "fp32", dropout=False, clip=CLIP)
+    pair = Pair(made)
+    workload = pair.one.workload
+    for at, batch in enumerate(workload.batches(ctx.seed, 0, steps, workload.batch, False)):
+        pair.step(batch, at)
+        yield pair.worst
+    workload.accumulate = pair.exact.workload.accumulate = 1  # in one go
+    for batch in workload.batches(ctx.seed, 1, 2, many, False):
+        pair.step(batch, steps)
+        yield pair.worst
+
+
+def lengths(ctx: Context, name: str) -> Tuple[int, int]:
+    """How many steps of a workload are compared, and with how many samples the one after those."""
+    if name in REFERENCE_ONLY:
+        return 1, REFERENCE_ONLY[name].batch
+    return (QUICK_STEPS if ctx.quick else STEPS), MANY
+
+
+def last(found: Iterator[Errors]) -> Errors:
+    return list(found)[-1]
+
+
+@check("training.reference")
+def training_reference(ctx: Context) -> Outcome:
+    """Every workload's losses, gradients and updates in float32 are those of float64 on the CPU."""
+    names = [*REFERENCE_ONLY, ctx.workload, *(name for name in WORKLOADS if name != ctx.workload)]
+    errors = {name: last(compared(ctx, name, *lengths(ctx, name))) for name in names}
+    kind = device_class(ctx)
+    return judged(errors, kind, LIMITS.get(kind), {"steps": lengths(ctx, ctx.workload)[0], "samples": MANY})
+
+
+def judged(errors: Dict[str, Errors], kind: str, limit: Optional[float], about: Dict[str, Any]) -> Outcome:
+    """What to say of the errors of workloads on a class of device, whose limit may not be known."""
+    details = {**about, "device": kind, "limit": limit, "errors": errors}
+    worst = max((error, name, what) for name, found in errors.items() for what, error in found.items())
+    told = "%s of %s differs from float64's by %.2g" % (worst[2], worst[1], worst[0])
+    if limit is None:
+        reason = "uncalibrated: the %s; no limit is set for %s yet" % (told, kind)
+        return skipped(reason, details=details)
+    wrong: List[str] = sorted({name for name, found in errors.items() if not max(found.values()) <= limit})
+    if wrong:
+        reason = "the %s; %.2g is allowed (wrong in %s)" % (told, limit, ", ".join(wrong))
+        remedy = "this build computes wrongly on this machine: see the operators checks, and try another torch"
+        return failed(reason, remedy, details=details)
+    return passed(details=details)
