@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from envspec.spec.nodes import Array, Either, Integer, Names, Node, Number, Table, Text
+from envspec.spec.nodes import Array, Either, Flag, Integer, Names, Node, Number, Table, Text
 
 
 def schema_of(node: Node) -> dict[str, Any]:
@@ -13,6 +13,8 @@ def schema_of(node: Node) -> dict[str, Any]:
         return _text(node)
     if isinstance(node, (Integer, Number)):
         return _number(node)
+    if isinstance(node, Flag):
+        return {"type": "boolean", "description": node.doc, "examples": [node.example], "default": node.default}
     if isinstance(node, Array):
         return _array(node)
     if isinstance(node, Either):

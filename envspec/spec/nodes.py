@@ -81,6 +81,15 @@ class Number:
 
 
 @dataclass(frozen=True)
+class Flag:
+    """True or false."""
+
+    doc: str
+    example: bool = True
+    default: bool = False
+
+
+@dataclass(frozen=True)
 class Array:
     """An array of `items`. `unique` refuses equal elements."""
 
@@ -126,4 +135,4 @@ class Either:
         return self.table.doc
 
 
-Node: TypeAlias = Text | Integer | Number | Array | Table | Names | Either
+Node: TypeAlias = Text | Integer | Number | Flag | Array | Table | Names | Either

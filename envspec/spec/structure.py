@@ -15,7 +15,7 @@ from typing import Any
 from envspec.documents import finite_number
 from envspec.redact import redact
 from envspec.spec.messages import dotted, kind, show, table_name, toml, within
-from envspec.spec.nodes import Array, Either, Integer, Names, Node, Number, Table, Text
+from envspec.spec.nodes import Array, Either, Flag, Integer, Names, Node, Number, Table, Text
 from envspec.spec.positions import Path
 from envspec.spec.schema import FORMAT
 from envspec.texts import nearest
@@ -47,6 +47,8 @@ def _check(node: Node, value: Any, path: Path) -> Iterator[Violation]:
         return _text(node, value, path)
     if isinstance(node, (Integer, Number)):
         return _number(node, value, path)
+    if isinstance(node, Flag):
+        return iter(() if isinstance(value, bool) else (_wrong_type(node, value, path, "true or false"),))
     if isinstance(node, Array):
         return _array(node, value, path)
     if isinstance(node, Either):
@@ -72,7 +74,7 @@ def _type_hint(node: Node, value: Any, path: Path) -> str:
     assign = "" if isinstance(path[-1], int) else f"{key} = "
     if isinstance(node, Array) and isinstance(value, str):
         return f"put it in brackets: {assign}[{toml(redact(value)[:60])}]"
-    if isinstance(node, (Text, Integer, Number, Array)):
+    if isinstance(node, (Text, Integer, Number, Flag, Array)):
         return f"for example: {assign}{toml(node.example)}"
     if isinstance(node, Names) and isinstance(node.values, Text):
         return f"for example: {key} = {{ {node.names.example} = {toml(node.values.example)} }}"

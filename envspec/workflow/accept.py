@@ -16,7 +16,7 @@ from envspec.rules.accepted import accepted
 from envspec.rules.finding import Finding
 from envspec.rules.neighbours import Origin
 from envspec.spec.model import Spec, Target
-from envspec.workflow.bounded import explained, told
+from envspec.workflow.bounded import explained, of_one_cause, told
 from envspec.workflow.keep import Kept
 from envspec.workflow.notices import Notice, tell_corrections, tell_findings, tell_given_up, tell_given_way
 from envspec.workflow.solve import Solved
@@ -34,10 +34,7 @@ def accept(
     tell_corrections([(one.name, effect) for one in solved for effect in one.effects], notice)
     tell_given_way([(one.name, row) for one in solved for row in one.broken], notice)
     tell_findings(
-        (
-            (one.name, explained(of_pins(spec, one), one.pip, one.prepared.inputs.requirements, one.near))
-            for one in solved
-        ),
+        ((one.name, _explained(spec, one)) for one in solved),
         notice,
     )
     tell_given_up([(one.name, *line) for one in solved for line in told(one.gave_up, one.versions)], notice)
@@ -50,6 +47,12 @@ def accept(
     )
     tell_unused_terms(spec, [(one.prepared.target, found_codes(spec, one)) for one in solved], notice)
     return locked
+
+
+def _explained(spec: Spec, solved: Solved) -> tuple[Finding, ...]:
+    requirements = solved.prepared.inputs.requirements
+    found = explained(of_pins(spec, solved), solved.pip, requirements, solved.near)
+    return of_one_cause(found, solved.pip, requirements)
 
 
 def found_codes(spec: Spec, solved: Solved) -> frozenset[str]:
