@@ -12,7 +12,7 @@ from envspec.lock.inputs import fingerprint
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import Lock, LockedTarget
 from envspec.lock.write import dumps
-from envspec.recipes import images
+from envspec.recipes import compat, images
 from envspec.recipes.carried import carried_files
 from envspec.recipes.environment import build_variables, environment, refuse_unknown_gpus, torch_version
 from envspec.recipes.images import CODE_SERVER, reference
@@ -107,6 +107,7 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
         env=environment(spec, target),
         apt=_apt(spec, target, wanted),
         services=wanted,
+        compat=compat.borrowed(spec, lock, target),
         compiling=_compiling(spec, lock, target, tuple(step for step, _ in seen)),
         project=project,
         torch_backend=next((step.torch_backend for step, _ in steps if step.torch_backend), None),
