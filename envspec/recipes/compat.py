@@ -11,9 +11,8 @@ from collections.abc import Iterator
 
 from envspec.facts import drivers
 from envspec.facts.toolkits import toolkit
-from envspec.lock.model import Lock, LockedTarget
-from envspec.recipes import images
-from envspec.recipes.plan import Borrowed
+from envspec.lock.model import LockedTarget
+from envspec.recipes.plan import Borrowed, ImageReference
 from envspec.spec.model import Spec
 
 FOLDER = "/usr/local/cuda/compat"
@@ -24,13 +23,9 @@ def is_wanted(spec: Spec, target: LockedTarget) -> bool:
     return any(one.cuda_compat for one in spec.targets if one.name == target.name) and bool(target.inputs.cuda)
 
 
-def borrowed(spec: Spec, lock: Lock, target: LockedTarget) -> tuple[Borrowed, ...]:
-    """Give what a target's images take from NVIDIA's base image; nothing where the spec doesn't ask for it."""
-    cuda = target.inputs.cuda
-    if cuda is None or not is_wanted(spec, target):
-        return ()
-    image = images.reference(lock, images.compat_image(cuda))
-    return (Borrowed("cuda-compat", image, ((f"/usr/local/cuda-{cuda}/compat", FOLDER),)),)
+def borrowed(cuda: str, image: ImageReference) -> Borrowed:
+    """Give what an image takes from NVIDIA's base image of a CUDA version."""
+    return Borrowed("cuda-compat", image, ((f"/usr/local/cuda-{cuda}/compat", FOLDER),))
 
 
 def branches(spec: Spec, target: LockedTarget) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ import re
 
 from envspec.errors import InputError, Place
 from envspec.lock.model import Lock, LockedTarget, Pin
+from envspec.recipes import compat
 from envspec.recipes.plan import ImageReference
 from envspec.recipes.project import is_compiled
 from envspec.spec.model import Spec
@@ -119,7 +120,7 @@ def of_target(spec: Spec, target: LockedTarget) -> tuple[str, ...]:
         names.append(MICROMAMBA)
     if "code-server" in spec.image.services:
         names.append(CODE_SERVER)
-    if target.inputs.cuda and any(one.cuda_compat for one in spec.targets if one.name == target.name):
+    if target.inputs.cuda and compat.is_wanted(spec, target):
         names.append(compat_image(target.inputs.cuda))
     return tuple(sorted({name for name in names if name}))
 
