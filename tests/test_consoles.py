@@ -27,7 +27,7 @@ EDITS: dict[str, tuple[tuple[str, str], ...]] = {
         ('  "pandas",\n', '  "pandas",\n  "pandas",\n'),
         ('[targets.cpu]\nplatform = "linux-64"\n', '[targets.cpu]\nplatform = "linux-64"\nglibcc = "2.31"\n'),
     ),
-    "doesn't know the GPU": (("RTX 5090", "RTX5090ti"), ('cuda = "12.6"', 'cuda = "11.8"')),
+    "has no CUDA 11.8 build": (('cuda = "12.6"', 'cuda = "11.8"'),),
     "einops was added": (('  "regex",\n', '  "regex",\n  "einops",\n'), ("torch==2.9.*", "torch==2.9.1")),
 }
 """What is wrong with mm-v2.9 in a block that has these words."""

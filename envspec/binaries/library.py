@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 
 from envspec.binaries.architecture import Code, Kind
 from envspec.binaries.cubin import MAGIC as ELF_MAGIC
@@ -13,6 +15,11 @@ from envspec.binaries.fatbin import MAGIC as FATBIN_MAGIC
 from envspec.binaries.fatbin import read_fatbin
 from envspec.binaries.window import Window
 from envspec.facts.compute_capability import Architecture
+
+_PROFILING = re.compile(
+    r"lib(?:cupti|nvperf_host|nvperf_target|checkpoint|pcsamplingutil)(?:_static)?\.(?:so|a)\b|cupti64_"
+)
+"""CUPTI's libraries, as the nvidia-cuda-cupti and triton wheels have them."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,12 @@ class Library:
     modules: Mapping[frozenset[Code], int] = field(default_factory=dict)
     complete: bool = True
     files: int = 1
+
+    @property
+    def profiles(self) -> bool:
+        """Whether its code is for profiling alone: CUPTI carries cubins that it puts into what it profiles, and works
+        on GPUs that none of them is for."""
+        return _PROFILING.match(PurePosixPath(self.path).name) is not None
 
     @property
     def module_count(self) -> int:

@@ -24,8 +24,9 @@ class QueriedGpu:
 
 
 def without_code_for(inspection: Inspection, gpu: QueriedGpu) -> tuple[str, ...]:
-    """List the paths of the libraries without any module that the GPU can use."""
-    return tuple(lib.path for lib in inspection.libraries if lib.coverage(gpu.architecture).verdict == "no")
+    """List the paths of the libraries without any module that the GPU can use, but for those that only profile."""
+    judged = (lib for lib in inspection.libraries if not lib.profiles)
+    return tuple(lib.path for lib in judged if lib.coverage(gpu.architecture).verdict == "no")
 
 
 def report(inspection: Inspection, gpus: Sequence[QueriedGpu] = ()) -> dict[str, Any]:
@@ -47,7 +48,7 @@ def _library(library: Library, gpus: Sequence[QueriedGpu]) -> dict[str, Any]:
         "modules": library.module_count,
         "complete": library.complete,
         **{kind.value: _counts(library, kind) for kind in Kind},
-        "gpus": [_gpu(library, gpu) for gpu in gpus],
+        "gpus": [] if library.profiles else [_gpu(library, gpu) for gpu in gpus],
     }
 
 

@@ -26,9 +26,36 @@ def known_gpus(names: Iterable[str], option: str = "--gpu: ") -> tuple[Gpu, ...]
 
 
 def unknown_gpu(name: str, option: str = "--gpu: ") -> InputError:
-    """Give the error for a name that the tables don't have, with the nearest one that they have."""
-    from envspec.facts.gpus import suggest
+    """Give the error for a name that the tables don't have, with the nearest ones that they have."""
+    message, hint = said_of(name)
+    return InputError(f"{option}{message}", hint=hint)
 
-    near = suggest(name)
-    hint = f'did you mean "{near}"?' if near else '`envspec gpus` lists them; "hopper", "sm_90" and "9.0" work as well'
-    return InputError(f'{option}unknown GPU "{printable(name)}"', hint=hint)
+
+def unknown(name: str) -> tuple[str, str] | None:
+    """Say what is wrong with a GPU's name, and what to write instead; None for a name that the tables have."""
+    from envspec.facts import gpus
+
+    return None if gpus.find(name) else said_of(name)
+
+
+_INSTEAD = {
+    "AMD": "take an NVIDIA GPU, or a CPU target (without `cuda` and `gpus`); for ROCm, install PyTorch by hand",
+    "Intel": "take an NVIDIA GPU, or a CPU target (without `cuda` and `gpus`); for XPU, install PyTorch by hand",
+    "Apple": "take a CPU target for osx-arm64 (without `cuda` and `gpus`): PyTorch's wheels for it have MPS as well",
+    "Google": "take an NVIDIA GPU, or a CPU target (without `cuda` and `gpus`)",
+}
+
+
+def said_of(name: str) -> tuple[str, str]:
+    """Say why a name stands for no GPU of the tables, and what to write instead."""
+    from envspec.facts import gpus
+    from envspec.facts.gpu_names import other_maker
+
+    shown = printable(name)
+    maker = other_maker(name)
+    if maker:
+        return f'"{shown}" is {maker}\'s, and envspec locks for NVIDIA GPUs (CUDA) and CPUs only', _INSTEAD[maker]
+    near = [f'"{one}"' for one in gpus.nearest(name)]
+    meant = f"did you mean {' or '.join([', '.join(near[:-1]), near[-1]] if near[1:] else near)}? " if near else ""
+    way = 'of a newer GPU, name the compute capability ("sm_90"); `envspec gpus` lists the names'
+    return f'unknown GPU "{shown}"', f"{meant}{way[0].upper() if near else way[0]}{way[1:]}"

@@ -21,16 +21,18 @@ if TYPE_CHECKING:
 
 def read_spec(path: str) -> Spec:
     """Read the spec that the command line means (`find_specs`), and look up its GPU names. Raises SpecError."""
+    from envspec.cli.gpu_names import unknown
     from envspec.spec.parse import load_spec
 
-    return load_spec(spec_file(path), capability=_capability_of)
+    return load_spec(spec_file(path), capability=_capability_of, wrong_gpu=unknown)
 
 
 def read_edited(path: str, text: str) -> Spec:
     """Read the text that the spec at a path is about to get. Raises SpecError."""
+    from envspec.cli.gpu_names import unknown
     from envspec.spec.parse import load_text
 
-    return load_text(text, path, capability=_capability_of)
+    return load_text(text, path, capability=_capability_of, wrong_gpu=unknown)
 
 
 def _capability_of(gpu: str) -> str | None:

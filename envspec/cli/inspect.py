@@ -143,6 +143,9 @@ def _library_lines(library: Library, gpus: list[QueriedGpu]) -> Iterator[str]:
             yield f"  {kind.value.upper():<5} {' '.join(common) or 'none'}"
         if rare:
             yield f"        rarely {', '.join(f'{name} ({number})' for name, number in rare.items())}"
+    if library.profiles:
+        yield "  for profiling alone: it works on GPUs that its own code isn't for"
+        return
     for gpu in gpus:
         coverage = library.coverage(gpu.architecture)
         meaning = {"native": "runs", "jit": "runs after the driver compiled its PTX", "no": "doesn't run"}

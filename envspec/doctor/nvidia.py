@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from envspec.doctor.machine import Device, Machine, Nvidia
 from envspec.doctor.result import Result
-from envspec.facts import gpus, toolkits
+from envspec.facts import drivers, gpus, toolkits
 from envspec.facts.compute_capability import sm_of
 from envspec.packages.version_numbers import numbers
 from envspec.rules.finding import Finding
@@ -44,6 +44,7 @@ def runs(version: str, platform: str) -> str:
         wanted = numbers(version)
     except ValueError:
         return "a version that envspec can't read"
+    platform = drivers.platform_of(version, platform)  # Windows's, under WSL
     native = [t for t in toolkits.known() if (own := t.native(platform)) and numbers(own) <= wanted]
     compatible = [t for t in toolkits.known() if (floor := t.compatible(platform)) and numbers(floor) <= wanted]
     if not compatible:

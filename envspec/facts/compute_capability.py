@@ -105,6 +105,11 @@ def order(capability: str) -> tuple[int, int]:
     return divmod(known(capability).number, 10)
 
 
+def is_integrated(capability: str) -> bool:
+    """Say whether GPUs of a capability share a chip with the CPU (Jetson, DRIVE). Raises ValueError for other texts."""
+    return _now(known(capability).number) in INTEGRATED
+
+
 def sass_runs(built: Architecture, gpu: Architecture, cuda: str | None) -> bool:
     """Say whether machine code runs on a GPU.
 

@@ -6,14 +6,9 @@ import re
 from dataclasses import dataclass, replace
 from functools import cache
 
-from envspec.facts.compute_capability import parse, sm_of
+from envspec.facts import gpu_names
+from envspec.facts.compute_capability import is_integrated, parse, sm_of
 from envspec.facts.tables import read, words
-
-_BRANDS = frozenset({"nvidia", "geforce", "tesla", "quadro"})
-_EXTRAS = re.compile(
-    r"pcie|sxm\d?|hbm\d?e?|nvl|\d+gb|mig|\d+g|gpu|generation|ada|blackwell|max|q|d|server|workstation|edition|sff|nvgpu"
-)
-"""Words of a device's name that aren't part of the product's: form factor, memory, edition."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +45,17 @@ class Gpu:
     @property
     def datacentre(self) -> bool:
         return self.kind == "datacentre"
+
+    @property
+    def forward_compatible(self) -> bool:
+        """Whether NVIDIA's images let it in by forward compatibility: their brands are those of data-centre GPUs and of
+        Quadro and RTX cards (NVIDIA: "Data Center GPUs", "Select NGC Server Ready SKUs of RTX cards")."""
+        return self.kind in ("datacentre", "workstation") and not self.integrated
+
+    @property
+    def integrated(self) -> bool:
+        """Whether it shares a chip with the CPU (Jetson, DRIVE)."""
+        return is_integrated(self.capability)
 
     @property
     def sm(self) -> str:
@@ -96,8 +102,9 @@ def find(name: str) -> tuple[Gpu, ...]:
     """Find the GPUs that a name stands for; empty if it is unknown.
 
     Takes a product ("H100", "rtx-5090", "A100" for both of its memory sizes), a device's name as the driver prints it
-    ("NVIDIA H100 80GB HBM3"), an architecture ("hopper") or a capability ("9.0", "sm_90"). Case, spaces, dashes and
-    underscores don't matter. An architecture doesn't stand for Jetson modules of the same name.
+    ("NVIDIA H100 80GB HBM3", with a MIG slice or a vGPU's profile), an architecture ("hopper") or a capability ("9.0",
+    "sm_90"). Case, spaces, dashes and underscores don't matter. An architecture doesn't stand for Jetson modules of the
+    same name.
     """
     return _capability(name) or _architecture(name) or _product(name)
 
@@ -108,15 +115,12 @@ def capability_of(name: str) -> str | None:
     return capabilities.pop() if len(capabilities) == 1 else None
 
 
-def suggest(name: str) -> str | None:
-    """Find the known name nearest to a misspelt one. None if nothing is near."""
-    from difflib import get_close_matches
-
-    names = {_short(gpu.name).lower(): _short(gpu.name) for gpu in known()}
-    names |= {c.architecture.lower(): c.architecture.lower() for c in capabilities().values()}
-    names |= {sm_of(c): sm_of(c) for c in capabilities()}
-    near = get_close_matches(name.lower().replace("-", " ").strip(), names, n=1, cutoff=0.6)
-    return names[near[0]] if near else None
+def nearest(name: str, most: int = 3) -> tuple[str, ...]:
+    """Find the known names nearest to an unknown one, of its own class; empty if nothing is near."""
+    known_names = [_short(gpu.name) for gpu in known()]
+    known_names += [c.architecture.lower() for c in capabilities().values()]
+    known_names += [sm_of(c) for c in capabilities()]
+    return gpu_names.nearest(name, known_names, most)
 
 
 def _capability(name: str) -> tuple[Gpu, ...]:
@@ -142,40 +146,34 @@ def _architecture(name: str) -> tuple[Gpu, ...]:
     return tuple(gpu for gpu in cards if gpu.kind != "embedded")
 
 
-def _tokens(name: str) -> list[str]:
-    """Split a name into words without brands: "RTX4070Ti" is rtx, 4070, ti."""
-    text = re.sub(r"(\d)\s+gb\b", r"\1gb", name.lower())
-    text = re.sub(r"\b(rtx|gtx|titan)(?=\d)", r"\1 ", text)
-    text = re.sub(r"(?<=\d{4})(?=ti|super)|(?<=ti)(?=super)|(?<=[ahlv]\d{3})(?=\d+gb)", " ", text)
-    return [t for t in re.split(r"[^a-z0-9]+", text) if t and t not in _BRANDS]
-
-
 def _product(name: str) -> tuple[Gpu, ...]:
     same = _by_name().get(name.strip().lower())
     if same:
         return (same,)
-    joined = "".join(_tokens(name))
-    exact = tuple(gpu for gpu, names in _named() if any("".join(tokens) == joined for tokens in names))
-    return exact or _device(name)
+    for board in gpu_names.boards(name):
+        joined = "".join(gpu_names.words(board))
+        exact = tuple(gpu for gpu, names in _named() if any("".join(own) == joined for own in names))
+        if found := exact or _device(board):
+            return found
+    return ()
 
 
 def _device(name: str) -> tuple[Gpu, ...]:
-    """Find the product in a longer device name: the one that shares most words with it and leaves only `_EXTRAS`."""
-    asked = _tokens(name)
-    laptop = "laptop" in asked
-    sizes = {int(t[:-2]) for t in asked if re.fullmatch(r"\d+gb", t)}
-    asked = [t for t in asked if t != "laptop"]
+    """Find the product in a longer device name: the one that shares most words with it, if the others fit it."""
+    asked = gpu_names.words(name)
+    sizes = {int(word[:-2]) for word in asked if re.fullmatch(r"\d+gb", word)}
     best: list[Gpu] = []
     score = 0
     for gpu, names in _named():
         for own in names:
-            rest = [t for t in asked if t not in own]
-            if set(own) <= set(asked) and all(_EXTRAS.fullmatch(t) for t in rest) and len(own) >= score:
+            rest = [word for word in asked if word not in own]
+            fits = set(own) <= set(asked) and gpu_names.is_said_around(rest, gpu.architecture)
+            if fits and len(own) >= score:
                 best = [*best, gpu] if len(own) == score else [gpu]
                 score = len(own)
     best = list(dict.fromkeys(best))
     fitting = tuple(gpu for gpu in best if sizes & set(gpu.memory_gib)) or tuple(best)
-    if laptop:  # its chip has the desktop card's architecture, not its memory
+    if gpu_names.PORTABLE & set(asked):  # its chip has the desktop card's architecture, not its memory
         return tuple(replace(gpu, memory_gib=(), bandwidth_gbs=None) for gpu in fitting)
     return fitting
 
@@ -194,10 +192,10 @@ def _named() -> tuple[tuple[Gpu, list[list[str]]], ...]:
 
 
 def _names(gpu: Gpu) -> list[list[str]]:
-    """The words of each name of a product, without memory size: "A100" stands for both of its sizes."""
-    names = [_tokens(name) for name in (gpu.name, *gpu.aliases)]
-    names.append([t for t in names[0] if t != "blackwell"])
-    return [[t for t in tokens if not re.fullmatch(r"\d+gb", t)] for tokens in names]
+    """The words of each name of a product, without memory size."""
+    names = [gpu_names.words(name) for name in (gpu.name, *gpu.aliases)]
+    names.append([word for word in names[0] if word != "blackwell"])
+    return [own for own in map(gpu_names.without_memory, names) if own]
 
 
 def _short(name: str) -> str:

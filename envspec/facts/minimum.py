@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from envspec.facts import gpus, toolkits
-from envspec.facts.compute_capability import order, sm_of
+from envspec.facts import drivers, gpus, toolkits
+from envspec.facts.compute_capability import is_integrated, order, sm_of
 from envspec.packages.version_numbers import numbers
 
 
@@ -23,11 +23,15 @@ def driver_floor(cuda: str | None, platform: str, names: Sequence[str]) -> str |
     """Find the oldest driver with which any of these GPUs runs this CUDA. With an older one, no part of it starts.
 
     This is CUDA's floor of minor-version compatibility, or the first branch ("570") that supports one of the GPUs
-    where that is newer. None for a CPU target, and for an unknown CUDA or platform.
+    where that is newer. Of Jetsons it is a branch, which is all that their drivers tell. None for a CPU target, and for
+    an unknown CUDA or platform.
     """
     if cuda is None:
         return None
     compatible = toolkits.driver_floor(cuda, platform)
     known = gpus.capabilities()
-    branch = min((known[c].first_driver or 0 for c in capabilities(names) if c in known), default=0)
+    asked = capabilities(names)
+    branch = min((known[c].first_driver or 0 for c in asked if c in known), default=0)
+    if compatible and asked and all(map(is_integrated, asked)):
+        return str(max(branch, drivers.branch(compatible)))
     return str(branch) if compatible and branch > numbers(compatible)[0] else compatible

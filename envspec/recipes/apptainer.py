@@ -9,6 +9,7 @@ import hashlib
 import posixpath
 from collections.abc import Iterable, Iterator
 
+from envspec.recipes import compat
 from envspec.recipes.building import PRETENDED, PROJECT_BUILD, build_settings, project_install, project_wheel
 from envspec.recipes.definition_text import definition, safe_text, section, stage_header, word
 from envspec.recipes.heading import hash_heading
@@ -106,9 +107,8 @@ def _online(plan: Plan) -> Iterator[str]:
     else:
         yield from section("files from uv", ["/uv /usr/local/bin/uv"])
         yield from _micromamba_files(plan)
-    for service in plan.services:
-        if service.image:
-            yield from section(f"files from {service.name}", [f"{there} {here}" for there, here in service.copies])
+    for one in plan.borrowed:
+        yield from section(f"files from {one.name}", [f"{there} {here}" for there, here in one.copies])
     yield from section("files", [*_carried(plan), *([] if plan.compiling else _requirements(plan))])
     yield from section("post", _post(plan))
     yield from _at_run_time(plan)
@@ -116,7 +116,7 @@ def _online(plan: Plan) -> Iterator[str]:
 
 def _offline(plan: Plan) -> Iterator[str]:
     needs = [name for name in plan.apt if name not in (_INIT, "ca-certificates")]
-    needs += [path for service in plan.services if service.image for _, path in service.copies]
+    needs += [path for one in plan.borrowed for _, path in one.copies]
     python = "micromamba" if plan.explicit else f"Python {plan.python} with its module venv"
     beside = f"{plan.target}/"
     usage = [
@@ -183,9 +183,8 @@ def _at(file: str) -> str:
 def _tools(plan: Plan) -> Iterator[tuple[ImageReference, str]]:
     if plan.micromamba:
         yield plan.micromamba, "micromamba"
-    for service in plan.services:
-        if service.image:
-            yield service.image, service.name
+    for one in plan.borrowed:
+        yield one.image, one.name
 
 
 def _micromamba_files(plan: Plan) -> Iterator[str]:
@@ -344,6 +343,7 @@ def _at_run_time(plan: Plan) -> Iterator[str]:
         "# what the caller has active comes in unless it is set here; an unset isn't heeded",
         f"export {other}=",
         *(f"export {name}={word(value)}" for name, value in plan.env),
+        *(compat.choice(plan.driver_floor) if plan.compat else ()),
     ]
     yield from section("environment", exports)
     yield from section("labels", [f"{name} {safe_text(value)}" for name, value in _labels(plan)])

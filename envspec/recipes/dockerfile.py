@@ -111,7 +111,7 @@ def _arguments(plan: Plan) -> str:
         lines.append(f"ARG MICROMAMBA_IMAGE={dockerfile(plan.micromamba.pinned)}")
     if plan.compiling and plan.compiling.image != plan.base:
         lines.append(f"ARG COMPILER_IMAGE={dockerfile(plan.compiling.image.pinned)}")
-    lines += [f"ARG {_image_argument(s.name)}={dockerfile(s.image.pinned)}" for s in plan.services if s.image]
+    lines += [f"ARG {_image_argument(one.name)}={dockerfile(one.image.pinned)}" for one in plan.borrowed]
     return "\n".join(lines)
 
 
@@ -121,9 +121,8 @@ def _image_argument(service: str) -> str:
 
 def _stages(plan: Plan) -> Iterator[str]:
     yield "FROM ${UV_IMAGE} AS uv"
-    for service in plan.services:
-        if service.image:
-            yield f"FROM ${{{_image_argument(service.name)}}} AS {service.name}"
+    for one in plan.borrowed:
+        yield f"FROM ${{{_image_argument(one.name)}}} AS {one.name}"
     if plan.explicit:
         yield _conda_stage(plan)
     if plan.compiling:
@@ -212,11 +211,7 @@ def _compiled(plan: Plan, compiling: Compiling) -> str:
 def _final(plan: Plan) -> str:
     lines = ["FROM ${BASE_IMAGE}", "USER 0", f"ARG SOURCE_DATE_EPOCH={plan.epoch}"]
     lines.append(run(_apt_mounts("final"), [*_apt(plan.apt), *_user(plan)]))
-    lines += [
-        f"COPY --from={service.name} {source} {target}"
-        for service in plan.services
-        for source, target in service.copies
-    ]
+    lines += [f"COPY --from={one.name} {source} {target}" for one in plan.borrowed for source, target in one.copies]
     if plan.explicit:
         lines.append(f"COPY --from=conda {ENVIRONMENT} {ENVIRONMENT}")
     else:

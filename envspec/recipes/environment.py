@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from envspec.errors import InputError
 from envspec.facts.compute_capability import capability_of
 from envspec.facts.toolkits import toolkit
 from envspec.lock.model import LockedTarget
+from envspec.recipes import compat
 from envspec.spec.model import Spec
 
 
@@ -20,7 +21,7 @@ def environment(spec: Spec, target: LockedTarget) -> tuple[tuple[str, str], ...]
         # A cluster's ~/.local must not leak in.
         "PYTHONNOUSERSITE": "1",
         **_pytorch_version(target),
-        **_cuda(target),
+        **_cuda(target, compat.branches(spec, target)),
     }
     env = {name: value for name, value in own.items() if name not in spec.image.env} | dict(spec.image.env)
     return tuple(env.items())
@@ -70,14 +71,16 @@ def architecture_list(target: LockedTarget) -> str:
     return ";".join(map(capability_of, target.architectures))
 
 
-def require_cuda(target: LockedTarget) -> str | None:
+def require_cuda(target: LockedTarget, forward: Iterable[int] = ()) -> str | None:
     """Make `NVIDIA_REQUIRE_CUDA`: a driver of the target's CUDA, or any from the lock's floor on, as minor-version
-    compatibility allows. For nvidia-container-toolkit a space is OR and a comma AND. None without CUDA."""
+    compatibility allows, or one of the older branches that the image's cuda-compat serves. For
+    nvidia-container-toolkit a space is OR and a comma AND. None without CUDA."""
     cuda, floor = target.inputs.cuda, target.driver_floor
     if cuda is None:
         return None
     if floor:
-        return f"cuda>={cuda} driver>={floor}"
+        older = "".join(f" driver>={branch},driver<{branch + 1}" for branch in forward)
+        return f"cuda>={cuda} driver>={floor}{older}"
     known = toolkit(cuda)
     return known.require_cuda if known else f"cuda>={cuda}"
 
@@ -94,8 +97,8 @@ def _pytorch_version(target: LockedTarget) -> dict[str, str]:
     return {"PYTORCH_VERSION": version} if version else {}
 
 
-def _cuda(target: LockedTarget) -> dict[str, str]:
-    require = require_cuda(target)
+def _cuda(target: LockedTarget, forward: Iterable[int]) -> dict[str, str]:
+    require = require_cuda(target, forward)
     if require is None:
         return {}
     return {

@@ -6,6 +6,7 @@ import re
 
 from envspec.errors import InputError, Place
 from envspec.lock.model import Lock, LockedTarget, Pin
+from envspec.recipes import compat
 from envspec.recipes.plan import ImageReference
 from envspec.recipes.project import is_compiled
 from envspec.spec.model import Spec
@@ -107,6 +108,11 @@ def compiler(spec: Spec, target: LockedTarget) -> str | None:
     return base_of(spec) if cuda is None else f"nvidia/cuda:{_devel(cuda, spec, target)}"
 
 
+def compat_image(cuda: str) -> str:
+    """Give NVIDIA's base image of a CUDA version, which holds its cuda-compat."""
+    return f"nvidia/cuda:{_DEVEL.get(cuda, f'{cuda}.0')}-base-ubuntu22.04"
+
+
 def of_target(spec: Spec, target: LockedTarget) -> tuple[str, ...]:
     """List the names of every image that the recipes of one target use."""
     names = [base_of(spec), UV, compiler(spec, target)]
@@ -114,6 +120,8 @@ def of_target(spec: Spec, target: LockedTarget) -> tuple[str, ...]:
         names.append(MICROMAMBA)
     if "code-server" in spec.image.services:
         names.append(CODE_SERVER)
+    if target.inputs.cuda and compat.is_wanted(spec, target):
+        names.append(compat_image(target.inputs.cuda))
     return tuple(sorted({name for name in names if name}))
 
 

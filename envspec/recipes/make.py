@@ -12,12 +12,12 @@ from envspec.lock.inputs import fingerprint
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import Lock, LockedTarget
 from envspec.lock.write import dumps
-from envspec.recipes import images
+from envspec.recipes import compat, images
 from envspec.recipes.carried import carried_files
 from envspec.recipes.environment import build_variables, environment, refuse_unknown_gpus, torch_version
 from envspec.recipes.images import CODE_SERVER, reference
 from envspec.recipes.pip_steps import build_steps, pip_steps, requirements_file
-from envspec.recipes.plan import CARRIED_FOLDER, SLICE, Compiling, PipStep, Plan, Service, SpecPlan
+from envspec.recipes.plan import CARRIED_FOLDER, SLICE, Borrowed, Compiling, PipStep, Plan, Service, SpecPlan
 from envspec.recipes.project import build_names, own_project
 from envspec.recipes.target_json import dumps as target_json
 from envspec.recipes.target_json import target_document
@@ -107,6 +107,7 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
         env=environment(spec, target),
         apt=_apt(spec, target, wanted),
         services=wanted,
+        compat=_compat(spec, lock, target),
         compiling=_compiling(spec, lock, target, tuple(step for step, _ in seen)),
         project=project,
         torch_backend=next((step.torch_backend for step, _ in steps if step.torch_backend), None),
@@ -118,6 +119,13 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
         files=dict(sorted(files.items())),
         place=place,
     )
+
+
+def _compat(spec: Spec, lock: Lock, target: LockedTarget) -> tuple[Borrowed, ...]:
+    cuda = target.inputs.cuda
+    if cuda is None or not compat.is_wanted(spec, target):
+        return ()
+    return (compat.borrowed(cuda, reference(lock, images.compat_image(cuda))),)
 
 
 def _apt(spec: Spec, target: LockedTarget, wanted: tuple[Service, ...]) -> tuple[str, ...]:

@@ -44,6 +44,15 @@ class ImageReference:
 
 
 @dataclass(frozen=True)
+class Borrowed:
+    """What an image takes from another one, in a stage of this name. `copies`: path there -> path here."""
+
+    name: str
+    image: ImageReference
+    copies: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
 class Service:
     """A server that an image can start.
 
@@ -153,6 +162,7 @@ class Plan:
     pip             the runs of uv that install the pip half, in the order of `GROUPS`
     explicit        the explicit file of the conda half, or None
     glibc           the floor that the lock was solved for
+    compat          NVIDIA's cuda-compat, if the spec asks for it
     place           the spec's folder, seen from the folder that editors open
     epoch           SOURCE_DATE_EPOCH, in seconds
     """
@@ -188,6 +198,13 @@ class Plan:
     files: Mapping[str, str]
     place: str = "."
     epoch: int = 315532800
+    compat: tuple[Borrowed, ...] = ()
+
+    @property
+    def borrowed(self) -> tuple[Borrowed, ...]:
+        """What the image takes from others: the services' programs, and cuda-compat."""
+        own = (Borrowed(one.name, one.image, one.copies) for one in self.services if one.image)
+        return (*own, *self.compat)
 
     @property
     def is_cuda(self) -> bool:

@@ -10,6 +10,7 @@ from envspec.facts.gpus import find
 from envspec.lock.inputs import fingerprint
 from envspec.lock.model import Lock, LockedTarget
 from envspec.lock.slice import slice_digest, slice_of
+from envspec.recipes import compat
 from envspec.recipes.project import project_of
 from envspec.spec.model import Spec
 
@@ -39,6 +40,7 @@ def target_document(spec: Spec, lock: Lock, target: LockedTarget) -> dict[str, A
         "architectures": list(target.architectures),
         "code": _code(target),
         "driver_floor": target.driver_floor,
+        **({"forward_branches": list(forward)} if (forward := compat.branches(spec, target)) else {}),
         **({"project": project.name} if (project := project_of(spec, target)) else {}),
         "services": list(spec.image.services),
         "env": sorted(spec.image.env),

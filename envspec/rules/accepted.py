@@ -24,7 +24,8 @@ ACCEPTABLE: Mapping[str, str] = {
     "built-for-another": "a package stays beside a torch, a CUDA or an ABI that its build wasn't made for",
     "gpu-only": "a package made for CUDA stays in a CPU target",
     "ptx-only": "the driver compiles every kernel at its first use",
-    "jetson": "a build for servers runs on a Jetson",
+    "same-modules": "packages that overwrite each other's files stay side by side",
+    "triton-architecture": "torch.compile isn't used, or has another compiler",
     "build-not-seen": "an announced build counts as published",
     "unknown-extra": "an extra that adds nothing stays",
     "conda-extras": "an extra of a conda package, which adds nothing, stays",
@@ -45,6 +46,7 @@ IMPOSSIBLE = frozenset(
     {
         *("cpu-build", "cuda-mismatch", "no-build", "no-cuda-platform", "no-such-cuda", "no-such-torch"),
         *("no-such-companion", "unknown-gpu", "architecture-missing", "cuda-too-old-for-gpu", "cuda-dropped-gpu"),
+        *("cuda-compat-impossible", "unsupported-build", "jetson", "ptx-newer-than-driver"),
         *("driver-too-old-for-gpu", "driver-dropped-gpu", "python-too-new", "python-too-old", "glibc-too-old"),
     }
 )

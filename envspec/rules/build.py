@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from envspec.facts import drivers, gpus, libraries, toolkits, torch_builds, triton
 from envspec.facts.compute_capability import can_translate, order, sm_of
 from envspec.packages.version_numbers import numbers
 from envspec.rules.case import CandidateBuild, Case, Problem
@@ -14,7 +15,14 @@ CUDNN_WITHOUT_VOLTA = "9.11"
 
 def problems(build: CandidateBuild, case: Case) -> list[Problem]:
     """Find every reason why this build doesn't fit this machine."""
-    return [*architecture(build, case), *cudnn(build, case), *python(build, case), *glibc(build, case), *trust(build)]
+    return [
+        *architecture(build, case),
+        *cudnn(build, case),
+        *compiler(build, case),
+        *python(build, case),
+        *glibc(build, case),
+        *trust(build),
+    ]
 
 
 def works(build: CandidateBuild, case: Case) -> bool:
@@ -27,8 +35,15 @@ def architecture(build: CandidateBuild, case: Case) -> Iterator[Problem]:
     for capability in case.capabilities:
         name = f"{sm_of(capability)} ({case.names(capability)})"
         if build.runs_on(capability):
-            if jetson := [gpu.name for gpu in case.gpus if gpu.capability == capability and gpu.kind == "embedded"]:
-                yield from _jetson(build, case, jetson[0])
+            continue
+        if can_translate(build.ptx, capability) and not _is_compiled_by(case, build):
+            yield Problem(
+                "error",
+                "ptx-newer-than-driver",
+                "gpus",
+                f"{label(build)} has no machine code for {name}, only PTX of {', '.join(build.ptx)}, and driver"
+                f" {case.driver} compiles none of CUDA {build.cuda}: minor-version compatibility leaves PTX out",
+            )
         elif can_translate(build.ptx, capability):
             yield Problem(
                 "warning",
@@ -46,23 +61,56 @@ def architecture(build: CandidateBuild, case: Case) -> Iterator[Problem]:
             )
 
 
-def _jetson(build: CandidateBuild, case: Case, name: str) -> Iterator[Problem]:
-    if build.arm_variant == "tegra" or (
-        build.cuda and numbers(build.cuda)[0] >= 13 and case.platform == "linux-aarch64"
-    ):
-        return
-    yield Problem(
-        "warning",
-        "jetson",
-        "gpus",
-        f"{label(build)} is compiled for servers; a Jetson ({name}) runs it only from CUDA 13 on",
-        "add an index with NVIDIA's wheels for this JetPack to the spec",
-    )
+def _is_compiled_by(case: Case, build: CandidateBuild) -> bool:
+    """Say whether the target's driver compiles the build's PTX: it must be as new as its CUDA. Unknown is yes."""
+    toolkit = toolkits.toolkit(build.cuda) if build.cuda else None
+    native = toolkit.native(drivers.platform_of(case.driver, case.platform)) if toolkit else None
+    return case.driver is None or native is None or drivers.reaches(case.driver, native, integrated=case.integrated)
+
+
+def compiler(build: CandidateBuild, case: Case) -> Iterator[Problem]:
+    """Judge triton, with which torch.compile compiles kernels: its wheels have a ptxas of their own."""
+    known = triton.release(build.triton) if build.triton and case.platform.startswith("linux") else None
+    newest = triton.releases()[-1].version
+    if build.triton and known is None and triton.is_newer(build.triton) and case.capabilities:
+        message = (
+            f"triton {build.triton} is newer than any that envspec knows (up to {newest}): its compiler isn't judged"
+        )
+        yield Problem("info", "triton-newer-than-tables", "gpus", message)
+    for capability in case.capabilities:
+        if known is None or order(capability) < (7, 0) or known.compiles_for(capability):
+            continue
+        cuda, variable = known.cuda_for(capability), known.variable_for(capability)
+        first = gpus.capabilities()[capability].first_cuda
+        ways = [f"set {variable} to the ptxas of CUDA {first} or newer"] if first else []
+        newer = triton.first_for(capability, known.version)
+        if torch := newer and _first_torch_with(newer, case):
+            ways.insert(0, f"take torch {torch} or newer, whose triton compiles for it")
+        yield Problem(
+            "warning",
+            "triton-architecture",
+            "gpus",
+            f"torch.compile fails on {sm_of(capability)} ({case.names(capability)}): the compiler in triton"
+            f" {known.version} is CUDA {cuda}'s, which doesn't know it",
+            "; or ".join(ways) or "run without torch.compile",
+        )
+
+
+def _first_torch_with(wanted: triton.TritonRelease, case: Case) -> str | None:
+    """Find the first torch that comes with this triton or a newer one, and has a build for the target's platform."""
+    for one in torch_builds.releases():
+        own = triton.release(one.triton)
+        if own and numbers(own.version) >= numbers(wanted.version):
+            found = torch_builds.builds(one.version, platform=case.platform)
+            if any(build.cuda and case.python in build.pythons for build in found):
+                return one.version
+    return None
 
 
 def cudnn(build: CandidateBuild, case: Case) -> Iterator[Problem]:
-    """Judge whether the build's cuDNN supports the GPUs: 9.11 dropped Maxwell, Pascal and Volta."""
-    if not build.cuda or not (old := [c for c in case.capabilities if order(c) < (7, 5) and build.runs_on(c)]):
+    """Judge whether the build's cuDNN supports the GPUs: 9.0 dropped Kepler, 9.11 Maxwell, Pascal and Volta."""
+    old = [c for c in case.capabilities if order(c) < (7, 5) and build.runs_on(c)] if build.cuda else []
+    if not old or build.cuda is None:
         return
     if build.channel == "conda":
         yield Problem(
@@ -73,13 +121,17 @@ def cudnn(build: CandidateBuild, case: Case) -> Iterator[Problem]:
             f" ({case.names(old[0])}), and conda-forge's pytorch doesn't exclude them",
             f'add "cudnn <{CUDNN_WITHOUT_VOLTA}" to [conda] dependencies',
         )
-    elif build.cudnn and numbers(build.cudnn) >= numbers(CUDNN_WITHOUT_VOLTA):
+        return
+    major = build.cuda.partition(".")[0]
+    found = libraries.library(f"nvidia-cudnn-cu{major}", build.cudnn) if build.cudnn else None
+    dropped = [c for c in old if found and order(c) < min(map(order, found.sm))]
+    if dropped:
         yield Problem(
             "error",
             "cudnn-architecture",
             "gpus",
-            f"{label(build)} requires cuDNN {build.cudnn}, which has no code for {sm_of(old[0])}"
-            f" ({case.names(old[0])})",
+            f"{label(build)} requires cuDNN {build.cudnn}, which has no code for {sm_of(dropped[0])}"
+            f" ({case.names(dropped[0])})",
         )
 
 

@@ -11,7 +11,7 @@ from envspec.facts.compute_capability import covers, order
 from envspec.facts.gpus import Gpu
 from envspec.rules.finding import Severity
 
-Subject = Literal["cuda", "gpus", "driver", "glibc", "python", "platform", "torch"]
+Subject = Literal["cuda", "gpus", "driver", "cuda-compat", "glibc", "python", "platform", "torch"]
 """The part of the spec that a problem is about: a key of the target, the Python version or the torch requirement."""
 
 
@@ -25,6 +25,12 @@ class Case:
     gpus: tuple[Gpu, ...]
     driver: str | None
     glibc: str
+    cuda_compat: bool = False
+
+    @property
+    def integrated(self) -> bool:
+        """Whether all of its GPUs share a chip with the CPU: then its driver is a JetPack's."""
+        return bool(self.gpus) and all(gpu.integrated for gpu in self.gpus)
 
     @property
     def capabilities(self) -> tuple[str, ...]:
@@ -39,7 +45,10 @@ class Case:
 
 @dataclass(frozen=True)
 class CandidateBuild:
-    """A build of torch, a wheel or a conda package. If unknown, `pythons` is empty and `cudnn` None."""
+    """A build of torch, a wheel or a conda package. If unknown, `pythons` is empty, `cudnn` and `triton` None.
+
+    `triton` is the release of its compiler, or a range of them ("~=3.8.0").
+    """
 
     version: str
     variant: str
@@ -52,6 +61,7 @@ class CandidateBuild:
     trust: str
     channel: Literal["pip", "conda"]
     arm_variant: str | None = None
+    triton: str | None = None
 
     def runs_on(self, capability: str) -> bool:
         """Say whether the build's machine code runs on a GPU of this capability."""
@@ -74,7 +84,9 @@ def pip_builds(versions: Iterable[str], cuda: str | None, platform: str) -> list
     """List the wheels of these torch releases for a CUDA (None: the CPU) on a platform, oldest first."""
     wanted = set(versions)
     return [
-        CandidateBuild(b.version, b.variant, b.cuda, b.sm, b.ptx, b.pythons, b.glibc, b.cudnn, b.trust, "pip")
+        CandidateBuild(
+            *(b.version, b.variant, b.cuda, b.sm, b.ptx, b.pythons, b.glibc, b.cudnn, b.trust, "pip"), triton=b.triton
+        )
         for b in torch_builds.builds(variant=torch_builds.variant_of(cuda), platform=platform)
         if b.version in wanted
     ]
@@ -91,8 +103,15 @@ def conda_builds_of(versions: Iterable[str], cuda: str | None, platform: str) ->
 
 
 def of_target(
-    platform: str, python: str, cuda: str | None, names: Iterable[str], driver: str | None, glibc: str
+    platform: str,
+    python: str,
+    cuda: str | None,
+    names: Iterable[str],
+    driver: str | None,
+    glibc: str,
+    *,
+    cuda_compat: bool = False,
 ) -> Case:
-    """Make a case from a target's values. Leaves out unknown GPU names, which have a rule of their own."""
+    """Make a case from a target's values. Leaves out unknown GPU names, which the reader of specs refuses."""
     found = [gpu for name in names for gpu in gpus.find(name)]
-    return Case(platform, python, cuda, tuple(dict.fromkeys(found)), driver, glibc)
+    return Case(platform, python, cuda, tuple(dict.fromkeys(found)), driver, glibc, cuda_compat)

@@ -1,23 +1,26 @@
 """Rules for drivers against CUDA and GPUs, by NVIDIA's three kinds of compatibility.
 
 native                       the toolkit's own driver or a newer one
-minor-version compatibility  any driver from the major's floor on; features that need a newer driver are missing
-forward compatibility        older data-centre branches, with NVIDIA's cuda-compat package on the machine; no wheel
-                             holds it
+minor-version compatibility  any driver from the major's floor on; features that need a newer driver are missing, and
+                             the driver compiles no PTX that is newer than its own CUDA
+forward compatibility        older branches, for data-centre and workstation GPUs, with NVIDIA's cuda-compat package in
+                             the image or the environment: `cuda-compat = true` brings it
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envspec.facts import gpus, toolkits
+from envspec.facts import drivers, gpus, toolkits
 from envspec.facts.compute_capability import sm_of
-from envspec.packages.version_numbers import numbers
+from envspec.facts.toolkits import Toolkit
 from envspec.rules.case import Case, Problem
 
 
 def problems(case: Case) -> Iterator[Problem]:
-    """Find what is wrong with a target's driver; nothing if the target names none."""
+    """Find what is wrong with a target's driver; without one, only what is wrong with its `cuda-compat`."""
+    if case.cuda_compat:
+        yield from _against_compat(case)
     if case.driver is None:
         return
     yield from _against_gpus(case, case.driver)
@@ -27,16 +30,37 @@ def problems(case: Case) -> Iterator[Problem]:
 
 def floor(case: Case, cuda: str) -> str | None:
     """Find the oldest driver that runs this CUDA on the target's platform and all its GPUs: a version, or "R570"."""
-    lowest = toolkits.driver_floor(cuda, case.platform)
+    lowest = toolkits.driver_floor(cuda, drivers.platform_of(case.driver, case.platform))
     known = gpus.capabilities()
     branch = max((known[c].first_driver or 0 for c in case.capabilities), default=0)
-    if lowest is None or branch > numbers(lowest)[0]:
+    if lowest is None or branch > drivers.branch(lowest):
         return f"R{branch}" if branch else lowest
     return lowest
 
 
+def _against_compat(case: Case) -> Iterator[Problem]:
+    others = [gpu.name for gpu in case.gpus if not gpu.forward_compatible]
+    if case.cuda is not None and not case.platform.startswith("linux"):
+        yield Problem(
+            "error",
+            "cuda-compat-impossible",
+            "cuda-compat",
+            f"forward compatibility exists on Linux only, and the target is for {case.platform}",
+            "remove cuda-compat, and update the driver",
+        )
+    elif others:
+        yield Problem(
+            "error",
+            "cuda-compat-impossible",
+            "cuda-compat",
+            f"forward compatibility is for data-centre GPUs and RTX cards of workstations, and the target has"
+            f" {', '.join(others[:3])}",
+            "remove cuda-compat, and update the driver",
+        )
+
+
 def _against_gpus(case: Case, driver: str) -> Iterator[Problem]:
-    branch = numbers(driver)[0]
+    branch = drivers.branch(driver)
     for capability in case.capabilities:
         known = gpus.capabilities()[capability]
         name = f"{case.names(capability)} ({sm_of(capability)})"
@@ -59,13 +83,14 @@ def _against_gpus(case: Case, driver: str) -> Iterator[Problem]:
 
 
 def _against_cuda(case: Case, driver: str, cuda: str) -> Iterator[Problem]:
+    platform = drivers.platform_of(driver, case.platform)
     toolkit = toolkits.toolkit(cuda)
-    compatible = toolkit.compatible(case.platform) if toolkit else None
+    compatible = toolkit.compatible(platform) if toolkit else None
     if toolkit is None or compatible is None:
         return
-    native = toolkit.native(case.platform)
-    if numbers(driver) >= numbers(compatible):
-        if native and numbers(driver) < numbers(native):
+    if drivers.reaches(driver, compatible, integrated=case.integrated):
+        native = toolkit.native(platform)
+        if native and not case.integrated and not drivers.reaches(driver, native):
             yield Problem(
                 "info",
                 "driver-minor-version-compatibility",
@@ -74,22 +99,67 @@ def _against_cuda(case: Case, driver: str, cuda: str) -> Iterator[Problem]:
                 " compatibility, without features that need a newer driver (the driver can't compile its PTX)",
             )
         return
-    branch = numbers(driver)[0]
-    if branch in toolkit.forward_branches and case.gpus and all(gpu.datacentre for gpu in case.gpus):
+    if case.integrated:
+        yield _old_jetpack(case, driver, toolkit)
+    elif (
+        drivers.branch(driver) in toolkit.forward_branches
+        and platform == case.platform
+        and case.gpus
+        and all(gpu.forward_compatible for gpu in case.gpus)
+    ):
+        yield _forward(case, driver, toolkit, compatible)
+    else:
+        whose = " of Windows, as under WSL," if platform != case.platform else ""
+        compat = ", and forward compatibility doesn't reach it either" if case.cuda_compat else ""
         yield Problem(
             "error",
+            "driver-too-old",
+            "driver",
+            f"driver {driver}{whose} is too old for CUDA {cuda}: its minor-version-compatibility floor is"
+            f" {compatible}{compat}",
+            f"update the driver to {compatible} or newer",
+        )
+
+
+def _forward(case: Case, driver: str, toolkit: Toolkit, compatible: str) -> Problem:
+    below = f"driver {driver} is below {compatible}, the floor of CUDA {toolkit.version}"
+    select = "" if all(gpu.datacentre for gpu in case.gpus) else " (of RTX cards, NVIDIA supports some)"
+    if case.cuda_compat:
+        return Problem(
+            "info",
             "driver-forward-compatibility",
             "driver",
-            f"driver {driver} is below {compatible}, the floor of CUDA {cuda}: these data-centre GPUs run it only by"
-            " forward compatibility, with NVIDIA's cuda-compat package on every machine, which no environment installs",
-            f"update the driver to {compatible} or newer; or install cuda-compat-{cuda.replace('.', '-')} on the"
-            " machines and leave `driver` out of the target",
+            f"{below}: it runs by forward compatibility{select}, with the cuda-compat that the recipes bring",
         )
-        return
-    yield Problem(
+    return Problem(
+        "error",
+        "driver-forward-compatibility",
+        "driver",
+        f"{below}: these GPUs run it only by forward compatibility{select}, with NVIDIA's cuda-compat package",
+        f"update the driver to {compatible} or newer; or set `cuda-compat = true` in the target, and the recipes bring"
+        " the package (conda-forge has `cuda-compat`, and NVIDIA's base images hold it)",
+    )
+
+
+def _old_jetpack(case: Case, driver: str, toolkit: Toolkit) -> Problem:
+    jetpack = first_jetpack(case, toolkit.version)
+    return Problem(
         "error",
         "driver-too-old",
         "driver",
-        f"driver {driver} is too old for CUDA {cuda}: its minor-version-compatibility floor is {compatible}",
-        f"update the driver to {compatible} or newer",
+        f"driver {driver} of this Jetson is too old for CUDA {toolkit.version}",
+        f"update it to JetPack {jetpack} or newer" if jetpack else "take the CUDA of its JetPack",
     )
+
+
+def first_jetpack(case: Case, cuda: str) -> str | None:
+    """Find the first JetPack that runs wheels for this CUDA on a target's Jetsons; None where none does.
+
+    Sources: NVIDIA's blog on CUDA 13.0 (Thor takes what servers take, Orin not yet); nvidia-holoscan/holohub#1687 (Orin
+    with JetPack 7.2 runs PyTorch 2.11.0+cu130).
+    """
+    if int(cuda.partition(".")[0]) < 13:
+        return None
+    found = {"8.7": "7.2", "11.0": "7.0"}
+    asked = {gpu.capability for gpu in case.gpus if gpu.integrated}
+    return max((found[one] for one in asked), default=None) if asked <= found.keys() else None

@@ -35,6 +35,15 @@ def _of_wanted(case: Case, wanted: Wanted) -> Iterator[Problem]:
     asked = wanted.local or _conda_variant(wanted)
     if asked is None:
         return
+    if other := unsupported(asked):
+        yield Problem(
+            "error",
+            "unsupported-build",
+            "torch",
+            f"{wanted.label} asks for PyTorch's build for {other}, and envspec locks for CUDA and for CPUs only",
+            "drop the build from the requirement: the target's `cuda`, or none for the CPU, chooses it",
+        )
+        return
     variant = torch_builds.variant_of(case.cuda)
     text = f"{wanted.label} {wanted.build}" if wanted.build else wanted.label
     if asked == "cpu" and case.cuda:
@@ -54,6 +63,14 @@ def _of_wanted(case: Case, wanted: Wanted) -> Iterator[Problem]:
             f"{text} asks for a build that isn't the target's: the target is for {of}",
             "drop the build from the requirement, or change the target's `cuda`",
         )
+
+
+_OTHERS = {"rocm": "AMD's ROCm", "xpu": "Intel's GPUs (XPU)", "hpu": "Intel's Gaudi"}
+
+
+def unsupported(local: str) -> str | None:
+    """Name what a local version's build is for, where that is neither CUDA nor the CPU ("rocm6.4"); else None."""
+    return next((name for start, name in _OTHERS.items() if local.startswith(start)), None)
 
 
 def _conda_variant(wanted: Wanted) -> str | None:

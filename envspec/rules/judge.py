@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from envspec.errors import Place
 from envspec.facts import conda_builds, gpus, toolkits, torch_builds
-from envspec.rules import companions, driver, fallback, nearest, toolkit
+from envspec.rules import companions, driver, fallback, jetson, nearest, toolkit
 from envspec.rules.accepted import accepted
 from envspec.rules.build import problems, works
 from envspec.rules.case import CandidateBuild, Case, Problem, of_target
@@ -32,7 +32,7 @@ def judge(spec: Spec, target: Target) -> Verdict:
     choice = _choice(wanted, versions, case)
     found = list(_unknown_gpus(target))
     contradictions = list(fallback.problems(case, target.gpus, wanted))
-    machine = [*toolkit.problems(case), *driver.problems(case)]
+    machine = [*jetson.problems(case), *toolkit.problems(case), *driver.problems(case)]
     if case.cuda and choice.working:  # a GPU that this CUDA doesn't know runs what one of these has for older ones
         machine = [problem for problem in machine if problem.code != "cuda-too-old-for-gpu"]
     against = [*contradictions, *machine]
@@ -80,7 +80,15 @@ def _choice(wanted: Wanted | None, versions: Sequence[str], case: Case) -> _Choi
 
 def case_of(spec: Spec, target: Target) -> Case:
     """Make the case of a target."""
-    return of_target(target.platform, spec.python, target.cuda, target.gpus, target.driver, target.glibc)
+    return of_target(
+        target.platform,
+        spec.python,
+        target.cuda,
+        target.gpus,
+        target.driver,
+        target.glibc,
+        cuda_compat=target.cuda_compat,
+    )
 
 
 def located(spec: Spec, target: Target, wanted: Wanted | None, problem: Problem) -> Finding:
@@ -107,16 +115,17 @@ def _torch(named: Wanted | None, family: Sequence[Wanted]) -> tuple[Wanted | Non
 
 
 def _unknown_gpus(target: Target) -> Iterator[Finding]:
+    """Refuse names of no GPU where the spec was read without the tables; the command line refuses them as it reads."""
     for name in target.gpus:
         if not gpus.find(name):
-            near = gpus.suggest(name)
-            hint = f'did you mean "{near}"? ' if near else ""
+            near = gpus.nearest(name, 1)
             yield Finding(
                 "error",
                 "unknown-gpu",
                 f'envspec doesn\'t know the GPU "{name}"',
                 target.places.get("gpus") or target.place,
-                f'{hint}Name a product ("H100"), an architecture ("hopper") or a capability ("sm_90")',
+                ("".join(f'did you mean "{one}"? ' for one in near))
+                + 'Name a product ("H100") or a capability ("sm_90")',
             )
 
 
@@ -183,7 +192,12 @@ def _narrowed(wanted: Wanted, choice: _Choice, case: Case) -> Problem:
 
 def _remedy(problem: Problem, wanted: Wanted | None, versions: Sequence[str], case: Case) -> str | None:
     """Combine a rule's remedy with the nearest alternatives from the tables."""
-    if problem.severity != "error" or problem.code in ("driver-too-old-for-gpu", "driver-dropped-gpu"):
+    if problem.severity != "error" or problem.code in (
+        "driver-too-old-for-gpu",
+        "driver-dropped-gpu",
+        "cuda-compat-impossible",
+        "jetson",
+    ):
         return problem.remedy
     found = nearest.alternatives(wanted, versions, case) if wanted else []
     if problem.code.startswith("driver"):
@@ -200,4 +214,6 @@ def _last_resort(problem: Problem, wanted: Wanted | None, versions: Sequence[str
         found = nearest.alternatives(replace(wanted, name="pytorch", channel="conda", local=None), versions, case)
         if found:
             return f"{nearest.sentence(found)}, from conda-forge"
+    if any(gpu.integrated for gpu in case.gpus):
+        return jetson.INSTEAD
     return "no build fits this target as a whole: split its GPUs into several targets" if case.gpus else None

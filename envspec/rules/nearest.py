@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from envspec.facts import conda_builds, gpus, torch_builds
 from envspec.packages.version_numbers import numbers
-from envspec.rules import driver, toolkit
+from envspec.rules import driver, jetson, toolkit
 from envspec.rules.build import works
 from envspec.rules.case import Case
 from envspec.rules.wanted import Wanted, builds_of
@@ -76,8 +76,12 @@ def _both(wanted: Wanted, versions: Sequence[str], case: Case) -> list[str]:
 
 
 def _working(wanted: Wanted, versions: Iterable[str], case: Case) -> list[str]:
-    """List the releases with a build that works on a machine which runs this CUDA."""
-    if any(p.severity == "error" for p in (*toolkit.problems(case), *driver.problems(case))):
+    """List the releases with a build that works on a machine which runs this CUDA. A driver whose floor isn't known is
+    no machine for it."""
+    if case.driver and case.cuda and driver.floor(case, case.cuda) is None:
+        return []
+    machine = (*jetson.problems(case), *toolkit.problems(case), *driver.problems(case))
+    if any(p.severity == "error" for p in machine):
         return []
     return [b.version for b in builds_of(wanted, versions, case.cuda, case.platform) if works(b, case)]
 

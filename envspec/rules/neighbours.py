@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from envspec.binaries.build_notes import BuildNotes
 from envspec.facts import neighbours
+from envspec.facts.reach import neighbour_is_newer
 from envspec.facts.wheels import FAMILY
 from envspec.packages.build_label import BuildLabel, label_of
 from envspec.packages.version_numbers import numbers
@@ -127,6 +128,9 @@ def _of_notes(name: str, notes: BuildNotes, around: Surroundings) -> Iterator[Pr
 
 def _of_facts(name: str, version: str, around: Surroundings) -> Iterator[Problem]:
     """A row that fails outright hides those of which a part is missing."""
+    if neighbour_is_newer(name, version):
+        message = f"{name} {version} is newer than the releases of it that envspec knows: its METADATA decides"
+        yield Problem("info", "neighbour-newer-than-tables", "torch", message)
     wrong = [row for row in neighbours.of_release(name, version) if not row.fits(around.torch, around.cuda_major)]
     for row in sorted(wrong, key=lambda row: row.partly)[:1]:
         needed = []

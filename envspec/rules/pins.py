@@ -12,11 +12,13 @@ from envspec.binaries.build_notes import BuildNotes
 from envspec.errors import Place
 from envspec.facts import torch_builds
 from envspec.facts.compute_capability import can_translate, covers, sm_of
+from envspec.facts.reach import library_is_newer
 from envspec.packages.version_numbers import numbers
-from envspec.rules import cpu_target, nearest, neighbours
+from envspec.rules import cpu_target, nearest, neighbours, overlaps
 from envspec.rules.accepted import accepted
 from envspec.rules.build import problems
 from envspec.rules.case import CandidateBuild, Case, Problem, conda_builds_of, pip_builds
+from envspec.rules.fallback import unsupported
 from envspec.rules.finding import Finding
 from envspec.rules.judge import case_of, located
 from envspec.rules.specifier import parse
@@ -55,6 +57,7 @@ def judge_pins(
         *_cuda_majors(case, pins, needs or {}),
         *cpu_target.problems(case, pins, needs or {}, lambda name: _cuda_major(name, "") is not None),
         *_libraries(case, pins),
+        *overlaps.problems(pins),
         *neighbours.problems(case, pins, builds or {}, origins or {}, notes or {}),
     ]
     findings = (located(spec, target, wanted, problem) for problem in found)
@@ -70,6 +73,10 @@ def _torch(case: Case, pins: Mapping[str, str]) -> Iterator[Problem]:
         yield _newer(f"torch {public}")
         return
     variant = local or torch_builds.pypi_variant(public, case.platform) or "cpu"
+    if case.cuda and (other := unsupported(variant)):
+        message = f"torch {version} is PyTorch's build for {other}, and the target is for CUDA {case.cuda}"
+        yield Problem("error", "unsupported-build", "torch", message, "take torch from the PyTorch index for this CUDA")
+        return
     if not re.fullmatch(r"cpu|cu\d+", variant):
         yield Problem("info", "torch-local-build", "torch", f"torch {version} isn't a build of PyTorch's own")
         return
@@ -82,7 +89,7 @@ def _torch(case: Case, pins: Mapping[str, str]) -> Iterator[Problem]:
     found = pip_builds([public], cuda, case.platform)
     if not found:
         yield Problem("error", "no-build", "torch", f"{name} isn't one of the known builds for {case.platform}")
-    yield from _of_build(case, "pip", public, found)
+    yield from _of_build(case, "pip", public, _with_triton(found, pins))
 
 
 def _pytorch(case: Case, pins: Mapping[str, str], builds: Mapping[str, str]) -> Iterator[Problem]:
@@ -102,7 +109,12 @@ def _pytorch(case: Case, pins: Mapping[str, str], builds: Mapping[str, str]) -> 
     ]  # the asked minor admits older builds
     if not found:
         yield _newer(f"pytorch {version} {string}".rstrip())
-    yield from _of_build(case, "conda", version, found[-1:])
+    yield from _of_build(case, "conda", version, _with_triton(found[-1:], pins))
+
+
+def _with_triton(builds: list[CandidateBuild], pins: Mapping[str, str]) -> list[CandidateBuild]:
+    """Judge the compiler that is locked, which a build may leave open."""
+    return [replace(build, triton=pins.get("triton", build.triton)) for build in builds]
 
 
 def _of_build(
@@ -215,12 +227,13 @@ def _libraries(case: Case, pins: Mapping[str, str]) -> Iterator[Problem]:
         for capability in case.capabilities if found else ():
             if found is None or covers(found.sm, capability, case.cuda) or can_translate(found.ptx, capability):
                 continue
-            nccl = "nccl" in name
+            nccl, beyond = "nccl" in name, library_is_newer(name, version)
             yield Problem(
-                "warning" if nccl else "error",
+                "warning" if nccl or beyond else "error",
                 "library-architecture",
                 "gpus",
                 f"{name} {version} has no code for {sm_of(capability)} ({case.names(capability)})"
+                + (f", as far as {found.version} tells, the newest that envspec knows" if beyond else "")
                 + ("; torch uses it only with several GPUs" if nccl else ""),
                 None if nccl else "take a torch whose build requires an older cuDNN",
                 f"{name}<{_first_without(found, capability, case)}",

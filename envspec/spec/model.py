@@ -129,13 +129,14 @@ class Target:
     gpus: tuple[str, ...] = ()
     driver: str | None = None
     glibc: str = "2.28"
+    cuda_compat: bool = False
     pip: tuple[Located, ...] = ()
     conda: tuple[Located, ...] = ()
     terms: PipTerms = PipTerms()
     project: ProjectParts = ProjectParts()
     place: Place = field(default=Place(""), compare=False)
     places: Mapping[str, Place] = field(default_factory=dict, compare=False)
-    """Where each key of the target stands (`platform`, `cuda`, `gpus`, `driver`, `glibc`), for later findings."""
+    """Where each key of the target stands (`platform`, `cuda`, `gpus`, …), for later findings."""
 
 
 @dataclass(frozen=True)

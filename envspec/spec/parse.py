@@ -13,7 +13,7 @@ from envspec.spec.advice import slug
 from envspec.spec.checked import Checked
 from envspec.spec.dependencies import conda_dependencies, pip_dependencies
 from envspec.spec.document import decode, parse_toml, read_bytes
-from envspec.spec.matrix import Capability, no_facts
+from envspec.spec.matrix import Capability, WrongGpu, all_known, no_facts
 from envspec.spec.messages import dotted, show
 from envspec.spec.model import AskedProject, Audit, CondaTable, Image, PipTable, Reference, Smoke, Spec
 from envspec.spec.pip_terms import check_names, flat_names, pip_terms
@@ -24,7 +24,9 @@ from envspec.spec.values import BadValue, utc_time
 from envspec.texts import nearest
 
 
-def load_spec(path: str | os.PathLike[str], *, capability: Capability = no_facts) -> Spec:
+def load_spec(
+    path: str | os.PathLike[str], *, capability: Capability = no_facts, wrong_gpu: WrongGpu = all_known
+) -> Spec:
     """Read and parses the spec at `path`; errors name the file by `path` as given.
 
     Raises SpecError as `parse_spec` does, also for a missing file, a folder, a file that isn't UTF-8 or is larger than
@@ -32,12 +34,12 @@ def load_spec(path: str | os.PathLike[str], *, capability: Capability = no_facts
     file can't be read.
     """
     file = os.fspath(path)
-    return load_text(decode(read_bytes(file), file), file, capability=capability)
+    return load_text(decode(read_bytes(file), file), file, capability=capability, wrong_gpu=wrong_gpu)
 
 
-def load_text(text: str, path: str, *, capability: Capability = no_facts) -> Spec:
+def load_text(text: str, path: str, *, capability: Capability = no_facts, wrong_gpu: WrongGpu = all_known) -> Spec:
     """Parse the text that the spec at `path` has, or is about to get; reads the pyproject.toml that it names."""
-    spec = parse_spec(text, path, capability=capability)
+    spec = parse_spec(text, path, capability=capability, wrong_gpu=wrong_gpu)
     if spec.asked_project is None:
         return spec
     from envspec.spec.project_file import with_project
@@ -45,10 +47,11 @@ def load_text(text: str, path: str, *, capability: Capability = no_facts) -> Spe
     return with_project(spec)
 
 
-def parse_spec(text: str, path: str, *, capability: Capability = no_facts) -> Spec:
+def parse_spec(text: str, path: str, *, capability: Capability = no_facts, wrong_gpu: WrongGpu = all_known) -> Spec:
     """Parse a spec's text. Pure: `path` only names the file in errors, and the environment where `[env]` has no name.
 
-    `capability` gives a GPU's compute capability, for the names of the matrix's targets.
+    `capability` gives a GPU's compute capability, for the names of the matrix's targets; `wrong_gpu` says what is wrong
+    with a GPU's name.
 
     Raises SpecError for one problem and SpecErrors for several: all that the text shows. Raises ToolError
     for a match spec that needs py-rattler where that isn't installed.
@@ -58,7 +61,7 @@ def parse_spec(text: str, path: str, *, capability: Capability = no_facts) -> Sp
         path=path,
         name=_name(checked),
         python=checked.value("env", "python") or "",
-        targets=targets(checked, capability),
+        targets=targets(checked, capability, wrong_gpu),
         description=checked.value("env", "description") or "",
         exclude_newer=_exclude_newer(checked),
         asked_project=_project(checked),

@@ -13,7 +13,7 @@ from envspec.spec import advice
 from envspec.spec.audit_schema import audit_table
 from envspec.spec.json_schema import schema_of
 from envspec.spec.model import Image, Smoke, Target
-from envspec.spec.nodes import CONTROL, Array, Integer, Names, Number, Table, Text
+from envspec.spec.nodes import CONTROL, Array, Boolean, Integer, Names, Number, Table, Text
 from envspec.spec.patterns import LINE, NAME, PACKAGE, URL
 from envspec.spec.pip_terms_schema import INDEX_NAME, pip_terms_keys
 from envspec.spec.source_schema import PROJECT, TARGET_PROJECT, source_keys
@@ -217,6 +217,12 @@ _TARGETS = Names(
                 example="550.54.15",
                 says="a driver version like 550.54.15",
                 pattern=r"[0-9]{1,4}(?:\.[0-9]{1,4}){1,2}",
+            ),
+            "cuda-compat": Boolean(
+                doc="Whether the recipes bring NVIDIA's cuda-compat, with which older drivers run a newer CUDA: forward"
+                " compatibility, for data-centre GPUs and RTX cards of workstations.",
+                example=True,
+                default=False,
             ),
             "glibc": Text(
                 doc="The oldest glibc that the target must run on.",

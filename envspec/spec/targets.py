@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from envspec.spec.checked import Checked
 from envspec.spec.dependencies import conda_dependencies, pip_dependencies
-from envspec.spec.matrix import MAX_COMBINATIONS, Capability, Combination, Exclude, Matrix, expand, is_cpu, target_name
+from envspec.spec.matrix import (
+    MAX_COMBINATIONS,
+    Capability,
+    Combination,
+    Exclude,
+    Matrix,
+    WrongGpu,
+    expand,
+    is_cpu,
+    target_name,
+)
 from envspec.spec.messages import dotted, show
 from envspec.spec.model import Target
 from envspec.spec.pip_terms import pip_terms
@@ -12,13 +22,28 @@ from envspec.spec.positions import Path
 from envspec.spec.schema import TARGET_NAME
 from envspec.spec.sources import project_parts
 
-_KEYS = ("platform", "cuda", "gpus", "driver", "glibc")
+_KEYS = ("platform", "cuda", "gpus", "driver", "cuda-compat", "glibc")
 
 
-def targets(checked: Checked, capability: Capability) -> tuple[Target, ...]:
+def targets(checked: Checked, capability: Capability, wrong_gpu: WrongGpu) -> tuple[Target, ...]:
     """Return the targets: `[targets.*]` in the file's order, then the matrix's. Problems go to `checked`."""
+    _check_gpus(checked, wrong_gpu)
     declared = [_declared(checked, path) for path, _ in checked.children("targets")]
     return (*declared, *_expanded(checked, capability, {target.name: target for target in declared}))
+
+
+def _check_gpus(checked: Checked, wrong_gpu: WrongGpu) -> None:
+    """Note each name that stands for no GPU, once, where it stands first."""
+    lists = [(*path, "gpus") for path, _ in checked.children("targets")]
+    lists += [path for path, _ in checked.children("matrix", "gpus")]
+    named: dict[str, Path] = {}
+    for path in lists:
+        for place, name in checked.children(*path):
+            named.setdefault(name, place)
+    for name, place in named.items():
+        if wrong := wrong_gpu(name):
+            message, hint = wrong
+            checked.problem(place, f"{dotted(place)}: {message}", hint)
 
 
 def _declared(checked: Checked, path: Path) -> Target:
@@ -30,6 +55,7 @@ def _declared(checked: Checked, path: Path) -> Target:
         cuda=checked.value(*path, "cuda"),
         gpus=tuple(gpu for _, gpu in checked.children(*path, "gpus")),
         driver=checked.value(*path, "driver"),
+        cuda_compat=bool(checked.value(*path, "cuda-compat")),
         glibc=checked.value(*path, "glibc") or Target.glibc,
         pip=pip_dependencies(checked, *path, "pip", "dependencies"),
         conda=conda_dependencies(checked, *path, "conda", "dependencies"),
@@ -41,7 +67,7 @@ def _declared(checked: Checked, path: Path) -> Target:
 
 
 def _check_target(checked: Checked, path: Path, platform: str | None) -> None:
-    for key in ("gpus", "driver"):
+    for key in ("gpus", "driver", "cuda-compat"):
         if checked.given(*path, key) and not checked.given(*path, "cuda"):
             hint = f'add for example cuda = "12.8", or remove {key} for a CPU target'
             checked.problem((*path, key), f"{dotted(path)} has {key} but no cuda", hint, at_key=True)

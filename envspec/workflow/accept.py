@@ -16,7 +16,7 @@ from envspec.rules.accepted import accepted
 from envspec.rules.finding import Finding
 from envspec.rules.neighbours import Origin
 from envspec.spec.model import Spec, Target
-from envspec.workflow.bounded import explained, told
+from envspec.workflow.bounded import explained, of_one_cause, told
 from envspec.workflow.keep import Kept
 from envspec.workflow.notices import Notice, tell_corrections, tell_findings, tell_given_up, tell_given_way
 from envspec.workflow.solve import Solved
@@ -35,10 +35,7 @@ def accept(
     tell_corrections([(one.name, effect) for one in solved for effect in one.effects], notice)
     tell_given_way([(one.name, row) for one in solved for row in one.broken], notice)
     tell_findings(
-        (
-            (one.name, explained(of_its_pins[one.name], one.pip, one.prepared.inputs.requirements, one.near))
-            for one in solved
-        ),
+        ((one.name, _explained(of_its_pins[one.name], one)) for one in solved),
         notice,
     )
     tell_given_up([(one.name, *line) for one in solved for line in told(one.gave_up, one.versions)], notice)
@@ -55,6 +52,11 @@ def accept(
     ]
     tell_unused_terms(spec, codes, notice)
     return locked
+
+
+def _explained(found: Sequence[Finding], solved: Solved) -> tuple[Finding, ...]:
+    requirements = solved.prepared.inputs.requirements
+    return of_one_cause(explained(found, solved.pip, requirements, solved.near), solved.pip, requirements)
 
 
 def _codes(*findings: Iterable[Finding]) -> frozenset[str]:

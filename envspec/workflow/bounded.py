@@ -97,6 +97,32 @@ def _unbounded(line: str) -> str:
     return f"{requirement.name}{extras}{marker}"
 
 
+def of_one_cause(findings: Sequence[Finding], pins: Sequence[Pin], requirements: Iterable[str]) -> tuple[Finding, ...]:
+    """Make one error of those about packages of another CUDA major, with the ways that lead to them; all else stays."""
+    mixed = [one for one in findings if one.code == "cuda-major-mixed" and one.severity == "error" and one.bound]
+    if len(mixed) < 2:
+        return tuple(findings)
+    paths = _paths(pins, requirements)
+    names = [asked(str(one.bound)).name for one in mixed]
+    ways = dict.fromkeys(
+        " → ".join(path[: next(at for at, step in enumerate(path) if step in names) + 1])
+        for path in (paths.get(name, (name,)) for name in names)
+    )
+    roots = " or ".join(dict.fromkeys(way.partition(" → ")[0] for way in ways))
+    others = f"{', '.join(names[1:4])}{f' and {len(names) - 4} more' if names[4:] else ''}"
+    first = mixed[0].message.partition(" (")[0]
+    same = {one.remedy for one in mixed}
+    whole = replace(
+        mixed[0],
+        message=f"{first}, as {'do' if names[2:] else 'does'} {others}; the spec leads there by {'; '.join(ways)}",
+        remedy=same.pop()
+        if len(same) == 1 and mixed[0].remedy
+        else f"take versions of {roots} that are made for the target's CUDA, leave them out, or give the target another"
+        " CUDA",
+    )
+    return tuple(whole if one is mixed[0] else one for one in findings if one is mixed[0] or one not in mixed)
+
+
 def _paths(pins: Sequence[Pin], requirements: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Find a shortest path to every pin."""
     by_name = {pin.name: pin for pin in pins}

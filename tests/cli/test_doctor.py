@@ -66,11 +66,11 @@ def test_a_spec_on_described_hardware(spec: str, envspec: Envspec) -> None:
 demo.toml on H100, driver 535.104, glibc 2.31
 volta   elsewhere   for V100; another target is for H100
 hopper  infeasible
-  error: demo.toml:9:10: driver 535.104 is below 580.65.06, the floor of CUDA 13.0: these data-centre GPUs run it only \
-by forward compatibility, with NVIDIA's cuda-compat package on every machine, which no environment installs  \
-[driver-forward-compatibility]
-    remedy: update the driver to 580.65.06 or newer; or install cuda-compat-13-0 on the machines and leave `driver` \
-out of the target; or CUDA 12.9 with torch 2.9 (driver >= 525.60.13)
+  error: demo.toml:9:10: driver 535.104 is below 580.65.06, the floor of CUDA 13.0: these GPUs run it only \
+by forward compatibility, with NVIDIA's cuda-compat package  [driver-forward-compatibility]
+    remedy: update the driver to 580.65.06 or newer; or set `cuda-compat = true` in the target, and the recipes bring \
+the package (conda-forge has `cuda-compat`, and NVIDIA's base images hold it); or CUDA 12.9 with torch 2.9 \
+(driver >= 525.60.13)
 cpu     feasible    torch 2.9.1, 2.9.0
 """
     )
@@ -177,8 +177,12 @@ def test_json(spec: str, envspec: Envspec, monkeypatch: pytest.MonkeyPatch, mach
 @pytest.mark.parametrize(
     ("arguments", "error", "hint"),
     [
-        (["demo.toml", "--gpu", "H1000"], '--gpu: unknown GPU "H1000"', 'did you mean "H100"?'),
-        (["demo.toml", "--gpu", ""], '--gpu: unknown GPU ""', "`envspec gpus` lists them"),
+        (["demo.toml", "--gpu", "H1000"], '--gpu: unknown GPU "H1000"', 'did you mean "H100", "H800" or "H200"?'),
+        (
+            ["demo.toml", "--gpu", ""],
+            '--gpu: unknown GPU ""',
+            'of a newer GPU, name the compute capability ("sm_90")',
+        ),
         (["demo.toml", "--driver", "new"], '--driver: "new" is not a driver version', "for example 570.86.15"),
         (["demo.toml", "--driver", "1.2.3.4"], '--driver: "1.2.3.4" is not a driver version', "for example"),
         (["demo.toml", "--driver", "\x1b[2J"], '--driver: "\\x1b[2J" is not a driver version', "for example"),

@@ -76,7 +76,7 @@ def test_json(envspec: Envspec) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (["H1000"], 'error: unknown GPU "H1000"\nhint: did you mean "H100"?\n'),
+        (["H1000"], 'error: unknown GPU "H1000"\nhint: did you mean "H100", "H800" or "H200"? Of a newer GPU, name'),
         (["\x1b[2J"], 'error: unknown GPU "\\x1b[2J"\n'),
         (["--arch", "hoper"], 'error: --arch: unknown architecture "hoper"\nhint: did you mean "hopper"?\n'),
         (["--arch", ""], 'error: --arch: unknown architecture ""\nhint: known architectures: kepler, maxwell'),

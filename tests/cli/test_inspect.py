@@ -166,7 +166,7 @@ def test_damage_inside_a_library_is_told(tmp_path: Path) -> None:
     ("arguments", "message", "hint"),
     [
         (["missing.whl"], "missing.whl: no such file or folder", "give a wheel"),
-        ([".", "--gpu", "H1000"], '--gpu: unknown GPU "H1000"', 'did you mean "H100"?'),
+        ([".", "--gpu", "H1000"], '--gpu: unknown GPU "H1000"', 'did you mean "H100", "H800" or "H200"?'),
         ([".", "--gpu", "abacus"], '--gpu: unknown GPU "abacus"', "`envspec gpus`"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import product
 
 import pytest
@@ -22,21 +23,60 @@ from envspec.facts.compute_capability import (
     sm_of,
 )
 
-CODE = (50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 103, 110, 120, 121)
+
+@dataclass(frozen=True)
+class Interval:
+    """`_CompatInterval`: from a capability to the end of its major, but for some."""
+
+    start: int
+    exclude: frozenset[int] = frozenset()
+
+    def __contains__(self, gpu: int) -> bool:
+        return gpu // 10 == self.start // 10 and gpu >= self.start and gpu not in self.exclude
+
+
+DEVICE_REQUIREMENT: dict[int, Interval | frozenset[int]] = {
+    50: Interval(50, frozenset({53})),
+    52: Interval(52, frozenset({53})),
+    53: frozenset({53}),
+    60: Interval(60, frozenset({62})),
+    61: Interval(61, frozenset({62})),
+    62: frozenset({62}),
+    70: Interval(70, frozenset({72})),
+    72: frozenset({72}),
+    75: Interval(75),
+    80: Interval(80, frozenset({87})),
+    86: Interval(86, frozenset({87})),
+    87: frozenset({87}),
+    89: Interval(89),
+    90: Interval(90),
+    100: Interval(100, frozenset({101})),
+    101: frozenset({101, 110}),
+    103: Interval(103),
+    110: frozenset({101, 110}),
+    120: Interval(120),
+    121: Interval(121),
+}
+"""Code -> the GPUs that run it: PyTorch 2.15.0, torch/cuda/__init__.py, DEVICE_REQUIREMENT, which begins with
+`50: _CompatInterval(start=50, exclude={53})` and has `53: _CompatSet({53})`. Read in
+torch-2.15.0-cp312-cp312-macosx_14_0_arm64.whl, sha256 593e5fd0c204284890d1c3dff643be34e549e1d24523e13402510f960d4da438.
+"""
+
+POST_JETSON_SBSA_UNIFICATION = DEVICE_REQUIREMENT | {
+    70: Interval(70),
+    80: Interval(80),
+    86: Interval(86),
+}
+"""The same from CUDA 13.2 on: DEVICE_REQUIREMENT_POST_JETSON_SBSA_UNIFICATION, "CUDA 13.2 allows SBSA binaries to run
+on Jetson devices" (pytorch/pytorch#186285)."""
+
+CODE = tuple(DEVICE_REQUIREMENT)
 GPUS = (*CODE, 88)
-REFUSED = {(50, 53), (52, 53), (60, 62), (61, 62), (70, 72), (80, 87), (86, 87), (100, 101)}
-ALONE = {53: {53}, 62: {62}, 72: {72}, 87: {87}, 101: {101, 110}, 110: {101, 110}}
-UNIFIED = {(70, 72), (80, 87), (86, 87)}
 ERAS = ("12.9", "13.2")
 
 
 def by_pytorch(code: int, gpu: int, cuda: str) -> bool:
-    """PyTorch 2.15.0, torch/cuda/__init__.py: DEVICE_REQUIREMENT, and what it becomes from CUDA 13.2 on."""
-    if code in ALONE:
-        return gpu in ALONE[code]
-    if (code, gpu) in REFUSED:
-        return cuda == "13.2" and (code, gpu) in UNIFIED
-    return code // 10 == gpu // 10 and code <= gpu
+    return gpu in (POST_JETSON_SBSA_UNIFICATION if cuda == "13.2" else DEVICE_REQUIREMENT)[code]
 
 
 @pytest.mark.parametrize("cuda", ERAS)

@@ -40,7 +40,8 @@ from envspec.facts.minimum import driver_floor
         ("Orin", ["Jetson AGX Orin"]),
         ("blackwell-ultra", ["B300", "GB300"]),
         ("volta", ["V100", "Quadro GV100", "TITAN V"]),
-        ("sm_72", ["sm_72"]),
+        ("sm_72", ["Jetson AGX Xavier", "Jetson Xavier NX"]),
+        ("sm_88", ["sm_88"]),
         ("RX 7900", []),
         ("", []),
         ("NVIDIA", []),
@@ -80,14 +81,6 @@ def test_properties() -> None:
     assert not gpus.find("RTX 5090")[0].datacentre
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [("H1000", "H100"), ("hoper", "hopper"), ("RTX 5900", "RTX 5090"), ("sm_91", "sm_90"), ("foo", None)],
-)
-def test_suggest(name: str, expected: str | None) -> None:
-    assert gpus.suggest(name) == expected
-
-
 def test_toolkit() -> None:
     toolkit = toolkits.toolkit("12.8.1")
     assert toolkit is not None
@@ -106,8 +99,9 @@ def test_toolkit() -> None:
         ("12.1", "linux-64", "525.60.13"),
         ("12.9", "linux-aarch64", "525.60.13"),
         ("13.0", "linux-64", "580.65.06"),
-        ("12.4", "win-64", "527.41"),
-        ("13.0", "win-64", None),
+        ("12.0", "win-64", "527.41"),
+        ("12.4", "win-64", "528.33"),
+        ("13.0", "win-64", "580"),
         ("12.7", "linux-64", None),
     ],
 )

@@ -15,7 +15,7 @@ from envspec.diff.foreign.read import oldest_python, sides
 from envspec.diff.foreign.shape import Malformed
 from envspec.diff.foreign.universal import holds
 from envspec.errors import InputError, Place
-from envspec.facts.gpus import capability_of, find, suggest
+from envspec.facts.gpus import capability_of, find, nearest
 from envspec.git.merge import merge
 from envspec.git.merge_rendered import merge_requirements
 from envspec.git.textconv import readable
@@ -201,7 +201,7 @@ def licence(line: str) -> object:
 
 
 def gpu(line: str) -> object:
-    return find(line), capability_of(line), suggest(line)
+    return find(line), capability_of(line), nearest(line)
 
 
 def anything(line: str) -> object:

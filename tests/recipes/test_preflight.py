@@ -188,6 +188,22 @@ def test_nvml_is_read_and_ended_faked() -> None:
     assert nvml.ended
 
 
+def test_the_drivers_own_cuda_is_read_faked() -> None:
+    class Telling(FakeNvml):
+        def nvmlSystemGetCudaDriverVersion_v2(self, version: Any) -> int:
+            ctypes.cast(version, ctypes.POINTER(ctypes.c_int))[0] = 12040
+            return 0
+
+    assert look(lambda: Telling("550.54.15")).cuda == "12.4"
+
+
+@pytest.mark.parametrize(("cuda", "stops"), [("12.8", True), ("12.9", False), ("13.0", False), (None, False)])
+def test_a_driver_compiles_no_ptx_that_is_newer_than_its_cuda(cuda: str | None, stops: bool) -> None:
+    """NVIDIA, CUDA Compatibility: minor-version compatibility leaves PTX out."""
+    target = {"cuda": "12.9", "driver_floor": "525.60.13", "code": {"sm": ["8.0"], "ptx": ["9.0"]}}
+    assert judge(target, Machine("570.86.10", (Gpu("NVIDIA B200", "10.0"),), True, cuda)).stop is stops
+
+
 def test_without_nvml_the_kernel_module_tells_faked(tmp_path: Path) -> None:
     version = tmp_path / "version"
     version.write_text(

@@ -19,7 +19,7 @@ from jsonschema.exceptions import ValidationError
 
 import envspec.spec.schema
 from envspec.errors import SpecError
-from envspec.spec.nodes import Array, Either, Integer, Names, Node, Number, Table, Text
+from envspec.spec.nodes import Array, Boolean, Either, Integer, Names, Node, Number, Table, Text
 from envspec.spec.parse import parse_spec
 from envspec.spec.schema import FORMAT, json_schema, rendered_json_schema
 from envspec.spec.structure import violations
@@ -162,6 +162,8 @@ def test_every_node_is_documented_with_an_example_it_allows(path: str, node: Nod
     elif isinstance(node, Array):
         assert all(node.items.allows(item) for item in node.example if isinstance(node.items, Text))
         assert len(node.example) >= node.min_items
+    elif isinstance(node, Boolean):
+        assert node.example is not node.default
     elif isinstance(node, (Integer, Number)):
         assert (node.minimum is None or node.minimum <= node.example) and (
             node.maximum is None or node.example <= node.maximum

@@ -12,7 +12,7 @@ from envspec.lock.model import Lock, Pin
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.rules.finding import Finding
 from envspec.spec.parse import parse_spec
-from envspec.workflow.bounded import GivenUp, explained, given_up, told
+from envspec.workflow.bounded import GivenUp, explained, given_up, of_one_cause, told
 from envspec.workflow.relock import relock
 
 DSL = "nvidia-cutlass-dsl-libs-cu13"
@@ -106,3 +106,21 @@ def test_a_package_that_had_to_move_is_told_once() -> None:
     how = 'if you know that it is safe here, add to [pip]: accept = { cuda-major-mixed = "why" }'
     assert told(gone, {"a": "1"}) == (("a 1 is locked, not 2, which leads to b: b is wrong", how),)
     assert told(gone, {"a": "2", "c": "2"})[0] == ("b isn't locked: b is wrong", how)
+
+
+def test_packages_of_another_major_are_one_error_with_the_ways_to_them() -> None:
+    names = ("nvidia-cublas", "nvidia-cufft", "nvidia-nvtx", "nvidia-curand", "nvidia-nccl")
+    pins = (pin("a", "1", "cupy-cuda13x"), pin("cupy-cuda13x", "13", *names), *(pin(name, "13") for name in names))
+    mixed = [
+        Finding("error", "cuda-major-mixed", f"{one} 13 belongs to CUDA 13, the target is for 12.8", bound=f"{one}<0")
+        for one in ("cupy-cuda13x", *names)
+    ]
+    other = Finding("error", "no-build", "c is wrong")
+    whole, kept = of_one_cause([*mixed, other], pins, ["a"])
+    assert kept == other
+    assert whole.message == (
+        "cupy-cuda13x 13 belongs to CUDA 13, the target is for 12.8, as do nvidia-cublas, nvidia-cufft, nvidia-nvtx"
+        " and 2 more; the spec leads there by a → cupy-cuda13x"
+    )
+    assert whole.remedy and whole.remedy.startswith("take versions of a that are made for the target's CUDA")
+    assert of_one_cause(mixed[:1], pins, ["a"]) == (mixed[0],)

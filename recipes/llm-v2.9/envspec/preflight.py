@@ -24,12 +24,14 @@ class Gpu(NamedTuple):
 class Machine(NamedTuple):
     """What is seen: the driver's version, None where there is none, and the GPUs.
 
-    `nvml` says whether NVML answered: without it GPUs can't be seen, only the driver.
+    `nvml` says whether NVML answered: without it GPUs can't be seen, only the driver. `cuda` is the driver's own CUDA,
+    up to which it compiles PTX; None where it didn't say.
     """
 
     driver: str | None
     gpus: tuple[Gpu, ...]
     nvml: bool
+    cuda: str | None = None
 
 
 class Verdict(NamedTuple):
@@ -54,7 +56,8 @@ def judge(target: dict[str, Any], machine: Machine) -> Verdict:
             " (docker run --gpus all, apptainer exec --nv), on a machine that has them",
         )
     floor = target.get("driver_floor")
-    if floor and numbers(machine.driver) < numbers(floor):
+    forward = target.get("forward_branches") or []  # of the image's cuda-compat
+    if floor and numbers(machine.driver) < numbers(floor) and numbers(machine.driver)[0] not in forward:
         return Verdict(
             True,
             f"the driver is {machine.driver}, and CUDA {cuda} on this target's GPUs needs {floor} or newer: update the"
@@ -68,14 +71,16 @@ def judge(target: dict[str, Any], machine: Machine) -> Verdict:
         )
     if not machine.gpus:
         return Verdict(False, "no GPU is visible: give this job one (docker run --gpus all, sbatch --gpus 1)")
-    return _judge_gpus(target, machine.gpus)
+    return _judge_gpus(target, machine.gpus, machine.cuda)
 
 
-def _judge_gpus(target: dict[str, Any], gpus: Sequence[Gpu]) -> Verdict:
+def _judge_gpus(target: dict[str, Any], gpus: Sequence[Gpu], driver_cuda: str | None) -> Verdict:
     cuda = target.get("cuda")
     locked = [_capability(sm) for sm in target.get("architectures") or []]
     code = target.get("code") or {"sm": locked, "ptx": []}
-    without = [gpu for gpu in gpus if not runs(gpu.capability, code["sm"], code["ptx"], cuda)]
+    # a driver compiles no PTX that is newer than its own CUDA
+    newer = driver_cuda is not None and numbers(driver_cuda) < numbers(cuda or "0")
+    without = [gpu for gpu in gpus if not runs(gpu.capability, code["sm"], [] if newer else code["ptx"], cuda)]
     asked = " or ".join(target.get("gpus") or []) or "other GPUs"
     if without:
         text = (
@@ -137,7 +142,7 @@ def look(load: Callable[[], Any] = lambda: _nvml(), version_file: str = "/proc/d
     if nvml.nvmlInit_v2() != 0:
         return Machine(_kernel_driver(version_file), (), False)
     try:
-        return Machine(_driver(nvml) or _kernel_driver(version_file), tuple(_gpus(nvml)), True)
+        return Machine(_driver(nvml) or _kernel_driver(version_file), tuple(_gpus(nvml)), True, _cuda(nvml))
     finally:
         nvml.nvmlShutdown()
 
@@ -153,6 +158,17 @@ def _driver(nvml: Any) -> str | None:
 
     text = ctypes.create_string_buffer(96)
     return text.value.decode() if nvml.nvmlSystemGetDriverVersion(text, 96) == 0 else None
+
+
+def _cuda(nvml: Any) -> str | None:
+    import ctypes
+
+    number = ctypes.c_int(0)
+    try:
+        told = nvml.nvmlSystemGetCudaDriverVersion_v2(ctypes.byref(number)) == 0
+    except AttributeError:
+        return None
+    return f"{number.value // 1000}.{number.value % 1000 // 10}" if told and number.value else None
 
 
 def _gpus(nvml: Any) -> list[Gpu]:

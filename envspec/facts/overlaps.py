@@ -1,0 +1,27 @@
+"""Packages on PyPI that install the same modules, and so overwrite each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from envspec.facts.tables import read, words
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """Packages (normalised names) that install `module`. `instead` says how to keep one of them."""
+
+    packages: tuple[str, ...]
+    module: str
+    instead: str
+    sources: tuple[str, ...]
+
+
+@cache
+def overlaps() -> tuple[Overlap, ...]:
+    """Every row of the table, by module."""
+    return tuple(
+        Overlap(words(row["packages"]), row["module"], row["instead"], words(row["source"]))
+        for row in read("overlaps")["overlaps"]
+    )

@@ -1,0 +1,71 @@
+"""triton's releases and the compiler in their wheels: what torch.compile can compile for."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from envspec.facts.tables import read, words
+from envspec.packages.version_numbers import numbers
+
+FIRST_OF_ITS_OWN = (10, 0)
+"""From this capability on triton takes `ptxas-blackwell`, where a release has one."""
+
+
+@dataclass(frozen=True)
+class TritonRelease:
+    """A release on PyPI. `ptxas` and `blackwell` are the CUDA of its compilers; `capabilities` what it compiles for,
+    from 7.0 on, the least that torch.compile takes."""
+
+    version: str
+    ptxas: str
+    blackwell: str | None
+    capabilities: tuple[str, ...]
+    sources: tuple[str, ...]
+
+    def compiles_for(self, capability: str) -> bool:
+        """Say whether its ptxas knows a capability by the name that triton gives it (11.0 isn't 10.1 here)."""
+        return capability in self.capabilities
+
+    def cuda_for(self, capability: str) -> str:
+        """The CUDA of the compiler that it takes for a capability."""
+        return self.blackwell if self.blackwell and numbers(capability) >= FIRST_OF_ITS_OWN else self.ptxas
+
+    def variable_for(self, capability: str) -> str:
+        """The environment variable that gives it another compiler for a capability."""
+        own = self.blackwell and numbers(capability) >= FIRST_OF_ITS_OWN
+        return "TRITON_PTXAS_BLACKWELL_PATH" if own else "TRITON_PTXAS_PATH"
+
+
+@cache
+def releases() -> tuple[TritonRelease, ...]:
+    """Every release in the table, oldest first."""
+    return tuple(
+        TritonRelease(row["version"], row["ptxas"], row.get("ptxas-blackwell"), words(row["sm"]), words(row["source"]))
+        for row in read("triton")["releases"]
+    )
+
+
+def release(version: str) -> TritonRelease | None:
+    """Find a release by its version, or the newest that `~=3.8.0` admits; ignores a local part. None if none does."""
+    compatible, wanted = re.match(r"(~=\s*)?([\d.]+)", version), version.partition("+")[0]
+    if compatible and compatible[1]:
+        least = numbers(compatible[2])
+        admitted = [
+            one for one in releases() if numbers(one.version)[:2] == least[:2] and numbers(one.version) >= least
+        ]
+        return admitted[-1] if admitted else None
+    return next((one for one in releases() if one.version == wanted), None)
+
+
+def is_newer(version: str) -> bool:
+    """Say whether a release, or the least that a range admits, is newer than the table."""
+    found = re.search(r"\d+(\.\d+)*", version)
+    return found is not None and numbers(found[0]) > numbers(releases()[-1].version)
+
+
+def first_for(capability: str, after: str) -> TritonRelease | None:
+    """Find the first release after one that compiles for a capability; None if the table has none."""
+    newer = (one for one in releases() if numbers(one.version) > numbers(after))
+    return next((one for one in newer if one.compiles_for(capability)), None)

@@ -1,0 +1,47 @@
+"""NVIDIA's cuda-compat in images: forward compatibility, with which a newer CUDA runs on an older driver.
+
+NVIDIA's own base images hold it at /usr/local/cuda-X.Y/compat. At /usr/local/cuda/compat, NVIDIA's container toolkit
+puts it before the machine's libcuda where the driver is older, and nowhere else (libnvidia-container; the hook
+enable-cuda-compat of nvidia-ctk). Apptainer does nothing of this, so its definition does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envspec.facts import drivers
+from envspec.facts.toolkits import toolkit
+from envspec.lock.model import LockedTarget
+from envspec.recipes.plan import Borrowed, ImageReference
+from envspec.spec.model import Spec
+
+FOLDER = "/usr/local/cuda/compat"
+
+
+def is_wanted(spec: Spec, target: LockedTarget) -> bool:
+    """Say whether the spec asks for it in a target."""
+    return any(one.cuda_compat for one in spec.targets if one.name == target.name) and bool(target.inputs.cuda)
+
+
+def borrowed(cuda: str, image: ImageReference) -> Borrowed:
+    """Give what an image takes from NVIDIA's base image of a CUDA version."""
+    return Borrowed("cuda-compat", image, ((f"/usr/local/cuda-{cuda}/compat", FOLDER),))
+
+
+def branches(spec: Spec, target: LockedTarget) -> tuple[int, ...]:
+    """List the older driver branches that a target's images run on by it."""
+    found = toolkit(target.inputs.cuda) if target.inputs.cuda and is_wanted(spec, target) else None
+    floor = target.driver_floor
+    return tuple(one for one in found.forward_branches if not floor or one < drivers.branch(floor)) if found else ()
+
+
+def choice(floor: str | None) -> Iterator[str]:
+    """Write the lines of a shell that puts cuda-compat before the machine's libcuda where the driver is older."""
+    if floor is None:
+        return
+    yield "# the machine's libcuda, which --nv binds, is of its driver: an older one than this gets the image's"
+    yield "_driver=$(sed -n 's/.*Kernel Module[^0-9]*\\([0-9]*\\)\\..*/\\1/p' /proc/driver/nvidia/version 2>/dev/null)"
+    yield f'if [ "${{_driver:-{drivers.branch(floor)}}}" -lt {drivers.branch(floor)} ]; then'
+    yield f'    export LD_LIBRARY_PATH="{FOLDER}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"'
+    yield "fi"
+    yield "unset _driver"

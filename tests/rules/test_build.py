@@ -1,0 +1,26 @@
+"""A build against a machine where no row of the tables shows it: PTX under minor-version compatibility."""
+
+from __future__ import annotations
+
+import pytest
+
+from envspec.rules.build import architecture
+from envspec.rules.case import CandidateBuild, of_target
+
+BUILD = CandidateBuild("9.0", "cu129", "12.9", ("8.0",), ("9.0",), (), None, None, "high", "pip")
+
+
+@pytest.mark.parametrize(
+    ("driver", "expected"),
+    [
+        (None, "ptx-only"),
+        ("575.57.08", "ptx-only"),
+        ("570.86.10", "ptx-newer-than-driver"),
+        ("572.61", "ptx-newer-than-driver"),
+        ("577.00", "ptx-only"),
+    ],
+)
+def test_a_driver_compiles_no_ptx_that_is_newer_than_its_cuda(driver: str | None, expected: str) -> None:
+    """NVIDIA, CUDA Compatibility; 572 and 577 are Windows's numbers, as under WSL."""
+    case = of_target("linux-64", "3.12", "12.9", ["B200"], driver, "2.28")
+    assert [problem.code for problem in architecture(BUILD, case)] == [expected]

@@ -1,0 +1,42 @@
+"""Packages that install the same modules; ROCm and XPU builds among the pins."""
+
+from __future__ import annotations
+
+import pytest
+from test_pin_verdicts import codes, spec_of
+
+from envspec.rules import judge_pins
+
+
+@pytest.mark.parametrize(
+    ("pins", "expected"),
+    [
+        ({"opencv-python": "4.12.0.88", "opencv-python-headless": "4.12.0.88"}, ["-same-modules"]),
+        ({"onnxruntime": "1.23.0", "onnxruntime-gpu": "1.23.0"}, ["-same-modules"]),
+        ({"opencv-python-headless": "4.12.0.88"}, []),
+        ({"torch": "2.9.1+rocm6.4"}, ["unsupported-build"]),
+        ({"torch": "2.9.1+xpu"}, ["unsupported-build"]),
+        ({"torchtext": "0.18.0", "torch": "2.9.1+cu128"}, ["built-for-another"]),
+    ],
+)
+def test_pins(pins: dict[str, str], expected: list[str]) -> None:
+    spec, target = spec_of("12.8", ("H100",))
+    assert codes(judge_pins(spec, target, pins)) == expected
+
+
+def test_the_locked_triton_decides_and_not_the_builds_own() -> None:
+    spec, target = spec_of("13.0", ("B300",))
+    found = judge_pins(spec, target, {"torch": "2.9.1+cu130", "triton": "3.5.1"})
+    assert codes(found) == ["-triton-architecture"]
+    assert "take torch 2.10.0 or newer" in (found[0].remedy or "") and "TRITON_PTXAS_PATH" in (found[0].remedy or "")
+    assert codes(judge_pins(spec, target, {"torch": "2.9.1+cu130", "triton": "3.6.0"})) == []
+    assert codes(judge_pins(spec, target, {"torch": "2.9.1+cu130", "triton": "4.0.0"})) == ["~triton-newer-than-tables"]
+
+
+def test_a_library_beyond_the_table_is_doubted_and_not_refused() -> None:
+    spec, target = spec_of("12.8", ("V100",))
+    (known,) = judge_pins(spec, target, {"nvidia-cudnn-cu12": "9.13.0.50"})
+    (beyond,) = judge_pins(spec, target, {"nvidia-cudnn-cu12": "9.99.0.1"})
+    assert (known.severity, beyond.severity) == ("error", "warning")
+    assert "the newest that envspec knows" in beyond.message
+    assert codes(judge_pins(spec, target, {"torchcodec": "0.99.0"})) == ["~neighbour-newer-than-tables"]
