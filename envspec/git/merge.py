@@ -12,7 +12,16 @@ from typing import TypeVar
 
 from envspec.lock.graph import Graph
 from envspec.lock.judge import judge
-from envspec.lock.model import Lock, LockedCorrection, LockedImage, LockedTarget, Pin, SpecInputs, TargetInputs
+from envspec.lock.model import (
+    Lock,
+    LockedCorrection,
+    LockedImage,
+    LockedPython,
+    LockedTarget,
+    Pin,
+    SpecInputs,
+    TargetInputs,
+)
 from envspec.packages.names import conda_name, requirement_name
 
 Key = TypeVar("Key", str, tuple[str, str])
@@ -70,9 +79,8 @@ class _Merger:
         inputs = self.spec_inputs()
         names = sorted({target.name for lock in (self.ours, self.theirs) for target in lock})
         targets = [self.target(name, inputs) for name in names]
-        lock = Lock(
-            name, inputs, tuple(target for target in targets if target is not None), self.images(), self.corrections()
-        )
+        kept = tuple(target for target in targets if target is not None)
+        lock = Lock(name, inputs, kept, self.images(), self.corrections(), self.pythons())
         if not lock.targets and not self.conflicts:
             self.clash(None, "both sides' removals together leave no target")
         if not self.conflicts:
@@ -107,6 +115,13 @@ class _Merger:
     def corrections(self) -> tuple[LockedCorrection, ...]:
         """Keep what either side read from a wheel: it says the same wherever the wheel is."""
         return tuple(sorted({*self.ours.corrections, *self.theirs.corrections}))
+
+    def pythons(self) -> tuple[LockedPython, ...]:
+        sides = [{one.platform: one for one in side.pythons} for side in (self.base, self.ours, self.theirs)]
+        merged = self.keyed(
+            *sides, lambda platform, *_: self.clash(None, f"Python for {platform} changed on both sides")
+        )
+        return tuple(merged[platform] for platform in sorted(merged))
 
     def images(self) -> tuple[LockedImage, ...]:
         sides = [{image.name: image.digest for image in side.images} for side in (self.base, self.ours, self.theirs)]

@@ -44,6 +44,12 @@ class LockFolder:
             content = _lock_in(folder) if folder else None
         return None if content is None else loads(text_of(content, self.path), str(self.path))
 
+    def holds(self, lock: Lock) -> bool:
+        """Return whether the lock's text on disk is what would be written, and not an older schema's. Raises NotPlain,
+        StorageError."""
+        with self._opened() as folder:
+            return folder is not None and _lock_in(folder) == dumps(lock).encode()
+
     def load(self) -> Lock:
         """Read the lock. Raises LockError when there is none or it can't be used, NotPlain, StorageError."""
         lock = self.read()
