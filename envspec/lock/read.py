@@ -104,7 +104,7 @@ def _version(text: str, path: str) -> int:
 
 
 def _first_difference(written: str, text: str) -> int:
-    lines = zip((*written.splitlines(), None), (*text.splitlines(), None), strict=False)
+    lines = zip((*written.splitlines(keepends=True), None), (*text.splitlines(keepends=True), None), strict=False)
     return next(number for number, (one, other) in enumerate(lines, 1) if one != other)
 
 
