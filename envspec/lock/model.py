@@ -12,7 +12,7 @@ LOCK_VERSION = 2
 
 
 @dataclass(frozen=True)
-class Variant:
+class WheelVariant:
     """The build of a variant wheel (PEP 817): the label that ends its file's name, and what the index said of it.
 
     properties  "namespace :: feature :: value", in the order in which the package prefers them
@@ -33,7 +33,7 @@ class Artifact:
     sha256: str
     size: int | None = None
     md5: str | None = None
-    variant: Variant | None = None
+    variant: WheelVariant | None = None
 
 
 @dataclass(frozen=True)

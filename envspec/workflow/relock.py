@@ -63,7 +63,9 @@ def relock(
     read = {row for one in solved for row in one.shaped}
     read |= set(old.corrections) if old and others else set()
     in_order = tuple(sorted(locked, key=lambda target: target.name))
-    return Lock(spec.name, spec_inputs(spec), in_order, corrections=tuple(sorted(read)))
+    platforms = {target.inputs.platform for target in in_order}
+    pythons = tuple(one for one in old.pythons if one.platform in platforms) if old else ()
+    return Lock(spec.name, spec_inputs(spec), in_order, corrections=tuple(sorted(read)), pythons=pythons)
 
 
 def flaws_of(spec: Spec, old: Lock) -> tuple[Flaw, ...]:

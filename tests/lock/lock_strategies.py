@@ -16,7 +16,7 @@ from envspec.lock.model import (
     Publisher,
     SpecInputs,
     TargetInputs,
-    Variant,
+    WheelVariant,
 )
 from envspec.packages.stated import StatedMetadata
 from envspec.texts import UNSEEN
@@ -65,7 +65,7 @@ _requirements = {
 _hashes = hexadecimal.map("{:064x}".format)
 _property = st.sampled_from(("nvidia :: sm_arch :: 90_real", "x86_64 :: level :: v3"))
 _properties = st.lists(_property, max_size=2, unique=True)
-_variants = st.none() | st.builds(Variant, st.sampled_from(("cu130", "null")), _properties.map(tuple))
+_variants = st.none() | st.builds(WheelVariant, st.sampled_from(("cu130", "null")), _properties.map(tuple))
 _publishers = st.none() | st.builds(Publisher, st.just("GitHub"), optional_texts, optional_texts, optional_texts)
 _build_pins = st.builds(BuildPin, st.sampled_from(PACKAGE_NAMES), _versions, _file_names, _hashes, _sizes)
 _built_with = st.lists(_build_pins, max_size=2, unique_by=lambda pin: pin.name).map(

@@ -27,7 +27,7 @@ Where = tuple[str, int]
 _TYPE_NAMES = {str: "a string", int: "an integer", list: "an array", dict: "a table", bool: "true"}
 
 
-class Document:
+class LockText:
     """One reading of one text. It holds what messages need, so that the other code doesn't carry it."""
 
     def __init__(self, text: str, path: str) -> None:

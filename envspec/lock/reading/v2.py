@@ -21,9 +21,9 @@ from envspec.lock.model import (
     Pin,
     Publisher,
     TargetInputs,
-    Variant,
+    WheelVariant,
 )
-from envspec.lock.reading.document import FOLDER_NAME, Document, Where
+from envspec.lock.reading.document import FOLDER_NAME, LockText, Where
 from envspec.lock.toml_text import key
 from envspec.packages.requirement import is_requirement
 from envspec.texts import printable
@@ -39,7 +39,7 @@ def read(text: str, path: str) -> Lock:
     return Reader(text, path).lock()
 
 
-class Reader(Document):
+class Reader(LockText):
     """A reading of one text, table by table."""
 
     tables: ClassVar[Collection[str]] = keys.TOP
@@ -226,7 +226,7 @@ class Reader(Document):
         label, properties = item.get("variant"), tuple(item.get("properties", ()))
         if properties and label is None:
             self.fail("properties are a variant's", where, "properties")
-        variant = None if label is None else Variant(label, properties)
+        variant = None if label is None else WheelVariant(label, properties)
         return Artifact(item["file"], item["sha256"], item.get("size"), item.get("md5"), variant), item.get("targets")
 
     def check_targets(
