@@ -189,7 +189,10 @@ def reads_locks(source: str) -> bool:
         isinstance(node, ast.ImportFrom)
         and (
             (node.module == "envspec.lock.read" and any(alias.name in ("load", "loads") for alias in node.names))
-            or ((node.module or "").startswith("envspec.lock.reading") and not node.module.endswith(".document"))
+            or (
+                (node.module or "").startswith("envspec.lock.reading")
+                and node.module != "envspec.lock.reading.document"
+            )
         )
         for node in nodes
     ) or any(

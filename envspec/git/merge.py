@@ -119,7 +119,10 @@ class _Merger:
     def pythons(self) -> tuple[LockedPython, ...]:
         sides = [{one.platform: one for one in side.pythons} for side in (self.base, self.ours, self.theirs)]
         merged = self.keyed(
-            *sides, lambda platform, *_: self.clash(None, f"Python for {platform} changed on both sides")
+            sides[0],
+            sides[1],
+            sides[2],
+            lambda platform, *_: self.clash(None, f"Python for {platform} changed on both sides"),
         )
         return tuple(merged[platform] for platform in sorted(merged))
 

@@ -236,9 +236,14 @@ def _row(table: Mapping[str, object], targets: Sequence[str] | None) -> str:
 def artifact_table(artifact: Artifact) -> dict[str, object]:
     """Return an artifact as values of an inline table."""
     variant = artifact.variant
-    known = {"file": artifact.file, "sha256": artifact.sha256, "md5": artifact.md5, "size": artifact.size}
-    if variant is not None:
-        known |= {"variant": variant.label, "properties": list(variant.properties) or None}
+    known = {
+        "file": artifact.file,
+        "sha256": artifact.sha256,
+        "md5": artifact.md5,
+        "size": artifact.size,
+        "variant": variant and variant.label,
+        "properties": list(variant.properties) or None if variant else None,
+    }
     return {name: value for name, value in known.items() if value is not None}
 
 
