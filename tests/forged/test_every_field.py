@@ -124,7 +124,7 @@ def changes(field: str, value: Any) -> Iterator[Any]:
 
 def equipped(lock: Lock) -> Lock:
     """With what no producer writes yet: Python's builds, a publisher, a build environment."""
-    pythons = []
+    pythons: list[LockedPython] = []
     triples = {"linux-64": "x86_64-unknown-linux-gnu", "linux-aarch64": "aarch64-unknown-linux-gnu"}
     for target in lock:
         triple = triples[target.inputs.platform]

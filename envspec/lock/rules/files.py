@@ -79,23 +79,32 @@ def _of_pip(case: LockedCase, pin: Pin, artifact: Artifact) -> Iterator[Flaw]:
         yield case.flaw("wrong-file", pin.name, f"{file} isn't the file of {pin.url}")
     if artifact.md5 is not None:
         yield case.flaw("wrong-hash", pin.name, f"{file} has an MD5, which only conda's channels give")
+    label = artifact.variant.label if artifact.variant else None
+    flaw = _flaw_of(pin.name, pin.version, file, label, inputs.platform, inputs.python, inputs.glibc)
+    if flaw is not None:
+        yield case.flaw(*flaw)
+
+
+@lru_cache(maxsize=TEXTS)
+def _flaw_of(
+    name: str, version: str, file: str, label: str | None, platform: str, python: str, glibc: str | None
+) -> tuple[str, str | None, str] | None:
+    """Return what is wrong with a pip package's file: code, package and sentence. Targets share most of them."""
     try:
-        name, version, tags = _file_name(file, artifact.variant.label if artifact.variant else None)
-        same = name == canonical_name(pin.name) and version == version_of(pin.version)
-        allowed = wheel_tags(inputs.platform, inputs.python, inputs.glibc)
+        named, numbered, tags = _file_name(file, label)
+        same = named == canonical_name(name) and numbered == version_of(version)
+        allowed = wheel_tags(platform, python, glibc)
     except ValueError:
         # what `packaging` raises for names and versions, and Python for numbers of thousands of digits
-        yield case.flaw("wrong-file", pin.name, f"{file} isn't the name of a wheel or an sdist")
-        return
+        return "wrong-file", name, f"{file} isn't the name of a wheel or an sdist"
     except InputError as error:
-        yield case.flaw("wrong-platform", None, error.message)
-        return
+        return "wrong-platform", None, error.message
     if not same:
-        yield case.flaw("wrong-file", pin.name, f"{file} is not {pin.name} {pin.version}")
+        return "wrong-file", name, f"{file} is not {name} {version}"
     if tags is not None and allowed.isdisjoint(tags):
-        glibc = f", glibc {inputs.glibc}" if inputs.glibc else ""
-        machine = f"{inputs.platform}, Python {inputs.python}{glibc}"
-        yield case.flaw("wrong-platform", pin.name, f"{file} doesn't run on {machine}")
+        machine = f"{platform}, Python {python}{f', glibc {glibc}' if glibc else ''}"
+        return "wrong-platform", name, f"{file} doesn't run on {machine}"
+    return None
 
 
 @lru_cache(maxsize=TEXTS)
