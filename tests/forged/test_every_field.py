@@ -48,7 +48,7 @@ def types_of(kind: Any) -> Iterator[type]:
         yield from types_of(inner)
 
 
-FIELDS = {f"{kind.__name__}.{one.name}": one.type for kind in types_of(Lock) for one in fields(kind) if one.compare}  # type: ignore[arg-type]
+FIELDS = {f"{kind.__name__}.{one.name}": one.type for kind in types_of(Lock) for one in fields(kind) if one.compare}
 
 
 @dataclass(frozen=True)
