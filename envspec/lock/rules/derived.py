@@ -65,20 +65,19 @@ def wrong_target_facts(case: LockedCase) -> Iterator[Flaw]:
 
     What a former table gave is right too: it changed after the lock was made, which `differing_facts` tells.
     """
-    for code, said in _differences(case, former_too=True):
-        yield case.flaw(code, None, said)
+    yield from _differences(case, former_too=True)
 
 
 def differing_facts(case: LockedCase) -> Iterator[str]:
     """Yield what today's tables give for a target, where its lock holds what they gave when it was made."""
-    yield from (said for _, said in _differences(case, former_too=False))
+    yield from (flaw.sentence for flaw in _differences(case, former_too=False))
     for pin in case.pins("conda"):
         right = _provides(pin)
         if pin.provides != right:
             yield f"{pin.name} provides {', '.join(right) or 'nothing'}, not {', '.join(pin.provides) or 'nothing'}"
 
 
-def _differences(case: LockedCase, *, former_too: bool) -> Iterator[tuple[str, str]]:
+def _differences(case: LockedCase, *, former_too: bool) -> Iterator[Flaw]:
     target, inputs = case.target, case.target.inputs
     if not (inputs.cuda or inputs.gpus or target.architectures or target.driver_floor):
         return
@@ -86,10 +85,11 @@ def _differences(case: LockedCase, *, former_too: bool) -> Iterator[tuple[str, s
 
     right = architectures(inputs.gpus)
     if target.architectures != right and not (former_too and target.architectures in _sets(inputs.gpus)):
-        yield "wrong-architectures", f"the GPUs are {_shown(right)}, not {_shown(target.architectures)}"
+        said = f"the GPUs are {_shown(right)}, not {_shown(target.architectures)}"
+        yield case.flaw("wrong-architectures", None, said)
     floor = driver_floor(inputs.cuda, inputs.platform, inputs.gpus)
     if target.driver_floor != floor and not (former_too and target.driver_floor in _floors(inputs)):
-        yield "wrong-driver-floor", f"the driver floor is {floor}, not {target.driver_floor}"
+        yield case.flaw("wrong-driver-floor", None, f"the driver floor is {floor}, not {target.driver_floor}")
 
 
 def _sets(gpus: Iterable[str]) -> tuple[tuple[str, ...], ...]:
