@@ -91,7 +91,7 @@ OTHER: Mapping[str, Any] = {
     "Pin.provides": ("acelerate",),
     "Pin.publisher": Publisher("GitHub", "evil/evil"),
     "Pin.url": "https://evil.example/x-1.0-py3-none-any.whl",
-    "SpecInputs.metadata": (StatedMetadata("evil", "", ()),),
+    "TargetInputs.metadata": (StatedMetadata("evil", "", ()),),
     "SpecInputs.sources": {"evil": "evil"},
     "TargetInputs.python": "3.9",
 }
