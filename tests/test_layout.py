@@ -174,6 +174,8 @@ READS_LOCKS = {
     "diff.foreign.read": "for `diff`, which judges",
     "install.bundle": "for the hashes of an earlier bundle's files, which stay out of a new one",
     "lock.store": "is how they are read",
+    "lock.read": "is how their texts are read",
+    "lock.reading.v1": "is how schema 1 is read",
 }
 """Who may get a lock that nobody has judged yet, and why. Everything else takes a SoundLock."""
 
@@ -185,8 +187,13 @@ def reads_locks(source: str) -> bool:
     calls = (node.func for node in nodes if isinstance(node, ast.Call) and not node.args)
     return any(
         isinstance(node, ast.ImportFrom)
-        and node.module == "envspec.lock.read"
-        and any(alias.name in ("load", "loads") for alias in node.names)
+        and (
+            (node.module == "envspec.lock.read" and any(alias.name in ("load", "loads") for alias in node.names))
+            or (
+                (node.module or "").startswith("envspec.lock.reading")
+                and node.module != "envspec.lock.reading.document"
+            )
+        )
         for node in nodes
     ) or any(
         isinstance(call, ast.Attribute) and call.attr in ("read", "load") and "folder" in ast.unparse(call.value)

@@ -10,7 +10,7 @@ from envspec.cli import inputs
 from envspec.doctor.feasibility import Feasibility
 from envspec.errors import LockError
 from envspec.lock.inputs import has_equal_inputs
-from envspec.lock.judge import Flaw, judge
+from envspec.lock.judge import Flaw, judge, outdated_facts
 from envspec.rules.finding import Finding
 from envspec.spec.model import Spec
 
@@ -28,7 +28,18 @@ def with_lock(
     if lock is None:
         return tuple(verdicts), ()
     flaws = judge(lock, spec if has_equal_inputs(spec, lock) else None)
-    return tuple(_with_flaws(verdict, flaws, remedy) for verdict in verdicts), ()
+    if flaws:
+        return tuple(_with_flaws(verdict, flaws, remedy) for verdict in verdicts), ()
+    facts = outdated_facts(lock)
+    return tuple(_with_facts(verdict, facts, f"{remedy} --upgrade") for verdict in verdicts), ()
+
+
+def _with_facts(verdict: Feasibility, facts: Sequence[tuple[str, str]], remedy: str) -> Feasibility:
+    """Add what envspec's tables say otherwise since the lock was made: a warning, for the lock holds what it was judged
+    with."""
+    told = (f"its lock was made with other facts: {said} by today's" for name, said in facts if name == verdict.target)
+    found = tuple(Finding("warning", "facts-changed", message, remedy=remedy) for message in told)
+    return replace(verdict, findings=(*verdict.findings, *found)) if found else verdict
 
 
 def _with_flaws(verdict: Feasibility, flaws: Sequence[Flaw], remedy: str) -> Feasibility:

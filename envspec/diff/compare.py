@@ -43,6 +43,7 @@ def diff(old: Lock, new: Lock) -> Diff:
             if old.image(name) != new.image(name)
         ),
         corrections=(old.corrections, new.corrections) if old.corrections != new.corrections else None,
+        pythons=(old.pythons, new.pythons) if old.pythons != new.pythons else None,
     )
 
 
@@ -76,6 +77,7 @@ def apply(change: Diff, old: Lock) -> Lock:
         targets=tuple(_target(name, heads[name], pins[name]) for name in sorted(heads)),
         images=tuple(images[name] for name in sorted(images)),
         corrections=change.corrections[1] if change.corrections else old.corrections,
+        pythons=change.pythons[1] if change.pythons else old.pythons,
     )
 
 

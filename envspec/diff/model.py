@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from envspec.lock.model import Lock, LockedCorrection, LockedImage, LockedTarget, Pin, SpecInputs, TargetInputs
+from envspec.lock.model import (
+    Lock,
+    LockedCorrection,
+    LockedImage,
+    LockedPython,
+    LockedTarget,
+    Pin,
+    SpecInputs,
+    TargetInputs,
+)
 
 
 @dataclass(frozen=True)
@@ -59,8 +68,8 @@ class ImageChange:
 class Diff:
     """What leads from one lock to another.
 
-    `names`, `inputs` and `corrections` hold the old and the new value, or None where they are equal. Targets and images
-    are sorted by name, packages by kind and name.
+    `names`, `inputs`, `corrections` and `pythons` hold the old and the new value, or None where they are equal. Targets
+    and images are sorted by name, packages by kind and name.
     """
 
     names: tuple[str, str] | None = None
@@ -69,10 +78,10 @@ class Diff:
     packages: tuple[PackageChange, ...] = ()
     images: tuple[ImageChange, ...] = ()
     corrections: tuple[tuple[LockedCorrection, ...], tuple[LockedCorrection, ...]] | None = None
+    pythons: tuple[tuple[LockedPython, ...], tuple[LockedPython, ...]] | None = None
 
     def __bool__(self) -> bool:
-        changed = self.names or self.inputs or self.targets or self.packages or self.images or self.corrections
-        return bool(changed)
+        return self != Diff()
 
 
 EMPTY = SpecInputs()

@@ -64,7 +64,7 @@ class _Reviewer:
         )
 
     def _settings(self) -> tuple[Fact, ...]:
-        from envspec.diff.settings import of_corrections, of_images, of_spec, of_target
+        from envspec.diff.settings import of_corrections, of_images, of_pythons, of_spec, of_target
 
         found: list[tuple[str, Fact]] = []
         # a side without targets is no lock yet, and none of its settings has changed
@@ -73,7 +73,10 @@ class _Reviewer:
             found += [(name, fact) for fact in of_spec(*self.change.inputs) for name in every]
         if self.before.targets and self.after.targets:
             found += [(name, fact) for fact in of_images(self.change.images) for name in self.shared or ("",)]
-            read = of_corrections(*self.change.corrections) if self.change.corrections else ()
+            read = [
+                *(of_corrections(*self.change.corrections) if self.change.corrections else ()),
+                *(of_pythons(*self.change.pythons) if self.change.pythons else ()),
+            ]
             found += [(name, fact) for fact in read for name in self.shared or ("",)]
         for target in self.change.targets:
             if target.old and target.new:

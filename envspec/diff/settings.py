@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from envspec.diff.facts import Fact
 from envspec.diff.model import ImageChange
-from envspec.lock.model import LockedCorrection, SpecInputs, TargetInputs
+from envspec.lock.model import LockedCorrection, LockedPython, SpecInputs, TargetInputs
 from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.version_numbers import numbers
 
@@ -132,6 +132,16 @@ def of_corrections(old: Collection[LockedCorrection], new: Collection[LockedCorr
             yield Fact("low", "correction-added", message)
         elif one not in new:
             yield Fact("low", "correction-removed", f"{one.package} {one.version} no longer bounds {one.constraint}")
+
+
+def of_pythons(old: Collection[LockedPython], new: Collection[LockedPython]) -> Iterator[Fact]:
+    """Yield the builds of Python that changed: all packages of a target run in them."""
+    before, after = ({one.platform: one for one in side} for side in (old, new))
+    for platform in sorted({*before, *after}):
+        was, now = before.get(platform), after.get(platform)
+        if was != now:
+            words = (f"{one.version} ({one.build}, {one.sha256[:12]})" if one else "not locked" for one in (was, now))
+            yield Fact("medium", "python-build-moved", f"Python for {platform}: {' -> '.join(words)}")
 
 
 def _short(digest: str) -> str:

@@ -12,7 +12,16 @@ from typing import TypeVar
 
 from envspec.lock.graph import Graph
 from envspec.lock.judge import judge
-from envspec.lock.model import Lock, LockedCorrection, LockedImage, LockedTarget, Pin, SpecInputs, TargetInputs
+from envspec.lock.model import (
+    Lock,
+    LockedCorrection,
+    LockedImage,
+    LockedPython,
+    LockedTarget,
+    Pin,
+    SpecInputs,
+    TargetInputs,
+)
 from envspec.packages.names import conda_name, requirement_name
 
 Key = TypeVar("Key", str, tuple[str, str])
@@ -71,7 +80,7 @@ class _Merger:
         names = sorted({target.name for lock in (self.ours, self.theirs) for target in lock})
         targets = [self.target(name, inputs) for name in names]
         kept = tuple(target for target in targets if target is not None)
-        lock = Lock(name, inputs, kept, self.images(), self.corrections(kept))
+        lock = Lock(name, inputs, kept, self.images(), self.corrections(kept), self.pythons())
         if not lock.targets and not self.conflicts:
             self.clash(None, "both sides' removals together leave no target")
         if not self.conflicts:
@@ -108,6 +117,16 @@ class _Merger:
         pins = [pin for target in targets for pin in target.pins]
         rows = {*self.ours.corrections, *self.theirs.corrections}
         return tuple(sorted(one for one in rows if any(map(one.is_of, pins))))
+
+    def pythons(self) -> tuple[LockedPython, ...]:
+        sides = [{one.platform: one for one in side.pythons} for side in (self.base, self.ours, self.theirs)]
+        merged = self.keyed(
+            sides[0],
+            sides[1],
+            sides[2],
+            lambda platform, *_: self.clash(None, f"Python for {platform} changed on both sides"),
+        )
+        return tuple(merged[platform] for platform in sorted(merged))
 
     def images(self) -> tuple[LockedImage, ...]:
         sides = [{image.name: image.digest for image in side.images} for side in (self.base, self.ours, self.theirs)]

@@ -5,7 +5,7 @@ No other rendered file needs this: conda packages that both sides changed are al
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -16,7 +16,7 @@ Value = TypeVar("Value", str, tuple[str, ...])
 
 @dataclass(frozen=True)
 class _Parts:
-    """Split a file into the header and each group's packages: entries by name, by heading."""
+    """A file's header, and each group's packages: paragraphs by name, by heading; PyPI's have none."""
 
     header: str
     groups: Mapping[str, Mapping[str, str]]
@@ -38,14 +38,13 @@ def merge_requirements(base: str, ours: str, theirs: str) -> str | None:
     out = [header]
     for heading in headings:
         names = sorted({name for side in sides for name in side.groups.get(heading, {})})
-        entries = []
+        out += [heading] if heading else []
         for name in names:
             entry = _three(*(side.groups.get(heading, {}).get(name, "") for side in sides))
             if entry is None:
                 return None
-            entries.append(entry)
-        out.append(heading + "".join(entries))
-    return "".join(out)
+            out += [entry] if entry else []
+    return "\n\n".join(out) + "\n"
 
 
 def _three(base: Value, ours: Value, theirs: Value) -> Value | None:
@@ -53,20 +52,12 @@ def _three(base: Value, ours: Value, theirs: Value) -> Value | None:
 
 
 def _parts(text: str) -> _Parts:
-    header, *paragraphs = text.split("\n\n")
+    header, *paragraphs = text.removesuffix("\n").split("\n\n")
     groups: dict[str, dict[str, str]] = {}
+    entries = groups.setdefault("", {}) if paragraphs and not paragraphs[0].startswith("#") else {}
     for paragraph in paragraphs:
-        lines = paragraph.removesuffix("\n").split("\n")
-        heading = f"\n{lines.pop(0)}\n" if lines[0].startswith("#") else "\n"
-        groups[heading] = _entries(lines)
-    return _Parts(header + "\n" if groups else header, groups)
-
-
-def _entries(lines: Sequence[str]) -> dict[str, str]:
-    entries: dict[str, str] = {}
-    name = ""
-    for line in lines:
-        if not line.startswith(" "):
-            name = line.partition(" @ ")[0].partition("==")[0]
-        entries[name] = f"{entries.get(name, '')}{line}\n"
-    return entries
+        if paragraph.startswith("#"):
+            entries = groups.setdefault(paragraph, {})
+        else:
+            entries[paragraph.split("\n")[0].partition(" @ ")[0].partition("==")[0]] = paragraph
+    return _Parts(header, groups)

@@ -13,7 +13,7 @@ from typing import NewType
 from envspec.errors import LockError, Place
 from envspec.lock.inputs import spec_inputs, target_inputs
 from envspec.lock.model import Lock, LockedTarget, SpecInputs
-from envspec.lock.rules import corrections, cuda, derived, files, labels, requirements, sources, stated
+from envspec.lock.rules import corrections, cuda, derived, files, labels, requirements, sources, stated, whole
 from envspec.lock.rules.case import Flaw as Flaw
 from envspec.lock.rules.case import LockedCase, merged
 from envspec.spec.model import Spec
@@ -33,6 +33,7 @@ _RULES: tuple[Callable[[LockedCase], Iterator[Flaw]], ...] = (
     sources.wrong_indexes,
     files.wrong_files,
     files.wrong_hashes,
+    files.wrong_build_environments,
     requirements.unmet,
     requirements.broken_constraints,
     requirements.unasked,
@@ -40,6 +41,12 @@ _RULES: tuple[Callable[[LockedCase], Iterator[Flaw]], ...] = (
     stated.wrong_edges,
     derived.wrong_marks,
     derived.wrong_target_facts,
+)
+
+_WHOLE: tuple[Callable[[Lock], Iterator[Flaw]], ...] = (
+    corrections.broken,
+    whole.two_hashes,
+    whole.wrong_pythons,
 )
 
 
@@ -80,10 +87,9 @@ def judge(lock: Lock, spec: Spec | None = None) -> tuple[Flaw, ...]:
     With a spec, every target is judged by what the spec asks for now, whatever the lock records. Without a spec, it is
     judged by the inputs that the lock records.
     """
+    of_all = tuple(flaw for rule in _WHOLE for flaw in rule(lock))
     if spec is None:
-        return merged(
-            (*(flaw for target in lock for flaw in judge_target(target, lock.inputs)), *corrections.broken(lock))
-        )
+        return merged((*(flaw for target in lock for flaw in judge_target(target, lock.inputs)), *of_all))
     shared = spec_inputs(spec)
     asked = {target.name: target_inputs(spec, target) for target in spec.targets}
     return merged(
@@ -97,7 +103,7 @@ def judge(lock: Lock, spec: Spec | None = None) -> tuple[Flaw, ...]:
                     else (Flaw("unknown-target", (target.name,), None, "the spec has no such target"),)
                 )
             ),
-            *corrections.broken(lock),
+            *of_all,
         )
     )
 
@@ -106,6 +112,13 @@ def judge_target(target: LockedTarget, shared: SpecInputs) -> tuple[Flaw, ...]:
     """Return what is wrong with one target, by the inputs that it records."""
     case = LockedCase(target, shared)
     return tuple(flaw for rule in _RULES for flaw in rule(case))
+
+
+def outdated_facts(lock: Lock) -> tuple[tuple[str, str], ...]:
+    """Return what today's tables give otherwise than those that the lock was made with: target and sentence. Such a
+    lock is sound."""
+    cases = (LockedCase(target, lock.inputs) for target in lock)
+    return tuple((case.target.name, said) for case in cases for said in derived.differing_facts(case))
 
 
 def sound(lock: Lock, spec: Spec, path: str) -> SoundLock:

@@ -6,6 +6,10 @@ import re
 
 from envspec.lock.listed import LISTS
 
+TOP = ("lock-version", "env", "images", "targets", "python", "corrections", "conda", "pip")
+ROWS = ("artifacts", "built-with", "dependencies", "metadata")
+"""The lists that may hold tables."""
+
 TARGET = {
     "platform": str,
     "python": str,
@@ -18,7 +22,6 @@ TARGET = {
     "metadata": list,
     "inspect": bool,
     **dict.fromkeys((one.key for one in LISTS), list),
-    "fingerprint": str,
 }
 PACKAGE = {
     "name": str,
@@ -28,13 +31,19 @@ PACKAGE = {
     "url": str,
     "git": dict,
     "licence": str,
+    "publisher": dict,
     "targets": list,
     "provides": list,
     "dependencies": list,
+    "built-with": list,
     "artifacts": list,
 }
 GIT = {"url": str, "commit": str, "subdirectory": str}
-ARTIFACT = {"file": str, "sha256": str, "md5": str, "size": int, "targets": list}
+_FILE = {"file": str, "sha256": str, "size": int}
+ARTIFACT = {**_FILE, "md5": str, "variant": str, "properties": list, "targets": list}
+BUILT_WITH = {"name": str, "version": str, **_FILE, "targets": list}
+PUBLISHER = dict.fromkeys(("kind", "repository", "workflow", "environment", "email"), str)
+PYTHON = {"platform": str, "version": str, "build": str, **_FILE}
 EDGE = {"requires": str, "targets": list}
 
 # What a value may look like where it goes on into a path, a command or another file's syntax.
@@ -50,6 +59,9 @@ SHAPES = {
     "url": (re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s\"\\\x00-\x1f\x7f]+"), "a URL"),
     "subdirectory": (re.compile(r"[^\s\"\\\x00-\x1f\x7f]+"), "a path"),
     "index": (re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9_][A-Za-z0-9._-]*)*"), "the name of an index"),
+    "variant": (re.compile(r"[a-z0-9._]{1,16}"), "a variant's label"),
+    "properties": (re.compile(r"[a-z0-9_]+ :: [a-z0-9_]+ :: [a-z0-9_.]+"), "properties of a variant"),
+    "kind": (re.compile(r"[A-Za-z][A-Za-z0-9 ._-]*"), "the kind of a publisher"),
     "cuda": (re.compile(r"\d+\.\d+"), "a CUDA version"),
     "platform": (re.compile(r"[a-z0-9]+-[a-z0-9]+"), "a platform"),
     "python": (re.compile(r"\d+\.\d+"), "a Python version"),

@@ -7,8 +7,19 @@ from dataclasses import dataclass, field
 
 from envspec.packages.stated import StatedMetadata
 
-LOCK_VERSION = 1
+LOCK_VERSION = 2
 """The schema's version. A reader refuses a newer one; it has nothing to do with envspec's own version."""
+
+
+@dataclass(frozen=True)
+class WheelVariant:
+    """The build of a variant wheel (PEP 817): the label that ends its file's name, and what the index said of it.
+
+    properties  "namespace :: feature :: value", in the order in which the package prefers them
+    """
+
+    label: str
+    properties: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -22,6 +33,32 @@ class Artifact:
     sha256: str
     size: int | None = None
     md5: str | None = None
+    variant: WheelVariant | None = None
+
+
+@dataclass(frozen=True)
+class BuildPin:
+    """One wheel of the environment that a source is built in."""
+
+    name: str
+    version: str
+    file: str
+    sha256: str
+    size: int | None = None
+
+
+@dataclass(frozen=True)
+class Publisher:
+    """Who an index says published a release (PEP 740). Its word, until `verify` proves it.
+
+    kind  "GitHub", "GitLab", "Google", …; the other fields are what that kind says
+    """
+
+    kind: str
+    repository: str | None = None
+    workflow: str | None = None
+    environment: str | None = None
+    email: str | None = None
 
 
 @dataclass(frozen=True)
@@ -53,6 +90,8 @@ class Pin:
                   conda: the record's `depends`
     direct        the spec asks for it by name
     provides      conda only: PyPI names that this package installs (counted as present when pip is solved)
+    publisher     who the index says published it; None where it says nothing
+    built_with    sources only: the wheels that it is built with, by name
     extras        pip only: the extras that its METADATA offers; None where that wasn't read: a lock doesn't hold them
     added         pip only: those of `dependencies` that its METADATA leaves out; a lock doesn't tell them apart
     works_with    pip only: what its extras say that it works with (`envspec.facts.corrections`): a lock doesn't hold it
@@ -72,6 +111,8 @@ class Pin:
     git: GitSource | None = None
     url: str | None = None
     provides: tuple[str, ...] = ()
+    publisher: Publisher | None = None
+    built_with: tuple[BuildPin, ...] = ()
     extras: frozenset[str] | None = field(default=None, compare=False, repr=False)
     added: tuple[str, ...] = field(default=(), compare=False, repr=False)
     works_with: tuple[str, ...] = field(default=(), compare=False, repr=False)
@@ -148,6 +189,21 @@ class LockedImage:
     digest: str
 
 
+@dataclass(frozen=True)
+class LockedPython:
+    """The build of CPython that environments and images of a platform get, unless conda brings Python.
+
+    build  the release of the builds that it is from (python-build-standalone's date)
+    """
+
+    platform: str
+    version: str
+    build: str
+    file: str
+    sha256: str
+    size: int | None = None
+
+
 @dataclass(frozen=True, order=True)
 class LockedCorrection:
     """What a wheel's own files say that its METADATA doesn't, where it shaped the lock.
@@ -176,7 +232,7 @@ class LockedCorrection:
 @dataclass(frozen=True)
 class Lock:
     """The lock of one spec. `targets` is sorted by name, `images` too; an image without a known digest isn't there.
-    `corrections` are those that were read from wheels.
+    `corrections` are those that were read from wheels. `pythons` are sorted by platform.
     """
 
     name: str
@@ -184,12 +240,19 @@ class Lock:
     targets: tuple[LockedTarget, ...]
     images: tuple[LockedImage, ...] = ()
     corrections: tuple[LockedCorrection, ...] = ()
+    pythons: tuple[LockedPython, ...] = ()
 
     def target(self, name: str) -> LockedTarget | None:
         return next((t for t in self.targets if t.name == name), None)
 
     def image(self, name: str) -> LockedImage | None:
         return next((image for image in self.images if image.name == name), None)
+
+    def python(self, target: LockedTarget) -> LockedPython | None:
+        """Return the build of Python that a target gets; None where conda brings it, or where none is locked."""
+        if target.pin("python", "conda"):
+            return None
+        return next((one for one in self.pythons if one.platform == target.inputs.platform), None)
 
     def __iter__(self) -> Iterator[LockedTarget]:
         return iter(self.targets)

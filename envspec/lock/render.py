@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 from envspec.lock.formats import conda_explicit, conda_lock
 from envspec.lock.formats.requirements import MARK, requirements_txt
-from envspec.lock.model import Lock
+from envspec.lock.model import Lock, LockedTarget
 from envspec.spec.schema import PLATFORMS
 
 RENDERED_NAMES = ("requirements.txt", conda_lock.FILE_NAME, *map(conda_explicit.file_name, PLATFORMS))
@@ -17,17 +19,24 @@ def rendered_files(lock: Lock) -> dict[str, str]:
     A target without pip packages has no requirements.txt, one without conda packages no conda files. One with a conda
     package without an MD5 has no conda-lock.yml, because that format requires an MD5.
     """
-    files: dict[str, str] = {}
+    return {path: render(lock, target) for path, render, target in _rendered(lock)}
+
+
+def rendered_paths(lock: Lock) -> tuple[str, ...]:
+    """Return the paths of `rendered_files`, without rendering."""
+    return tuple(path for path, _, _ in _rendered(lock))
+
+
+def _rendered(lock: Lock) -> Iterator[tuple[str, Callable[[Lock, LockedTarget], str], LockedTarget]]:
     for target in lock:
         kinds = {pin.kind for pin in target.pins}
         if "pip" in kinds:
-            files[f"{target.name}/requirements.txt"] = requirements_txt(lock, target)
+            yield f"{target.name}/requirements.txt", requirements_txt, target
         if "conda" in kinds:
             name = conda_explicit.file_name(target.inputs.platform)
-            files[f"{target.name}/{name}"] = conda_explicit.committed_explicit(lock, target)
+            yield f"{target.name}/{name}", conda_explicit.committed_explicit, target
             if not conda_lock.without_md5(target):
-                files[f"{target.name}/{conda_lock.FILE_NAME}"] = conda_lock.committed_conda_lock(lock, target)
-    return files
+                yield f"{target.name}/{conda_lock.FILE_NAME}", conda_lock.committed_conda_lock, target
 
 
 def is_rendered(text: str) -> bool:

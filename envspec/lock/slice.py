@@ -11,9 +11,9 @@ import json
 from typing import Any
 
 from envspec.lock.env_table import metadata_table
-from envspec.lock.inputs import fingerprint
 from envspec.lock.listed import LISTS
-from envspec.lock.model import LOCK_VERSION, Artifact, Lock, LockedTarget, Pin
+from envspec.lock.model import LOCK_VERSION, Lock, LockedTarget, Pin
+from envspec.lock.write import artifact_table, given, in_order
 
 
 def slice_of(lock: Lock, target: LockedTarget) -> dict[str, Any]:
@@ -38,13 +38,15 @@ def slice_of(lock: Lock, target: LockedTarget) -> dict[str, Any]:
         "architectures": list(target.architectures),
         "driver": own.driver,
         "driver-floor": target.driver_floor,
-        "fingerprint": fingerprint(inputs, own),
     }
     document: dict[str, Any] = {
         "lock-version": LOCK_VERSION,
         "env": _given(env),
         "targets": {target.name: _given(of_target) | ({} if own.inspect else {"inspect": False})},
     }
+    python = lock.python(target)
+    if python is not None:
+        document["python"] = [given(python)]
     for kind in ("conda", "pip"):
         pins = sorted((pin for pin in target.pins if pin.kind == kind), key=lambda pin: pin.name)
         if pins:
@@ -59,7 +61,6 @@ def slice_digest(document: dict[str, Any]) -> str:
 
 
 def _package(pin: Pin) -> dict[str, Any]:
-    git = pin.git and {"url": pin.git.url, "commit": pin.git.commit, "subdirectory": pin.git.subdirectory}
     return _given(
         {
             "name": pin.name,
@@ -67,19 +68,16 @@ def _package(pin: Pin) -> dict[str, Any]:
             "build": pin.build,
             "index": pin.index,
             "url": pin.url,
-            "git": git and _given(git),
+            "git": pin.git and given(pin.git),
             "licence": pin.licence,
+            "publisher": pin.publisher and given(pin.publisher),
             "direct": pin.direct,
             "provides": list(pin.provides),
             "dependencies": sorted(set(pin.dependencies)),
-            "artifacts": [_artifact(pin.artifact)] if pin.artifact else [],
+            "built-with": [given(one) for one in in_order(pin.built_with)],
+            "artifacts": [artifact_table(pin.artifact)] if pin.artifact else [],
         }
     )
-
-
-def _artifact(artifact: Artifact) -> dict[str, Any]:
-    found = {"file": artifact.file, "sha256": artifact.sha256, "md5": artifact.md5, "size": artifact.size}
-    return {name: value for name, value in found.items() if value is not None}
 
 
 def _given(values: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from envspec.errors import InputError, InternalError, LockError, NotPlain, Place
 from envspec.lock.exclusive import exclusive
 from envspec.lock.model import Lock
 from envspec.lock.read import FOLDER_NAME, loads, text_of
-from envspec.lock.render import RENDERED_NAMES, is_rendered, rendered_files
+from envspec.lock.render import RENDERED_NAMES, is_rendered, rendered_files, rendered_paths
 from envspec.lock.write import dumps
 from envspec.open_folder import Location, OpenFolder
 from envspec.storage import storage_error
@@ -44,6 +44,12 @@ class LockFolder:
             content = _lock_in(folder) if folder else None
         return None if content is None else loads(text_of(content, self.path), str(self.path))
 
+    def holds(self, lock: Lock) -> bool:
+        """Return whether the lock's text on disk is what would be written, and not an older schema's. Raises NotPlain,
+        StorageError."""
+        with self._opened() as folder:
+            return folder is not None and _lock_in(folder) == dumps(lock).encode()
+
     def load(self) -> Lock:
         """Read the lock. Raises LockError when there is none or it can't be used, NotPlain, StorageError."""
         lock = self.read()
@@ -60,7 +66,7 @@ class LockFolder:
         with self._opened() as folder:
             if folder is None:
                 return {}
-            found = {path: _content(folder, path) for path in rendered_files(lock)}
+            found = {path: _content(folder, path) for path in rendered_paths(lock)}
             found |= {path: content for path, content in _once_rendered(folder) if path not in found}
         there = {path: content for path, content in found.items() if content is not None}
         return {path: there[path].decode(errors="replace") for path in sorted(there)}

@@ -14,9 +14,19 @@ from typing import TypeVar
 
 from envspec.errors import InternalError
 from envspec.lock.env_table import metadata_table, same_metadata
-from envspec.lock.inputs import fingerprint
 from envspec.lock.listed import Shared, shared_by, write_lists
-from envspec.lock.model import LOCK_VERSION, Artifact, Lock, LockedTarget, Pin
+from envspec.lock.model import (
+    LOCK_VERSION,
+    Artifact,
+    BuildPin,
+    GitSource,
+    Lock,
+    LockedCorrection,
+    LockedPython,
+    LockedTarget,
+    Pin,
+    Publisher,
+)
 from envspec.lock.toml_text import inline_strings, key, string
 from envspec.lock.toml_text import value as inline
 from envspec.packages.stated import StatedMetadata
@@ -25,9 +35,10 @@ HEADER = (
     "# Locked from the spec by `envspec lock`. Not for editing: change the spec, then lock again.\n"
     f"lock-version = {LOCK_VERSION}\n"
 )
-DIGEST_LINE = 'digest = "sha256:{}"\n'
 
 Value = TypeVar("Value")
+Row = BuildPin | GitSource | LockedCorrection | LockedPython | Publisher
+"""Values that are written as tables of their fields."""
 
 
 def dumps(lock: Lock) -> str:
@@ -42,28 +53,34 @@ def dumps(lock: Lock) -> str:
     _write_env(out, lock, shared, every[0].metadata if same else ())
     _write_images(out, lock)
     for target in targets:
-        _write_target(out, lock, target, shared, () if same else target.inputs.metadata)
-    for correction in sorted(set(lock.corrections)):
-        out.append("\n[[corrections]]\n")
-        out.extend(f"{field.name} = {string(getattr(correction, field.name))}\n" for field in fields(correction))
+        _write_target(out, target, shared, () if same else target.inputs.metadata)
+    _write_rows(out, "python", lock.pythons)
+    _write_rows(out, "corrections", lock.corrections)
     for pins in _merged(targets):
         _write_package(out, pins, len(names))
-    body = "".join(out)
+    text = HEADER + "".join(out)
     try:
-        encoded = body.encode()
+        text.encode()
     except UnicodeEncodeError as error:
         raise InternalError(f"the lock of {lock.name} holds text that is not Unicode: {error.object[:80]!r}") from None
-    return HEADER + DIGEST_LINE.format(hashlib.sha256(encoded).hexdigest()) + body
+    return text
 
 
 def digest(lock: Lock) -> str:
-    """Return what the lock's text says of itself: `sha256:` and a digest of all below that line."""
-    return dumps(lock)[len(HEADER) :].split('"', 2)[1]
+    """Return `sha256:` and the digest of the lock's text: what `sha256sum envspec.lock` says of the file."""
+    return f"sha256:{hashlib.sha256(dumps(lock).encode()).hexdigest()}"
 
 
 def _write_string(out: list[str], key: str, value: str | None) -> None:
     if value is not None:
         out.append(f"{key} = {string(value)}\n")
+
+
+def _write_rows(out: list[str], header: str, rows: Iterable[Row]) -> None:
+    """Write a table for each row."""
+    for row in in_order(rows):
+        out.append(f"\n[[{header}]]\n")
+        out.extend(f"{name} = {inline(value)}\n" for name, value in given(row).items())
 
 
 def _write_inline(out: list[str], key: str, values: Collection[str]) -> None:
@@ -107,9 +124,7 @@ def _write_images(out: list[str], lock: Lock) -> None:
         out.extend(f"{key(image.name)} = {string(image.digest)}\n" for image in images)
 
 
-def _write_target(
-    out: list[str], lock: Lock, target: LockedTarget, shared: Shared, metadata: Iterable[StatedMetadata]
-) -> None:
+def _write_target(out: list[str], target: LockedTarget, shared: Shared, metadata: Iterable[StatedMetadata]) -> None:
     inputs = target.inputs
     out.append(f"\n[targets.{key(target.name)}]\n")
     _write_string(out, "platform", inputs.platform)
@@ -124,7 +139,6 @@ def _write_target(
     if not inputs.inspect:
         out.append("inspect = false\n")
     write_lists(partial(_write_lines, out), lambda one: set(one.of(inputs)) - shared[one.key])
-    _write_string(out, "fingerprint", fingerprint(lock.inputs, inputs))
 
 
 _Pins = Mapping[str, Pin]
@@ -150,6 +164,7 @@ def _merged(targets: Sequence[LockedTarget]) -> list[_Pins]:
                 pin.git,
                 pin.licence,
                 pin.provides,
+                pin.publisher,
             )
             packages.setdefault(identity, {})[target.name] = pin
     # `repr` orders values of different types, such as None and a text.
@@ -163,11 +178,10 @@ def _write_package(out: list[str], pins: _Pins, target_count: int) -> None:
     _write_string(out, "index", first.index)
     _write_string(out, "url", first.url)
     if first.git:
-        fields = [f"url = {string(first.git.url)}", f"commit = {string(first.git.commit)}"]
-        if first.git.subdirectory is not None:
-            fields.append(f"subdirectory = {string(first.git.subdirectory)}")
-        out.append(f"git = {{ {', '.join(fields)} }}\n")
+        out.append(f"git = {inline(given(first.git))}\n")
     _write_string(out, "licence", first.licence)
+    if first.publisher:
+        out.append(f"publisher = {inline(given(first.publisher))}\n")
     direct = [name for name, pin in pins.items() if pin.direct]
     if direct:
         out.append("direct = true\n" if len(direct) == len(pins) else f"direct = {inline_strings(direct)}\n")
@@ -175,6 +189,7 @@ def _write_package(out: list[str], pins: _Pins, target_count: int) -> None:
         _write_inline(out, "targets", pins)
     _write_inline(out, "provides", first.provides)
     _write_lines(out, "dependencies", _dependency_lines(pins))
+    _write_lines(out, "built-with", _built_with_lines(pins))
     _write_lines(out, "artifacts", _artifact_lines(pins))
 
 
@@ -207,12 +222,41 @@ def _artifact_lines(pins: _Pins) -> list[str]:
     return [_artifact(artifact, names) for artifact, names in ordered]
 
 
+def _built_with_lines(pins: _Pins) -> list[str]:
+    holders = _by_value(pins, ((target, pin.built_with) for target, pin in pins.items()))
+    return [_row(given(one), holders[one]) for one in in_order(holders)]
+
+
 def _artifact(artifact: Artifact, targets: Sequence[str] | None) -> str:
-    fields = [f"file = {string(artifact.file)}", f"sha256 = {string(artifact.sha256)}"]
-    if artifact.md5 is not None:
-        fields.append(f"md5 = {string(artifact.md5)}")
-    if artifact.size is not None:
-        fields.append(f"size = {artifact.size}")
-    if targets is not None:
-        fields.append(f"targets = {inline_strings(targets)}")
-    return f"{{ {', '.join(fields)} }}"
+    return _row(artifact_table(artifact), targets)
+
+
+def _row(table: Mapping[str, object], targets: Sequence[str] | None) -> str:
+    return inline({**table, **({} if targets is None else {"targets": targets})})
+
+
+def artifact_table(artifact: Artifact) -> dict[str, object]:
+    """Return an artifact as values of an inline table."""
+    variant = artifact.variant
+    known = {
+        "file": artifact.file,
+        "sha256": artifact.sha256,
+        "md5": artifact.md5,
+        "size": artifact.size,
+        "variant": variant and variant.label,
+        "properties": list(variant.properties) or None if variant else None,
+    }
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def given(row: Row) -> dict[str, object]:
+    """Return the fields of a row that are known, by name, in their order."""
+    return {field.name: value for field in fields(row) if (value := getattr(row, field.name)) is not None}
+
+
+RowOf = TypeVar("RowOf", bound=Row)
+
+
+def in_order(rows: Iterable[RowOf]) -> list[RowOf]:
+    """Return each row once, sorted by its fields."""
+    return sorted(set(rows), key=lambda row: [str(value) for value in given(row).values()])

@@ -36,6 +36,11 @@ def pypi_names(name: str, depends: Iterable[str], purls: Iterable[str] = ()) -> 
     found = _in_table(name)
     if found is not None:
         return (canonical_name(name),) if found == _SAME else (found,) if found else ()
+    return untabled_names(name, depends)
+
+
+def untabled_names(name: str, depends: Iterable[str]) -> tuple[str, ...]:
+    """List the PyPI names of a package that the table doesn't have, or didn't have yet when it was locked."""
     return (canonical_name(name),) if any(conda_name(depend) == "python" for depend in depends) else ()
 
 

@@ -37,7 +37,14 @@ INTEGRITY = frozenset(
         *("wrong-file", "wrong-hash", "no-file", "wrong-index", "wrong-platform", "wrong-build", "wrong-provides"),
         *("unasked-source", "source-not-allowed", "nothing-asks", "installed-twice", "unknown-target", "wrong-direct"),
         *("requirement-missing", "requirement-unmet", "constraint-unmet", "wrong-architectures", "wrong-driver-floor"),
-        *("wrong-cuda", "wrong-dependencies", "correction-broken"),
+        *(
+            "wrong-cuda",
+            "wrong-dependencies",
+            "correction-broken",
+            "wrong-publisher",
+            "wrong-build-environment",
+            "wrong-python",
+        ),
     }
 )
 """The codes of a lock that can't be right (`envspec.lock.judge`)."""

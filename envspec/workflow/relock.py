@@ -67,7 +67,9 @@ def relock(
     pins = [pin for target in locked if target.name in others for pin in target.pins]
     read |= {row for row in (old.corrections if old else ()) if any(map(row.is_of, pins))}
     in_order = tuple(sorted(locked, key=lambda target: target.name))
-    return Lock(spec.name, spec_inputs(spec), in_order, corrections=tuple(sorted(read)))
+    platforms = {target.inputs.platform for target in in_order}
+    pythons = tuple(one for one in old.pythons if one.platform in platforms) if old else ()
+    return Lock(spec.name, spec_inputs(spec), in_order, corrections=tuple(sorted(read)), pythons=pythons)
 
 
 def flaws_of(spec: Spec, old: Lock) -> tuple[Flaw, ...]:

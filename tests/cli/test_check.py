@@ -69,13 +69,13 @@ def test_no_lock(project: Project, envspec: Envspec) -> None:
 @pytest.mark.parametrize(
     ("damage", "message", "hint"),
     [
-        (lambda text: text + "\n", "the lock was edited by hand or cut short", "restore it from git"),
-        (lambda text: text[:2000], "the lock was edited by hand or cut short", "restore it from git"),
+        (lambda text: text + "\n", "the lock is not as envspec writes it", "run `envspec lock`"),
+        (lambda text: text[:2000], "the lock is not TOML", "restore it from git"),
         (lambda text: "", "the lock is empty", "restore it from git"),
-        (lambda text: text.replace("lock-version = 1", "lock-version = 2"), "the lock has schema 2", "update envspec"),
+        (lambda text: text.replace("lock-version = 2", "lock-version = 3"), "the lock has schema 3", "update envspec"),
         (
             lambda text: text.replace("[env]", "<<<<<<< ours\n[env]"),
-            "locks/demo/envspec.lock:5: the lock holds a merge conflict",
+            "locks/demo/envspec.lock:4: the lock holds a merge conflict",
             "take either side",
         ),
     ],

@@ -228,7 +228,7 @@ def test_what_the_last_lock_was_installed_from_goes_with_the_last_target_that_na
     before = {name for name in names(exported / "requirements") if not name.startswith("torch-")}
 
     def rebuilt(pin: Pin) -> Pin:
-        return replace(pin, artifact=replace(pin.artifact, sha256="0" * 64)) if pin.artifact else pin
+        return replace(pin, artifact=replace(pin.artifact, sha256=pin.artifact.sha256[::-1])) if pin.artifact else pin
 
     project.lock(lambda target: tuple(rebuilt(pin) for pin in demo_pins(target)))
     assert envspec("export", "specs/demo.toml", "-t", "cpu", "-f", "dockerfile", "-o", "recipes/demo").code == 0

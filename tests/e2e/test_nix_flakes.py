@@ -117,6 +117,6 @@ def test_an_unknown_index_is_told_of(machine: Nix, checkout: Path) -> None:
 
 def test_a_newer_lock_is_refused(machine: Nix, checkout: Path) -> None:
     path = checkout / "locks" / "cpu-py311" / "envspec.lock"
-    path.write_text(path.read_text("utf-8").replace("lock-version = 1", "lock-version = 2"), encoding="utf-8")
+    path.write_text(path.read_text("utf-8").replace("lock-version = 2", "lock-version = 3"), encoding="utf-8")
     ran = machine.flake("eval", f"path:{checkout}#packages.x86_64-linux.cpu-py311-cpu.drvPath", cwd=checkout)
-    assert "envspec.lock has lock-version 2; this environment.nix reads 1" in ran.stderr
+    assert "envspec.lock has lock-version 3; this environment.nix reads 2" in ran.stderr

@@ -130,7 +130,7 @@ def edited(text: bytes) -> bytes:
         (lambda text: text[:-1], "edited by hand or cut short"),
         (lambda text: b"", "the lock is empty"),
         (lambda text: text + b"\n# a remark\n", "edited by hand or cut short"),
-        (lambda text: text.replace(b"lock-version = 1", b"lock-version = 99"), "schema 99"),
+        (lambda text: text.replace(b"lock-version = 2", b"lock-version = 99"), "schema 99"),
         (lambda text: b"<<<<<<< ours\n" + text + b"=======\n" + text + b">>>>>>> theirs\n", "merge conflict"),
         (lambda text: text.replace(b"\n", b"\r\n"), "Windows line ends"),
         (lambda text: b"\xff\xfe" + text, "not UTF-8"),

@@ -10,7 +10,18 @@ from forging import EVIL, at_version, each_pin, each_target, forgery, wheel, wit
 from forging import FORGERIES as FORGERIES
 from forging import Forgery as Forgery
 
-from envspec.lock.model import Artifact, GitSource, Lock, LockedCorrection, LockedTarget, Pin
+from envspec.lock.model import (
+    Artifact,
+    BuildPin,
+    GitSource,
+    Lock,
+    LockedCorrection,
+    LockedPython,
+    LockedTarget,
+    Pin,
+    Publisher,
+    WheelVariant,
+)
 
 # Files
 
@@ -66,6 +77,37 @@ def torch_with_a_build_tag(lock: Lock) -> Lock:
         return with_file(pin, pin.artifact.file.replace("-cp312-cp312-", "-1-cp312-cp312-"), EVIL)
 
     return each_pin(lock, "torch", renamed, target="cu126-volta")
+
+
+@forgery("mm-v2.9", "wrong-hash")
+def another_hash_in_one_target(lock: Lock) -> Lock:
+    def swapped(pin: Pin) -> Pin:
+        assert pin.artifact is not None
+        return with_file(pin, pin.artifact.file, EVIL)
+
+    return each_pin(lock, "certifi", swapped, target="cu126-volta")
+
+
+@forgery("mm-v2.9", "wrong-hash")
+def the_hash_of_another_package(lock: Lock) -> Lock:
+    other = lock.targets[0].pin("idna")
+    assert other is not None and other.artifact is not None
+    sha256 = other.artifact.sha256
+
+    def swapped(pin: Pin) -> Pin:
+        assert pin.artifact is not None
+        return with_file(pin, pin.artifact.file, sha256)
+
+    return each_pin(lock, "certifi", swapped)
+
+
+@forgery("mm-v2.9", "wrong-hash")
+def an_md5_of_a_wheel(lock: Lock) -> Lock:
+    def hashed(pin: Pin) -> Pin:
+        assert pin.artifact is not None
+        return replace(pin, artifact=replace(pin.artifact, md5="e" * 32))
+
+    return each_pin(lock, "certifi", hashed)
 
 
 # Where packages come from
@@ -194,6 +236,101 @@ def a_wheel_that_stands_for_another(lock: Lock) -> Lock:
 @forgery("mm-v2.9", "wrong-direct")
 def a_direct_mark_moved(lock: Lock) -> Lock:
     return each_pin(lock, "certifi", lambda p: replace(p, direct=True))
+
+
+# What stands beside the pins
+
+
+def _source(pin: Pin) -> Pin:
+    """deepspeed is a source in every target of mm-v2.9."""
+    assert not pin.is_wheel
+    return pin
+
+
+@forgery("mm-v2.9", "wrong-build-environment")
+def a_build_environment_of_another_file(lock: Lock) -> Lock:
+    evil = BuildPin("setuptools", "80.9.0", "evil-1.0-py3-none-any.whl", EVIL)
+    return each_pin(lock, "deepspeed", lambda p: replace(_source(p), built_with=(evil,)))
+
+
+@forgery("mm-v2.9", "wrong-build-environment")
+def a_build_environment_with_a_source(lock: Lock) -> Lock:
+    evil = BuildPin("setuptools", "80.9.0", "setuptools-80.9.0.tar.gz", EVIL)
+    return each_pin(lock, "deepspeed", lambda p: replace(_source(p), built_with=(evil,)))
+
+
+@forgery("mm-v2.9", "wrong-build-environment")
+def a_build_environment_for_another_machine(lock: Lock) -> Lock:
+    evil = BuildPin("ninja", "1.13.0", "ninja-1.13.0-py3-none-win_amd64.whl", EVIL)
+    return each_pin(lock, "deepspeed", lambda p: replace(_source(p), built_with=(evil,)))
+
+
+@forgery("mm-v2.9", "wrong-build-environment")
+def a_build_environment_with_a_package_twice(lock: Lock) -> Lock:
+    pins = tuple(BuildPin("wheel", v, f"wheel-{v}-py3-none-any.whl", EVIL) for v in ("0.45.1", "0.46.1"))
+    return each_pin(lock, "deepspeed", lambda p: replace(_source(p), built_with=pins))
+
+
+@forgery("mm-v2.9", "wrong-build-environment")
+def a_build_environment_of_a_wheel(lock: Lock) -> Lock:
+    pin = BuildPin("setuptools", "80.9.0", "setuptools-80.9.0-py3-none-any.whl", EVIL)
+    return each_pin(lock, "certifi", lambda p: replace(p, built_with=(pin,)))
+
+
+@forgery("mm-v2.9", "wrong-file")
+def a_variant_that_its_file_does_not_name(lock: Lock) -> Lock:
+    def varied(pin: Pin) -> Pin:
+        assert pin.artifact is not None
+        return replace(pin, artifact=replace(pin.artifact, variant=WheelVariant("cu130")))
+
+    return each_pin(lock, "numpy", varied)
+
+
+@forgery("mm-v2.9", "wrong-file")
+def a_variant_s_file_that_says_it_is_none(lock: Lock) -> Lock:
+    file = "numpy-{}-cp312-cp312-manylinux_2_28_x86_64-cu130.whl"
+    return each_pin(lock, "numpy", lambda p: with_file(p, file.format(p.version), EVIL))
+
+
+def _python(lock: Lock, version: str = "3.12.12", platform: str = "linux-64", file: str | None = None) -> Lock:
+    machine = "x86_64-unknown-linux-gnu"
+    named = file or f"cpython-{version}+20260114-{machine}-install_only_stripped.tar.gz"
+    return replace(lock, pythons=(*lock.pythons, LockedPython(platform, version, "20260114", named, EVIL, 1000)))
+
+
+@forgery("mm-v2.9", "wrong-python", honest=_python)
+def a_python_of_another_file(lock: Lock) -> Lock:
+    return _python(replace(lock, pythons=()), file="evil.tar.gz")
+
+
+@forgery("mm-v2.9", "wrong-python", honest=_python)
+def a_python_of_another_version(lock: Lock) -> Lock:
+    return _python(replace(lock, pythons=()), version="3.11.14")
+
+
+@forgery("mm-v2.9", "wrong-python", honest=_python)
+def a_python_for_another_machine(lock: Lock) -> Lock:
+    return _python(replace(lock, pythons=()), file="cpython-3.12.12+20260114-aarch64-apple-darwin-install_only.tar.gz")
+
+
+@forgery("mm-v2.9", "wrong-python", honest=_python)
+def a_second_python(lock: Lock) -> Lock:
+    return _python(lock, version="3.12.11")
+
+
+@forgery("mm-v2.9", "wrong-python", honest=_python)
+def a_python_for_no_target(lock: Lock) -> Lock:
+    return _python(lock, platform="osx-arm64")
+
+
+@forgery("hpc-v2.7", "wrong-python")
+def a_python_beside_conda_s_own(lock: Lock) -> Lock:
+    return _python(lock)
+
+
+@forgery("hpc-v2.7", "wrong-publisher")
+def a_publisher_of_a_conda_package(lock: Lock) -> Lock:
+    return each_pin(lock, "openssh", lambda p: replace(p, publisher=Publisher("GitHub", "evil/openssh")), "conda")
 
 
 # GPUs

@@ -278,9 +278,12 @@ def test_a_revert_of_an_older_change(repository: Repository) -> None:
     first_by_day(
         1,
         [
-            (lambda text: text.replace("2.2", "2.4"), "a lock can't be read: the lock was edited by hand or cut short"),
             (
-                lambda text: text.replace("lock-version = 1", "lock-version = 99"),
+                lambda text: text.replace("2.2", "2.4 "),
+                "a lock can't be read: [[pip]]: version must be a version, not '2.4 '",
+            ),
+            (
+                lambda text: text.replace("lock-version = 2", "lock-version = 99"),
                 "a lock can't be read: the lock has schema 99",
             ),
         ],
@@ -312,9 +315,9 @@ def test_a_second_merge_after_a_merge(repository: Repository) -> None:
     assert load(repository.lock_path) == expected.lock()
 
 
-def test_without_git_setup_git_itself_conflicts(repository: Repository) -> None:
+def test_without_git_setup_one_package_on_both_sides_conflicts(repository: Repository) -> None:
     assert repository.envspec("git-setup", "--undo").returncode == 0
-    repository.branches(BASE, bump("numpy", "2.2")(BASE), bump("tqdm", "4.2")(BASE))
+    repository.branches(BASE, bump("numpy", "2.2")(BASE), bump("numpy", "2.3")(BASE))
     repository.git("merge", "--no-edit", "topic", code=1)
     assert_conflict_is_noticed(repository)
 

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import hashlib
 
-from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
+from envspec.lock.model import (
+    Artifact,
+    BuildPin,
+    GitSource,
+    Lock,
+    LockedPython,
+    LockedTarget,
+    Pin,
+    Publisher,
+    SpecInputs,
+    TargetInputs,
+)
 
 
 def sha(text: str) -> str:
@@ -44,6 +55,10 @@ def conda(name: str, version: str, *depends: str, direct: bool = False, provides
     )
 
 
+def build_pin(name: str, version: str) -> BuildPin:
+    return BuildPin(name, version, f"{name}-{version}-py3-none-any.whl", sha(name), 500)
+
+
 LINUX = "manylinux_2_28_x86_64"
 
 
@@ -67,7 +82,22 @@ def cpu_pins(*, direct_clip: bool = True) -> tuple[Pin, ...]:
         conda("libstdcxx", "13.2.0"),
         conda("numpy", "2.3.1", provides=("numpy",), direct=True),
         clip,
-        Pin("pip", "deepspeed", "0.18.0", "pypi", artifact("deepspeed-0.18.0.tar.gz"), ("torch",), True, "Apache-2.0"),
+        Pin(
+            *(
+                "pip",
+                "deepspeed",
+                "0.18.0",
+                "pypi",
+                artifact("deepspeed-0.18.0.tar.gz"),
+                ("torch",),
+                True,
+                "Apache-2.0",
+            ),
+            publisher=Publisher("GitHub", "deepspeedai/DeepSpeed", "release.yml", "pypi"),
+            built_with=tuple(
+                build_pin(name, version) for name, version in (("setuptools", "80.9.0"), ("wheel", "0.46"))
+            ),
+        ),
         wheel("fsspec", "2026.1.0", 'aiohttp>=3; extra == "http"'),
         ftfy,
         wheel(
@@ -137,6 +167,16 @@ def sample_lock() -> Lock:
                 cuda_pins("cu128"),
                 ("sm_90",),
                 "525.60.13",
+            ),
+        ),
+        pythons=(
+            LockedPython(
+                "linux-64",
+                "3.12.12",
+                "20260114",
+                "cpython-3.12.12+20260114-x86_64-unknown-linux-gnu-install_only_stripped.tar.gz",
+                sha("python"),
+                30000,
             ),
         ),
     )

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from envspec.lock.model import Artifact, GitSource, Lock, LockedImage, LockedTarget, Pin, SpecInputs, TargetInputs
+from envspec.lock.model import (
+    Artifact,
+    BuildPin,
+    GitSource,
+    Lock,
+    LockedImage,
+    LockedPython,
+    LockedTarget,
+    Pin,
+    Publisher,
+    SpecInputs,
+    TargetInputs,
+    WheelVariant,
+)
 from envspec.packages.stated import StatedMetadata
 from envspec.texts import UNSEEN
 
@@ -49,6 +62,30 @@ _requirements = {
 }
 
 
+_hashes = hexadecimal.map("{:064x}".format)
+_property = st.sampled_from(("nvidia :: sm_arch :: 90_real", "x86_64 :: level :: v3"))
+_properties = st.lists(_property, max_size=2, unique=True)
+_variants = st.none() | st.builds(WheelVariant, st.sampled_from(("cu130", "null")), _properties.map(tuple))
+_publishers = st.none() | st.builds(Publisher, st.just("GitHub"), optional_texts, optional_texts, optional_texts)
+_build_pins = st.builds(BuildPin, st.sampled_from(PACKAGE_NAMES), _versions, _file_names, _hashes, _sizes)
+_built_with = st.lists(_build_pins, max_size=2, unique_by=lambda pin: pin.name).map(
+    lambda pins: tuple(sorted(pins, key=lambda pin: pin.name))
+)
+_pythons_locked = st.lists(
+    st.builds(
+        LockedPython,
+        st.sampled_from(("linux-64", "osx-arm64")),
+        _versions,
+        st.just("20260114"),
+        _file_names,
+        _hashes,
+        _sizes,
+    ),
+    max_size=2,
+    unique_by=lambda python: python.platform,
+).map(lambda found: tuple(sorted(found, key=lambda python: python.platform)))
+
+
 @st.composite
 def artifacts(draw: st.DrawFn, kind: str) -> Artifact:
     return Artifact(
@@ -56,10 +93,14 @@ def artifacts(draw: st.DrawFn, kind: str) -> Artifact:
         sha256=f"{draw(hexadecimal):064x}",
         size=draw(_sizes),
         md5=f"{draw(hexadecimal):064x}"[:32] if kind == "conda" else None,
+        variant=draw(_variants) if kind == "pip" else None,
     )
 
 
 _choices = {kind: st.lists(st.none() | artifacts(kind), min_size=1, max_size=2) for kind in ("conda", "pip")}
+
+
+_two_environments = st.lists(_built_with, min_size=1, max_size=2)
 
 
 @st.composite
@@ -75,6 +116,8 @@ def packages(draw: st.DrawFn, kind: str, name: str, targets: list[str]) -> list[
     provides = draw(_some_texts) if kind == "conda" else ()
     choice = st.sampled_from(draw(_choices[kind]))
     requirement = st.sampled_from(draw(_requirements[kind]))
+    publisher = draw(_publishers) if kind == "pip" else None
+    built_with = st.sampled_from(draw(_two_environments)) if kind == "pip" else st.just(())
     return [
         (
             target,
@@ -91,6 +134,8 @@ def packages(draw: st.DrawFn, kind: str, name: str, targets: list[str]) -> list[
                 git,
                 url,
                 provides,
+                publisher,
+                draw(built_with),
             ),
         )
         for target in targets
@@ -131,7 +176,7 @@ def locks(draw: st.DrawFn) -> Lock:
     targets = tuple(LockedTarget(name, *draw(_target(pins[name]))) for name in names)
     digests = draw(_digests)
     images = tuple(LockedImage(image, f"sha256:{digests[image]:064x}") for image in sorted(digests))
-    return Lock("name", inputs, targets, images)
+    return Lock("name", inputs, targets, images, pythons=draw(_pythons_locked))
 
 
 _platforms = st.sampled_from(("linux-64", "osx-arm64"))

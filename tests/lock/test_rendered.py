@@ -69,7 +69,7 @@ def test_an_index_of_the_spec_is_named_with_how_to_give_it() -> None:
     text = requirements_txt(LOCK, locked)
     assert "uv pip sync --index=internal=URL --index-strategy=unsafe-best-match requirements.txt" in text
     assert '--extra-index-url="URL of internal" -r requirements.txt' in text
-    assert '# From the index "internal".\nacme==1' in text
+    assert '# From the index "internal".\n\nacme==1' in text
 
 
 @pytest.mark.parametrize("name", [locked.name for locked in LOCK])

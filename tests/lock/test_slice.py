@@ -20,7 +20,6 @@ def test_it_is_what_the_lock_would_say_with_that_target_alone(path: Path) -> Non
     lock = load(path)
     for target in lock:
         written = tomli.loads(dumps(replace(lock, targets=(target,), images=())))
-        del written["digest"]
         assert slice_of(lock, target) == written
         assert list(slice_of(lock, target)) == list(written)
 
@@ -39,7 +38,7 @@ def test_the_digest_is_of_the_values() -> None:
     document = slice_of(lock, lock.targets[0])
     again = dict(reversed(list(document.items())))
     assert slice_digest(again) == slice_digest(document)
-    assert slice_digest({**document, "lock-version": 2}) != slice_digest(document)
+    assert slice_digest({**document, "lock-version": 3}) != slice_digest(document)
 
 
 def test_it_has_the_terms_of_its_target() -> None:
@@ -54,7 +53,6 @@ def test_it_has_the_terms_of_its_target() -> None:
     bounded = replace(first, inputs=replace(first.inputs, **terms))  # type: ignore[arg-type]
     whole = replace(lock, targets=(bounded, *others), images=())
     written = tomli.loads(dumps(replace(whole, targets=(bounded,))))
-    del written["digest"]
     assert slice_of(whole, bounded) == written
     assert written["env"]["overrides"] == [{"requirement": "numpy>=1", "reason": "tried"}]
     assert slice_digest(slice_of(whole, bounded)) != slice_digest(slice_of(lock, first))

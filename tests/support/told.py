@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from envspec.resolve.pip.request import Preferences, Request
 
 def pin(name: str, version: str, *dependencies: str, index: str = "pypi") -> Pin:
     file = f"{name.replace('-', '_')}-{version}-py3-none-any.whl"
-    return Pin("pip", name, version, index, Artifact(file, "a" * 64, 1), dependencies)
+    return Pin("pip", name, version, index, Artifact(file, hashlib.sha256(file.encode()).hexdigest(), 1), dependencies)
 
 
 class Told:

@@ -208,7 +208,7 @@ def _lock(spec: Spec, folder: LockFolder, choices: LockChoices) -> dict[str, obj
     from envspec.workflow.relock import flaws_of
 
     policy = refuse_spec(spec)
-    old = folder.read()
+    old = _old(folder)
     upgrade, renew = choices.upgrade, choices.upgrade.everything or choices.images
     forced = upgrade.everything or upgrade.packages or choices.refresh or choices.targets
     fresh = old is not None and not forced and not reasons(spec, old) and not flaws_of(spec, old)
@@ -216,9 +216,8 @@ def _lock(spec: Spec, folder: LockFolder, choices: LockChoices) -> dict[str, obj
     if resolved is not None and policy is not None:
         refuse_written(policy, spec, resolved, str(folder.path), offline=choices.offline)
     if resolved is not None and not renew and not stale_images(spec, resolved):
-        if not choices.dry_run and rendered_reasons(rendered_files(resolved), folder.rendered(resolved)):
-            folder.write(resolved)
-            say(f"rendered the files beside {folder.path} again: they differed from the lock")
+        if not choices.dry_run:
+            _bring_in_line(folder, resolved)
         if not choices.quiet:
             out(f"{folder.path} is fresh: {describe(resolved)}. `--upgrade` looks for newer versions.")
         return _result(spec, folder, resolved, "fresh", [])
@@ -240,6 +239,26 @@ def _lock(spec: Spec, folder: LockFolder, choices: LockChoices) -> dict[str, obj
             out(line)
         out(f"{words} {folder.path}: {describe(new)}")
     return _result(spec, folder, new, status, moved)
+
+
+def _bring_in_line(folder: LockFolder, lock: Lock) -> None:
+    """Write a fresh lock again where it stands in an older schema, or where what is rendered from it differs."""
+    if not folder.holds(lock):
+        folder.write(lock)
+        say(f"wrote {folder.path} again, as this envspec writes locks: its pins are the same")
+    elif rendered_reasons(rendered_files(lock), folder.rendered(lock)):
+        folder.write(lock)
+        say(f"rendered the files beside {folder.path} again: they differed from the lock")
+
+
+def _old(folder: LockFolder) -> Lock | None:
+    """Read the lock that is there, if any: also one that was merged line by line, since it is judged and rewritten."""
+    from envspec.lock.read import LockLayout
+
+    try:
+        return folder.read()
+    except LockLayout as error:
+        return error.lock
 
 
 def _resolved(spec: Spec, old: Lock | None, policy: Policy | None, choices: LockChoices) -> tuple[Spec, Lock]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from envspec.lock.conda_files import (
     HOST_VARIABLE,
     FileUrls,
@@ -35,12 +37,15 @@ def committed_explicit(lock: Lock, target: LockedTarget) -> str:
         "#   micromamba create --prefix PREFIX --file explicit.txt     # conda, mamba: the same",
         *_pip_note(target),
     ]
-    return _text(header, target, hostless_urls(lock, target), [])
+    urls = hostless_urls(lock, target)
+    # a line of their own between packages, not an empty one: git merges two branches that bump neighbours
+    lines = (line for pin in in_link_order(conda_pins(target)) for line in (f"# {pin.name}:", _line(pin, urls)))
+    return _text(header, target, lines)
 
 
 def explicit_files(lock: Lock, target: LockedTarget) -> str:
     """Return the same without a head: two targets with the same conda packages have the same text."""
-    return _text([], target, hostless_urls(lock, target), [])
+    return _text([], target, _lines(target, hostless_urls(lock, target)))
 
 
 def explicit(lock: Lock, target: LockedTarget, urls: FileUrls) -> str:
@@ -56,14 +61,21 @@ def explicit(lock: Lock, target: LockedTarget, urls: FileUrls) -> str:
         f"#   conda-lock install --prefix PREFIX {name}           # both halves",
         f"#   micromamba create --prefix PREFIX --file {name}     # the conda packages; conda, mamba: the same",
     ]
-    return _text(header, target, urls, [f"# pip {_requirement(pin, urls)}" for pin in pip_pins(target)])
+    pip = (f"# pip {_requirement(pin, urls)}" for pin in pip_pins(target))
+    return _text(header, target, (*_lines(target, urls), *pip))
 
 
-def _text(header: list[str], target: LockedTarget, urls: FileUrls, footer: list[str]) -> str:
+def _text(header: list[str], target: LockedTarget, lines: Iterable[str]) -> str:
     # mamba, conda-lock and rattler read the platform from exactly this comment; rattler stops at an empty line.
-    lines = [*header, f"# platform: {target.inputs.platform}", "@EXPLICIT"]
-    lines += [f"{url_of(pin, urls)}#{_hash(pin)}" for pin in in_link_order(conda_pins(target))]
-    return "\n".join([*lines, *footer]) + "\n"
+    return "\n".join([*header, f"# platform: {target.inputs.platform}", "@EXPLICIT", *lines]) + "\n"
+
+
+def _lines(target: LockedTarget, urls: FileUrls) -> list[str]:
+    return [_line(pin, urls) for pin in in_link_order(conda_pins(target))]
+
+
+def _line(pin: Pin, urls: FileUrls) -> str:
+    return f"{url_of(pin, urls)}#{_hash(pin)}"
 
 
 def _hash(pin: Pin) -> str:

@@ -15,9 +15,9 @@ MARK = "# Rendered by envspec from "
 _PYPI = "pypi"
 _PYTORCH = "pytorch/"
 _HEADINGS = {
-    _PYPI: "",
-    "url": "\n# From the URL that stands there.",
-    "git": "\n# From git, pinned to a commit: these have no hash.",
+    _PYPI: (),
+    "url": ("\n# From the URL that stands there.",),
+    "git": ("\n# From git, pinned to a commit: these have no hash.",),
 }
 
 
@@ -29,8 +29,9 @@ def requirements_txt(lock: Lock, target: LockedTarget) -> str:
         groups.setdefault(pin.index, []).append(pin)
     out = _header(lock, target, groups)
     for index in sorted(groups, key=_place):
-        out.append(_HEADINGS.get(index, f'\n# From the index "{index}".'))
-        out.extend(_requirement(pin) for pin in groups[index])
+        out += _HEADINGS.get(index, (f'\n# From the index "{index}".',))
+        # a line of their own between packages: git merges two branches that bump neighbours
+        out.extend(f"\n{_requirement(pin)}" for pin in groups[index])
     return "\n".join(out) + "\n"
 
 

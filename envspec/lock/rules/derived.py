@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from envspec.lock.conda_files import channel_of
-from envspec.lock.model import Pin
+from envspec.lock.model import Pin, TargetInputs
 from envspec.lock.rules.case import Flaw, LockedCase
 from envspec.packages.names import conda_name, requirement_name
 
@@ -28,11 +28,14 @@ def wrong_marks(case: LockedCase) -> Iterator[Flaw]:
         if pin.direct != (pin.name in named[pin.kind]):
             yield case.flaw("wrong-direct", pin.name, f"{pin.name} {_MARKED if pin.direct else _UNMARKED}")
         right = _provides(pin)
-        if pin.provides != right:
+        if pin.provides != right and pin.provides not in _once_provided(pin):
             said = f"{pin.name} provides {', '.join(right) or 'nothing'}, not {', '.join(pin.provides) or 'nothing'}"
             yield case.flaw("wrong-provides", pin.name, said)
         if pin.kind == "pip" and pin.build is not None:
             yield case.flaw("wrong-build", pin.name, f"{pin.name} is a pip package but has the build {pin.build}")
+        if pin.publisher and (pin.kind != "pip" or pin.git or pin.url):
+            said = f"{pin.name} has the publisher {pin.publisher.kind}, but no index that could say so"
+            yield case.flaw("wrong-publisher", pin.name, said)
         if pin.kind == "conda" and (pin.git or pin.url):
             yield case.flaw("unasked-source", pin.name, f"{pin.name} is a conda package but names its own source")
 
@@ -47,20 +50,58 @@ def _provides(pin: Pin) -> tuple[str, ...]:
     return pypi_names(pin.name, pin.dependencies)
 
 
+def _once_provided(pin: Pin) -> tuple[tuple[str, ...], ...]:
+    """Return what the table may have said when the package was locked: it grows, and is corrected."""
+    if pin.kind == "pip":
+        return ()
+    from envspec.facts import former
+    from envspec.packages.conda_names import untabled_names
+
+    return (untabled_names(pin.name, pin.dependencies), *former.provided(pin.name))
+
+
 def wrong_target_facts(case: LockedCase) -> Iterator[Flaw]:
-    """Yield wrong facts of a target: its GPUs give the architectures, CUDA and the GPUs give the driver floor."""
+    """Yield wrong facts of a target: its GPUs give the architectures, CUDA and the GPUs give the driver floor.
+
+    What a former table gave is right too: it changed after the lock was made, which `differing_facts` tells.
+    """
+    yield from _differences(case, former_too=True)
+
+
+def differing_facts(case: LockedCase) -> Iterator[str]:
+    """Yield what today's tables give for a target, where its lock holds what they gave when it was made."""
+    yield from (flaw.sentence for flaw in _differences(case, former_too=False))
+    for pin in case.pins("conda"):
+        right = _provides(pin)
+        if pin.provides != right:
+            yield f"{pin.name} provides {', '.join(right) or 'nothing'}, not {', '.join(pin.provides) or 'nothing'}"
+
+
+def _differences(case: LockedCase, *, former_too: bool) -> Iterator[Flaw]:
     target, inputs = case.target, case.target.inputs
     if not (inputs.cuda or inputs.gpus or target.architectures or target.driver_floor):
         return
     from envspec.facts.minimum import architectures, driver_floor
 
     right = architectures(inputs.gpus)
-    if target.architectures != right:
+    if target.architectures != right and not (former_too and target.architectures in _sets(inputs.gpus)):
         said = f"the GPUs are {_shown(right)}, not {_shown(target.architectures)}"
         yield case.flaw("wrong-architectures", None, said)
     floor = driver_floor(inputs.cuda, inputs.platform, inputs.gpus)
-    if target.driver_floor != floor:
+    if target.driver_floor != floor and not (former_too and target.driver_floor in _floors(inputs)):
         yield case.flaw("wrong-driver-floor", None, f"the driver floor is {floor}, not {target.driver_floor}")
+
+
+def _sets(gpus: Iterable[str]) -> tuple[tuple[str, ...], ...]:
+    from envspec.facts.former import architecture_sets
+
+    return architecture_sets(gpus)
+
+
+def _floors(inputs: TargetInputs) -> tuple[str | None, ...]:
+    from envspec.facts.former import driver_floors
+
+    return driver_floors(inputs.cuda, inputs.platform, inputs.gpus)
 
 
 def _shown(architectures: tuple[str, ...]) -> str:

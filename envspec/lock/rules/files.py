@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from envspec.errors import InputError
-from envspec.lock.model import Artifact, Pin
+from envspec.lock.model import Artifact, BuildPin, Pin
 from envspec.lock.rules.case import Flaw, LockedCase
 from envspec.lock.rules.requirements import version_of
 from envspec.packages.requirement import TEXTS, canonical_name
@@ -36,40 +37,89 @@ def wrong_files(case: LockedCase) -> Iterator[Flaw]:
 
 
 def _of_conda(case: LockedCase, pin: Pin, artifact: Artifact) -> Iterator[Flaw]:
+    if artifact.variant is not None:
+        said = f"{artifact.file} is of the variant {artifact.variant.label}, which conda doesn't have"
+        yield case.flaw("wrong-file", pin.name, said)
     stem = next((artifact.file.removesuffix(end) for end in _CONDA_ENDS if artifact.file.endswith(end)), None)
     if stem != f"{pin.name}-{pin.version}-{pin.build}":
         said = f"{artifact.file} is not {pin.name} {pin.version} {pin.build or 'without a build'}"
         yield case.flaw("wrong-file", pin.name, said)
 
 
+def wrong_build_environments(case: LockedCase) -> Iterator[Flaw]:
+    """Yield what can't be a build's environment: one of what isn't built, and what isn't a wheel for the target."""
+    for pin in case.target.pins:
+        if pin.built_with and (pin.kind != "pip" or pin.is_wheel):
+            said = f"{pin.name} names what it is built with, but isn't built"
+            yield case.flaw("wrong-build-environment", pin.name, said)
+        names = Counter(one.name for one in pin.built_with)
+        for one in pin.built_with:
+            if names[one.name] > 1 or not _is_wheel_of(case, one):
+                said = f"{one.file} isn't the one wheel of {one.name} {one.version} that {pin.name} is built with"
+                yield case.flaw("wrong-build-environment", pin.name, said)
+
+
+def _is_wheel_of(case: LockedCase, one: BuildPin) -> bool:
+    inputs = case.target.inputs
+    try:
+        name, version, tags = _file_name(one.file)
+        allowed = wheel_tags(inputs.platform, inputs.python, inputs.glibc)
+        return (
+            name == canonical_name(one.name)
+            and version == version_of(one.version)
+            and not allowed.isdisjoint(tags or ())
+        )
+    except (ValueError, InputError):
+        return False
+
+
 def _of_pip(case: LockedCase, pin: Pin, artifact: Artifact) -> Iterator[Flaw]:
     inputs, file = case.target.inputs, artifact.file
     if pin.url is not None and unquote(urlsplit(pin.url).path).rpartition("/")[2] != file:
         yield case.flaw("wrong-file", pin.name, f"{file} isn't the file of {pin.url}")
-    try:
-        name, version, tags = _file_name(file)
-        same = name == canonical_name(pin.name) and version == version_of(pin.version)
-        allowed = wheel_tags(inputs.platform, inputs.python, inputs.glibc)
-    except ValueError:
-        # what `packaging` raises for names and versions, and Python for numbers of thousands of digits
-        yield case.flaw("wrong-file", pin.name, f"{file} isn't the name of a wheel or an sdist")
-        return
-    except InputError as error:
-        yield case.flaw("wrong-platform", None, error.message)
-        return
-    if not same:
-        yield case.flaw("wrong-file", pin.name, f"{file} is not {pin.name} {pin.version}")
-    if tags is not None and allowed.isdisjoint(tags):
-        glibc = f", glibc {inputs.glibc}" if inputs.glibc else ""
-        machine = f"{inputs.platform}, Python {inputs.python}{glibc}"
-        yield case.flaw("wrong-platform", pin.name, f"{file} doesn't run on {machine}")
+    if artifact.md5 is not None:
+        yield case.flaw("wrong-hash", pin.name, f"{file} has an MD5, which only conda's channels give")
+    label = artifact.variant.label if artifact.variant else None
+    flaw = _flaw_of(pin.name, pin.version, file, label, inputs.platform, inputs.python, inputs.glibc)
+    if flaw is not None:
+        yield case.flaw(*flaw)
 
 
 @lru_cache(maxsize=TEXTS)
-def _file_name(file: str) -> tuple[str, Version, frozenset[Tag] | None]:
-    """Return name, version and, for a wheel, tags, from the file's name."""
+def _flaw_of(
+    name: str, version: str, file: str, label: str | None, platform: str, python: str, glibc: str | None
+) -> tuple[str, str | None, str] | None:
+    """Return what is wrong with a pip package's file: code, package and sentence. Targets share most of them."""
+    try:
+        named, numbered, tags = _file_name(file, label)
+        same = named == canonical_name(name) and numbered == version_of(version)
+        allowed = wheel_tags(platform, python, glibc)
+    except ValueError:
+        # what `packaging` raises for names and versions, and Python for numbers of thousands of digits
+        return "wrong-file", name, f"{file} isn't the name of a wheel or an sdist"
+    except InputError as error:
+        return "wrong-platform", None, error.message
+    if not same:
+        return "wrong-file", name, f"{file} is not {name} {version}"
+    if tags is not None and allowed.isdisjoint(tags):
+        machine = f"{platform}, Python {python}{f', glibc {glibc}' if glibc else ''}"
+        return "wrong-platform", name, f"{file} doesn't run on {machine}"
+    return None
+
+
+@lru_cache(maxsize=TEXTS)
+def _file_name(file: str, variant: str | None = None) -> tuple[str, Version, frozenset[Tag] | None]:
+    """Return name, version and, for a wheel, tags, from the file's name. A variant's label ends a wheel's name.
+
+    Raises ValueError for any other name.
+    """
     from packaging.utils import parse_sdist_filename, parse_wheel_filename
 
+    if variant is not None:
+        stem = file.removesuffix(f"-{variant}.whl")
+        if stem == file:
+            raise ValueError(f"{file} isn't of the variant {variant}")
+        file = f"{stem}.whl"
     if file.endswith(".whl"):
         name, version, _, tags = parse_wheel_filename(file)
         return name, version, tags

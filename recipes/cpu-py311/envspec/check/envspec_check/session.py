@@ -153,7 +153,7 @@ class Session:
             "spec": ctx.lock["env"].get("name", ""),
             "target": ctx.target_name,
             "lock_digest": ctx.config["lock_digest"],
-            "fingerprint": ctx.target.get("fingerprint", ""),
+            "fingerprint": ctx.config.get("fingerprint", ""),
             "workload": ctx.workload,
             "steps": ctx.steps,
             "device": self.device,

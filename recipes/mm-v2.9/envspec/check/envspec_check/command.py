@@ -73,8 +73,8 @@ def load_config(path: str) -> dict[str, Any]:
     if not isinstance(config, dict) or config.get("schema") != 2:
         raise Unreadable(f"{path} is no target.json that this check knows (schema 2)")
     lock, target = config.get("lock"), config.get("target")
-    if not isinstance(lock, dict) or lock.get("lock-version") != 1 or target not in (lock.get("targets") or {}):
-        raise Unreadable(f"{path} has no slice of a lock that this check knows (lock-version 1)")
+    if not isinstance(lock, dict) or lock.get("lock-version") != 2 or target not in (lock.get("targets") or {}):
+        raise Unreadable(f"{path} has no slice of a lock that this check knows (lock-version 2)")
     canonical = json.dumps(lock, sort_keys=True, separators=(",", ":"))
     if config.get("lock_digest") != "sha256:" + hashlib.sha256(canonical.encode()).hexdigest():
         raise Unreadable(f"{path} was changed: its slice of the lock has another digest than it says")

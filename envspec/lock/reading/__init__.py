@@ -1,0 +1,1 @@
+"""Texts to locks: one module a schema (`lock-version`)."""

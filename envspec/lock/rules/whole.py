@@ -1,0 +1,60 @@
+"""What holds of a lock as a whole: one file has one hash in all targets, and Python is a build for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from envspec.lock.model import Artifact, Lock, LockedPython
+from envspec.lock.rules.case import Flaw
+
+_TRIPLES = {
+    "linux-64": "x86_64-unknown-linux-gnu",
+    "linux-aarch64": "aarch64-unknown-linux-gnu",
+    "osx-arm64": "aarch64-apple-darwin",
+    "osx-64": "x86_64-apple-darwin",
+    "win-64": "x86_64-pc-windows-msvc",
+}
+"""How python-build-standalone calls the platforms."""
+
+
+def two_hashes(lock: Lock) -> Iterator[Flaw]:
+    """Yield the files that differ between targets, and the hashes that stand for two files."""
+    files: dict[tuple[str, str], tuple[Artifact, str]] = {}
+    names: dict[str, str] = {}
+    for target in lock:
+        for pin in target.pins:
+            if pin.artifact is None:
+                continue
+            file, sha256 = pin.artifact.file, pin.artifact.sha256
+            first, where = files.setdefault((pin.url or pin.index, file), (pin.artifact, target.name))
+            if first != pin.artifact:
+                said = f"{file} of {pin.index} has another hash or size than in {where}"
+                yield Flaw("wrong-hash", (target.name,), pin.name, said)
+            if names.setdefault(sha256, pin.name) != pin.name:
+                said = f"{file} has the sha256 of a file of {names[sha256]}"
+                yield Flaw("wrong-hash", (target.name,), pin.name, said)
+
+
+def wrong_pythons(lock: Lock) -> Iterator[Flaw]:
+    """Yield the builds of Python that no target gets, a second one for a platform, and files that aren't of theirs."""
+    seen: set[str] = set()
+    for one in lock.pythons:
+        users = [target for target in lock if lock.python(target) == one]
+        names = tuple(target.name for target in users) or tuple(target.name for target in lock)
+        if not users or one.platform in seen:
+            yield Flaw("wrong-python", names, None, f"Python {one.version} for {one.platform} is locked for no target")
+        seen.add(one.platform)
+        for target in users:
+            if not one.version.startswith(f"{target.inputs.python}."):
+                said = f"Python {one.version} is locked, but the target asks for {target.inputs.python}"
+                yield Flaw("wrong-python", (target.name,), None, said)
+        if not _is_file_of(one):
+            said = f"{one.file} is not Python {one.version} of {one.build} for {one.platform}"
+            yield Flaw("wrong-python", names, None, said)
+
+
+def _is_file_of(one: LockedPython) -> bool:
+    triple = _TRIPLES.get(one.platform, "")
+    name = re.escape(f"cpython-{one.version}+{one.build}-{triple}-install_only")
+    return re.fullmatch(rf"{name}(?:_stripped)?\.tar\.gz", one.file) is not None

@@ -1,0 +1,97 @@
+"""Locks of older schemas are read, `check` says what it says of newer ones, and `lock` writes them anew."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import tomli
+
+from envspec.cli.main import run
+from envspec.errors import LockError
+from envspec.lock.model import LOCK_VERSION
+from envspec.lock.read import load, loads
+from envspec.lock.store import LockFolder
+from envspec.lock.write import dumps
+
+OLD = Path(__file__).parent / "versions" / "1.lock"
+"""What envspec wrote of specs/cpu-py311.toml."""
+
+
+def test_each_version_has_its_reader_and_an_example() -> None:
+    import envspec.lock.reading
+
+    readers = {path.stem for path in Path(envspec.lock.reading.__path__[0]).glob("v*.py")}
+    assert readers == {f"v{version}" for version in range(1, LOCK_VERSION + 1)}
+    examples = {path.stem for path in OLD.parent.glob("*.lock")}
+    assert examples == {str(version) for version in range(1, LOCK_VERSION)}
+
+
+def test_schema_1_says_the_same_without_digests() -> None:
+    said = tomli.loads(OLD.read_text("utf-8"))
+    del said["digest"]
+    for target in said["targets"].values():
+        del target["fingerprint"]
+    assert tomli.loads(dumps(load(OLD))) == {**said, "lock-version": LOCK_VERSION}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [('version = "', 'version = "1'), ("[env]\n", ""), ("\n[[pip]]", "\n\n[[pip]]")],
+    ids=["a version", "a table", "a line"],
+)
+def test_schema_1_with_another_digest(old: str, new: str) -> None:
+    head, body = OLD.read_text("utf-8").split("\n\n", 1)
+    with pytest.raises(LockError, match="edited by hand or cut short"):
+        loads(f"{head}\n\n{body.replace(old, new, 1)}".replace("[env]\n[env]", "[env]"), "x")
+
+
+def test_schema_1_has_no_keys_of_schema_2(root: Path) -> None:
+    """Its digest is right, as an attacker's would be."""
+    import hashlib
+
+    text = OLD.read_text("utf-8")
+    head, body = text[: text.index("\n\n") + 1], text[text.index("\n\n") + 1 :]
+    body = body.replace("licence =", 'publisher = { kind = "GitHub" }\nlicence =', 1)
+    head = re.sub("[0-9a-f]{64}", hashlib.sha256(body.encode()).hexdigest(), head)
+    with pytest.raises(LockError, match='unknown key "publisher"') as found:
+        loads(head + body, "x")
+    assert found.value.place is not None and "publisher" in (head + body).splitlines()[found.value.place.line - 1]
+
+
+def test_check_takes_it_and_lock_writes_it_anew(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "specs" / "cpu-py311.toml").write_bytes((root / "specs" / "cpu-py311.toml").read_bytes())
+    folder = LockFolder(tmp_path / "locks", "cpu-py311")
+    lock = load(OLD)
+    folder.write(lock)
+    written = folder.path.read_bytes()
+    folder.path.write_bytes(OLD.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    assert run(["check"]) == 0
+    assert run(["lock", "specs/cpu-py311.toml", "--offline"]) == 0
+    said = capsys.readouterr()
+    assert "as this envspec writes locks: its pins are the same" in said.err and "is fresh" in said.out
+    assert folder.path.read_bytes() == written
+
+
+def test_lock_rewrites_what_is_only_laid_out_otherwise(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a merge line by line may leave it: `check` says where, `lock` judges and rewrites it."""
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "specs" / "cpu-py311.toml").write_bytes((root / "specs" / "cpu-py311.toml").read_bytes())
+    folder = LockFolder(tmp_path / "locks", "cpu-py311")
+    folder.write(load(OLD))
+    written = folder.path.read_text("utf-8")
+    folder.path.write_text(written.replace("\n\n[[pip]]", "\n\n\n[[pip]]", 1), "utf-8")
+    monkeypatch.chdir(tmp_path)
+    line = written[: written.index("\n\n[[pip]]")].count("\n") + 3
+    assert run(["check"]) == 1
+    assert f"envspec.lock:{line}: the lock is not as envspec writes it" in capsys.readouterr().out
+    assert run(["install", "specs/cpu-py311.toml", "--prefix", "env", "--offline"]) == 2
+    assert run(["lock", "specs/cpu-py311.toml", "--offline"]) == 0
+    assert folder.path.read_text("utf-8") == written
