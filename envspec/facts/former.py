@@ -15,7 +15,7 @@ def driver_floors(cuda: str | None, platform: str, names: Iterable[str]) -> tupl
     asked = tuple(names)
     found = capabilities(asked)
     former = (
-        row["was"]
+        row["was"] or None
         for row in read("former")["floors"]
         if row.get("cuda", cuda) == cuda
         and row.get("platform", platform) == platform

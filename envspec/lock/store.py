@@ -127,7 +127,7 @@ class LockFolder:
 def _remove_empty_folders(folder: OpenFolder) -> None:
     """Remove the folders of targets that a killed writer had made, or emptied."""
     for name in folder.names():
-        if FOLDER_NAME.fullmatch(name):
+        if name != LOCK_NAME and FOLDER_NAME.fullmatch(name):
             with suppress(OSError):
                 folder.rmdir(name)
 

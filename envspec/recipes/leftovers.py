@@ -9,15 +9,17 @@ import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from envspec.documents import read_json
+from envspec.lock.write import HEADER
 from envspec.recipes import apptainer, devcontainer, dockerfile, kubernetes, nix
 from envspec.recipes.folder import SHARED, place_of
 from envspec.recipes.heading import owner
-from envspec.recipes.plan import CARRIED_FOLDER, LOCK, REQUIREMENTS, SLICE, SpecPlan
+from envspec.recipes.plan import CARRIED_FOLDER, REQUIREMENTS, SLICE, SpecPlan
 from envspec.recipes.sums import Sums, digest
 
 OWN = (dockerfile.FILE, apptainer.FILE, apptainer.OFFLINE_FILE, kubernetes.FILE, SLICE)
 """The names in a target's folder."""
 CONTAINERS = devcontainer.FOLDER
+LOCK = "envspec.lock"
 _REQUIREMENTS = re.compile(REQUIREMENTS + r"/[a-z]+-([0-9a-f]{8})\.txt")
 
 Read = Callable[[str], str | None]
@@ -25,9 +27,14 @@ Read = Callable[[str], str | None]
 
 
 def leftovers(plan: SpecPlan, files: Mapping[str, str], paths: Iterable[str], read: Read) -> Iterator[str]:
-    """List the paths that belong to no recipe of the lock. `files` are the expected ones."""
+    """List the paths that belong to no recipe of the lock. `files` are the expected ones.
+
+    Earlier exports wrote the whole lock. It goes in a repository's usual place alone; elsewhere it may be the user's.
+    """
     there = set(paths)
     flake = _nix_that_is_gone(plan, there, read)
+    if LOCK in there and plan.targets[0].place == place_of(plan.spec) and _head(read(LOCK) or "") == _head(HEADER):
+        yield LOCK
     for path in sorted(there - set(files)):
         first, _, name = path.partition("/")
         if first in SHARED or path in flake or _is_of_a_target_that_is_gone(plan, path, first, name, read):
@@ -35,15 +42,13 @@ def leftovers(plan: SpecPlan, files: Mapping[str, str], paths: Iterable[str], re
 
 
 def _nix_that_is_gone(plan: SpecPlan, there: Container[str], read: Read) -> frozenset[str]:
-    """Pick the flake of a spec whose targets all got conda packages, and what it reads. The flake goes last of them:
-    it proves the others. A lock goes in a repository's usual place alone; elsewhere it may be the user's.
+    """Pick the flake of a spec whose targets all got conda packages, and what it imports. It goes last, as it proves
+    the other.
     """
     found = _owner(nix.FILE, read) if nix.FILE in there and not any(map(nix.admits, plan.targets)) else None
     if found is None or found[0] != plan.spec:
         return frozenset()
     beside = {nix.ENVIRONMENT_FILE: nix.environment_nix()}
-    if plan.targets[0].place == place_of(plan.spec):
-        beside[LOCK] = plan.lock_text
     return frozenset({nix.FILE, *(path for path, text in beside.items() if _head(read(path) or "") == _head(text))})
 
 

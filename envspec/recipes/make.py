@@ -11,7 +11,6 @@ from envspec.lock.formats import conda_explicit
 from envspec.lock.inputs import fingerprint
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import Lock, LockedTarget
-from envspec.lock.write import dumps
 from envspec.recipes import compat, images
 from envspec.recipes.carried import carried_files
 from envspec.recipes.environment import build_variables, environment, refuse_unknown_gpus, torch_version
@@ -46,7 +45,7 @@ def make_spec_plan(spec: Spec, lock: SoundLock, place: str = ".") -> SpecPlan:
     """
     admitted = [target for target in lock if target.inputs.platform in PLATFORMS]
     plans = tuple(make_plan(spec, lock, target, place) for target in admitted or lock.targets)
-    return SpecPlan(spec.name, spec.description, plans, dumps(lock))
+    return SpecPlan(spec.name, spec.description, plans)
 
 
 def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".") -> Plan:

@@ -1,4 +1,4 @@
-"""A Nix flake of a spec: an environment per target, from the lock beside it."""
+"""A Nix flake of a spec: an environment per target, from the target's slice of the lock."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from envspec.errors import InputError
 from envspec.recipes.carried import CHECK
 from envspec.recipes.heading import hash_heading
-from envspec.recipes.plan import CARRIED, CARRIED_FOLDER, ENVIRONMENT, LOCK, PYTHON, SLICE, WORKSPACE, Plan, SpecPlan
+from envspec.recipes.plan import CARRIED, CARRIED_FOLDER, ENVIRONMENT, PYTHON, SLICE, WORKSPACE, Plan, SpecPlan
 from envspec.recipes.quote import nix, shell
 
 FILE = "flake.nix"
@@ -34,7 +34,7 @@ def admits(plan: Plan) -> bool:
 
 
 def render(plan: SpecPlan) -> dict[str, str]:
-    """Render `flake.nix`, the `environment.nix` that it imports, and the lock that it reads.
+    """Render `flake.nix` and the `environment.nix` that it imports. It reads the targets' slices of the lock.
 
     Raises InputError where every target has conda packages: a Nix environment is made from wheels.
     """
@@ -60,13 +60,17 @@ def render(plan: SpecPlan) -> dict[str, str]:
         "      # What a shell of each target sets.",
         *_targets(plans),
         "",
-        f"      lock = builtins.fromTOML (builtins.readFile ./{LOCK});",
         "      indexes = if builtins.pathExists ./indexes.nix then import ./indexes.nix else { };",
         f"      environmentFrom = {{ pkgs, target, indexes ? {{ }}, libraries ? [ ]{given} }}:",
-        f"        (import ./{ENVIRONMENT_FILE} {{ inherit pkgs lock indexes; }}).environment {{",
-        f"          inherit target libraries{' project' if own else ''};",
-        f"          carried = ./{CARRIED_FOLDER};",
+        "        let",
         f'          slice = ./. + "/${{target}}/{SLICE}";',
+        "          lock =",
+        "            if builtins.pathExists slice then (builtins.fromJSON (builtins.readFile slice)).lock",
+        '            else throw "there is no target ${target} here";',
+        "        in",
+        f"        (import ./{ENVIRONMENT_FILE} {{ inherit pkgs lock indexes; }}).environment {{",
+        f"          inherit target libraries slice{' project' if own else ''};",
+        f"          carried = ./{CARRIED_FOLDER};",
         "        };",
         "",
         "      # For each system: a name and a value for each target, and `default` where there is one target.",
@@ -116,7 +120,7 @@ def render(plan: SpecPlan) -> dict[str, str]:
         "    };",
         "}",
     ]
-    return {FILE: "\n".join(lines) + "\n", ENVIRONMENT_FILE: environment_nix(), LOCK: plan.lock_text}
+    return {FILE: "\n".join(lines) + "\n", ENVIRONMENT_FILE: environment_nix()}
 
 
 @cache

@@ -24,8 +24,6 @@ REQUIREMENTS = "requirements"
 """The folder of the requirements: each text once, named by its group and the first digits of its SHA-256."""
 SLICE = "target.json"
 """The target's own file: its slice of the lock, and other facts for the preflight and the smoke check."""
-LOCK = "envspec.lock"
-"""The whole lock, which stays in the repository: Nix reads it."""
 WORKSPACE = "/workspace"
 UID = 1000
 
@@ -250,15 +248,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class SpecPlan:
-    """All targets of a spec that can have recipes, in the lock's order.
-
-    lock_text  the text of the lock's own file
-    """
+    """All targets of a spec that can have recipes, in the lock's order."""
 
     spec: str
     description: str
     targets: tuple[Plan, ...]
-    lock_text: str
 
     @property
     def is_cuda(self) -> bool:

@@ -15,6 +15,8 @@ from envspec.recipes.project import project_of
 from envspec.spec.model import Spec
 
 SCHEMA = 2
+_BY_LINE = ("cards", "lock")
+"""The tables whose rows stand on lines of their own."""
 
 
 def target_document(spec: Spec, lock: Lock, target: LockedTarget) -> dict[str, Any]:
@@ -53,11 +55,13 @@ def target_document(spec: Spec, lock: Lock, target: LockedTarget) -> dict[str, A
 
 
 def dumps(document: dict[str, Any]) -> str:
-    """Render a `target.json`: JSON with one line per package of the slice."""
-    head = {name: value for name, value in document.items() if name != "lock"}
-    text = json.dumps(head, indent=2).removesuffix("\n}")
-    parts = [f"    {json.dumps(name)}: {_value(value)}" for name, value in document["lock"].items()]
-    return f'{text},\n  "lock": {{\n' + ",\n".join(parts) + "\n  }\n}\n"
+    """Render a `target.json`: JSON with a line for each fact, card and package."""
+    parts = []
+    for name, value in document.items():
+        rows = [f"    {json.dumps(key)}: {_value(row)}" for key, row in value.items()] if name in _BY_LINE else []
+        text = "{\n" + ",\n".join(rows) + "\n  }" if rows else json.dumps(value)
+        parts.append(f"  {json.dumps(name)}: {text}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
 def _value(value: Any) -> str:

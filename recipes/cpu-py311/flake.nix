@@ -19,13 +19,17 @@
         };
       };
 
-      lock = builtins.fromTOML (builtins.readFile ./envspec.lock);
       indexes = if builtins.pathExists ./indexes.nix then import ./indexes.nix else { };
       environmentFrom = { pkgs, target, indexes ? { }, libraries ? [ ] }:
-        (import ./environment.nix { inherit pkgs lock indexes; }).environment {
-          inherit target libraries;
-          carried = ./envspec;
+        let
           slice = ./. + "/${target}/target.json";
+          lock =
+            if builtins.pathExists slice then (builtins.fromJSON (builtins.readFile slice)).lock
+            else throw "there is no target ${target} here";
+        in
+        (import ./environment.nix { inherit pkgs lock indexes; }).environment {
+          inherit target libraries slice;
+          carried = ./envspec;
         };
 
       # For each system: a name and a value for each target, and `default` where there is one target.

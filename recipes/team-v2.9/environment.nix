@@ -2,7 +2,7 @@
 # `envspec export --format nix` writes import this very file.
 #
 #   pkgs       nixpkgs for the system that the environment is for
-#   lock       what builtins.fromTOML made of envspec.lock
+#   lock       what builtins.fromTOML made of envspec.lock, or builtins.fromJSON of the `lock` in a target.json
 #   indexes    where indexes are: name -> a URL or a path below which the files lie flat, or a function
 #              { name, version, index, file, sha256 } -> URL. "pytorch" stands for all of "pytorch/cu128", "pytorch/cpu" …
 #

@@ -163,10 +163,9 @@ def test_what_moves_elsewhere_in_the_folder_builds_nothing_anew(machine: Nix, sm
     built = machine.evaluate("packages.x86_64-linux.cpu.drvPath", cwd=small)
     (small / "other").mkdir()
     (small / "other" / "target.json").write_text("{}")
-    lock = small / "envspec.lock"
-    lock.write_text(lock.read_text("utf-8").replace("# Locked", "# Moved elsewhere, and locked"), encoding="utf-8")
     assert machine.evaluate("packages.x86_64-linux.cpu.drvPath", cwd=small) == built
-    (small / "cpu" / "target.json").write_text("{}")
+    of_it = small / "cpu" / "target.json"
+    of_it.write_text(of_it.read_text("utf-8") + "\n", encoding="utf-8")
     assert machine.evaluate("packages.x86_64-linux.cpu.drvPath", cwd=small) != built
 
 

@@ -89,7 +89,7 @@ def state(data: bytes, folder: Path) -> object:
     (folder / "done.json").write_bytes(data)
     (folder / "state.json").write_bytes(data)
     _done(folder / "done.json")
-    plan = SpecPlan("a", "", (), "")
+    plan = SpecPlan("a", "", ())
     list(leftovers(plan, {}, [f"gone/{SLICE}", "gone/Dockerfile"], lambda path: text(data)))
     submitted = None
     if b'"jobs"' in data:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -41,14 +40,14 @@ def shipped_spec(name: str) -> SpecPlan:
     return make_spec_plan(spec, SoundLock(lock), f"recipes/{name}")
 
 
-def alone(plan: Plan, lock_text: str = "") -> SpecPlan:
+def alone(plan: Plan) -> SpecPlan:
     """The plan of a spec that has this target and no other."""
-    return SpecPlan(plan.spec, plan.description, (plan,), lock_text)
+    return SpecPlan(plan.spec, plan.description, (plan,))
 
 
 def of_target(name: str, target: str) -> SpecPlan:
     """The plan of a shipped spec as if it had one target."""
-    return replace(alone(shipped(name, target)), lock_text=shipped_spec(name).lock_text)
+    return alone(shipped(name, target))
 
 
 def text_in(files: Mapping[str, str], name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -35,7 +36,7 @@ platform = "linux-64"
 
 
 def conda_pin(name: str, version: str, build: str = "0", *provides: str) -> Pin:
-    artifact = Artifact(f"{name}-{version}-{build}.conda", "0" * 64, 1, "0" * 32)
+    artifact = Artifact(f"{name}-{version}-{build}.conda", hashlib.sha256(name.encode()).hexdigest(), 1, "0" * 32)
     return Pin("conda", name, version, "conda-forge/linux-64", artifact, build=build, provides=provides)
 
 

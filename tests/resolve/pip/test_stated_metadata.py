@@ -75,19 +75,10 @@ def test_edges_that_are_not_the_stated_ones_are_a_flaw(machine: Machine, witness
     path = machine.lock_path()
     head, pip = path.read_text().split("[[pip]]", 1)
     pip = re.sub(r'(name = "flashy"[^[]*dependencies = \[\n)  "einops",\n', r"\1", pip)
-    forge(path, f"{head}[[pip]]{pip}")
+    path.write_text(f"{head}[[pip]]{pip}")
     ran = machine.envspec("check", "specs/demo.toml", "--json")
     codes = [reason["code"] for reason in json.loads(ran.out)["specs"][0]["reasons"]]
     assert codes[0] == "wrong-dependencies", ran.out
-
-
-def forge(path: Path, text: str) -> None:
-    """Write a lock's text with the digest that is right for it."""
-    import hashlib
-
-    head, _, body = text.partition('digest = "')
-    body = body.split("\n", 1)[1]
-    path.write_text(f'{head}digest = "sha256:{hashlib.sha256(body.encode()).hexdigest()}"\n{body}')
 
 
 def test_it_allows_nothing(machine: Machine, witness: Path) -> None:
