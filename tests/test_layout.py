@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "envspec"
 
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "redact", "documents"),
-    ("texts", "storage", "packages", "condarc", "ownership"),
+    ("texts", "storage", "shortage", "packages", "condarc", "ownership"),
     ("user_config",),
     ("settings", "open_folder", "scratch", "facts"),
     ("atomic", "binaries", "cache"),

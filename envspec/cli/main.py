@@ -156,8 +156,9 @@ def _woken_from_waits() -> Iterator[None]:
     if not hasattr(signal, "setitimer"):
         yield
         return
-    signal.signal(signal.SIGALRM, lambda number, frame: None)
+    signal.signal(signal.SIGALRM, _look_again)
     signal.setitimer(signal.ITIMER_REAL, 0.25, 0.25)
+    sys.unraisablehook = _unraisable
     try:
         yield
     finally:
@@ -169,9 +170,26 @@ _interrupts: list[int] = []
 """The signals received so far. Code in C may turn a signal's exception into another, such as an ImportError."""
 
 
+_lost: list[None] = []
+"""The interruptions that Python dropped: one in the callback of a weak reference, or in a finaliser, has no caller."""
+
+
 def _interrupt(signum: int, frame: object) -> None:
     _interrupts.append(signum)
     raise KeyboardInterrupt
+
+
+def _unraisable(dropped: sys.UnraisableHookArgs) -> None:
+    if dropped.exc_type is KeyboardInterrupt:
+        _lost.append(None)
+    else:
+        sys.__unraisablehook__(dropped)
+
+
+def _look_again(signum: int, frame: object) -> None:
+    if _lost:
+        _lost.clear()
+        raise KeyboardInterrupt
 
 
 def run(argv: list[str]) -> int:
@@ -222,6 +240,10 @@ def _attempt(argv: list[str]) -> int | Failure:
         if os.environ.get("ENVSPEC_TRACEBACK"):
             say_traceback()
             return 1
+        from envspec.shortage import shortage
+
+        if short := shortage("envspec", f"{type(error).__name__}: {error}"):
+            return told(Failure.of(short))
         if isinstance(error, FileNotFoundError) and not _here():
             return told(Failure.saying("the current folder doesn't exist any more", hint="change to one that exists"))
         if isinstance(error, OSError) and error.filename is None and error.strerror:

@@ -13,6 +13,7 @@ from pathlib import Path
 from envspec.documents import read_json
 from envspec.errors import ToolError
 from envspec.redact import redact
+from envspec.shortage import shortage
 from envspec.uv.errors import ended_by_a_signal
 from envspec.uv.program import Uv
 
@@ -62,8 +63,8 @@ def make_virtual_environment(prefix: Path, python: str, env: Mapping[str, str], 
         ["venv", "--quiet", "--no-config", "--no-project", "--allow-existing", "--python", str(base), str(prefix)],
         cwd=Path("/"),
     )
-    if killed := ended_by_a_signal(done.returncode, done.stderr, "uv"):
-        raise killed
+    if stopped := ended_by_a_signal(done.returncode, done.stderr, "uv") or shortage("uv", done.stderr):
+        raise stopped
     if done.returncode:
         told = " ".join(redact(done.stderr).split())
         raise ToolError(f"{base} can't make a virtual environment: {told}", hint="check that this Python works")

@@ -6,13 +6,13 @@ A lock that passes is consistent. Whether the indexes serve its files isn't chec
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NewType
 
 from envspec.errors import LockError, Place
 from envspec.lock.inputs import spec_inputs, target_inputs
-from envspec.lock.model import Lock, LockedTarget, SpecInputs
+from envspec.lock.model import Lock, LockedTarget, SpecInputs, TargetInputs
 from envspec.lock.rules import corrections, cuda, derived, files, labels, requirements, sources, stated, whole
 from envspec.lock.rules.case import Flaw as Flaw
 from envspec.lock.rules.case import LockedCase, merged
@@ -25,23 +25,45 @@ SoundLock = NewType("SoundLock", Lock)
 WRONG_BUILDS = frozenset({"wrong-cuda", "cpu-build"})
 """The codes of what belongs to another CUDA, or to none."""
 
-_RULES: tuple[Callable[[LockedCase], Iterator[Flaw]], ...] = (
-    cuda.wrong_builds,
-    labels.wrong_labels,
-    sources.unnamed_sources,
-    sources.built_sources,
-    sources.wrong_indexes,
-    files.wrong_files,
-    files.wrong_hashes,
-    files.wrong_build_environments,
-    requirements.unmet,
-    requirements.broken_constraints,
-    requirements.unasked,
-    requirements.provided_twice,
-    stated.wrong_edges,
-    derived.wrong_marks,
-    derived.wrong_target_facts,
+_Rule = Callable[[LockedCase], Iterator[Flaw]]
+
+
+def _without_gpus(inputs: TargetInputs) -> TargetInputs:
+    return replace(inputs, gpus=(), driver=None)
+
+
+def _without_machine(inputs: TargetInputs) -> TargetInputs:
+    return replace(inputs, gpus=(), driver=None, glibc=None, cuda=None, find_links=(), accept=())
+
+
+_RULES: tuple[tuple[Callable[[TargetInputs], TargetInputs], tuple[_Rule, ...]], ...] = (
+    (
+        _without_gpus,
+        (
+            cuda.wrong_builds,
+            labels.wrong_labels,
+            sources.built_sources,
+            sources.wrong_indexes,
+            files.wrong_files,
+            files.wrong_hashes,
+            files.wrong_build_environments,
+            derived.wrong_marks,
+        ),
+    ),
+    (
+        _without_machine,
+        (
+            sources.unnamed_sources,
+            requirements.unmet,
+            requirements.broken_constraints,
+            requirements.unasked,
+            requirements.provided_twice,
+            stated.wrong_edges,
+        ),
+    ),
 )
+"""The rules of pins, by what they are shown of a target's inputs. They can't depend on what is left out, so targets
+whose pins and shown inputs are equal are judged once."""
 
 _WHOLE: tuple[Callable[[Lock], Iterator[Flaw]], ...] = (
     corrections.broken,
@@ -89,19 +111,16 @@ def judge(lock: Lock, spec: Spec | None = None) -> tuple[Flaw, ...]:
     """
     of_all = tuple(flaw for rule in _WHOLE for flaw in rule(lock))
     if spec is None:
-        return merged((*(flaw for target in lock for flaw in judge_target(target, lock.inputs)), *of_all))
-    shared = spec_inputs(spec)
+        return merged((*_judge_each(lock, lock.inputs), *of_all))
     asked = {target.name: target_inputs(spec, target) for target in spec.targets}
+    known = [replace(target, inputs=asked[target.name]) for target in lock if target.name in asked]
     return merged(
         (
+            *_judge_each(known, spec_inputs(spec)),
             *(
-                flaw
+                Flaw("unknown-target", (target.name,), None, "the spec has no such target")
                 for target in lock
-                for flaw in (
-                    judge_target(replace(target, inputs=asked[target.name]), shared)
-                    if target.name in asked
-                    else (Flaw("unknown-target", (target.name,), None, "the spec has no such target"),)
-                )
+                if target.name not in asked
             ),
             *of_all,
         )
@@ -110,8 +129,22 @@ def judge(lock: Lock, spec: Spec | None = None) -> tuple[Flaw, ...]:
 
 def judge_target(target: LockedTarget, shared: SpecInputs) -> tuple[Flaw, ...]:
     """Return what is wrong with one target, by the inputs that it records."""
-    case = LockedCase(target, shared)
-    return tuple(flaw for rule in _RULES for flaw in rule(case))
+    return tuple(_judge_each((target,), shared))
+
+
+def _judge_each(targets: Iterable[LockedTarget], shared: SpecInputs) -> Iterator[Flaw]:
+    judged: dict[object, tuple[Flaw, ...]] = {}
+    for target in targets:
+        # Pins are compared as objects, since comparing thousands by value takes longer than judging them.
+        pins = tuple(map(id, target.pins))
+        for shown, rules in _RULES:
+            inputs = shown(target.inputs)
+            if (rules, inputs, pins) not in judged:
+                case = LockedCase(LockedTarget(target.name, inputs, target.pins), shared)
+                judged[rules, inputs, pins] = tuple(flaw for rule in rules for flaw in rule(case))
+            for flaw in judged[rules, inputs, pins]:
+                yield Flaw(flaw.code, (target.name,), flaw.package, flaw.sentence)
+        yield from derived.wrong_target_facts(LockedCase(target, shared))
 
 
 def outdated_facts(lock: Lock) -> tuple[tuple[str, str], ...]:

@@ -7,7 +7,7 @@ renders again. envspec takes no instructions from files in the folder.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -67,7 +67,7 @@ class LockFolder:
             if folder is None:
                 return {}
             found = {path: _content(folder, path) for path in rendered_paths(lock)}
-            found |= {path: content for path, content in _once_rendered(folder) if path not in found}
+            found |= _once_rendered(folder, found)
         there = {path: content for path, content in found.items() if content is not None}
         return {path: there[path].decode(errors="replace") for path in sorted(there)}
 
@@ -125,20 +125,24 @@ class LockFolder:
 
 
 def _remove_empty_folders(folder: OpenFolder) -> None:
-    """Remove the folders of targets that a killed writer had made, or emptied."""
+    """Remove the folders of targets that a killed writer had made, or emptied. One in place of the lock is refused when
+    the lock is read."""
     for name in folder.names():
         if name != LOCK_NAME and FOLDER_NAME.fullmatch(name):
             with suppress(OSError):
                 folder.rmdir(name)
 
 
-def _once_rendered(folder: OpenFolder) -> Iterator[tuple[str, bytes]]:
-    """Find the files that envspec rendered, for any target. Only plain files can be envspec's."""
+def _once_rendered(folder: OpenFolder, known: Collection[str]) -> Iterator[tuple[str, bytes]]:
+    """Find the files that envspec rendered for any target, besides the known ones. Only plain files can be
+    envspec's."""
     for name in folder.names():
         if not (FOLDER_NAME.fullmatch(name) and folder.is_folder(name)):
             continue
         with folder.enter(name) as target:
             for file in RENDERED_NAMES:
+                if f"{name}/{file}" in known:
+                    continue
                 try:
                     content = target.read(file)
                 except (NotPlain, IsADirectoryError):

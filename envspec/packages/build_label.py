@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import unquote
 
 _CUDA = re.compile(r"(?<![a-z])cu([1-4]\d)(\d{0,2})(?!\d)")
@@ -39,6 +40,7 @@ def label_of(version: str, file: str | None = None) -> BuildLabel | None:
     return _read(local.lower())
 
 
+@lru_cache(maxsize=1024)
 def _read(local: str) -> BuildLabel | None:
     cuda, torch, abi = _CUDA.search(local), _TORCH.search(local), _ABI.search(local)
     label = BuildLabel(

@@ -60,6 +60,7 @@ def conda_name(match_spec: str) -> str:
     return re.split(r"[\s=<>!~\[]", match_spec.rpartition("::")[2].lstrip(), maxsplit=1)[0].lower()
 
 
+@lru_cache(maxsize=TEXTS)
 def requirement_name(requirement: str) -> str:
     """Read the canonical name at the start of a PEP 508 requirement."""
     return canonical_name(re.split(r"[^A-Za-z0-9._-]", requirement.lstrip(), maxsplit=1)[0])

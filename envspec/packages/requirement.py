@@ -73,6 +73,7 @@ class Asked(NamedTuple):
     marker: Marker | None
 
 
+@lru_cache(maxsize=TEXTS)
 def canonical_name(name: str) -> str:
     """Normalise the name of a package or an extra by PEP 503 and PEP 685."""
     return re.sub(r"[-_.]+", "-", name).lower()

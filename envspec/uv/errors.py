@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from envspec.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError, Unsatisfiable
 from envspec.packages.requirement import canonical_name
 from envspec.redact import redact
+from envspec.shortage import shortage, too_little
 
 PROJECT = "the-spec"
 """The spec's name as a project for uv. Messages to the user don't have it."""
@@ -24,12 +25,6 @@ _CREDENTIALS = (
     "put credentials in ~/.netrc or in the index's URL in your own settings, "
     "or set UV_INDEX_<NAME>_USERNAME and UV_INDEX_<NAME>_PASSWORD"
 )
-
-_MEMORY = re.compile(
-    r"memory allocation of \d+ bytes failed|Cannot allocate memory|[Oo]ut of memory|failed to spawn thread"
-    r"|ThreadPoolBuild|os error 12\b"
-)
-_MORE_MEMORY = "give it more memory (ulimit -v, the job's limit), or fewer threads: UV_CONCURRENT_INSTALLS=1"
 
 _PART = re.compile(r"^ *(?:error|cause): ?", re.MULTILINE)
 _ITEMS = re.compile(r":((?:\n {12,}\S[^\n]*)+)\n")
@@ -82,10 +77,8 @@ def failure(status: int, stderr: str, *, label: str, offline: bool, index: str |
         return _conflict(f"{label}: {_in_words(' '.join(parts[1:]))}", hints, label, offline, index)
     told = ": ".join(parts)
     message = f"{label}: {told}"
-    if killed := ended_by_a_signal(status, text, f"{label}: uv"):
-        return killed
-    if _MEMORY.search(text):
-        return _out_of_memory(f"{label}: uv")
+    if stopped := ended_by_a_signal(status, text, f"{label}: uv") or shortage(f"{label}: uv", text):
+        return stopped
     setting = _setting(told)
     if setting:
         said = told.partition(" For more information")[0]
@@ -119,18 +112,16 @@ def ended_by_a_signal(status: int, said: str, program: str) -> ToolError | None:
     if status >= 0:
         return None
     # Who gets no more memory may not get any for a last word either: allocators abort without one.
-    if status == -signal.SIGKILL or _MEMORY.search(said) or (status == -signal.SIGABRT and not said.strip()):
-        return _out_of_memory(program)
+    if status == -signal.SIGKILL or (status == -signal.SIGABRT and not said.strip()):
+        return too_little(program)
+    if short := shortage(program, said):
+        return short
     try:
         name = signal.Signals(-status).name
     except ValueError:
         name = f"signal {-status}"
     told = " ".join(redact(said).split())[-300:]
     return ToolError(f"{program} was ended by {name}{told and f': {told}'}", hint="run the same command again")
-
-
-def _out_of_memory(program: str) -> ToolError:
-    return ToolError(f"{program} ran out of memory, or the system's limit on it", hint=_MORE_MEMORY)
 
 
 def unfitting(message: str) -> set[str]:

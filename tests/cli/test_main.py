@@ -158,6 +158,28 @@ def test_interrupted(machine: Machine, index: Index, number: signal.Signals) -> 
     assert machine.files() == {}
 
 
+_DROPPED = """
+import signal, sys, time, weakref
+from envspec.cli import main as program
+class Thing: pass
+def command(*arguments, **options):
+    thing = Thing()
+    seen = weakref.ref(thing, lambda gone: signal.raise_signal(signal.SIGINT))
+    del thing
+    time.sleep(20)
+program.cli.main = command
+program.main(["check"])
+"""
+
+
+def test_an_interruption_that_python_drops_comes_again() -> None:
+    """A signal in the callback of a weak reference: Python prints it as an ignored exception, and goes on."""
+    began = time.monotonic()
+    ran = subprocess.run([sys.executable, "-c", _DROPPED], capture_output=True, text=True, timeout=30)
+    assert (ran.returncode, ran.stderr) == (130, "interrupted: nothing was changed\n")
+    assert time.monotonic() - began < 15
+
+
 def test_nohup_is_respected() -> None:
     code = (
         "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"

@@ -120,7 +120,10 @@ def test_a_memory_limit(machine: Machine, index: Index, monkeypatch: pytest.Monk
     monkeypatch.setattr(uv, "find_uv_bin", lambda: str(limited))
     ran = machine.envspec("install", SPEC, "--prefix", "env")
     assert ran.status == 3, ran.err
-    assert ran.error == "error: here: uv ran out of memory, or the system's limit on it" and "memory" in ran.hint
+    assert (
+        ran.error == "error: here: uv ran out of memory or threads, or reached the system's limit on them"
+        and "memory" in ran.hint
+    )
 
 
 def forged(tmp_path: Path, change: Any) -> str:

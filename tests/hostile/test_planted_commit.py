@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.index import Index
-from support.machine import Machine
+from support.installs import GLIBC, PYTHON, SUBDIR
+from support.machine import Machine, cpu
 from support.packages import wheel
 from support.victim import ALPHA, Hostile, files_below, git, hostile
 
@@ -78,3 +80,44 @@ def test_a_hidden_lock(repository: Hostile) -> None:
     assert "6.6.6" not in dry.out + dry.err
     assert user.envspec("lock", "specs/demo.toml").status == 0
     assert load(user.lock_path()) == visible
+
+
+@pytest.mark.parametrize(("name", "visible"), [(".envspec-commit", "1.0"), (".envspec-staging", "2.0")])
+def test_a_hidden_lock_that_is_as_sound_as_the_visible_one(
+    machine: Machine, index: Index, tmp_path: Path, name: str, visible: str
+) -> None:
+    """Each of the two locks was made by envspec, fits the spec, and could be installed. What is hidden isn't: neither
+    installed nor reviewed."""
+    hidden = {"1.0": "2.0", "2.0": "1.0"}[visible]
+    targets = f"[targets.cpu]\nplatform = '{SUBDIR}'\nglibc = '{GLIBC}'\n"
+    machine.spec(cpu("alpha", targets=targets, python=PYTHON))
+    made = {}
+    for version in ("1.0", "2.0"):
+        index.add(wheel("alpha", version))
+        author = Machine(tmp_path / version, index.url)
+        author.spec((machine.folder / "specs" / "demo.toml").read_text())
+        author.locked()
+        made[version] = author.locks / "demo"
+    shutil.copytree(made[visible], machine.locks / "demo")
+    git(machine.folder, "init", "-q")
+    git(machine.folder, "add", "-Af", ".")
+    git(machine.folder, "commit", "-qm", "what was reviewed")
+    planted = machine.locks / "demo" / name
+    shutil.copytree(made[hidden], planted / "new")
+    (planted / "journal.json").write_text('{"files":["envspec.lock","cpu/requirements.txt"],"removed":[]}')
+    git(machine.folder, "add", "-Af", ".")
+    git(machine.folder, "commit", "-qm", "x")
+    user = Machine(tmp_path / "user", index.url)
+    (user.folder / "specs").rmdir()
+    git(machine.folder, "clone", "-q", ".", str(user.folder))
+
+    ran = user.envspec("install", "specs/demo.toml", "--prefix", "env")
+    assert ran.status == 0, ran.err
+    assert [path.name for path in (user.folder / "env").rglob("alpha-*")] == [f"alpha-{visible}.dist-info"]
+    for command in (["--from", "HEAD"], ["--from", "HEAD~1"]):
+        ran = user.envspec("diff", "specs/demo.toml", *command)
+        assert ran.status == 0 and "alpha" not in ran.out, ran.out + ran.err
+    # a change of the visible lock to what is hidden is a change
+    shutil.copytree(made[hidden], user.locks / "demo", dirs_exist_ok=True)
+    ran = user.envspec("diff", "specs/demo.toml", "--from", "HEAD")
+    assert "alpha" in ran.out and visible in ran.out and hidden in ran.out, ran.out + ran.err

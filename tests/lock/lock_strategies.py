@@ -147,7 +147,7 @@ _package_names = st.sets(st.sampled_from(PACKAGE_NAMES))
 _sides = {
     n: st.lists(st.sampled_from((0, 0, 1, None)), min_size=n, max_size=n) for n in range(1, len(TARGET_NAMES) + 1)
 }
-_sources = st.dictionaries(texts, texts, max_size=2)
+_sources = st.dictionaries(st.sampled_from(PACKAGE_NAMES), st.sampled_from(("pypi", "internal")), max_size=2)
 _metadata = st.lists(
     st.builds(StatedMetadata, st.sampled_from(PACKAGE_NAMES), st.just("==1.0"), st.sampled_from(((), ("torch",)))),
     max_size=2,

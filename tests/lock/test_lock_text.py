@@ -221,6 +221,13 @@ def test_what_is_not_whole(text: str, message: str, line: int) -> None:
         ('[targets."cu128.hopper"]', '[targets."../hopper"]', r'"../hopper" can\'t name a target'),
         ('name = "sample"', 'name = "../sample"', r"name must be a package's name, not '../sample'"),
         ("[env.sources]", "[env.source]", r'\[env\]: unknown key "source"'),
+        (
+            'acme-models = "internal"',
+            'acme-models = "pypi/../../x"',
+            r"acme-models must be the name of an index, not 'pypi/\.\./\.\./x'",
+        ),
+        ('acme-models = "internal"', 'acme-models = ["internal"]', r"acme-models must be the name of an index"),
+        ('acme-models = "internal"', '"a/b" = "internal"', r"a/b must be a package's name"),
         ("[env]", "[evn]", r'unknown table "evn"'),
         ('python = "3.12"', "python = 2026-11-01", r"python must be"),
         ('glibc = "2.28"', 'fingerprint = "sha256:0"', r'unknown key "fingerprint"'),

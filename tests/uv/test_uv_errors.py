@@ -350,10 +350,23 @@ def test_a_failed_build_is_told_by_what_ended_it(output: str, told: str) -> None
 @pytest.mark.parametrize(
     ("status", "said", "message"),
     [
-        (-9, "", "cpu: uv ran out of memory, or the system's limit on it"),
-        (-6, "", "cpu: uv ran out of memory, or the system's limit on it"),
-        (-6, "memory allocation of 64 bytes failed\n", "cpu: uv ran out of memory, or the system's limit on it"),
-        (1, "error: Cannot allocate memory (os error 12)\n", "cpu: uv ran out of memory, or the system's limit on it"),
+        (-9, "", "cpu: uv ran out of memory or threads, or reached the system's limit on them"),
+        (-6, "", "cpu: uv ran out of memory or threads, or reached the system's limit on them"),
+        (
+            -6,
+            "memory allocation of 64 bytes failed\n",
+            "cpu: uv ran out of memory or threads, or reached the system's limit on them",
+        ),
+        (
+            1,
+            "error: Cannot allocate memory (os error 12)\n",
+            "cpu: uv ran out of memory or threads, or reached the system's limit on them",
+        ),
+        (
+            -6,
+            "thread 'main2' panicked at locked_file.rs:210:34:\nOS can't spawn worker thread: Resource temporarily\n",
+            "cpu: uv ran out of memory or threads, or reached the system's limit on them",
+        ),
         (-6, "thread panicked: no such arm\n", "cpu: uv was ended by SIGABRT: thread panicked: no such arm"),
         (-15, "", "cpu: uv was ended by SIGTERM"),
         (-11, "", "cpu: uv was ended by SIGSEGV"),

@@ -56,8 +56,9 @@ class Reader(LockText):
             self.fail(f"name can't be {env['name']!r}", env_at, "name")
         sources = env.get("sources", {})
         for name, index in sources.items():
-            if type(index) is not str:
-                self.fail(f"{name} must be a string, not {index!r}", ("[env.sources]", 0), name)
+            for value, (shape, said) in ((name, keys.SHAPES["package"]), (index, keys.SHAPES["index"])):
+                if type(value) is not str or not shape.fullmatch(value):
+                    self.fail(f"{name} must be {said}, not {value!r}", ("[env.sources]", 0), name)
         inputs = inputs_of(env)
         tables = data.get("targets")
         if type(tables) is not dict or not tables:

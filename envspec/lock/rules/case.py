@@ -47,7 +47,12 @@ class LockedCase:
         return (*self.graph.roots, *(edge for edges in self.graph.outgoing.values() for edge in edges))
 
     def pins(self, kind: str) -> tuple[Pin, ...]:
-        return tuple(pin for pin in self.target.pins if pin.kind == kind)
+        return self._pins.get(kind, ())
+
+    @cached_property
+    def _pins(self) -> dict[str, tuple[Pin, ...]]:
+        kinds = {pin.kind for pin in self.target.pins}
+        return {kind: tuple(pin for pin in self.target.pins if pin.kind == kind) for kind in kinds}
 
     def flaw(self, code: str, package: str | None, sentence: str) -> Flaw:
         return Flaw(code, (self.target.name,), package, sentence)

@@ -13,6 +13,7 @@ _TREE = re.compile(r"^[\s│├└─]+")
 _VERSION = re.compile(r"\d[\w.*]*(?: \| (?:\d[\w.*]*|\.\.\.))*")
 _OTHER_PYTHON = re.compile(r"─ python(?:_abi)? .*no candidates were found")
 _NO_CANDIDATES = re.compile(r"No candidates were found for ([A-Za-z0-9_.-]+)")
+_REDIRECTED = re.compile(r"error following redirect for url \(([^)?]+)")
 _LOOSEN = "loosen one of these match specs, or leave out the target"
 
 
@@ -27,6 +28,11 @@ def conda_failure(error: Exception, label: str, *, offline: bool) -> EnvspecErro
         message = f"{label}: {'; '.join(dict.fromkeys(line.strip() for line in text.splitlines() if line.strip()))}"
         if offline:
             return IndexFailure(message, hint="run without --offline once, so that the cache holds the channel")
+        if "too many redirects" in text and (redirected := _REDIRECTED.search(text)):
+            return IndexFailure(
+                f"{label}: {redirected[1]} redirects again and again, and gives no file",
+                hint="check the channel's address, and tell who runs it: its redirects go in a circle",
+            )
         if re.search(r"\b(401|403)\b", text):
             return IndexFailure(message, hint="log in with `rattler auth login` or `pixi auth login`")
         return IndexFailure(
