@@ -81,9 +81,7 @@ def command(
     forks where some conflict. Against another file, a universal file counts with what its tool installs by default. To
     choose, use --extra, --group and the like; "old:NAME" and "new:NAME" apply to one of the files.
     """
-    from dataclasses import replace
-
-    from envspec.diff.judged import flaws_of
+    from envspec.diff.judged import with_flaws
     from envspec.diff.review import review
 
     _refuse_without(audit, context)
@@ -98,7 +96,7 @@ def command(
         )
     else:
         old, new = _two_files(path, other, wish)
-    found, complete = replace(review(old, new), flaws=flaws_of(new, spec)), True
+    found, complete = with_flaws(review(old, new), new, spec), True
     if audit:
         from datetime import timedelta
 
