@@ -223,7 +223,7 @@ class _Reviewer:
         found = facts(old, new, replace(around, news=False) if partner else around)
         action = "added" if old is None else "removed" if new is None else "changed"
         kept = [fact for fact in found if not (len(found) > 1 and (fact.code, fact.risk) == ("file-changed", "low"))]
-        if not kept and action == "changed" and _key(old) == _key(new):
+        if not kept and old and new and old.version == new.version:
             kept += list(_in_place(needs, drops))
         return Move(
             action=action,
