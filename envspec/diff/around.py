@@ -1,4 +1,4 @@
-"""What a change of a pin has to be seen with: the machines, the rest of the old lock, what explains new requirements."""
+"""What a change of a pin has to be seen with: the machines, the rest of the old lock, what explains requirements."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from envspec.diff.risk import ALONE, Around
 from envspec.diff.side import Side
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.packages.edges import Markers
+from envspec.packages.stated import stated_for
 
 
 class Surroundings:
@@ -40,29 +41,26 @@ class Surroundings:
         was, now = _machine(self.old, name), _machine(self.new, name)
         return was == now and was is not None
 
-    def _moved(self, old: Pin, new: Pin, target: str) -> tuple[str, ...]:
+    def _moved(self, old: Pin, new: Pin, name: str) -> tuple[str, ...]:
         lines = {*old.dependencies} ^ {*new.dependencies}
-        if not lines or old.kind == "conda":
-            return tuple(sorted(_signed(old, new, lines)))
-        inputs = self.new.target(target)
-        assert inputs is not None, "the target is exact"
-        explained = self._explained(new)
-        markers = Markers(inputs.inputs.platform, inputs.inputs.python)
-        return tuple(sorted(_signed(old, new, {one for one in lines - explained if _holds(markers, one)})))
+        if lines and new.kind == "pip":
+            targets = [target for target in (self.old.target(name), self.new.target(name)) if target]
+            if any(_is_stated(target, new) for target in targets):
+                return ()
+            markers = Markers(targets[-1].inputs.platform, targets[-1].inputs.python)
+            lines = {line for line in lines - _corrected(new) if _holds(markers, line)}
+        return tuple(sorted(_signed(old, new, lines)))
 
-    def _explained(self, pin: Pin) -> frozenset[str]:
-        """Return the requirements of a package that aren't its METADATA's: the spec states them, or envspec's
-        corrections add them. Whatever a spec states, METADATA isn't asked."""
-        from envspec.facts.corrections import corrections
 
-        stated = (
-            line
-            for lock in (self.old, self.new)
-            for one in lock.inputs.metadata
-            if one.name == pin.name
-            for line in one.dependencies
-        )
-        return frozenset((*stated, *corrections().left_out(pin.name, pin.version, ())))
+def _is_stated(target: LockedTarget, pin: Pin) -> bool:
+    """Say whether the spec states what a source requires: then its METADATA isn't asked."""
+    return not pin.is_wheel and stated_for(target.inputs.metadata, pin.name, pin.version) is not None
+
+
+def _corrected(pin: Pin) -> frozenset[str]:
+    from envspec.facts.corrections import corrections
+
+    return frozenset(corrections().left_out(pin.name, pin.version, ()))
 
 
 def _machine(lock: Lock, name: str) -> tuple[str | None, ...] | None:

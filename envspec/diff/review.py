@@ -11,11 +11,10 @@ from envspec.diff.around import Surroundings
 from envspec.diff.common import comparable
 from envspec.diff.compare import diff
 from envspec.diff.facts import RISKS, Fact, Risk, highest, merged
-from envspec.diff.jump import jump
 from envspec.diff.matching import matched
 from envspec.diff.model import Diff, PackageChange, PinChange
 from envspec.diff.relations import Relations
-from envspec.diff.risk import different_hashes, facts, form
+from envspec.diff.risk import different_hashes, facts, far, form
 from envspec.diff.rows import Move, Review, Row, TargetSize, View, in_order
 from envspec.diff.side import Side, selection_sentences
 from envspec.lock.model import Lock, Pin
@@ -229,7 +228,7 @@ class _Reviewer:
             action=action,
             old=_view(old),
             new=_view(new),
-            jump=str(jump(package.kind, old.version, new.version)) if old and new else "none",
+            jump=str(far(old, new)) if old and new else "none",
             targets=self._where(change.targets),
             facts=tuple(sorted(kept, key=lambda fact: RISKS.index(fact.risk))),
             needs=needs,

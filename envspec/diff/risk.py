@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from envspec.diff.facts import Fact
-from envspec.diff.jump import jump
+from envspec.diff.jump import Jump, jump
 from envspec.diff.licence_class import licence_class
 from envspec.facts.calendar import counts_years
 from envspec.facts.cuda_stack import TORCH
@@ -74,6 +74,11 @@ def different_hashes(old: Artifact, new: Artifact) -> str | None:
     return None
 
 
+def far(old: Pin, new: Pin) -> Jump:
+    """Return how far a package's version moved."""
+    return jump(new.kind, old.version, new.version, by_year=counts_years(new.name))
+
+
 def form(pin: Pin) -> str | None:
     """Return what gets installed: "wheel", "sdist", "conda", "git", or None where the file isn't known."""
     if pin.git:
@@ -106,7 +111,7 @@ def _name(new: Pin, around: Around) -> Iterator[Fact]:
     from envspec.facts.most_used import mistaken_for, names
 
     if known := mistaken_for(new.name):
-        yield Fact("high", "near-name", f"{new.name} is nearly the name of {known}: make sure that it's the one you mean")
+        yield Fact("high", "near-name", f"{new.name} is nearly the name of {known}: find out which of the two is meant")
     elif around.news and new.name not in names():
         yield Fact("medium", "new-package", "new here, and not among the most used packages: see whose it is")
 
@@ -125,7 +130,7 @@ def _hash(old: Pin, new: Pin, around: Around) -> Iterator[Fact]:
     if hashes is None:
         if was.sha256 == now.sha256 and was.size and now.size and was.size != now.size:
             sizes = f"{was.size:,} B became {now.size:,} B"
-            yield Fact("high", "size-changed", f"SAME FILE, DIFFERENT SIZE: {sizes}, with one hash. One of them is wrong")
+            yield Fact("high", "size-changed", f"SAME FILE, DIFFERENT SIZE: {sizes}, with one hash: one is wrong")
     elif was.file == now.file:
         name = f" ({was.file})" if was.file else ""
         yield Fact(
@@ -136,7 +141,9 @@ def _hash(old: Pin, new: Pin, around: Around) -> Iterator[Fact]:
     elif around.exact and not (old.url or new.url) and not _is_repacked(old, new):
         files = f"{was.file} became {now.file}"
         yield Fact(
-            "high", "file-changed", f"SAME VERSION, ANOTHER FILE: {files}, for the same machines: find out where it is from"
+            "high",
+            "file-changed",
+            f"SAME VERSION, ANOTHER FILE: {files}, for the same machines: find out whose it is",
         )
     elif form(old) == form(new):
         yield Fact("low", "file-changed", "a different file of the same version")
@@ -144,7 +151,7 @@ def _hash(old: Pin, new: Pin, around: Around) -> Iterator[Fact]:
 
 def _same_release(old: Pin, new: Pin) -> bool:
     """Return whether two pins are of one version, however it is written, and of one conda build."""
-    return old.build == new.build and jump(new.kind, old.version, new.version).kind == "none"
+    return old.build == new.build and far(old, new).kind == "none"
 
 
 _CONDA = re.compile(r"\.(?:conda|tar\.bz2)$")
@@ -200,7 +207,7 @@ def _host(url: str) -> str:
 
 
 def _version(old: Pin, new: Pin) -> Iterator[Fact]:
-    found = jump(new.kind, old.version, new.version, by_year=counts_years(new.name))
+    found = far(old, new)
     if found.down:
         yield Fact("medium", "downgrade", "goes back to an older version")
     elif found.kind == "epoch":

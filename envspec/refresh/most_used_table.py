@@ -12,8 +12,8 @@ from envspec.packages.requirement import canonical_name
 REPOSITORY = "hugovk/top-pypi-packages"
 
 COUNT = 5_000
-"""Names. DeepSpeed, flash-attn and nest-asyncio2 stand behind the 4,000th; of 10,000 less used names, 2% are near to one
-of these."""
+"""Names. DeepSpeed, flash-attn and nest-asyncio2 stand behind the 4,000th; of 10,000 less used names, 2% are near to
+one of these."""
 
 _HEADER = """\
 # The {count} names of PyPI with the most downloads, by name: what a new package could be mistaken for. `python -m

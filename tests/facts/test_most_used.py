@@ -29,7 +29,7 @@ def test_a_typosquat_is_near(name: str, known: str) -> None:
     assert mistaken_for(name) == known
 
 
-@pytest.mark.parametrize("name", ["requests", "torch", "tgi", "my-company-models", "requests-of-mine", "transformers-ext"])
+@pytest.mark.parametrize("name", ["requests", "torch", "tgi", "company-models", "requests-of-mine", "transformers-ext"])
 def test_what_is_known_short_or_far_is_not(name: str) -> None:
     assert mistaken_for(name) is None
 
