@@ -162,6 +162,10 @@ class Review:
             (*(fact.risk for fact in (*self.flaws, *self.settings, *self.gpu)), *(row.risk for row in self.rows))
         )
 
+    def reaches(self, risk: Risk) -> bool:
+        """Return whether something changed and its risk is this high, or higher."""
+        return bool(self) and RISKS.index(self.risk) <= RISKS.index(risk)
+
     def count(self, risk: Risk) -> int:
         return sum(row.risk == risk for row in self.rows)
 

@@ -99,8 +99,8 @@ _MERGED = (
     'echo "$4: envspec did not merge this, so git does, line by line; to mend it: envspec git-setup" >&2; '
     'git merge-file -L ours -L base -L theirs "$2" "$1" "$3";'
 )
-"""The arguments of `envspec git-merge`, and git's own merge where it ends without having merged. A conflict that it found
-has markers: a Python that lacks envspec ends with 1 too."""
+"""The arguments of `envspec git-merge`, and git's own merge where it ends without having merged. A conflict that
+envspec found has markers: a Python that lacks envspec ends with 1 too."""
 
 
 def with_block(text: str, lines: Sequence[str]) -> str:
