@@ -19,7 +19,7 @@ Lines = Mapping[tuple[str, str, str], int]
 """The line of each package of a lock, by kind, name and version."""
 
 
-def annotations(review: Review, lock: PurePosixPath, lines: Lines) -> str:
+def as_annotations(review: Review, lock: PurePosixPath, lines: Lines) -> str:
     """Render the facts of high and medium risk as a line each, the highest risk first. `lock` is the path of the new
     lock from the root of its repository."""
     found = dict.fromkeys(_facts(review, lines))

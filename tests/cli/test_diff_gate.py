@@ -10,7 +10,7 @@ import pytest
 from cli_project import Envspec, Project, changed, demo_pins
 from diff_git import committed as committed
 
-from envspec.diff.annotations import annotations
+from envspec.diff.annotations import as_annotations
 from envspec.diff.facts import Fact
 from envspec.diff.rows import Review
 from envspec.lock.model import Artifact
@@ -65,7 +65,7 @@ def test_an_annotation_is_at_the_line_of_the_package(committed: Project, envspec
 def test_no_foreign_word_becomes_a_command() -> None:
     flaw = Fact("high", "x", "a\n::set-output name=fresh::true\r%0A::error::b", package="a,line=9::warning")
     found = Review("demo", "a", "b", (), (), (), (), 0, (), (), flaws=(flaw,))
-    text = annotations(found, PurePosixPath("a:b,c"), {})
+    text = as_annotations(found, PurePosixPath("a:b,c"), {})
     assert text.count("\n") == 1 and "\r" not in text
     assert text.startswith("::error file=a%3Ab%2Cc,line=1,title=a%2Cline=9%3A%3Awarning::a")
     assert "%250A" in text

@@ -116,7 +116,7 @@ def command(
 
         options.print_json("diff", document(found))
     elif form == "github":
-        out_file(_annotated(found, Path(other) if other else inputs.folder_of(spec, locks_dir).path))
+        out_file(_annotated(found, inputs.folder_of(spec, locks_dir).path if spec else Path(other or path)))
     else:
         out(_rendered(found, form), newline=False) if form == "text" else out_file(_rendered(found, form))
     if not complete:
@@ -164,10 +164,10 @@ def _two_files(old: str, new: str, wish: Wish) -> tuple[Side, Side]:
 def _annotated(found: Review, lock: Path) -> str:
     from envspec.audit.sarif import lines_of
     from envspec.cli.outputs import within_repository
-    from envspec.diff.annotations import annotations
+    from envspec.diff.annotations import as_annotations
     from envspec.lock.read import load_text
 
-    return annotations(found, within_repository(lock), lines_of(load_text(lock)) if lock.is_file() else {})
+    return as_annotations(found, within_repository(lock), lines_of(load_text(lock)) if lock.is_file() else {})
 
 
 def _rendered(found: Review, form: str) -> str:
