@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
+import tomli
 import yaml
 from git_ci import (
     ACTION,
@@ -14,10 +16,13 @@ from git_ci import (
     STEPS,
 )
 from git_project import ROOT, SPEC
+from support import in_process
 
 from envspec.cli.main import COMMANDS
 
 pytestmark = pytest.mark.e2e
+
+RUN = {name: step for name, step in STEPS.items() if "run" in step}
 
 
 def test_the_hook() -> None:
@@ -40,21 +45,46 @@ def test_the_action_is_a_composite_one() -> None:
     assert set(ACTION) == {"name", "description", "author", "branding", "inputs", "outputs", "runs"}
     assert ACTION["runs"]["using"] == "composite"
     for step in STEPS.values():
+        if "uses" in step:
+            # a tag can be moved to another commit, whose code would run with the job's token
+            assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", step["uses"]), step["uses"]
+    for step in RUN.values():
         assert step["shell"] == "bash"
         # a value that somebody chose (a branch's name!) must not become part of a script
         assert "${{" not in step["run"]
         assert set(re.findall(r"\$\{?([A-Z_]+)", step["run"])) <= {
             *step.get("env", {}),
             *("RUNNER_TEMP", "GITHUB_PATH", "GITHUB_OUTPUT", "GITHUB_ACTION_PATH", "GITHUB_STEP_SUMMARY"),
-            "GITHUB_REPOSITORY",
+            *("GITHUB_REPOSITORY", "GITHUB_REF", "GITHUB_SHA", "RUNNER_OS", "RUNNER_ARCH"),
         }
-    used = set(re.findall(r"inputs\.(\w+)", json.dumps(ACTION["runs"])))
+    used = set(re.findall(r"inputs\.([\w-]+)", json.dumps(ACTION["runs"])))
     assert used == set(ACTION["inputs"])
     identifiers = {step.get("id") for step in STEPS.values()}
     assert set(re.findall(r"steps\.(\w+)\.", json.dumps(ACTION))) <= identifiers
-    for step in STEPS.values():
+    for step in RUN.values():
         for command in re.findall(r"^ *envspec (\w+) ", step["run"], re.MULTILINE):
             assert command in COMMANDS
+
+
+def test_what_the_review_installs_is_what_envspec_needs() -> None:
+    folder = ROOT / "docs" / "ci"
+    project = tomli.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    spec = tomli.loads((folder / "specs" / "review.toml").read_text(encoding="utf-8"))
+    wanted = (
+        *project["project"]["dependencies"],
+        *project["project"]["optional-dependencies"]["conda"],
+        *project["build-system"]["requires"],
+    )
+    assert sorted(spec["pip"]["dependencies"]) == sorted(wanted)
+    targets = set(re.findall(r"target=([\w-]+) ;;", STEPS["Name what is locked"]["run"]))
+    assert (
+        targets == set(spec["targets"]) == {path.parent.name for path in folder.glob("locks/review/*/requirements.txt")}
+    )
+
+
+def test_what_the_review_installs_is_locked(tmp_path: Path) -> None:
+    ran = in_process.run(["check", "docs/ci/specs/review.toml"], cwd=ROOT, env={"HOME": str(tmp_path)}, seconds=60)
+    assert ran[0] == 0, ran
 
 
 def test_the_gitlab_job() -> None:

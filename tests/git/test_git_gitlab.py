@@ -15,7 +15,7 @@ import pytest
 from git_ci import (
     BUMPED,
     GITLAB,
-    MARK,
+    NOTE,
     Runner,
     runner,
 )
@@ -97,7 +97,7 @@ def test_gitlab_writes_one_note(tmp_path: Path, gitlab: tuple[str, type[_Notes]]
     assert ran.returncode == 0, ran.stdout + ran.stderr
     (written,) = [asked for asked in server.asked if asked[0] != "GET"]
     assert written[:2] == ("POST", notes)
-    assert written[2].startswith(MARK) and "numpy" in written[2]
+    assert written[2].startswith(NOTE) and "numpy" in written[2]
     earlier = [note(number, 1, "hello") for number in range(130)]
     server.existing = [*earlier, note(201, 9, "hello"), note(202, 1, written[2]), note(203, 9, written[2])]
     in_gitlab(job, url, ENVSPEC_TOKEN="good")
@@ -116,7 +116,7 @@ def test_gitlab_tells_a_removed_lock(tmp_path: Path, gitlab: tuple[str, type[_No
 def test_gitlab_says_that_nothing_changed(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
     url, _ = gitlab
     ran = in_gitlab(runner(tmp_path, BASE), url)
-    assert ran.returncode == 0 and ran.stdout.endswith(f"{MARK}No lock changed.\n")
+    assert ran.returncode == 0 and ran.stdout.endswith(f"{NOTE}No lock changed.\n")
 
 
 def test_gitlab_without_the_base_is_no_failure(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
