@@ -23,7 +23,7 @@ GITLAB: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "ci" / "gitlab.yml").re
 
 
 MARK = "<!-- envspec-review locks -->\n"
-NOTE = "<!-- envspec-review -->\n"
+NOTE = "<!-- envspec-review review/a -->\n"
 """How the comment of the job `locks` begins, and GitLab's note."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -89,18 +90,33 @@ def test_what_the_review_installs_is_locked(tmp_path: Path) -> None:
 
 def test_the_gitlab_job() -> None:
     (job,) = GITLAB.values()
-    assert set(job) == {"stage", "image", "rules", "variables", "before_script", "script", "artifacts"}
+    assert set(job) == {"stage", "image", "rules", "variables", "cache", "before_script", "script", "artifacts"}
     assert all(isinstance(line, str) for line in (*job["before_script"], *job["script"]))
     assert job["rules"][0]["if"] == '$CI_PIPELINE_SOURCE == "merge_request_event"'
     # a variable that the job sets can't be set by whoever includes it
     assert not [name for name in job["variables"] if name.startswith("ENVSPEC_")]
 
 
+def gitlab_setup(**env: str) -> subprocess.CompletedProcess[str]:
+    """Run what the job does before its script, but for what it would download: that is only said."""
+    said = 'python() { echo python "$@"; }; git() { echo git "$@"; }'
+    script = "\n".join((said, "set -e", *GITLAB["envspec-review"]["before_script"]))
+    env = {"PATH": os.environ["PATH"], **env}
+    return subprocess.run(["bash", "-c", script], env=env, capture_output=True, text=True, check=False, timeout=30)
+
+
 def test_the_gitlab_job_installs_nothing_that_isnt_named() -> None:
-    first = GITLAB["envspec-review"]["before_script"][0]
-    ran = {
-        value: subprocess.run(["sh", "-c", first], env={"ENVSPEC_INSTALL": value}, capture_output=True, check=False)
-        for value in ("", "envspec==0.1.0")
-    }
-    assert ran["envspec==0.1.0"].returncode == 0
-    assert ran[""].returncode != 0 and b"ENVSPEC_INSTALL: names what pip installs" in ran[""].stderr
+    ran = gitlab_setup()
+    assert ran.returncode != 0 and "ENVSPEC_REPOSITORY: names the repository" in ran.stderr
+    ran = gitlab_setup(ENVSPEC_REPOSITORY="https://example.org/envspec.git", ENVSPEC_COMMIT="main")
+    assert ran.returncode != 0 and "must be a commit" in ran.stdout
+    assert gitlab_setup(ENVSPEC_INSTALL="envspec==0.1.0").stdout == "python -m pip install --quiet envspec==0.1.0\n"
+
+
+def test_the_gitlab_job_installs_with_hashes() -> None:
+    ran = gitlab_setup(ENVSPEC_REPOSITORY="https://example.org/envspec.git", ENVSPEC_COMMIT="01" * 20)
+    assert ran.returncode == 0
+    first, second = [line for line in ran.stdout.splitlines() if line.startswith("python")]
+    assert "--require-hashes" in first and "/docs/ci/locks/review/linux-" in first
+    assert "--no-deps --no-build-isolation" in second
+    assert f"fetch --quiet --depth=1 -- https://example.org/envspec.git {'01' * 20}" in ran.stdout
