@@ -14,7 +14,7 @@ from envspec.packages.edges import Markers
 from envspec.packages.stated import stated_for
 
 
-class Surroundings:
+class Circumstances:
     """The two sides of a comparison, their targets matched."""
 
     def __init__(self, old: Side, new: Side, match: Match) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from envspec.diff import renames
-from envspec.diff.around import Surroundings
+from envspec.diff.around import Circumstances
 from envspec.diff.common import comparable
 from envspec.diff.compare import diff
 from envspec.diff.facts import RISKS, Fact, Risk, highest, merged
@@ -39,7 +39,7 @@ class _Reviewer:
         before, after = {t.name for t in self.before}, {t.name for t in self.after}
         self.shared = tuple(sorted(before & after))
         self.came, self.went = tuple(sorted(after - before)), tuple(sorted(before - after))
-        self.around = Surroundings(old, new, self.match)
+        self.around = Circumstances(old, new, self.match)
         self.partners = renames.partners(self.change)
         self.relations = Relations(old, new, self.match.old, self.match.new)
         self.quiet = 0

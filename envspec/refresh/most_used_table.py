@@ -18,8 +18,9 @@ one of these."""
 _HEADER = """\
 # The {count} names of PyPI with the most downloads, by name: what a new package could be mistaken for. `python -m
 # envspec.refresh names` made it from top-pypi-packages.min.json of {repository}
-# at revision {revision} ({date}): facts alone are taken from it.
+# at revision {revision}: facts alone are taken from it.
 schema = 1
+as-of = "{date}"
 sources.downloads = "{repository}, top-pypi-packages.min.json at {revision}"
 
 names = \"\"\"
