@@ -78,7 +78,7 @@ def _signed(old: Pin, new: Pin, lines: set[str]) -> Iterator[str]:
 
 
 def _holds(markers: Markers, line: str) -> bool:
-    """Say whether a requirement holds whatever extras are asked for. One that nobody can read counts."""
+    """Say whether a requirement holds whatever extras are asked for. One that can't be read counts."""
     try:
         return markers.hold(line)
     except ValueError:
