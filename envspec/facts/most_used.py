@@ -27,39 +27,25 @@ def mistaken_for(name: str) -> str | None:
     """
     if len(name) < SHORTEST or name in names():
         return None
-    plain = _near()
-    return min((known for key in _shorter(name) for known in plain.get(key, ()) if _is_near(name, known)), default=None)
+    known = {one for one in _edited(name) if len(one) >= SHORTEST} & names()
+    return min(known, default=_joined().get(name.replace("-", "")))
 
 
 @cache
-def _near() -> dict[str, tuple[str, ...]]:
-    """Give the most used names by each text that is left of them without one character."""
-    found: dict[str, list[str]] = {}
-    for known in sorted(names()):
-        if len(known) >= SHORTEST:
-            for key in _shorter(known):
-                found.setdefault(key, []).append(known)
-    return {key: tuple(several) for key, several in found.items()}
+def _joined() -> dict[str, str]:
+    """Give the most used names by their text without hyphens."""
+    return {name.replace("-", ""): name for name in sorted(names(), reverse=True) if len(name) >= SHORTEST}
 
 
-def _shorter(name: str) -> Iterator[str]:
-    yield from dict.fromkeys((name, *_without_one(name), _joined(name)))
+def _edited(name: str) -> Iterator[str]:
+    """Yield every name that is one edit away."""
+    for at in range(len(name) + 1):
+        before, rest = name[:at], name[at:]
+        yield before + rest[1:]
+        yield before + rest[1:2] + rest[:1] + rest[2:]
+        for letter in _LETTERS:
+            yield before + letter + rest
+            yield before + letter + rest[1:]
 
 
-def _without_one(name: str) -> tuple[str, ...]:
-    return tuple(name[:at] + name[at + 1 :] for at in range(len(name)))
-
-
-def _joined(name: str) -> str:
-    return name.replace("-", "")
-
-
-def _is_near(one: str, other: str) -> bool:
-    if _joined(one) == _joined(other):
-        return True
-    short, long = sorted((one, other), key=len)
-    if len(short) != len(long):
-        return short in _without_one(long)
-    at = next(place for place in range(len(one)) if one[place] != other[place])
-    rest, behind = one[at + 1 :], other[at + 1 :]
-    return rest == behind or (one[at] + rest[:1] == behind[:1] + other[at] and rest[1:] == behind[1:])
+_LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789-"

@@ -1,4 +1,4 @@
-"""A shipped lock, forged: what a reviewer has to be told loudly, whoever wrote the lock so that it looks well-formed."""
+"""A shipped lock, forged by somebody who keeps it well-formed: a reviewer has to be told loudly."""
 
 from __future__ import annotations
 
