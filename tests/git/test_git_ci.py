@@ -84,7 +84,7 @@ def test_what_the_review_installs_is_what_envspec_needs() -> None:
 
 
 def test_what_the_review_installs_is_locked(tmp_path: Path) -> None:
-    ran = in_process.run(["check", "docs/ci/specs/review.toml"], cwd=ROOT, env={"HOME": str(tmp_path)}, seconds=60)
+    ran = in_process.run(("check", "docs/ci/specs/review.toml"), cwd=ROOT, env={"HOME": str(tmp_path)}, seconds=60)
     assert ran[0] == 0, ran
 
 
