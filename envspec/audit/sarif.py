@@ -48,6 +48,8 @@ def sarif(report: AuditReport, lock: PurePosixPath, lock_text: str, version: str
                 "tool": {
                     "driver": {"name": "envspec audit", "semanticVersion": version, "rules": list(rules.values())}
                 },
+                # code scanning keeps a lock's results apart from another's by it
+                "automationDetails": {"id": f"envspec-audit/{lock}/"},
                 "originalUriBaseIds": {_ROOT: {"description": {"text": "The root of the lock's repository."}}},
                 "invocations": [
                     {

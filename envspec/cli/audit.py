@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from datetime import datetime, timedelta, timezone
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from envspec.cli import inputs, look_up, options
 from envspec.cli.console import out, out_json, silence_stdout, styled, warn
+from envspec.cli.outputs import within_repository
 from envspec.cli.progress import counting
 from envspec.errors import AnswerNo, InputError, OutsideError
 from envspec.texts import printable, shown
@@ -177,20 +178,8 @@ def _print_sarif(report: AuditReport, lock: Path, lock_text: str) -> None:
     from envspec import __version__
     from envspec.audit.sarif import sarif
 
-    document = sarif(report, _within_repository(lock), lock_text, __version__)
+    document = sarif(report, within_repository(lock), lock_text, __version__)
     out_json(document)
-
-
-def _within_repository(lock: Path) -> PurePosixPath:
-    """Give a lock's path from its repository's root, as SARIF viewers expect it; outside a repository, from the current
-    folder. No other folder of this machine shows.
-    """
-    path = Path(os.path.abspath(lock))
-    roots = [folder for folder in path.parents if (folder / ".git").exists()]
-    for root in (*roots[:1], Path.cwd()):
-        if path.is_relative_to(root):
-            return PurePosixPath(path.relative_to(root).as_posix())
-    return PurePosixPath(path.parent.name, path.name)
 
 
 def _as_json(report: AuditReport, lock_digest: str, fail_on: str) -> dict[str, Any]:

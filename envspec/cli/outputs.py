@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from envspec.open_folder import Location, located
@@ -24,6 +25,18 @@ def shown_path(path: Path) -> Path:
         return path.absolute().relative_to(Path.cwd())
     except ValueError:
         return path
+
+
+def within_repository(lock: Path) -> PurePosixPath:
+    """Give a lock's path from its repository's root, as SARIF viewers and GitHub's annotations expect
+    it; outside a repository, from the current folder. No other folder of this machine shows.
+    """
+    path = Path(os.path.abspath(lock))
+    roots = [folder for folder in path.parents if (folder / ".git").exists()]
+    for root in (*roots[:1], Path.cwd()):
+        if path.is_relative_to(root):
+            return PurePosixPath(path.relative_to(root).as_posix())
+    return PurePosixPath(path.parent.name, path.name)
 
 
 @contextmanager

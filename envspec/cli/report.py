@@ -103,7 +103,7 @@ def _review(lock: Lock, chosen: Sequence[LockedTarget], file: Path, revision: st
     """Give what changed since the revision, or why nothing could be compared: no error without --from."""
     from dataclasses import replace
 
-    from envspec.diff.judged import flaws_of
+    from envspec.diff.judged import with_flaws
     from envspec.diff.model import nothing
     from envspec.diff.review import review
     from envspec.diff.revision import text_at
@@ -126,7 +126,7 @@ def _review(lock: Lock, chosen: Sequence[LockedTarget], file: Path, revision: st
         lock = replace(lock, targets=tuple(chosen))
     title = at if text is not None else f"{at} (no lock yet)"
     new = Side(file.as_posix(), lock)
-    return replace(review(Side(title, old), new), flaws=flaws_of(new, None)), ""
+    return with_flaws(review(Side(title, old), new), new, None), ""
 
 
 def _audit(

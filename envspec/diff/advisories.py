@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from envspec.diff.facts import RISKS, Fact, highest
-from envspec.diff.rows import LookedUp, Move, Review, Row, View
+from envspec.diff.rows import LookedUp, Move, Review, Row, View, in_order
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,7 @@ def versions(review: Review) -> frozenset[Key]:
 
 def with_advisories(review: Review, known: Mapping[Key, Known], how: LookedUp) -> Review:
     """Add what is known of `versions(review)` to a review. A version that isn't in `known` is unknown."""
-    rows = [_row(row, known) for row in review.rows]
-    rows.sort(key=lambda row: (RISKS.index(row.risk), row.name, row.kind))
-    return replace(review, rows=tuple(rows), looked_up=how)
+    return replace(review, rows=in_order(_row(row, known) for row in review.rows), looked_up=how)
 
 
 def facts(old: Known | None, new: Known | None) -> tuple[Fact, ...]:

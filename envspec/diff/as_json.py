@@ -50,6 +50,7 @@ def _row(row: Row) -> dict[str, Any]:
         "risk": row.risk,
         "direct": row.direct,
         "via": None if row.via is None else list(row.via),
+        "new": row.new,
         "changes": [_move(one) for move in row.moves for one in move.exact],
     }
 
@@ -64,6 +65,7 @@ def _move(move: Move) -> dict[str, Any]:
         "facts": [_fact(fact) for fact in move.facts],
         "needs": list(move.needs),
         "drops": list(move.drops),
+        "partner": move.partner,
     }
 
 

@@ -24,8 +24,9 @@ def meaning(old: LockedTarget, new: LockedTarget) -> Iterator[Fact]:
     """Return what the change of one target means for its GPUs."""
     was, now = _Gpu.of(old), _Gpu.of(new)
     yield from _cuda(old, new, was, now)
-    yield from _driver(new, was, now)
+    yield from _driver(old, new, was, now)
     yield from _gpus(old, new)
+    yield from _recorded(old, new)
     yield from _torch(new, was, now)
     for one, title in _TITLES.items():
         yield from _library(one, title, new, was, now)
@@ -108,13 +109,17 @@ def _moved_cuda(old: str, new: str, what: str, package: str | None) -> Fact:
     return Fact("medium", "cuda-moved", f"{what} {old} -> {new}{because}", package=package)
 
 
-def _driver(new: LockedTarget, was: _Gpu, now: _Gpu) -> Iterator[Fact]:
+def _driver(old: LockedTarget, new: LockedTarget, was: _Gpu, now: _Gpu) -> Iterator[Fact]:
     if was.floor is None or now.floor is None or was.floor == now.floor:
         return
     change = f"driver floor {was.floor} -> {now.floor}"
     machines = new.inputs.driver
     if not _older(was.floor, now.floor):
-        yield Fact("low", "driver-floor-lowered", change)
+        if was.cuda == now.cuda and _hardware(old) == _hardware(new):
+            message = f"{change}, though neither CUDA nor the GPUs changed: machines may be let in that can't run this"
+            yield Fact("high", "driver-floor-lowered", message)
+        else:
+            yield Fact("low", "driver-floor-lowered", change)
     elif machines and not _older(machines, now.floor):
         yield Fact("low", "driver-floor-raised", f"{change}: the spec's machines have {machines}, which is enough")
     else:
@@ -138,6 +143,18 @@ def _gpus(old: LockedTarget, new: LockedTarget) -> Iterator[Fact]:
         yield Fact("medium", "gpu-dropped", f"the spec no longer asks for {', '.join(gone)}")
     if come:
         yield Fact("low", "gpu-added", f"the spec asks for {', '.join(come)}")
+
+
+def _recorded(old: LockedTarget, new: LockedTarget) -> Iterator[Fact]:
+    """Yield a change of the recorded architectures that no change of the GPUs explains."""
+    if old.architectures != new.architectures and old.inputs.gpus == new.inputs.gpus:
+        was, now = (", ".join(one.architectures) or "none" for one in (old, new))
+        message = f"architectures {was} -> {now}, though the spec asks for the same GPUs"
+        yield Fact("high", "architectures-changed", message)
+
+
+def _hardware(target: LockedTarget) -> tuple[object, ...]:
+    return target.inputs.platform, target.inputs.cuda, set(target.inputs.gpus)
 
 
 def _torch(new: LockedTarget, was: _Gpu, now: _Gpu) -> Iterator[Fact]:

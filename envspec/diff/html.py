@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from html import escape
 
 from envspec.diff import words
-from envspec.diff.facts import RISKS, Fact
+from envspec.diff.facts import Fact
 from envspec.diff.rows import Move, Review, Row
-from envspec.texts import plural, shown
+from envspec.texts import shown
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8886; --high: #c62828; --medium: #8a5a00; --low: #2e7d32; }
@@ -68,17 +68,15 @@ def body(review: Review, heading: str = "h2") -> Iterator[str]:
     more = [_text(line) for line in words.targets_came_or_went(review)]
     more += [_text(f"download {size} {words.where(names)}") for size, names in words.downloads(review)]
     yield from _facts("Spec and targets", review.settings, more, heading=heading)
-    for risk in RISKS:
-        rows = [row for row in review.rows if row.risk == risk]
-        if rows:
-            yield f"<details{'' if risk == 'low' else ' open'}>"
-            yield f'<summary class="{risk}">{plural(len(rows), "package")} at {risk} risk</summary>'
-            yield f'<div class="scroll" role="region" aria-label="Packages at {risk} risk" tabindex="0"><table>'
-            heads = ("package", "change", "size", "asked for", "what it means")
-            yield f"<thead><tr>{''.join(f'<th scope=col>{head}</th>' for head in heads)}</tr></thead>"
-            yield "<tbody>"
-            yield from map(_row, rows)
-            yield "</tbody></table></div></details>"
+    for section in words.sections(review):
+        yield f"<details{' open' if section.opened else ''}>"
+        yield f'<summary class="{section.risk}">{section.title}</summary>'
+        yield f'<div class="scroll" role="region" aria-label="{section.title}" tabindex="0"><table>'
+        heads = ("package", "change", "size", "asked for", "what it means")
+        yield f"<thead><tr>{''.join(f'<th scope=col>{head}</th>' for head in heads)}</tr></thead>"
+        yield "<tbody>"
+        yield from map(_row, section.rows)
+        yield "</tbody></table></div></details>"
 
 
 def _facts(title: str, facts: tuple[Fact, ...], more: Iterable[str] = (), *, heading: str) -> Iterator[str]:

@@ -3,11 +3,24 @@ nothing."""
 
 from __future__ import annotations
 
-from envspec.diff.facts import Fact
+from dataclasses import replace
+
+from envspec.diff.facts import Fact, highest
+from envspec.diff.rows import Review, in_order
 from envspec.diff.side import Side
 from envspec.lock.inputs import has_equal_inputs
 from envspec.lock.judge import judge
 from envspec.spec.model import Spec
+
+
+def with_flaws(review: Review, side: Side, spec: Spec | None) -> Review:
+    """Add the flaws of the new side to a review. A package with a flaw has the flaw's risk."""
+    flaws = flaws_of(side, spec)
+    if not flaws:
+        return review
+    named = {flaw.package: flaw.risk for flaw in flaws}
+    rows = (replace(row, risk=highest((row.risk, named.get(row.name, "low")))) for row in review.rows)
+    return replace(review, flaws=flaws, rows=in_order(rows))
 
 
 def flaws_of(side: Side, spec: Spec | None) -> tuple[Fact, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from envspec.packages import conda_order
@@ -20,7 +20,8 @@ _CALENDAR = 1990
 
 @dataclass(frozen=True)
 class Jump:
-    """`kind` is one of `KINDS`; `down` says that the new version is the older one."""
+    """`kind` is one of `KINDS`; `down` says that the new version is the older one. Local parts name a build and have no
+    order: a move from 2.9.1+cu126 to 2.9.1 isn't down."""
 
     kind: str
     down: bool = False
@@ -31,11 +32,13 @@ class Jump:
 
 
 @lru_cache(maxsize=4096)
-def jump(kind: str, old: str, new: str) -> Jump:
-    """Return the jump from `old` to `new` of a package of `kind` ("pip" or "conda")."""
+def jump(kind: str, old: str, new: str, *, by_year: bool = False) -> Jump:
+    """Return the jump from `old` to `new` of a package of `kind` ("pip" or "conda"). `by_year` says that the first
+    number is a year also where it has two digits."""
     if old == new:
         return Jump("none")
-    return _conda(old, new) if kind == "conda" else _pip(old, new)
+    found = _conda(old, new) if kind == "conda" else _pip(old, new)
+    return replace(found, kind="minor") if by_year and found.kind == "major" else found
 
 
 def _pip(old: str, new: str) -> Jump:
@@ -56,7 +59,7 @@ def _pip(old: str, new: str) -> Jump:
     if was.post != now.post:
         return Jump("post-release", down)
     # what is left is the local part, or another spelling of the same version
-    return Jump("local", down) if was.local != now.local else Jump("none")
+    return Jump("local") if was.local != now.local else Jump("none")
 
 
 def _conda(old: str, new: str) -> Jump:
@@ -68,7 +71,7 @@ def _conda(old: str, new: str) -> Jump:
         return Jump("epoch", down)
     (was, was_local), (now, now_local) = conda_order.components(old), conda_order.components(new)
     if was == now:
-        return Jump("local" if was_local != now_local else "none", down)
+        return Jump("local") if was_local != now_local else Jump("none", down)
     numbers = [tuple(c[0][1] if isinstance(c[0][1], int) else 0 for c in parts) for parts in (was, now)]
     part = _part(*numbers)
     return Jump(part or "pre-release", down)

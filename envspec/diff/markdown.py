@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from envspec.diff import words
-from envspec.diff.facts import RISKS, Fact
+from envspec.diff.facts import Fact
 from envspec.diff.rows import Move, Review, Row
 from envspec.texts import plural, shown
 
@@ -117,14 +117,11 @@ def _sections(review: Review) -> Iterator[_Section]:
         lines = (*map(_bullet, review.settings), *more)
         what = f"{plural(len(lines), 'line')} on the spec and targets"
         yield _Section(what, "**Spec and targets**\n\n", lines, "\n")
-    for risk in RISKS:
-        rows = [row for row in review.rows if row.risk == risk]
-        if rows:
-            what = f"{plural(len(rows), 'package')} at {risk} risk"
-            opened = " open" if risk == "high" else ""
-            table = "| package | change | size | asked for | what it means |\n|---|---|---|---|---|\n"
-            before = f"<details{opened}><summary>{_MARKS[risk]} {what}</summary>\n\n{table}"
-            yield _Section(what, before, tuple(map(_row, rows)), "\n</details>\n\n")
+    for section in words.sections(review):
+        opened = " open" if section.opened else ""
+        table = "| package | change | size | asked for | what it means |\n|---|---|---|---|---|\n"
+        before = f"<details{opened}><summary>{_MARKS[section.risk]} {section.title}</summary>\n\n{table}"
+        yield _Section(section.title, before, tuple(map(_row, section.rows)), "\n</details>\n\n")
 
 
 def _bullet(fact: Fact) -> str:
@@ -132,11 +129,13 @@ def _bullet(fact: Fact) -> str:
 
 
 def _row(row: Row) -> str:
-    name = inert(row.name) + (" (conda)" if row.kind == "conda" else "")
+    # new packages of all risks stand together
+    mark = f"{_MARKS[row.risk]} " if row.new else ""
+    name = f"{mark}**{inert(row.name)}**" + (" (conda)" if row.kind == "conda" else "")
     changes = "<br>".join(_change(move) for move in row.moves)
     sizes = "<br>".join(words.size(move) for move in row.moves)
     means = "<br>".join(dict.fromkeys(inert(text) for move in row.moves for text in _means(move)))
-    return f"| **{name}** | {changes} | {sizes} | {inert(words.origin(row))} | {means} |\n"
+    return f"| {name} | {changes} | {sizes} | {inert(words.origin(row))} | {means} |\n"
 
 
 def _change(move: Move) -> str:

@@ -6,21 +6,23 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 
+from envspec.diff import renames
+from envspec.diff.around import Circumstances
 from envspec.diff.common import comparable
 from envspec.diff.compare import diff
 from envspec.diff.facts import RISKS, Fact, Risk, highest, merged
-from envspec.diff.jump import jump
 from envspec.diff.matching import matched
 from envspec.diff.model import Diff, PackageChange, PinChange
 from envspec.diff.relations import Relations
-from envspec.diff.risk import different_hashes, facts, form
-from envspec.diff.rows import Move, Review, Row, TargetSize, View
+from envspec.diff.risk import different_hashes, facts, far, form
+from envspec.diff.rows import Move, Review, Row, TargetSize, View, in_order
 from envspec.diff.side import Side, selection_sentences
 from envspec.lock.model import Lock, Pin
 
 
 def review(old: Side, new: Side) -> Review:
-    """Review the change from one side to the other. Rows are sorted by risk, then by name."""
+    """Review the change from one side to the other. Rows are sorted by risk; of one risk, what the spec asks for by
+    name comes first."""
     return _Reviewer(old, new).review()
 
 
@@ -37,6 +39,8 @@ class _Reviewer:
         before, after = {t.name for t in self.before}, {t.name for t in self.after}
         self.shared = tuple(sorted(before & after))
         self.came, self.went = tuple(sorted(after - before)), tuple(sorted(before - after))
+        self.around = Circumstances(old, new, self.match)
+        self.partners = renames.partners(self.change)
         self.relations = Relations(old, new, self.match.old, self.match.new)
         self.quiet = 0
 
@@ -47,7 +51,6 @@ class _Reviewer:
             if fact.package:
                 by_package[fact.package] = highest((fact.risk, by_package.get(fact.package, "low")))
         rows = [row for row in (self._row(package, by_package) for package in self.change.packages) if row]
-        rows.sort(key=lambda row: (RISKS.index(row.risk), row.name, row.kind))
         return Review(
             name=self.new.lock.name or self.old.lock.name,
             old_title=self.match.old_title,
@@ -58,7 +61,7 @@ class _Reviewer:
             went=self.went,
             quiet=self.quiet,
             sizes=self._sizes(),
-            rows=tuple(rows),
+            rows=in_order(rows),
             renamed=self.match.renamed,
             chosen=tuple(selection_sentences(self.old, self.new)),
         )
@@ -123,7 +126,11 @@ class _Reviewer:
         where = changes[0].targets[0]
         direct, via = self.relations.asked(package.kind, package.name, where, changes[0].new is not None)
         risks = [*(move.risk for move in moves), gpu_risk.get(package.name, "low")]
-        return Row(package.kind, package.name, direct, via, moves, highest(risks))
+        new = all(self.around.of(one).news and not self._partner(package, one) for one in changes)
+        return Row(package.kind, package.name, direct, via, moves, highest(risks), new)
+
+    def _partner(self, package: PackageChange, change: PinChange) -> str | None:
+        return renames.partner_of(package.name, change, self.partners) if package.kind == "pip" else None
 
     def _worth(self, package: PackageChange, change: PinChange) -> PinChange | None:
         """Leave out the targets that came or went as a whole, where the rest of the lock has the package, too: then the
@@ -210,20 +217,23 @@ class _Reviewer:
     def _part(self, package: PackageChange, change: PinChange, edges: _Edges) -> Move:
         """Return one exact change of a pin."""
         old, new, (needs, drops) = change.old, change.new, edges
-        found = facts(old, new)
+        partner = self._partner(package, change)
+        around = self.around.of(change)
+        found = facts(old, new, replace(around, news=False) if partner else around)
         action = "added" if old is None else "removed" if new is None else "changed"
-        kept = [fact for fact in found if not (len(found) > 1 and fact.code == "file-changed")]
-        if not kept and action == "changed" and _key(old) == _key(new):
+        kept = [fact for fact in found if not (len(found) > 1 and (fact.code, fact.risk) == ("file-changed", "low"))]
+        if not kept and old and new and old.version == new.version:
             kept += list(_in_place(needs, drops))
         return Move(
             action=action,
             old=_view(old),
             new=_view(new),
-            jump=str(jump(package.kind, old.version, new.version)) if old and new else "none",
+            jump=str(far(old, new)) if old and new else "none",
             targets=self._where(change.targets),
             facts=tuple(sorted(kept, key=lambda fact: RISKS.index(fact.risk))),
             needs=needs,
             drops=drops,
+            partner=partner,
         )
 
     def _where(self, targets: Iterable[str]) -> tuple[str, ...]:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from envspec.diff.facts import Fact
-from envspec.diff.jump import jump
+from envspec.diff.jump import Jump, jump
 from envspec.diff.licence_class import licence_class
+from envspec.facts.calendar import counts_years
+from envspec.facts.cuda_stack import TORCH
 from envspec.lock.model import Artifact, Pin
+from envspec.packages.licences import is_same
 
 LARGE_GROWTH = 100_000_000
 """Bytes. A download that grows by this and by a fifth is worth a line: it costs image size, pull time and quota."""
@@ -19,14 +23,36 @@ _OFFICIAL = re.compile(r"pypi|pytorch/.+")
 _PUBLIC = "whoever owns the name there supplies it now"
 
 
-def facts(old: Pin | None, new: Pin | None) -> tuple[Fact, ...]:
+@dataclass(frozen=True)
+class Around:
+    """What a change of a pin has to be seen with.
+
+    exact   both sides are locks of envspec, for the same machines: a file that fitted still does, and its METADATA
+            asks for the same
+    news    the name is in no target of the old lock, and there is an old lock
+    first   there is no old lock
+    moved   requirements that came or went and that hold in the target whatever extras are asked for, without those
+            that the spec states or envspec's corrections add
+    """
+
+    exact: bool = False
+    news: bool = False
+    first: bool = False
+    moved: tuple[str, ...] = ()
+
+
+ALONE = Around()
+
+
+def facts(old: Pin | None, new: Pin | None, around: Around = ALONE) -> tuple[Fact, ...]:
     """Return the facts about a pin that came, went or changed, besides the versions themselves."""
     if new is None:
         return tuple(_removed(old)) if old else ()
     if old is None:
-        return tuple(_added(new))
+        return tuple(_added(new, around))
     found = [
-        *_hash(old, new),
+        *_hash(old, new, around),
+        *_requirements(old, new, around),
         *_source(old, new),
         *_version(old, new),
         *_form(old, new),
@@ -48,6 +74,11 @@ def different_hashes(old: Artifact, new: Artifact) -> str | None:
     return None
 
 
+def far(old: Pin, new: Pin) -> Jump:
+    """Return how far a package's version moved."""
+    return jump(new.kind, old.version, new.version, by_year=counts_years(new.name))
+
+
 def form(pin: Pin) -> str | None:
     """Return what gets installed: "wheel", "sdist", "conda", "git", or None where the file isn't known."""
     if pin.git:
@@ -59,7 +90,8 @@ def form(pin: Pin) -> str | None:
     return "wheel" if pin.is_wheel else "sdist"
 
 
-def _added(new: Pin) -> Iterator[Fact]:
+def _added(new: Pin, around: Around) -> Iterator[Fact]:
+    yield from _name(new, around)
     if new.git:
         yield Fact(
             "medium", "from-git", f"comes from {new.git.url} at {new.git.commit[:12]}, which no index vouches for"
@@ -72,26 +104,76 @@ def _added(new: Pin) -> Iterator[Fact]:
         yield Fact("medium", "pre-release", f"{new.version} is a pre-release")
 
 
+def _name(new: Pin, around: Around) -> Iterator[Fact]:
+    """Yield what the name of a new package says. conda's channels review theirs, and name libraries otherwise."""
+    if new.kind != "pip" or not (around.news or around.first):
+        return
+    from envspec.facts.most_used import mistaken_for, names
+
+    if known := mistaken_for(new.name):
+        yield Fact("high", "near-name", f"{new.name} is nearly the name of {known}: find out which of the two is meant")
+    elif around.news and new.name not in names():
+        yield Fact("medium", "new-package", "new here, and not among the most used packages: see whose it is")
+
+
 def _removed(old: Pin) -> Iterator[Fact]:
     if old.direct:
         yield Fact("medium", "direct-removed", "was asked for by name: code that imports it stops working")
 
 
-def _hash(old: Pin, new: Pin) -> Iterator[Fact]:
+def _hash(old: Pin, new: Pin, around: Around) -> Iterator[Fact]:
     """Yield a fact for a file that was replaced without a new version."""
     was, now = old.artifact, new.artifact
-    same = (old.version, old.build) == (new.version, new.build)
-    if was is None or now is None or not same or (hashes := different_hashes(was, now)) is None:
+    if was is None or now is None or not _same_release(old, new):
         return
-    if was.file == now.file:
+    hashes = different_hashes(was, now)
+    if hashes is None:
+        if was.sha256 == now.sha256 and was.size and now.size and was.size != now.size:
+            sizes = f"{was.size:,} B became {now.size:,} B"
+            yield Fact("high", "size-changed", f"SAME FILE, DIFFERENT SIZE: {sizes}, with one hash: one is wrong")
+    elif was.file == now.file:
         name = f" ({was.file})" if was.file else ""
         yield Fact(
             "high",
             "hash-changed",
             f"SAME VERSION, DIFFERENT FILE{name}: {hashes}. A published file doesn't change: find out who replaced it",
         )
+    elif around.exact and not (old.url or new.url) and not _is_repacked(old, new):
+        files = f"{was.file} became {now.file}"
+        yield Fact(
+            "high",
+            "file-changed",
+            f"SAME VERSION, ANOTHER FILE: {files}, for the same machines: find out whose it is",
+        )
     elif form(old) == form(new):
         yield Fact("low", "file-changed", "a different file of the same version")
+
+
+def _same_release(old: Pin, new: Pin) -> bool:
+    """Return whether two pins are of one version, however it is written, and of one conda build."""
+    return old.build == new.build and far(old, new).kind == "none"
+
+
+_CONDA = re.compile(r"\.(?:conda|tar\.bz2)$")
+
+
+def _is_repacked(old: Pin, new: Pin) -> bool:
+    """Return whether two conda files are one build in both of conda's formats, as channels serve it."""
+    files = [pin.artifact.file if pin.artifact else "" for pin in (old, new)]
+    return old.kind == "conda" and len({_CONDA.sub("", file) for file in files}) == 1
+
+
+def _requirements(old: Pin, new: Pin, around: Around) -> Iterator[Fact]:
+    """Yield a fact for other requirements of the very same file."""
+    commits = [pin.git.commit if pin.git else None for pin in (old, new)]
+    if not around.moved or not _same_release(old, new) or commits[0] != commits[1]:
+        return
+    lines = "; ".join(around.moved)
+    if new.kind == "conda":
+        yield Fact("medium", "requirements-changed", f"its channel's record differs, at the same build: {lines}")
+    else:
+        said = f"SAME VERSION, OTHER REQUIREMENTS: {lines}. A published file's METADATA doesn't change"
+        yield Fact("high", "requirements-changed", said)
 
 
 def _source(old: Pin, new: Pin) -> Iterator[Fact]:
@@ -125,15 +207,19 @@ def _host(url: str) -> str:
 
 
 def _version(old: Pin, new: Pin) -> Iterator[Fact]:
-    found = jump(new.kind, old.version, new.version)
+    found = far(old, new)
     if found.down:
         yield Fact("medium", "downgrade", "goes back to an older version")
     elif found.kind == "epoch":
         yield Fact("medium", "epoch-jump", "a new epoch: versions are counted anew")
     elif found.kind == "major":
         yield Fact("medium", "major-jump", "a major version may break its users")
+    elif found.kind == "minor" and new.name in TORCH:
+        yield Fact("medium", "torch-jump", "what was compiled against the old one must be compiled anew")
     elif found.kind == "minor" and old.version.startswith("0."):
         yield Fact("medium", "zero-minor-jump", "below 1.0, a minor version may break its users too")
+    elif found.kind == "local" and new.index == "pypi" and "+" in new.version:
+        yield Fact("high", "local-version", f"{new.version} can't be from PyPI, which takes no local versions")
     if found.to_prerelease:
         yield Fact("medium", "pre-release", f"{new.version} is a pre-release")
 
@@ -158,7 +244,7 @@ def _index(old: Pin, new: Pin) -> Iterator[Fact]:
     elif new.kind == "conda" and was.rpartition("/")[0] == now.rpartition("/")[0]:
         yield Fact("low", "channel-moved", f"subdir {was} -> {now}")
     else:
-        yield Fact("medium", f"{what}-moved", f"{what} {was} -> {now}")
+        yield Fact("high", f"{what}-moved", f"{what} {was} -> {now}: another publisher supplies it now")
 
 
 def _build(old: Pin, new: Pin) -> Iterator[Fact]:
@@ -168,7 +254,7 @@ def _build(old: Pin, new: Pin) -> Iterator[Fact]:
 
 def _licence(old: Pin, new: Pin) -> Iterator[Fact]:
     was, now = old.licence, new.licence
-    if was == now:
+    if was == now or (was and now and is_same(was, now)):
         return
     if was is None:
         yield Fact("low", "licence-changed", f"licence now stated: {now}")

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from envspec.diff.facts import Fact, Risk, highest
+from envspec.diff.facts import RISKS, Fact, Risk, highest
 
 _NAMES = 12
+
+SHOUTED = frozenset(
+    {"hash-changed", "file-changed", "size-changed", "requirements-changed", "local-version", "near-name"}
+)
+"""The codes of facts that stand above everything else where their risk is high: a lock was tampered with, or a name
+was mistaken."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,8 @@ class Move:
     parts    the exact changes that read alike, where the targets have different files or requirements: `old` and `new`
              are those of the part whose size changed most, `needs` and `drops` all of theirs, and a fact names the
              targets that it is of
+    partner  of a CUDA library that came or went: the one whose place it took, or that took its place
+    renamed  a sentence for each package, where the move stands for several (`envspec.diff.renames`)
     """
 
     action: str
@@ -76,6 +84,8 @@ class Move:
     needs: tuple[str, ...]
     drops: tuple[str, ...]
     parts: tuple[Move, ...] = ()
+    partner: str | None = None
+    renamed: tuple[str, ...] = ()
 
     @property
     def exact(self) -> tuple[Move, ...]:
@@ -89,7 +99,8 @@ class Move:
 
 @dataclass(frozen=True)
 class Row:
-    """A package. `direct` and `via` (the packages that require it) are None where neither side knows."""
+    """A package. `direct` and `via` (the packages that require it) are None where neither side knows. `new` says that
+    the old lock has it in no target; a CUDA library under a new name isn't new."""
 
     kind: str
     name: str
@@ -97,6 +108,12 @@ class Row:
     via: tuple[str, ...] | None
     moves: tuple[Move, ...]
     risk: Risk
+    new: bool = False
+
+
+def in_order(rows: Iterable[Row]) -> tuple[Row, ...]:
+    """Sort rows by risk; of one risk, what the spec asks for by name comes first."""
+    return tuple(sorted(rows, key=lambda row: (RISKS.index(row.risk), not row.direct, row.name, row.kind)))
 
 
 @dataclass(frozen=True)
@@ -145,16 +162,20 @@ class Review:
             (*(fact.risk for fact in (*self.flaws, *self.settings, *self.gpu)), *(row.risk for row in self.rows))
         )
 
+    def reaches(self, risk: Risk) -> bool:
+        """Return whether something changed and its risk is this high, or higher."""
+        return bool(self) and RISKS.index(self.risk) <= RISKS.index(risk)
+
     def count(self, risk: Risk) -> int:
         return sum(row.risk == risk for row in self.rows)
 
     @property
     def shouted(self) -> tuple[tuple[Row, Fact], ...]:
-        """Hashes that changed with no version change, each with the targets it did in."""
+        """What an honest change of a lock hardly ever has, each with the targets it has it in."""
         return tuple(
             (row, replace(fact, targets=fact.targets or move.targets))
             for row in self.rows
             for move in row.moves
             for fact in move.facts
-            if fact.code == "hash-changed"
+            if fact.risk == "high" and fact.code in SHOUTED
         )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from envspec.diff import words
-from envspec.diff.facts import RISKS, Fact, Risk
+from envspec.diff.facts import Fact
 from envspec.diff.rows import Move, Review, Row
 from envspec.texts import printable, shown
 
@@ -43,8 +43,8 @@ class _Printer:
             yield ""
             for line in (*targets, *sizes):
                 yield from self._wrapped(line, hanging=2)
-        for risk in RISKS:
-            yield from self._rows(risk, [row for row in review.rows if row.risk == risk])
+        for section in words.sections(review):
+            yield from self._rows(section)
 
     def _facts(self, title: str, facts: Iterable[Fact]) -> Iterator[str]:
         facts = tuple(facts)
@@ -57,13 +57,11 @@ class _Printer:
             yield f"  {self._styled(fact.risk.ljust(6), fact.risk)}  {first.lstrip()}"
             yield from lines
 
-    def _rows(self, risk: Risk, rows: list[Row]) -> Iterator[str]:
-        if not rows:
-            return
+    def _rows(self, section: words.Section) -> Iterator[str]:
         yield ""
-        yield self._styled(f"{risk} risk", risk)
-        width = min(max(cells(printable(row.name)) for row in rows), 28)
-        for row in rows:
+        yield self._styled(section.heading, section.risk)
+        width = min(max(cells(printable(row.name)) for row in section.rows), 28)
+        for row in section.rows:
             yield from self._row(row, width)
 
     def _row(self, row: Row, width: int) -> Iterator[str]:

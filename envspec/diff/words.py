@@ -7,8 +7,10 @@ what would steer a terminal or become markup.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
-from envspec.diff.facts import RISKS, Fact
+from envspec.diff.facts import RISKS, Fact, Risk, highest
+from envspec.diff.renames import folded
 from envspec.diff.rows import Move, Review, Row, TargetSize
 from envspec.texts import plural
 
@@ -18,6 +20,31 @@ SHOWN = 4
 
 FLAWS = "What can't be right in this lock"
 """The heading above the flaws of a new lock."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """Rows under one heading. `risk` is what colours it, `opened` says that a reviewer must see it."""
+
+    title: str
+    heading: str
+    rows: tuple[Row, ...]
+    risk: Risk
+    opened: bool
+
+
+def sections(review: Review) -> Iterator[Section]:
+    """Yield the rows in the order of reading: high risk, new packages, medium, low. `heading` is the short form of
+    `title`, which counts them."""
+    rows = folded(review.rows)
+    for risk in RISKS:
+        found = tuple(row for row in rows if row.risk == risk and not row.new)
+        if found:
+            yield Section(f"{plural(len(found), 'package')} at {risk} risk", f"{risk} risk", found, risk, risk != "low")
+        if risk == "high" and (new := tuple(row for row in rows if row.new)):
+            yield Section(
+                plural(len(new), "new package"), "new packages", new, highest(row.risk for row in new), opened=True
+            )
 
 
 def bytes_text(size: int) -> str:
@@ -47,6 +74,8 @@ def summary(review: Review) -> str:
 
 def versions(move: Move) -> str:
     """Return "2.9.1 -> 2.10.0", "new 1.2", "1.2 removed"."""
+    if move.renamed:
+        return f"{len(move.renamed)} renamed"
     if move.old is None or move.new is None:
         one = move.old or move.new
         version = one.version if one else ""
@@ -57,8 +86,8 @@ def versions(move: Move) -> str:
 
 
 def jump(move: Move) -> str:
-    """Return "minor", "patch down"; empty where the version stayed."""
-    return "" if move.jump in ("none", "other") else move.jump
+    """Return "minor", "patch down", "another build"; empty where the version stayed."""
+    return "another build" if move.jump == "local" else "" if move.jump in ("none", "other") else move.jump
 
 
 def where(targets: Iterable[str]) -> str:
@@ -95,7 +124,9 @@ def _size(move: Move) -> str:
 
 
 def edges(move: Move) -> Iterator[str]:
-    """Say which requirements appeared or vanished, and where if not in all targets of the move."""
+    """Say which packages are called otherwise now, and which requirements appeared or vanished, and where if not in all
+    targets of the move."""
+    yield from move.renamed
     found: dict[str, list[Move]] = {}
     for part in move.exact:
         if part.needs:

@@ -12,6 +12,7 @@ TORCH = frozenset({"torch", "pytorch", "pytorch-gpu", "pytorch-cpu"})
 
 _TORCH_AND_COMPILER = re.compile(r"(?:torch|torchvision|torchaudio|triton|pytorch-triton)(?:-cu\d+)?")
 _TOOLKIT = re.compile(r"(?:nvidia-(?!ml-py)|cuda-).*", re.DOTALL)
+_FOR_CUDA = re.compile(r"-cu\d+$")
 _DECIDES = re.compile(
     r"(?:nvidia-)?(?P<library>cudnn|nccl|cuda-runtime)(?:-cu\d+)?|(?:pytorch-)?(?P<compiler>triton)(?:-windows)?"
 )
@@ -23,6 +24,12 @@ def is_toolkit(name: str) -> bool:
     False for nvidia-ml-py, which works with any driver.
     """
     return _TOOLKIT.fullmatch(name) is not None
+
+
+def same_library(one: str, other: str) -> bool:
+    """Say whether two packages of the toolkit are one library, for two CUDA majors: nvidia-cublas-cu12 became
+    nvidia-cublas with CUDA 13."""
+    return is_toolkit(one) and is_toolkit(other) and _FOR_CUDA.sub("", one) == _FOR_CUDA.sub("", other)
 
 
 def stack_of(name: str) -> str | None:

@@ -10,9 +10,11 @@ from pathlib import Path
 from envspec import atomic
 from envspec.errors import Place, StorageError
 from envspec.git.program import git_output
+from envspec.lock.formats.requirements import MARK
 from envspec.open_folder import Location, open_folder
 
 _DRIVER = "envspec"
+_RENDERED = "envspec-rendered"
 _START = "# envspec git-setup: start (`envspec git-setup --undo` takes this out)"
 _END = "# envspec git-setup: end"
 
@@ -21,9 +23,9 @@ LOCKS = ("envspec.lock text eol=lf diff=envspec merge=envspec",)
 
 RENDERED = (
     "# Rendered from envspec.lock, which stays open in reviews; these are folded.",
-    "**/locks/*/*/requirements.txt linguist-generated gitlab-generated merge=envspec",
-    "**/locks/*/*/conda-lock.yml linguist-generated gitlab-generated",
-    "**/locks/*/*/conda-*.lock linguist-generated gitlab-generated",
+    f"**/locks/*/*/requirements.txt linguist-generated gitlab-generated diff={_RENDERED} merge={_DRIVER}",
+    f"**/locks/*/*/conda-lock.yml linguist-generated gitlab-generated diff={_RENDERED}",
+    f"**/locks/*/*/conda-*.lock linguist-generated gitlab-generated diff={_RENDERED}",
 )
 """The attributes of what is rendered from locks, for a project's own .gitattributes."""
 
@@ -64,24 +66,41 @@ def install(scope: Scope, program: Sequence[str]) -> None:
 
 def undo(scope: Scope) -> None:
     """Remove what `install` added; do nothing where it added nothing. Raises ToolError, StorageError."""
-    for section in (f"diff.{_DRIVER}", f"merge.{_DRIVER}"):
+    for section in (f"diff.{_DRIVER}", f"diff.{_RENDERED}", f"merge.{_DRIVER}"):
         if git_output(["config", scope.option, "--get-regexp", rf"^{section}\."], scope.folder, allowed=(0, 1)):
             git_output(["config", scope.option, "--remove-section", section], scope.folder)
     _rewrite(scope.attributes, without_block(_read(scope.attributes)))
 
 
 def drivers(program: Sequence[str]) -> dict[str, str]:
-    """Return git's settings for the two drivers.
+    """Return git's settings for the drivers: of locks, and of what is rendered from them.
 
-    A deleted environment must not break `git diff`: when `program` fails, the lock is shown as it is.
+    A deleted environment must break neither `git diff` nor `git merge`: when `program` fails, the lock is shown as it
+    is, and merged as git itself does, with markers. What is rendered is one line of a diff, and needs no `program`.
     """
     call = shlex.join(program)
     return {
         f"diff.{_DRIVER}.textconv": f'f() {{ {call} git-textconv "$1" 2>/dev/null || cat "$1"; }}; f',
+        f"diff.{_RENDERED}.textconv": _ONE_LINE,
         f"merge.{_DRIVER}.name": "envspec locks, by package",
         # git replaces %-signs in this one
-        f"merge.{_DRIVER}.driver": f"{call.replace('%', '%%')} git-merge %O %A %B %P",
+        f"merge.{_DRIVER}.driver": f"f() {{ {call.replace('%', '%%')} {_MERGED} }}; f %O %A %B %P",
     }
+
+
+_ONE_LINE = (
+    f'f() {{ case "$(head -n 1 "$1")" in "{MARK}"*) '
+    'echo "rendered from envspec.lock: $(git hash-object --no-filters "$1")";; *) cat "$1";; esac; }; f'
+)
+"""A line for a file that envspec rendered, by its content; any other file as it is."""
+
+_MERGED = (
+    'git-merge "$1" "$2" "$3" "$4"; case $? in 0) return 0;; 1) grep -q "^<<<<<<< " "$2" && return 1;; esac; '
+    'echo "$4: envspec did not merge this, so git does, line by line; to mend it: envspec git-setup" >&2; '
+    'git merge-file -L ours -L base -L theirs "$2" "$1" "$3";'
+)
+"""The arguments of `envspec git-merge`, and git's own merge where it ends without having merged. A conflict that
+envspec found has markers: a Python that lacks envspec ends with 1 too."""
 
 
 def with_block(text: str, lines: Sequence[str]) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Generic, TypeVar
 
 Verdict = TypeVar("Verdict")
@@ -58,6 +59,95 @@ _IDENTIFIERS = {word: identifier for identifier, words in _MEANT.items() for wor
 def identifier(name: str) -> str:
     """Turn the words for a single licence into its SPDX identifier. Ambiguous words stay as they are."""
     return _IDENTIFIERS.get(name.lower(), name)
+
+
+def is_same(one: str, other: str) -> bool:
+    """Return whether two texts name the same licence, however they are spelt: by name or by SPDX identifier, in any
+    case, the parts of an expression in any order. Words that leave a choice ("BSD License") are the same as each of
+    what they may mean."""
+    if _tree(one, _spdx) == _tree(other, _spdx):
+        return True
+    chosen = {_spdx(name) for text in (one, other) for name in _names_of(text)} & _LEFT_OPEN.keys()
+    return bool(chosen) and _tree(one, _family) == _tree(other, _family)
+
+
+def _tree(licence: str, single: Callable[[str], str]) -> object:
+    """Build the tree of an expression, in which neither the order nor the nesting of one operator counts."""
+
+    def leaf(text: str) -> object:
+        operator, names = _classifiers(text)
+        return _flat(operator, map(single, names))
+
+    return judged(licence, leaf, lambda *both: _flat("OR", both), lambda *both: _flat("AND", both))
+
+
+def _names_of(licence: str) -> frozenset[str]:
+    either: _Combine[frozenset[str]] = frozenset.union
+    return judged(licence, lambda text: frozenset(_classifiers(text)[1]), either, either)
+
+
+def _classifiers(text: str) -> tuple[str, list[str]]:
+    """Split classifiers that an index joined: a name of several words is no part of an expression."""
+    for operator, other in (("AND", " OR "), ("OR", " AND ")):
+        names = text.split(f" {operator} ")
+        if len(names) > 1 and other not in text and not set("()") & set(text):
+            return operator, names
+    return "AND", [text]
+
+
+def _flat(operator: str, parts: Iterable[object]) -> object:
+    found: set[object] = set()
+    for part in parts:
+        found |= part[1] if isinstance(part, tuple) and part[0] == operator else {part}
+    return found.pop() if len(found) == 1 else (operator, frozenset(found))
+
+
+@lru_cache(maxsize=1024)
+def _spdx(name: str) -> str:
+    """Turn the name of a single licence into its SPDX identifier, in SPDX's own case. What has none stays, in lower
+    case."""
+    from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
+
+    text = " ".join(name.split())
+    plain = _LICENCE.sub("", text)
+    for candidate in (text, identifier(text), identifier(plain), plain):
+        try:
+            found = str(canonicalize_license_expression(candidate))
+        except InvalidLicenseExpression:
+            continue
+        return _RENAMED.get(found, found)
+    return text.lower()
+
+
+_LICENCE = re.compile(r"[ -]licen[cs]e$", re.IGNORECASE)
+
+_RENAMED = {
+    f"{family}-{version}{old}": f"{family}-{version}-{new}"
+    for family, versions in (("GPL", ("2.0", "3.0")), ("LGPL", ("2.0", "2.1", "3.0")), ("AGPL", ("3.0",)))
+    for version in versions
+    for old, new in (("", "only"), ("+", "or-later"))
+}
+"""SPDX's identifiers of before 3.0, and what they are called since."""
+
+_LEFT_OPEN = {
+    "bsd": "BSD",
+    "bsd license": "BSD",
+    "apache": "Apache",
+    "apache license": "Apache",
+    "apache software license": "Apache",
+}
+"""Words that leave a choice, and the family that they name."""
+
+_FAMILY = {
+    **_LEFT_OPEN,
+    **dict.fromkeys(("0BSD", "BSD-2-Clause", "BSD-3-Clause"), "BSD"),
+    **dict.fromkeys(("Apache-1.1", "Apache-2.0"), "Apache"),
+}
+
+
+def _family(name: str) -> str:
+    exact = _spdx(name)
+    return _FAMILY.get(exact, exact)
 
 
 def judged(

@@ -1,6 +1,7 @@
 """`python -m envspec.refresh`: shows what PyPI has and the tables lack, as a diff, or writes it with `--write`.
 
-`python -m envspec.refresh patches FOLDER` does the same for the table of conda-forge's repodata patches.
+`python -m envspec.refresh patches FOLDER` does the same for the table of conda-forge's repodata patches, `names FILE`
+for that of the most used names.
 
 Exit codes: 0 the tables are up to date, or were written; 1 they aren't; 2 and 3 as everywhere in envspec.
 """
@@ -21,9 +22,11 @@ import click
 import envspec.facts
 from envspec.cli.console import out, say
 from envspec.cli.failure import tell
-from envspec.errors import EnvspecError, InputError, ToolError
+from envspec.documents import Unreadable, read_json
+from envspec.errors import EnvspecError, InputError, Place, ToolError
 from envspec.net.connections import index_fetcher
 from envspec.net.simple_page import parse_page
+from envspec.refresh import most_used_table
 from envspec.refresh.patches_table import converted
 from envspec.refresh.published import PublishedFile
 from envspec.refresh.torch_table import refreshed
@@ -39,6 +42,8 @@ ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
 TABLE = Path(envspec.facts.__file__).parent / "data" / "torch.toml"
 
 PATCH_TABLE = TABLE.with_name("repodata_patches.toml")
+
+NAMES_TABLE = TABLE.with_name("most_used.toml")
 
 PATCHES = Path("recipe", "patch_yaml")
 """Where the patches lie in their repository."""
@@ -99,10 +104,7 @@ def patches(folder: Path, revision: str, write: bool) -> int:
 
     Each patch is compared with the METADATA on PyPI, which takes some minutes the first time.
     """
-    if not re.fullmatch(r"[0-9a-f]{8,64}", revision):
-        raise InputError(
-            f"--revision: `{revision}` isn't a commit's hash", hint="run `git rev-parse HEAD` in the folder"
-        )
+    _refuse_no_commit(revision)
     files = {path.name: path.read_text(encoding="utf-8") for path in sorted((folder / PATCHES).glob("*.yaml"))}
     if not files:
         raise InputError(f"{folder / PATCHES} has no YAML files", hint="name the folder of a copy of the repository")
@@ -113,6 +115,28 @@ def patches(folder: Path, revision: str, write: bool) -> int:
     return _shown(
         PATCH_TABLE, found.text, write, f"python -m envspec.refresh patches {folder} --revision {revision} --write"
     )
+
+
+@command.command()
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--revision", required=True, help="The commit that the file is of, in hexadecimal digits.")
+@click.option("--write", is_flag=True, help="Write the table instead of only showing what would change.")
+def names(file: Path, revision: str, write: bool) -> int:
+    """Make the table of the most used names from a ranking of downloads, and print the difference."""
+    _refuse_no_commit(revision)
+    try:
+        document = read_json(file.read_bytes())
+    except Unreadable as error:
+        raise InputError(f"this isn't JSON: {error}", place=Place(str(file))) from None
+    text = most_used_table.converted(document, revision)
+    return _shown(NAMES_TABLE, text, write, f"python -m envspec.refresh names {file} --revision {revision} --write")
+
+
+def _refuse_no_commit(revision: str) -> None:
+    if not re.fullmatch(r"[0-9a-f]{8,64}", revision):
+        raise InputError(
+            f"--revision: `{revision}` isn't a commit's hash", hint="run `git rev-parse HEAD` in the folder"
+        )
 
 
 def _pypi() -> PyPI:

@@ -89,6 +89,7 @@ _RUN = _object(
     "tool",
     tool=_object("driver", driver=_object("name", name=_NAME, semanticVersion=_NAME, rules=_array(_RULE))),
     originalUriBaseIds={"type": "object", "additionalProperties": _object(description=_MESSAGE)},
+    automationDetails=_object("id", id=_NAME),
     invocations=_array(_INVOCATION),
     results=_array(_RESULT),
 )

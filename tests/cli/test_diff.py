@@ -13,30 +13,14 @@ from typing import Any
 import jsonschema
 import pytest
 from cli_project import Envspec, Project, changed, demo_pins
+from diff_git import committed as committed
+from diff_git import git
 
 import envspec.cli
 
 pytest_plugins = ["cli_fixtures"]
 
 SCHEMA = json.loads((Path(envspec.cli.__file__).parent / "schemas" / "diff.json").read_text(encoding="utf-8"))
-
-
-def git(project: Project, *arguments: str) -> None:
-    command = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *arguments]
-    subprocess.run(command, cwd=project.folder, check=True, capture_output=True)
-
-
-@pytest.fixture
-def committed(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """The project in git, and then a newer fsspec in its lock."""
-    for name in [name for name in os.environ if name.startswith("GIT_")]:
-        monkeypatch.delenv(name)
-    git(project, "init", "-q", "-b", "main")
-    git(project, "commit", "-q", "--allow-empty", "-m", "empty")
-    git(project, "add", ".")
-    git(project, "commit", "-q", "-m", "locked")
-    project.lock(lambda target: changed(demo_pins(target), "fsspec", version="2026.9.1"))
-    return project
 
 
 def document(text: str) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from envspec.diff.review import review
 from envspec.diff.rows import Review
 from envspec.diff.side import Side
 from envspec.diff.text import text
+from envspec.diff.words import sections
 from envspec.lock.model import Lock
 from envspec.lock.read import loads
 
@@ -53,6 +54,23 @@ def test_golden(pair: str, form: str) -> None:
 def test_applies(pair: str) -> None:
     old, new = lock(pair, "old"), lock(pair, "new")
     assert apply(diff(old, new), old) == new
+
+
+@pytest.mark.parametrize("pair", ["mm-v2.9", "team-v2.9"])
+def test_an_honest_relock_raises_no_high(pair: str) -> None:
+    """Months of releases, none of them out of the ordinary: whatever is high here would be high every week."""
+    found = of(pair)
+    assert (found.risk, found.count("high"), found.shouted) == ("medium", 0, ())
+
+
+def test_the_reason_of_a_change_stands_first() -> None:
+    found = of("torch-bump")
+    heads = [section.heading for section in sections(found)]
+    assert heads == ["new packages", "medium risk", "low risk"]
+    assert [row.name for section in sections(found) for row in section.rows][4] == "torch"
+    renamed = [row for section in sections(found) for row in section.rows if row.name == "CUDA libraries"]
+    assert [len(move.renamed) for row in renamed for move in row.moves] == [14]
+    assert len(found.rows) == 41, "machines get each package by its name"
 
 
 def test_the_bump_says_what_it_means_for_gpus() -> None:

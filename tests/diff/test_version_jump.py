@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envspec.diff.jump import jump
+from envspec.facts.calendar import counts_years
 from envspec.packages import conda_order
 
 
@@ -26,7 +27,7 @@ from envspec.packages import conda_order
         ("pip", "2.0.dev1", "2.0a1", "pre-release"),
         ("pip", "2.0", "2.0.post1", "post-release"),
         ("pip", "2.9.1+cu126", "2.9.1+cu128", "local"),
-        ("pip", "2.9.1+cu128", "2.9.1", "local down"),
+        ("pip", "2.9.1+cu128", "2.9.1", "local"),
         ("pip", "2.9.1+cu126", "2.10.0+cu126", "minor"),
         ("pip", "1.0", "1.0.0", "none"),
         ("pip", "2025.9.0", "2026.1.0", "minor"),
@@ -46,6 +47,11 @@ from envspec.packages import conda_order
 )
 def test_jumps(kind: str, old: str, new: str, expected: str) -> None:
     assert str(jump(kind, old, new)) == expected
+
+
+@pytest.mark.parametrize(("name", "expected"), [("attrs", "minor"), ("cudf-cu12", "minor"), ("pyarrow", "major")])
+def test_a_year_of_two_digits_is_one_by_the_table(name: str, expected: str) -> None:
+    assert str(jump("pip", "25.10.0", "26.1.0", by_year=counts_years(name))) == expected
 
 
 def test_a_move_to_a_pre_release_is_told() -> None:

@@ -22,7 +22,9 @@ STEPS: dict[str, dict[str, Any]] = {step["name"]: step for step in ACTION["runs"
 GITLAB: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "ci" / "gitlab.yml").read_text(encoding="utf-8"))
 
 
-MARK = "<!-- envspec-review -->\n"
+MARK = "<!-- envspec-review locks -->\n"
+NOTE = "<!-- envspec-review review/a -->\n"
+"""How the comment of the job `locks` begins, and GitLab's note."""
 
 
 GH = f"""\
@@ -81,6 +83,10 @@ class Runner:
         self.temp.mkdir()
         programs = folder / "bin"
         programs.mkdir()
+        # the action's own environment, which no later step's PATH has
+        own = self.temp / "envspec" / "bin"
+        own.mkdir(parents=True)
+        (own / "python").symlink_to(sys.executable)
         self.program(programs / "envspec", f'#!/bin/sh\nexec "{sys.executable}" -m envspec "$@"\n')
         self.program(programs / "gh", GH)
         for program in ("python", "python3"):
@@ -96,6 +102,9 @@ class Runner:
             "SPECS": "",
             "BASE": self.base,
             "NUMBER": "7",
+            "KEY": "locks",
+            "GITHUB_REF": "refs/heads/topic",
+            "GITHUB_SHA": "",
         }
 
     @staticmethod
@@ -114,11 +123,14 @@ class Runner:
             outputs = self.outputs()
             known = {
                 "CHECKED": outputs.get("code", ""),
+                "MARK": outputs.get("mark", ""),
                 "WORTH_SAYING": str(outputs.get("changed") == "true" or outputs.get("fresh") != "true").lower(),
             }
             ran = self.bash(STEPS[name]["run"], **known, **env)
             assert ran.returncode == 0, f"{name}: {ran.stdout}{ran.stderr}"
             self.said = ran.stdout
+            if name == "Show what changed":
+                self.compared = ran.stdout
         return self.outputs()
 
     def outputs(self) -> dict[str, str]:
@@ -131,7 +143,9 @@ class Runner:
         return [re.sub(r" -F .*", "", line) for line in path.read_text().splitlines() if "--method" in line]
 
     def verdict(self) -> int:
-        return self.bash(STEPS["Verdict"]["run"], CHECKED=self.outputs()["code"]).returncode
+        found = self.outputs()
+        known = {"CHECKED": found["code"], "GATE": found["gate"], "RISK": found["risk"], "FAIL_ON": "high"}
+        return self.bash(STEPS["Verdict"]["run"], **known).returncode
 
     @property
     def posted(self) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
+import tomli
 import yaml
 from git_ci import (
     ACTION,
@@ -14,10 +17,13 @@ from git_ci import (
     STEPS,
 )
 from git_project import ROOT, SPEC
+from support import in_process
 
 from envspec.cli.main import COMMANDS
 
 pytestmark = pytest.mark.e2e
+
+RUN = {name: step for name, step in STEPS.items() if "run" in step}
 
 
 def test_the_hook() -> None:
@@ -40,37 +46,77 @@ def test_the_action_is_a_composite_one() -> None:
     assert set(ACTION) == {"name", "description", "author", "branding", "inputs", "outputs", "runs"}
     assert ACTION["runs"]["using"] == "composite"
     for step in STEPS.values():
+        if "uses" in step:
+            # a tag can be moved to another commit, whose code would run with the job's token
+            assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", step["uses"]), step["uses"]
+    for step in RUN.values():
         assert step["shell"] == "bash"
         # a value that somebody chose (a branch's name!) must not become part of a script
         assert "${{" not in step["run"]
         assert set(re.findall(r"\$\{?([A-Z_]+)", step["run"])) <= {
             *step.get("env", {}),
             *("RUNNER_TEMP", "GITHUB_PATH", "GITHUB_OUTPUT", "GITHUB_ACTION_PATH", "GITHUB_STEP_SUMMARY"),
-            "GITHUB_REPOSITORY",
+            *("GITHUB_REPOSITORY", "GITHUB_REF", "GITHUB_SHA", "RUNNER_OS", "RUNNER_ARCH"),
         }
-    used = set(re.findall(r"inputs\.(\w+)", json.dumps(ACTION["runs"])))
+    used = set(re.findall(r"inputs\.([\w-]+)", json.dumps(ACTION["runs"])))
     assert used == set(ACTION["inputs"])
     identifiers = {step.get("id") for step in STEPS.values()}
     assert set(re.findall(r"steps\.(\w+)\.", json.dumps(ACTION))) <= identifiers
-    for step in STEPS.values():
+    for step in RUN.values():
         for command in re.findall(r"^ *envspec (\w+) ", step["run"], re.MULTILINE):
             assert command in COMMANDS
 
 
+def test_what_the_review_installs_is_what_envspec_needs() -> None:
+    folder = ROOT / "docs" / "ci"
+    project = tomli.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    spec = tomli.loads((folder / "specs" / "review.toml").read_text(encoding="utf-8"))
+    wanted = (
+        *project["project"]["dependencies"],
+        *project["project"]["optional-dependencies"]["conda"],
+        *project["build-system"]["requires"],
+    )
+    assert sorted(spec["pip"]["dependencies"]) == sorted(wanted)
+    targets = set(re.findall(r"target=([\w-]+) ;;", STEPS["Name what is locked"]["run"]))
+    assert (
+        targets == set(spec["targets"]) == {path.parent.name for path in folder.glob("locks/review/*/requirements.txt")}
+    )
+
+
+def test_what_the_review_installs_is_locked(tmp_path: Path) -> None:
+    ran = in_process.run(("check", "docs/ci/specs/review.toml"), cwd=ROOT, env={"HOME": str(tmp_path)}, seconds=60)
+    assert ran[0] == 0, ran
+
+
 def test_the_gitlab_job() -> None:
     (job,) = GITLAB.values()
-    assert set(job) == {"stage", "image", "rules", "variables", "before_script", "script", "artifacts"}
+    assert set(job) == {"stage", "image", "rules", "variables", "cache", "before_script", "script", "artifacts"}
     assert all(isinstance(line, str) for line in (*job["before_script"], *job["script"]))
     assert job["rules"][0]["if"] == '$CI_PIPELINE_SOURCE == "merge_request_event"'
     # a variable that the job sets can't be set by whoever includes it
     assert not [name for name in job["variables"] if name.startswith("ENVSPEC_")]
 
 
+def gitlab_setup(**env: str) -> subprocess.CompletedProcess[str]:
+    """Run what the job does before its script, but for what it would download: that is only said."""
+    said = 'python() { echo python "$@"; }; git() { echo git "$@"; }'
+    script = "\n".join((said, "set -e", *GITLAB["envspec-review"]["before_script"]))
+    env = {"PATH": os.environ["PATH"], **env}
+    return subprocess.run(["bash", "-c", script], env=env, capture_output=True, text=True, check=False, timeout=30)
+
+
 def test_the_gitlab_job_installs_nothing_that_isnt_named() -> None:
-    first = GITLAB["envspec-review"]["before_script"][0]
-    ran = {
-        value: subprocess.run(["sh", "-c", first], env={"ENVSPEC_INSTALL": value}, capture_output=True, check=False)
-        for value in ("", "envspec==0.1.0")
-    }
-    assert ran["envspec==0.1.0"].returncode == 0
-    assert ran[""].returncode != 0 and b"ENVSPEC_INSTALL: names what pip installs" in ran[""].stderr
+    ran = gitlab_setup()
+    assert ran.returncode != 0 and "ENVSPEC_REPOSITORY: names the repository" in ran.stderr
+    ran = gitlab_setup(ENVSPEC_REPOSITORY="https://example.org/envspec.git", ENVSPEC_COMMIT="main")
+    assert ran.returncode != 0 and "must be a commit" in ran.stdout
+    assert gitlab_setup(ENVSPEC_INSTALL="envspec==0.1.0").stdout == "python -m pip install --quiet envspec==0.1.0\n"
+
+
+def test_the_gitlab_job_installs_with_hashes() -> None:
+    ran = gitlab_setup(ENVSPEC_REPOSITORY="https://example.org/envspec.git", ENVSPEC_COMMIT="01" * 20)
+    assert ran.returncode == 0
+    first, second = [line for line in ran.stdout.splitlines() if line.startswith("python")]
+    assert "--require-hashes" in first and "/docs/ci/locks/review/linux-" in first
+    assert "--no-deps --no-build-isolation" in second
+    assert f"fetch --quiet --depth=1 -- https://example.org/envspec.git {'01' * 20}" in ran.stdout

@@ -15,11 +15,11 @@ import pytest
 from git_ci import (
     BUMPED,
     GITLAB,
-    MARK,
+    NOTE,
     Runner,
     runner,
 )
-from git_project import BASE, SPEC
+from git_project import BASE, SPEC, pin
 
 pytestmark = pytest.mark.e2e
 
@@ -80,6 +80,7 @@ def in_gitlab(job: Runner, url: str, **env: str) -> subprocess.CompletedProcess[
         "CI_MERGE_REQUEST_PROJECT_ID": "5",
         "CI_MERGE_REQUEST_IID": "7",
         "CI_API_V4_URL": url,
+        "CI_JOB_NAME": "review/a",
     }
     return job.bash("\n".join(template["script"]), **{**given, **env})
 
@@ -97,7 +98,7 @@ def test_gitlab_writes_one_note(tmp_path: Path, gitlab: tuple[str, type[_Notes]]
     assert ran.returncode == 0, ran.stdout + ran.stderr
     (written,) = [asked for asked in server.asked if asked[0] != "GET"]
     assert written[:2] == ("POST", notes)
-    assert written[2].startswith(MARK) and "numpy" in written[2]
+    assert written[2].startswith(NOTE) and "numpy" in written[2]
     earlier = [note(number, 1, "hello") for number in range(130)]
     server.existing = [*earlier, note(201, 9, "hello"), note(202, 1, written[2]), note(203, 9, written[2])]
     in_gitlab(job, url, ENVSPEC_TOKEN="good")
@@ -116,7 +117,7 @@ def test_gitlab_tells_a_removed_lock(tmp_path: Path, gitlab: tuple[str, type[_No
 def test_gitlab_says_that_nothing_changed(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
     url, _ = gitlab
     ran = in_gitlab(runner(tmp_path, BASE), url)
-    assert ran.returncode == 0 and ran.stdout.endswith(f"{MARK}No lock changed.\n")
+    assert ran.returncode == 0 and f"{NOTE}No lock changed.\n" in ran.stdout
 
 
 def test_gitlab_without_the_base_is_no_failure(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
@@ -136,6 +137,25 @@ def test_gitlab_without_a_token_that_may(tmp_path: Path, gitlab: tuple[str, type
     assert ran.returncode == 0 and "numpy" in ran.stdout
     assert len(server.asked) == (1 if token else 0)
     assert ("the note couldn't be written" in ran.stdout) is bool(token)
+
+
+def test_gitlab_fails_with_a_risk(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
+    url, _ = gitlab
+    job = runner(tmp_path, BASE.bump(pin("numpy", "2.1", content="evil")))
+    ran = in_gitlab(job, url, ENVSPEC_FAIL_ON="high")
+    assert ran.returncode == 1 and "as high as ENVSPEC_FAIL_ON" in ran.stdout
+    assert (job.clone / "envspec-review.env").read_text() == "ENVSPEC_RISK=high\nENVSPEC_NEW_PACKAGES=\n"
+    assert (job.clone / "envspec-pages" / "specs_demo.html").is_file()
+    assert in_gitlab(job, url, CI_MERGE_REQUEST_DIFF_BASE_SHA="01" * 20, ENVSPEC_FAIL_ON="high").returncode == 1
+
+
+@pytest.mark.slow
+def test_gitlab_fails_with_the_audit(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
+    url, _ = gitlab
+    job = runner(tmp_path, BASE)
+    job.program(tmp_path / "bin" / "envspec", '#!/bin/sh\n[ "$1 $3" = "audit --strict" ] && exit 3\nexit 0\n')
+    assert in_gitlab(job, url, ENVSPEC_AUDIT="true", ENVSPEC_AUDIT_ARGS="--strict").returncode == 3
+    assert in_gitlab(job, url).returncode == 0
 
 
 @pytest.mark.slow

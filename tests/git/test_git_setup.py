@@ -35,7 +35,7 @@ def test_it_sets_up_a_repository_and_takes_it_back(repository: Repository) -> No
         ran = repository.envspec("git-setup")
         assert (ran.returncode, ran.stdout) == (0, "")
         assert attributes.read_text() == with_block("*.png binary\n", LINES)
-        assert settings(repository, "--local").count("\n") == 3
+        assert settings(repository, "--local").count("\n") == 4
     assert "merge: envspec\n" in repository.git("check-attr", "merge", LOCK)
     assert "merge: envspec\n" in repository.git("check-attr", "merge", "locks/demo/cpu/requirements.txt")
     assert "merge: envspec\n" in repository.git("check-attr", "merge", f"projects/a/{LOCK}")
@@ -145,7 +145,7 @@ def test_git_shows_a_lock_one_line_a_package(repository: Repository) -> None:
 
 def test_a_program_with_odd_characters_in_its_path() -> None:
     made = drivers(("/a b/100%/it's/envspec",))
-    assert made["merge.envspec.driver"].startswith("'/a b/100%%/it'\"'\"'s/envspec' git-merge %O")
+    assert made["merge.envspec.driver"].startswith("f() { '/a b/100%%/it'\"'\"'s/envspec' git-merge \"$1\"")
     assert "'/a b/100%/it'\"'\"'s/envspec' git-textconv" in made["diff.envspec.textconv"]
 
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from envspec.cli import inputs, look_up, options
-from envspec.cli.console import out, out_file, styled
+from envspec.cli.console import out, out_file, say, styled
 from envspec.cli.diff.choices import choices, refuse_for_spec
-from envspec.errors import InputError, OutsideError
+from envspec.errors import AnswerNo, InputError, OutsideError
 
 if TYPE_CHECKING:
+    from envspec.diff.facts import Risk
     from envspec.diff.foreign.selection import Wish
     from envspec.diff.rows import Review
     from envspec.diff.side import Side
@@ -27,13 +28,14 @@ Examples:
   envspec diff old.uv.lock uv.lock --extra cu12          with one extra, and the default groups
   envspec diff old.uv.lock uv.lock --extra old:gpu --extra new:cu12
   envspec diff specs/mm-v2.9.toml --audit                with vulnerabilities
+  envspec diff specs/mm-v2.9.toml --from origin/main --fail-on high
 
 \b
-Exit codes: 0 shown, 1 there are changes (with --exit-code only), 2 a lock, a file or the revision is wrong,
-3 git is missing or failed, or (with --audit) something couldn't be looked up.
+Exit codes: 0 shown, 1 there are changes (with --exit-code only) or their risk is as high as --fail-on, 2 a lock, a
+file or the revision is wrong, 3 git is missing or failed, or (with --audit) something couldn't be looked up.
 """
 
-FORMATS = ("text", "markdown", "json", "html")
+FORMATS = ("text", "markdown", "json", "html", "github")
 
 
 @click.command(epilog=EPILOG)
@@ -46,6 +48,9 @@ FORMATS = ("text", "markdown", "json", "html")
     "--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="How to print it."
 )
 @click.option("--exit-code", "tell_by_code", is_flag=True, help="Exit with 1 when there are changes.")
+@click.option(
+    "--fail-on", type=click.Choice(("high", "medium")), help="Exit with 1 when the risk is this high, or higher."
+)
 @click.option("--audit", is_flag=True, help="Look up the changed versions: vulnerabilities, yanked releases.")
 @choices
 @look_up.offline
@@ -62,6 +67,7 @@ def command(
     revision: str | None,
     form: str,
     tell_by_code: bool,
+    fail_on: Risk | None,
     audit: bool,
     wish: Wish,
     offline: bool,
@@ -81,9 +87,7 @@ def command(
     forks where some conflict. Against another file, a universal file counts with what its tool installs by default. To
     choose, use --extra, --group and the like; "old:NAME" and "new:NAME" apply to one of the files.
     """
-    from dataclasses import replace
-
-    from envspec.diff.judged import flaws_of
+    from envspec.diff.judged import with_flaws
     from envspec.diff.review import review
 
     _refuse_without(audit, context)
@@ -98,7 +102,7 @@ def command(
         )
     else:
         old, new = _two_files(path, other, wish)
-    found, complete = replace(review(old, new), flaws=flaws_of(new, spec)), True
+    found, complete = with_flaws(review(old, new), new, spec), True
     if audit:
         from datetime import timedelta
 
@@ -111,11 +115,16 @@ def command(
         from envspec.diff.as_json import as_json as document
 
         options.print_json("diff", document(found))
+    elif form == "github":
+        out_file(_annotated(found, inputs.folder_of(spec, locks_dir).path if spec else Path(other or path)))
     else:
         out(_rendered(found, form), newline=False) if form == "text" else out_file(_rendered(found, form))
     if not complete:
         return OutsideError.exit_code
-    return 1 if tell_by_code and found else 0
+    if fail_on and found.reaches(fail_on):
+        say(f"the risk is {found.risk}, and --fail-on is {fail_on}", style="red")
+        return AnswerNo.exit_code
+    return AnswerNo.exit_code if tell_by_code and found else 0
 
 
 def _refuse_without(audit: bool, context: click.Context) -> None:
@@ -150,6 +159,15 @@ def _two_files(old: str, new: str, wish: Wish) -> tuple[Side, Side]:
     from envspec.diff.foreign.read import sides
 
     return sides(Path(old), Path(new), wish)
+
+
+def _annotated(found: Review, lock: Path) -> str:
+    from envspec.audit.sarif import lines_of
+    from envspec.cli.outputs import within_repository
+    from envspec.diff.annotations import as_annotations
+    from envspec.lock.read import load_text
+
+    return as_annotations(found, within_repository(lock), lines_of(load_text(lock)) if lock.is_file() else {})
 
 
 def _rendered(found: Review, form: str) -> str:

@@ -1,0 +1,45 @@
+"""What an index that was asked says of another file of the same version: plain data in, a review out.
+This module asks no index."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from envspec.diff.facts import Fact, highest
+from envspec.diff.rows import Move, Review, View, in_order
+
+File = tuple[str, str]
+"""A file's name and its SHA-256."""
+
+
+def with_verified(review: Review, held: Collection[File]) -> Review:
+    """Lower the risk of another file of the same version where its index holds both, the old and the new one: `held`
+    are the files that indexes were found to hold, under these hashes."""
+    others = [(fact.package, fact.risk) for fact in (*review.flaws, *review.gpu)]
+    rows = []
+    for row in review.rows:
+        moves = tuple(_move(move, held) for move in row.moves)
+        if moves != row.moves:
+            around = (risk for name, risk in others if name == row.name)
+            row = replace(row, moves=moves, risk=highest((*(move.risk for move in moves), *around)))
+        rows.append(row)
+    return replace(review, rows=in_order(rows))
+
+
+def _move(move: Move, held: Collection[File]) -> Move:
+    parts = tuple(_move(part, held) for part in move.parts)
+    are_held = [_is_held(one.old, held) and _is_held(one.new, held) for one in move.exact]
+    if not all(are_held):
+        return replace(move, parts=parts)
+    return replace(move, parts=parts, facts=tuple(map(_lowered, move.facts)))
+
+
+def _is_held(view: View | None, held: Collection[File]) -> bool:
+    return view is not None and (view.file, view.sha256) in held
+
+
+def _lowered(fact: Fact) -> Fact:
+    if fact.code != "file-changed":
+        return fact
+    return replace(fact, risk="low", message="a different file of the same version: its index holds both")

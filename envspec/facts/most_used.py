@@ -1,0 +1,51 @@
+"""The most used names of PyPI, and which of them a name could be mistaken for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+from envspec.facts.tables import read
+
+SHORTEST = 5
+"""Characters. Names that are shorter are near to too many others."""
+
+
+@cache
+def names() -> frozenset[str]:
+    """Give the most used names of PyPI, normalised."""
+    return frozenset(read("most_used")["names"].split())
+
+
+def mistaken_for(name: str) -> str | None:
+    """Give a most used name that `name` (normalised) could be mistaken for: one that differs by one character, by two
+    neighbours in each other's place, or in its hyphens alone. None where there is none, and for a most used name.
+
+    The comparison covers what typosquats of the last years did to a name: a letter left out, doubled, swapped or
+    replaced by its neighbour, a hyphen added or taken away. A hyphenated word in front or behind it isn't covered: most
+    such packages are plugins.
+    """
+    if len(name) < SHORTEST or name in names():
+        return None
+    known = {one for one in _edited(name) if len(one) >= SHORTEST} & names()
+    return min(known, default=_joined().get(name.replace("-", "")))
+
+
+@cache
+def _joined() -> dict[str, str]:
+    """Give the most used names by their text without hyphens."""
+    return {name.replace("-", ""): name for name in sorted(names(), reverse=True) if len(name) >= SHORTEST}
+
+
+def _edited(name: str) -> Iterator[str]:
+    """Yield every name that is one edit away."""
+    for at in range(len(name) + 1):
+        before, rest = name[:at], name[at:]
+        yield before + rest[1:]
+        yield before + rest[1:2] + rest[:1] + rest[2:]
+        for letter in _LETTERS:
+            yield before + letter + rest
+            yield before + letter + rest[1:]
+
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789-"

@@ -1,0 +1,27 @@
+"""A project in git with a lock that changed since the last commit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+from cli_project import Project, changed, demo_pins
+
+
+def git(project: Project, *arguments: str) -> None:
+    command = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *arguments]
+    subprocess.run(command, cwd=project.folder, check=True, capture_output=True)
+
+
+@pytest.fixture
+def committed(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """The project in git, and then a newer fsspec in its lock."""
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)
+    git(project, "init", "-q", "-b", "main")
+    git(project, "commit", "-q", "--allow-empty", "-m", "empty")
+    git(project, "add", ".")
+    git(project, "commit", "-q", "-m", "locked")
+    project.lock(lambda target: changed(demo_pins(target), "fsspec", version="2026.9.1"))
+    return project

@@ -1,0 +1,127 @@
+"""The GitHub Action as a gate: what it compares with, what it says for other steps, when it fails."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from git_ci import BUMPED, MARK, STEPS, Runner, runner
+from git_project import BASE, Repository, pin
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(not shutil.which("jq"), reason="jq isn't installed"),
+]
+
+EVIL = BASE.bump(pin("numpy", "2.1", content="evil"))
+NEWCOMER = BASE.bump(pin("app", "1.0", "acelerate", "fsspec", "lib>=2"), pin("acelerate", "1.0"))
+
+
+def test_a_replaced_file_fails_where_it_was_asked_to(tmp_path: Path) -> None:
+    job = runner(tmp_path, EVIL)
+    found = job.review(FAIL_ON="high")
+    assert (found["risk"], found["gate"], found["fresh"]) == ("high", "1", "true")
+    assert job.verdict() == 1
+    assert (tmp_path / "temp" / "envspec-pages" / "specs_demo.html").read_text().startswith("<!doctype html>")
+    assert "::error file=locks/demo/envspec.lock,line=" in job.compared
+
+
+@pytest.mark.slow
+def test_it_only_tells_where_it_was_not_asked_to(tmp_path: Path) -> None:
+    job = runner(tmp_path, EVIL)
+    found = job.review()
+    assert (found["risk"], found["gate"]) == ("high", "0") and job.verdict() == 0
+
+
+@pytest.mark.slow
+def test_a_new_package_is_named(tmp_path: Path) -> None:
+    found = runner(tmp_path, NEWCOMER).review(FAIL_ON="medium")
+    assert (found["new-packages"], found["risk"], found["gate"]) == ("acelerate", "high", "1")
+
+
+@pytest.mark.slow
+def test_a_change_below_the_gate_passes(tmp_path: Path) -> None:
+    job = runner(tmp_path, BUMPED)
+    found = job.review(FAIL_ON="medium")
+    assert (found["risk"], found["gate"]) == ("low", "0") and job.verdict() == 0
+
+
+def test_what_cant_be_compared_passes_no_gate(tmp_path: Path) -> None:
+    job = runner(tmp_path, BASE)
+    job.program(tmp_path / "bin" / "envspec", '#!/bin/sh\n[ "$1" = check ] || exit 3\n')
+    assert job.review(FAIL_ON="high")["gate"] == "1" and job.verdict() == 1
+
+
+def moved_on(folder: Path) -> Repository:
+    """main got a newer tqdm after topic, which has a newer numpy, had left it."""
+    repository = Repository(folder)
+    repository.commit(BASE)
+    repository.git("switch", "-q", "-c", "topic")
+    repository.commit(BUMPED, "theirs")
+    repository.git("switch", "-q", "main")
+    repository.commit(BASE.bump(pin("tqdm", "4.2")), "ours")
+    return repository
+
+
+@pytest.mark.slow
+def test_what_the_base_got_since_is_no_change_of_the_branch(tmp_path: Path) -> None:
+    job = Runner(moved_on(tmp_path / "origin"), tmp_path)
+    job.review()
+    assert "numpy" in job.posted and "tqdm" not in job.posted
+
+
+@pytest.mark.slow
+def test_a_merged_checkout_is_compared_with_its_first_parent(tmp_path: Path) -> None:
+    """GitHub's event names an older base than the one that it merged."""
+    repository = moved_on(tmp_path / "origin")
+    old = repository.git("rev-parse", "main~1").strip()
+    repository.git("switch", "-q", "--detach", "main")
+    repository.run("git", "merge", "-q", "--no-commit", "topic")
+    repository.commit(replace(BUMPED).bump(pin("tqdm", "4.2")), "merged")
+    repository.git("switch", "-q", "-C", "topic")
+    job = Runner(repository, tmp_path)
+    head = job.bash("git rev-parse HEAD").stdout.strip()
+    job.review(BASE=old, GITHUB_REF="refs/pull/7/merge", GITHUB_SHA=head, GIVEN="")
+    assert "numpy" in job.posted and "tqdm" not in job.posted
+
+
+@pytest.mark.slow
+def test_each_job_has_a_comment_of_its_own(tmp_path: Path) -> None:
+    job = runner(tmp_path, BUMPED)
+    job.review(KEY='a --><img src="x">')
+    assert job.posted.startswith("<!-- envspec-review a--imgsrcx -->\n")
+    assert not job.posted.startswith(MARK)
+
+
+def test_the_code_that_failed_most_counts(tmp_path: Path) -> None:
+    job = runner(tmp_path, BASE)
+    script = STEPS["Verdict"]["run"]
+    verdicts = [
+        job.bash(script, CHECKED=checked, AUDITED=audited, GATE=gate, RISK="", FAIL_ON="high").returncode
+        for checked, audited, gate in (("0", "", "0"), ("0", "3", "1"), ("1", "0", ""), ("0", "", "1"), ("2", "1", "0"))
+    ]
+    assert verdicts == [0, 3, 1, 1, 2]
+
+
+def test_only_envspec_comes_on_the_path(tmp_path: Path) -> None:
+    """The job's own python and pip stay what they were. pip here is a stand-in: nothing is downloaded."""
+    job = runner(tmp_path, BASE)
+    job.program(tmp_path / "bin" / "python-of-the-job", '#!/bin/sh\nmkdir -p "$3/bin"; ln -sf /bin/true "$3/bin/pip"\n')
+    ran = job.bash(
+        STEPS["Install envspec"]["run"],
+        PYTHON=str(tmp_path / "bin" / "python-of-the-job"),
+        GITHUB_PATH=str(tmp_path / "path"),
+        GITHUB_ACTION_PATH="/action",
+        REQUIREMENTS="/action/requirements.txt",
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert [path.name for path in Path((tmp_path / "path").read_text().strip()).iterdir()] == ["envspec"]
+
+
+def test_a_runner_without_a_lock_is_told(tmp_path: Path) -> None:
+    job = runner(tmp_path, BASE)
+    known = {"RUNNER_OS": "Windows", "RUNNER_ARCH": "X64", "GITHUB_ACTION_PATH": str(job.clone)}
+    ran = job.bash(STEPS["Name what is locked"]["run"], **known)
+    assert ran.returncode == 1 and "name what to install with `install`" in ran.stdout
