@@ -23,7 +23,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("uv",),
     ("lock",),
     ("resolve", "doctor", "git", "recipes", "policy"),
-    ("workflow", "install", "audit", "diff", "smoke"),
+    ("workflow", "install", "audit", "diff", "smoke", "verify"),
     ("report",),
     ("cli",),
     ("refresh", "pytest_plugin", "__main__"),
