@@ -116,11 +116,14 @@ def _verified(spec: Spec, lock: Lock, claims: Claims, total: int) -> Verificatio
 def _lines(found: Verification, spec: Spec, lock: Lock, revision: str | None) -> Iterator[str]:
     from envspec.verify.report import label
 
+    def told(word: str, style: str, one: Told) -> str:
+        return f"{styled(word, style)}  {printable(label(one.claim))}, {heading(one.targets, lock)}"
+
     for one, difference in found.forged:
-        yield f"{styled('forged', 'red;bold')}  {printable(label(one.claim))}, {heading(one.targets, lock)}  {difference.code}"
+        yield f"{told('forged', 'red;bold', one)}  {difference.code}"
         yield f"  {shown(difference.sentence)}"
     for one, reason in found.yanked:
-        yield f"{styled('yanked', 'yellow;bold')}  {printable(label(one.claim))}, {heading(one.targets, lock)}"
+        yield told("yanked", "yellow;bold", one)
         yield f"  {shown(reason) or 'its index gives no reason'}"
     for sentence, names in found.unproved.items():
         yield f"not proved: {_few(names)}: {printable(sentence)}"
