@@ -66,15 +66,17 @@ def command(
     spec, lock = inputs.read_lock(path, locks_dir, proving=True)
     inputs.warn_if_stale(spec, lock)
     chosen = inputs.locked_targets(lock, targets)
-    from envspec.verify.claims import changed, claims_of
+    from envspec.verify.claims import changed, claims_of, unasked_parts
+    from envspec.verify.report import Verification
 
     claims = claims_of(lock, chosen)
-    asked = claims if revision is None else changed(claims, _claims_at(revision, spec, locks_dir))
-    found = _verified(spec, lock, asked, len(claims))
+    old = _lock_at(revision, spec, locks_dir) if revision is not None else None
+    asked = claims if old is None else changed(claims, claims_of(old, old.targets))
+    found = Verification(_asked(spec, lock, asked), len(claims), unasked_parts(lock, old))
     try:
         if as_json:
-            names = [target.name for target in chosen]
-            options.print_json("verify", {"spec": spec.path, "from": revision, "targets": names, **_as_json(found)})
+            about = {"spec": spec.path, "from": revision, "targets": [target.name for target in chosen]}
+            options.print_json("verify", {**about, **_as_json(found)})
         else:
             out("\n".join(_lines(found, spec, lock, revision)))
     except BrokenPipeError:
@@ -87,30 +89,25 @@ def command(
     return OutsideError.exit_code if found.unasked else 0
 
 
-def _claims_at(revision: str, spec: Spec, locks_dir: Path | None) -> Claims:
-    """Read what the lock claimed at a git revision; nothing where that has none."""
+def _lock_at(revision: str, spec: Spec, locks_dir: Path | None) -> Lock | None:
+    """Read the lock of a git revision; None where it has none."""
     from envspec.diff.revision import text_at
     from envspec.lock.read import loads
-    from envspec.verify.claims import claims_of
 
     place = inputs.folder_of(spec, locks_dir).path
     text = text_at(place, revision)
-    if text is None:
-        return {}
-    old = loads(text, f"{revision}:{place}")
-    return claims_of(old, old.targets)
+    return None if text is None else loads(text, f"{revision}:{place}")
 
 
-def _verified(spec: Spec, lock: Lock, claims: Claims, total: int) -> Verification:
+def _asked(spec: Spec, lock: Lock, claims: Claims) -> tuple[Told, ...]:
     from envspec.verify.ask import ask_all
     from envspec.verify.channels import ask_channels
     from envspec.verify.indexes import Indexes
-    from envspec.verify.report import Verification
 
     pins = (pin for target in lock for pin in target.pins)
     channels = partial(ask_channels, spec=spec, env=os.environ)
     with counting("asking the indexes") as on_progress:
-        return Verification(ask_all(claims, pins, Indexes.of(spec, os.environ), channels, on_progress), total)
+        return ask_all(claims, pins, Indexes.of(spec, os.environ), channels, on_progress)
 
 
 def _lines(found: Verification, spec: Spec, lock: Lock, revision: str | None) -> Iterator[str]:

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 
 from envspec.errors import OutsideError
 from envspec.lock.model import Pin
+from envspec.uv.answer import FoundFile
 from envspec.verify import compare
 from envspec.verify.indexes import FACTS, Indexes, found_file, shipped
-from envspec.verify.model import Claim, Claims, Listed, Outcome, Told
+from envspec.verify.model import Claim, Claims, Difference, Listed, Outcome, Told
 
 _AT_ONCE = 16
 _GIVE_UP = 3
@@ -33,11 +34,15 @@ def ask_all(
     asking = _Asking(indexes)
     jobs = _jobs(claims, asking, ask_conda)
     found: dict[Claim, Outcome] = {}
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    pool = ThreadPoolExecutor(_AT_ONCE)
+    try:
         running = [pool.submit(job) for job in jobs]
         for done, job in enumerate(as_completed(running), start=1):
             found.update(job.result())
             on_progress(done, len(running))
+    finally:
+        # whoever interrupts doesn't wait for what hasn't begun
+        pool.shutdown(wait=False, cancel_futures=True)
     nowhere = asking.without_any_page(tuple(lock))
     found = {claim: _unasked_where(nowhere, claim, outcome) for claim, outcome in found.items()}
     return tuple(Told(claim, targets, found[claim]) for claim, targets in claims.items())
@@ -62,7 +67,7 @@ def _jobs(claims: Iterable[Claim], asking: _Asking, ask_conda: AskConda) -> list
             pages.setdefault((pin.index, pin.name), []).append(claim)
     # rattler's query is one, and takes longest
     first: list[Job] = [lambda: ask_conda(conda)] if conda else []
-    return [*first, *jobs, *(lambda found=found: asking.of_page(found) for found in pages.values())]  # type: ignore[misc]
+    return [*first, *jobs, *(lambda found=found: asking.of_page(found) for found in pages.values())]
 
 
 def _of_git(claim: Claim) -> Outcome:
@@ -87,14 +92,14 @@ class _Asking:
             listed, file = self.indexes.at_url(claim.pin)
         except OutsideError as error:
             return Outcome(unasked=error.message)
-        return self._compared(claim, claim.pin.url or "", listed, lambda: file)
+        return self._compared(claim, claim.pin.url or "", listed, file)
 
     def of_page(self, claims: Sequence[Claim]) -> Mapping[Claim, Outcome]:
         """Ask for a project of an index; `claims` are about it alone."""
         known = {claim: shipped(claim.pin) for claim in claims}
         found = {
             claim: Outcome(
-                FACTS, (*_of_listed(claim, facts[0]), *compare.of_metadata(claim, facts[1])), _undated(claim, facts[0])
+                FACTS, (*_of_listed(claim, facts[0]), *compare.of_metadata(claim, facts[1])), _unproved(claim, facts[0])
             )
             for claim, facts in known.items()
             if facts is not None
@@ -128,16 +133,16 @@ class _Asking:
             listed = self.indexes.listed(row)
         except OutsideError as error:
             return Outcome(source, unasked=error.message)
-        return self._compared(claim, source, listed, lambda: found_file(row, listed))
+        return self._compared(claim, source, listed, found_file(row, listed))
 
-    def _compared(self, claim: Claim, source: str, listed: Listed, file: Callable[[], object]) -> Outcome:
+    def _compared(self, claim: Claim, source: str, listed: Listed, file: FoundFile) -> Outcome:
         differences = tuple(_of_listed(claim, listed))
-        told = Outcome(source, differences, _undated(claim, listed), listed.yanked)
+        told = Outcome(source, differences, _unproved(claim, listed), listed.yanked)
         if claim.builds is not None or any(one.code == "other-hash" for one in differences):
             # a file that isn't the lock's says nothing of what the lock pins
             return told
         try:
-            described = self.indexes.described(claim, file())  # type: ignore[arg-type]
+            described = self.indexes.described(claim, file)
             if described.metadata is not None:
                 differences += tuple(compare.of_metadata(claim, described.metadata))
         except OutsideError as error:
@@ -168,7 +173,7 @@ class _Asking:
         return found
 
 
-def _of_listed(claim: Claim, listed: Listed | None) -> Iterator[compare.Difference]:
+def _of_listed(claim: Claim, listed: Listed | None) -> Iterator[Difference]:
     artifact = claim.pin.artifact
     if artifact is None:
         return
@@ -177,10 +182,14 @@ def _of_listed(claim: Claim, listed: Listed | None) -> Iterator[compare.Differen
         yield from compare.of_time(claim, listed.uploaded)
 
 
-def _undated(claim: Claim, listed: Listed) -> tuple[str, ...]:
-    if claim.exclude_newer is None or listed.uploaded is not None or claim.pin.url is not None:
-        return ()
-    return (f"that {listed.file} was uploaded before {claim.exclude_newer}: {claim.pin.index} has no upload times",)
+def _unproved(claim: Claim, listed: Listed) -> tuple[str, ...]:
+    """What an index's page leaves open, or claims without proof."""
+    pin, told = claim.pin, []
+    if claim.exclude_newer is not None and listed.uploaded is None and pin.url is None:
+        told.append(f"the upload before {claim.exclude_newer}: {pin.index} has no upload times")
+    if pin.publisher is not None:
+        told.append(f"the publisher: {pin.index} claims it, and nobody checked its attestations")
+    return tuple(told)
 
 
 def _unasked_where(nowhere: Mapping[str, str], claim: Claim, outcome: Outcome) -> Outcome:

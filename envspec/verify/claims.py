@@ -26,6 +26,22 @@ def changed(claims: Claims, before: Claims) -> Claims:
     return {claim: names for claim, names in claims.items() if claim not in before}
 
 
+def unasked_parts(lock: Lock, before: Lock | None = None) -> dict[str, tuple[str, ...]]:
+    """Name what a lock has beside its packages and no index of packages can tell, by what it is; not what `before` has
+    alike."""
+    pythons = {f"{one.file} ({one.platform})": one for one in lock.pythons}
+    images = {one.name: one for one in lock.images}
+    read = {f"{one.package} {one.version}": one for one in lock.corrections}
+    old = {*before.pythons, *before.images, *before.corrections} if before is not None else set()
+    named: Mapping[str, Mapping[str, object]] = {
+        "the build of Python: envspec doesn't ask who published it": pythons,
+        "the digest: envspec doesn't ask the registry": images,
+        "what was read in the wheel: envspec doesn't read it again": read,
+    }
+    found = {what: tuple(name for name, one in parts.items() if one not in old) for what, parts in named.items()}
+    return {what: names for what, names in found.items() if names}
+
+
 def _claims(target: LockedTarget, exclude_newer: str | None) -> Iterator[Claim]:
     extras = Graph.of(target).extras
     inputs = target.inputs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -54,6 +55,7 @@ class Indexes:
     hashes: FlatHashes
     flat_pages: FlatPages
     _addresses: dict[str, str] = field(default_factory=dict)
+    _looking: threading.Lock = field(default_factory=threading.Lock)
 
     @staticmethod
     def of(spec: Spec, env: Mapping[str, str]) -> Indexes:
@@ -134,9 +136,11 @@ class Indexes:
         return Described(None, (f"the requirements of {file.file}: only building it tells them",))
 
     def _address(self, index: str) -> str:
-        if index not in self._addresses:
-            self._addresses[index] = index_address(index, self.named, self.settings, self.env)
-        return self._addresses[index]
+        # one thread at a time: it may look for uv, and Python's sysconfig bears no two
+        with self._looking:
+            if index not in self._addresses:
+                self._addresses[index] = index_address(index, self.named, self.settings, self.env)
+            return self._addresses[index]
 
 
 def found_file(row: Mapping[str, Any], listed: Listed) -> FoundFile:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from envspec.verify.model import Claim, Difference, Told
 
@@ -12,11 +12,13 @@ from envspec.verify.model import Claim, Difference, Told
 class Verification:
     """The claims of a lock that were asked, with what came of each.
 
-    total  the number of the lock's claims, asked or not
+    total   the number of the lock's claims, asked or not
+    beside  what the lock has beside packages and nobody was asked about, by the reason
     """
 
     told: tuple[Told, ...]
     total: int
+    beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def forged(self) -> tuple[tuple[Told, Difference], ...]:
@@ -31,7 +33,8 @@ class Verification:
     @property
     def unproved(self) -> dict[str, tuple[str, ...]]:
         """What nobody publishes in a form that can be compared, with its packages."""
-        return _grouped((sentence, one.claim) for one in self.told for sentence in one.outcome.unproved)
+        found = _grouped((sentence, one.claim) for one in self.told for sentence in one.outcome.unproved)
+        return {**found, **self.beside}
 
     @property
     def yanked(self) -> tuple[tuple[Told, str], ...]:

@@ -19,20 +19,22 @@ from support.flat_page import FlatIndex
 from support.index import Index, html_error, status
 from support.machine import Machine, Ran, cpu
 from support.packages import sdist, wheel
+from test_every_field import placed
 
 import envspec.cli
-from envspec.lock.model import Artifact, BuildPin, Lock, Pin
+from envspec.lock.model import Artifact, BuildPin, Lock, LockedPython, Pin, Publisher
 from envspec.lock.read import load
 from envspec.lock.store import LockFolder
 
 SCHEMA = Path(envspec.cli.__file__).parent / "schemas" / "verify.json"
+PYTHON = "cpython-3.12.12+20260114-x86_64-unknown-linux-gnu-install_only_stripped.tar.gz"
 Forge = Callable[[Lock], Lock]
-CASES: list[tuple[str, Forge]] = []
+CASES: list[tuple[str, str, Forge]] = []
 
 
-def forgery(code: str) -> Callable[[Forge], Forge]:
+def forgery(code: str, field: str) -> Callable[[Forge], Forge]:
     def register(forge: Forge) -> Forge:
-        CASES.append((code, forge))
+        CASES.append((code, field, forge))
         return forge
 
     return register
@@ -43,37 +45,37 @@ def artifact(pin: Pin) -> Artifact:
     return pin.artifact
 
 
-@forgery("other-hash")
+@forgery("other-hash", "Artifact.sha256")
 def another_hash(lock: Lock) -> Lock:
     return each_pin(lock, "lib", lambda p: with_file(p, artifact(p).file, EVIL))
 
 
-@forgery("not-published")
+@forgery("not-published", "Artifact.file")
 def a_file_renamed_and_of_another_hash(lock: Lock) -> Lock:
     return each_pin(lock, "lib", lambda p: with_file(p, artifact(p).file.replace("-py3-", "-py2.py3-"), EVIL))
 
 
-@forgery("not-published")
+@forgery("not-published", "Artifact.file")
 def a_build_that_was_never_published(lock: Lock) -> Lock:
     return each_pin(lock, "lib", lambda p: with_file(p, artifact(p).file.replace("-py3-", "-1-py3-"), EVIL))
 
 
-@forgery("not-published")
+@forgery("not-published", "Artifact.file")
 def a_version_that_was_never_published(lock: Lock) -> Lock:
     return each_pin(lock, "lib", lambda p: replace(with_file(p, "lib-1.5-py3-none-any.whl", EVIL), version="1.5"))
 
 
-@forgery("other-size")
+@forgery("other-size", "Artifact.size")
 def another_size(lock: Lock) -> Lock:
     return each_pin(lock, "lib", lambda p: replace(p, artifact=replace(artifact(p), size=1)))
 
 
-@forgery("other-requirements")
+@forgery("other-requirements", "Pin.dependencies")
 def edges_dropped_with_their_package(lock: Lock) -> Lock:
     return each_pin(without(lock, "leaf"), "lib", lambda p: replace(p, dependencies=()))
 
 
-@forgery("other-requirements")
+@forgery("other-requirements", "Pin.dependencies")
 def a_typosquat_with_an_invented_edge(lock: Lock) -> Lock:
     edged = each_pin(lock, "lib", lambda p: replace(p, dependencies=(*p.dependencies, "squat")))
     squat = wheel("squat", "1.0")
@@ -81,43 +83,50 @@ def a_typosquat_with_an_invented_edge(lock: Lock) -> Lock:
     return each_target(edged, lambda t: replace(t, pins=tuple(sorted((*t.pins, pin), key=lambda p: p.name))))
 
 
-@forgery("other-requirements")
+@forgery("other-requirements", "Pin.dependencies")
 def a_bound_loosened(lock: Lock) -> Lock:
     return each_pin(lock, "app", lambda p: replace(p, dependencies=("below", "lib[more]")))
 
 
-@forgery("other-licence")
+@forgery("other-licence", "Pin.licence")
 def another_licence(lock: Lock) -> Lock:
     return each_pin(lock, "lib", lambda p: replace(p, licence="Apache-2.0"))
 
 
-@forgery("other-licence")
+@forgery("other-licence", "Pin.licence")
 def a_licence_left_out(lock: Lock) -> Lock:
     return each_pin(lock, "lib", lambda p: replace(p, licence=None))
 
 
-@forgery("too-new")
+@forgery("too-new", "Artifact.file")
 def a_release_after_exclude_newer(lock: Lock) -> Lock:
     young = wheel("lib", "1.9", "leaf; extra == 'more'", extras=("more",))
     file = Artifact(young.file, young.sha256, len(young.content))
     return each_pin(lock, "lib", lambda p: replace(p, version="1.9", artifact=file))
 
 
-@forgery("other-requirements")
+@forgery("other-requirements", "Pin.dependencies")
 def a_source_s_edges_dropped(lock: Lock) -> Lock:
     return each_pin(lock, "src", lambda p: replace(p, dependencies=()))
 
 
-@forgery("not-published")
+@forgery("not-published", "BuildPin.file")
 def a_build_environment_of_a_file_of_nobody(lock: Lock) -> Lock:
     evil = BuildPin("below", "1.0", "below-1.0-1-py3-none-any.whl", EVIL)
     return each_pin(lock, "src", lambda p: replace(p, built_with=(evil,)))
 
 
-@forgery("other-hash")
+@forgery("other-hash", "BuildPin.sha256")
 def a_build_environment_of_another_hash(lock: Lock) -> Lock:
     evil = BuildPin("builder", "1.0", wheel("builder", "1.0").file, EVIL)
     return each_pin(lock, "src", lambda p: replace(p, built_with=(evil,)))
+
+
+@forgery("other-size", "BuildPin.size")
+def a_build_environment_of_another_size(lock: Lock) -> Lock:
+    made = wheel("builder", "1.0")
+    pin = BuildPin("builder", "1.0", made.file, made.sha256, 1)
+    return each_pin(lock, "src", lambda p: replace(p, built_with=(pin,)))
 
 
 def publish(index: Index) -> None:
@@ -172,8 +181,14 @@ def test_an_honest_lock(demo: Machine, index: Index) -> None:
     assert told.endswith("specs/demo.toml: of 5 pins 5 are what their index publishes, 0 aren't\n"), told
 
 
-@pytest.mark.parametrize(("code", "forge"), CASES, ids=[forge.__name__ for _, forge in CASES])
-def test_check_takes_it_and_verify_refuses(code: str, forge: Forge, demo: Machine) -> None:
+def test_each_field_that_verify_catches_has_a_forgery(root: Path) -> None:
+    """As docs/security.md has them: an MD5 is among those of conda."""
+    caught = {name for name, by in placed(root).items() if by == "verify"}
+    assert caught == {field for _, field, _ in CASES} | {"Artifact.md5"}
+
+
+@pytest.mark.parametrize(("code", "field", "forge"), CASES, ids=[forge.__name__ for _, _, forge in CASES])
+def test_check_takes_it_and_verify_refuses(code: str, field: str, forge: Forge, demo: Machine) -> None:
     write(demo, forge(demo.lock()))
     assert demo.envspec("check", "specs/demo.toml").status == 0, "check would be enough"
     ran, document = verify(demo)
@@ -282,6 +297,17 @@ def test_what_only_a_build_tells_is_not_called_proved(machine: Machine, index: I
     ran, document = verify(machine)
     assert ran.status == 0 and "only building it" in document["unproved"][0]["reason"]
     assert not witness.exists(), "verify runs no code"
+
+
+def test_what_no_index_of_packages_has_is_not_called_proved(demo: Machine) -> None:
+    lock = demo.lock()
+    python = LockedPython("linux-64", "3.12.12", "20260114", PYTHON, EVIL)
+    publisher = each_pin(lock, "leaf", lambda p: replace(p, publisher=Publisher("GitHub", "evil/evil")))
+    write(demo, replace(publisher, pythons=(python,)))
+    ran, document = verify(demo)
+    told = {one["packages"][0]: one["reason"] for one in document["unproved"]}
+    assert ran.status == 0 and set(told) == {"leaf 1.0", f"{PYTHON} (linux-64)"}
+    assert "nobody checked its attestations" in told["leaf 1.0"]
 
 
 # Only what changed
