@@ -167,6 +167,7 @@ READS_LOCKS = {
     "cli.doctor_lock": "judges, and calls no target feasible that fails",
     "cli.doctor_policy": "only to say what the site's policy forbids of it",
     "cli.diff.command": "judges, and tells it in the review",
+    "cli.verify": "for the old side: what changed since is asked of the indexes",
     "cli.report": "for the old side of its changes, which are shown",
     "cli.git_merge": "judges what it merged",
     "cli.git_textconv": "for git's own diff, which is shown",

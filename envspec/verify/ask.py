@@ -12,15 +12,15 @@ from envspec.lock.model import Pin
 from envspec.uv.answer import FoundFile
 from envspec.verify import compare
 from envspec.verify.indexes import FACTS, Indexes, found_file, shipped
-from envspec.verify.model import Claim, Claims, Difference, Listed, Outcome, Told
+from envspec.verify.model import Claims, Difference, Outcome, PinClaim, IndexedFile, Told
 
 _AT_ONCE = 16
 _GIVE_UP = 3
-"""Failures of an index that never answered, after which nobody asks it again in this run."""
+"""Failures of an index that never answered, after which this run doesn't ask it again."""
 _PROBES = 3
 
 Progress = Callable[[int, int], None]
-AskConda = Callable[[Sequence[Claim]], Mapping[Claim, Outcome]]
+AskConda = Callable[[Sequence[PinClaim]], Mapping[PinClaim, Outcome]]
 
 
 def ask_all(
@@ -33,7 +33,7 @@ def ask_all(
     """
     asking = _Asking(indexes)
     jobs = _jobs(claims, asking, ask_conda)
-    found: dict[Claim, Outcome] = {}
+    found: dict[PinClaim, Outcome] = {}
     pool = ThreadPoolExecutor(_AT_ONCE)
     try:
         running = [pool.submit(job) for job in jobs]
@@ -48,12 +48,12 @@ def ask_all(
     return tuple(Told(claim, targets, found[claim]) for claim, targets in claims.items())
 
 
-Job = Callable[[], Mapping[Claim, Outcome]]
+Job = Callable[[], Mapping[PinClaim, Outcome]]
 
 
-def _jobs(claims: Iterable[Claim], asking: _Asking, ask_conda: AskConda) -> list[Job]:
-    conda: list[Claim] = []
-    pages: dict[tuple[str, str], list[Claim]] = {}
+def _jobs(claims: Iterable[PinClaim], asking: _Asking, ask_conda: AskConda) -> list[Job]:
+    conda: list[PinClaim] = []
+    pages: dict[tuple[str, str], list[PinClaim]] = {}
     jobs: list[Job] = []
     for claim in claims:
         pin = claim.pin
@@ -70,7 +70,7 @@ def _jobs(claims: Iterable[Claim], asking: _Asking, ask_conda: AskConda) -> list
     return [*first, *jobs, *(lambda found=found: asking.of_page(found) for found in pages.values())]
 
 
-def _of_git(claim: Claim) -> Outcome:
+def _of_git(claim: PinClaim) -> Outcome:
     git = claim.pin.git
     assert git is not None
     told = f"{git.address}: only git has the commit, and only building tells its requirements"
@@ -87,14 +87,14 @@ class _Asking:
     _answered: set[str] = field(default_factory=set)
     _empty: dict[str, set[str]] = field(default_factory=dict)
 
-    def of_url(self, claim: Claim) -> Outcome:
+    def of_url(self, claim: PinClaim) -> Outcome:
         try:
             listed, file = self.indexes.at_url(claim.pin)
         except OutsideError as error:
             return Outcome(unasked=error.message)
         return self._compared(claim, claim.pin.url or "", listed, file)
 
-    def of_page(self, claims: Sequence[Claim]) -> Mapping[Claim, Outcome]:
+    def of_page(self, claims: Sequence[PinClaim]) -> Mapping[PinClaim, Outcome]:
         """Ask for a project of an index; `claims` are about it alone."""
         known = {claim: shipped(claim.pin) for claim in claims}
         found = {
@@ -126,7 +126,7 @@ class _Asking:
             found[claim] = self._of_row(claim, source, row)
         return found
 
-    def _of_row(self, claim: Claim, source: str, row: Mapping[str, object] | None) -> Outcome:
+    def _of_row(self, claim: PinClaim, source: str, row: Mapping[str, object] | None) -> Outcome:
         if row is None:
             return Outcome(source, tuple(_of_listed(claim, None)))
         try:
@@ -135,7 +135,7 @@ class _Asking:
             return Outcome(source, unasked=error.message)
         return self._compared(claim, source, listed, found_file(row, listed))
 
-    def _compared(self, claim: Claim, source: str, listed: Listed, file: FoundFile) -> Outcome:
+    def _compared(self, claim: PinClaim, source: str, listed: IndexedFile, file: FoundFile) -> Outcome:
         differences = tuple(_of_listed(claim, listed))
         told = Outcome(source, differences, _unproved(claim, listed), listed.yanked)
         if claim.builds is not None or any(one.code == "other-hash" for one in differences):
@@ -173,7 +173,7 @@ class _Asking:
         return found
 
 
-def _of_listed(claim: Claim, listed: Listed | None) -> Iterator[Difference]:
+def _of_listed(claim: PinClaim, listed: IndexedFile | None) -> Iterator[Difference]:
     artifact = claim.pin.artifact
     if artifact is None:
         return
@@ -182,16 +182,16 @@ def _of_listed(claim: Claim, listed: Listed | None) -> Iterator[Difference]:
         yield from compare.of_time(claim, listed.uploaded)
 
 
-def _unproved(claim: Claim, listed: Listed) -> tuple[str, ...]:
+def _unproved(claim: PinClaim, listed: IndexedFile) -> tuple[str, ...]:
     """What an index's page leaves open, or claims without proof."""
     pin, told = claim.pin, []
     if claim.exclude_newer is not None and listed.uploaded is None and pin.url is None:
         told.append(f"the upload before {claim.exclude_newer}: {pin.index} has no upload times")
     if pin.publisher is not None:
-        told.append(f"the publisher: {pin.index} claims it, and nobody checked its attestations")
+        told.append(f"the publisher: {pin.index} claims it, and envspec checks no attestations")
     return tuple(told)
 
 
-def _unasked_where(nowhere: Mapping[str, str], claim: Claim, outcome: Outcome) -> Outcome:
+def _unasked_where(nowhere: Mapping[str, str], claim: PinClaim, outcome: Outcome) -> Outcome:
     reason = nowhere.get(claim.pin.index) if claim.pin.kind == "pip" else None
     return outcome if reason is None or outcome.source == FACTS else Outcome(unasked=reason)

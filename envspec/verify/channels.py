@@ -13,13 +13,13 @@ from envspec.resolve.progress import SilentResolution
 from envspec.settings import split_credentials
 from envspec.spec.model import Spec
 from envspec.verify import compare
-from envspec.verify.model import Claim, Outcome
+from envspec.verify.model import Outcome, PinClaim
 
 if TYPE_CHECKING:
     from rattler import RepoDataRecord
 
 
-def ask_channels(claims: Sequence[Claim], spec: Spec, env: Mapping[str, str]) -> Mapping[Claim, Outcome]:
+def ask_channels(claims: Sequence[PinClaim], spec: Spec, env: Mapping[str, str]) -> Mapping[PinClaim, Outcome]:
     """Compare conda packages with their channels' repodata."""
     try:
         resolver = conda_resolver(spec, env, offline=False, progress=SilentResolution())
@@ -32,7 +32,7 @@ def ask_channels(claims: Sequence[Claim], spec: Spec, env: Mapping[str, str]) ->
     return {claim: _outcome(claim, sources[claim.pin.index.rpartition("/")[0]], records) for claim in claims}
 
 
-def _outcome(claim: Claim, source: str, records: Mapping[tuple[str, str], RepoDataRecord]) -> Outcome:
+def _outcome(claim: PinClaim, source: str, records: Mapping[tuple[str, str], RepoDataRecord]) -> Outcome:
     pin = claim.pin
     assert pin.artifact is not None
     record = records.get((pin.index, pin.artifact.file))

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from envspec.lock.graph import Graph, Node
 from envspec.lock.model import Artifact, Lock, LockedTarget, Pin
-from envspec.verify.model import Claim, Claims
+from envspec.verify.model import Claims, PinClaim
 
 
 def claims_of(lock: Lock, targets: Iterable[LockedTarget]) -> Claims:
     """Collect what these targets of a lock claim, each claim once, with the targets that make it."""
-    found: dict[Claim, list[str]] = {}
+    found: dict[PinClaim, list[str]] = {}
     for target in targets:
         for claim in (*_claims(target, lock.inputs.exclude_newer), *_builds(target, lock.inputs.sources)):
             found.setdefault(claim, []).append(target.name)
@@ -42,15 +42,15 @@ def unasked_parts(lock: Lock, before: Lock | None = None) -> dict[str, tuple[str
     return {what: names for what, names in found.items() if names}
 
 
-def _claims(target: LockedTarget, exclude_newer: str | None) -> Iterator[Claim]:
+def _claims(target: LockedTarget, exclude_newer: str | None) -> Iterator[PinClaim]:
     extras = Graph.of(target).extras
     inputs = target.inputs
     overrides = tuple(requirement for requirement, _ in inputs.overrides)
     for pin in target.pins:
         if pin.kind == "conda":
-            yield Claim(pin, exclude_newer=exclude_newer)
+            yield PinClaim(pin, exclude_newer=exclude_newer)
             continue
-        yield Claim(
+        yield PinClaim(
             pin,
             extras.get(Node(pin.kind, pin.name), frozenset()),
             inputs.platform,
@@ -61,9 +61,9 @@ def _claims(target: LockedTarget, exclude_newer: str | None) -> Iterator[Claim]:
         )
 
 
-def _builds(target: LockedTarget, sources: Mapping[str, str]) -> Iterator[Claim]:
+def _builds(target: LockedTarget, sources: Mapping[str, str]) -> Iterator[PinClaim]:
     for pin in target.pins:
         for one in pin.built_with:
             artifact = Artifact(one.file, one.sha256, one.size)
             index = sources.get(one.name, "pypi")
-            yield Claim(Pin("pip", one.name, one.version, index, artifact), builds=pin.name)
+            yield PinClaim(Pin("pip", one.name, one.version, index, artifact), builds=pin.name)

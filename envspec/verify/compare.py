@@ -12,10 +12,10 @@ from envspec.packages.overrides import Overrides
 from envspec.resolve.pip.edges import holds, normalised
 from envspec.resolve.pip.metadata import Metadata
 from envspec.texts import without_unseen
-from envspec.verify.model import Claim, Difference, Listed
+from envspec.verify.model import Difference, PinClaim, IndexedFile
 
 
-def of_file(artifact: Artifact, listed: Listed | None) -> Iterator[Difference]:
+def of_file(artifact: Artifact, listed: IndexedFile | None) -> Iterator[Difference]:
     """Compare a file with what its index lists under that name."""
     if listed is None:
         yield Difference("not-published", f"{artifact.file} isn't there", artifact.file, None)
@@ -27,7 +27,7 @@ def of_file(artifact: Artifact, listed: Listed | None) -> Iterator[Difference]:
         yield _differs("other-size", f"the size of {artifact.file}", str(artifact.size), str(listed.size))
 
 
-def of_time(claim: Claim, uploaded: str | None) -> Iterator[Difference]:
+def of_time(claim: PinClaim, uploaded: str | None) -> Iterator[Difference]:
     """Compare the time of an upload with the moment after which the lock has nothing."""
     bound, moment = _moment(claim.exclude_newer), _moment(uploaded)
     if bound is None or moment is None or moment <= bound:
@@ -36,13 +36,13 @@ def of_time(claim: Claim, uploaded: str | None) -> Iterator[Difference]:
     yield Difference("too-new", sentence, str(claim.exclude_newer), uploaded)
 
 
-def of_metadata(claim: Claim, metadata: Metadata) -> Iterator[Difference]:
+def of_metadata(claim: PinClaim, metadata: Metadata) -> Iterator[Difference]:
     """Compare requirements and licence with METADATA."""
     yield from of_requirements(claim, metadata.requires_dist)
     yield from of_licence(claim.pin, metadata.licence)
 
 
-def of_requirements(claim: Claim, published: Sequence[str]) -> Iterator[Difference]:
+def of_requirements(claim: PinClaim, published: Sequence[str]) -> Iterator[Difference]:
     """Compare a pip package's requirements with the Requires-Dist lines that hold in its target.
 
     envspec's own corrections of METADATA may stand in a lock, and an older one lacks those of today.
@@ -70,7 +70,7 @@ def of_record(pin: Pin, record: Pin) -> Iterator[Difference]:
     if pin.artifact is None or record.artifact is None:
         return
     there = record.artifact
-    yield from of_file(pin.artifact, Listed(there.file, there.sha256, there.size))
+    yield from of_file(pin.artifact, IndexedFile(there.file, there.sha256, there.size))
     if pin.artifact.md5 is not None and there.md5 is not None and pin.artifact.md5 != there.md5:
         yield _differs("other-hash", f"the MD5 of {there.file}", pin.artifact.md5, there.md5)
     yield from _of_lines(set(pin.dependencies), set(record.dependencies), set())
@@ -82,7 +82,7 @@ def _of_lines(locked: set[str], published: set[str], added: set[str]) -> Iterato
     if not dropped and not invented:
         return
     parts = [f"the lock lacks {', '.join(dropped)}"] if dropped else []
-    parts += [f"nobody published {', '.join(invented)}"] if invented else []
+    parts += [f"its publisher has no {', '.join(invented)}"] if invented else []
     yield Difference(
         "other-requirements",
         f"its requirements differ: {'; '.join(parts)}",

@@ -24,7 +24,7 @@ from envspec.resolve.pip.static_source import StaticReader
 from envspec.settings import Settings, load_settings, split_credentials
 from envspec.spec.model import Spec
 from envspec.uv.answer import FoundFile
-from envspec.verify.model import Claim, Listed
+from envspec.verify.model import PinClaim, IndexedFile
 
 FACTS = "envspec's own facts"
 _PYTORCH = "pytorch/"
@@ -96,14 +96,14 @@ class Indexes:
             refuse_foreign_page(url, reply.body)
         return {str(row["filename"]): row for row in rows}
 
-    def listed(self, row: Mapping[str, Any]) -> Listed:
+    def listed(self, row: Mapping[str, Any]) -> IndexedFile:
         """Read a row; the hash of a file that has none there is taken of the file itself. Raises IndexFailure."""
         hashes, size = row.get("hashes"), row.get("size")
         sha256 = hashes.get("sha256") if isinstance(hashes, dict) else None
         if not isinstance(sha256, str) or not sha256:
             sha256, size = self.hashes.of(str(row["url"]))
         uploaded, yanked = row.get("upload-time"), row.get("yanked")
-        return Listed(
+        return IndexedFile(
             str(row["filename"]),
             sha256,
             size if type(size) is int else None,
@@ -111,15 +111,15 @@ class Indexes:
             None if not yanked else yanked if isinstance(yanked, str) else "",
         )
 
-    def at_url(self, pin: Pin) -> tuple[Listed, FoundFile]:
+    def at_url(self, pin: Pin) -> tuple[IndexedFile, FoundFile]:
         """Read the file that a requirement names by its URL, whole unless its server calls it unchanged. Raises
         IndexFailure."""
         url = str(pin.url).partition("#")[0]
         sha256, size = self.hashes.of(url)
         file = unquote(urlsplit(url).path).rpartition("/")[2]
-        return Listed(file, sha256, size), FoundFile(url, file, sha256, size)
+        return IndexedFile(file, sha256, size), FoundFile(url, file, sha256, size)
 
-    def described(self, claim: Claim, file: FoundFile) -> Described:
+    def described(self, claim: PinClaim, file: FoundFile) -> Described:
         """Read what a file says of itself; runs no code of a source. Raises IndexFailure."""
         pin = claim.pin
         if pin.is_wheel:
@@ -143,7 +143,7 @@ class Indexes:
             return self._addresses[index]
 
 
-def found_file(row: Mapping[str, Any], listed: Listed) -> FoundFile:
+def found_file(row: Mapping[str, Any], listed: IndexedFile) -> FoundFile:
     """Give a row's file to the readers of METADATA."""
     beside = row.get("core-metadata")
     return FoundFile(
@@ -151,7 +151,7 @@ def found_file(row: Mapping[str, Any], listed: Listed) -> FoundFile:
     )
 
 
-def shipped(pin: Pin) -> tuple[Listed, Metadata] | None:
+def shipped(pin: Pin) -> tuple[IndexedFile, Metadata] | None:
     """Find a file of a PyTorch index in the facts that ship with envspec; None where they don't have it."""
     variant = pin.index.removeprefix(_PYTORCH)
     if pin.artifact is None or not pin.index.startswith(_PYTORCH) or variant not in wheels.variants():
@@ -160,4 +160,4 @@ def shipped(pin: Pin) -> tuple[Listed, Metadata] | None:
     if wheel is None:
         return None
     metadata = parse_metadata(wheels.metadata_text(wheel).decode())
-    return Listed(wheel.file, wheel.sha256, wheel.size, released.date(wheel.project, wheel.version)), metadata
+    return IndexedFile(wheel.file, wheel.sha256, wheel.size, released.date(wheel.project, wheel.version)), metadata

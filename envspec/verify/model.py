@@ -10,7 +10,7 @@ from envspec.packages.stated import StatedMetadata
 
 
 @dataclass(frozen=True)
-class Claim:
+class PinClaim:
     """What a lock says of a package in a target, with all that decides whether it is right.
 
     Targets that make the same claim need one proof.
@@ -34,12 +34,12 @@ class Claim:
     builds: str | None = None
 
 
-Claims = Mapping[Claim, tuple[str, ...]]
+Claims = Mapping[PinClaim, tuple[str, ...]]
 """Claims, with the names of the targets that make each."""
 
 
 @dataclass(frozen=True)
-class Listed:
+class IndexedFile:
     """What an index says of a file.
 
     size      in bytes, None where it doesn't say
@@ -76,7 +76,7 @@ class Outcome:
 
     source       who answered: an address without credentials, or envspec's own facts
     differences  what is forged, or was published anew since
-    unproved     what nobody publishes in a form that can be compared: sentences
+    unproved     what no publisher gives in a form that can be compared: sentences
     yanked       the index's reason where it yanked the file, else None
     unasked      why the claim, or a part of it, couldn't be asked; None where all of it was
     """
@@ -92,6 +92,6 @@ class Outcome:
 class Told:
     """A claim, the targets that make it, and what came of it."""
 
-    claim: Claim
+    claim: PinClaim
     targets: tuple[str, ...]
     outcome: Outcome

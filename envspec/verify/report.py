@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from envspec.verify.model import Claim, Difference, Told
+from envspec.verify.model import Difference, PinClaim, Told
 
 
 @dataclass(frozen=True)
@@ -13,7 +13,7 @@ class Verification:
     """The claims of a lock that were asked, with what came of each.
 
     total   the number of the lock's claims, asked or not
-    beside  what the lock has beside packages and nobody was asked about, by the reason
+    beside  what the lock has beside packages and no publisher was asked about, by the reason
     """
 
     told: tuple[Told, ...]
@@ -32,7 +32,7 @@ class Verification:
 
     @property
     def unproved(self) -> dict[str, tuple[str, ...]]:
-        """What nobody publishes in a form that can be compared, with its packages."""
+        """What no publisher gives in a form that can be compared, with its packages."""
         found = _grouped((sentence, one.claim) for one in self.told for sentence in one.outcome.unproved)
         return {**found, **self.beside}
 
@@ -57,13 +57,13 @@ class Verification:
         return sum(one.outcome.unasked is None and not one.outcome.differences for one in self.told)
 
 
-def label(claim: Claim) -> str:
+def label(claim: PinClaim) -> str:
     """Name a claim's package for people."""
     named = f"{claim.pin.name} {claim.pin.version}"
     return named if claim.builds is None else f"{named} (builds {claim.builds})"
 
 
-def _grouped(rows: Iterator[tuple[str, Claim]]) -> dict[str, tuple[str, ...]]:
+def _grouped(rows: Iterator[tuple[str, PinClaim]]) -> dict[str, tuple[str, ...]]:
     found: dict[str, dict[str, None]] = {}
     for reason, claim in rows:
         found.setdefault(reason, {})[label(claim)] = None
