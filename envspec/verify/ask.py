@@ -12,7 +12,7 @@ from envspec.lock.model import Pin
 from envspec.uv.answer import FoundFile
 from envspec.verify import compare
 from envspec.verify.indexes import FACTS, Indexes, found_file, shipped
-from envspec.verify.model import Claims, Difference, Outcome, PinClaim, IndexedFile, Told
+from envspec.verify.model import Claims, Difference, IndexedFile, Outcome, PinClaim, Told
 
 _AT_ONCE = 16
 _GIVE_UP = 3

@@ -12,7 +12,7 @@ from envspec.packages.overrides import Overrides
 from envspec.resolve.pip.edges import holds, normalised
 from envspec.resolve.pip.metadata import Metadata
 from envspec.texts import without_unseen
-from envspec.verify.model import Difference, PinClaim, IndexedFile
+from envspec.verify.model import Difference, IndexedFile, PinClaim
 
 
 def of_file(artifact: Artifact, listed: IndexedFile | None) -> Iterator[Difference]:

@@ -24,7 +24,7 @@ from envspec.resolve.pip.static_source import StaticReader
 from envspec.settings import Settings, load_settings, split_credentials
 from envspec.spec.model import Spec
 from envspec.uv.answer import FoundFile
-from envspec.verify.model import PinClaim, IndexedFile
+from envspec.verify.model import IndexedFile, PinClaim
 
 FACTS = "envspec's own facts"
 _PYTORCH = "pytorch/"

@@ -13,7 +13,7 @@ from envspec.resolve.pip.metadata import Metadata
 from envspec.verify import compare
 from envspec.verify.claims import changed, claims_of
 from envspec.verify.indexes import shipped
-from envspec.verify.model import PinClaim, IndexedFile
+from envspec.verify.model import IndexedFile, PinClaim
 
 FILE = Artifact("demo-1.0-py3-none-any.whl", "a" * 64, 100)
 PIN = Pin("pip", "demo", "1.0", "pypi", FILE, ("low>=1",), licence="MIT")
