@@ -9,7 +9,7 @@ from envspec.facts.corrections import corrections
 from envspec.lock.model import Artifact, Pin
 from envspec.packages.edges import Markers
 from envspec.packages.overrides import Overrides
-from envspec.resolve.pip.edges import holds, normalised
+from envspec.resolve.pip.edges import edges_of
 from envspec.resolve.pip.metadata import Metadata
 from envspec.texts import without_unseen
 from envspec.verify.model import Difference, IndexedFile, PinClaim
@@ -51,11 +51,10 @@ def of_requirements(claim: PinClaim, published: Sequence[str]) -> Iterator[Diffe
     markers, overrides = Markers(claim.platform, claim.python), Overrides(claim.overrides)
 
     def holding(lines: Iterable[str]) -> set[str]:
-        return {line for line in normalised(lines) if holds(line, claim.extras, markers, overrides)}
+        return set(edges_of(lines, claim.extras, markers, overrides)[0])
 
-    known = holding(published)
-    added = set(normalised(corrections().left_out(pin.name, pin.version, published)))
-    yield from _of_lines(set(pin.dependencies), known, added)
+    added = holding(corrections().left_out(pin.name, pin.version, published))
+    yield from _of_lines(set(pin.dependencies), holding(published), added)
 
 
 def of_licence(pin: Pin, published: str | None) -> Iterator[Difference]:
