@@ -145,6 +145,11 @@ class _Asking:
             described = self.indexes.described(claim, file)
             if described.metadata is not None:
                 differences += tuple(compare.of_metadata(claim, described.metadata))
+                if listed.size is None:
+                    # pages without sizes: what the file's own server said
+                    differences += tuple(
+                        _of_listed(claim, replace(listed, size=described.metadata.size, uploaded=None))
+                    )
         except OutsideError as error:
             return replace(told, unasked=error.message)
         return replace(told, differences=differences, unproved=(*told.unproved, *described.unproved))

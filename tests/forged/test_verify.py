@@ -273,6 +273,14 @@ def test_a_yanked_file_is_told(demo: Machine, index: Index) -> None:
     assert ran.status == 0 and [(one["package"], one["reason"]) for one in document["yanked"]] == [("below", "a hole")]
 
 
+def test_an_index_does_not_steer_the_terminal(demo: Machine, index: Index) -> None:
+    index.add(wheel("below", "1.0"), uploaded="2026-01-01T00:00:00Z", yanked="\x1b[2J\u202e gone")
+    index.add(wheel("leaf", "1.0", "\x1b[2J\u202e"), uploaded="2026-06-01T00:00:00\x1b[2J")
+    index.lie_about(wheel("leaf", "1.0", "\x1b[2J\u202e"), "\x1b[2J")
+    ran = demo.envspec("verify", "specs/demo.toml")
+    assert ran.status == 1 and "yanked" in ran.out and "\x1b[2J" not in ran.out + ran.err and "\u202e" not in ran.out
+
+
 def test_an_index_without_upload_times(machine: Machine) -> None:
     with Index(form="html") as bare:
         machine.default = bare.url

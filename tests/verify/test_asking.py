@@ -42,6 +42,6 @@ def test_a_torch_that_the_facts_do_not_have(machine: Machine, root: Path) -> Non
         indexes = Indexes.of(spec, machine.environment())
         (told,) = ask_all({claim: ("cpu",)}, [pin], indexes, lambda claims: {}, lambda done, total: None)
         assert told.outcome == Outcome(mirror.url)
-        forged = replace(claim, pin=replace(pin, dependencies=()))
+        forged = replace(claim, pin=replace(pin, dependencies=(), artifact=Artifact(torch.file, torch.sha256, 1)))
         (told,) = ask_all({forged: ("cpu",)}, [pin], indexes, lambda claims: {}, lambda done, total: None)
-    assert [one.code for one in told.outcome.differences] == ["other-requirements"]
+    assert [one.code for one in told.outcome.differences] == ["other-requirements", "other-size"]
