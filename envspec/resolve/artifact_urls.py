@@ -60,7 +60,7 @@ def artifact_urls(
     named = settings.index_urls(spec.pip.indexes)
     flat = {name: [settings.flat_url(name, url) for url in urls] for name, urls in spec.flat_pages.items()}
     simple = sorted({page.index for page in wanted} - flat.keys())
-    addresses = {index: _address(index, named, settings, env) for index in simple}
+    addresses = {index: index_address(index, named, settings, env) for index in simple}
     fetcher = index_fetcher(settings, settings.index_urls(spec.index_addresses), env)
 
     def read(page: _Page) -> dict[str, str]:
@@ -82,8 +82,9 @@ def artifact_urls(
     return found
 
 
-def _address(index: str, named: Mapping[str, str], settings: Settings, env: Mapping[str, str]) -> str:
-    """Find the URL of an index by its name in the lock."""
+def index_address(index: str, named: Mapping[str, str], settings: Settings, env: Mapping[str, str]) -> str:
+    """Find the URL of an index by its name in the lock; `named` are the spec's own. Raises OutsideError where this
+    machine knows none, InputError for a name that the spec doesn't have."""
     if index == "pypi":
         address = settings.default_index or uvs_default_index(find_uv(env), settings.cache())
         if address is None:

@@ -47,22 +47,31 @@ def _followed(
     def wanted(texts: Iterable[str]) -> Iterator[tuple[str, frozenset[str]]]:
         return ((one.name, one.extras) for one in map(asked, texts) if one.name in packages)
 
-    def met(line: str, extras: frozenset[str]) -> tuple[str, ...]:
-        try:
-            return tuple(text for text, _ in effective(line, extras, markers, overrides))
-        except ValueError:
-            raise _unreadable(line) from None
-
     def following(name: str, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
-        told = {line: met(line, extras) for line in packages[name].requires_dist}
-        # most lines are of extras that nobody asks for: a whole parse is for those that hold
-        held = {_normal(line) for line, instead in told.items() if instead or markers.hold(line, extras)}
-        edges[name] = tuple(map(_visible, sorted(held)))
-        return wanted(text for instead in told.values() for text in instead)
+        edges[name], texts = edges_of(packages[name].requires_dist, extras, markers, overrides)
+        return wanted(texts)
 
-    asked_for = [text for line in request.requirements for text in met(line, frozenset())]
+    asked_for = [text for line in request.requirements for text in _met(line, frozenset(), markers, overrides)]
     reach((*wanted(asked_for), *more), following)
     return edges
+
+
+def edges_of(
+    lines: Iterable[str], extras: frozenset[str], markers: Markers, overrides: Overrides
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Find the Requires-Dist lines of one package that hold as `holding` does, and the requirements that they come to.
+    Raises as `holding` does."""
+    told = {line: _met(line, extras, markers, overrides) for line in lines}
+    # most lines are of extras that nobody asks for: a whole parse is for those that hold
+    held = {_normal(line) for line, instead in told.items() if instead or markers.hold(line, extras)}
+    return tuple(map(_visible, sorted(held))), tuple(text for instead in told.values() for text in instead)
+
+
+def _met(line: str, extras: frozenset[str], markers: Markers, overrides: Overrides) -> tuple[str, ...]:
+    try:
+        return tuple(text for text, _ in effective(line, extras, markers, overrides))
+    except ValueError:
+        raise _unreadable(line) from None
 
 
 def requirement_of(line: str) -> Requirement:

@@ -1,0 +1,179 @@
+"""`envspec verify`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from envspec.cli import inputs, options
+from envspec.cli.console import out, silence_stdout, styled, warn
+from envspec.cli.groups import heading
+from envspec.cli.progress import counting
+from envspec.errors import AnswerNo, OutsideError
+from envspec.texts import printable, shown
+
+if TYPE_CHECKING:
+    from envspec.lock.model import Lock
+    from envspec.spec.model import Spec
+    from envspec.verify.model import Claims, Difference, Told
+    from envspec.verify.report import Verification
+
+EPILOG = """\b
+Examples:
+  envspec verify specs/mm-v2.9.toml
+  envspec verify specs/mm-v2.9.toml --from origin/main      only what changed since
+
+\b
+Exit codes: 0 the indexes publish what the lock pins, 1 they don't: it is forged, or was published anew since, 2 the
+spec, the lock or the revision is wrong, 3 an index couldn't be asked, and nothing that was asked is forged.
+"""
+
+_NAMES = 8
+
+
+@click.command(epilog=EPILOG)
+@options.spec
+@options.target
+@click.option("--from", "revision", metavar="REV", help="Ask only for what the lock of this git revision doesn't have.")
+@click.option("--offline", is_flag=True, envvar="UV_OFFLINE", help="Refused: the indexes are what is asked.")
+@options.locks_dir
+@options.as_json
+def command(
+    path: str,
+    targets: tuple[str, ...],
+    revision: str | None,
+    offline: bool,
+    locks_dir: Path | None,
+    as_json: bool,
+) -> int:
+    """Prove a lock against the indexes that publish what it pins.
+
+    Asks each index for every file: that it is there under this hash and size, that its METADATA requires what the lock
+    says, its licence, whether it was yanked, and whether it came before exclude-newer. conda packages are compared with
+    their channels' repodata. What answers is this machine's index or mirror, and the output names it: the mirror that
+    a lock was made from proves that the lock is what the mirror serves, and no more.
+    """
+    if offline:
+        raise OutsideError(
+            "verify asks the indexes, and --offline forbids it",
+            hint="run without --offline; `envspec check` judges a lock without a network",
+        )
+    spec, lock = inputs.read_lock(path, locks_dir, proving=True)
+    inputs.warn_if_stale(spec, lock)
+    chosen = inputs.locked_targets(lock, targets)
+    from envspec.verify.claims import changed, claims_of, unasked_parts
+    from envspec.verify.report import Verification
+
+    claims = claims_of(lock, chosen)
+    old = _lock_at(revision, spec, locks_dir) if revision is not None else None
+    asked = claims if old is None else changed(claims, claims_of(old, old.targets))
+    found = Verification(_asked(spec, lock, asked), len(claims), unasked_parts(lock, old))
+    try:
+        if as_json:
+            about = {"spec": spec.path, "from": revision, "targets": [target.name for target in chosen]}
+            options.print_json("verify", {**about, **_as_json(found)})
+        else:
+            out("\n".join(_lines(found, spec, lock, revision)))
+    except BrokenPipeError:
+        # who reads only the first line must not take this for a proof
+        silence_stdout()
+    for reason, names in found.unasked.items():
+        warn(f"couldn't be asked: {_few(names)}: {printable(reason)}")
+    if found.forged:
+        return AnswerNo.exit_code
+    return OutsideError.exit_code if found.unasked else 0
+
+
+def _lock_at(revision: str, spec: Spec, locks_dir: Path | None) -> Lock | None:
+    """Read the lock of a git revision; None where it has none."""
+    from envspec.diff.revision import text_at
+    from envspec.lock.read import loads
+
+    place = inputs.folder_of(spec, locks_dir).path
+    text = text_at(place, revision)
+    return None if text is None else loads(text, f"{revision}:{place}")
+
+
+def _asked(spec: Spec, lock: Lock, claims: Claims) -> tuple[Told, ...]:
+    from envspec.verify.ask import ask_all
+    from envspec.verify.channels import ask_channels
+    from envspec.verify.indexes import Indexes
+
+    pins = (pin for target in lock for pin in target.pins)
+    channels = partial(ask_channels, spec=spec, env=os.environ)
+    with counting("asking the indexes") as on_progress:
+        return ask_all(claims, pins, Indexes.of(spec, os.environ), channels, on_progress)
+
+
+def _lines(found: Verification, spec: Spec, lock: Lock, revision: str | None) -> Iterator[str]:
+    from envspec.verify.report import label
+
+    def told(word: str, style: str, one: Told) -> str:
+        return f"{styled(word, style)}  {printable(label(one.claim))}, {heading(one.targets, lock)}"
+
+    for one, difference in found.forged:
+        yield f"{told('forged', 'red;bold', one)}  {difference.code}"
+        yield f"  {shown(difference.sentence)}"
+    for one, reason in found.yanked:
+        yield told("yanked", "yellow;bold", one)
+        yield f"  {shown(reason) or 'its index gives no reason'}"
+    for sentence, names in found.unproved.items():
+        yield f"not proved: {_few(names)}: {printable(sentence)}"
+    for (index, source), count in found.sources.items():
+        yield f"{index}: {count} by {printable(source)}"
+    since = f"{found.total - len(found.told)} are as at {revision}, " if revision is not None else ""
+    unasked = sum(one.outcome.unasked is not None for one in found.told)
+    rest = f", {unasked} couldn't be asked" if unasked else ""
+    yield (
+        f"{spec.path}: of {found.total} pins {since}{found.proved} are what their index publishes, "
+        f"{len({one for one, _ in found.forged})} aren't{rest}"
+    )
+
+
+def _few(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+    return printable(", ".join(names[:_NAMES]) + more)
+
+
+def _as_json(found: Verification) -> dict[str, Any]:
+    return {
+        "ok": not found.forged and not found.unasked,
+        "complete": not found.unasked,
+        "pins": {"total": found.total, "asked": len(found.told), "proved": found.proved},
+        "sources": [{"index": i, "source": source, "pins": count} for (i, source), count in found.sources.items()],
+        "forged": [_forgery(one, difference) for one, difference in found.forged],
+        "yanked": [{**_pin(one), "reason": reason} for one, reason in found.yanked],
+        "unproved": _reasons(found.unproved),
+        "unasked": _reasons(found.unasked),
+    }
+
+
+def _forgery(one: Told, difference: Difference) -> dict[str, Any]:
+    return {
+        "code": difference.code,
+        **_pin(one),
+        "message": difference.sentence,
+        "locked": difference.locked,
+        "published": difference.published,
+    }
+
+
+def _pin(one: Told) -> dict[str, Any]:
+    pin = one.claim.pin
+    return {
+        "kind": pin.kind,
+        "package": pin.name,
+        "version": pin.version,
+        "index": pin.index,
+        "builds": one.claim.builds,
+        "targets": list(one.targets),
+    }
+
+
+def _reasons(found: Mapping[str, tuple[str, ...]]) -> list[dict[str, Any]]:
+    return [{"reason": reason, "packages": list(names)} for reason, names in found.items()]

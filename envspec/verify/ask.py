@@ -1,0 +1,202 @@
+"""All claims of a lock asked, side by side: each page once, each file's METADATA once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field, replace
+
+from envspec.errors import OutsideError
+from envspec.lock.model import Pin
+from envspec.uv.answer import FoundFile
+from envspec.verify import compare
+from envspec.verify.indexes import FACTS, Indexes, found_file, shipped
+from envspec.verify.model import Claims, Difference, IndexedFile, Outcome, PinClaim, Told
+
+_AT_ONCE = 16
+_GIVE_UP = 3
+"""Failures of an index that never answered, after which this run doesn't ask it again."""
+_PROBES = 3
+
+Progress = Callable[[int, int], None]
+AskConda = Callable[[Sequence[PinClaim]], Mapping[PinClaim, Outcome]]
+
+
+def ask_all(
+    claims: Claims, lock: Iterable[Pin], indexes: Indexes, ask_conda: AskConda, on_progress: Progress
+) -> tuple[Told, ...]:
+    """Ask whoever publishes what is claimed; gives an outcome for each claim, in their order.
+
+    `lock` are all pins of the lock: an index that has none of what is asked is asked for some of these, to tell one
+    that lacks a package from an address where no index is. What can't be asked is in the outcomes.
+    """
+    asking = _Asking(indexes)
+    jobs = _jobs(claims, asking, ask_conda)
+    found: dict[PinClaim, Outcome] = {}
+    pool = ThreadPoolExecutor(_AT_ONCE)
+    try:
+        running = [pool.submit(job) for job in jobs]
+        for done, job in enumerate(as_completed(running), start=1):
+            found.update(job.result())
+            on_progress(done, len(running))
+    finally:
+        # whoever interrupts doesn't wait for what hasn't begun
+        pool.shutdown(wait=False, cancel_futures=True)
+    nowhere = asking.without_any_page(tuple(lock))
+    found = {claim: _unasked_where(nowhere, claim, outcome) for claim, outcome in found.items()}
+    return tuple(Told(claim, targets, found[claim]) for claim, targets in claims.items())
+
+
+Job = Callable[[], Mapping[PinClaim, Outcome]]
+
+
+def _jobs(claims: Iterable[PinClaim], asking: _Asking, ask_conda: AskConda) -> list[Job]:
+    conda: list[PinClaim] = []
+    pages: dict[tuple[str, str], list[PinClaim]] = {}
+    jobs: list[Job] = []
+    for claim in claims:
+        pin = claim.pin
+        if pin.kind == "conda":
+            conda.append(claim)
+        elif pin.git is not None:
+            jobs.append(lambda claim=claim: {claim: _of_git(claim)})  # type: ignore[misc]
+        elif pin.url is not None:
+            jobs.append(lambda claim=claim: {claim: asking.of_url(claim)})  # type: ignore[misc]
+        else:
+            pages.setdefault((pin.index, pin.name), []).append(claim)
+    # rattler's query is one, and takes longest
+    first: list[Job] = [lambda: ask_conda(conda)] if conda else []
+    return [*first, *jobs, *(lambda found=found: asking.of_page(found) for found in pages.values())]
+
+
+def _of_git(claim: PinClaim) -> Outcome:
+    git = claim.pin.git
+    assert git is not None
+    told = f"{git.address}: only git has the commit, and only building tells its requirements"
+    return Outcome(git.url, unproved=(told,))
+
+
+@dataclass
+class _Asking:
+    """The questions to indexes, and how each index fared."""
+
+    indexes: Indexes
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _failed: dict[str, list[str]] = field(default_factory=dict)
+    _answered: set[str] = field(default_factory=set)
+    _empty: dict[str, set[str]] = field(default_factory=dict)
+
+    def of_url(self, claim: PinClaim) -> Outcome:
+        try:
+            listed, file = self.indexes.at_url(claim.pin)
+        except OutsideError as error:
+            return Outcome(unasked=error.message)
+        return self._compared(claim, claim.pin.url or "", listed, file)
+
+    def of_page(self, claims: Sequence[PinClaim]) -> Mapping[PinClaim, Outcome]:
+        """Ask for a project of an index; `claims` are about it alone."""
+        known = {claim: shipped(claim.pin) for claim in claims}
+        found = {
+            claim: Outcome(
+                FACTS, (*_of_listed(claim, facts[0]), *compare.of_metadata(claim, facts[1])), _unproved(claim, facts[0])
+            )
+            for claim, facts in known.items()
+            if facts is not None
+        }
+        rest = [claim for claim in claims if claim not in found]
+        if not rest:
+            return found
+        pin = rest[0].pin
+        try:
+            self._refuse_again(pin.index)
+            source, rows = self.indexes.source(pin.index), self.indexes.rows(pin.index, pin.name)
+        except OutsideError as error:
+            with self._lock:
+                self._failed.setdefault(pin.index, []).append(error.message)
+            return {**found, **{claim: Outcome(unasked=error.message) for claim in rest}}
+        with self._lock:
+            if rows is None:
+                self._empty.setdefault(pin.index, set()).add(pin.name)
+            else:
+                self._answered.add(pin.index)
+        for claim in rest:
+            artifact = claim.pin.artifact
+            row = (rows or {}).get(artifact.file) if artifact else None
+            found[claim] = self._of_row(claim, source, row)
+        return found
+
+    def _of_row(self, claim: PinClaim, source: str, row: Mapping[str, object] | None) -> Outcome:
+        if row is None:
+            return Outcome(source, tuple(_of_listed(claim, None)))
+        try:
+            listed = self.indexes.listed(row)
+        except OutsideError as error:
+            return Outcome(source, unasked=error.message)
+        return self._compared(claim, source, listed, found_file(row, listed))
+
+    def _compared(self, claim: PinClaim, source: str, listed: IndexedFile, file: FoundFile) -> Outcome:
+        differences = tuple(_of_listed(claim, listed))
+        told = Outcome(source, differences, _unproved(claim, listed), listed.yanked)
+        if claim.builds is not None or any(one.code == "other-hash" for one in differences):
+            # a file that isn't the lock's says nothing of what the lock pins
+            return told
+        try:
+            described = self.indexes.described(claim, file)
+            if described.metadata is not None:
+                differences += tuple(compare.of_metadata(claim, described.metadata))
+                if listed.size is None:
+                    # pages without sizes: what the file's own server said
+                    differences += tuple(
+                        _of_listed(claim, replace(listed, size=described.metadata.size, uploaded=None))
+                    )
+        except OutsideError as error:
+            return replace(told, unasked=error.message)
+        return replace(told, differences=differences, unproved=(*told.unproved, *described.unproved))
+
+    def _refuse_again(self, index: str) -> None:
+        """Raise OutsideError for an index that failed several times and never answered."""
+        with self._lock:
+            failed = self._failed.get(index, [])
+            if len(failed) >= _GIVE_UP and index not in self._answered and index not in self._empty:
+                raise OutsideError(failed[0])
+
+    def without_any_page(self, lock: Sequence[Pin]) -> Mapping[str, str]:
+        """Say of which indexes it isn't known that they are any: they have no page of what was asked, nor of others of
+        the lock. Gives the reason by name."""
+        found: dict[str, str] = {}
+        for index in sorted(self._empty.keys() - self._answered):
+            others = sorted({pin.name for pin in lock if pin.kind == "pip" and pin.index == index} - self._empty[index])
+            try:
+                if not any(self.indexes.rows(index, name) is not None for name in others[:_PROBES]):
+                    source = self.indexes.source(index)
+                    found[index] = (
+                        f"{source} has none of the projects that the lock takes from {index}: no index is there"
+                    )
+            except OutsideError as error:
+                found[index] = error.message
+        return found
+
+
+def _of_listed(claim: PinClaim, listed: IndexedFile | None) -> Iterator[Difference]:
+    artifact = claim.pin.artifact
+    if artifact is None:
+        return
+    yield from compare.of_file(artifact, listed)
+    if listed is not None and claim.pin.url is None:
+        yield from compare.of_time(claim, listed.uploaded)
+
+
+def _unproved(claim: PinClaim, listed: IndexedFile) -> tuple[str, ...]:
+    """What an index's page leaves open, or claims without proof."""
+    pin, told = claim.pin, []
+    if claim.exclude_newer is not None and listed.uploaded is None and pin.url is None:
+        told.append(f"the upload before {claim.exclude_newer}: {pin.index} has no upload times")
+    if pin.publisher is not None:
+        told.append(f"the publisher: {pin.index} claims it, and envspec checks no attestations")
+    return tuple(told)
+
+
+def _unasked_where(nowhere: Mapping[str, str], claim: PinClaim, outcome: Outcome) -> Outcome:
+    reason = nowhere.get(claim.pin.index) if claim.pin.kind == "pip" else None
+    return outcome if reason is None or outcome.source == FACTS else Outcome(unasked=reason)

@@ -1,0 +1,69 @@
+"""The claims of a lock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from envspec.lock.graph import Graph, Node
+from envspec.lock.model import Artifact, Lock, LockedTarget, Pin
+from envspec.verify.model import Claims, PinClaim
+
+
+def claims_of(lock: Lock, targets: Iterable[LockedTarget]) -> Claims:
+    """Collect what these targets of a lock claim, each claim once, with the targets that make it."""
+    found: dict[PinClaim, list[str]] = {}
+    for target in targets:
+        for claim in (*_claims(target, lock.inputs.exclude_newer), *_builds(target, lock.inputs.sources)):
+            found.setdefault(claim, []).append(target.name)
+    return {claim: tuple(names) for claim, names in found.items()}
+
+
+def changed(claims: Claims, before: Claims) -> Claims:
+    """Leave out what an earlier lock claimed in any of its targets.
+
+    A package also counts as changed whose pin is the same, and of which more extras are asked, or for another Python.
+    """
+    return {claim: names for claim, names in claims.items() if claim not in before}
+
+
+def unasked_parts(lock: Lock, before: Lock | None = None) -> dict[str, tuple[str, ...]]:
+    """Name what a lock has beside its packages and no index of packages can tell, by what it is; not what `before` has
+    alike."""
+    pythons = {f"{one.file} ({one.platform})": one for one in lock.pythons}
+    images = {one.name: one for one in lock.images}
+    read = {f"{one.package} {one.version}": one for one in lock.corrections}
+    old = {*before.pythons, *before.images, *before.corrections} if before is not None else set()
+    named: Mapping[str, Mapping[str, object]] = {
+        "the build of Python: envspec doesn't ask who published it": pythons,
+        "the digest: envspec doesn't ask the registry": images,
+        "what was read in the wheel: envspec doesn't read it again": read,
+    }
+    found = {what: tuple(name for name, one in parts.items() if one not in old) for what, parts in named.items()}
+    return {what: names for what, names in found.items() if names}
+
+
+def _claims(target: LockedTarget, exclude_newer: str | None) -> Iterator[PinClaim]:
+    extras = Graph.of(target).extras
+    inputs = target.inputs
+    overrides = tuple(requirement for requirement, _ in inputs.overrides)
+    for pin in target.pins:
+        if pin.kind == "conda":
+            yield PinClaim(pin, exclude_newer=exclude_newer)
+            continue
+        yield PinClaim(
+            pin,
+            extras.get(Node(pin.kind, pin.name), frozenset()),
+            inputs.platform,
+            inputs.python,
+            overrides,
+            tuple(one for one in inputs.metadata if one.name == pin.name),
+            exclude_newer,
+        )
+
+
+def _builds(target: LockedTarget, sources: Mapping[str, str]) -> Iterator[PinClaim]:
+    for pin in target.pins:
+        for one in pin.built_with:
+            artifact = Artifact(one.file, one.sha256, one.size)
+            index = sources.get(one.name, "pypi")
+            yield PinClaim(Pin("pip", one.name, one.version, index, artifact), builds=pin.name)

@@ -1,0 +1,102 @@
+"""Claims compared with what is published. Pure: what was read is handed in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+
+from envspec.facts.corrections import corrections
+from envspec.lock.model import Artifact, Pin
+from envspec.packages.edges import Markers
+from envspec.packages.overrides import Overrides
+from envspec.resolve.pip.edges import edges_of
+from envspec.resolve.pip.metadata import Metadata
+from envspec.texts import without_unseen
+from envspec.verify.model import Difference, IndexedFile, PinClaim
+
+
+def of_file(artifact: Artifact, listed: IndexedFile | None) -> Iterator[Difference]:
+    """Compare a file with what its index lists under that name."""
+    if listed is None:
+        yield Difference("not-published", f"{artifact.file} isn't there", artifact.file, None)
+        return
+    if artifact.sha256 != listed.sha256:
+        yield _differs("other-hash", f"the sha256 of {artifact.file}", artifact.sha256, listed.sha256)
+    # a size that the lock doesn't have claims nothing
+    if artifact.size is not None and listed.size is not None and artifact.size != listed.size:
+        yield _differs("other-size", f"the size of {artifact.file}", str(artifact.size), str(listed.size))
+
+
+def of_time(claim: PinClaim, uploaded: str | None) -> Iterator[Difference]:
+    """Compare the time of an upload with the moment after which the lock has nothing."""
+    bound, moment = _moment(claim.exclude_newer), _moment(uploaded)
+    if bound is None or moment is None or moment <= bound:
+        return
+    sentence = f"it was uploaded at {uploaded}, and exclude-newer is {claim.exclude_newer}"
+    yield Difference("too-new", sentence, str(claim.exclude_newer), uploaded)
+
+
+def of_metadata(claim: PinClaim, metadata: Metadata) -> Iterator[Difference]:
+    """Compare requirements and licence with METADATA."""
+    yield from of_requirements(claim, metadata.requires_dist)
+    yield from of_licence(claim.pin, metadata.licence)
+
+
+def of_requirements(claim: PinClaim, published: Sequence[str]) -> Iterator[Difference]:
+    """Compare a pip package's requirements with the Requires-Dist lines that hold in its target.
+
+    envspec's own corrections of METADATA may stand in a lock, and an older one lacks those of today.
+    """
+    pin = claim.pin
+    markers, overrides = Markers(claim.platform, claim.python), Overrides(claim.overrides)
+
+    def holding(lines: Iterable[str]) -> set[str]:
+        return set(edges_of(lines, claim.extras, markers, overrides)[0])
+
+    added = holding(corrections().left_out(pin.name, pin.version, published))
+    yield from _of_lines(set(pin.dependencies), holding(published), added)
+
+
+def of_licence(pin: Pin, published: str | None) -> Iterator[Difference]:
+    """Compare the licence, as METADATA or a channel words it."""
+    said = without_unseen(published) or None if published else None
+    if pin.licence != said:
+        yield _differs("other-licence", "the licence", pin.licence or "none", said or "none")
+
+
+def of_record(pin: Pin, record: Pin) -> Iterator[Difference]:
+    """Compare a conda package with the record that its channel has under that file name, read as a pin."""
+    if pin.artifact is None or record.artifact is None:
+        return
+    there = record.artifact
+    yield from of_file(pin.artifact, IndexedFile(there.file, there.sha256, there.size))
+    if pin.artifact.md5 is not None and there.md5 is not None and pin.artifact.md5 != there.md5:
+        yield _differs("other-hash", f"the MD5 of {there.file}", pin.artifact.md5, there.md5)
+    yield from _of_lines(set(pin.dependencies), set(record.dependencies), set())
+    yield from of_licence(pin, record.licence)
+
+
+def _of_lines(locked: set[str], published: set[str], added: set[str]) -> Iterator[Difference]:
+    dropped, invented = sorted(published - locked), sorted(locked - published - added)
+    if not dropped and not invented:
+        return
+    parts = [f"the lock lacks {', '.join(dropped)}"] if dropped else []
+    parts += [f"its publisher has no {', '.join(invented)}"] if invented else []
+    yield Difference(
+        "other-requirements",
+        f"its requirements differ: {'; '.join(parts)}",
+        ", ".join(sorted(locked)) or "none",
+        ", ".join(sorted(published)) or "none",
+    )
+
+
+def _differs(code: str, what: str, locked: str, published: str) -> Difference:
+    return Difference(code, f"{what} is {published}, and {locked} in the lock", locked, published)
+
+
+def _moment(text: str | None) -> datetime | None:
+    """Read a moment to the second; None for what an index gives in its place."""
+    try:
+        return datetime.fromisoformat(f"{text[:19]}+00:00") if text else None
+    except ValueError:
+        return None

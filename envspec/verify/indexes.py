@@ -1,0 +1,163 @@
+"""The indexes of a lock as this machine reaches them: what they list, and what their files say of themselves."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from envspec.errors import IndexFailure
+from envspec.facts import released, wheels
+from envspec.lock.model import Pin
+from envspec.net.connections import index_fetcher
+from envspec.net.fetch import Fetcher
+from envspec.net.flat_hashes import FlatHashes
+from envspec.net.flat_page import FlatPages, is_dated
+from envspec.net.simple_page import ACCEPT, read_page, refuse_foreign_page
+from envspec.packages.stated import stated_for
+from envspec.redact import redact
+from envspec.resolve.artifact_urls import index_address
+from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader, metadata_of, parse_metadata
+from envspec.resolve.pip.static_source import StaticReader
+from envspec.settings import Settings, load_settings, split_credentials
+from envspec.spec.model import Spec
+from envspec.uv.answer import FoundFile
+from envspec.verify.model import IndexedFile, PinClaim
+
+FACTS = "envspec's own facts"
+_PYTORCH = "pytorch/"
+
+Rows = Mapping[str, Mapping[str, Any]]
+"""The files of a project on an index, as PEP 691 rows, by name."""
+
+
+@dataclass(frozen=True)
+class Described:
+    """What a file says of itself. `unproved` says what only running its code would tell."""
+
+    metadata: Metadata | None
+    unproved: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Indexes:
+    """What reads from the indexes of a spec, through the caches that `lock` uses. Safe to use from several threads."""
+
+    settings: Settings
+    env: Mapping[str, str]
+    named: Mapping[str, str]
+    flat: Mapping[str, tuple[str, ...]]
+    fetcher: Fetcher
+    wheels: MetadataReader
+    sources: StaticReader
+    hashes: FlatHashes
+    flat_pages: FlatPages
+    _addresses: dict[str, str] = field(default_factory=dict)
+    _looking: threading.Lock = field(default_factory=threading.Lock)
+
+    @staticmethod
+    def of(spec: Spec, env: Mapping[str, str]) -> Indexes:
+        """Set them up. Raises InputError for a broken configuration."""
+        settings = load_settings(env)
+        fetcher = index_fetcher(settings, settings.index_urls(spec.index_addresses), env)
+        cache = settings.cache()
+        return Indexes(
+            settings=settings,
+            env=env,
+            named=settings.index_urls(spec.pip.indexes),
+            flat={name: tuple(settings.flat_url(name, url) for url in urls) for name, urls in spec.flat_pages.items()},
+            fetcher=fetcher,
+            wheels=MetadataReader(MetadataCache(cache), fetcher),
+            sources=StaticReader(cache, fetcher),
+            hashes=FlatHashes(cache, fetcher),
+            flat_pages=FlatPages(fetcher),
+        )
+
+    def source(self, index: str) -> str:
+        """Name who answers for an index: its address without credentials. Raises OutsideError without one."""
+        addresses = self.flat.get(index) or (self._address(index),)
+        return ", ".join(redact(split_credentials(url)[0]) for url in addresses)
+
+    def rows(self, index: str, project: str) -> Rows | None:
+        """List a project's files; None where the index has no page of it. Raises OutsideError."""
+        if index in self.flat:
+            pages = (self.flat_pages.rows(url) for url in self.flat[index])
+            return {str(row["filename"]): row for page in pages for row in page}
+        url = f"{self._address(index).rstrip('/')}/{project}/"
+        reply = self.fetcher.get(url, headers={"Accept": ACCEPT, "Accept-Encoding": "gzip"})
+        if reply.status == 404:
+            return None
+        if reply.status != 200:
+            raise IndexFailure(f"{redact(split_credentials(url)[0])} answered HTTP {reply.status}")
+        rows = read_page(reply.body, url, self.fetcher, unhashed=True)
+        if not rows:
+            refuse_foreign_page(url, reply.body)
+        return {str(row["filename"]): row for row in rows}
+
+    def listed(self, row: Mapping[str, Any]) -> IndexedFile:
+        """Read a row; the hash of a file that has none there is taken of the file itself. Raises IndexFailure."""
+        hashes, size = row.get("hashes"), row.get("size")
+        sha256 = hashes.get("sha256") if isinstance(hashes, dict) else None
+        if not isinstance(sha256, str) or not sha256:
+            sha256, size = self.hashes.of(str(row["url"]))
+        uploaded, yanked = row.get("upload-time"), row.get("yanked")
+        return IndexedFile(
+            str(row["filename"]),
+            sha256,
+            size if type(size) is int else None,
+            str(uploaded) if uploaded and is_dated(dict(row)) else None,
+            None if not yanked else yanked if isinstance(yanked, str) else "",
+        )
+
+    def at_url(self, pin: Pin) -> tuple[IndexedFile, FoundFile]:
+        """Read the file that a requirement names by its URL, whole unless its server calls it unchanged. Raises
+        IndexFailure."""
+        url = str(pin.url).partition("#")[0]
+        sha256, size = self.hashes.of(url)
+        file = unquote(urlsplit(url).path).rpartition("/")[2]
+        return IndexedFile(file, sha256, size), FoundFile(url, file, sha256, size)
+
+    def described(self, claim: PinClaim, file: FoundFile) -> Described:
+        """Read what a file says of itself; runs no code of a source. Raises IndexFailure."""
+        pin = claim.pin
+        if pin.is_wheel:
+            return Described(
+                self.wheels.cached(file) or self.wheels.read(file, sidecar=file.metadata_sha256 is not None)
+            )
+        stated = stated_for(claim.stated, pin.name, pin.version)
+        if stated is not None:
+            return Described(replace(metadata_of(stated, pin.version), licence=pin.licence))
+        facts = self.sources.read(file, pin.name, pin.version)
+        if facts.trust == "static":
+            # what a build is free to choose is the licence's wording alone
+            return Described(replace(facts.metadata, licence=facts.metadata.licence or pin.licence))
+        return Described(None, (f"the requirements of {file.file}: only building it tells them",))
+
+    def _address(self, index: str) -> str:
+        # one thread at a time: it may look for uv, and Python's sysconfig bears no two
+        with self._looking:
+            if index not in self._addresses:
+                self._addresses[index] = index_address(index, self.named, self.settings, self.env)
+            return self._addresses[index]
+
+
+def found_file(row: Mapping[str, Any], listed: IndexedFile) -> FoundFile:
+    """Give a row's file to the readers of METADATA."""
+    beside = row.get("core-metadata")
+    return FoundFile(
+        str(row["url"]), listed.file, listed.sha256, listed.size, beside if isinstance(beside, str) else None
+    )
+
+
+def shipped(pin: Pin) -> tuple[IndexedFile, Metadata] | None:
+    """Find a file of a PyTorch index in the facts that ship with envspec; None where they don't have it."""
+    variant = pin.index.removeprefix(_PYTORCH)
+    if pin.artifact is None or not pin.index.startswith(_PYTORCH) or variant not in wheels.variants():
+        return None
+    wheel = wheels.load(variant).file(pin.artifact.file)
+    if wheel is None:
+        return None
+    metadata = parse_metadata(wheels.metadata_text(wheel).decode())
+    return IndexedFile(wheel.file, wheel.sha256, wheel.size, released.date(wheel.project, wheel.version)), metadata

@@ -1,0 +1,97 @@
+"""What a lock claims of its packages, and what comes of asking whoever publishes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from envspec.lock.model import Pin
+from envspec.packages.stated import StatedMetadata
+
+
+@dataclass(frozen=True)
+class PinClaim:
+    """What a lock says of a package in a target, with all that decides whether it is right.
+
+    Targets that make the same claim need one proof.
+
+    extras         those that are asked of the package
+    platform       conda's subdir; empty for a conda package, which says it itself
+    python         of the target ("3.12"); empty for a conda package
+    overrides      the target's, as PEP 508
+    stated         what the spec states of the package's source
+    exclude_newer  the moment before which the file was published, RFC 3339, or None
+    builds         the source in whose build environment it is; None for a package of the target itself
+    """
+
+    pin: Pin
+    extras: frozenset[str] = frozenset()
+    platform: str = ""
+    python: str = ""
+    overrides: tuple[str, ...] = ()
+    stated: tuple[StatedMetadata, ...] = ()
+    exclude_newer: str | None = None
+    builds: str | None = None
+
+
+Claims = Mapping[PinClaim, tuple[str, ...]]
+"""Claims, with the names of the targets that make each."""
+
+
+@dataclass(frozen=True)
+class IndexedFile:
+    """What an index says of a file.
+
+    size      in bytes, None where it doesn't say
+    uploaded  RFC 3339, None where it doesn't say
+    yanked    why it was yanked, empty where no reason was given; None for a file that wasn't
+    """
+
+    file: str
+    sha256: str
+    size: int | None = None
+    uploaded: str | None = None
+    yanked: str | None = None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something that a lock has and its publisher doesn't.
+
+    code       names the kind for machines (docs/json.md lists them)
+    sentence   for people
+    locked     what the lock says
+    published  what the publisher says, None where it has nothing
+    """
+
+    code: str
+    sentence: str
+    locked: str
+    published: str | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one claim.
+
+    source       who answered: an address without credentials, or envspec's own facts
+    differences  what is forged, or was published anew since
+    unproved     what no publisher gives in a form that can be compared: sentences
+    yanked       the index's reason where it yanked the file, else None
+    unasked      why the claim, or a part of it, couldn't be asked; None where all of it was
+    """
+
+    source: str = ""
+    differences: tuple[Difference, ...] = ()
+    unproved: tuple[str, ...] = ()
+    yanked: str | None = None
+    unasked: str | None = None
+
+
+@dataclass(frozen=True)
+class Told:
+    """A claim, the targets that make it, and what came of it."""
+
+    claim: PinClaim
+    targets: tuple[str, ...]
+    outcome: Outcome

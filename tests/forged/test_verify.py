@@ -1,0 +1,439 @@
+"""What `check` can't see and `verify` tells: locks that differ from what their index publishes, each with its code. The
+forgery's name is the function's.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from forging import EVIL, each_pin, each_target, with_file, without
+from support.channel import LocalChannel, Record, pythons
+from support.flat_page import FlatIndex
+from support.index import Index, html_error, status
+from support.machine import Machine, Ran, cpu
+from support.packages import sdist, wheel
+from test_every_field import placed
+
+import envspec.cli
+from envspec.lock.model import Artifact, BuildPin, Lock, LockedPython, Pin, Publisher
+from envspec.lock.read import load
+from envspec.lock.store import LockFolder
+
+SCHEMA = Path(envspec.cli.__file__).parent / "schemas" / "verify.json"
+PYTHON = "cpython-3.12.12+20260114-x86_64-unknown-linux-gnu-install_only_stripped.tar.gz"
+Forge = Callable[[Lock], Lock]
+CASES: list[tuple[str, str, Forge]] = []
+
+
+def forgery(code: str, field: str) -> Callable[[Forge], Forge]:
+    def register(forge: Forge) -> Forge:
+        CASES.append((code, field, forge))
+        return forge
+
+    return register
+
+
+def artifact(pin: Pin) -> Artifact:
+    assert pin.artifact is not None
+    return pin.artifact
+
+
+@forgery("other-hash", "Artifact.sha256")
+def another_hash(lock: Lock) -> Lock:
+    return each_pin(lock, "lib", lambda p: with_file(p, artifact(p).file, EVIL))
+
+
+@forgery("not-published", "Artifact.file")
+def a_file_renamed_and_of_another_hash(lock: Lock) -> Lock:
+    return each_pin(lock, "lib", lambda p: with_file(p, artifact(p).file.replace("-py3-", "-py2.py3-"), EVIL))
+
+
+@forgery("not-published", "Artifact.file")
+def a_build_that_was_never_published(lock: Lock) -> Lock:
+    return each_pin(lock, "lib", lambda p: with_file(p, artifact(p).file.replace("-py3-", "-1-py3-"), EVIL))
+
+
+@forgery("not-published", "Artifact.file")
+def a_version_that_was_never_published(lock: Lock) -> Lock:
+    return each_pin(lock, "lib", lambda p: replace(with_file(p, "lib-1.5-py3-none-any.whl", EVIL), version="1.5"))
+
+
+@forgery("other-size", "Artifact.size")
+def another_size(lock: Lock) -> Lock:
+    return each_pin(lock, "lib", lambda p: replace(p, artifact=replace(artifact(p), size=1)))
+
+
+@forgery("other-requirements", "Pin.dependencies")
+def edges_dropped_with_their_package(lock: Lock) -> Lock:
+    return each_pin(without(lock, "leaf"), "lib", lambda p: replace(p, dependencies=()))
+
+
+@forgery("other-requirements", "Pin.dependencies")
+def a_typosquat_with_an_invented_edge(lock: Lock) -> Lock:
+    edged = each_pin(lock, "lib", lambda p: replace(p, dependencies=(*p.dependencies, "squat")))
+    squat = wheel("squat", "1.0")
+    pin = Pin("pip", "squat", "1.0", "pypi", Artifact(squat.file, squat.sha256, len(squat.content)), licence="MIT")
+    return each_target(edged, lambda t: replace(t, pins=tuple(sorted((*t.pins, pin), key=lambda p: p.name))))
+
+
+@forgery("other-requirements", "Pin.dependencies")
+def a_bound_loosened(lock: Lock) -> Lock:
+    return each_pin(lock, "app", lambda p: replace(p, dependencies=("below", "lib[more]")))
+
+
+@forgery("other-licence", "Pin.licence")
+def another_licence(lock: Lock) -> Lock:
+    return each_pin(lock, "lib", lambda p: replace(p, licence="Apache-2.0"))
+
+
+@forgery("other-licence", "Pin.licence")
+def a_licence_left_out(lock: Lock) -> Lock:
+    return each_pin(lock, "lib", lambda p: replace(p, licence=None))
+
+
+@forgery("too-new", "Artifact.file")
+def a_release_after_exclude_newer(lock: Lock) -> Lock:
+    young = wheel("lib", "1.9", "leaf; extra == 'more'", extras=("more",))
+    file = Artifact(young.file, young.sha256, len(young.content))
+    return each_pin(lock, "lib", lambda p: replace(p, version="1.9", artifact=file))
+
+
+@forgery("other-requirements", "Pin.dependencies")
+def a_source_s_edges_dropped(lock: Lock) -> Lock:
+    return each_pin(lock, "src", lambda p: replace(p, dependencies=()))
+
+
+@forgery("not-published", "BuildPin.file")
+def a_build_environment_of_a_file_of_nobody(lock: Lock) -> Lock:
+    evil = BuildPin("below", "1.0", "below-1.0-1-py3-none-any.whl", EVIL)
+    return each_pin(lock, "src", lambda p: replace(p, built_with=(evil,)))
+
+
+@forgery("other-hash", "BuildPin.sha256")
+def a_build_environment_of_another_hash(lock: Lock) -> Lock:
+    evil = BuildPin("builder", "1.0", wheel("builder", "1.0").file, EVIL)
+    return each_pin(lock, "src", lambda p: replace(p, built_with=(evil,)))
+
+
+@forgery("other-size", "BuildPin.size")
+def a_build_environment_of_another_size(lock: Lock) -> Lock:
+    made = wheel("builder", "1.0")
+    pin = BuildPin("builder", "1.0", made.file, made.sha256, 1)
+    return each_pin(lock, "src", lambda p: replace(p, built_with=(pin,)))
+
+
+def publish(index: Index) -> None:
+    index.add(
+        wheel("app", "1.0", "lib[more]<2", "below", "gone; sys_platform == 'win32'"),
+        wheel("lib", "1.0", "leaf; extra == 'more'", "gone; extra == 'less'", extras=("more", "less")),
+        wheel("leaf", "1.0"),
+        wheel("below", "1.0"),
+        wheel("squat", "1.0"),
+        wheel("builder", "1.0"),
+        sdist("src", "1.0", "below"),
+        uploaded="2026-01-01T00:00:00Z",
+    )
+    young = wheel("lib", "1.9", "leaf; extra == 'more'", extras=("more",))
+    index.add(young, uploaded="2026-06-01T00:00:00.123456Z")
+
+
+SPEC = cpu("app", "src", extra="allow-source = ['src']").replace("[pip]", "exclude-newer = '2026-03-01'\n[pip]", 1)
+
+
+@pytest.fixture
+def demo(machine: Machine, index: Index) -> Machine:
+    publish(index)
+    machine.spec(SPEC)
+    machine.locked()
+    return machine
+
+
+def write(machine: Machine, lock: Lock) -> None:
+    LockFolder(machine.locks, "demo").write(lock)
+
+
+def verify(machine: Machine, *options: str, spec: str = "specs/demo.toml") -> tuple[Ran, dict[str, Any]]:
+    ran = machine.envspec("verify", spec, "--json", *options)
+    assert ran.out, ran.err
+    document = json.loads(ran.out)
+    jsonschema.validate(document, json.loads(SCHEMA.read_text("utf-8")), cls=jsonschema.Draft202012Validator)
+    return ran, document
+
+
+def codes(document: dict[str, Any]) -> set[str]:
+    return {one["code"] for one in document["forged"]}
+
+
+def test_an_honest_lock(demo: Machine, index: Index) -> None:
+    ran, document = verify(demo)
+    assert ran.status == 0 and document["ok"] and document["complete"], ran
+    assert document["pins"] == {"total": 5, "asked": 5, "proved": 5}
+    assert document["sources"] == [{"index": "pypi", "source": index.url, "pins": 5}]
+    assert document["unproved"] == [] and document["yanked"] == []
+    told = demo.envspec("verify", "specs/demo.toml").out
+    assert told.endswith("specs/demo.toml: of 5 pins 5 are what their index publishes, 0 aren't\n"), told
+
+
+def test_each_field_that_verify_catches_has_a_forgery(root: Path) -> None:
+    """As docs/security.md has them: an MD5 is among those of conda."""
+    caught = {name for name, by in placed(root).items() if by == "verify"}
+    assert caught == {field for _, field, _ in CASES} | {"Artifact.md5"}
+
+
+@pytest.mark.parametrize(("code", "field", "forge"), CASES, ids=[forge.__name__ for _, _, forge in CASES])
+def test_check_takes_it_and_verify_refuses(code: str, field: str, forge: Forge, demo: Machine) -> None:
+    write(demo, forge(demo.lock()))
+    assert demo.envspec("check", "specs/demo.toml").status == 0, "check would be enough"
+    ran, document = verify(demo)
+    assert ran.status == 1 and not document["ok"] and document["complete"], ran
+    assert codes(document) == {code}
+    assert len(document["forged"]) == 1 and document["forged"][0]["targets"] == ["cpu"]
+    told = demo.envspec("verify", "specs/demo.toml")
+    assert told.status == 1 and f"cpu  {code}\n" in told.out, told
+
+
+def test_a_page_that_has_no_such_project_is_an_answer(demo: Machine, index: Index) -> None:
+    index.remove(wheel("below", "1.0"))
+    index.fail("/below/$", status(404))
+    ran, document = verify(demo)
+    assert ran.status == 1 and codes(document) == {"not-published"}
+
+
+# What can't be asked
+
+
+def test_an_index_that_is_down(demo: Machine, index: Index) -> None:
+    index.fail("", status(503))
+    ran, document = verify(demo)
+    assert ran.status == 3 and document["forged"] == [] and not document["ok"] and not document["complete"]
+    assert {name for one in document["unasked"] for name in one["packages"]} == {
+        "app 1.0",
+        "below 1.0",
+        "leaf 1.0",
+        "lib 1.0",
+        "src 1.0",
+    }
+    assert "warning: couldn't be asked: " in ran.err
+
+
+def test_an_address_where_no_index_is(demo: Machine, index: Index) -> None:
+    index.fail("", status(404))
+    ran, document = verify(demo)
+    assert ran.status == 3 and document["forged"] == [], "a wrong address isn't a forgery"
+    assert "no index is there" in document["unasked"][0]["reason"]
+
+
+def test_a_login_page(demo: Machine, index: Index) -> None:
+    index.fail("/simple/", html_error)
+    ran, document = verify(demo)
+    assert ran.status == 3 and document["forged"] == []
+
+
+def test_one_page_that_is_down(demo: Machine, index: Index) -> None:
+    index.fail("/simple/below/", status(500))
+    ran, document = verify(demo)
+    assert ran.status == 3 and document["pins"]["proved"] == 4
+    assert [one["packages"] for one in document["unasked"]] == [["below 1.0"]]
+
+
+def test_metadata_that_is_down(demo: Machine, index: Index) -> None:
+    demo.variables["ENVSPEC_CACHE_DIR"] = str(demo.base / "another")
+    index.fail("^/files/lib-", status(500))
+    ran, document = verify(demo)
+    assert ran.status == 3 and document["forged"] == []
+    assert [one["packages"] for one in document["unasked"]] == [["lib 1.0"]]
+
+
+def test_forged_and_down_at_once(demo: Machine, index: Index) -> None:
+    write(demo, another_hash(demo.lock()))
+    index.fail("/simple/below/", status(500))
+    ran, document = verify(demo)
+    assert ran.status == 1 and codes(document) == {"other-hash"} and not document["complete"]
+
+
+def test_offline(demo: Machine) -> None:
+    ran = demo.envspec("verify", "specs/demo.toml", "--offline")
+    assert ran.status == 3 and "asks the indexes, and --offline forbids it" in ran.err
+    assert "envspec check" in ran.hint
+
+
+# What is told beside
+
+
+def test_a_yanked_file_is_told(demo: Machine, index: Index) -> None:
+    index.add(wheel("below", "1.0"), uploaded="2026-01-01T00:00:00Z", yanked="a hole")
+    ran, document = verify(demo)
+    assert ran.status == 0 and [(one["package"], one["reason"]) for one in document["yanked"]] == [("below", "a hole")]
+
+
+def test_an_index_does_not_steer_the_terminal(demo: Machine, index: Index) -> None:
+    index.add(wheel("below", "1.0"), uploaded="2026-01-01T00:00:00Z", yanked="\x1b[2J\u202e gone")
+    index.add(wheel("leaf", "1.0", "\x1b[2J\u202e"), uploaded="2026-06-01T00:00:00\x1b[2J")
+    index.lie_about(wheel("leaf", "1.0", "\x1b[2J\u202e"), "\x1b[2J")
+    ran = demo.envspec("verify", "specs/demo.toml")
+    assert ran.status == 1 and "yanked" in ran.out and "\x1b[2J" not in ran.out + ran.err and "\u202e" not in ran.out
+
+
+def test_an_index_without_upload_times(machine: Machine) -> None:
+    with Index(form="html") as bare:
+        machine.default = bare.url
+        bare.add(wheel("below", "1.0"))
+        machine.spec(cpu("below"))
+        machine.locked()
+        write(
+            machine,
+            replace(machine.lock(), inputs=replace(machine.lock().inputs, exclude_newer="2026-03-01T00:00:00Z")),
+        )
+        machine.spec(cpu("below").replace("[pip]", "exclude-newer = '2026-03-01T00:00:00Z'\n[pip]", 1))
+        ran, document = verify(machine)
+    assert ran.status == 0 and "no upload times" in document["unproved"][0]["reason"]
+
+
+def test_what_only_a_build_tells_is_not_called_proved(machine: Machine, index: Index) -> None:
+    witness = machine.base / "ran"
+    index.add(sdist("src", "1.0", "below", static=False, witness=str(witness)), wheel("below", "1.0"))
+    machine.spec(cpu("src", extra="allow-source = ['src']"))
+    machine.locked()
+    witness.unlink()
+    ran, document = verify(machine)
+    assert ran.status == 0 and "only building it" in document["unproved"][0]["reason"]
+    assert not witness.exists(), "verify runs no code"
+
+
+def test_what_no_index_of_packages_has_is_not_called_proved(demo: Machine) -> None:
+    lock = demo.lock()
+    python = LockedPython("linux-64", "3.12.12", "20260114", PYTHON, EVIL)
+    publisher = each_pin(lock, "leaf", lambda p: replace(p, publisher=Publisher("GitHub", "evil/evil")))
+    write(demo, replace(publisher, pythons=(python,)))
+    ran, document = verify(demo)
+    told = {one["packages"][0]: one["reason"] for one in document["unproved"]}
+    assert ran.status == 0 and set(told) == {"leaf 1.0", f"{PYTHON} (linux-64)"}
+    assert "checks no attestations" in told["leaf 1.0"]
+
+
+# Only what changed
+
+
+def test_only_what_changed(demo: Machine, index: Index) -> None:
+    def git(*arguments: str) -> None:
+        command = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *arguments]
+        subprocess.run(command, cwd=demo.folder, check=True, capture_output=True, env=demo.environment())
+
+    git("init", "-q")
+    git("commit", "-q", "--allow-empty", "-m", "empty")
+    git("add", ".")
+    git("commit", "-q", "-m", "locked")
+    index.asked.clear()
+    ran, document = verify(demo, "--from", "HEAD")
+    assert ran.status == 0 and document["pins"] == {"total": 5, "asked": 0, "proved": 0} and not index.asked
+    _, document = verify(demo, "--from", "HEAD~1")
+    assert document["pins"]["asked"] == 5, "there was no lock"
+
+    # lib's own pin stays as it is, but fewer of its extras are asked for
+    write(demo, without(each_pin(demo.lock(), "app", lambda p: replace(p, dependencies=("below", "lib<2"))), "leaf"))
+    index.asked.clear()
+    ran, document = verify(demo, "--from", "HEAD")
+    assert ran.status == 1 and document["pins"]["asked"] == 2
+    assert {one["package"] for one in document["forged"]} == {"app", "lib"}
+    assert not index.paths("/below/")
+    told = demo.envspec("verify", "specs/demo.toml", "--from", "HEAD").out
+    assert "of 4 pins 2 are as at HEAD, 0 are what" in told, told
+
+
+# Other places
+
+
+def test_a_flat_page_without_hashes(machine: Machine, tmp_path: Path) -> None:
+    with FlatIndex() as page:
+        page.add(wheel("flat", "1.0"))
+        machine.spec(cpu("flat", extra=f"find-links = {{ own = '{page.page}' }}\nsources = {{ flat = 'own' }}"))
+        lock = machine.locked()
+        ran, document = verify(machine)
+        assert ran.status == 0 and document["pins"]["proved"] == 1, (ran, document)
+        write(machine, each_pin(lock, "flat", lambda p: with_file(p, artifact(p).file, EVIL)))
+        ran, document = verify(machine)
+        assert ran.status == 1 and codes(document) == {"other-hash"}
+
+
+def test_a_file_by_its_url(machine: Machine, index: Index) -> None:
+    index.add(wheel("direct", "1.0", "below"), wheel("below", "1.0"))
+    machine.spec(cpu(f"direct @ {index.origin}/files/direct-1.0-py3-none-any.whl"))
+    lock = machine.locked()
+    ran, document = verify(machine)
+    assert ran.status == 0 and document["pins"]["proved"] == 2, (ran, document)
+    write(machine, each_pin(lock, "direct", lambda p: with_file(p, artifact(p).file, EVIL)))
+    ran, document = verify(machine)
+    assert ran.status == 1 and codes(document) == {"other-hash"}
+
+
+def test_torch_by_the_facts_that_ship(machine: Machine, root: Path) -> None:
+    path = machine.spec((root / "specs" / "cpu-py311.toml").read_text("utf-8"), "cpu-py311")
+    lock = load(root / "locks" / "cpu-py311" / "envspec.lock")
+    forged = each_pin(lock, "torch", lambda p: replace(p, licence="Proprietary"))
+    LockFolder(machine.locks, "cpu-py311").write(forged)
+    ran, document = verify(machine, spec=path)
+    told = [(one["package"], one["code"]) for one in document["forged"]]
+    assert ran.status == 1 and told == [("torch", "other-licence")]
+    assert document["sources"] == [{"index": "pytorch/cpu", "source": "envspec's own facts", "pins": 1}]
+    assert "no index is there" in document["unasked"][0]["reason"], "this machine's index has nothing of the lock"
+
+
+# conda
+
+
+@pytest.fixture
+def channel(machine: Machine, tmp_path: Path) -> LocalChannel:
+    pytest.importorskip("rattler")
+    made = LocalChannel(tmp_path / "channel").write(
+        [Record("tool", "1.0", depends=("below >=1",)), Record("below", "1.2"), *pythons("3.12.4")]
+    )
+    machine.spec(
+        f"[env]\npython = '3.12'\nexclude-newer = '2024-01-01'\n[conda]\nchannels = ['{made.url}']\n"
+        "dependencies = ['tool']\n[targets.cpu]\nplatform = 'linux-64'\n"
+    )
+    machine.locked()
+    return made
+
+
+CONDA: dict[str, tuple[str, Callable[[Pin], Pin]]] = {
+    "sha256": ("other-hash", lambda p: with_file(p, artifact(p).file, EVIL)),
+    "md5": ("other-hash", lambda p: replace(p, artifact=replace(artifact(p), md5="e" * 32))),
+    "size": ("other-size", lambda p: replace(p, artifact=replace(artifact(p), size=1))),
+    "depends": ("other-requirements", lambda p: replace(p, dependencies=("below",))),
+    "licence": ("other-licence", lambda p: replace(p, licence="GPL-3.0-only")),
+    "build": ("not-published", lambda p: replace(with_file(p, "tool-1.0-evil.conda", EVIL), build="evil")),
+}
+
+
+def test_an_honest_conda_lock(machine: Machine, channel: LocalChannel) -> None:
+    ran, document = verify(machine)
+    assert ran.status == 0 and document["pins"]["proved"] == document["pins"]["total"] > 2, (ran, document)
+    assert document["sources"][0]["source"].startswith("file://")
+
+
+@pytest.mark.parametrize("what", CONDA)
+def test_a_conda_record_forged(what: str, machine: Machine, channel: LocalChannel) -> None:
+    code, change = CONDA[what]
+    write(machine, each_pin(machine.lock(), "tool", change, "conda"))
+    assert machine.envspec("check", "specs/demo.toml").status == 0
+    ran, document = verify(machine)
+    assert ran.status == 1 and codes(document) == {code}, document
+
+
+def test_a_conda_package_after_exclude_newer(machine: Machine, channel: LocalChannel) -> None:
+    channel.write([replace(one, timestamp=1_750_000_000_000) for one in channel.records])
+    ran, document = verify(machine)
+    assert ran.status == 1 and codes(document) == {"too-new"}
+
+
+def test_a_channel_that_is_gone(machine: Machine, channel: LocalChannel) -> None:
+    channel.folder.rename(channel.folder.parent / "elsewhere")
+    ran, document = verify(machine)
+    assert ran.status == 3 and document["forged"] == [], document
