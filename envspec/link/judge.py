@@ -1,0 +1,177 @@
+"""The loader's answer: pure, over the facts of a target's wheels and of the system below them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from envspec.link import remedies
+from envspec.link.environment import Environment, Library
+from envspec.link.model import Level, LinkedPackage, LinkFinding
+from envspec.link.symbols import family, plain_name, shared_by_overloads
+from envspec.link.system import System
+
+_NAMED = 3
+"""The number of files or symbols that a message names before it counts the rest."""
+
+
+def judge(packages: Sequence[LinkedPackage], system: System) -> tuple[LinkFinding, ...]:
+    """Find what the loader would refuse of a target's wheels, errors first.
+
+    A library is found when a wheel, the base image, the driver or Python brings it, wherever that is: in which order
+    a program imports isn't judged. Of the symbols, those of torch and of the CUDA libraries are asked for.
+    """
+    found = [*_Judge(packages, system).findings(), *_unread(packages)]
+    return tuple(sorted(found, key=lambda one: (one.level != "error", one.package, one.code, one.names)))
+
+
+@dataclass(frozen=True)
+class _Missing:
+    """One thing that one file lacks. `by` is what should have brought it: a library, or a family of symbols."""
+
+    library: Library
+    code: str
+    by: str
+    name: str
+
+
+class _Judge:
+    def __init__(self, packages: Sequence[LinkedPackage], system: System) -> None:
+        self._environment = Environment(packages)
+        self._imported = self._environment.imported()
+        self._system = system
+        self._packages = {package.name: package for package in packages}
+
+    def findings(self) -> Iterator[LinkFinding]:
+        """Put together what the files of a package lack of one library, or of one family of symbols."""
+        together: defaultdict[tuple[str, str, str, Level], list[_Missing]] = defaultdict(list)
+        for library in self._environment.libraries:
+            for one in (*self._libraries(library), *self._versions(library), *self._symbols(library)):
+                together[library.package.name, one.code, one.by, self._level(one)].append(one)
+        for (name, code, by, level), several in together.items():
+            yield self._finding(self._packages[name], code, by, level, several)
+
+    def _level(self, one: _Missing) -> Level:
+        if one.code == "symbol-elsewhere" or one.library not in self._imported or self._unsure(one):
+            return "warning"
+        return "error"
+
+    def _unsure(self, one: _Missing) -> bool:
+        """Say whether what isn't read or known could bring it."""
+        return self._system.conda or (one.code == "library-missing" and not self._system.known)
+
+    def _libraries(self, library: Library) -> Iterator[_Missing]:
+        for name in library.facts.needed:
+            if not self._environment.providers(library, name) and not self._system.has(name):
+                yield _Missing(library, "library-missing", name, name)
+
+    def _versions(self, library: Library) -> Iterator[_Missing]:
+        for name, versions in library.facts.versions:
+            providers = self._environment.providers(library, name)
+            # the loader lets a library without any versions pass, with a warning
+            checked = bool(providers) and all(one.facts.offered for one in providers)
+            offered = {version for one in providers for version in one.facts.offered}
+            for version in versions:
+                if version not in offered if checked else not providers and self._system.lacks(name, version):
+                    yield _Missing(library, "version-missing", name, version)
+
+    def _symbols(self, library: Library) -> Iterator[_Missing]:
+        scope = self._environment.scope(library)
+        for symbol in library.facts.undefined:
+            kind = family(symbol)
+            if kind not in ("torch", "stable", "cuda") or any(symbol in one.exported for one in scope):
+                continue
+            if any(symbol in one.exported for other in self._environment.loading(library) for one in self._with(other)):
+                continue
+            if not any(symbol in one.exported for one in self._environment.libraries):
+                yield _Missing(library, "symbol-missing", kind, symbol)
+            elif kind != "cuda":
+                # CUDA's libraries are there for all once torch is imported: it loads them so
+                yield _Missing(library, "symbol-elsewhere", kind, symbol)
+
+    def _with(self, library: Library) -> tuple[Library, ...]:
+        return self._environment.scope(library)
+
+    def _finding(
+        self, package: LinkedPackage, code: str, by: str, level: Level, several: Sequence[_Missing]
+    ) -> LinkFinding:
+        paths = sorted({one.library.path for one in several})
+        names = sorted({one.name for one in several})
+        message, remedy = self._words(package, code, by, paths, names)
+        if level == "warning" and self._system.conda:
+            message += "; a conda package may bring it, and those aren't read"
+        elif level == "warning" and code == "library-missing" and not self._system.known:
+            message += f", unless {self._system.base} has it"
+        elif level == "warning" and code != "symbol-elsewhere":
+            message += "; importing doesn't load this file"
+        return LinkFinding(
+            level, code, package.name, package.version, package.file, tuple(paths), tuple(names), message, remedy
+        )
+
+    def _words(
+        self, package: LinkedPackage, code: str, by: str, paths: Sequence[str], names: Sequence[str]
+    ) -> tuple[str, str]:
+        files = _some(paths)
+        if code == "library-missing":
+            where = f"the target's wheels, {self._system.base} and {'the driver' if self._system.driver else 'Python'}"
+            return f"{files} needs {by}, which {where} don't have", remedies.library(package, by, self._system)
+        if code == "version-missing":
+            had = self._provider_of(by)
+            has = f"{had.name} {had.version} brings one without" if had else f"{self._of_system(by)} doesn't have"
+            needs = f"{files} needs {_some(names)} of {by}, which {has}{' it' if had else ''}"
+            return needs, remedies.version(package, by, names, had, self._system)
+        shown = _some([_symbol(name) for name in names])
+        if code == "symbol-elsewhere":
+            message = f"{files} uses {shown} and names no library that exports it"
+            return message, f"import torch before {package.name}, or report it to {package.name}'s authors"
+        message = f"{files} needs the {'symbol' if len(names) == 1 else 'symbols'} {shown}, which {self._no_exporter(by)}"
+        if overloaded := self._overloaded(names):
+            message += f": there, {overloaded} has other arguments"
+        return message, remedies.symbol(package, by, names, self._packages, paths)
+
+    def _provider_of(self, library: str) -> LinkedPackage | None:
+        named = (one for one in self._environment.libraries if one.path.rpartition("/")[2] == library)
+        return next((one.package for one in named), None)
+
+    def _of_system(self, library: str) -> str:
+        glibc = ".".join(map(str, self._system.glibc))
+        if library.startswith(("libstdc++", "libgcc_s")):
+            return "the libstdc++ of conda" if self._system.conda else f"a system of glibc {glibc}"
+        return f"glibc {glibc}"
+
+    def _no_exporter(self, kind: str) -> str:
+        if kind == "cuda":
+            return "no CUDA library of the target exports"
+        torch = self._packages.get("torch")
+        return f"torch {torch.version} doesn't export" if torch else "no package of the target exports"
+
+    def _overloaded(self, names: Sequence[str]) -> str | None:
+        """Name the first of the symbols that torch has under the same name with other arguments."""
+        for name in names:
+            shared = shared_by_overloads(name)
+            torchs = (one for one in self._environment.libraries if one.package.name == "torch")
+            if shared and any(symbol.startswith(shared) for one in torchs for symbol in one.exported):
+                return plain_name(name)
+        return None
+
+
+def _unread(packages: Iterable[LinkedPackage]) -> Iterator[LinkFinding]:
+    for package in packages:
+        if package.facts.unread:
+            paths = tuple(path for path, _ in package.facts.unread)
+            message = f"{_some(paths)} can't be read as the loader reads it: {package.facts.unread[0][1]}"
+            remedy = f"report it to {package.name}'s authors"
+            yield LinkFinding(
+                "warning", "elf-unreadable", package.name, package.version, package.file, paths, (), message, remedy
+            )
+
+
+def _symbol(name: str) -> str:
+    plain = plain_name(name)
+    return name if plain == name else f"{plain} ({name})"
+
+
+def _some(texts: Sequence[str]) -> str:
+    more = len(texts) - _NAMED
+    return ", ".join(texts[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
