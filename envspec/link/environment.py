@@ -44,7 +44,7 @@ class Environment:
     def providers(self, library: Library, name: str) -> Sequence[Library]:
         """Give the files that can be what a library needs by a name.
 
-        Where its own search path has one, that is it. Elsewhere all of that name count: whoever is loaded first (torch's
+        Where its own search path has one, that is it. Elsewhere all of that name count: what is loaded already (torch's
         libraries, by `import torch`) is found by its name alone.
         """
         origin = posixpath.dirname(library.path)

@@ -53,13 +53,18 @@ class _Judge:
             yield self._finding(self._packages[name], code, by, level, several)
 
     def _level(self, one: _Missing) -> Level:
-        if one.code == "symbol-elsewhere" or one.library not in self._imported or self._unsure(one):
+        if one.code == "symbol-elsewhere" or self._unsure(one):
             return "warning"
-        return "error"
+        # a library for another GPU, CUDA or MPI may lie there unused; none is built for a newer glibc than the rest
+        used = one.library in self._imported or (one.code == "version-missing" and not one.library.facts.program)
+        return "error" if used else "warning"
 
     def _unsure(self, one: _Missing) -> bool:
         """Say whether what isn't read or known could bring it."""
-        return self._system.conda or (one.code == "library-missing" and not self._system.known)
+        if self._system.conda:
+            # conda's libstdc++ is known, and glibc isn't conda's
+            return one.code != "version-missing"
+        return one.code == "library-missing" and not self._system.known
 
     def _libraries(self, library: Library) -> Iterator[_Missing]:
         for name in library.facts.needed:
@@ -82,7 +87,7 @@ class _Judge:
             kind = family(symbol)
             if kind not in ("torch", "stable", "cuda") or any(symbol in one.exported for one in scope):
                 continue
-            if any(symbol in one.exported for other in self._environment.loading(library) for one in self._with(other)):
+            if any(symbol in one.exported for one in self._loaded_with(library)):
                 continue
             if not any(symbol in one.exported for one in self._environment.libraries):
                 yield _Missing(library, "symbol-missing", kind, symbol)
@@ -90,8 +95,9 @@ class _Judge:
                 # CUDA's libraries are there for all once torch is imported: it loads them so
                 yield _Missing(library, "symbol-elsewhere", kind, symbol)
 
-    def _with(self, library: Library) -> tuple[Library, ...]:
-        return self._environment.scope(library)
+    def _loaded_with(self, library: Library) -> Iterator[Library]:
+        """Give what those bring along that need this library: its symbols are looked up there too."""
+        return (one for other in self._environment.loading(library) for one in self._environment.scope(other))
 
     def _finding(
         self, package: LinkedPackage, code: str, by: str, level: Level, several: Sequence[_Missing]
@@ -99,7 +105,7 @@ class _Judge:
         paths = sorted({one.library.path for one in several})
         names = sorted({one.name for one in several})
         message, remedy = self._words(package, code, by, paths, names)
-        if level == "warning" and self._system.conda:
+        if level == "warning" and self._system.conda and code != "version-missing":
             message += "; a conda package may bring it, and those aren't read"
         elif level == "warning" and code == "library-missing" and not self._system.known:
             message += f", unless {self._system.base} has it"
@@ -112,20 +118,20 @@ class _Judge:
     def _words(
         self, package: LinkedPackage, code: str, by: str, paths: Sequence[str], names: Sequence[str]
     ) -> tuple[str, str]:
-        files = _some(paths)
+        files = f"{_some(paths)} {'needs' if len(paths) == 1 else 'need'}"
         if code == "library-missing":
             where = f"the target's wheels, {self._system.base} and {'the driver' if self._system.driver else 'Python'}"
-            return f"{files} needs {by}, which {where} don't have", remedies.library(package, by, self._system)
+            return f"{files} {by}, which {where} don't have", remedies.library(package, by, self._system)
         if code == "version-missing":
             had = self._provider_of(by)
             has = f"{had.name} {had.version} brings one without" if had else f"{self._of_system(by)} doesn't have"
-            needs = f"{files} needs {_some(names)} of {by}, which {has}{' it' if had else ''}"
+            needs = f"{files} {_some(names)} of {by}, which {has}{' it' if had else ''}"
             return needs, remedies.version(package, by, names, had, self._system)
         shown = _some([_symbol(name) for name in names])
         if code == "symbol-elsewhere":
-            message = f"{files} uses {shown} and names no library that exports it"
+            message = f"{files} {shown} without naming a library that exports it"
             return message, f"import torch before {package.name}, or report it to {package.name}'s authors"
-        message = f"{files} needs the {'symbol' if len(names) == 1 else 'symbols'} {shown}, which {self._no_exporter(by)}"
+        message = f"{files} the {'symbol' if len(names) == 1 else 'symbols'} {shown}, which {self._no_exporter(by)}"
         if overloaded := self._overloaded(names):
             message += f": there, {overloaded} has other arguments"
         return message, remedies.symbol(package, by, names, self._packages, paths)

@@ -58,7 +58,9 @@ def symbol(
     if package.name == "torch":
         return "torch's own files don't fit each other: report it to torch's authors"
     if kind == "stable":
-        return f"lock a newer torch than {torch.version}: {package.name} uses more of torch's stable ABI than that one has"
+        return (
+            f"lock a newer torch than {torch.version}: {package.name} uses more of torch's stable ABI than that one has"
+        )
     label = label_of(package.version, package.file)
     if label and label.torch and torch.version.startswith(f"{label.torch}."):
         return f"choose another build of {package.name}: this one wasn't built against torch {torch.version} as it says"

@@ -32,7 +32,9 @@ class LinkStore:
         try:
             packed = read_entry(self._path(sha256, machine))
             entry: Any = read_json(zlib.decompressobj().decompress(packed, _LARGEST))
-            return WheelFacts(tuple(map(_file, entry["files"])), tuple((_text(p), _text(r)) for p, r in entry["unread"]))
+            return WheelFacts(
+                tuple(map(_file, entry["files"])), tuple((_text(p), _text(r)) for p, r in entry["unread"])
+            )
         except (OSError, ValueError, TypeError, KeyError, zlib.error):
             return None
 

@@ -19,11 +19,6 @@ _PREFIX = "../../.."
 _SCHEMES = {"purelib": "", "platlib": "", "data": f"{_PREFIX}/", "scripts": f"{_PREFIX}/bin/"}
 
 
-def may_hold_libraries(file: str) -> bool:
-    """Say whether a package's file is a wheel for a platform: `any` says that there is no compiled code in it."""
-    return file.endswith(".whl") and not file.endswith("-any.whl")
-
-
 def read_wheel(path: Path, machine: int) -> WheelFacts:
     """Read the facts of a wheel's ELF files. Raises UnreadableWheel, OSError."""
     files, unread = [], []
