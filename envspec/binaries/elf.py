@@ -267,7 +267,8 @@ class _Names:
 def _symbols(
     table: bytes, names: _Names, concerns: Callable[[bytes], object]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    undefined, exported = set(), set()
+    undefined: set[str] = set()
+    exported: set[str] = set()
     for name, info, other, section, _, _ in _SYMBOL.iter_unpack(table):
         bound = info >> 4
         if not name or bound not in (_GLOBAL, _WEAK, _UNIQUE) or (not section and bound == _WEAK):

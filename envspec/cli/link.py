@@ -136,12 +136,14 @@ def _facts(
                 found[_key(pin)] = known
     if not missing:
         return found
-    size = sum(artifact_of(pin).size or 0 for pin, _ in missing.values())
-    say(f"reading {plural(len(missing), 'wheel')}, {byte_size(size)}: once, what they say is kept")
+    sizes = [artifact_of(pin).size for pin, _ in missing.values()]
+    unknown = f" and {sizes.count(None)} of unknown size" if None in sizes else ""
+    size = byte_size(sum(size or 0 for size in sizes))
+    say(f"reading {plural(len(missing), 'wheel')} ({size}{unknown}), once: what they say is kept")
     paths = collect(spec, [pin for pin, _ in missing.values()], offline=offline, quiet=quiet)
     with reading(_LARGE, quiet=quiet) as progress:
         if progress is not None:
-            progress.start(size)
+            progress.start(sum(path.stat().st_size for path in paths.values()))
         for key, (pin, machine) in missing.items():
             try:
                 found[key] = read_wheel(paths[key], machine)
@@ -149,7 +151,7 @@ def _facts(
                 raise IndexFailure(f"{key[1]} can't be read: {error}") from None
             store.put(artifact_of(pin).sha256, machine, found[key])
             if progress is not None:
-                progress.advance(artifact_of(pin).size or 0)
+                progress.advance(paths[key].stat().st_size)
     return found
 
 
@@ -177,7 +179,7 @@ def _base(spec: Spec, lock: SoundLock, target: LockedTarget) -> tuple[str, Seque
 
 def _lines(answer: _Answer) -> Iterator[str]:
     files = sum(len(package.facts.files) for package in answer.packages)
-    read = f"{plural(files, 'library')} and programs of {plural(len(answer.packages), 'wheel')}"
+    read = f"{plural(files, 'compiled file')} of {plural(len(answer.packages), 'wheel')}"
     errors = sum(finding.level == "error" for finding in answer.findings)
     verdict = styled(plural(errors, "error"), "red;bold") if errors else "all that they need is there"
     yield f"{answer.target.name}: {read}: {verdict}"

@@ -15,7 +15,7 @@ _TORCH = ("libc10", "libtorch")
 
 
 @dataclass(frozen=True, eq=False)
-class Library:
+class LoadedFile:
     """One file of the environment, of a package. Each is itself alone."""
 
     package: LinkedPackage
@@ -28,20 +28,20 @@ class Environment:
     """The libraries of a target's wheels, as they lie beside each other."""
 
     def __init__(self, packages: Iterable[LinkedPackage]) -> None:
-        self.libraries: tuple[Library, ...] = tuple(
-            Library(package, file.path, file.facts, frozenset(file.facts.exported))
+        self.libraries: tuple[LoadedFile, ...] = tuple(
+            LoadedFile(package, file.path, file.facts, frozenset(file.facts.exported))
             for package in packages
             for file in package.facts.files
         )
         self._by_path = {one.path: one for one in self.libraries}
-        self._by_name: defaultdict[str, list[Library]] = defaultdict(list)
+        self._by_name: defaultdict[str, list[LoadedFile]] = defaultdict(list)
         for one in self.libraries:
             if not one.facts.program:
                 for name in {one.facts.soname, posixpath.basename(one.path)} - {None}:
                     self._by_name[str(name)].append(one)
-        self._scopes: dict[Library, tuple[Library, ...]] = {}
+        self._scopes: dict[LoadedFile, tuple[LoadedFile, ...]] = {}
 
-    def providers(self, library: Library, name: str) -> Sequence[Library]:
+    def providers(self, library: LoadedFile, name: str) -> Sequence[LoadedFile]:
         """Give the files that can be what a library needs by a name.
 
         Where its own search path has one, that is it. Elsewhere all of that name count: what is loaded already (torch's
@@ -55,7 +55,7 @@ class Environment:
                 return (found,)
         return self._by_name.get(name, ())
 
-    def scope(self, library: Library) -> tuple[Library, ...]:
+    def scope(self, library: LoadedFile) -> tuple[LoadedFile, ...]:
         """Give what is loaded with a library: itself, what it needs, what that needs."""
         known = self._scopes.get(library)
         if known is None:
@@ -68,16 +68,16 @@ class Environment:
             known = self._scopes[library] = tuple(found)
         return known
 
-    def imported(self) -> frozenset[Library]:
+    def imported(self) -> frozenset[LoadedFile]:
         """Give what Python loads: extension modules, what registers operators with torch, and all they need."""
         return frozenset(one for library in self.libraries if _is_imported(library) for one in self.scope(library))
 
-    def loading(self, library: Library) -> Iterator[Library]:
+    def loading(self, library: LoadedFile) -> Iterator[LoadedFile]:
         """Give those that are loaded with a library because they need it."""
         return (one for one in self.libraries if one is not library and library in self.scope(one))
 
 
-def _is_imported(library: Library) -> bool:
+def _is_imported(library: LoadedFile) -> bool:
     facts = library.facts
     if facts.program:
         return False

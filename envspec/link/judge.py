@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from envspec.link import remedies
-from envspec.link.environment import Environment, Library
+from envspec.link.environment import Environment, LoadedFile
 from envspec.link.model import Level, LinkedPackage, LinkFinding
 from envspec.link.symbols import family, plain_name, shared_by_overloads
 from envspec.link.system import System
@@ -30,7 +30,7 @@ def judge(packages: Sequence[LinkedPackage], system: System) -> tuple[LinkFindin
 class _Missing:
     """One thing that one file lacks. `by` is what should have brought it: a library, or a family of symbols."""
 
-    library: Library
+    library: LoadedFile
     code: str
     by: str
     name: str
@@ -66,12 +66,12 @@ class _Judge:
             return one.code != "version-missing"
         return one.code == "library-missing" and not self._system.known
 
-    def _libraries(self, library: Library) -> Iterator[_Missing]:
+    def _libraries(self, library: LoadedFile) -> Iterator[_Missing]:
         for name in library.facts.needed:
             if not self._environment.providers(library, name) and not self._system.has(name):
                 yield _Missing(library, "library-missing", name, name)
 
-    def _versions(self, library: Library) -> Iterator[_Missing]:
+    def _versions(self, library: LoadedFile) -> Iterator[_Missing]:
         for name, versions in library.facts.versions:
             providers = self._environment.providers(library, name)
             # the loader lets a library without any versions pass, with a warning
@@ -81,7 +81,7 @@ class _Judge:
                 if version not in offered if checked else not providers and self._system.lacks(name, version):
                     yield _Missing(library, "version-missing", name, version)
 
-    def _symbols(self, library: Library) -> Iterator[_Missing]:
+    def _symbols(self, library: LoadedFile) -> Iterator[_Missing]:
         scope = self._environment.scope(library)
         for symbol in library.facts.undefined:
             kind = family(symbol)
@@ -95,7 +95,7 @@ class _Judge:
                 # CUDA's libraries are there for all once torch is imported: it loads them so
                 yield _Missing(library, "symbol-elsewhere", kind, symbol)
 
-    def _loaded_with(self, library: Library) -> Iterator[Library]:
+    def _loaded_with(self, library: LoadedFile) -> Iterator[LoadedFile]:
         """Give what those bring along that need this library: its symbols are looked up there too."""
         return (one for other in self._environment.loading(library) for one in self._environment.scope(other))
 
@@ -134,7 +134,7 @@ class _Judge:
         message = f"{files} the {'symbol' if len(names) == 1 else 'symbols'} {shown}, which {self._no_exporter(by)}"
         if overloaded := self._overloaded(names):
             message += f": there, {overloaded} has other arguments"
-        return message, remedies.symbol(package, by, names, self._packages, paths)
+        return message, remedies.symbol(package, by, self._packages)
 
     def _provider_of(self, library: str) -> LinkedPackage | None:
         named = (one for one in self._environment.libraries if one.path.rpartition("/")[2] == library)

@@ -29,7 +29,10 @@ def version(
 ) -> str:
     """Say what would have the symbol versions that a library lacks."""
     if had is not None:
-        return f"choose a release of {had.name} with {versions[-1]}, or one of {package.name} that was built against {had.version}"
+        return (
+            f"choose a release of {had.name} with {versions[-1]}, or one of {package.name} that was built against "
+            f"{had.name} {had.version}"
+        )
     glibc = ".".join(map(str, system.glibc))
     newest = max((one for one in versions if one.startswith("GLIBC_")), key=numbers, default=None)
     choose = f"choose a release of {package.name} that runs on glibc {glibc}"
@@ -42,9 +45,7 @@ def version(
 def symbol(
     package: LinkedPackage,
     kind: str,
-    symbols: Sequence[str],
     packages: Mapping[str, LinkedPackage],
-    paths: Sequence[str],
 ) -> str:
     """Say which builds have the symbols that nothing exports."""
     if kind == "cuda":
@@ -58,9 +59,7 @@ def symbol(
     if package.name == "torch":
         return "torch's own files don't fit each other: report it to torch's authors"
     if kind == "stable":
-        return (
-            f"lock a newer torch than {torch.version}: {package.name} uses more of torch's stable ABI than that one has"
-        )
+        return f"lock a newer torch than {torch.version}: {package.name} uses more of the stable ABI than that one has"
     label = label_of(package.version, package.file)
     if label and label.torch and torch.version.startswith(f"{label.torch}."):
         return f"choose another build of {package.name}: this one wasn't built against torch {torch.version} as it says"

@@ -34,9 +34,7 @@ def system_of(target: LockedTarget, base: str, packages: Iterable[str]) -> Syste
 
 def is_read(pin: Pin) -> bool:
     """Say whether link reads a package: a wheel for a platform. `any` says that there is no compiled code in it."""
-    return (
-        pin.kind == "pip" and pin.is_wheel and not (pin.artifact is not None and pin.artifact.file.endswith("-any.whl"))
-    )
+    return pin.is_wheel and pin.artifact is not None and not pin.artifact.file.endswith("-any.whl")
 
 
 def is_built(pin: Pin) -> bool:
