@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from envspec.link import remedies
-from envspec.link.environment import Environment, LoadedFile
+from envspec.link.libraries import Libraries, LoadedFile
 from envspec.link.model import Level, LinkedPackage, LinkFinding
 from envspec.link.symbols import family, plain_name, shared_by_overloads
 from envspec.link.system import System
@@ -38,15 +38,15 @@ class _Missing:
 
 class _Judge:
     def __init__(self, packages: Sequence[LinkedPackage], system: System) -> None:
-        self._environment = Environment(packages)
-        self._imported = self._environment.imported()
+        self._files = Libraries(packages)
+        self._imported = self._files.imported()
         self._system = system
         self._packages = {package.name: package for package in packages}
 
     def findings(self) -> Iterator[LinkFinding]:
         """Put together what the files of a package lack of one library, or of one family of symbols."""
         together: defaultdict[tuple[str, str, str, Level], list[_Missing]] = defaultdict(list)
-        for library in self._environment.libraries:
+        for library in self._files.all:
             for one in (*self._libraries(library), *self._versions(library), *self._symbols(library)):
                 together[library.package.name, one.code, one.by, self._level(one)].append(one)
         for (name, code, by, level), several in together.items():
@@ -68,12 +68,12 @@ class _Judge:
 
     def _libraries(self, library: LoadedFile) -> Iterator[_Missing]:
         for name in library.facts.needed:
-            if not self._environment.providers(library, name) and not self._system.has(name):
+            if not self._files.providers(library, name) and not self._system.has(name):
                 yield _Missing(library, "library-missing", name, name)
 
     def _versions(self, library: LoadedFile) -> Iterator[_Missing]:
         for name, versions in library.facts.versions:
-            providers = self._environment.providers(library, name)
+            providers = self._files.providers(library, name)
             # the loader lets a library without any versions pass, with a warning
             checked = bool(providers) and all(one.facts.offered for one in providers)
             offered = {version for one in providers for version in one.facts.offered}
@@ -82,14 +82,14 @@ class _Judge:
                     yield _Missing(library, "version-missing", name, version)
 
     def _symbols(self, library: LoadedFile) -> Iterator[_Missing]:
-        scope = self._environment.scope(library)
+        scope = self._files.scope(library)
         for symbol in library.facts.undefined:
             kind = family(symbol)
             if kind not in ("torch", "stable", "cuda") or any(symbol in one.exported for one in scope):
                 continue
             if any(symbol in one.exported for one in self._loaded_with(library)):
                 continue
-            if not any(symbol in one.exported for one in self._environment.libraries):
+            if not any(symbol in one.exported for one in self._files.all):
                 yield _Missing(library, "symbol-missing", kind, symbol)
             elif kind != "cuda":
                 # CUDA's libraries are there for all once torch is imported: it loads them so
@@ -97,7 +97,7 @@ class _Judge:
 
     def _loaded_with(self, library: LoadedFile) -> Iterator[LoadedFile]:
         """Give what those bring along that need this library: its symbols are looked up there too."""
-        return (one for other in self._environment.loading(library) for one in self._environment.scope(other))
+        return (one for other in self._files.loading(library) for one in self._files.scope(other))
 
     def _finding(
         self, package: LinkedPackage, code: str, by: str, level: Level, several: Sequence[_Missing]
@@ -137,7 +137,7 @@ class _Judge:
         return message, remedies.symbol(package, by, self._packages)
 
     def _provider_of(self, library: str) -> LinkedPackage | None:
-        named = (one for one in self._environment.libraries if one.path.rpartition("/")[2] == library)
+        named = (one for one in self._files.all if one.path.rpartition("/")[2] == library)
         return next((one.package for one in named), None)
 
     def _of_system(self, library: str) -> str:
@@ -156,7 +156,7 @@ class _Judge:
         """Name the first of the symbols that torch has under the same name with other arguments."""
         for name in names:
             shared = shared_by_overloads(name)
-            torchs = (one for one in self._environment.libraries if one.package.name == "torch")
+            torchs = (one for one in self._files.all if one.package.name == "torch")
             if shared and any(symbol.startswith(shared) for one in torchs for symbol in one.exported):
                 return plain_name(name)
         return None

@@ -1,4 +1,4 @@
-"""`envspec link` of the shipped lock `cpu-py311`, and of extensions beside its real torch: equal to what importing says."""
+"""`envspec link` of the lock `cpu-py311`, and of extensions beside its real torch: equal to what importing says."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ def test_what_nothing_imports_gets_a_warning(stack: Stack) -> None:
     assert (finding.level, finding.names) == ("warning", ("libmpi.so.40",))
 
 
-def test_a_library_beside_an_extension_is_found_by_its_search_path_and_needed_symbols_come_from_it(
+def test_of_two_libraries_of_one_name_the_search_path_chooses(
     stack: Stack,
 ) -> None:
     """A bundled library of the same name as another package's, as auditwheel and nvidia's wheels have them."""

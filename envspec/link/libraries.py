@@ -24,18 +24,18 @@ class LoadedFile:
     exported: frozenset[str] = field(repr=False)
 
 
-class Environment:
+class Libraries:
     """The libraries of a target's wheels, as they lie beside each other."""
 
     def __init__(self, packages: Iterable[LinkedPackage]) -> None:
-        self.libraries: tuple[LoadedFile, ...] = tuple(
+        self.all: tuple[LoadedFile, ...] = tuple(
             LoadedFile(package, file.path, file.facts, frozenset(file.facts.exported))
             for package in packages
             for file in package.facts.files
         )
-        self._by_path = {one.path: one for one in self.libraries}
+        self._by_path = {one.path: one for one in self.all}
         self._by_name: defaultdict[str, list[LoadedFile]] = defaultdict(list)
-        for one in self.libraries:
+        for one in self.all:
             if not one.facts.program:
                 for name in {one.facts.soname, posixpath.basename(one.path)} - {None}:
                     self._by_name[str(name)].append(one)
@@ -70,11 +70,11 @@ class Environment:
 
     def imported(self) -> frozenset[LoadedFile]:
         """Give what Python loads: extension modules, what registers operators with torch, and all they need."""
-        return frozenset(one for library in self.libraries if _is_imported(library) for one in self.scope(library))
+        return frozenset(one for library in self.all if _is_imported(library) for one in self.scope(library))
 
     def loading(self, library: LoadedFile) -> Iterator[LoadedFile]:
         """Give those that are loaded with a library because they need it."""
-        return (one for one in self.libraries if one is not library and library in self.scope(one))
+        return (one for one in self.all if one is not library and library in self.scope(one))
 
 
 def _is_imported(library: LoadedFile) -> bool:
