@@ -192,7 +192,7 @@ def _lines(answer: _Answer) -> Iterator[str]:
         conda = sum(pin.kind == "conda" for pin in answer.unread)
         built = [pin.name for pin in answer.unread if pin.kind != "conda"]
         parts = [plural(conda, "conda package")] if conda else []
-        parts += [f"{', '.join(built)} (compiled where they are installed)"] if built else []
+        parts += [f"{', '.join(built)}, which installing compiles"] if built else []
         yield f"  not read: {'; '.join(parts)}"
 
 

@@ -48,7 +48,10 @@ class _Judge:
         together: defaultdict[tuple[str, str, str, Level], list[_Missing]] = defaultdict(list)
         for library in self._files.all:
             for one in (*self._libraries(library), *self._versions(library), *self._symbols(library)):
-                together[library.package.name, one.code, one.by, self._level(one)].append(one)
+                level = self._level(one)
+                # what may lie there unused is told in one line
+                by = "" if one.code == "library-missing" and library not in self._imported else one.by
+                together[library.package.name, one.code, by, level].append(one)
         for (name, code, by, level), several in together.items():
             yield self._finding(self._packages[name], code, by, level, several)
 
@@ -121,7 +124,8 @@ class _Judge:
         files = f"{_some(paths)} {'needs' if len(paths) == 1 else 'need'}"
         if code == "library-missing":
             where = f"the target's wheels, {self._system.base} and {'the driver' if self._system.driver else 'Python'}"
-            return f"{files} {by}, which {where} don't have", remedies.library(package, by, self._system)
+            remedy = remedies.library(package, by, self._system) if by else remedies.unused(names)
+            return f"{files} {_some(names)}, which {where} don't have", remedy
         if code == "version-missing":
             had = self._provider_of(by)
             has = f"{had.name} {had.version} brings one without" if had else f"{self._of_system(by)} doesn't have"
@@ -129,8 +133,10 @@ class _Judge:
             return needs, remedies.version(package, by, names, had, self._system)
         shown = _some([_symbol(name) for name in names])
         if code == "symbol-elsewhere":
-            message = f"{files} {shown} without naming a library that exports it"
-            return message, f"import torch before {package.name}, or report it to {package.name}'s authors"
+            message = (
+                f"{files} {shown} and no library that has it: loading fails unless one was loaded for all before"
+            )
+            return message, f"import {package.name} once to see; if it fails, report it to {package.name}'s authors"
         message = f"{files} the {'symbol' if len(names) == 1 else 'symbols'} {shown}, which {self._no_exporter(by)}"
         if overloaded := self._overloaded(names):
             message += f": there, {overloaded} has other arguments"

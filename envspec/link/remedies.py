@@ -24,6 +24,13 @@ def library(package: LinkedPackage, name: str, system: System) -> str:
     return f"choose another build of {package.name}, or add the package that brings {name}"
 
 
+def unused(libraries: Sequence[str]) -> str:
+    """Say what would bring libraries that only files need which importing doesn't load."""
+    packages = sorted({f'"{debian}"' for one in libraries if (debian := debian_package(one))})
+    apt = f", in images [image] apt = [{', '.join(packages)}]" if packages else ""
+    return f"nothing to do, unless the program uses these files: then add what brings the libraries{apt}"
+
+
 def version(
     package: LinkedPackage, name: str, versions: Sequence[str], had: LinkedPackage | None, system: System
 ) -> str:

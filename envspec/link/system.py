@@ -73,6 +73,7 @@ _PACKAGES: dict[str, tuple[str, ...]] = {
     "libice6": ("libICE.so.6",),
     "libgomp1": ("libgomp.so.1",),
     "libatomic1": ("libatomic.so.1",),
+    "g++": ("libgomp.so.1", "libatomic.so.1", "libquadmath.so.0"),
     "libexpat1": ("libexpat.so.1",),
     "libibverbs1": ("libibverbs.so.1",),
     "librdmacm1": ("librdmacm.so.1", "libibverbs.so.1"),

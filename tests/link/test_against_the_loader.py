@@ -178,6 +178,26 @@ def test_what_isnt_read_may_bring_a_library(stack: Stack, changes: dict[str, obj
     assert finding.level == "warning"
 
 
+def test_a_symbol_of_a_library_that_isnt_named_is_a_warning(stack: Stack) -> None:
+    """The loader refuses it, unless a package loads torch's libraries for all."""
+    extension = stack.compiler.extension("_C.so", uses=[HAS])
+    finding = only(judge(stack.packages(extension), system()))
+    assert (finding.level, finding.code, finding.names) == ("warning", "symbol-elsewhere", (HAS,))
+    assert f"undefined symbol: {HAS}" in loaded(extension, stack.torch)
+
+
+def test_libraries_that_nothing_imports_needs_are_told_in_one_line(stack: Stack) -> None:
+    plugins = []
+    for number, soname in enumerate(("libmpi.so.40", "libibverbs.so.1", "libpmix.so.2")):
+        built = Compiler(stack.site / "built-against")
+        built.library(soname, soname=soname)
+        flags = ["-L", str(built.folder)]
+        plugins.append(stack.compiler.library(f"plugin{number}.so", needs=[soname], flags=flags))
+    finding = only(judge(stack.packages(*plugins), system()))
+    assert finding.level == "warning" and len(finding.paths) == len(finding.names) == 3
+    assert finding.remedy.endswith('in images [image] apt = ["libibverbs1", "libopenmpi3"]')
+
+
 def test_what_nothing_imports_gets_a_warning(stack: Stack) -> None:
     built = Compiler(stack.site / "built-against")
     built.library("libmpi.so.40", soname="libmpi.so.40")
