@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from envspec.link import remedies
 from envspec.link.libraries import Libraries, LoadedFile
 from envspec.link.model import Level, LinkedPackage, LinkFinding
-from envspec.link.symbols import family, plain_name, shared_by_overloads
+from envspec.link.symbols import families_of, family, plain_name, shared_by_overloads
 from envspec.link.system import System
 
 _NAMED = 3
@@ -28,7 +28,8 @@ def judge(packages: Sequence[LinkedPackage], system: System) -> tuple[LinkFindin
 
 @dataclass(frozen=True)
 class _Missing:
-    """One thing that one file lacks. `by` is what should have brought it: a library, or a family of symbols."""
+    """One thing that one file lacks. `by` is what is told together: the remedy of libraries, the library of versions,
+    the family of symbols."""
 
     library: LoadedFile
     code: str
@@ -46,8 +47,9 @@ class _Judge:
     def findings(self) -> Iterator[LinkFinding]:
         """Put together what the files of a package lack of one library, or of one family of symbols."""
         together: defaultdict[tuple[str, str, str, Level], list[_Missing]] = defaultdict(list)
+        self._lacking = {library: tuple(self._libraries(library)) for library in self._files.all}
         for library in self._files.all:
-            for one in (*self._libraries(library), *self._versions(library), *self._symbols(library)):
+            for one in (*self._lacking[library], *self._versions(library), *self._symbols(library)):
                 level = self._level(one)
                 # what may lie there unused is told in one line
                 by = "" if one.code == "library-missing" and library not in self._imported else one.by
@@ -60,7 +62,17 @@ class _Judge:
             return "warning"
         # a library for another GPU, CUDA or MPI may lie there unused; none is built for a newer glibc than the rest
         used = one.library in self._imported or (one.code == "version-missing" and not one.library.facts.program)
-        return "error" if used else "warning"
+        return "error" if used and not self._alternative(one) else "warning"
+
+    def _alternative(self, one: _Missing) -> LoadedFile | None:
+        """Give a file that is there for another release of the library that this one lacks: torchcodec has one for each
+        FFmpeg, by number, and tries them in turn."""
+        if one.code != "library-missing":
+            return None
+        return next((other for other in self._files.siblings(one.library) if self._loads(other)), None)
+
+    def _loads(self, library: LoadedFile) -> bool:
+        return not any(self._lacking[other] for other in self._files.scope(library))
 
     def _unsure(self, one: _Missing) -> bool:
         """Say whether what isn't read or known could bring it."""
@@ -72,7 +84,7 @@ class _Judge:
     def _libraries(self, library: LoadedFile) -> Iterator[_Missing]:
         for name in library.facts.needed:
             if not self._files.providers(library, name) and not self._system.has(name):
-                yield _Missing(library, "library-missing", name, name)
+                yield _Missing(library, "library-missing", remedies.library(library.package, name, self._system), name)
 
     def _versions(self, library: LoadedFile) -> Iterator[_Missing]:
         for name, versions in library.facts.versions:
@@ -86,9 +98,15 @@ class _Judge:
 
     def _symbols(self, library: LoadedFile) -> Iterator[_Missing]:
         scope = self._files.scope(library)
+        # where torch's or a CUDA library is missing, so are its symbols
+        absent = {kind for other in scope for one in self._lacking[other] for kind in families_of(one.name)}
         for symbol in library.facts.undefined:
             kind = family(symbol)
-            if kind not in ("torch", "stable", "cuda") or any(symbol in one.exported for one in scope):
+            if (
+                kind not in ("torch", "stable", "cuda")
+                or kind in absent
+                or any(symbol in one.exported for one in scope)
+            ):
                 continue
             if any(symbol in one.exported for one in self._loaded_with(library)):
                 continue
@@ -112,6 +130,8 @@ class _Judge:
             message += "; a conda package may bring it, and those aren't read"
         elif level == "warning" and code == "library-missing" and not self._system.known:
             message += f", unless {self._system.base} has it"
+        elif level == "warning" and (other := self._alternative(several[0])):
+            message += f"; {other.path} fits in its place"
         elif level == "warning" and code != "symbol-elsewhere":
             message += "; importing doesn't load this file"
         return LinkFinding(
@@ -124,8 +144,7 @@ class _Judge:
         files = f"{_some(paths)} {'needs' if len(paths) == 1 else 'need'}"
         if code == "library-missing":
             where = f"the target's wheels, {self._system.base} and {'the driver' if self._system.driver else 'Python'}"
-            remedy = remedies.library(package, by, self._system) if by else remedies.unused(names)
-            return f"{files} {_some(names)}, which {where} don't have", remedy
+            return f"{files} {_some(names)}, which {where} don't have", by or remedies.unused(names)
         if code == "version-missing":
             had = self._provider_of(by)
             has = f"{had.name} {had.version} brings one without" if had else f"{self._of_system(by)} doesn't have"
@@ -133,9 +152,7 @@ class _Judge:
             return needs, remedies.version(package, by, names, had, self._system)
         shown = _some([_symbol(name) for name in names])
         if code == "symbol-elsewhere":
-            message = (
-                f"{files} {shown} and no library that has it: loading fails unless one was loaded for all before"
-            )
+            message = f"{files} {shown} and no library that has it: loading fails unless one was loaded for all before"
             return message, f"import {package.name} once to see; if it fails, report it to {package.name}'s authors"
         message = f"{files} the {'symbol' if len(names) == 1 else 'symbols'} {shown}, which {self._no_exporter(by)}"
         if overloaded := self._overloaded(names):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -39,6 +40,9 @@ class Libraries:
             if not one.facts.program:
                 for name in {one.facts.soname, posixpath.basename(one.path)} - {None}:
                     self._by_name[str(name)].append(one)
+        self._alike: defaultdict[tuple[str, str], list[LoadedFile]] = defaultdict(list)
+        for one in self.all:
+            self._alike[_without_numbers(one)].append(one)
         self._scopes: dict[LoadedFile, tuple[LoadedFile, ...]] = {}
 
     def providers(self, library: LoadedFile, name: str) -> Sequence[LoadedFile]:
@@ -68,6 +72,10 @@ class Libraries:
             known = self._scopes[library] = tuple(found)
         return known
 
+    def siblings(self, library: LoadedFile) -> Iterator[LoadedFile]:
+        """Give the files of a package that are named like one of its files but for their numbers."""
+        return (one for one in self._alike[_without_numbers(library)] if one is not library)
+
     def imported(self) -> frozenset[LoadedFile]:
         """Give what Python loads: extension modules, what registers operators with torch, and all they need."""
         return frozenset(one for library in self.all if _is_imported(library) for one in self.scope(library))
@@ -75,6 +83,10 @@ class Libraries:
     def loading(self, library: LoadedFile) -> Iterator[LoadedFile]:
         """Give those that are loaded with a library because they need it."""
         return (one for one in self.all if one is not library and library in self.scope(one))
+
+
+def _without_numbers(library: LoadedFile) -> tuple[str, str]:
+    return library.package.name, re.sub(r"\d+", "#", library.path)
 
 
 def _is_imported(library: LoadedFile) -> bool:

@@ -20,8 +20,8 @@ def library(package: LinkedPackage, name: str, system: System) -> str:
         return f"add torch to [pip] dependencies, or choose a build of {package.name} for the target's torch"
     debian = debian_package(name)
     if debian:
-        return f'add to [image]: apt = ["{debian}"]; other machines need the package that brings {name}'
-    return f"choose another build of {package.name}, or add the package that brings {name}"
+        return f'add to [image]: apt = ["{debian}"]; other machines need the package that brings it'
+    return f"choose another build of {package.name}, or add what brings the library"
 
 
 def unused(libraries: Sequence[str]) -> str:
@@ -67,8 +67,9 @@ def symbol(
         return "torch's own files don't fit each other: report it to torch's authors"
     if kind == "stable":
         return f"lock a newer torch than {torch.version}: {package.name} uses more of the stable ABI than that one has"
+    release = torch.version.partition("+")[0]
     label = label_of(package.version, package.file)
     if label and label.torch and torch.version.startswith(f"{label.torch}."):
-        return f"choose another build of {package.name}: this one wasn't built against torch {torch.version} as it says"
+        return f"choose another build of {package.name}: this one wasn't built against torch {release} as it says"
     mine = f", or torch=={label.torch}.*, for which this one was built" if label and label.torch else ""
-    return f"choose the release of {package.name} that was built for torch {torch.version}{mine}"
+    return f"choose the release of {package.name} that was built for torch {release}{mine}"

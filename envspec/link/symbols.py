@@ -22,6 +22,7 @@ _CUDA = (
 _FAMILIES = re.compile(
     rb"(?P<torch>" + _TORCH + rb")|(?P<stable>" + _STABLE + rb")|(?P<cuda>" + _CUDA + rb")|(?P<python>PyInit_)"
 )
+_CUDA_LIBRARIES = re.compile(r"lib(?:cu(?!da\.)|nv|nccl)")
 _PREFIX = re.compile(r"_Z(T[VTIS]|GV)?N[rVKRO]*")
 _LENGTH = re.compile(r"[1-9]\d{0,3}")
 _SPECIAL = {"TV": "vtable of ", "TT": "VTT of ", "TI": "type of ", "TS": "type name of ", "GV": "guard of "}
@@ -36,6 +37,13 @@ def family(symbol: str) -> Family | None:
     """Give a symbol's family."""
     found = _FAMILIES.match(symbol.encode())
     return found.lastgroup if found else None  # type: ignore[return-value]
+
+
+def families_of(library: str) -> tuple[Family, ...]:
+    """Give the families whose symbols a library exports, by its name."""
+    if library.startswith(("libtorch", "libc10", "libshm")):
+        return ("torch", "stable")
+    return ("cuda",) if _CUDA_LIBRARIES.match(library) else ()
 
 
 def plain_name(symbol: str) -> str:

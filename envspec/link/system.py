@@ -86,6 +86,10 @@ _PACKAGES: dict[str, tuple[str, ...]] = {
     "libcurl4": ("libcurl.so.4",),
     "libsndfile1": ("libsndfile.so.1",),
     "libportaudio2": ("libportaudio.so.2",),
+    "ffmpeg": (
+        *("libavcodec.so.59", "libavdevice.so.59", "libavfilter.so.8", "libavformat.so.59", "libavutil.so.57"),
+        *("libswresample.so.4", "libswscale.so.6"),
+    ),
     "libfabric1": ("libfabric.so.1",),
 }
 """Debian packages and the libraries that come with each."""

@@ -161,9 +161,9 @@ def test_the_driver_is_there_for_a_cuda_target_alone(stack: Stack) -> None:
 
 def test_a_build_for_another_cuda_is_named(stack: Stack) -> None:
     packages = stack.packages(beside("libcudart.so.12", "cudaMalloc")(stack.compiler))
-    findings = judge(packages, system(driver=True, cuda="13.0"))
-    assert [finding.code for finding in findings] == ["library-missing", "symbol-missing"]
-    assert findings[0].remedy == "acme was built for CUDA 12: choose its build for CUDA 13.0"
+    finding = only(judge(packages, system(driver=True, cuda="13.0")))
+    assert finding.code == "library-missing"
+    assert finding.remedy == "acme was built for CUDA 12: choose its build for CUDA 13.0"
 
 
 def test_what_apt_brings_is_there_when_the_spec_says_so(stack: Stack) -> None:
@@ -196,6 +196,21 @@ def test_libraries_that_nothing_imports_needs_are_told_in_one_line(stack: Stack)
     finding = only(judge(stack.packages(*plugins), system()))
     assert finding.level == "warning" and len(finding.paths) == len(finding.names) == 3
     assert finding.remedy.endswith('in images [image] apt = ["libibverbs1", "libopenmpi3"]')
+
+
+def test_of_files_for_several_releases_of_a_library_one_must_load(stack: Stack) -> None:
+    """As torchcodec has them for FFmpeg 4 to 8."""
+    built = Compiler(stack.site / "built-against")
+    made = []
+    for number, soname in (("4", "libavcodec.so.58"), ("5", "libavcodec.so.59")):
+        built.library(soname, soname=soname)
+        flags = ["-L", str(built.folder)]
+        made.append(stack.compiler.extension(f"core{number}.so", needs=[*TORCH, soname], flags=flags))
+    packages = stack.packages(*made)
+    assert {finding.level for finding in judge(packages, system())} == {"error"}
+    finding = only(judge(packages, system(packages=frozenset({"ffmpeg"}))))
+    assert finding.level == "warning" and finding.names == ("libavcodec.so.58",)
+    assert finding.message.endswith("; acme/core5.so fits in its place")
 
 
 def test_what_nothing_imports_gets_a_warning(stack: Stack) -> None:
