@@ -181,7 +181,7 @@ def _lines(answer: _Answer) -> Iterator[str]:
     files = sum(len(package.facts.files) for package in answer.packages)
     read = f"{plural(files, 'compiled file')} of {plural(len(answer.packages), 'wheel')}"
     errors = sum(finding.level == "error" for finding in answer.findings)
-    verdict = styled(plural(errors, "error"), "red;bold") if errors else "all that they need is there"
+    verdict = styled(plural(errors, "error"), "red;bold") if errors else "all that importing needs is there"
     yield f"{answer.target.name}: {read}: {verdict}"
     for finding in answer.findings:
         what = printable(f"{finding.package} {finding.version}")

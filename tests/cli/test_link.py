@@ -66,7 +66,7 @@ here: 1 compiled file of 1 wheel: 1 error
 def test_what_another_wheel_brings_is_there(machine: Machine, index: Index, acme: Dist, foo: Dist) -> None:
     locked(machine, index, acme, foo)
     ran = machine.envspec("link", SPEC)
-    assert (ran.status, ran.out) == (0, "here: 2 compiled files of 2 wheels: all that they need is there\n")
+    assert (ran.status, ran.out) == (0, "here: 2 compiled files of 2 wheels: all that importing needs is there\n")
 
 
 def test_a_wheel_is_read_once_and_its_size_told_before(machine: Machine, index: Index, acme: Dist, foo: Dist) -> None:
