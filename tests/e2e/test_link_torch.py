@@ -59,7 +59,7 @@ def test_extensions_beside_the_real_torch(smoke_env: Path, tmp_path: Path, symbo
     assert [finding.names for finding in findings] == ([] if fits else [(symbol,)])
     env = {"PATH": os.defpath, "LD_BIND_NOW": "1"}
     code = "import ctypes, sys, torch; ctypes.CDLL(sys.argv[1])"
-    words = [smoke_env / "bin" / "python", "-c", code, extension]
+    words = [str(smoke_env / "bin" / "python"), "-c", code, str(extension)]
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=env)
     assert (done.returncode == 0) is fits, done.stderr
     assert fits or f"undefined symbol: {symbol}" in done.stderr
