@@ -23,7 +23,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("uv",),
     ("lock",),
     ("resolve", "doctor", "git", "recipes", "policy"),
-    ("workflow", "install", "audit", "diff", "smoke", "verify"),
+    ("workflow", "install", "audit", "diff", "smoke", "verify", "link"),
     ("report",),
     ("cli",),
     ("refresh", "pytest_plugin", "__main__"),
@@ -36,6 +36,8 @@ ONLY: dict[str, tuple[str, ...]] = {
     "facts": ("errors", "redact", "texts", "packages"),
     # pure, but for the one file that it reads: what indexes say is handed in
     "policy": ("errors", "redact", "texts", "packages", "ownership", "spec", "lock.model"),
+    # pure, but for reading wheels and keeping their facts: who fetches them is the command
+    "link": ("errors", "texts", "documents", "packages", "binaries", "cache", "lock.model"),
     "binaries": ("errors", "redact", "documents", "texts", "storage", "facts"),
     # of a lock only its vocabulary: what a pin and a build are, how TOML is written
     "resolve": (

@@ -16,12 +16,12 @@ def read_entry(path: Path) -> bytes:
     return content
 
 
-def keep_entry(path: Path, text: str) -> None:
+def keep_entry(path: Path, content: str | bytes) -> None:
     """Write an entry as a whole. An unwritable cache (full, read-only) is no error: the caller has the answer."""
     partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(text, encoding="utf-8")
+        partial.write_bytes(content.encode() if isinstance(content, str) else content)
         partial.replace(path)
     except OSError:
         with suppress(OSError):

@@ -12,6 +12,7 @@ KINDS = {
     "built": "wheels that were built here, which installing takes",
     "metadata": "METADATA of wheels",
     "wheels": "what wheels say of themselves",
+    "linked": "what the libraries in wheels need and export",
     "sources": "what source distributions say of themselves",
     "releases": "what indexes list, by project",
     "urls": "which files lie behind URLs that requirements name",

@@ -14,6 +14,7 @@ from envspec.scratch import is_running
 _FOLDERS: tuple[tuple[str, str, int], ...] = (
     (r"metadata-v[0-9]+", "metadata", 2),
     (r"wheels-v[0-9]+", "wheels", 2),
+    (r"linked-v[0-9]+", "linked", 2),
     (r"sources-v[0-9]+", "sources", 2),
     (r"releases-v[0-9]+", "releases", 2),
     (r"urls-v[0-9]+", "urls", 1),

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,15 +11,12 @@ import click
 
 from envspec.cli import inputs, options
 from envspec.cli.cache_size import keep_bounded
+from envspec.cli.collecting import collect
 from envspec.cli.console import out, say, warn
-from envspec.cli.export.file_urls import file_urls
 from envspec.cli.outputs import written
-from envspec.cli.progress import bars
 from envspec.texts import byte_size
 
 if TYPE_CHECKING:
-    from rich.progress import ProgressColumn
-
     from envspec.install.build import BuildRules
     from envspec.install.collect import Paths
     from envspec.lock.judge import SoundLock
@@ -113,39 +109,15 @@ def command(
 
 
 def _collect(spec: Spec, target: LockedTarget, pins: Sequence[Pin], *, quiet: bool) -> Paths:
-    """Get every file, from this machine's caches or from the user's own indexes, and look through it."""
-    from envspec.install.addresses import pip_addresses
-    from envspec.install.collect import Collector
-    from envspec.lock.conda_files import FileUrls
-    from envspec.net.connections import index_fetcher
-    from envspec.net.file_store import ARTIFACTS, FileStore
-    from envspec.settings import load_settings
-
-    settings = load_settings(os.environ)
-    fetcher = index_fetcher(settings, settings.index_urls(spec.index_addresses), os.environ)
-    store = FileStore(settings.cache() / ARTIFACTS, fetcher)
-
-    def urls(missing: Sequence[Pin]) -> FileUrls:
-        conda = file_urls([pin for pin in missing if pin.kind == "conda"], spec, os.environ)
-        pip = [pin for pin in missing if pin.kind == "pip"]
-        return {**conda, **pip_addresses(pip, spec, settings, os.environ, store.fetcher)}
-
-    total = sum(pin.artifact.size or 0 for pin in pins if pin.artifact)
-    with _progress(total, quiet=quiet) as on_bytes:
-        found = Collector(
-            store,
-            urls,
-            settings.find_links,
-            again=True,
-            on_bytes=on_bytes,
-            on_wait=lambda: say("waiting: another envspec is downloading a file of this bundle"),
-        ).collect(pins)
+    """Get every file, checked by its hash, and look through it."""
+    found = collect(spec, pins, again=True, quiet=quiet)
     conda = [pin for pin in pins if pin.kind == "conda"]
     if conda:
         from envspec.install.conda_look import refuse_unfit_packages
         from envspec.scratch import scratch_folder
+        from envspec.settings import load_settings
 
-        with scratch_folder(settings.cache()) as scratch:
+        with scratch_folder(load_settings(os.environ).cache()) as scratch:
             refuse_unfit_packages(conda, found, target.inputs, scratch)
     return found
 
@@ -192,20 +164,3 @@ def _project(spec: Spec, target: LockedTarget, *, quiet: bool) -> dict[str, byte
         say(f"building {project.name}")
         wheel = bundled_project(spec, project, builder)
         return {f"{PROJECT}/{wheel.name}": wheel.read_bytes()}
-
-
-@contextmanager
-def _progress(total: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
-    """Show a bar for downloads on stderr, if stderr is a terminal."""
-    with bars(_columns, quiet=quiet) as drawn:
-        if drawn is None:
-            yield lambda count: None
-        else:
-            task = drawn.add_task("", total=total or None)
-            yield lambda count: drawn.update(task, advance=count)
-
-
-def _columns() -> tuple[ProgressColumn, ...]:
-    from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
-
-    return TextColumn("fetching"), BarColumn(bar_width=30), DownloadColumn(), TransferSpeedColumn()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,9 +17,12 @@ from envspec.audit.model import PublishedRelease
 from envspec.audit.pypi import parse_release
 from envspec.audit.sources import file_facts
 from envspec.audit.store import load as load_store
+from envspec.binaries.elf import X86_64, MalformedElf, read_dynamic
 from envspec.binaries.import_time import imported_at_start
 from envspec.binaries.wheel import open_wheel
 from envspec.errors import EnvspecError
+from envspec.link.model import WheelFacts
+from envspec.link.store import LinkStore
 from envspec.net.fetch import Reply, Stream
 from envspec.net.file_store import FileStore
 from envspec.net.index_proxy import address
@@ -157,6 +161,19 @@ def wheel_answers(data: bytes, folder: Path) -> object:
     return store.get("0" * 64)
 
 
+def elf(data: bytes, folder: Path) -> object:
+    """A library of a wheel, as the loader reads it."""
+    return read_dynamic(io.BytesIO(data), X86_64, lambda name: True)
+
+
+def linked_answers(data: bytes, folder: Path) -> object:
+    """An entry of the cache: facts of libraries."""
+    store = LinkStore(folder)
+    store.put("0" * 64, X86_64, WheelFacts())
+    next(folder.rglob("*.json.z")).write_bytes(zlib.compress(data))
+    return store.get("0" * 64, X86_64)
+
+
 class _Pool:
     """A registry that answers with what an input has: a challenge, a token, a manifest, more headers."""
 
@@ -252,6 +269,8 @@ SERVED = (
     Parser("wheel-content", wheel_content),
     Parser("wheel-module", wheel_module),
     Parser("wheel-answers", wheel_answers),
+    Parser("elf", elf, refuses=(MalformedElf,)),
+    Parser("linked-answers", linked_answers),
     Parser("build-label", lines(lambda line: label_of(line, line))),
     Parser("registry", registry, (3,)),
     Parser("release-json", release, (3,)),

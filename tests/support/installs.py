@@ -34,7 +34,7 @@ def write_lock(
     *,
     python: str = PYTHON,
     platform: str = SUBDIR,
-    glibc: str = GLIBC,
+    glibc: str | None = GLIBC,
     channels: Sequence[str] = (),
     pip: str = "",
     name: str = "demo",
@@ -47,7 +47,8 @@ def write_lock(
     lines = ["[env]", f"python = '{python}'", "[pip]", "dependencies = []", pip, "[conda]"]
     lines += [f"channels = {list(channels)!r}", "dependencies = []"]
     for target, pins in by_target.items():
-        lines += [f"[targets.{target}]", f"platform = '{platform}'", f"glibc = '{glibc}'"]
+        lines += [f"[targets.{target}]", f"platform = '{platform}'"]
+        lines += [f"glibc = '{glibc}'"] if glibc else []
         for kind in ("pip", "conda"):
             asked = [
                 _requirement(pin) for pin in pins if pin.kind == kind and (pin.direct or not _is_needed(pin, pins))

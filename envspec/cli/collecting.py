@@ -1,0 +1,74 @@
+"""Files of locked packages, from this machine's caches or from the user's own indexes, with a bar."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from envspec.cli.console import say
+from envspec.cli.progress import bars
+
+if TYPE_CHECKING:
+    from rich.progress import ProgressColumn
+
+    from envspec.install.collect import Paths
+    from envspec.lock.conda_files import FileUrls
+    from envspec.lock.model import Pin
+    from envspec.spec.model import Spec
+
+
+def collect(
+    spec: Spec, pins: Sequence[Pin], *, again: bool = False, offline: bool = False, quiet: bool = False
+) -> Paths:
+    """Get the files of pins, none from git, each checked by its hash and looked through.
+
+    again  take the hash of files that were seen before, too
+    quiet  draw no bar
+
+    Raises IndexFailure, StorageError.
+    """
+    from envspec.cli.export.file_urls import file_urls
+    from envspec.install.addresses import pip_addresses
+    from envspec.install.collect import Collector
+    from envspec.net.connections import index_fetcher
+    from envspec.net.file_store import ARTIFACTS, FileStore
+    from envspec.settings import load_settings
+
+    settings = load_settings(os.environ)
+    fetcher = index_fetcher(settings, settings.index_urls(spec.index_addresses), os.environ, offline=offline)
+    store = FileStore(settings.cache() / ARTIFACTS, fetcher)
+
+    def urls(missing: Sequence[Pin]) -> FileUrls:
+        conda = file_urls([pin for pin in missing if pin.kind == "conda"], spec, os.environ)
+        pip = [pin for pin in missing if pin.kind == "pip"]
+        return {**conda, **pip_addresses(pip, spec, settings, os.environ, store.fetcher)}
+
+    total = sum(pin.artifact.size or 0 for pin in pins if pin.artifact)
+    with _progress(total, quiet=quiet) as on_bytes:
+        return Collector(
+            store,
+            urls,
+            settings.find_links,
+            again=again,
+            on_bytes=on_bytes,
+            on_wait=lambda: say("waiting: another envspec is downloading one of these files"),
+        ).collect(pins)
+
+
+@contextmanager
+def _progress(total: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
+    """Show a bar for downloads on stderr, if stderr is a terminal."""
+    with bars(_columns, quiet=quiet) as drawn:
+        if drawn is None:
+            yield lambda count: None
+        else:
+            task = drawn.add_task("", total=total or None)
+            yield lambda count: drawn.update(task, advance=count)
+
+
+def _columns() -> tuple[ProgressColumn, ...]:
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
+
+    return TextColumn("fetching"), BarColumn(bar_width=30), DownloadColumn(), TransferSpeedColumn()

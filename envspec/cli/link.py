@@ -1,0 +1,224 @@
+"""`envspec link`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from envspec.cli import inputs, options
+from envspec.cli.cache_size import keep_bounded
+from envspec.cli.collecting import collect
+from envspec.cli.console import out, say, styled
+from envspec.cli.progress import reading
+from envspec.errors import AnswerNo, IndexFailure, InputError
+from envspec.texts import byte_size, plural, printable
+
+if TYPE_CHECKING:
+    from envspec.link.model import LinkedPackage, LinkFinding, WheelFacts
+    from envspec.lock.judge import SoundLock
+    from envspec.lock.model import LockedTarget, Pin
+    from envspec.spec.model import Spec
+
+EPILOG = """\b
+Examples:
+  envspec link specs/cpu-py311.toml
+  envspec link specs/mm-v2.9.toml --target cu128-hopper --json
+
+\b
+Exit codes: 0 everything is there, 1 something isn't, 2 the spec or the lock is wrong, 3 a wheel couldn't be had.
+"""
+
+_LARGE = 64 << 20
+"""Bytes from which on reading shows a progress bar."""
+
+_COLOURS = {"error": "red;bold", "warning": "yellow;bold"}
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What link says of a target. `unread` are its packages that it doesn't read."""
+
+    target: LockedTarget
+    packages: Sequence[LinkedPackage]
+    findings: Sequence[LinkFinding]
+    unread: Sequence[Pin]
+
+    @property
+    def is_ok(self) -> bool:
+        return all(finding.level != "error" for finding in self.findings)
+
+
+@click.command(epilog=EPILOG)
+@options.spec
+@options.target
+@options.locks_dir
+@options.offline
+@options.as_json
+def command(path: str, targets: tuple[str, ...], locks_dir: Path | None, offline: bool, as_json: bool) -> int:
+    """Say whether the libraries in a target's wheels can be loaded, without a GPU.
+
+    Every library that a file needs is looked for in the wheels, the base image and the driver; glibc and libstdc++ must
+    have the symbol versions that it needs, and the locked torch and CUDA libraries the symbols. envspec reads each
+    wheel whole, once, and keeps what it says.
+    """
+    from envspec.cli.policy import refuse_fetched
+    from envspec.link.judge import judge
+    from envspec.link.target import is_built, is_read, system_of
+
+    spec, lock = inputs.read_lock(path, locks_dir)
+    inputs.warn_if_stale(spec, lock)
+    chosen = _linux(inputs.locked_targets(lock, targets), named=bool(targets))
+    for target in chosen:
+        refuse_fetched(spec, lock, target, path, offline=offline)
+    try:
+        facts = _facts(spec, chosen, offline=offline, quiet=as_json)
+    except KeyboardInterrupt:
+        say("interrupted: run the same command again to continue")
+        return 130
+    keep_bounded()
+    answers = []
+    for target in chosen:
+        packages = [_package(pin, facts) for pin in target.pins if is_read(pin)]
+        unread = [pin for pin in target.pins if pin.kind == "conda" or is_built(pin)]
+        findings = judge(packages, system_of(target, *_base(spec, lock, target)))
+        answers.append(_Answer(target, packages, findings, unread))
+    if as_json:
+        options.print_json("link", _document(spec.path, answers))
+    else:
+        out("\n".join(line for answer in answers for line in _lines(answer)))
+    return 0 if all(answer.is_ok for answer in answers) else AnswerNo.exit_code
+
+
+def _linux(targets: Sequence[LockedTarget], *, named: bool) -> list[LockedTarget]:
+    """Keep the targets whose libraries are ELF files. Raises InputError where none is left, or a named one isn't."""
+    from envspec.link.wheel import MACHINES
+
+    others = [target.name for target in targets if target.inputs.platform not in MACHINES]
+    if others and (named or len(others) == len(targets)):
+        raise InputError(
+            f"link reads the libraries of Linux, and {', '.join(others)} isn't for {' or '.join(MACHINES)}",
+            hint="choose other targets with --target",
+        )
+    if others:
+        say(f"not judged: {', '.join(others)}: link reads the libraries of Linux")
+    return [target for target in targets if target.name not in others]
+
+
+def _facts(
+    spec: Spec, targets: Sequence[LockedTarget], *, offline: bool, quiet: bool
+) -> Mapping[tuple[str, str], WheelFacts]:
+    """Give the facts of the targets' wheels by index and file: from the cache, or from the wheels themselves.
+
+    Raises IndexFailure, StorageError.
+    """
+    from envspec.binaries.wheel import UnreadableWheel
+    from envspec.link.store import LinkStore
+    from envspec.link.target import is_read
+    from envspec.link.wheel import MACHINES, read_wheel
+    from envspec.lock.conda_files import artifact_of
+    from envspec.settings import load_settings
+
+    store = LinkStore(load_settings(os.environ).cache())
+    found: dict[tuple[str, str], WheelFacts] = {}
+    missing: dict[tuple[str, str], tuple[Pin, int]] = {}
+    for target in targets:
+        machine = MACHINES[target.inputs.platform]
+        for pin in filter(is_read, target.pins):
+            known = store.get(artifact_of(pin).sha256, machine)
+            if known is None:
+                missing[_key(pin)] = (pin, machine)
+            else:
+                found[_key(pin)] = known
+    if not missing:
+        return found
+    sizes = [artifact_of(pin).size for pin, _ in missing.values()]
+    unknown = f" and {sizes.count(None)} of unknown size" if None in sizes else ""
+    size = byte_size(sum(size or 0 for size in sizes))
+    say(f"reading {plural(len(missing), 'wheel')} ({size}{unknown}), once: what they say is kept")
+    paths = collect(spec, [pin for pin, _ in missing.values()], offline=offline, quiet=quiet)
+    with reading(_LARGE, quiet=quiet) as progress:
+        if progress is not None:
+            progress.start(sum(path.stat().st_size for path in paths.values()))
+        for key, (pin, machine) in missing.items():
+            try:
+                found[key] = read_wheel(paths[key], machine)
+            except UnreadableWheel as error:
+                raise IndexFailure(f"{key[1]} can't be read: {error}") from None
+            store.put(artifact_of(pin).sha256, machine, found[key])
+            if progress is not None:
+                progress.advance(paths[key].stat().st_size)
+    return found
+
+
+def _key(pin: Pin) -> tuple[str, str]:
+    return pin.index, pin.artifact.file if pin.artifact else ""
+
+
+def _package(pin: Pin, facts: Mapping[tuple[str, str], WheelFacts]) -> LinkedPackage:
+    from envspec.link.model import LinkedPackage
+
+    return LinkedPackage(pin.name, pin.version, _key(pin)[1], facts[_key(pin)])
+
+
+def _base(spec: Spec, lock: SoundLock, target: LockedTarget) -> tuple[str, Sequence[str]]:
+    """Give the base image of a target, and the packages that the recipes add to it."""
+    from envspec.recipes.make import make_plan
+
+    try:
+        plan = make_plan(spec, lock, target)
+    except InputError:
+        # no recipe is possible, and an environment on some machine is all the same
+        return spec.image.base, spec.image.apt
+    return plan.base.name, plan.apt
+
+
+def _lines(answer: _Answer) -> Iterator[str]:
+    files = sum(len(package.facts.files) for package in answer.packages)
+    read = f"{plural(files, 'compiled file')} of {plural(len(answer.packages), 'wheel')}"
+    errors = sum(finding.level == "error" for finding in answer.findings)
+    verdict = styled(plural(errors, "error"), "red;bold") if errors else "all that importing needs is there"
+    yield f"{answer.target.name}: {read}: {verdict}"
+    for finding in answer.findings:
+        what = printable(f"{finding.package} {finding.version}")
+        yield f"  {styled(finding.level, _COLOURS[finding.level])}  {what}  {finding.code}"
+        yield f"    {printable(finding.message)}"
+        yield f"    → {printable(finding.remedy)}"
+    if answer.unread:
+        conda = sum(pin.kind == "conda" for pin in answer.unread)
+        built = [pin.name for pin in answer.unread if pin.kind != "conda"]
+        parts = [plural(conda, "conda package")] if conda else []
+        parts += [f"{', '.join(built)}, which installing compiles"] if built else []
+        yield f"  not read: {'; '.join(parts)}"
+
+
+def _document(path: str, answers: Sequence[_Answer]) -> dict[str, Any]:
+    from envspec.link.target import torch_abi
+
+    return {
+        "spec": path,
+        "ok": all(answer.is_ok for answer in answers),
+        "targets": [
+            {
+                "name": answer.target.name,
+                "ok": answer.is_ok,
+                "packages": [
+                    {
+                        "name": package.name,
+                        "version": package.version,
+                        "file": package.file,
+                        "files": len(package.facts.files),
+                        "torch_abi": torch_abi(package.facts),
+                    }
+                    for package in answer.packages
+                ],
+                "unread": [{"kind": pin.kind, "name": pin.name, "version": pin.version} for pin in answer.unread],
+                "findings": [asdict(finding) for finding in answer.findings],
+            }
+            for answer in answers
+        ],
+    }

@@ -1,0 +1,76 @@
+"""The facts of wheels, kept in the cache by the wheel's sha256: a wheel is read once on a machine."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from envspec.binaries.elf import DynamicFacts, NeededVersions
+from envspec.cache.entry import keep_entry, read_entry
+from envspec.documents import read_json
+from envspec.link.model import ElfFile, WheelFacts
+
+_SCHEMA = 1
+"""Another number for other facts: also where `envspec.link.symbols` has another family."""
+
+_LARGEST = 512 << 20
+"""Bytes of an entry, unpacked. torch's takes 10 MB."""
+
+
+class LinkStore:
+    """The facts of wheels on disk. Writing is atomic; a damaged entry counts as absent."""
+
+    def __init__(self, cache: Path) -> None:
+        self._folder = cache / f"linked-v{_SCHEMA}"
+
+    def get(self, sha256: str, machine: int) -> WheelFacts | None:
+        """Return what is known of a wheel."""
+        try:
+            packed = read_entry(self._path(sha256, machine))
+            entry: Any = read_json(zlib.decompressobj().decompress(packed, _LARGEST))
+            return WheelFacts(
+                tuple(map(_file, entry["files"])), tuple((_text(p), _text(r)) for p, r in entry["unread"])
+            )
+        except (OSError, ValueError, TypeError, KeyError, zlib.error):
+            return None
+
+    def put(self, sha256: str, machine: int, facts: WheelFacts) -> None:
+        """Keep facts. A cache that isn't writable is no error: the caller has them."""
+        text = json.dumps(asdict(facts), separators=(",", ":"))
+        keep_entry(self._path(sha256, machine), zlib.compress(text.encode(), 3))
+
+    def _path(self, sha256: str, machine: int) -> Path:
+        return self._folder / sha256[:2] / f"{sha256[2:]}-{machine}.json.z"
+
+
+def _file(entry: Any) -> ElfFile:
+    facts = entry["facts"]
+    soname = facts["soname"]
+    return ElfFile(
+        _text(entry["path"]),
+        DynamicFacts(
+            None if soname is None else _text(soname),
+            _texts(facts["needed"]),
+            _texts(facts["search"]),
+            tuple(NeededVersions(_text(library), _texts(versions)) for library, versions in facts["versions"]),
+            _texts(facts["offered"]),
+            _texts(facts["undefined"]),
+            _texts(facts["exported"]),
+            facts["program"] is True,
+        ),
+    )
+
+
+def _texts(entry: Any) -> tuple[str, ...]:
+    check: Callable[[object], str] = _text
+    return tuple(map(check, entry))
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a fact of another type than it should have")
+    return value

@@ -1,0 +1,105 @@
+"""`envspec link`: from a lock to findings, exit codes and JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from support.compiled import Compiler, needs_compiler, platform_wheel
+from support.index import Index
+from support.installs import SPEC, pip_pin, write_lock
+from support.machine import ROOT, Machine
+from support.packages import Dist, wheel
+
+pytestmark = needs_compiler
+
+SCHEMA = json.loads((ROOT / "envspec" / "cli" / "schemas" / "link.json").read_text("utf-8"))
+PURE = wheel("pure", "1.0")
+
+
+@pytest.fixture
+def acme(tmp_path: Path) -> Dist:
+    """A wheel whose extension needs a library that isn't in it."""
+    compiler = Compiler(tmp_path / "built")
+    compiler.library("libfoo.so.1", defines=["foo"], soname="libfoo.so.1")
+    return platform_wheel("acme", "1.0", files={"acme/_C.so": compiler.extension("_C.so", needs=["libfoo.so.1"])})
+
+
+@pytest.fixture
+def foo(tmp_path: Path) -> Dist:
+    """A wheel that brings it."""
+    path = Compiler(tmp_path / "foo").library("libfoo.so.1", defines=["foo"], soname="libfoo.so.1")
+    return platform_wheel("foo", "1.0", files={"foo.libs/libfoo.so.1": path})
+
+
+def locked(machine: Machine, index: Index, *dists: Dist) -> None:
+    index.add(*dists)
+    write_lock(machine, [pip_pin(dist) for dist in dists], glibc="2.28")
+
+
+def test_a_missing_library_is_an_answer_of_no(machine: Machine, index: Index, acme: Dist) -> None:
+    locked(machine, index, acme, PURE)
+    ran = machine.envspec("link", SPEC)
+    assert ran.status == 1
+    assert (
+        ran.out
+        == """\
+here: 1 compiled file of 1 wheel: 1 error
+  error  acme 1.0  library-missing
+    acme/_C.so needs libfoo.so.1, which the target's wheels, debian:bookworm-slim and Python don't have
+    → choose another build of acme, or add what brings the library
+"""
+    )
+    ran = machine.envspec("link", SPEC, "--json")
+    document = json.loads(ran.out)
+    jsonschema.validate(document, SCHEMA, cls=jsonschema.Draft202012Validator)
+    assert ran.status == 1 and not document["ok"]
+    (target,) = document["targets"]
+    assert [(one["code"], one["paths"], one["names"]) for one in target["findings"]] == [
+        ("library-missing", ["acme/_C.so"], ["libfoo.so.1"])
+    ]
+    assert [(one["name"], one["files"], one["torch_abi"]) for one in target["packages"]] == [("acme", 1, None)]
+
+
+def test_what_another_wheel_brings_is_there(machine: Machine, index: Index, acme: Dist, foo: Dist) -> None:
+    locked(machine, index, acme, foo)
+    ran = machine.envspec("link", SPEC)
+    assert (ran.status, ran.out) == (0, "here: 2 compiled files of 2 wheels: all that importing needs is there\n")
+
+
+def test_a_wheel_is_read_once_and_its_size_told_before(machine: Machine, index: Index, acme: Dist, foo: Dist) -> None:
+    locked(machine, index, acme, foo, PURE)
+    first = machine.envspec("link", SPEC)
+    assert first.err.startswith("reading 2 wheels (") and "KiB), once: what they say is kept" in first.err
+    asked = len(index.asked)
+    for path in (machine.cache / "artifacts").rglob("*.whl"):
+        path.unlink()
+    again = machine.envspec("link", SPEC, "--offline")
+    assert (again.status, again.out, again.err) == (0, first.out, "")
+    assert len(index.asked) == asked
+
+
+@pytest.mark.parametrize("damage", ["", "x", "eJw="])
+def test_a_damaged_entry_counts_as_absent(machine: Machine, index: Index, acme: Dist, foo: Dist, damage: str) -> None:
+    locked(machine, index, acme, foo)
+    first = machine.envspec("link", SPEC)
+    entries = list((machine.cache / "linked-v1").rglob("*.json.z"))
+    assert len(entries) == 2
+    for path in entries:
+        path.write_text(damage)
+    again = machine.envspec("link", SPEC)
+    assert (again.status, again.out, again.err) == (0, first.out, first.err)
+
+
+def test_offline_without_the_wheel_fails_outside(machine: Machine, index: Index, acme: Dist) -> None:
+    locked(machine, index, acme)
+    ran = machine.envspec("link", SPEC, "--offline")
+    assert ran.status == 3 and acme.file in ran.error and ran.hint == "hint: run without --offline once"
+
+
+def test_a_target_without_elf_files_is_a_wrong_question(machine: Machine) -> None:
+    write_lock(machine, [pip_pin(PURE)], platform="osx-arm64", glibc=None)
+    ran = machine.envspec("link", SPEC)
+    assert ran.status == 2 and "link reads the libraries of Linux, and here isn't for linux-64" in ran.error
