@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 COMMANDS = {
+    "init": "Write a new spec: blank, or from another tool's file.",
     "lock": "Resolve specs and write their locks.",
     "add": "Add packages to a spec, and lock it again.",
     "remove": "Remove packages from a spec, and lock it again.",

@@ -29,9 +29,9 @@ def load_spec(
 ) -> Spec:
     """Read and parse the spec at `path`; errors name the file by `path` as given.
 
-    Raises SpecError as `parse_spec` does, also for a missing file, a folder, a file that isn't UTF-8 or is larger than
-    1 MiB (of which no more is read) or is another tool's, and for what is wrong with the pyproject.toml that it names; StorageError where a
-    file can't be read.
+    Raises SpecError as `parse_spec` does, also for a missing file, a folder, a file that isn't UTF-8, is larger than
+    1 MiB (of which no more is read) or is another tool's, and for what is wrong with the pyproject.toml that it names;
+    StorageError where a file can't be read.
     """
     file = os.fspath(path)
     text = decode(read_bytes(file), file)

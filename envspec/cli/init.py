@@ -1,0 +1,144 @@
+"""`envspec init`."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from envspec.cli import inputs, options
+from envspec.cli.console import out, say, warn
+from envspec.errors import InputError, Place
+from envspec.texts import printable
+
+if TYPE_CHECKING:
+    from envspec.draft.model import Draft
+
+EPILOG = """\b
+Examples:
+  envspec init demo --gpu H100 --driver 550.54.15
+  envspec init demo --from requirements.txt --gpu A100
+  envspec init demo --from environment.yml --cuda 12.6 -o specs/demo.toml
+"""
+
+_PYTHONS = ("3.12", "3.11", "3.13", "3.10", "3.14", "3.9", "3.8")
+"""Which Python a spec gets where a file allows several: the one that most packages have wheels for first."""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("name", metavar="NAME")
+@click.option(
+    "--from",
+    "begun",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Begin with a requirements.txt or .in, environment.yml, pyproject.toml or pixi.toml.",
+)
+@click.option("--gpu", "gpus", multiple=True, metavar="GPU", help='A GPU of the target: "H100", "hopper". Repeatable.')
+@click.option("--cuda", metavar="X.Y", help="The target's CUDA, or cpu [default: the file's, or what suits the GPUs].")
+@click.option("--driver", metavar="VERSION", help="The NVIDIA driver on the machines.")
+@click.option("--python", metavar="X.Y", help="The Python version [default: what the file says, else 3.12].")
+@click.option("--platform", "platforms", multiple=True, metavar="PLATFORM", help="The platform [default: linux-64].")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The spec's file [default: specs/NAME.toml].")
+@click.option("--force", is_flag=True, help="Overwrite a file that exists.")
+@options.as_json
+def command(
+    name: str,
+    begun: Path | None,
+    gpus: tuple[str, ...],
+    cuda: str | None,
+    driver: str | None,
+    python: str | None,
+    platforms: tuple[str, ...],
+    output: Path | None,
+    force: bool,
+    as_json: bool,
+) -> int:
+    """Write a new spec: a blank one, or what another tool's file asks for.
+
+    What a spec can't hold stands in it as a comment, and on stderr. Nothing is locked yet.
+    """
+    from envspec.cli.gpu_names import known_gpus
+    from envspec.draft.model import Draft
+    from envspec.draft.render import Heading, render, sound
+    from envspec.draft.targets import Machines, NewTarget, new_targets
+    from envspec.spec.edit import write_text
+
+    path = _path(name, output, force)
+    known_gpus(gpus)
+    machines = Machines(platforms, cuda, gpus, driver)
+    if begun is None:
+        draft = Draft(pip=("torch",))
+    else:
+        from envspec.draft.read import read_draft
+
+        draft = read_draft(begun)
+        if not (draft.pip or draft.own or draft.conda or draft.project):
+            raise InputError(
+                "it asks for no package", hint=f"a blank spec: `envspec init {name}`", place=Place(str(begun))
+            )
+    heading = Heading(path, name, python or _python(draft), str(begun) if begun else None)
+    parse = partial(inputs.read_edited, path)
+    # what of the file no spec can hold is told apart from what is wrong with the command line
+    cpu = (NewTarget("cpu", "linux-64"),)
+    _, draft = sound(lambda one: render(one, Heading(path, "a", _python(draft), str(begun)), cpu), draft, parse)
+    targets, against = new_targets(draft, machines, lambda made: parse(render(draft, heading, made)))
+    text = render(draft, heading, targets)
+    spec = parse(text)
+    write_text(path, text)
+    for note in draft.notes:
+        warn(printable(str(note)))
+    for finding in against:
+        warn(f"{path}: {printable(finding.message)}")
+    if as_json:
+        said = [
+            {
+                "text": note.text,
+                "file": note.place.file if note.place else None,
+                "line": (note.place and note.place.line) or None,
+            }
+            for note in draft.notes
+        ]
+        options.print_json("init", {"spec": path, "targets": [target.name for target in spec.targets], "notes": said})
+        return 0
+    out(f"wrote {path}: {_targets(targets)}")
+    say(f"hint: `envspec lock {path}`")
+    return 0
+
+
+def _path(name: str, output: Path | None, force: bool) -> str:
+    from envspec.spec.advice import slug
+    from envspec.spec.schema import ENV_NAME
+
+    if not ENV_NAME.allows(name):
+        better = slug(name.removesuffix(".toml").rpartition("/")[2])
+        hint = f"for example: {better or ENV_NAME.example}; -o says where the spec goes"
+        raise InputError(f"{printable(name)!r} is not {ENV_NAME.says}", hint=hint)
+    path = output or Path("specs") / f"{name}.toml"
+    if path.is_dir():
+        path = path / f"{name}.toml"
+    if path.exists() and not force:
+        raise InputError(
+            "it exists already", hint="choose another name, or overwrite it with --force", place=Place(str(path))
+        )
+    return str(path)
+
+
+def _python(draft: Draft) -> str:
+    if draft.python or not draft.requires_python:
+        return draft.python or _PYTHONS[0]
+    from packaging.specifiers import SpecifierSet
+
+    text = re.sub(r"(?<![=<>!~])=(?=\d)", "==", draft.requires_python.replace(" ", ""))
+    try:
+        asked = SpecifierSet(text)
+    except ValueError:
+        return _PYTHONS[0]
+    return next((one for one in _PYTHONS if asked.contains(f"{one}.99") or asked.contains(f"{one}.0")), _PYTHONS[0])
+
+
+def _targets(targets: tuple[object, ...]) -> str:
+    return ", ".join(str(getattr(target, "name", "")) for target in targets)

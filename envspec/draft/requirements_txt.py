@@ -1,0 +1,166 @@
+"""requirements.txt and .in: pip's lines and options, with the files that they name."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from envspec.diff.foreign.shape import file_name
+from envspec.draft.gather import Gathered
+from envspec.errors import Place
+from envspec.packages.requirements_file import (
+    EDITABLE,
+    OTHER_FILE,
+    editable_requirement,
+    logical_lines,
+    without_options,
+)
+from envspec.redact import without_credentials
+
+Reader = Callable[[Path], str]
+"""Reads a file that another one names. Raises InputError, StorageError."""
+
+_INDEX = re.compile(r"(?:-i|--(?:extra-)?index-url)[ =]+(\S+)")
+_LINKS = re.compile(r"(?:-f|--find-links)[ =]+(\S+)")
+_FOLDER = re.compile(r"[./~]|file:|[A-Za-z]:[\\/]|(?!.*://).*\.(?:whl|tar\.gz|zip)$")
+"""What pip takes for a path."""
+_SOURCE = re.compile(r"--no-binary[ =]+(\S+)")
+_WITHOUT_EFFECT = {
+    "--pre": "say it in the requirement: name>=2.0.dev0",
+    "--no-index": "only the user's configuration says where PyPI is",
+    "--trusted-host": "it belongs in the user's configuration",
+    "--only-binary": "everything that [pip] allow-source doesn't name is a wheel anyway",
+    "--prefer-binary": "everything that [pip] allow-source doesn't name is a wheel anyway",
+    "--require-hashes": "every lock has hashes",
+    "--use-feature": "it's about pip itself",
+}
+
+
+class RequirementsReader:
+    """Reads a file and those that it names, each once. `below` is the folder that none of them may lead out of."""
+
+    def __init__(self, gathered: Gathered, read: Reader, below: Path) -> None:
+        self.gathered, self.read, self.below = gathered, read, below
+        self._seen: set[tuple[str, bool]] = set()
+
+    def file(self, path: Path, *, constraints: bool = False) -> None:
+        """Read a file of requirements, or of constraints."""
+        key = (os.path.normpath(path), constraints)
+        if key in self._seen:
+            return
+        self._seen.add(key)
+        self.lines(self.read(path), path, constraints=constraints)
+
+    def lines(self, text: str, path: Path, *, constraints: bool = False, first: int | None = None) -> None:
+        """Read the text of a file. `first` is the line where it stands, if it is part of another file."""
+        for number, line in logical_lines(text):
+            place = Place(str(path), number if first is None else first)
+            if found := OTHER_FILE.match(line):
+                kind = found["short"] or found["long"]
+                self._other(found["file"].strip().strip("'\""), path, place, kind in ("-c", "constraint"))
+            elif editable := EDITABLE.match(line):
+                self._editable(editable["what"], path, place)
+            elif line.startswith("-"):
+                self._option(line, place)
+            elif constraints:
+                self.gathered.constraint(self._bare(line, place), place)
+            else:
+                self._requirement(self._bare(line, place), path, place)
+
+    def _other(self, name: str, path: Path, place: Place, constraints: bool) -> None:
+        if "://" in name:
+            self.gathered.note(f"{without_credentials(name)} isn't read: save it beside this file", place)
+            return
+        other = path.parent / name
+        if not Path(os.path.abspath(other)).is_relative_to(self.below):
+            self.gathered.note(f"{name} isn't read: it lies outside {self.below.name or self.below}", place)
+            return
+        self.file(other, constraints=constraints)
+
+    def _option(self, line: str, place: Place) -> None:
+        gathered = self.gathered
+        if found := _INDEX.match(line):
+            name = gathered.index(found[1], place)
+            if name not in (None, "pypi"):
+                text = f'the file doesn\'t say what comes from {name} alone: [pip] sources = {{ PKG = "{name}" }} does'
+                gathered.note(text, place)
+        elif found := _LINKS.match(line):
+            gathered.flat_index(found[1], place)
+        elif found := _SOURCE.match(line):
+            text = f"--no-binary {found[1]} is left out: lock takes wheels first; [pip] allow-source allows sources"
+            gathered.note(text, place)
+        else:
+            option = re.split(r"[ =]", line, maxsplit=1)[0]
+            why = _WITHOUT_EFFECT.get(option, "a spec has no such option")
+            gathered.note(f"{without_credentials(line)[:100]} is left out: {why}", place)
+
+    def _bare(self, line: str, place: Place) -> str:
+        bare = without_options(line)
+        options = line[len(bare) :].strip()
+        self.gathered.hashes += "--hash" in options
+        rest = re.sub(r"--hash[= ]\S+", "", options).strip(" \\")
+        if rest:
+            self.gathered.note(f"{rest[:100]} of {bare[:60]!r} is left out: a spec has no such option", place)
+        return bare
+
+    def _editable(self, what: str, path: Path, place: Place) -> None:
+        try:
+            found = editable_requirement(what)
+        except ValueError:
+            found = what
+        if found:
+            self.gathered.note(f"{_shown(found)} isn't editable in a locked environment", place)
+            self._requirement(found, path, place)
+        else:
+            self._folder(_unquoted(what), path, place)
+
+    def _requirement(self, text: str, path: Path, place: Place) -> None:
+        if "@" not in text and _FOLDER.match(text):
+            self._folder(text, path, place)
+            return
+        if re.match(r"(?:[a-z]+\+)?[a-z]+://", text):
+            name = _name_of(text)
+            if name is None:
+                self.gathered.note(f"{_shown(text)} is left out: write it as NAME @ URL", place)
+                return
+            self.gathered.note(f"{_shown(text)} has no package's name: {name} is a guess by its URL", place)
+            text = f"{name} @ {text}"
+        self.gathered.requirement(text, place)
+
+    def _folder(self, what: str, path: Path, place: Place) -> None:
+        folder, _, rest = what.removeprefix("file:").partition("[")
+        target = path.parent / folder.strip()
+        if self.gathered.project is None and (target / "pyproject.toml").is_file():
+            extras = tuple(one.strip() for one in rest.partition("]")[0].split(",") if one.strip())
+            self.gathered.project = (str(target), extras)
+        else:
+            self.gathered.note(f"{what!r} is left out: a spec takes one local project, by its pyproject.toml", place)
+
+
+def _shown(text: str) -> str:
+    found = re.search(r"\S+://\S+", text)
+    return text.replace(found[0], without_credentials(found[0]))[:100] if found else text[:100]
+
+
+def _unquoted(text: str) -> str:
+    try:
+        return "".join(shlex.split(text)[:1])
+    except ValueError:
+        return text
+
+
+def _name_of(url: str) -> str | None:
+    """Guess a package's name by the URL of its repository or file."""
+    if egg := re.search(r"[#&]egg=([A-Za-z0-9._-]+)", url):
+        return egg[1]
+    last = file_name(unquote(urlsplit(url).path.rstrip("/")))
+    stem = last.partition("@")[0].removesuffix(".git")
+    if last.endswith(".whl"):
+        stem = last.partition("-")[0]
+    elif file := re.match(r"(.+?)-[0-9][^-]*(?:\.tar\.gz|\.zip|\.tar\.bz2)$", last):
+        stem = file[1]
+    return stem if re.fullmatch(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", stem) else None
