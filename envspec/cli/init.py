@@ -68,8 +68,10 @@ def command(
     from envspec.spec.edit import write_text
 
     path = _path(name, output, force)
+    gpus = tuple(dict.fromkeys(gpus))
     known_gpus(gpus)
-    machines = Machines(platforms, cuda, gpus, driver)
+    _refuse_odd(python=python, platforms=platforms, cuda=None if cuda == "cpu" else cuda, driver=driver)
+    machines = Machines(tuple(dict.fromkeys(platforms)), cuda, gpus, driver)
     if begun is None:
         draft = Draft(pip=("torch",))
     else:
@@ -107,6 +109,19 @@ def command(
     out(f"wrote {path}: {_targets(targets)}")
     say(f"hint: `envspec lock {path}`")
     return 0
+
+
+def _refuse_odd(*, python: str | None, platforms: tuple[str, ...], cuda: str | None, driver: str | None) -> None:
+    """Refuse values that no spec can have, by the options that gave them. Raises InputError."""
+    from envspec.spec.messages import dotted
+    from envspec.spec.structure import violations
+
+    for platform in platforms or ("linux-64",):
+        given = {"platform": platform, "cuda": cuda, "driver": driver}
+        target = {key: value for key, value in given.items() if value is not None}
+        for found in violations({"env": {"python": python or _PYTHONS[0]}, "targets": {"new": target}}):
+            message = found.message.replace(dotted(found.path), f"--{found.path[-1]}")
+            raise InputError(message, hint=found.hint() if callable(found.hint) else found.hint)
 
 
 def _path(name: str, output: Path | None, force: bool) -> str:

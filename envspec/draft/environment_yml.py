@@ -45,7 +45,8 @@ def read(data: Mapping[str, Any], path: Path, gathered: Gathered, pip: Requireme
         else:
             builds += match_spec(string(one, "a dependency"), gathered, place)
     if builds:
-        gathered.note(f"the builds of {builds} packages are left out: the lock has its own for each target", place)
+        count = f"{builds} package{'s' if builds > 1 else ''}"
+        gathered.note(f"the builds of {count} are left out: the lock has its own for each target", place)
 
 
 def _channel(channel: str, gathered: Gathered, place: Place) -> None:

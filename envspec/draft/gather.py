@@ -53,7 +53,7 @@ class Gathered:
         self.notes[Note(" ".join(text.split()), place)] = None
 
     def requirement(self, text: str, place: Place, into: dict[tuple[str, str], str] | None = None) -> None:
-        """Take a requirement of pip; one of a package and marker that is there already is joined with it."""
+        """Take a requirement of pip, and join it with one of the same package and marker: a URL counts before bounds."""
         into = self.pip if into is None else into
         cleaned = self._cleaned(text, place)
         if cleaned is None:
@@ -64,13 +64,18 @@ class Gathered:
             into[key] = cleaned
             return
         first = parse_requirement(into[key])
-        if parsed.url or first.url:
-            if first.url != parsed.url:
-                self.note(f"{cleaned!r} is left out: {into[key]!r} already says where {key[0]} comes from", place)
+        if parsed.url and first.url and parsed.url != first.url:
+            self.note(f"{cleaned!r} is left out: {into[key]!r} already says where {key[0]} comes from", place)
             return
-        first.extras |= parsed.extras
-        first.specifier &= parsed.specifier
-        into[key] = str(first)
+        extras = first.extras | parsed.extras
+        bounds = first.specifier & parsed.specifier
+        joined = first if first.url else parsed
+        joined.extras = extras
+        if joined.url is None:
+            joined.specifier = bounds
+        elif bounds:
+            self.note(f"{key[0]}: the bound {bounds} is left out, since it comes from a URL", place)
+        into[key] = str(joined)
 
     def constraint(self, text: str, place: Place) -> None:
         """Take a bound that asks for nothing."""
@@ -111,9 +116,13 @@ class Gathered:
             return None
         for variant in _BUILD.findall(text):
             self.build_of(variant)
-        if parsed.name in _PYTORCH and "@" not in text.partition(";")[0]:
-            return _BUILD.sub("", text)
-        return text
+        if "@" in text.partition(";")[0]:
+            return text
+        asked, semicolon, marker = text.partition(";")
+        asked = re.sub(r"\s*([<>=!~]=?=?)\s*", r"\1", re.sub(r"\s*,\s*", ",", asked.strip()))
+        return (_BUILD.sub("", asked) if parsed.name in _PYTORCH else asked) + (
+            f"; {marker.strip()}" if semicolon else ""
+        )
 
     def build_of(self, variant: str) -> None:
         """Take a variant of PyTorch's builds (`cu128`, `cpu`) for what it says: the target's CUDA."""
@@ -156,7 +165,10 @@ class Gathered:
             self.note(f"the folder {url!r} is left out: give files by their URLs", place)
         else:
             name = self._named(
-                without_credentials(url), self.find_links, slug(index_name(url).replace("/", "-")), place
+                without_credentials(url),
+                self.find_links,
+                slug(index_name(url).replace("/", "-").removesuffix(".html")),
+                place,
             )
             self.note(f'packages come from {name} only where sources say so: sources = {{ PKG = "{name}" }}', place)
 

@@ -69,7 +69,8 @@ def _dependencies(data: Mapping[str, Any], gathered: Gathered, place: Place) -> 
         if isinstance(value, dict) and "path" in value:
             folder = string(value["path"], "path")
             own = (Path(place.file).parent / folder, strings(value.get("extras"), "extras"))
-            if gathered.project is None and (own[0] / "pyproject.toml").is_file():
+            here = own[0] / "pyproject.toml"
+            if here.is_file() and (gathered.project is None or Path(gathered.project[0]) == own[0]):
                 gathered.project = (str(own[0]), own[1])
                 continue
         if (found := dependency(name, value, gathered, place)) is None:

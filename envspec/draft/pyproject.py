@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from envspec.diff.foreign.shape import Malformed, optional, sequence, string, strings, table, tables
+from envspec.diff.foreign.shape import Malformed, optional, string, strings, table, tables
 from envspec.draft import pixi_toml
 from envspec.draft.gather import Gathered
 from envspec.draft.python_tools import dependency, pep440
@@ -49,19 +49,22 @@ def read(data: Mapping[str, Any], path: Path, gathered: Gathered) -> None:
 
 def _project(data: Mapping[str, Any], path: Path, gathered: Gathered, place: Place) -> None:
     project = table(data["project"], "project")
-    gathered.description = optional(project.get("description"), "description")
-    gathered.requires_python = optional(project.get("requires-python"), "requires-python")
+    gathered.description = gathered.description or optional(project.get("description"), "description")
+    gathered.requires_python = gathered.requires_python or optional(project.get("requires-python"), "requires-python")
     for one in strings(project.get("dependencies"), "dependencies"):
         gathered.requirement(one, place, gathered.own)
     dynamic = strings(project.get("dynamic"), "dynamic")
     if "dependencies" in dynamic:
         gathered.note("the dependencies are dynamic: only a build of the project tells them", place)
-    gathered.project = (str(path.parent), ())
+    gathered.project = gathered.project or (str(path.parent), ())
     for key, kind in (("optional-dependencies", "extra"), ("dependency-groups", "group")):
         listed = table((project if kind == "extra" else data).get(key), key)
         for name, asked in listed.items():
-            gathered.available[f"{kind} {name}"] = None
-            sequence(asked, name)
+            if kind == "group" or name not in gathered.project[1]:
+                gathered.available[f"{kind} {name}"] = None
+                continue
+            for one in strings(asked, name):
+                gathered.requirement(one, place, gathered.own)
 
 
 def _uv(uv: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
@@ -84,12 +87,12 @@ def _uv(uv: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
         gathered.flat_index(url, place)
     for name, source in table(uv.get("sources"), "tool.uv.sources").items():
         _uv_source(name, source, urls, names, gathered, place)
-    for one in strings(uv.get("constraint-dependencies"), "constraint-dependencies"):
-        gathered.constraint(one, place)
-    for one in strings(uv.get("override-dependencies"), "override-dependencies"):
-        gathered.override(one, place)
-    for one in strings(uv.get("dev-dependencies"), "dev-dependencies"):
-        gathered.note(f"{one!r} of tool.uv.dev-dependencies is left out: it's for development", place)
+    for text in strings(uv.get("constraint-dependencies"), "constraint-dependencies"):
+        gathered.constraint(text, place)
+    for text in strings(uv.get("override-dependencies"), "override-dependencies"):
+        gathered.override(text, place)
+    for text in strings(uv.get("dev-dependencies"), "dev-dependencies"):
+        gathered.note(f"{text!r} of tool.uv.dev-dependencies is left out: it's for development", place)
     gathered.unisolated.update(
         dict.fromkeys(strings(uv.get("no-build-isolation-package"), "no-build-isolation-package"))
     )
@@ -139,10 +142,12 @@ def _poetry(poetry: Mapping[str, Any], gathered: Gathered, place: Place) -> None
         if name.lower() == "python":
             python = pep440(string(value, name))
             gathered.requires_python = gathered.requires_python or python
-        elif isinstance(value, dict) and value.get("optional"):
-            gathered.note(f"{name} is left out: it's optional, for an extra", place)
-        else:
-            _poetry_dependency(name, value, names, gathered, place)
+            continue
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, dict) and one.get("optional"):
+                gathered.note(f"{name} is left out: it's optional, for an extra", place)
+            else:
+                _poetry_dependency(name, one, names, gathered, place)
     groups = table(poetry.get("group"), "tool.poetry.group")
     for name, group in groups.items():
         listed = table(table(group, name).get("dependencies"), "dependencies")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from envspec.diff.foreign.files import malformed, text_of, toml_of, yaml_of
+from envspec.diff.foreign.shape import Malformed
 from envspec.draft.gather import Gathered
 from envspec.draft.model import Draft
 from envspec.draft.requirements_txt import RequirementsReader
@@ -45,4 +46,17 @@ def read_draft(path: Path) -> Draft:
             from envspec.draft import pyproject
 
             pyproject.read(toml_of(text), path, gathered)
+    if form != "pyproject" and gathered.project is not None:
+        _project(Path(gathered.project[0]) / "pyproject.toml", gathered)
     return gathered.done()
+
+
+def _project(path: Path, gathered: Gathered) -> None:
+    """Read the project that a file installs: what it asks for counts where the spec can't name its folder."""
+    from envspec.draft import pyproject
+
+    with malformed(path):
+        try:
+            pyproject.read(toml_of(text_of(path)), path, gathered)
+        except Malformed as error:
+            gathered.note(f"the project's own dependencies aren't read: {error}", Place(str(path)))

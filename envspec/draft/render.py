@@ -83,12 +83,12 @@ def _less(draft: Draft, line: str) -> Draft | None:
         values: tuple[str, ...] = getattr(draft, part)
         kept = tuple(one for one in values if string(one) not in line)
         if len(kept) < len(values):
-            return replace(draft, **{part: kept})
+            return replace(draft, **{part: kept})  # type: ignore[arg-type]  # its own kind of field
     for part in ("indexes", "find_links", "sources", "variables"):
         named: Mapping[str, str] = getattr(draft, part)
         left = {name: one for name, one in named.items() if not line.startswith(f"{key(name)} =")}
         if len(left) < len(named):
-            return replace(draft, **{part: left})
+            return replace(draft, **{part: left})  # type: ignore[arg-type]  # its own kind of field
     overrides = tuple(one for one in draft.overrides if f"requirement = {string(one[0])}" not in line)
     return replace(draft, overrides=overrides) if len(overrides) < len(draft.overrides) else None
 

@@ -138,7 +138,8 @@ class RequirementsReader:
             extras = tuple(one.strip() for one in rest.partition("]")[0].split(",") if one.strip())
             self.gathered.project = (str(target), extras)
         else:
-            self.gathered.note(f"{what!r} is left out: a spec takes one local project, by its pyproject.toml", place)
+            why = "a spec takes one local project" if self.gathered.project else "no pyproject.toml is there"
+            self.gathered.note(f"{what!r} is left out: {why}", place)
 
 
 def _shown(text: str) -> str:
