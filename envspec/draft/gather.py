@@ -53,7 +53,7 @@ class Gathered:
         self.notes[Note(" ".join(text.split()), place)] = None
 
     def requirement(self, text: str, place: Place, into: dict[tuple[str, str], str] | None = None) -> None:
-        """Take a requirement of pip, and join it with one of the same package and marker: a URL counts before bounds."""
+        """Take a requirement of pip, joined with one of the same package and marker: a URL counts before bounds."""
         into = self.pip if into is None else into
         cleaned = self._cleaned(text, place)
         if cleaned is None:

@@ -29,6 +29,13 @@ _UV_ELSEWHERE = (
     *("constraint-dependencies", "no-build-isolation-package", "required-version", "pip"),
 )
 """Keys of [tool.uv] that are read below, or that say nothing about an environment."""
+_UV_INSTEAD = {
+    "conflicts": "each target chooses its own extras and groups",
+    "dependency-metadata": "[pip] metadata states what a source requires",
+    "environments": "the targets say the platforms",
+    "extra-build-dependencies": "[pip] build-dependencies says what a build needs",
+    "required-environments": "the targets say the platforms",
+}
 
 
 def read(data: Mapping[str, Any], path: Path, gathered: Gathered) -> None:
@@ -55,6 +62,8 @@ def _project(data: Mapping[str, Any], path: Path, gathered: Gathered, place: Pla
         gathered.requirement(one, place, gathered.own)
     dynamic = strings(project.get("dynamic"), "dynamic")
     if "dependencies" in dynamic:
+        if not gathered.own:
+            raise Malformed("its dependencies are dynamic: only a build tells them; begin with its requirements.txt")
         gathered.note("the dependencies are dynamic: only a build of the project tells them", place)
     gathered.project = gathered.project or (str(path.parent), ())
     for key, kind in (("optional-dependencies", "extra"), ("dependency-groups", "group")):
@@ -70,7 +79,7 @@ def _project(data: Mapping[str, Any], path: Path, gathered: Gathered, place: Pla
 def _uv(uv: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
     for key in uv:
         if key not in _UV_ELSEWHERE:
-            gathered.note(f"tool.uv.{key} is left out: a spec has no such key", place)
+            gathered.note(f"tool.uv.{key} is left out: {_UV_INSTEAD.get(key, 'a spec has no such key')}", place)
     names: dict[str, str | None] = {}
     urls: dict[str, str] = {}
     for one in tables(uv.get("index"), "tool.uv.index"):
@@ -114,6 +123,9 @@ def _uv_source(
     several = tables(source, name) if isinstance(source, list) else [table(source, name)]
     for number, one in enumerate(several):
         index = optional(one.get("index"), "index")
+        if "path" in one or one.get("workspace"):
+            gathered.note(f"{name} comes from its index: a spec takes one local project", place)
+            continue
         if index is None:
             if number == 0 and (
                 found := dependency(name, {k: v for k, v in one.items() if k != "marker"}, gathered, place)

@@ -65,7 +65,7 @@ def _without(draft: Draft, text: str, refused: Sequence[SpecError]) -> Draft | N
         place = error.place
         line = lines[place.line - 1].strip() if place and 0 < place.line <= len(lines) else ""
         if found.project and (line.startswith("project =") or (place and place.file.endswith("pyproject.toml"))):
-            note = Note(f"the spec lists the project's dependencies itself: {error}")
+            note = Note(f"the spec doesn't name the project, and lists what its file does: {error}")
             found = replace(found, project=None, notes=(*found.notes, note))
             # what else was refused may be of the project
             return found
@@ -89,6 +89,8 @@ def _less(draft: Draft, line: str) -> Draft | None:
         left = {name: one for name, one in named.items() if not line.startswith(f"{key(name)} =")}
         if len(left) < len(named):
             return replace(draft, **{part: left})  # type: ignore[arg-type]  # its own kind of field
+    if draft.exclude_newer and line.startswith("exclude-newer ="):
+        return replace(draft, exclude_newer=None)
     overrides = tuple(one for one in draft.overrides if f"requirement = {string(one[0])}" not in line)
     return replace(draft, overrides=overrides) if len(overrides) < len(draft.overrides) else None
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from envspec.diff.foreign.names import index_name
 from envspec.diff.foreign.shape import file_name
 from envspec.draft.gather import Gathered
 from envspec.errors import Place
@@ -65,7 +66,7 @@ class RequirementsReader:
             elif editable := EDITABLE.match(line):
                 self._editable(editable["what"], path, place)
             elif line.startswith("-"):
-                self._option(line, place)
+                self._options(line, place)
             elif constraints:
                 self.gathered.constraint(self._bare(line, place), place)
             else:
@@ -80,6 +81,10 @@ class RequirementsReader:
             self.gathered.note(f"{name} isn't read: it lies outside {self.below.name or self.below}", place)
             return
         self.file(other, constraints=constraints)
+
+    def _options(self, text: str, place: Place) -> None:
+        for option in re.split(r"\s+(?=--?[a-z])", text.strip()):
+            self._option(option, place)
 
     def _option(self, line: str, place: Place) -> None:
         gathered = self.gathered
@@ -102,9 +107,8 @@ class RequirementsReader:
         bare = without_options(line)
         options = line[len(bare) :].strip()
         self.gathered.hashes += "--hash" in options
-        rest = re.sub(r"--hash[= ]\S+", "", options).strip(" \\")
-        if rest:
-            self.gathered.note(f"{rest[:100]} of {bare[:60]!r} is left out: a spec has no such option", place)
+        if rest := re.sub(r"--hash[= ]\S+", "", options).strip(" \\"):
+            self._options(rest, place)
         return bare
 
     def _editable(self, what: str, path: Path, place: Place) -> None:
@@ -124,6 +128,10 @@ class RequirementsReader:
             return
         if re.match(r"(?:[a-z]+\+)?[a-z]+://", text):
             name = _name_of(text)
+            wheel = re.search(r"/(torch(?:vision|audio)?)-([^-/]+)-[^/]*\.whl$", text)
+            if wheel and index_name(text).startswith("pytorch/"):
+                self.gathered.requirement(f"{wheel[1]}=={unquote(wheel[2])}", place)
+                return
             if name is None:
                 self.gathered.note(f"{_shown(text)} is left out: write it as NAME @ URL", place)
                 return
@@ -133,10 +141,14 @@ class RequirementsReader:
 
     def _folder(self, what: str, path: Path, place: Place) -> None:
         folder, _, rest = what.removeprefix("file:").partition("[")
-        target = path.parent / folder.strip()
-        if self.gathered.project is None and (target / "pyproject.toml").is_file():
-            extras = tuple(one.strip() for one in rest.partition("]")[0].split(",") if one.strip())
-            self.gathered.project = (str(target), extras)
+        # pip looks from the current folder, people from the file's
+        places = (Path(folder.partition(";")[0].strip()), path.parent / folder.partition(";")[0].strip())
+        target = next((one for one in places if (one / "pyproject.toml").is_file()), None)
+        known = self.gathered.project
+        if target is not None and (known is None or os.path.abspath(known[0]) == os.path.abspath(target)):
+            extras = (one.strip() for one in rest.partition("]")[0].split(","))
+            taken = dict.fromkeys([*(known[1] if known else ()), *filter(None, extras)])
+            self.gathered.project = (str(target), tuple(taken))
         else:
             why = "a spec takes one local project" if self.gathered.project else "no pyproject.toml is there"
             self.gathered.note(f"{what!r} is left out: {why}", place)
@@ -158,6 +170,8 @@ def _name_of(url: str) -> str | None:
     """Guess a package's name by the URL of its repository or file."""
     if egg := re.search(r"[#&]egg=([A-Za-z0-9._-]+)", url):
         return egg[1]
+    if archive := re.search(r"/([^/]+)/archive/", url):
+        return archive[1]
     last = file_name(unquote(urlsplit(url).path.rstrip("/")))
     stem = last.partition("@")[0].removesuffix(".git")
     if last.endswith(".whl"):
