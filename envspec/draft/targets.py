@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from envspec.draft.model import Draft
@@ -11,6 +11,7 @@ from envspec.facts import torch_builds
 from envspec.packages.version_numbers import numbers
 from envspec.rules.finding import Finding
 from envspec.rules.judge import judge
+from envspec.rules.verdict import Verdict
 from envspec.spec.model import Spec
 
 _CPU_ALONE = ("osx-64", "osx-arm64")
@@ -42,30 +43,43 @@ def new_targets(
 ) -> tuple[tuple[NewTarget, ...], tuple[Finding, ...]]:
     """Choose the targets, and say what speaks against them.
 
-    Where GPUs are named and no CUDA is, the newest torch's CUDA on PyPI that works on them is taken, or else the
-    newest that does. `judged` reads the spec with these targets.
+    Where GPUs are named and no CUDA is, the rules choose among those that torch has builds for. `judged` reads the spec
+    with these targets.
     """
     platforms = machines.platforms or draft.platforms or ("linux-64",)
     named = machines.cuda or next((one for one in draft.cuda if one != "cpu"), None)
     if machines.cuda == "cpu" or not (named or machines.gpus or machines.driver):
         return _on(platforms, None, machines), ()
-    first: tuple[Finding, ...] = ()
-    for cuda in [named] if named else _candidates(platforms[0]):
+    found: list[tuple[_Rank, tuple[NewTarget, ...]]] = []
+    against: tuple[Finding, ...] = ()
+    candidates = [named] if named else _candidates(platforms[0])
+    for cuda in candidates:
         targets = _on(platforms, cuda, machines)
         spec = judged(targets)
-        found = tuple(dict.fromkeys(one for target in spec.targets for one in judge(spec, target).errors))
-        if not found:
-            return targets, ()
-        first = first or found
-    return _on(platforms, named or next(_candidates(platforms[0])), machines), first
+        verdicts = [judge(spec, target) for target in spec.targets]
+        errors = tuple(dict.fromkeys(one for verdict in verdicts for one in verdict.errors))
+        if not errors:
+            found.append((_rank(verdicts[0], cuda, platforms[0]), targets))
+        against = against or errors
+    if found:
+        return max(found, key=lambda one: one[0])[1], ()
+    return _on(platforms, candidates[0], machines), against
 
 
-def _candidates(platform: str) -> Iterator[str]:
-    """Yield CUDA versions: those of PyPI's torch, newest release first, then all that torch has builds for."""
-    pypi = (torch_builds.pypi_variant(one.version, platform) for one in reversed(torch_builds.releases()))
-    preferred = [cuda for variant in pypi if variant and (cuda := torch_builds.cuda_of(variant))]
-    others = {one.cuda for one in torch_builds.builds(platform=platform) if one.cuda and one.trust != "planned"}
-    yield from dict.fromkeys([*preferred, *sorted(others, key=numbers, reverse=True)])
+_Rank = tuple[tuple[int, ...], bool, tuple[int, ...]]
+
+
+def _rank(verdict: Verdict, cuda: str, platform: str) -> _Rank:
+    """Return what makes one CUDA better than another: a newer torch, that release's build on PyPI, a newer CUDA."""
+    newest = verdict.feasible[0] if verdict.feasible else None
+    is_default = newest is not None and torch_builds.pypi_variant(newest, platform) == torch_builds.variant_of(cuda)
+    return tuple(numbers(newest)) if newest else (), is_default, tuple(numbers(cuda))
+
+
+def _candidates(platform: str) -> list[str]:
+    """List the CUDA versions that torch has builds for, newest first."""
+    known = {one.cuda for one in torch_builds.builds(platform=platform) if one.cuda and one.trust != "planned"}
+    return sorted(known, key=numbers, reverse=True) or ["12.8"]
 
 
 def _on(platforms: Sequence[str], cuda: str | None, machines: Machines) -> tuple[NewTarget, ...]:
