@@ -63,7 +63,7 @@ def command(
     """
     from envspec.cli.gpu_names import known_gpus
     from envspec.draft.model import Draft
-    from envspec.draft.render import Heading, render, sound
+    from envspec.draft.render import Heading, render, settled
     from envspec.draft.targets import Machines, NewTarget, new_targets
     from envspec.spec.edit import write_text
 
@@ -86,7 +86,7 @@ def command(
     parse = partial(inputs.read_edited, path)
     # what of the file no spec can hold is told apart from what is wrong with the command line
     cpu = (NewTarget("cpu", "linux-64"),)
-    _, draft = sound(lambda one: render(one, Heading(path, "a", _python(draft), str(begun)), cpu), draft, parse)
+    _, draft = settled(lambda one: render(one, Heading(path, "a", _python(draft), str(begun)), cpu), draft, parse)
     targets, against = new_targets(draft, machines, lambda made: parse(render(draft, heading, made)))
     text = render(draft, heading, targets)
     spec = parse(text)

@@ -38,7 +38,7 @@ class Heading:
     began: str | None = None
 
 
-def sound(render: Callable[[Draft], str], draft: Draft, parse: Callable[[str], Spec]) -> tuple[str, Draft]:
+def settled(render: Callable[[Draft], str], draft: Draft, parse: Callable[[str], Spec]) -> tuple[str, Draft]:
     """Render a draft that parses: what the spec's parser refuses becomes a comment and a note.
 
     Raises SpecError where what is left can't be a spec.

@@ -77,7 +77,7 @@ class RequirementsReader:
             self.gathered.note(f"{without_credentials(name)} isn't read: save it beside this file", place)
             return
         other = path.parent / name
-        if not Path(os.path.abspath(other)).is_relative_to(self.below):
+        if not Path(os.path.realpath(other)).is_relative_to(os.path.realpath(self.below)):
             self.gathered.note(f"{name} isn't read: it lies outside {self.below.name or self.below}", place)
             return
         self.file(other, constraints=constraints)
