@@ -18,7 +18,8 @@ from envspec.spec.values import BadValue, bound, override, requirement
 
 _PYTORCH = ("torch", "torchaudio", "torchvision")
 """Packages whose builds envspec chooses by the target's CUDA."""
-_BUILD = re.compile(r"\+(?:pt[0-9]+)?(cpu|cu[0-9]{2,3})\b")
+_VARIANT = r"cpu|cu(?:[789][0-9]|[1-9][0-9]{2})"
+_BUILD = re.compile(rf"\+(?:pt[0-9]+)?({_VARIANT})\b")
 _CUDA = re.compile(r"([0-9]{1,2}\.[0-9])")
 
 
@@ -146,7 +147,7 @@ class Gathered:
             return "pypi"
         if known.startswith("pytorch/"):
             variant = known.partition("/")[2]
-            if variant == "cpu" or variant.startswith("cu"):
+            if re.fullmatch(_VARIANT, variant):
                 self.build_of(variant)
             else:
                 self.note(f"the PyTorch index for {variant} is left out: envspec knows CUDA and CPU builds", place)
