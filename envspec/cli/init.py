@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import shlex
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,7 +17,8 @@ from envspec.errors import InputError, Place
 from envspec.texts import printable
 
 if TYPE_CHECKING:
-    from envspec.draft.model import Draft
+    from envspec.doctor.hardware import Hardware
+    from envspec.draft.model import Draft, Note
 
 EPILOG = """\b
 Examples:
@@ -62,7 +65,6 @@ def command(
     What a spec can't hold stands in it as a comment, and on stderr. Nothing is locked yet.
     """
     from envspec.cli.gpu_names import known_gpus
-    from envspec.draft.model import Draft
     from envspec.draft.render import Heading, render, settled
     from envspec.draft.targets import Machines, NewTarget, new_targets
     from envspec.spec.edit import write_text
@@ -72,43 +74,68 @@ def command(
     known_gpus(gpus)
     _refuse_odd(python=python, platforms=platforms, cuda=None if cuda == "cpu" else cuda, driver=driver)
     machines = Machines(tuple(dict.fromkeys(platforms)), cuda, gpus, driver)
-    if begun is None:
-        draft = Draft(pip=("torch",))
-    else:
-        from envspec.draft.read import read_draft
-
-        draft = read_draft(begun)
-        if not (draft.pip or draft.own or draft.conda or draft.project):
-            raise InputError(
-                "it asks for no package", hint=f"a blank spec: `envspec init {name}`", place=Place(str(begun))
-            )
-    heading = Heading(path, name, python or _python(draft), str(begun) if begun else None)
+    draft = _draft(begun, name)
     parse = partial(inputs.read_edited, path)
+    heading = Heading(path, name, _python(draft), str(begun) if begun else None)
     # what of the file no spec can hold is told apart from what is wrong with the command line
-    cpu = (NewTarget("cpu", "linux-64"),)
-    _, draft = settled(lambda one: render(one, Heading(path, "a", _python(draft), str(begun)), cpu), draft, parse)
+    draft = settled(lambda one: render(one, heading, (NewTarget("cpu", "linux-64"),)), draft, parse)
+    heading = replace(heading, python=python or heading.python)
     targets, against = new_targets(draft, machines, lambda made: parse(render(draft, heading, made)))
     text = render(draft, heading, targets)
-    spec = parse(text)
+    parse(text)
     write_text(path, text)
     for note in draft.notes:
         warn(printable(str(note)))
     for finding in against:
         warn(f"{path}: {printable(finding.message)}")
+    names = [target.name for target in targets]
     if as_json:
-        said = [
-            {
-                "text": note.text,
-                "file": note.place.file if note.place else None,
-                "line": (note.place and note.place.line) or None,
-            }
-            for note in draft.notes
-        ]
-        options.print_json("init", {"spec": path, "targets": [target.name for target in spec.targets], "notes": said})
+        options.print_json("init", {"spec": path, "targets": names, "notes": [_note_json(one) for one in draft.notes]})
         return 0
-    out(f"wrote {path}: {_targets(targets)}")
+    out(f"wrote {path}: {', '.join(names)}")
+    if not any(target.cuda for target in targets) and cuda is None:
+        _offer(path, name)
     say(f"hint: `envspec lock {path}`")
     return 0
+
+
+def _draft(begun: Path | None, name: str) -> Draft:
+    """Return what the spec begins with. Raises InputError for a file that asks for nothing."""
+    if begun is None:
+        from envspec.draft.model import Draft
+
+        return Draft(pip=("torch",))
+    from envspec.draft.read import read_draft
+
+    draft = read_draft(begun)
+    if not (draft.pip or draft.own or draft.conda or draft.project):
+        hint = f"a blank spec: `envspec init {name}`"
+        raise InputError("it asks for no package", hint=hint, place=Place(str(begun)))
+    return draft
+
+
+def _offer(path: str, name: str) -> None:
+    """Say which GPUs and driver this machine has, where a target for CPUs was written."""
+    from envspec.doctor.gather import gather_hardware
+    from envspec.doctor.hardware import hardware_of
+
+    if words := options_of(hardware_of(gather_hardware())):
+        say(f"hint: for this machine's GPUs: `envspec init {name} {words} -o {path} --force`")
+
+
+def options_of(hardware: Hardware) -> str:
+    """Return the options that say what a machine has; nothing for one without a GPU."""
+    words = [f"--gpu {shlex.quote(gpu)}" for gpu in hardware.gpus]
+    return " ".join([*words, f"--driver {hardware.driver}"] if words and hardware.driver else words)
+
+
+def _note_json(note: Note) -> dict[str, Any]:
+    place = note.place
+    return {
+        "text": note.text,
+        "file": place.file if place else None,
+        "line": place.line or None if place else None,
+    }
 
 
 def _refuse_odd(*, python: str | None, platforms: tuple[str, ...], cuda: str | None, driver: str | None) -> None:
@@ -153,7 +180,3 @@ def _python(draft: Draft) -> str:
     except ValueError:
         return _PYTHONS[0]
     return next((one for one in _PYTHONS if asked.contains(f"{one}.99") or asked.contains(f"{one}.0")), _PYTHONS[0])
-
-
-def _targets(targets: tuple[object, ...]) -> str:
-    return ", ".join(str(getattr(target, "name", "")) for target in targets)

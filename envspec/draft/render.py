@@ -38,8 +38,8 @@ class Heading:
     began: str | None = None
 
 
-def settled(render: Callable[[Draft], str], draft: Draft, parse: Callable[[str], Spec]) -> tuple[str, Draft]:
-    """Render a draft that parses: what the spec's parser refuses becomes a comment and a note.
+def settled(render: Callable[[Draft], str], draft: Draft, parse: Callable[[str], Spec]) -> Draft:
+    """Return a draft whose text parses: what the spec's parser refuses becomes a comment and a note.
 
     Raises SpecError where what is left can't be a spec.
     """
@@ -54,7 +54,7 @@ def settled(render: Callable[[Draft], str], draft: Draft, parse: Callable[[str],
                 raise
             draft = less
         else:
-            return text, draft
+            return draft
 
 
 def _without(draft: Draft, text: str, refused: Sequence[SpecError]) -> Draft | None:

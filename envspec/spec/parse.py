@@ -17,7 +17,7 @@ from envspec.spec.matrix import Capability, WrongGpu, all_known, no_facts
 from envspec.spec.messages import dotted, show
 from envspec.spec.model import AskedProject, Audit, CondaTable, Image, PipTable, Reference, Smoke, Spec
 from envspec.spec.pip_terms import check_names, flat_names, pip_terms
-from envspec.spec.schema import ENV_NAME
+from envspec.spec.schema import ENV_NAME, SERVICE_ALIASES
 from envspec.spec.sources import check_stated, project_parts
 from envspec.spec.targets import targets
 from envspec.spec.values import BadValue, utc_time
@@ -171,7 +171,9 @@ def _conda(checked: Checked) -> CondaTable:
 def _image(checked: Checked) -> Image:
     return Image(
         base=checked.value("image", "base") or Image.base,
-        services=tuple(service for _, service in checked.children("image", "services")),
+        services=tuple(
+            dict.fromkeys(SERVICE_ALIASES.get(service, service) for _, service in checked.children("image", "services"))
+        ),
         user=checked.value("image", "user") or Image.user,
         env=_frozen({path[-1]: value for path, value in checked.children("image", "env")}),
         apt=tuple(package for _, package in checked.children("image", "apt")),

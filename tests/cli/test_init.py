@@ -10,6 +10,8 @@ import pytest
 from cli_project import Envspec
 
 import envspec.cli
+from envspec.cli.init import options_of
+from envspec.doctor.hardware import Hardware
 from envspec.spec.parse import load_spec
 
 pytest_plugins = ["cli_fixtures"]
@@ -58,6 +60,18 @@ def test_a_cuda_is_chosen_that_the_gpu_and_its_driver_run(envspec: Envspec) -> N
 def test_what_cant_work_is_told(envspec: Envspec) -> None:
     ran = envspec("init", "demo", "--gpu", "B200", "--cuda", "11.8")
     assert ran.code == 0 and "warning: specs/demo.toml: " in ran.err and "B200" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("hardware", "words"),
+    [
+        (Hardware(), ""),
+        (Hardware(driver="550.54.15"), ""),
+        (Hardware(gpus=("H100", "RTX 5090"), driver="580.65"), "--gpu H100 --gpu 'RTX 5090' --driver 580.65"),
+    ],
+)
+def test_what_a_machine_has_as_options(hardware: Hardware, words: str) -> None:
+    assert options_of(hardware) == words
 
 
 def test_an_existing_file_stays(envspec: Envspec) -> None:
