@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from urllib.parse import unquote
 
 from envspec.diff.foreign.names import index_name
@@ -21,6 +22,14 @@ _PYTORCH = ("torch", "torchaudio", "torchvision")
 _VARIANT = r"cpu|cu(?:[789][0-9]|[1-9][0-9]{2})"
 _BUILD = re.compile(rf"\+(?:pt[0-9]+)?({_VARIANT})\b")
 _CUDA = re.compile(r"([0-9]{1,2}\.[0-9])")
+
+
+def has_project(folder: Path) -> bool:
+    """Say whether a folder that a file names has a pyproject.toml; a path that can't be one has none."""
+    try:
+        return (folder / "pyproject.toml").is_file()
+    except (OSError, ValueError):
+        return False
 
 
 class Gathered:

@@ -8,7 +8,7 @@ from typing import Any
 
 from envspec.diff.foreign.shape import optional, sequence, string, strings, table
 from envspec.draft.environment_yml import match_spec
-from envspec.draft.gather import Gathered
+from envspec.draft.gather import Gathered, has_project
 from envspec.draft.python_tools import dependency
 from envspec.errors import Place
 from envspec.spec.schema import PLATFORMS
@@ -69,8 +69,7 @@ def _dependencies(data: Mapping[str, Any], gathered: Gathered, place: Place) -> 
         if isinstance(value, dict) and "path" in value:
             folder = string(value["path"], "path")
             own = (Path(place.file).parent / folder, strings(value.get("extras"), "extras"))
-            here = own[0] / "pyproject.toml"
-            if here.is_file() and (gathered.project is None or Path(gathered.project[0]) == own[0]):
+            if has_project(own[0]) and (gathered.project is None or Path(gathered.project[0]) == own[0]):
                 gathered.project = (str(own[0]), own[1])
                 continue
         if (found := dependency(name, value, gathered, place)) is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from envspec.diff.foreign.files import malformed, text_of, toml_of, yaml_of
@@ -47,7 +48,12 @@ def read_draft(path: Path) -> Draft:
 
             pyproject.read(toml_of(text), path, gathered)
     if form != "pyproject" and gathered.project is not None:
-        _project(Path(gathered.project[0]) / "pyproject.toml", gathered)
+        folder = Path(gathered.project[0])
+        if Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(below)):
+            _project(folder / "pyproject.toml", gathered)
+        else:
+            gathered.note(f"the project in {folder} isn't read: it lies outside {below.name}", Place(str(path)))
+            gathered.project = None
     return gathered.done()
 
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from envspec.diff.foreign.names import index_name
 from envspec.diff.foreign.shape import file_name
-from envspec.draft.gather import Gathered
+from envspec.draft.gather import Gathered, has_project
 from envspec.errors import Place
 from envspec.packages.requirements_file import (
     EDITABLE,
@@ -143,7 +143,7 @@ class RequirementsReader:
         folder, _, rest = what.removeprefix("file:").partition("[")
         # pip looks from the current folder, people from the file's
         places = (Path(folder.partition(";")[0].strip()), path.parent / folder.partition(";")[0].strip())
-        target = next((one for one in places if (one / "pyproject.toml").is_file()), None)
+        target = next(filter(has_project, places), None)
         known = self.gathered.project
         if target is not None and (known is None or os.path.abspath(known[0]) == os.path.abspath(target)):
             extras = (one.strip() for one in rest.partition("]")[0].split(","))

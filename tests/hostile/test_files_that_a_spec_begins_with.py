@@ -37,6 +37,12 @@ def test_a_file_outside_the_folder(line: str, tmp_path: Path, capsys: pytest.Cap
     assert "hunter22" not in text and "isn't read" in text
 
 
+def test_a_project_outside_the_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "a"\ndescription = "hunter22"\ndependencies = ["b"]\n')
+    text = begun("requirements.txt", "einops\n-e ..\n", capsys)
+    assert "hunter22" not in text and "isn't read" in text and "project =" not in text
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -60,6 +60,8 @@ def test_a_spec_can_begin_with_each_of_the_projects_requirements_files(
     if not files:
         pytest.skip("its requirements stand in a file of another kind")
     checkout = Checkout(Path(folder), project)
+    if not (checkout.repository.exists() or checkout.tree.exists()):
+        pytest.skip(f"{folder} has no checkout of {project.repository}")
     asked = set(own_requirements(checkout.read, tuple(files), ()))
     for path in checkout.seen:
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
