@@ -11,6 +11,8 @@ from envspec.errors import Place, SpecError
 FOLDER = "specs"
 _OTHERS = ("pixi.toml", "pyproject.toml", "Cargo.toml")
 """TOML files that stand in projects' folders and are no specs."""
+_BEGINS = ("pyproject.toml", "pixi.toml", "environment.yml", "requirements.txt")
+"""What a spec can begin with, by its usual name."""
 
 
 def all_specs(paths: tuple[str, ...]) -> tuple[str, ...]:
@@ -20,7 +22,10 @@ def all_specs(paths: tuple[str, ...]) -> tuple[str, ...]:
     for folder in _projects():
         if found := _in(folder / FOLDER):
             return tuple(map(_shown, found))
-    raise SpecError("there is no spec in specs/", hint="name a spec: envspec check path/to/spec.toml")
+    hint = "name a spec: envspec check path/to/spec.toml"
+    if (begin := next(filter(os.path.isfile, _BEGINS), None)) is not None:
+        hint = f"begin one: envspec init NAME --from {begin}"
+    raise SpecError("there is no spec in specs/", hint=hint)
 
 
 def spec_file(given: str) -> str:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 COMMANDS = {
+    "init": "Write a new spec: blank, or from another tool's file.",
     "lock": "Resolve specs and write their locks.",
     "add": "Add packages to a spec, and lock it again.",
     "remove": "Remove packages from a spec, and lock it again.",
@@ -45,6 +46,7 @@ COMMANDS = {
     "audit": "Look for vulnerabilities and other risks in what is locked.",
     "report": "Write a lock as one self-contained HTML page.",
     "cache": "Show what envspec keeps on this machine, and make room.",
+    "schema": "Print the JSON Schema of specs, for editors.",
     "git-setup": "Teach git to show and to merge locks.",
     "completion": "Print the completion script of a shell.",
 }

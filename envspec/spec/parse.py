@@ -7,7 +7,7 @@ import pathlib
 from types import MappingProxyType
 from typing import Any
 
-from envspec.errors import Place
+from envspec.errors import Place, SpecError
 from envspec.packages.requirement import canonical_name
 from envspec.spec.advice import slug
 from envspec.spec.checked import Checked
@@ -17,7 +17,7 @@ from envspec.spec.matrix import Capability, WrongGpu, all_known, no_facts
 from envspec.spec.messages import dotted, show
 from envspec.spec.model import AskedProject, Audit, CondaTable, Image, PipTable, Reference, Smoke, Spec
 from envspec.spec.pip_terms import check_names, flat_names, pip_terms
-from envspec.spec.schema import ENV_NAME
+from envspec.spec.schema import ENV_NAME, SERVICE_ALIASES
 from envspec.spec.sources import check_stated, project_parts
 from envspec.spec.targets import targets
 from envspec.spec.values import BadValue, utc_time
@@ -27,14 +27,34 @@ from envspec.texts import nearest
 def load_spec(
     path: str | os.PathLike[str], *, capability: Capability = no_facts, wrong_gpu: WrongGpu = all_known
 ) -> Spec:
-    """Read and parses the spec at `path`; errors name the file by `path` as given.
+    """Read and parse the spec at `path`; errors name the file by `path` as given.
 
-    Raises SpecError as `parse_spec` does, also for a missing file, a folder, a file that isn't UTF-8 or is larger than
-    1 MiB (of which no more is read), and for what is wrong with the pyproject.toml that it names; StorageError where a
-    file can't be read.
+    Raises SpecError as `parse_spec` does, also for a missing file, a folder, a file that isn't UTF-8, is larger than
+    1 MiB (of which no more is read) or is another tool's, and for what is wrong with the pyproject.toml that it names;
+    StorageError where a file can't be read.
     """
     file = os.fspath(path)
-    return load_text(decode(read_bytes(file), file), file, capability=capability, wrong_gpu=wrong_gpu)
+    text = decode(read_bytes(file), file)
+    try:
+        return load_text(text, file, capability=capability, wrong_gpu=wrong_gpu)
+    except SpecError:
+        _refuse_other_tools(file, text)
+        raise
+
+
+def _refuse_other_tools(file: str, text: str) -> None:
+    """Raise SpecError for a file of another tool, by its name."""
+    from envspec.packages.other_formats import BEGINS, TITLES, other_tools_file
+
+    form = other_tools_file(file, text)
+    if form is None:
+        return
+    if form in BEGINS:
+        name = slug(pathlib.Path(file).absolute().parent.name) or ENV_NAME.example
+        hint = f"begin a spec from it: `envspec init {name} --from {file}`"
+    else:
+        hint = "`envspec diff` compares it; begin a spec from what it was locked from: `envspec init NAME --from FILE`"
+    raise SpecError(f"this is {TITLES[form]}, not a spec", hint=hint, place=Place(file)) from None
 
 
 def load_text(text: str, path: str, *, capability: Capability = no_facts, wrong_gpu: WrongGpu = all_known) -> Spec:
@@ -151,7 +171,9 @@ def _conda(checked: Checked) -> CondaTable:
 def _image(checked: Checked) -> Image:
     return Image(
         base=checked.value("image", "base") or Image.base,
-        services=tuple(service for _, service in checked.children("image", "services")),
+        services=tuple(
+            dict.fromkeys(SERVICE_ALIASES.get(service, service) for _, service in checked.children("image", "services"))
+        ),
         user=checked.value("image", "user") or Image.user,
         env=_frozen({path[-1]: value for path, value in checked.children("image", "env")}),
         apt=tuple(package for _, package in checked.children("image", "apt")),

@@ -21,6 +21,8 @@ from envspec.spec.source_schema import PROJECT, TARGET_PROJECT, source_keys
 PYTHONS = tuple(f"3.{minor}" for minor in range(8, 16))
 PLATFORMS = ("linux-64", "linux-aarch64", "osx-64", "osx-arm64", "win-64")
 SERVICES = ("jupyter", "ssh", "code-server")
+SERVICE_ALIASES = {"vscode": "code-server", "sshd": "ssh"}
+"""Names by which people look for a service, and the service."""
 WORKLOADS = ("basic", "multimodal", "llm", "deit", "dynamic")
 
 _RESERVED = "|".join(advice.RESERVED).replace(".", r"\.")
@@ -280,7 +282,7 @@ _IMAGE_TABLE = Table(
         ),
         "services": Array(
             doc="Services that the image can start.",
-            items=Text(doc="A service.", example="jupyter", choices=SERVICES),
+            items=Text(doc="A service.", example="jupyter", choices=(*SERVICES, *SERVICE_ALIASES)),
             example=("jupyter", "ssh"),
             unique=True,
         ),

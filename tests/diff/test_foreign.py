@@ -19,9 +19,10 @@ from foreign_reviews import (
 )
 
 from envspec.diff.foreign.names import index_name
-from envspec.diff.foreign.read import format_of, oldest_python, sides
+from envspec.diff.foreign.read import oldest_python, sides
 from envspec.diff.words import edges
 from envspec.lock.write import dumps
+from envspec.packages.other_formats import format_of
 from envspec.packages.requirement import canonical_name
 
 

@@ -14,6 +14,9 @@ from envspec.binaries.inspect import inspect
 from envspec.diff.foreign.read import oldest_python, sides
 from envspec.diff.foreign.shape import Malformed
 from envspec.diff.foreign.universal import holds
+from envspec.draft.read import read_draft
+from envspec.draft.render import Heading, render, settled
+from envspec.draft.targets import NewTarget
 from envspec.errors import InputError, Place
 from envspec.facts.gpus import capability_of, find, nearest
 from envspec.git.merge import merge
@@ -164,6 +167,21 @@ def foreign(name: str) -> Callable[[bytes, Path], object]:
     return read
 
 
+def begun(name: str) -> Callable[[bytes, Path], object]:
+    """A file of another tool as the beginning of a spec: whatever is in it, the text parses or an error says why."""
+
+    def read(data: bytes, folder: Path) -> object:
+        path = folder / name
+        path.write_bytes(data)
+        heading = Heading(str(folder / "specs" / "a.toml"), "a", "3.12", name)
+        cpu = (NewTarget("cpu", "linux-64"),)
+        return settled(
+            lambda draft: render(draft, heading, cpu), read_draft(path), lambda text: parse_spec(text, heading.path)
+        )
+
+    return read
+
+
 def device_code(data: bytes, folder: Path) -> object:
     path = folder / "a-1-py3-none-any.whl"
     path.write_bytes(data)
@@ -232,6 +250,10 @@ GIVEN = (
         for name in ("uv.lock", "poetry.lock", "pylock.toml", "pixi.lock", "conda-lock.yml", "environment.yml")
     ),
     Parser("foreign-requirements-txt", foreign("requirements.txt"), (2,)),
+    *(
+        Parser(f"begun-{name.partition('.')[0]}-{name.rpartition('.')[2]}", begun(name), (2,))
+        for name in ("requirements.txt", "environment.yml", "pyproject.toml", "pixi.toml")
+    ),
     Parser("foreign-explicit-txt", foreign("explicit.txt"), (2,)),
     Parser("device-code", device_code, (2, 3)),
     Parser("references", references, (2,)),

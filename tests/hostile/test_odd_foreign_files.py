@@ -12,10 +12,11 @@ import tomlkit
 import yaml
 from support.uv_locks import Shape, uv_lock
 
-from envspec.diff.foreign.read import format_of, sides
+from envspec.diff.foreign.read import sides
 from envspec.diff.review import review
 from envspec.diff.text import text as rendered
 from envspec.errors import EnvspecError, InputError
+from envspec.packages.other_formats import format_of
 
 FILES = Path(__file__).parents[1] / "diff" / "foreign"
 ODD: tuple[Any, ...] = (

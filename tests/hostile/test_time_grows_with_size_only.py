@@ -24,7 +24,7 @@ from envspec.diff.foreign import (
     requirements,
     uv_lock,
 )
-from envspec.diff.foreign.read import format_of, oldest_python
+from envspec.diff.foreign.read import oldest_python
 from envspec.diff.foreign.universal import Environment, holds
 from envspec.lock.model import GitSource, Pin
 from envspec.lock.read import loads
@@ -35,6 +35,7 @@ from envspec.packages import licences, names
 from envspec.packages.conda_build import _LOWEST
 from envspec.packages.marker_environment import marker_environment
 from envspec.packages.match_spec import admits
+from envspec.packages.other_formats import format_of
 from envspec.packages.requirement import (
     asked,
     canonical_name,

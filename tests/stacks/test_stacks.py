@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from stacks.checkouts import digest
+from envspec.draft.read import read_draft
+from envspec.packages.names import requirement_name
+from stacks.checkouts import Checkout, digest
 from stacks.own_files import own_requirements
 from stacks.projects import FOLDER, Project, digests, projects, requirements_digest
 from stacks.results import RESULTS, TABLE, read_results, results_text, table_text
@@ -45,6 +47,29 @@ def test_the_digests_are_those_of_the_projects_files() -> None:
         assert files == {file["path"]: file["sha256"] for file in digests()[name]["files"]}, name
         assert asked == project.as_the_project_has_them(), name
         assert bounds == project.bounds(), name
+
+
+@pytest.mark.parametrize("project", PROJECTS.values(), ids=lambda project: project.name)
+def test_a_spec_can_begin_with_each_of_the_projects_requirements_files(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = os.environ.get("ENVSPEC_STACKS")
+    if not folder:
+        pytest.skip("ENVSPEC_STACKS isn't set: a folder with checkouts, OWNER/NAME")
+    files = [path for path in project.files if path.endswith(".txt")]
+    if not files:
+        pytest.skip("its requirements stand in a file of another kind")
+    checkout = Checkout(Path(folder), project)
+    if not (checkout.repository.exists() or checkout.tree.exists()):
+        pytest.skip(f"{folder} has no checkout of {project.repository}")
+    asked = set(own_requirements(checkout.read, tuple(files), ()))
+    for path in checkout.seen:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(checkout.read(path), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    begun = [text for path in files for text in read_draft(Path(path)).pip]
+    named = {requirement_name(text) for text in asked}
+    assert {requirement_name(text) for text in begun} == named
 
 
 def test_the_table_is_made_from_the_results() -> None:

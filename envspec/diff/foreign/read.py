@@ -7,16 +7,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from envspec.diff.foreign.files import malformed, text_of, toml_of, yaml_of
 from envspec.diff.foreign.selection import NO_WISH, Offers, Selection, Wish, chosen, described, forks
-from envspec.diff.foreign.shape import Malformed, check_pin
+from envspec.diff.foreign.shape import check_pin
 from envspec.diff.foreign.universal import DEFAULT_PLATFORMS, DEFAULT_PYTHON, Environment, Universal
 from envspec.diff.side import Side
-from envspec.documents import Unreadable, read_toml, read_yaml
-from envspec.errors import InputError, Place, StorageError, ToolError
+from envspec.errors import InputError, Place
 from envspec.lock.model import Lock
 from envspec.packages.marker_environment import PLATFORMS
+from envspec.packages.other_formats import INTENTS, format_of
 
 if TYPE_CHECKING:
     from envspec.diff.foreign.uv_lock import UvLock
@@ -119,7 +120,7 @@ def _environments(other: Side, python: str | None, selection: Selection) -> tupl
 
 def _read(path: Path) -> Side | _Waiting:
     """Read a side, or a universal file whose environments aren't chosen yet."""
-    text = _text(path)
+    text = text_of(path, f"envspec reads {KNOWN}")
     form = format_of(path.name, text)
     if form == "envspec":
         from envspec.lock.read import loads
@@ -127,28 +128,28 @@ def _read(path: Path) -> Side | _Waiting:
         return Side(str(path), loads(text, str(path)))
     if form == "spec":
         raise InputError("this is a spec, not a lock", place=Place(str(path)), hint="name its envspec.lock")
-    if form is None:
+    if form is None or form in INTENTS:
         raise InputError("envspec doesn't read this format", place=Place(str(path)), hint=f"envspec reads {KNOWN}")
     module = import_module(f"envspec.diff.foreign.{form}")
-    with _malformed(path):
+    with malformed(path):
         if form == "requirements":
 
             def opened(environments: tuple[Environment, ...]) -> Side:
-                with _malformed(path):
+                with malformed(path):
                     lock, complete = module.read(text, environments)
                 return Side(str(path), lock, module.KNOWS, complete, format=form)
 
             list(module.lines(text))
             return _Waiting(opened, Offers(), None)
         if form in _TOML:
-            universal: Universal | UvLock = module.read(_toml(text))
+            universal: Universal | UvLock = module.read(toml_of(text))
 
             def looked_at(environments: tuple[Environment, ...]) -> Side:
-                with _malformed(path):
+                with malformed(path):
                     return Side(str(path), universal.lock(environments), module.KNOWS, format=form)
 
             return _Waiting(looked_at, universal.offers, oldest_python(universal.python))
-        found = module.read(_yaml(text) if form in _YAML else text)
+        found = module.read(yaml_of(text) if form in _YAML else text)
     lock: Lock = found[0] if isinstance(found, tuple) else found
     complete: bool = found[1] if isinstance(found, tuple) else True
     return _checked(Side(str(path), lock, module.KNOWS, complete, form in _BY_PLATFORM, form))
@@ -159,7 +160,7 @@ def _checked(side: Side) -> Side:
 
     All formats pass through here, so no reader can forget the check. Raises InputError.
     """
-    with _malformed(Path(side.title)):
+    with malformed(Path(side.title)):
         for pin in dict.fromkeys(pin for target in side.lock for pin in target.pins):
             check_pin(pin)
     return side
@@ -169,94 +170,3 @@ def oldest_python(specifier: str | None) -> str | None:
     """Return the oldest minor Python of a specifier such as `>=3.10,<4` or Poetry's `^3.10`."""
     found = re.search(r"(?:>=|~=|==|\^|~) {0,9}(3\.\d{1,3})", specifier or "")
     return found[1] if found else None
-
-
-class _malformed:
-    """Turn Malformed, and the errors of URL and version parsers, into an InputError that names the file."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, RecursionError):
-            raise InputError("this is nested too deeply", place=Place(str(self.path))) from None
-        if isinstance(error, Malformed | ValueError):
-            raise InputError(str(error)[:500], place=Place(str(self.path), getattr(error, "line", 0))) from None
-
-
-def _text(path: Path) -> str:
-    place = Place(str(path))
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except (FileNotFoundError, NotADirectoryError):
-        raise InputError("there is no such file", place=place) from None
-    except IsADirectoryError:
-        raise InputError("this is a folder", place=place, hint="name the file in it") from None
-    except UnicodeDecodeError:
-        raise InputError("this is not UTF-8 text", place=place, hint=f"envspec reads {KNOWN}") from None
-    except OSError as error:
-        raise StorageError(f"this can't be read: {error.strerror}", place=place) from None
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _toml(text: str) -> Mapping[str, Any]:
-    try:
-        return read_toml(text)
-    except Unreadable as error:
-        raise Malformed(f"this is not TOML: {error}", error.line) from None
-
-
-def _yaml(text: str) -> Mapping[str, Any]:
-    """Parse YAML with PyYAML. PyYAML comes with the extra `conda`, whose users have such files; no other format needs
-    it."""
-    try:
-        data = read_yaml(text)
-    except ImportError:
-        raise ToolError("reading YAML needs PyYAML", hint="pip install 'envspec[conda]'") from None
-    except Unreadable as error:
-        raise Malformed(f"this is not YAML: {error}", error.line) from None
-    if not isinstance(data, dict):
-        raise Malformed("this is not a table of YAML")
-    return data
-
-
-# A format's module, and lines that tell it, whatever the file is called: each begins behind the one before it. They are
-# looked for one after the other: one pattern for several would look for the last of them behind each of the first.
-_TOLD_BY: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("envspec", (r"\A# Locked from the spec by `envspec lock`",)),
-    ("envspec", (r"^lock-version = \d+\n(?:digest = |\n\[env\])",)),
-    ("explicit", (r"^@EXPLICIT[ \t]*$",)),
-    ("poetry_lock", (r"\A# This file is automatically @generated by Poetry",)),
-    ("poetry_lock", (r"^\[\[package\]\]", r"^content-hash = ")),
-    ("uv_lock", (r"\Aversion = \d+\n", r"^(?:requires-python = |\[\[package\]\])")),
-    ("pylock", (r"^lock-version = ['\"]", r"^(?:\[\[packages\]\]|packages[ \t]*=)")),
-    ("pixi_lock", (r"\Aversion: \d+[ \t]*\n", r"^environments:")),
-    ("pixi_lock", (r"^environments:", r"^packages:")),
-    ("conda_lock", (r"^metadata:", r"^package:")),
-    ("conda_lock", (r"^package:", r"^metadata:")),
-    ("environment_yml", (r"^dependencies:",)),
-    ("spec", (r"^\[env\]|^\[targets[.\]]",)),
-)
-
-_OTHER = re.compile(r"\.(?:toml|lock|ya?ml|json|html|md|whl|py)$")
-
-
-def format_of(name: str, text: str) -> str | None:
-    """Recognise a file's format by its content, else by its name; None for an unknown format."""
-    for form, lines in _TOLD_BY:
-        if _follow(text, lines):
-            return form
-    return None if _OTHER.search(name) else "requirements"
-
-
-def _follow(text: str, lines: tuple[str, ...]) -> bool:
-    at = 0
-    for line in lines:
-        found = re.compile(line, re.MULTILINE).search(text, at)
-        if found is None:
-            return False
-        at = found.end()
-    return True

@@ -11,14 +11,18 @@ from envspec.diff.side import HashedPin, LoosePin
 from envspec.lock.model import GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.packages.marker_environment import marker_environment
 from envspec.packages.requirement import canonical_name, parse_requirement
+from envspec.packages.requirements_file import (
+    EDITABLE,
+    OTHER_FILE,
+    editable_requirement,
+    logical_lines,
+    without_options,
+)
 from envspec.redact import without_credentials
 
 KNOWS = frozenset({"files"})
 
 _HASH = re.compile(r"\s--hash[= ]sha256:([0-9a-f]{64})\b")
-_OTHER_FILE = re.compile(r"-[rc]|--(?:requirement|constraint)(?:[ =]|$)")
-_EDITABLE = re.compile(r"(?:-e|--editable(?:[ =]|$))[ =]*(?P<what>.*)")
-_EGG = re.compile(r"[#&]egg=(?P<name>[A-Za-z0-9._-]+)")
 
 
 def lines(text: str) -> Iterator[tuple[int, str]]:
@@ -27,35 +31,17 @@ def lines(text: str) -> Iterator[tuple[int, str]]:
     Editable requirements count, local folders don't. Raises Malformed for a file that includes others, because what
     those ask for belongs to it.
     """
-    joined, start = "", 0
-    for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1):
-        start = start or number
-        if line.rstrip().endswith("\\"):
-            joined += line.rstrip()[:-1] + " "
-            continue
-        whole = re.sub(r"(?:^|\s)#.*$", "", joined + line).strip()
-        joined, at, start = "", start, 0
-        if _OTHER_FILE.match(whole):
+    for at, whole in logical_lines(text):
+        if OTHER_FILE.match(whole):
             option = without_credentials(whole)[:80]
             raise Malformed(f"line {at}: {option!r} names another file; compile them into one first")
-        if editable := _EDITABLE.match(whole):
-            whole = _editable(at, editable["what"])
+        if editable := EDITABLE.match(whole):
+            try:
+                whole = editable_requirement(editable["what"])
+            except ValueError as error:
+                raise Malformed(f"line {at}: {without_credentials(editable['what'])[:80]!r} {error}") from None
         if whole and not whole.startswith("-"):
             yield at, whole
-
-
-def _editable(at: int, what: str) -> str:
-    """Return what follows `-e` in PEP 508's form, or nothing for a folder."""
-    if what[:1] in ("'", '"') and what.endswith(what[0]):
-        what = what[1:-1]
-    url, semicolon, marker = what.partition(" ;")
-    if "://" not in url or url.startswith("file:"):
-        return ""
-    if re.match(r"[A-Za-z0-9._-]+ *(?:\[[^]]*\] *)?@ ", url):
-        return what
-    if (egg := _EGG.search(url)) is None:
-        raise Malformed(f"line {at}: {without_credentials(what)[:80]!r} names no package (#egg=name)")
-    return f"{egg['name']} @ {url}{semicolon}{marker}"
 
 
 def read(text: str, environments: tuple[Environment, ...]) -> tuple[Lock, bool]:
@@ -74,7 +60,7 @@ def _pin(at: int, line: str) -> tuple[Pin, str | None]:
     from packaging.requirements import InvalidRequirement
 
     hashes = tuple(_HASH.findall(line))
-    bare = re.split(r"\s--?[a-z]", line, maxsplit=1)[0].strip()
+    bare = without_options(line)
     try:
         parsed = parse_requirement(bare)
     except InvalidRequirement:

@@ -1,0 +1,1 @@
+"""A new spec: what another tool's file asks for, in a spec's terms. One module a format; `envspec init` writes it."""

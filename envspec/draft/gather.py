@@ -1,0 +1,241 @@
+"""Gathers what a file of another tool asks for. What a spec can't hold becomes a note."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from urllib.parse import unquote
+
+from envspec.diff.foreign.names import index_name
+from envspec.draft.model import Draft, Note
+from envspec.errors import Place
+from envspec.facts.torch_builds import cuda_of
+from envspec.packages.requirement import canonical_name, parse_requirement
+from envspec.packages.version_numbers import numbers
+from envspec.redact import has_credentials, without_credentials
+from envspec.spec.advice import slug
+from envspec.spec.values import BadValue, bound, override, requirement
+
+_PYTORCH = ("torch", "torchaudio", "torchvision")
+"""Packages whose builds envspec chooses by the target's CUDA."""
+_VARIANT = r"cpu|cu(?:[789][0-9]|[1-9][0-9]{2})"
+_BUILD = re.compile(rf"\+(?:pt[0-9]+)?({_VARIANT})\b")
+_CUDA = re.compile(r"([0-9]{1,2}\.[0-9])")
+
+
+def has_project(folder: Path) -> bool:
+    """Say whether a folder that a file names has a pyproject.toml; a path that can't be one has none."""
+    try:
+        return (folder / "pyproject.toml").is_file()
+    except (OSError, ValueError):
+        return False
+
+
+class Gathered:
+    """What was read so far. Methods take values as a file has them, with their place."""
+
+    def __init__(self) -> None:
+        self.pip: dict[tuple[str, str], str] = {}
+        self.own: dict[tuple[str, str], str] = {}
+        self.constraints: dict[tuple[str, str], str] = {}
+        self.overrides: dict[tuple[str, str], str] = {}
+        self.conda: dict[str, None] = {}
+        self.channels: dict[str, None] = {}
+        self.indexes: dict[str, str] = {}
+        self.find_links: dict[str, str] = {}
+        self.sources: dict[str, str] = {}
+        self.variables: dict[str, str] = {}
+        self.unisolated: dict[str, None] = {}
+        self.platforms: dict[str, None] = {}
+        self.available: dict[str, None] = {}
+        self.cuda: dict[str, None] = {}
+        self.notes: dict[Note, None] = {}
+        self.hashes = 0
+        self.python: str | None = None
+        self.requires_python: str | None = None
+        self.description: str | None = None
+        self.exclude_newer: str | None = None
+        self.project: tuple[str, tuple[str, ...]] | None = None
+
+    def note(self, text: str, place: Place | None = None) -> None:
+        """Remember, in one line, what isn't in the spec as it stands in the file."""
+        self.notes[Note(" ".join(text.split()), place)] = None
+
+    def requirement(self, text: str, place: Place, into: dict[tuple[str, str], str] | None = None) -> None:
+        """Take a requirement of pip, joined with one of the same package and marker: a URL counts before bounds."""
+        into = self.pip if into is None else into
+        cleaned = self._cleaned(text, place)
+        if cleaned is None:
+            return
+        parsed = parse_requirement(cleaned)
+        key = (canonical_name(parsed.name), str(parsed.marker or ""))
+        if key not in into:
+            into[key] = cleaned
+            return
+        first = parse_requirement(into[key])
+        if parsed.url and first.url and parsed.url != first.url:
+            self.note(f"{cleaned!r} is left out: {into[key]!r} already says where {key[0]} comes from", place)
+            return
+        extras = first.extras | parsed.extras
+        bounds = first.specifier & parsed.specifier
+        joined = first if first.url else parsed
+        joined.extras = extras
+        if joined.url is None:
+            joined.specifier = bounds
+        elif bounds:
+            self.note(f"{key[0]}: the bound {bounds} is left out, since it comes from a URL", place)
+        into[key] = str(joined)
+
+    def constraint(self, text: str, place: Place) -> None:
+        """Take a bound that asks for nothing."""
+        cleaned = self._cleaned(text, place)
+        if cleaned is None:
+            return
+        try:
+            bound(cleaned)
+        except BadValue as error:
+            self.note(f"the constraint {cleaned!r} is left out: it {error.reason}", place)
+        else:
+            self.requirement(cleaned, place, self.constraints)
+
+    def override(self, text: str, place: Place) -> None:
+        """Take a requirement that replaces all others on its package."""
+        cleaned = self._cleaned(text, place)
+        if cleaned is None:
+            return
+        try:
+            self.overrides[override(cleaned).identity[0], override(cleaned).identity[1]] = cleaned
+        except BadValue as error:
+            self.note(f"the override {cleaned!r} is left out: it {error.reason}", place)
+
+    def _cleaned(self, text: str, place: Place) -> str | None:
+        """Return a requirement that a spec can hold: without credentials, and without the CUDA of PyTorch's builds."""
+        text = " ".join(text.split())
+        found = re.search(r"\S+://\S+", text)
+        if found and has_credentials(found[0]):
+            text = text.replace(found[0], without_credentials(found[0]))
+            self.note("a URL's credentials are left out: give them by git, netrc or the keyring", place)
+        if found and found[0].startswith("file:"):
+            self.note(f"{text!r} is left out: it's a file of one machine", place)
+            return None
+        try:
+            parsed = requirement(text)
+        except BadValue as error:
+            self.note(f"{text!r} is left out: it {error.reason}", place)
+            return None
+        for variant in _BUILD.findall(text):
+            self.build_of(variant)
+        if "@" in text.partition(";")[0]:
+            return text
+        asked, semicolon, marker = text.partition(";")
+        asked = re.sub(r"\s*([<>=!~]=?=?)\s*", r"\1", re.sub(r"\s*,\s*", ",", asked.strip()))
+        return (_BUILD.sub("", asked) if parsed.name in _PYTORCH else asked) + (
+            f"; {marker.strip()}" if semicolon else ""
+        )
+
+    def build_of(self, variant: str) -> None:
+        """Take a variant of PyTorch's builds (`cu128`, `cpu`) for what it says: the target's CUDA."""
+        self.cuda[cuda_of(variant) or "cpu"] = None
+
+    def cuda_version(self, text: str, place: Place) -> None:
+        """Take a CUDA version out of a version, a match spec or a label (`12.4.1`, `>=12.1,<13`, `cuda-12.4.0`)."""
+        versions = _CUDA.findall(text)
+        if versions:
+            self.cuda[max(versions, key=numbers)] = None
+        else:
+            self.note(f"CUDA {text.strip(' =')!r} has no minor version: choose one with --cuda", place)
+
+    def index(self, url: str, place: Place, name: str | None = None) -> str | None:
+        """Take an index, and give its name in the spec; PyTorch's say the CUDA, and PyPI needs no name."""
+        if has_credentials(url) or "${" in url:
+            self.note("an index's credentials are left out: give them by netrc, the keyring or UV_INDEX_…", place)
+            url = re.sub(r"\$\{[^}]*\}(?::\$\{[^}]*\})?@", "", without_credentials(url))
+        known = index_name(url)
+        if known == "pypi":
+            return "pypi"
+        if known.startswith("pytorch/"):
+            variant = known.partition("/")[2]
+            if re.fullmatch(_VARIANT, variant):
+                self.build_of(variant)
+            else:
+                self.note(f"the PyTorch index for {variant} is left out: envspec knows CUDA and CPU builds", place)
+            if "/nightly/" in url or "/test/" in url:
+                self.note("the index of PyTorch's nightly or test builds is left out: envspec takes releases", place)
+            return None
+        return self._named(url, self.indexes, slug(name or known.replace("/", "-")), place)
+
+    def flat_index(self, url: str, place: Place) -> None:
+        """Take a page with links to files. Which packages it has, its file doesn't say."""
+        for variant in _BUILD.findall(unquote(url)):
+            self.build_of(variant)
+        if re.search(r"/whl/(?:torch(?:_stable)?(?:\.html|/)|(?:cpu|cu[0-9]+)/)", url):
+            self.note(f"the page {url} is left out: envspec has PyTorch's builds by the target's CUDA", place)
+        elif not url.startswith(("http://", "https://")):
+            self.note(f"the folder {url!r} is left out: give files by their URLs", place)
+        else:
+            name = self._named(
+                without_credentials(url),
+                self.find_links,
+                slug(index_name(url).replace("/", "-").removesuffix(".html")),
+                place,
+            )
+            self.note(f'packages come from {name} only where sources say so: sources = {{ PKG = "{name}" }}', place)
+
+    def _named(self, url: str, into: dict[str, str], name: str, place: Place) -> str:
+        if name.startswith("pytorch") or name in ("", "pypi", "git", "url"):
+            name = f"index-{name}".rstrip("-")
+        for known, address in {**self.indexes, **self.find_links}.items():
+            if address == url:
+                return known
+        count = 2
+        base = name = name.removesuffix("-simple")
+        while name in self.indexes or name in self.find_links:
+            name, count = f"{base}-{count}", count + 1
+        into[name] = url
+        return name
+
+    def python_version(self, text: str, place: Place) -> None:
+        """Take the Python that a match spec or a specifier asks for: one version, or a range to choose from."""
+        exact = re.fullmatch(r"\s*={0,2}\s*(3\.[0-9]{1,2})(?:\.[0-9*]+)*(?:=\S*)?\s*", text)
+        if exact:
+            self.python = exact[1]
+        elif text.strip(" *="):
+            self.requires_python = text.strip()
+
+    def done(self) -> Draft:
+        """Return what was gathered."""
+        if self.hashes:
+            count = f"{self.hashes} requirement{'s' if self.hashes > 1 else ''}"
+            self.note(f"the hashes of {count} are left out: the lock has its own")
+        versions = sorted((one for one in self.cuda if one != "cpu"), key=numbers, reverse=True)
+        if len(versions) > 1:
+            self.note(f"CUDA {', '.join(versions)}: the target has the newest; add targets for the others")
+        elif versions and "cpu" in self.cuda:
+            self.note("CPU builds: add a target without cuda for these")
+        return Draft(
+            self.python,
+            self.requires_python,
+            self.description,
+            self.exclude_newer,
+            tuple(self.pip.values()),
+            _without(self.own, self.pip),
+            tuple(self.conda),
+            tuple(self.channels),
+            tuple(self.constraints.values()),
+            tuple((text, "taken over: say why") for text in self.overrides.values()),
+            self.indexes,
+            self.find_links,
+            self.sources,
+            tuple(self.unisolated),
+            tuple(versions) or tuple(self.cuda),
+            tuple(self.platforms),
+            self.variables,
+            self.project,
+            tuple(self.available),
+            tuple(self.notes),
+        )
+
+
+def _without(own: dict[tuple[str, str], str], others: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    return tuple(text for key, text in own.items() if key not in set(others))

@@ -1,0 +1,59 @@
+"""What a new spec begins with, and what of another tool's file no spec can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from envspec.errors import Place
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something of a file that the spec doesn't hold as it stands there: what, and what becomes of it, in a line."""
+
+    text: str
+    place: Place | None = None
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.text}" if self.place else self.text
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A spec's contents before its targets are known.
+
+    pip           requirements
+    own           what the project itself asks for: it counts where the spec can't name the project's folder
+    conda         match specs
+    constraints   bounds that ask for nothing
+    overrides     requirements that take the place of all others, with their reasons
+    indexes       further indexes, and flat ones (`find_links`): name → URL
+    sources       packages of one index alone: name → index
+    unisolated    packages that are built in the environment itself
+    cuda          the CUDA versions that the file names, newest first; "cpu" alone where it wants none
+    variables     of the environment
+    project       the folder of a pyproject.toml whose dependencies are the spec's, and its extras
+    available     extras and groups of the project that a spec may take
+    """
+
+    python: str | None = None
+    requires_python: str | None = None
+    description: str | None = None
+    exclude_newer: str | None = None
+    pip: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+    conda: tuple[str, ...] = ()
+    channels: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
+    overrides: tuple[tuple[str, str], ...] = ()
+    indexes: Mapping[str, str] = field(default_factory=dict)
+    find_links: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
+    unisolated: tuple[str, ...] = ()
+    cuda: tuple[str, ...] = ()
+    platforms: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    project: tuple[str, tuple[str, ...]] | None = None
+    available: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()

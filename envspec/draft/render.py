@@ -1,0 +1,209 @@
+"""A draft as the text of a spec."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from envspec.draft.model import Draft, Note
+from envspec.draft.targets import NewTarget
+from envspec.errors import SpecError, SpecErrors
+from envspec.lock.toml_text import inline_strings, key, string, value
+from envspec.packages.requirement import canonical_name
+from envspec.spec.model import Spec
+from envspec.texts import printable
+
+_LINE = 88
+"""The longest array that stands on one line, in characters."""
+_EXAMPLE = """
+# A target for GPUs:
+# [targets.cu128-hopper]
+# platform = "linux-64"
+# cuda = "12.8"
+# gpus = ["H100", "H200"]
+# driver = "550.54.15"                # what the machines have; checked against CUDA's floor
+"""
+
+
+@dataclass(frozen=True)
+class Heading:
+    """What a new spec says before its contents. `began` is the file that it began with; None for a blank one."""
+
+    path: str
+    name: str
+    python: str
+    began: str | None = None
+
+
+def settled(render: Callable[[Draft], str], draft: Draft, parse: Callable[[str], Spec]) -> Draft:
+    """Return a draft whose text parses: what the spec's parser refuses becomes a comment and a note.
+
+    Raises SpecError where what is left can't be a spec.
+    """
+    while True:
+        text = render(draft)
+        try:
+            parse(text)
+        except SpecError as error:
+            refused = error.errors if isinstance(error, SpecErrors) else (error,)
+            less = _without(draft, text, refused)
+            if less is None:
+                raise
+            draft = less
+        else:
+            return draft
+
+
+def _without(draft: Draft, text: str, refused: Sequence[SpecError]) -> Draft | None:
+    """Return the draft without what was refused; None where the parser points at nothing that could be left out."""
+    lines = text.split("\n")
+    found = draft
+    for error in refused:
+        place = error.place
+        line = lines[place.line - 1].strip() if place and 0 < place.line <= len(lines) else ""
+        if found.project and (line.startswith("project =") or (place and place.file.endswith("pyproject.toml"))):
+            note = Note(f"the spec doesn't name the project, and lists what its file does: {error}")
+            found = replace(found, project=None, notes=(*found.notes, note))
+            # what else was refused may be of the project
+            return found
+        less = _less(found, line)
+        if less is None:
+            return None
+        note = Note(f"{line.rstrip(',')} is left out: {error.message}")
+        found = replace(less, notes=(*found.notes, note))
+    return found
+
+
+def _less(draft: Draft, line: str) -> Draft | None:
+    """Return the draft without what stands in a line; None where nothing of it does."""
+    for part in ("pip", "own", "conda", "channels", "constraints", "unisolated"):
+        values: tuple[str, ...] = getattr(draft, part)
+        kept = tuple(one for one in values if string(one) not in line)
+        if len(kept) < len(values):
+            return replace(draft, **{part: kept})  # type: ignore[arg-type]  # its own kind of field
+    for part in ("indexes", "find_links", "sources", "variables"):
+        named: Mapping[str, str] = getattr(draft, part)
+        left = {name: one for name, one in named.items() if not line.startswith(f"{key(name)} =")}
+        if len(left) < len(named):
+            return replace(draft, **{part: left})  # type: ignore[arg-type]  # its own kind of field
+    if draft.exclude_newer and line.startswith("exclude-newer ="):
+        return replace(draft, exclude_newer=None)
+    overrides = tuple(one for one in draft.overrides if f"requirement = {string(one[0])}" not in line)
+    return replace(draft, overrides=overrides) if len(overrides) < len(draft.overrides) else None
+
+
+def render(draft: Draft, heading: Heading, targets: Iterable[NewTarget]) -> str:
+    """Return the text of a spec, in the style of those that ship with envspec."""
+    return "\n".join(_lines(draft, heading, targets)).rstrip() + "\n"
+
+
+def _lines(draft: Draft, heading: Heading, targets: Iterable[NewTarget]) -> Iterator[str]:
+    if heading.began:
+        yield f"# Began as {_comment(heading.began)}."
+    if draft.notes:
+        yield "# What is not as it was there:"
+        yield from (f"# - {_comment(str(note))}" for note in draft.notes)
+    yield "[env]"
+    yield f"name = {string(heading.name)}"
+    if draft.description:
+        yield f"description = {string(' '.join(draft.description.split()))}"
+    yield f"python = {string(heading.python)}" + _aside(draft.requires_python and f"the file: {draft.requires_python}")
+    if draft.exclude_newer:
+        yield f"exclude-newer = {string(draft.exclude_newer)}"
+    if draft.project:
+        yield from _project(draft, heading)
+    yield ""
+    yield from _pip(draft)
+    if draft.conda:
+        yield "[conda]"
+        yield from _array("channels", draft.channels or ("conda-forge",))
+        yield from _array("dependencies", draft.conda)
+        yield ""
+    made = tuple(targets)
+    for target in made:
+        yield from _target(target)
+    if draft.variables:
+        yield from _names("image.env", draft.variables)
+    yield "[smoke]"
+    yield 'workload = "basic"                    # or multimodal, llm, deit, dynamic'
+    if not any(target.cuda for target in made):
+        yield from _EXAMPLE.split("\n")
+
+
+def _project(draft: Draft, heading: Heading) -> Iterator[str]:
+    assert draft.project is not None
+    folder, extras = draft.project
+    path = Path(os.path.relpath(folder, Path(heading.path).absolute().parent)).as_posix()
+    said = {"path": path, "extras": extras} if extras else path
+    yield f"project = {value(said)}" + _aside("the dependencies of its pyproject.toml are the spec's")
+    if draft.available:
+        yield f"# It has more that can be taken: {_comment(', '.join(draft.available))}; for example:"
+        kind, _, name = draft.available[0].partition(" ")
+        yield f"# project = {{ path = {string(path)}, {kind}s = [{_comment(string(name))}] }}"
+
+
+def _pip(draft: Draft) -> Iterator[str]:
+    own = () if draft.project else draft.own
+    dependencies = (*own, *draft.pip)
+    listed = [
+        *_array("dependencies", dependencies),
+        *_array("constraints", draft.constraints),
+        *_array("no-build-isolation", draft.unisolated),
+    ]
+    if draft.overrides:
+        listed.append("overrides = [")
+        listed += [
+            f"  {{ requirement = {string(text)}, reason = {string(reason)} }}," for text, reason in draft.overrides
+        ]
+        listed.append("]")
+    if listed or draft.indexes or draft.find_links:
+        yield "[pip]"
+        yield from listed
+        yield ""
+    yield from _names("pip.indexes", draft.indexes)
+    yield from _names("pip.find-links", draft.find_links)
+    yield from _names("pip.sources", {canonical_name(name): index for name, index in draft.sources.items()})
+
+
+def _target(target: NewTarget) -> Iterator[str]:
+    yield f"[targets.{key(target.name) if '.' not in target.name else string(target.name)}]"
+    yield f"platform = {string(target.platform)}"
+    if target.cuda:
+        yield f"cuda = {string(target.cuda)}"
+    if target.gpus:
+        yield f"gpus = {inline_strings(target.gpus)}"
+    if target.driver:
+        yield f"driver = {string(target.driver)}"
+    yield ""
+
+
+def _array(name: str, values: Sequence[str]) -> Iterator[str]:
+    if not values:
+        return
+    line = f"{name} = {inline_strings(values)}"
+    # what the parser refuses is found by its line
+    if len(values) == 1 and len(line) <= _LINE:
+        yield line
+        return
+    yield f"{name} = ["
+    yield from (f"  {string(one)}," for one in values)
+    yield "]"
+
+
+def _names(table: str, values: Mapping[str, str]) -> Iterator[str]:
+    if values:
+        yield f"[{table}]"
+        yield from (f"{key(name)} = {string(one)}" for name, one in values.items())
+        yield ""
+
+
+def _aside(text: str | None) -> str:
+    return f"  # {_comment(text)}" if text else ""
+
+
+def _comment(text: str) -> str:
+    """Return a text that stays in its comment and its line."""
+    return re.sub(r"\s+", " ", printable(text))[:300]
