@@ -16,7 +16,7 @@ from envspec.cli.groups import grouped, heading
 from envspec.errors import AnswerNo, InputError
 from envspec.lock.graph import Edge, Graph, Tree
 from envspec.lock.model import LockedTarget
-from envspec.packages.requirement import asked
+from envspec.packages.requirement import head_of
 from envspec.texts import printable
 
 EPILOG = """\b
@@ -124,12 +124,12 @@ def _branches(target: LockedTarget, package: str | None, depth: int | None, *, i
 
 
 def _extras(edge: Edge) -> tuple[str, ...]:
-    return tuple(sorted(asked(edge.requirement).extras)) if edge.kind == "pip" else ()
+    return tuple(sorted(head_of(edge.requirement).extras)) if edge.kind == "pip" else ()
 
 
 def _condition(edge: Edge) -> str:
     """Give the marker of a requirement; a conda package's has none."""
-    marker = asked(edge.requirement).marker if edge.kind == "pip" else None
+    marker = head_of(edge.requirement).marker if edge.kind == "pip" else None
     return str(marker) if marker else ""
 
 

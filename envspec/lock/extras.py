@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from envspec.errors import Place
 from envspec.lock.graph import Edge, Graph
 from envspec.lock.model import LockedTarget
-from envspec.packages.requirement import asked
+from envspec.packages.requirement import head_of
 from envspec.rules.finding import Finding
 from envspec.texts import nearest
 
@@ -20,7 +20,7 @@ def findings(target: LockedTarget, places: Mapping[str, Place]) -> Iterator[Find
     """
     graph = Graph.of(target)
     for edge in dict.fromkeys(_edges(graph)):
-        wanted = asked(edge.requirement).extras if edge.kind == "pip" else frozenset()
+        wanted = head_of(edge.requirement).extras if edge.kind == "pip" else frozenset()
         if not wanted:
             continue
         asker = edge.source.name if edge.source else "the spec"

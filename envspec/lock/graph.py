@@ -12,7 +12,7 @@ from envspec.lock.model import LockedTarget, Pin
 from envspec.packages.edges import Markers, effective, reach
 from envspec.packages.names import conda_name
 from envspec.packages.overrides import Overrides
-from envspec.packages.requirement import asked, canonical_name
+from envspec.packages.requirement import canonical_name, head_of
 
 
 class Node(NamedTuple):
@@ -216,7 +216,7 @@ class _Builder:
 
     def _pip_edge(self, source: Node | None, text: str, extras: frozenset[str]) -> Iterator[Edge]:
         for one, overridden in effective(text, extras, self.markers, self.overrides):
-            name = asked(one).name
+            name = head_of(one).name
             node = Node("pip", name)
             to = node if node in self.pins else self.provided.get(name, node)
             yield from self._edge(source, one, to, "pip", text if overridden else None)
@@ -251,4 +251,4 @@ def _order(edge: Edge) -> tuple[Node, str]:
 
 def _asked(edge: Edge) -> tuple[Node, frozenset[str]]:
     """Return where an edge leads, and the extras that it asks for there."""
-    return edge.target, frozenset() if edge.kind == "conda" else asked(edge.requirement).extras
+    return edge.target, frozenset() if edge.kind == "conda" else head_of(edge.requirement).extras

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from envspec.packages.marker_environment import marker_environment
 from envspec.packages.overrides import Overrides
-from envspec.packages.requirement import asked
+from envspec.packages.requirement import head_of
 
 Package = TypeVar("Package", bound=Hashable)
 
@@ -26,7 +26,7 @@ class Markers:
         """Say whether a requirement holds if `extras` of its own package are asked for: with one of them, or without
         any. Raises ValueError for a text that isn't a requirement.
         """
-        marker = asked(requirement).marker
+        marker = head_of(requirement).marker
         if marker is None:
             return True
         # Many requirements share a marker, and writing one out costs more than judging it.

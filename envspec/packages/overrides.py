@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 
-from envspec.packages.requirement import TEXTS, asked, parse_marker
+from envspec.packages.requirement import TEXTS, head_of, parse_marker
 
 _COMPARISON = re.compile(
     r"""("[^"]*"|'[^']*'|[a-z_.]+)\s*(?:[<>=!~]=?=?|not\s+in\b|in\b)\s*("[^"]*"|'[^']*'|[a-z_.]+)"""
@@ -26,7 +26,7 @@ class Overrides:
     def __init__(self, requirements: Iterable[str] = ()) -> None:
         self._by_name: dict[str, tuple[str, ...]] = {}
         for text in requirements:
-            name = asked(text).name
+            name = head_of(text).name
             self._by_name[name] = (*self._by_name.get(name, ()), text)
 
     def __bool__(self) -> bool:
@@ -37,7 +37,7 @@ class Overrides:
         markers hold; none of them if the requirement is of other extras. None if the requirement isn't overridden."""
         if not self._by_name:
             return None
-        one = asked(requirement)
+        one = head_of(requirement)
         found = self._by_name.get(one.name)
         if found is None or one.marker is None:
             return found

@@ -65,7 +65,7 @@ class PlainRequirement:
     clauses: tuple[Clause, ...]
 
 
-class Asked(NamedTuple):
+class RequirementHead(NamedTuple):
     """A requirement without its version. Names are normalised; no marker is None."""
 
     name: str
@@ -113,7 +113,7 @@ def published_requirement(text: str) -> Requirement:
 
 
 @lru_cache(maxsize=TEXTS)
-def asked(text: str) -> Asked:
+def head_of(text: str) -> RequirementHead:
     """Read a published requirement without its version, in a tenth of the time that a whole parse takes.
 
     Following edges needs nothing else, and thousands of requirements share a few markers. Raises ValueError as
@@ -122,15 +122,15 @@ def asked(text: str) -> Asked:
     named = _NAMED.fullmatch(text)
     if named is None:
         read = published_requirement(text)
-        return Asked(canonical_name(read.name), frozenset(map(canonical_name, read.extras)), read.marker)
+        return RequirementHead(canonical_name(read.name), frozenset(map(canonical_name, read.extras)), read.marker)
     name, extras, marker = named.groups()
     listed = (canonical_name(extra.strip()) for extra in (extras or "").split(",") if extra.strip())
-    return Asked(canonical_name(name), frozenset(listed), _marker(marker.strip()) if marker else None)
+    return RequirementHead(canonical_name(name), frozenset(listed), _marker(marker.strip()) if marker else None)
 
 
 @lru_cache(maxsize=TEXTS)
 def is_requirement(text: str) -> bool:
-    """Say whether `published_requirement` and `asked` can read a text. Most texts are plain and cost little."""
+    """Say whether `published_requirement` and `head_of` can read a text. Most texts are plain and cost little."""
     head, semicolon, marker = text.partition(";")
     try:
         if plain_requirement(head) is None:

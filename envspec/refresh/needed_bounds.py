@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections
 from envspec.packages.edges import Markers
-from envspec.packages.requirement import Clause, asked, is_requirement, published_requirement
+from envspec.packages.requirement import Clause, head_of, is_requirement, published_requirement
 from envspec.refresh.conda_patches import Patch
 from envspec.refresh.published import Index
 from envspec.refresh.releases import PYTHONS, DatedRelease, Place
@@ -205,7 +205,7 @@ def _judge(
 
 def _said(dependency: str, lines: Iterable[str]) -> Mapping[str, str]:
     """What METADATA asks of a dependency, by Python: where it always needs it, else where an extra does."""
-    about = [line for line in lines if is_requirement(line) and asked(line).name == dependency]
+    about = [line for line in lines if is_requirement(line) and head_of(line).name == dependency]
     named = {extra for line in about for extra in _EXTRA.findall(line)}
     extras = {extra for extra in named if not any(map(_ASIDE.fullmatch, re.split(r"[-_.]", extra.lower())))}
     found = {}

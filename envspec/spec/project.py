@@ -11,7 +11,7 @@ from typing import Any
 from envspec.documents import Unreadable, read_toml
 from envspec.errors import Place, SpecError, SpecErrors
 from envspec.packages.names import requirement_name
-from envspec.packages.requirement import asked, canonical_name
+from envspec.packages.requirement import canonical_name, head_of
 from envspec.spec.document import Document
 from envspec.spec.messages import dotted, show
 from envspec.spec.model import Located, Project, ProjectParts
@@ -153,7 +153,7 @@ class _Reader:
             message = f"{dotted(path)}: {show(item)} asks for extras of the project itself under a condition"
             self.problem(path, message, "write the condition on the requirements of these extras")
             return []
-        return [self._named("extra", extra, _EXTRAS, path) for extra in sorted(asked(parsed.text).extras)]
+        return [self._named("extra", extra, _EXTRAS, path) for extra in sorted(head_of(parsed.text).extras)]
 
     def _named(self, kind: str, name: str, table: Path, asker: Path = ()) -> Path | None:
         """Return the path of an extra or a group by its normalised name."""

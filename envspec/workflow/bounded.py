@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from envspec.lock.model import Pin
-from envspec.packages.requirement import asked, published_requirement
+from envspec.packages.requirement import head_of, published_requirement
 from envspec.rules.accepted import hint_to_keep
 from envspec.rules.finding import Finding
 
@@ -49,7 +49,7 @@ def given_up(findings: Iterable[Finding], pins: Sequence[Pin], requirements: Ite
         return ()
     versions = {pin.name: pin.version for pin in pins}
     paths = _paths(pins, requirements)
-    named = ((finding, asked(str(finding.bound)).name) for finding in errors)
+    named = ((finding, head_of(str(finding.bound)).name) for finding in errors)
     return tuple(GivenUp(finding, paths.get(name, (name,)), versions) for finding, name in named if name in versions)
 
 
@@ -61,7 +61,7 @@ def explained(
     `near` has versions of packages of the spec that work on the target, if it didn't bound them."""
     paths = _paths(pins, requirements)
     return tuple(
-        _explained(one, paths.get(asked(one.bound).name, ()), near) if one.bound and one.severity == "error" else one
+        _explained(one, paths.get(head_of(one.bound).name, ()), near) if one.bound and one.severity == "error" else one
         for one in findings
     )
 
@@ -85,7 +85,7 @@ def _explained(finding: Finding, path: Sequence[str], near: Mapping[str, str]) -
 def loosened(requirements: Iterable[str], given_up: Iterable[GivenUp]) -> tuple[str, ...]:
     """Give the spec's requirements without the bounds of those that lead to what was given up."""
     first = {one.path[0] for one in given_up}
-    return tuple(_unbounded(line) if asked(line).name in first else line for line in requirements)
+    return tuple(_unbounded(line) if head_of(line).name in first else line for line in requirements)
 
 
 def _unbounded(line: str) -> str:
@@ -103,7 +103,7 @@ def of_one_cause(findings: Sequence[Finding], pins: Sequence[Pin], requirements:
     if len(mixed) < 2:
         return tuple(findings)
     paths = _paths(pins, requirements)
-    names = [asked(str(one.bound)).name for one in mixed]
+    names = [head_of(str(one.bound)).name for one in mixed]
     ways = dict.fromkeys(
         " → ".join(path[: next(at for at, step in enumerate(path) if step in names) + 1])
         for path in (paths.get(name, (name,)) for name in names)
@@ -127,12 +127,12 @@ def _paths(pins: Sequence[Pin], requirements: Iterable[str]) -> dict[str, tuple[
     """Find a shortest path to every pin."""
     by_name = {pin.name: pin for pin in pins}
     paths: dict[str, tuple[str, ...]] = {}
-    waiting: list[tuple[str, tuple[str, ...]]] = [(asked(line).name, ()) for line in requirements]
+    waiting: list[tuple[str, tuple[str, ...]]] = [(head_of(line).name, ()) for line in requirements]
     while waiting:
         following: list[tuple[str, tuple[str, ...]]] = []
         for name, way in waiting:
             if name in by_name and name not in paths:
                 paths[name] = (*way, name)
-                following += [(asked(line).name, paths[name]) for line in by_name[name].dependencies]
+                following += [(head_of(line).name, paths[name]) for line in by_name[name].dependencies]
         waiting = following
     return paths

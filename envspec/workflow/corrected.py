@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from envspec.facts.corrections import Correction, Corrections, admits, implies, is_within, of_extra, some_admitted
 from envspec.lock.model import Pin
-from envspec.packages.requirement import asked, published_requirement
+from envspec.packages.requirement import head_of, published_requirement
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ def broken(
         of_extra(pin.name, pin.version, bound)
         for pin in pins
         for bound in pin.works_with
-        if asked(bound).name in versions and not admits(bound, versions[asked(bound).name])
+        if head_of(bound).name in versions and not admits(bound, versions[head_of(bound).name])
     )
     return (*corrections.broken_by(versions), *(one for one in of_extras if one.name not in off))
 
@@ -49,7 +49,7 @@ class Said:
 
     def rules_out(self, requirement: str) -> bool:
         """Say whether a requirement rules out what could be had without it: a newer release, or doing without."""
-        name, bounds = asked(requirement).name, self.bounds.get(asked(requirement).name)
+        name, bounds = head_of(requirement).name, self.bounds.get(head_of(requirement).name)
         if bounds is None or name in self.overridden:
             return bounds is None
         if name not in self.newer:
@@ -71,12 +71,12 @@ def said_without(
 ) -> Said:
     """Collect what published metadata of the pins says, and the spec. An overridden package has the bounds of its
     override and of constraints alone."""
-    overridden = {asked(line).name for line in overrides}
+    overridden = {head_of(line).name for line in overrides}
     published = (line for pin in pins for line in pin.dependencies if line not in pin.added)
-    required = (line for line in (*requirements, *published) if asked(line).name not in overridden)
+    required = (line for line in (*requirements, *published) if head_of(line).name not in overridden)
     bounds: dict[str, list[str]] = {}
     for line in (*required, *constraints, *overrides):
-        bounds.setdefault(asked(line).name, []).append(str(published_requirement(line).specifier))
+        bounds.setdefault(head_of(line).name, []).append(str(published_requirement(line).specifier))
     return Said(bounds, {pin.name: pin.newer for pin in pins if pin.newer is not None}, overridden)
 
 
@@ -95,7 +95,7 @@ def _effects(corrections: Corrections, pin: Pin, versions: Mapping[str, str], sa
         elif one.bounded not in versions:
             continue
         elif one.kind == "extra":
-            bound = next((bound for bound in pin.works_with if asked(bound).name == one.bounded), None)
+            bound = next((bound for bound in pin.works_with if head_of(bound).name == one.bounded), None)
             yield Effect(one, f"{bound} added" if bound and one.seen == pin.version else _locked(pin))
         elif one.concerns(pin.name, pin.version):
             if said.rules_out(one.requirement):

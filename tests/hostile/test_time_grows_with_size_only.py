@@ -37,8 +37,8 @@ from envspec.packages.marker_environment import marker_environment
 from envspec.packages.match_spec import admits
 from envspec.packages.other_formats import format_of
 from envspec.packages.requirement import (
-    asked,
     canonical_name,
+    head_of,
     parse_marker,
     parse_requirement,
     plain_requirement,
@@ -131,7 +131,7 @@ LINES: dict[str, Parser] = {
     "lock: normalise_match_spec": names.normalise_match_spec,
     "without_credentials": without_credentials,
     "has_credentials": has_credentials,
-    "a requirement: what it asks for": asked.__wrapped__,
+    "a requirement: what it asks for": head_of.__wrapped__,
     "a requirement, as published": published_requirement.__wrapped__,
     "lock: a match spec": lambda text: admits.__wrapped__(f"a {text}", "1.0", "0"),
     "lock: a conda version": lambda text: admits.__wrapped__("a >=1", text, "0"),

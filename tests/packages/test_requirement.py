@@ -14,8 +14,8 @@ from packaging.utils import canonicalize_name
 
 from envspec.packages.requirement import (
     admits,
-    asked,
     canonical_name,
+    head_of,
     is_requirement,
     parse_requirement,
     plain_requirement,
@@ -135,7 +135,7 @@ def test_a_marker_without_an_answer_is_no_requirement(marker: str) -> None:
     with pytest.raises(InvalidRequirement, match="can't be judged"):
         parse_requirement(f"lib9; {marker}")
     with pytest.raises(ValueError, match="can't be judged"):
-        asked(f"lib9; {marker}")
+        head_of(f"lib9; {marker}")
 
 
 @pytest.mark.parametrize("marker", ["extra == 'x'", "python_version in '3.8 3.9'", "platform_release >= '5.1-x'"])

@@ -11,7 +11,7 @@ from packaging.requirements import InvalidRequirement
 
 from envspec.lock.read import load
 from envspec.packages.edges import Markers, reach
-from envspec.packages.requirement import asked, canonical_name, is_requirement, published_requirement
+from envspec.packages.requirement import canonical_name, head_of, is_requirement, published_requirement
 
 TRICKY = ("a", "A_b [X.y, z] (>=1) ;extra=='x'", "a[ ]", "a@https://example.org/a;b ; python_version<'3'",
           "a>=1.0.*,<2", "a [x] @ file:///x", "a===1;b", 'a; platform_version == "#1; x@y"')  # fmt: skip
@@ -27,11 +27,11 @@ def test_what_a_requirement_asks_for_is_what_it_says() -> None:
             whole = published_requirement(text)
         except InvalidRequirement:
             with pytest.raises(ValueError, match="Expected"):
-                asked(text)
+                head_of(text)
             continue
         extras = frozenset(canonical_name(extra) for extra in whole.extras)
-        assert asked(text) == (canonical_name(whole.name), extras, whole.marker), text
-        assert str(asked(text).marker) == str(whole.marker)
+        assert head_of(text) == (canonical_name(whole.name), extras, whole.marker), text
+        assert str(head_of(text).marker) == str(whole.marker)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_what_a_requirement_asks_for_is_what_it_says() -> None:
 )
 def test_spellings_of_old_releases(written: str, meant: str) -> None:
     assert str(published_requirement(written)) == meant
-    assert asked(written) == asked(meant)
+    assert head_of(written) == head_of(meant)
     assert is_requirement(written)
 
 

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from envspec.diff.side import LoosePin
 from envspec.lock.model import Artifact, Pin
-from envspec.packages.requirement import asked
+from envspec.packages.requirement import head_of
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -100,6 +100,6 @@ def check_pin(pin: Pin) -> None:
         raise Malformed(f"the version of {pin.name[:80]} is {pin.version[:80]!r}, which isn't a version")
     for line in pin.dependencies if pin.kind == "pip" else ():
         try:
-            asked(line)
+            head_of(line)
         except ValueError:
             raise Malformed(f"{pin.name[:80]} requires {line[:80]!r}, which isn't a requirement") from None

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from envspec.errors import AnswerNo, EnvspecError
 from envspec.packages.names import PUBLIC
-from envspec.packages.requirement import asked
+from envspec.packages.requirement import head_of
 from envspec.resolve.pip.answer import Resolution
 from envspec.resolve.pip.request import Request
 
@@ -148,7 +148,7 @@ def reached(index: str, request: Request, edges: Mapping[str, Sequence[str]]) ->
     }
     waiting = list(ways)
     for asker in waiting:
-        for name in sorted({asked(line).name for line in edges.get(asker, ())}):
+        for name in sorted({head_of(line).name for line in edges.get(asker, ())}):
             if name not in ways:
                 ways[name] = (*ways[asker], name)
                 waiting.append(name)

@@ -21,7 +21,7 @@ from envspec.errors import IndexFailure, SpecError
 from envspec.net.file_store import BY_REQUIREMENT, SOURCES, FileStore, KnownFile, WantedFile
 from envspec.packages.archive_entries import path_fault
 from envspec.packages.edges import Markers, reach
-from envspec.packages.requirement import asked, canonical_name, parse_requirement
+from envspec.packages.requirement import canonical_name, head_of, parse_requirement
 from envspec.packages.stated import StatedMetadata
 from envspec.redact import redact
 from envspec.resolve.pip.edges import requirement_of
@@ -78,15 +78,15 @@ class DirectReader:
         """
         markers = Markers(request.platform, request.python)
         found: dict[str, DirectFile] = {}
-        overridden = {asked(text).name for text in request.overrides}
-        named = [text for text in request.requirements if asked(text).name not in overridden]
+        overridden = {head_of(text).name for text in request.overrides}
+        named = [text for text in request.requirements if head_of(text).name not in overridden]
         lines = dict(_by_url((*request.overrides, *named)))
 
         def following(line: str, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
             name = canonical_name(lines[line].name)
             found.setdefault(name, self._one(lines[line], name in request.allow_source, request.metadata))
             lines_below = (str(requirement_of(text)) for text in found[name].metadata.requires_dist)
-            more = [text for text in lines_below if markers.hold(text, extras) and asked(text).name not in overridden]
+            more = [text for text in lines_below if markers.hold(text, extras) and head_of(text).name not in overridden]
             for below, requirement in _by_url(more):
                 lines.setdefault(below, requirement)
                 yield below, frozenset(map(canonical_name, requirement.extras))
@@ -94,7 +94,7 @@ class DirectReader:
         wanted = [line for line in lines if markers.hold(line)]
         names = {line: canonical_name(lines[line].name) for line in wanted}
         extras = {
-            name: frozenset().union(*(one.extras for one in map(asked, request.addressed) if one.name == name))
+            name: frozenset().union(*(one.extras for one in map(head_of, request.addressed) if one.name == name))
             for name in names.values()
         }
         reach(((line, extras[names[line]]) for line in wanted), following)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from envspec.errors import IndexFailure
 from envspec.packages.edges import Markers, effective, reach
 from envspec.packages.overrides import Overrides
-from envspec.packages.requirement import TEXTS, asked, published_requirement
+from envspec.packages.requirement import TEXTS, head_of, published_requirement
 from envspec.resolve.pip.metadata import Metadata
 from envspec.resolve.pip.request import Request
 from envspec.texts import UNSEEN, printable
@@ -45,7 +45,7 @@ def _followed(
     edges: dict[str, tuple[str, ...]] = {}
 
     def wanted(texts: Iterable[str]) -> Iterator[tuple[str, frozenset[str]]]:
-        return ((one.name, one.extras) for one in map(asked, texts) if one.name in packages)
+        return ((one.name, one.extras) for one in map(head_of, texts) if one.name in packages)
 
     def following(name: str, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
         edges[name], texts = edges_of(packages[name].requires_dist, extras, markers, overrides)

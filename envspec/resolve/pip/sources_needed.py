@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from envspec.errors import AnswerNo
 from envspec.packages.names import requirement_name
-from envspec.packages.requirement import asked
+from envspec.packages.requirement import head_of
 from envspec.packages.version_numbers import numbers
 from envspec.resolve.pip.newest import Releases, needed_glibc
 from envspec.resolve.pip.request import Request
@@ -107,7 +107,7 @@ def _path(name: str, request: Request, edges: Mapping[str, Sequence[str]]) -> tu
     for asker in waiting:
         if asker == name:
             return ways[asker]
-        for needed in sorted({asked(line).name for line in edges.get(asker, ())}):
+        for needed in sorted({head_of(line).name for line in edges.get(asker, ())}):
             if needed not in ways:
                 ways[needed] = (*ways[asker], needed)
                 waiting.append(needed)
