@@ -20,7 +20,10 @@ Examples:
 """
 
 RUNNERS = ("local", "docker", "apptainer", "slurm")
-GROUPS = ("static", "device", "operators", "training", "determinism", "compile", "dataloader", "collectives", "figures")
+GROUPS = (
+    "static", "device", "operators", "training", "determinism", "compile", "dataloader", "collectives",
+    "stack", "figures",
+)  # fmt: skip
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
