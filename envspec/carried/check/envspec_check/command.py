@@ -158,6 +158,8 @@ def main(words: Sequence[str] | None = None, table: dict[str, Check] = CHECKS, p
         beside = Beside(Runner(ctx, folder / "beside"))
     session = Session(ctx, table, asked.only or (), runner, beside)
     progress = Progress([one.name for one in session.table], sys.stderr)
+    if progress.live:
+        runner.watch = progress.running
     try:
         session.run(progress)
     except KeyboardInterrupt:

@@ -2,7 +2,9 @@
 
 from envspec_check.checks import installed as installed  # noqa: I001 -- the table's order
 from envspec_check.checks import files as files
+from envspec_check.checks import unowned as unowned
 from envspec_check.checks import isolation as isolation
+from envspec_check.checks import runtimes as runtimes
 from envspec_check.checks import libraries as libraries
 from envspec_check.checks import device as device
 from envspec_check.checks import operators as operators
