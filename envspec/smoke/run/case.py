@@ -33,6 +33,7 @@ class CheckOptions:
     workload: str | None = None
     steps: int | None = None
     quick: bool = False
+    deep: bool = False
     only: tuple[str, ...] = ()
     timeout: int | None = None
 
@@ -42,6 +43,7 @@ class CheckOptions:
         words += ["--workload", self.workload] if self.workload else []
         words += ["--steps", str(self.steps)] if self.steps else []
         words += ["--quick"] if self.quick else []
+        words += ["--deep"] if self.deep else []
         for group in self.only:
             words += ["--only", group]
         words += ["--timeout", str(self.timeout)] if self.timeout else []

@@ -46,6 +46,10 @@ KNOWN = (
     (r"undefined symbol", "its libraries don't fit those of the environment: install it again from the lock"),
     (r"operator \S+ does not exist", "its library wasn't loaded: it was compiled against another torch or CUDA"),
     (r"CUDA_HOME|MissingCUDAException", "it needs CUDA's compiler to be imported: nvcc = true in the spec's [image]"),
+    (
+        r"No module named 'pkg_resources",
+        "newer setuptools have no pkg_resources: bound it (setuptools<81), and lock again",
+    ),
     (r"No module named '(?P<what>[\w.]+)'", "add what brings {what} to the spec's dependencies, and lock again"),
     (r"cannot import name", "two locked packages don't fit each other: bound the one that it names, and lock again"),
 )  # fmt: skip

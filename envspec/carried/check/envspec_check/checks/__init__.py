@@ -9,6 +9,7 @@ from envspec_check.checks import libraries as libraries
 from envspec_check.checks import device as device
 from envspec_check.checks import operators as operators
 from envspec_check.checks import attention as attention
+from envspec_check.checks import memory_saved as memory_saved
 from envspec_check.checks import reference as reference
 from envspec_check.checks import precision as precision
 from envspec_check.checks import training as training

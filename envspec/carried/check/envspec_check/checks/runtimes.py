@@ -97,9 +97,8 @@ def static_runtimes(ctx: Context) -> Outcome:
         if own is not None and not own:
             wrong.append(f"{variable} brings {path}, which is no {name.partition('.so')[0]}")
         elif own and hidden and own < hidden:
-            wrong.append(
-                f"{variable} brings {path}, which is older ({dotted(own)}) than what it hides: {other} ({dotted(hidden)})"
-            )
+            told = f"{variable} brings {path}, which is older ({dotted(own)}) than what it hides"
+            wrong.append(f"{told}: {other} ({dotted(hidden)})")
     if wrong:
         remedy = "unset LD_LIBRARY_PATH and LD_PRELOAD, or unload the cluster's compiler modules (gcc, intel)"
         return failed("; ".join(wrong), remedy, details=details)
