@@ -33,9 +33,9 @@ class CheckOptions:
     workload: str | None = None
     steps: int | None = None
     quick: bool = False
-    deep: bool = False
     only: tuple[str, ...] = ()
     timeout: int | None = None
+    deep: bool = False
 
     def arguments(self) -> tuple[str, ...]:
         """The same options as the check's arguments."""
