@@ -58,7 +58,7 @@ def test_a_package_is_told_with_its_wheel() -> None:
         ("ImportError: /lib/libm.so.6: version `GLIBC_2.38' not found (required by x.so)", "glibc"),
         ("ImportError: libstdc++.so.6: version `GLIBCXX_3.4.32' not found", "GLIBCXX_3.4.32): unset LD_LIBRARY_PATH"),
         ("ImportError: x.so: undefined symbol: _ZN3c105ErrorC2ERKNSt7", "against another torch"),
-        ("ImportError: undefined symbol: _ZTVNSt7__cxx1118basic_stringstreamIwSt, version GLIBCXX_3.4.21", "another C++"),
+        ("ImportError: undefined symbol: _ZTVNSt7__cxx1118basic_stringstreamI, version GLIBCXX_3.4", "another C++"),
         ("RuntimeError: operator torchvision::nms does not exist", "another torch or CUDA"),
         ("ImportError: numpy.core.multiarray failed to import", "numpy<2"),
         ("ModuleNotFoundError: No module named 'pkg_resources'", "setuptools<81"),
