@@ -43,6 +43,10 @@ KNOWN = (
         r"undefined symbol: \S*(?:c10|torch|at\d|aten)",
         "it was compiled against another torch: lock the build for this torch, or build it from source",
     ),
+    (
+        r"undefined symbol: \S*(?:__cxa|__gxx|_Z\w*St|.*GLIBCXX|.*CXXABI)",
+        "another C++ library is loaded than it needs: unset LD_LIBRARY_PATH and LD_PRELOAD",
+    ),
     (r"undefined symbol", "its libraries don't fit those of the environment: install it again from the lock"),
     (r"operator \S+ does not exist", "its library wasn't loaded: it was compiled against another torch or CUDA"),
     (r"CUDA_HOME|MissingCUDAException", "it needs CUDA's compiler to be imported: nvcc = true in the spec's [image]"),
