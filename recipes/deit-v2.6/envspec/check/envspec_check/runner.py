@@ -30,7 +30,7 @@ file system ends by no signal."""
 
 
 TOLD_EACH = 1.0
-"""Seconds between two looks at what a check says, where somebody watches."""
+"""Seconds between two looks at what a check says, where a terminal shows it."""
 
 
 class Gone(Exception):

@@ -31,7 +31,7 @@ def device_driver(ctx: Context) -> Outcome:
 
 
 def expected_gpus(environ: Mapping[str, str]) -> tuple[int, str] | None:
-    """How many GPUs this process was given, and by what; None where nobody says. What CUDA_VISIBLE_DEVICES lists comes
+    """How many GPUs this process was given, and by what; None where neither says. What CUDA_VISIBLE_DEVICES lists comes
     first: Slurm binds one of a node's GPUs to each task by it."""
     listed = environ.get("CUDA_VISIBLE_DEVICES")
     if listed:
@@ -44,17 +44,6 @@ def expected_gpus(environ: Mapping[str, str]) -> tuple[int, str] | None:
             return len(environ[name].split(",")), f"{name}={environ[name]}"
     on_node = environ.get("SLURM_GPUS_ON_NODE", "")
     return (int(on_node), f"SLURM_GPUS_ON_NODE={on_node}") if on_node.isdigit() and int(on_node) else None
-
-
-@check("device.count", needs="gpu", torch=False)
-def device_count(ctx: Context) -> Outcome:
-    """torch sees as many GPUs as the job was given."""
-    expected = expected_gpus(os.environ)
-    details = {"torch": ctx.gpus, "expected": expected and expected[0]}
-    if expected is None or ctx.gpus >= expected[0]:
-        return passed(details=details)
-    reason = "torch sees %d GPUs of the %d that it was given (%s)" % (ctx.gpus, expected[0], expected[1])
-    return failed(reason, "compare with nvidia-smi -L; a GPU that fell off the bus is told by dmesg", details=details)
 
 
 @check("device.visible", needs="driver")
@@ -78,6 +67,17 @@ def device_visible(ctx: Context) -> Outcome:
         why = "no reason is given"
     remedy = "compare the driver with the target's floor; pass the GPUs to a container (--gpus all, --nv)"
     return failed("the driver shows %d GPUs and torch can use none: %s" % (shown, why), remedy, details=details)
+
+
+@check("device.count", needs="gpu")
+def device_count(ctx: Context) -> Outcome:
+    """torch sees as many GPUs as the job was given."""
+    expected = expected_gpus(os.environ)
+    details = {"torch": ctx.gpus, "expected": expected and expected[0]}
+    if expected is None or ctx.gpus >= expected[0]:
+        return passed(details=details)
+    reason = "torch sees %d GPUs of the %d that it was given (%s)" % (ctx.gpus, expected[0], expected[1])
+    return failed(reason, "compare with nvidia-smi -L; a GPU that fell off the bus is told by dmesg", details=details)
 
 
 @check("device.capability", needs="gpu")

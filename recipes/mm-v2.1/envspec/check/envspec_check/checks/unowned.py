@@ -46,7 +46,7 @@ def code_in(folder: str) -> Iterator[str]:
 
 
 def kind_of(path: str, folder: str) -> str:
-    """What a file that nobody owns does, in words; empty where it only can be imported."""
+    """What a file that no package owns does, in words; empty where it only can be imported."""
     name = os.path.basename(path)
     if os.path.dirname(path) == folder and name.partition(".")[0] in RUN_AT_START:
         return "runs at every start of Python"

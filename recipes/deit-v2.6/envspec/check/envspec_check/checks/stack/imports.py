@@ -22,7 +22,7 @@ ONE = 90.0
 """Seconds that one import may take: from a cold disk of a network the largest take half of that."""
 
 NO_PACKAGE = ("test", "tests", "testing", "doc", "docs", "example", "examples", "benchmark", "benchmarks", "scripts")
-"""Folders that wheels carry by mistake, and nobody imports."""
+"""Folders that wheels carry by mistake, and are imported by none."""
 
 
 def modules_of(files: Iterable[str]) -> List[str]:
