@@ -80,17 +80,18 @@ def test_another_torch_than_the_locked(smoke_env: Path, tmp_path: Path) -> None:
     assert failed["static.torch"]["remedy"] == "install the environment again from its lock"
 
 
-def test_another_cudnn_first_on_the_library_path(smoke_env: Path, tmp_path: Path) -> None:
+def test_another_libstdcxx_first_on_the_library_path(smoke_env: Path, tmp_path: Path) -> None:
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("cc is missing")
-    (tmp_path / "cudnn.c").write_text("long cudnnGetVersion(void) { return 8000; }\n")
-    library = tmp_path / "libcudnn.so.9"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(tmp_path / "cudnn.c")], check=True)
+    (tmp_path / "none.c").write_text("int none(void) { return 0; }\n")
+    library = tmp_path / "libstdc++.so.6"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(tmp_path / "none.c")], check=True)
     failed = checked(smoke_env, tmp_path, ["static"], variables={"LD_LIBRARY_PATH": str(tmp_path)})
-    assert set(failed) == {"static.library_path"}
-    assert failed["static.library_path"]["reason"] == f"{library} would be loaded before the environment's own"
-    assert "LD_LIBRARY_PATH" in failed["static.library_path"]["remedy"]
+    assert set(failed) == {"static.runtimes", "static.import"}
+    assert failed["static.runtimes"]["reason"] == f"LD_LIBRARY_PATH brings {library}, which is no libstdc++"
+    assert "LD_LIBRARY_PATH" in failed["static.runtimes"]["remedy"]
+    assert "LD_LIBRARY_PATH" in failed["static.import"]["remedy"]
 
 
 def user_site(folder: Path) -> Path:

@@ -50,7 +50,7 @@ def test_a_kernel_that_gives_nan(smoke_env: Path, tmp_path: Path) -> None:
     prefix = with_code(smoke_env, tmp_path, "nn/functional.py", NAN_KERNEL)
     done = checked(prefix, tmp_path, "basic", "training")
     assert done.status == 1
-    assert done.failed == ["training.fp32", "training.bf16", "training.fp16"]
+    assert done.failed == ["training.reference", "training.fp32", "training.bf16", "training.fp16", "training.ddp"]
     found = done.check("training.fp32")
     # Three linear layers: the seventh step is the first that gets there with the 21st call.
     assert found["reason"] == "the loss is nan at step 7 of 20 (fp32)"

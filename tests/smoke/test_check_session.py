@@ -24,7 +24,7 @@ from envspec_check.trainer import native_precision
 
 A100 = {"name": "NVIDIA A100", "capability": "8.0", "memory_bytes": 80 << 30}
 TARGETS: dict[str, dict[str, Any]] = {"cu128": {"cuda": "12.8", "architectures": ["sm_80"]}, "cpu": {}}
-DEVICE = ("device.driver", "device.visible", "device.capability", "device.memory")
+DEVICE = ("device.driver", "device.visible", "device.count", "device.capability", "device.memory")
 
 
 @dataclass
@@ -100,8 +100,8 @@ def test_a_cuda_target_on_the_cpu_says_that_no_gpu_check_ran(group: str, device:
 
 def test_a_driver_is_no_gpu() -> None:
     found, report = session(StandInRunner(0), "auto", ("device",), driver="550.54.15")
-    assert [found[name][0] for name in DEVICE] == ["pass", "pass", "skip", "skip"]
-    assert report["summary"]["headline"] == "no GPU check ran: 2 passed, 0 failed, 2 skipped (2 of them need a GPU)"
+    assert [found[name][0] for name in DEVICE] == ["pass", "pass", "skip", "skip", "skip"]
+    assert report["summary"]["headline"] == "no GPU check ran: 2 passed, 0 failed, 3 skipped (3 of them need a GPU)"
 
 
 def test_on_a_gpu_nothing_is_said_of_its_absence() -> None:
@@ -112,7 +112,7 @@ def test_on_a_gpu_nothing_is_said_of_its_absence() -> None:
 
 def test_a_cpu_target_lacks_no_gpu() -> None:
     found, report = session(StandInRunner(0), "auto", ("training", "device"), target="cpu")
-    assert report["summary"]["headline"] == f"{len(found) - 4} passed, 0 failed, 4 skipped"
+    assert report["summary"]["headline"] == f"{len(found) - 5} passed, 0 failed, 5 skipped"
     assert found["device.driver"][1] == "needs NVIDIA's driver: the target is for CPUs"
 
 
@@ -146,7 +146,7 @@ def test_a_driver_is_judged_where_torch_can_not_be_imported() -> None:
     assert found["device.driver"] == ("pass", None)
     assert found["device.visible"] == ("fail", "torch can't be imported: no")
     assert found["device.memory"] == ("skip", "torch can't be imported")
-    assert report["summary"]["headline"].startswith("no GPU check ran: 1 passed, 1 failed, 2 skipped")
+    assert report["summary"]["headline"].startswith("no GPU check ran: 1 passed, 1 failed, 3 skipped")
 
 
 # -- precision, ranks ----------------------------------------------------------------------------------------------

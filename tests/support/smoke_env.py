@@ -23,7 +23,6 @@ import pytest
 from envspec.lock.slice import slice_digest
 
 ROOT = Path(__file__).resolve().parents[2]
-LOCK = ROOT / "locks" / "cpu-py311" / "envspec.lock"
 CONFIG = ROOT / "recipes" / "cpu-py311" / "cpu" / "target.json"
 """What the check of that lock's target reads."""
 CHECK = ROOT / "envspec" / "carried" / "check"
@@ -38,7 +37,7 @@ def smoke_env() -> Path:
         pytest.skip("the lock cpu-py311 is for linux-64")
     kept = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "envspec-tests"
     kept.mkdir(parents=True, exist_ok=True)
-    prefix = kept / f"cpu-py311-{fingerprint(LOCK)[:16]}"
+    prefix = kept / f"cpu-py311-{fingerprint(CONFIG)[:16]}"
     with open(f"{prefix}.lock", "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         spec = ROOT / "specs" / "cpu-py311.toml"
@@ -51,10 +50,10 @@ def smoke_env() -> Path:
     return prefix
 
 
-def fingerprint(lock: Path) -> str:
-    """The fingerprint of the first, and only, target of a lock."""
-    line = next(line for line in lock.read_text(encoding="utf-8").splitlines() if line.startswith("fingerprint"))
-    return line.partition("sha256:")[2].strip('"')
+def fingerprint(config: Path) -> str:
+    """What the target's environment is made from, as its target.json says."""
+    found: str = json.loads(config.read_text(encoding="utf-8"))["fingerprint"]
+    return found.partition("sha256:")[2]
 
 
 def copied(prefix: Path, to: Path) -> Path:

@@ -20,7 +20,10 @@ Examples:
 """
 
 RUNNERS = ("local", "docker", "apptainer", "slurm")
-GROUPS = ("static", "device", "operators", "training", "determinism", "compile", "dataloader", "collectives", "figures")
+GROUPS = (
+    "static", "device", "operators", "training", "determinism", "compile", "dataloader", "collectives",
+    "stack", "figures",
+)  # fmt: skip
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
@@ -44,6 +47,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 )
 @click.option("--steps", type=click.IntRange(1), help="The training's steps [default: the spec's].")
 @click.option("--quick", is_flag=True, help="Run shorter checks, for a first look.")
+@click.option("--deep", is_flag=True, help="Read every file, however large, and compile what has to be compiled.")
 @click.option("--only", type=click.Choice(GROUPS), multiple=True, help="Only this group of checks; may be repeated.")
 @click.option("--timeout", type=click.IntRange(1), metavar="SECONDS", help="The time limit of one check.")
 @click.option("--references", type=_FILE, help="The site's references for figures, a TOML file.")

@@ -19,7 +19,10 @@ CheckStatus = Literal["pass", "fail", "skip"]
 RunStatus = Literal["pass", "fail", "error", "skip"]
 Verdict = Literal["ok", "low", "high"]
 
-GROUPS = ("static", "device", "operators", "training", "determinism", "compile", "dataloader", "collectives", "figures")
+GROUPS = (
+    "static", "device", "operators", "training", "determinism", "compile", "dataloader", "collectives",
+    "stack", "figures",
+)  # fmt: skip
 """The groups of checks in the order they run."""
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})

@@ -35,6 +35,7 @@ class CheckOptions:
     quick: bool = False
     only: tuple[str, ...] = ()
     timeout: int | None = None
+    deep: bool = False
 
     def arguments(self) -> tuple[str, ...]:
         """The same options as the check's arguments."""
@@ -42,6 +43,7 @@ class CheckOptions:
         words += ["--workload", self.workload] if self.workload else []
         words += ["--steps", str(self.steps)] if self.steps else []
         words += ["--quick"] if self.quick else []
+        words += ["--deep"] if self.deep else []
         for group in self.only:
             words += ["--only", group]
         words += ["--timeout", str(self.timeout)] if self.timeout else []

@@ -54,6 +54,7 @@ GROUPS = (
     "compile",
     "dataloader",
     "collectives",
+    "stack",
     "figures",
 )
 
@@ -122,6 +123,7 @@ class Context:
     gpus     how many GPUs torch sees and the checks may use; 0 on a CPU
     timeout  seconds that the check has
     program  the folder or file that new processes start
+    deep     whether it may take minutes: every file is read, and what has to be compiled is
     """
 
     config: dict[str, Any]
@@ -134,6 +136,7 @@ class Context:
     scratch: Path
     program: str
     gpus: int = 0
+    deep: bool = False
 
     @property
     def target_name(self) -> str:

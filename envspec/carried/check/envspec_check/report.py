@@ -110,6 +110,12 @@ class Progress:
             self.stream.write(f"\r      {name}")
             self.stream.flush()
 
+    def running(self, name: str, said: str) -> None:
+        """What the check that runs said last."""
+        if self.live:
+            self.stream.write("\r\033[K      %s  %s" % (name, re.sub(r"[^ -~]", " ", said)[:60]))
+            self.stream.flush()
+
     def ended(self, one: dict[str, Any]) -> None:
         word = one["status"]
         if word in self.colours:

@@ -1,10 +1,10 @@
 """Ask an environment whether it works: a folder that needs torch and the standard library, and no envspec.
 
     python -I DIR --config target.json [--workload NAME] [--steps N]
-        [--device auto|cuda|cpu] [--quick] [--seed 0] [--json FILE|-] [--junit FILE] [--only GROUP]...
+        [--device auto|cuda|cpu] [--quick] [--deep] [--seed 0] [--json FILE|-] [--junit FILE] [--only GROUP]...
         [--timeout SECONDS] [--scratch DIR]
 
-Nine groups of checks, each check in a process of its own with a time limit: a crash, a hang or a process that ran
+Ten groups of checks, each check in a process of its own with a time limit: a crash, a hang or a process that ran
 out of memory is one failed check, told with the end of its output. Sanity decides pass or fail. Figures are compared
 with references and decide nothing. What can't be checked here is skipped with its reason, and a skip is never counted
 as a pass.

@@ -61,3 +61,12 @@ def in_words(error: BaseException) -> str:
     """An exception's type and the first line of what it says."""
     text = str(error).strip().split("\n")[0]
     return "%s: %s" % (type(error).__name__, text) if text else type(error).__name__
+
+
+def root_cause(error: BaseException) -> str:
+    """What an exception says, and the one that it began with where that is another: packages that load their parts late
+    hide why."""
+    first, told = error, in_words(error)
+    while first.__cause__ or (first.__context__ and not first.__suppress_context__):
+        first = first.__cause__ or first.__context__ or first
+    return told if first is error else "%s (%s)" % (in_words(first), told)

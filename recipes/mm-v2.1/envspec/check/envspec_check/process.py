@@ -22,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Callable, Tuple
 
-from envspec_check.failures import KILLED, explained, in_words
+from envspec_check.failures import KILLED, explained, in_words, root_cause
 from envspec_check.interface import Check, Context, Fault, Outcome, Skip, failed
 from envspec_check.machine import SHM_REMEDY, probe
 
@@ -81,7 +81,7 @@ class Answer:
 
 def forked(work: Callable[[], Any]) -> Tuple[int, Answer]:
     """Begin a piece of work in a process forked from this one, which ends with it. Its number, and where it answers
-    with {"value": what the work gave} or {"error": why it gave nothing}."""
+    with {"value": what the work gave} or {"error": why it gave nothing, "cause": what that began with}."""
     parent, answer = os.getpid(), Answer()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -92,7 +92,7 @@ def forked(work: Callable[[], Any]) -> Tuple[int, Answer]:
             try:
                 answer.leave({"value": work()})
             except Exception as error:
-                answer.leave({"error": in_words(error)})
+                answer.leave({"error": in_words(error), "cause": root_cause(error)})
                 raise
     return pid, answer
 

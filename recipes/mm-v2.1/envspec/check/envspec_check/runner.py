@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import re
@@ -14,8 +15,9 @@ import sys
 import time
 import uuid
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
+from envspec_check.import_failures import import_remedy
 from envspec_check.interface import TIMEOUT, Check, Context, Outcome, failed
 from envspec_check.process import LAST_CHARACTERS, ending, last_words, outcome_of
 
@@ -25,6 +27,10 @@ TOKEN = "ENVSPEC_CHECK_TOKEN"
 PATIENCE = 30.0
 """Seconds in which a host answers, or its end is waited for. What waits in the kernel for a GPU, a disk or a network
 file system ends by no signal."""
+
+
+TOLD_EACH = 1.0
+"""Seconds between two looks at what a check says, where a terminal shows it."""
 
 
 class Gone(Exception):
@@ -52,12 +58,16 @@ class Host:
         if not self.read(timeout).get("ready"):
             raise Gone(f"hadn't started after {timeout:g} s")
 
-    def read(self, timeout: float) -> dict[str, Any]:
-        """The next reply; an empty one when there is none in time. Raises Gone."""
+    def read(self, timeout: float, meanwhile: Callable[[], None] | None = None) -> dict[str, Any]:
+        """The next reply; an empty one when there is none in time. `meanwhile` is called now and then. Raises Gone."""
         assert self.process.stdout
         deadline = time.monotonic() + timeout
         while b"\n" not in self.buffer:
-            ready, _, _ = select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))
+            left = max(0.0, deadline - time.monotonic())
+            ready, _, _ = select.select([self.process.stdout], [], [], min(left, TOLD_EACH) if meanwhile else left)
+            if not ready and meanwhile and time.monotonic() < deadline:
+                meanwhile()
+                continue
             if not ready:
                 return {}
             read = os.read(self.process.stdout.fileno(), 65536)
@@ -93,6 +103,7 @@ class Runner:
 
     def __init__(self, ctx: Context, folder: Path) -> None:
         self.ctx, self.folder = ctx, folder
+        self.watch: Callable[[str, str], None] | None = None
         self.token = uuid.uuid4().hex
         self.hosts: dict[bool, Host] = {}
         self.running: int | None = None
@@ -112,7 +123,7 @@ class Runner:
             self.running = at_work.read(PATIENCE).get("pid")
             if self.running is None:
                 raise Gone(f"gave no process for {PATIENCE:g} s")
-            ended = at_work.read(limit)
+            ended = at_work.read(limit, self.watch and functools.partial(self.tell, one.name, output))
             if ended:
                 status, memory, answer = ended["status"], ended["memory"], ended["answer"]
             else:
@@ -133,6 +144,12 @@ class Runner:
         shutil.rmtree(str(scratch), ignore_errors=True)
         return outcome, last_words(words) if outcome.status == "fail" else None, memory
 
+    def tell(self, name: str, output: Path) -> None:
+        """Hand on what the check that runs said last."""
+        words = output.read_bytes()[-LAST_CHARACTERS:].decode("utf-8", "replace") if output.exists() else ""
+        if self.watch and words.strip():
+            self.watch(name, words.strip().splitlines()[-1])
+
     def host(self, with_torch: bool) -> Host:
         """The host of a kind, started where there is none. Raises Gone when it can't be."""
         if with_torch not in self.hosts:
@@ -151,7 +168,7 @@ class Runner:
             named = re.findall(r"^[\w.]+(?:Error|Exception)\b.*", words or "", re.MULTILINE)
             why = named[-1] if named else f"the process that imports it {gone}"
             remedy = "see whether static.files and static.library_path tell why; else install torch again"
-            return failed(f"torch can't be imported: {why}", remedy), words
+            return failed(f"torch can't be imported: {why}", import_remedy(why) or remedy), words
         return None
 
     def end_running(self) -> None:

@@ -46,6 +46,7 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--device", choices=("auto", "cuda", "cpu"), default="auto")
     parser.add_argument("--quick", action="store_true", help="smaller and fewer")
+    parser.add_argument("--deep", action="store_true", help="read every file, however large; compile what has to be")
     parser.add_argument("--seed", type=whole(0), default=0, metavar="N")
     parser.add_argument("--json", metavar="FILE", help="the report; - writes it to stdout")
     parser.add_argument("--junit", metavar="FILE", help="the report as JUnit XML")
@@ -95,6 +96,7 @@ def context_of(asked: argparse.Namespace, program: str) -> Context:
         workload=asked.workload or config.get("workload") or "basic",
         steps=steps,
         quick=asked.quick,
+        deep=asked.deep,
         seed=asked.seed,
         timeout=asked.timeout,
         scratch=Path(),
@@ -156,6 +158,8 @@ def main(words: Sequence[str] | None = None, table: dict[str, Check] = CHECKS, p
         beside = Beside(Runner(ctx, folder / "beside"))
     session = Session(ctx, table, asked.only or (), runner, beside)
     progress = Progress([one.name for one in session.table], sys.stderr)
+    if progress.live:
+        runner.watch = progress.running
     try:
         session.run(progress)
     except KeyboardInterrupt:

@@ -2,11 +2,14 @@
 
 from envspec_check.checks import installed as installed  # noqa: I001 -- the table's order
 from envspec_check.checks import files as files
+from envspec_check.checks import unowned as unowned
 from envspec_check.checks import isolation as isolation
+from envspec_check.checks import runtimes as runtimes
 from envspec_check.checks import libraries as libraries
 from envspec_check.checks import device as device
 from envspec_check.checks import operators as operators
 from envspec_check.checks import attention as attention
+from envspec_check.checks import memory_saved as memory_saved
 from envspec_check.checks import reference as reference
 from envspec_check.checks import precision as precision
 from envspec_check.checks import training as training
@@ -15,4 +18,14 @@ from envspec_check.checks import determinism as determinism
 from envspec_check.checks import compile as compile
 from envspec_check.checks import dataloader as dataloader
 from envspec_check.checks import collectives as collectives
+from envspec_check.checks.stack import imports as imports
+from envspec_check.checks.stack import numpy as numpy
+from envspec_check.checks.stack import torchvision as torchvision
+from envspec_check.checks.stack import torchaudio as torchaudio
+from envspec_check.checks.stack import transformers as transformers
+from envspec_check.checks.stack import timm as timm
+from envspec_check.checks.stack import diffusers as diffusers
+from envspec_check.checks.stack import peft as peft
+from envspec_check.checks.stack import accelerate as accelerate
+from envspec_check.checks.stack import deepspeed as deepspeed
 from envspec_check.checks import figures as figures

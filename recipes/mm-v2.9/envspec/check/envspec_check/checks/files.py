@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from typing import Any, Iterable, Iterator, NamedTuple, Optional, Sequence
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any, Iterable, Iterator, NamedTuple, Optional, Sequence, Tuple
 
 from envspec_check.environment import Installed, conda_records, installed, own_paths
 from envspec_check.interface import MIB, Context, Outcome, check, failed, passed, skipped, some
+from envspec_check.machine import usable_cpus
 
 HASHED_ALL = 512 * MIB
 
@@ -17,7 +20,7 @@ HASHED_QUICK = 64 * MIB
 HASHED_ONE = 4 * MIB
 """The size of every file is compared. Hashes are compared for files up to HASHED_ONE, the smallest first, until
 HASHED_ALL bytes are read: all code that is text. Large libraries are cut short rather than altered, and reading
-gigabytes of them from a cluster's storage would take longer than all other checks together."""
+gigabytes of them from a cluster's storage would take longer than all other checks together: --deep does."""
 
 
 class Recorded(NamedTuple):
@@ -27,6 +30,9 @@ class Recorded(NamedTuple):
     owner: str
     size: Optional[int]
     sha256: Optional[str]
+
+
+Sized = Tuple[int, Recorded]
 
 
 def recorded_files(there: Sequence[Installed]) -> Iterator[Recorded]:
@@ -56,9 +62,10 @@ def recorded_conda_files(records: Sequence[dict[str, Any]], prefix: str) -> Iter
                 yield Recorded(path, owner, entry.get("size_in_bytes"), entry.get("sha256"))
 
 
-def damage(files: Iterable[Recorded], budget: int) -> tuple[list[str], dict[str, int]]:
-    """What is wrong with files, and how much was looked at. `budget` is how many bytes may be read for hashes."""
-    wrong, sized, small = [], 0, []
+def damage(files: Iterable[Recorded], budget: Optional[int]) -> tuple[list[str], dict[str, int]]:
+    """What is wrong with files, and how much was looked at. `budget` is how many bytes may be read for the hashes of
+    files up to HASHED_ONE; None: all files are read whole."""
+    wrong, sized, hashable = [], 0, []
     for one in files:
         try:
             size = os.stat(one.path).st_size
@@ -69,18 +76,50 @@ def damage(files: Iterable[Recorded], budget: int) -> tuple[list[str], dict[str,
         if one.size is not None and size != one.size:
             how = "cut short" if size < one.size else "longer than it was"
             wrong.append("%s of %s is %s: %d bytes of %d" % (one.path, one.owner, how, size, one.size))
-        elif one.sha256 and size <= HASHED_ONE:
-            small.append((size, one))
-    hashed = 0
-    for size, one in sorted(small):
+        elif one.sha256 and (budget is None or size <= HASHED_ONE):
+            hashable.append((size, one))
+    chosen = within(sorted(hashable), budget)
+    wrong += altered(chosen)
+    return sorted(wrong), {"files": sized, "hashed": len(chosen), "bytes": sum(size for size, _ in chosen)}
+
+
+def within(files: Sequence[Sized], budget: Optional[int]) -> Sequence[Sized]:
+    """The first files, as many as their sizes leave of the budget."""
+    if budget is None:
+        return files
+    chosen = []
+    for size, one in files:
         budget -= size
         if budget < 0:
             break
-        hashed += 1
-        with open(one.path, "rb") as file:
-            if hashlib.sha256(file.read()).hexdigest() != one.sha256:
+        chosen.append((size, one))
+    return chosen
+
+
+def altered(files: Sequence[Sized]) -> list[str]:
+    """Which files have another hash than they were installed with. A thread for each CPU reads, the largest files
+    first, and what was read is told as it goes."""
+    total, read, told = sum(size for size, _ in files), 0, time.monotonic()
+    wrong = []
+    with ThreadPoolExecutor(usable_cpus()) as pool:
+        begun = {pool.submit(hash_of, one.path): (size, one) for size, one in reversed(files)}
+        for done in as_completed(begun):
+            size, one = begun[done]
+            read += size
+            if done.result() != one.sha256:
                 wrong.append(f"{one.path} of {one.owner} isn't the file that was installed")
-    return sorted(wrong), {"files": sized, "hashed": hashed}
+            if time.monotonic() - told > 1:
+                told = time.monotonic()
+                print("%d of %d MiB read" % (read // MIB, total // MIB), flush=True)
+    return wrong
+
+
+def hash_of(path: str) -> str:
+    found = hashlib.sha256()
+    with open(path, "rb") as file:
+        for piece in iter(lambda: file.read(MIB), b""):
+            found.update(piece)  # without Python's lock
+    return found.hexdigest()
 
 
 @check("static.files", torch=False)
@@ -90,7 +129,7 @@ def static_files(ctx: Context) -> Outcome:
     # What conda installed has its sizes and hashes in conda-meta; a RECORD there is the package builder's.
     by_pip = [one for one in there if one.installer != "conda"]
     files = [*recorded_files(by_pip), *recorded_conda_files(records, sys.prefix)]
-    wrong, counts = damage(files, HASHED_QUICK if ctx.quick else HASHED_ALL)
+    wrong, counts = damage(files, None if ctx.deep else HASHED_QUICK if ctx.quick else HASHED_ALL)
     details = {**counts, "wrong": wrong[:100]}
     if wrong:
         remedy = "install the package again; where many are damaged, check the disk's space and quota"

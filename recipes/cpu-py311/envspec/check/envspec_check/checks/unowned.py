@@ -1,0 +1,109 @@
+"""static.unowned: no code in the environment that no package brought."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, Iterable, Iterator, List, Sequence, Set
+
+from envspec_check.environment import Installed, conda_records, installed, own_paths
+from envspec_check.interface import Context, Outcome, check, failed, passed, skipped, some
+
+CODE = (".py", ".so", ".pth", ".egg-link")
+
+MADE_WITH_IT = ("_virtualenv.py", "_virtualenv.pth")
+"""What virtualenv and uv put into each environment that they make."""
+
+NO_CODE = ("__pycache__", ".dist-info", ".egg-info")
+"""Ends of folders that nothing is imported from."""
+
+RUN_AT_START = ("sitecustomize", "usercustomize")
+
+
+def owned_files(there: Iterable[Installed], records: Iterable[Any], prefix: str) -> Set[str]:
+    """The files that packages brought, as their installers recorded them."""
+    import csv
+
+    found = {os.path.join(prefix, name) for record in records for name in record.get("files", ())}
+    for one in there:
+        root = os.path.dirname(one.folder)
+        rows = csv.reader((one.distribution.read_text("RECORD") or "").splitlines())
+        found.update(os.path.normpath(os.path.join(root, row[0])) for row in rows if row)
+    return {os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path)) for path in found}
+
+
+def code_in(folder: str) -> Iterator[str]:
+    """The files below a folder of packages that Python would import, load or run. What Python compiled itself lies in
+    `__pycache__`, and is made anew from what is told here."""
+    for here, folders, names in os.walk(folder):
+        folders[:] = [
+            name for name in folders if name != "__pycache__" and not name.endswith((".dist-info", ".egg-info"))
+        ]
+        for name in names:
+            compiled = name.endswith(".pyc")
+            if (name.endswith(CODE) or compiled or ".so." in name) and name not in MADE_WITH_IT:
+                yield os.path.join(here, name)
+
+
+def kind_of(path: str, folder: str) -> str:
+    """What a file that no package owns does, in words; empty where it only can be imported."""
+    name = os.path.basename(path)
+    if os.path.dirname(path) == folder and name.partition(".")[0] in RUN_AT_START:
+        return "runs at every start of Python"
+    if name.endswith(".pth"):
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                lines = [line.strip() for line in file]
+        except OSError:
+            return ""
+        code = any(line.startswith(("import ", "import\t")) for line in lines)
+        return "runs at every start of Python" if code else "adds folders to sys.path"
+    if os.path.dirname(path) == folder and name.partition(".")[0] in standard_names():
+        return "has the name of a module of the standard library"
+    return ""
+
+
+def standard_names() -> Set[str]:
+    """The modules of the standard library, for Python 3.8 too."""
+    names = getattr(sys, "stdlib_module_names", None)
+    if names is None:
+        names = [name.partition(".")[0] for name in os.listdir(os.path.dirname(os.__file__))]
+    return {*names, *sys.builtin_module_names}
+
+
+def without_record(there: Sequence[Installed], by_conda: Set[str]) -> List[str]:
+    """The distributions that don't say which files are theirs."""
+    found = []
+    for one in there:
+        here = os.path.join(os.path.realpath(os.path.dirname(one.folder)), os.path.basename(one.folder), "METADATA")
+        by_pip = one.name and one.folder.endswith(".dist-info") and one.installer != "conda" and here not in by_conda
+        if by_pip and not one.distribution.read_text("RECORD"):
+            found.append(f"{one.name} {one.version}")
+    return found
+
+
+@check("static.unowned", torch=False)
+def static_unowned(ctx: Context) -> Outcome:
+    """All code in the environment's folders of packages belongs to a package."""
+    if sys.prefix.startswith("/nix/store/"):
+        return skipped("Nix's store can't be written to: what is in it was built into it")
+    paths, records = own_paths(), conda_records(sys.prefix)
+    there = installed(paths)
+    by_conda = owned_files([], records, sys.prefix)
+    lacking = without_record(there, by_conda)
+    owned = by_conda | owned_files(there, [], sys.prefix)
+    folders = sorted({os.path.realpath(path) for path in paths if os.path.basename(path) == "site-packages"})
+    strays = [path for folder in folders for path in code_in(folder) if path not in owned]
+    if lacking:
+        # all of their files would be told, and what is wrong is one file
+        reason = f"no RECORD says which files belong to {some(lacking)}"
+        return failed(reason, "install these packages again from the lock", details={"without_record": lacking})
+    details = {"folders": folders, "owned": len(owned), "unowned": strays[:100]}
+    if not strays:
+        return passed(details=details)
+    told = []
+    for path in strays:
+        kind = next(filter(None, (kind_of(path, folder) for folder in folders)), "")
+        told.append((not kind, f"{path} {kind}" if kind else path))
+    reason = f"no package brought {some([words for _, words in sorted(told)], 3)}"
+    return failed(reason, "remove what doesn't belong there, or make the environment again", details=details)

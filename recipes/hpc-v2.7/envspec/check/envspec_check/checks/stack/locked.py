@@ -1,0 +1,76 @@
+"""Checks of packages that a target locks beside torch."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import traceback
+from typing import Any, Callable, Dict
+
+from envspec_check.failures import root_cause
+from envspec_check.import_failures import import_remedy
+from envspec_check.interface import Context, Fault, Outcome, Skip, check
+from envspec_check.lock import pins
+
+AGAIN = "install the environment again from its lock"
+
+Used = Callable[[Context, Any], Outcome]
+
+
+def described(ctx: Context, name: str) -> str:
+    """A locked package and the file that it is installed from."""
+    for kind in ("pip", "conda"):
+        for package in ctx.lock.get(kind, []):
+            if package["name"] == name:
+                files = [one["file"] for one in package.get("artifacts", ())]
+                return "%s %s%s" % (name, package.get("version", ""), " (%s)" % files[0] if files else "")
+    return name
+
+
+def stack_check(name: str, *modules: str) -> Callable[[Used], Used]:
+    """Put a check of a package into the table, as stack.NAME. It gets the package's module, of which others were
+    imported before; whatever the package raises fails it in words. Where the target doesn't lock it, it is skipped."""
+
+    def put(function: Used) -> Used:
+        def run(ctx: Context) -> Outcome:
+            if name not in {pin.name for pin in pins(ctx.lock)}:
+                raise Skip(f"the target locks no {name}")
+            settle(ctx)
+            what = "be imported"
+            try:
+                for module in modules:
+                    importlib.import_module(module)
+                package = importlib.import_module(name)
+                what = "be used"
+                return function(ctx, package)
+            except (Fault, Skip):
+                raise
+            except Exception as error:  # noqa: BLE001, whatever a package raises
+                traceback.print_exc()
+                text = root_cause(error)
+                told = f"{described(ctx, name)} can't {what} with torch {ctx.torch.__version__}: {text}"
+                raise Fault(told, import_remedy(text) or import_remedy(traceback.format_exc()) or AGAIN) from None
+
+        check("stack." + name)(run)
+        return function
+
+    return put
+
+
+def settle(ctx: Context) -> None:
+    """Make packages that load models and keep caches write below the scratch folder, and ask no network."""
+    home = str(ctx.scratch)
+    quiet: Dict[str, str] = {
+        "HF_HOME": home,
+        "HF_HUB_OFFLINE": "1",
+        "TRANSFORMERS_OFFLINE": "1",
+        "HF_DATASETS_OFFLINE": "1",
+        "TORCH_HOME": home,
+        "TORCH_EXTENSIONS_DIR": home,
+        "MPLCONFIGDIR": home,
+        "TOKENIZERS_PARALLELISM": "false",
+        "WANDB_MODE": "disabled",
+    }
+    os.environ.update(quiet)
+    if ctx.device == "cpu":
+        os.environ["DS_ACCELERATOR"] = "cpu"  # which deepspeed guesses when it is imported

@@ -1,0 +1,1 @@
+"""stack: the packages that are locked beside torch, each by what it is installed for."""
