@@ -31,7 +31,7 @@ postpone()
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What a file starts once stays with one worker (`--dist loadgroup`), all other tests go to whichever is free.
 
     Slow ones come first, so that no worker ends with one while the others have nothing left to do.
@@ -40,6 +40,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if isinstance(item, pytest.Function) and item.get_closest_marker("xdist_group") is None and _starts_once(item):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    if config.getoption("loadgroup", False):
+        from support import schedule
+
+        for item in items:
+            if group := item.get_closest_marker("xdist_group"):
+                schedule.put_into(item, group.args[0])
 
 
 @pytest.hookimpl(optionalhook=True)

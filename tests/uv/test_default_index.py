@@ -30,12 +30,12 @@ def test_what_a_failing_uv_tells_is_not_remembered(tmp_path: Path) -> None:
 
 
 def test_a_memo_that_breaks_off_is_never_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(path: Path, text: str, encoding: str) -> int:
-        with path.open("w", encoding=encoding) as file:
-            file.write(text[:5])
+    def broken(path: Path, content: bytes) -> int:
+        with path.open("wb") as file:
+            file.write(content[:5])
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", broken)
+    monkeypatch.setattr(Path, "write_bytes", broken)
     env = {"HOME": str(tmp_path), "PATH": "/nonexistent"}
     told = uvs_default_index(find_uv(env), tmp_path)
     assert told is not None and told.endswith("/simple")
