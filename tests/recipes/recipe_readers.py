@@ -17,11 +17,9 @@ from functools import cache
 from typing import Any
 
 import pytest
-import tomli
 import yaml
 from test_apptainer import parse as apptainer_stages
 
-from envspec.lock.read import loads
 from envspec.recipes.plan import CARRIED_FOLDER, REQUIREMENTS, Plan, SpecPlan
 
 YAML = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -203,12 +201,6 @@ def read_target_json(text: str, plan: Plan) -> object:
     return _shape(found)
 
 
-def read_lock(text: str, plan: SpecPlan) -> object:
-    found = loads(text, "envspec.lock")
-    assert found.name == plan.spec and tomli.loads(text)["env"]["name"] == plan.spec
-    return _shape(tomli.loads(text))
-
-
 def read_requirements(text: str, plan: SpecPlan | None = None) -> object:
     """By the lines that pip sees: comments, requirements, and options of the requirement before."""
     joined = re.sub(r"\\\n", " ", text)
@@ -239,12 +231,11 @@ READERS: tuple[tuple[str, SpecReader], ...] = (
     (r"compose\.yaml", read_compose),
     (r"flake\.nix", read_flake),
     (r"environment\.nix", read_plain),
-    (r"envspec\.lock", read_lock),
     (r"job(-pyxis)?\.sbatch", read_sbatch),
     (r"modulefile\.lua", read_lmod),
     (rf"{REQUIREMENTS}/[a-z]+-[0-9a-f]{{8}}\.txt", read_requirements),
     # verbatim from the package: the same for every spec
-    (rf"{CARRIED_FOLDER}/(SHA256SUMS|[a-z]+\.(py|sh)|services/[a-z-]+\.sh|check/[a-z_/]+\.py)", read_plain),
+    (rf"{CARRIED_FOLDER}/(SHA256SUMS|[a-z]+\.(py|sh)|services/[a-z-]+\.sh|check/[a-z0-9_/]+\.py)", read_plain),
 )
 """What the spec's folder has besides."""
 

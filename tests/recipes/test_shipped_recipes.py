@@ -17,8 +17,8 @@ from envspec.spec.parse import load_spec
 ROOT = Path(__file__).resolve().parents[2]
 SPECS = sorted(path.stem for path in (ROOT / "specs").glob("*.toml") if path.stem != "dev")
 """`dev` is what envspec is developed with, on the developer's own machine: no image is made of it."""
-LINES = 60_000
-"""Of all recipes: a reviewer and a checkout have to bear them."""
+LINES = 25_000
+"""Of all recipes without the smoke check, which each has once: a reviewer and a checkout have to bear them."""
 
 
 def committed(folder: Path) -> dict[str, str]:
@@ -49,7 +49,8 @@ def test_no_file_is_stored_twice(name: str) -> None:
 
 
 def test_they_are_not_too_many_lines() -> None:
-    lines = sum(text.count("\n") for text in committed(ROOT / "recipes").values())
+    written = committed(ROOT / "recipes").items()
+    lines = sum(text.count("\n") for path, text in written if "/envspec/check/" not in f"/{path}")
     assert lines <= LINES
 
 
