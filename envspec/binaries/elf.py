@@ -139,6 +139,13 @@ def _segments(file: _File, head: bytes) -> Iterator[_Segment]:
         yield _Segment(kind, at, address, length)
 
 
+class _Entries(dict[int, int]):
+    """The entries of a dynamic section, by tag."""
+
+    def __missing__(self, tag: int) -> int:
+        raise MalformedElf(f"its dynamic section has no entry {tag}")
+
+
 class _Reader:
     def __init__(self, file: _File, head: bytes, loaded: tuple[_Segment, ...], dynamic: _Segment) -> None:
         self._file, self._head, self._loaded = file, head, loaded
@@ -148,7 +155,7 @@ class _Reader:
             if not tag:
                 break
             self._all.append((tag, value))
-        self._one = dict(self._all)
+        self._one = _Entries(self._all)
 
     def facts(self, concerns: Callable[[bytes], object]) -> DynamicFacts:
         count = self._symbol_count() if _SYMTAB in self._one else 0
