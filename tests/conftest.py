@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from support.by_day import leave_to_ci
 from support.index import Index
 from support.late_iri import postpone
 from support.machine import Machine
@@ -39,6 +40,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if isinstance(item, pytest.Function) and item.get_closest_marker("xdist_group") is None and _starts_once(item):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    leave_to_ci(items)
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
     if config.getoption("loadgroup", False):
         from support import schedule
