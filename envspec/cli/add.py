@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import click
 
 from envspec.cli import options
-from envspec.cli.edited import EditChoices, edit_and_lock
+from envspec.cli.edited import edit_and_lock
+from envspec.cli.lock.choices import LockChoices, lock_choices
 from envspec.errors import InputError
 from envspec.texts import printable
 
@@ -27,10 +28,7 @@ Examples:
 @click.option("--conda", is_flag=True, help="Add match specs of conda packages, not requirements of pip's.")
 @options.allow_needed
 @options.no_lock
-@options.dry_run
-@options.offline
-@options.locks_dir
-@options.as_json
+@lock_choices
 def command(
     path: str,
     packages: tuple[str, ...],
@@ -38,10 +36,7 @@ def command(
     conda: bool,
     allow_needed: bool,
     no_lock: bool,
-    dry_run: bool,
-    offline: bool,
-    locks_dir: Path | None,
-    as_json: bool,
+    choices: LockChoices,
 ) -> int:
     """Add packages to a spec, and lock it again.
 
@@ -51,9 +46,9 @@ def command(
     from envspec.spec.edit import add
 
     wanted = [_checked(one, conda=conda) for one in packages]
-    choices = EditChoices(locks_dir, allow_needed, offline, dry_run, no_lock, quiet=as_json)
-    done = edit_and_lock(path, partial(add, wanted=wanted, kind="conda" if conda else "pip", target=target), choices)
-    if as_json:
+    edit = partial(add, wanted=wanted, kind="conda" if conda else "pip", target=target)
+    done = edit_and_lock(path, edit, replace(choices, allow_needed=allow_needed), no_lock=no_lock)
+    if choices.quiet:
         options.print_json("add", done)
     return 0
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 
 import click
 
 from envspec.cli import options
-from envspec.cli.edited import EditChoices, edit_and_lock
+from envspec.cli.edited import edit_and_lock
+from envspec.cli.lock.choices import LockChoices, lock_choices
 
 EPILOG = """\b
 Examples:
@@ -23,20 +23,14 @@ Examples:
 @options.one_target
 @click.option("--conda", is_flag=True, help="Remove conda packages only.")
 @options.no_lock
-@options.dry_run
-@options.offline
-@options.locks_dir
-@options.as_json
+@lock_choices
 def command(
     path: str,
     packages: tuple[str, ...],
     target: str | None,
     conda: bool,
     no_lock: bool,
-    dry_run: bool,
-    offline: bool,
-    locks_dir: Path | None,
-    as_json: bool,
+    choices: LockChoices,
 ) -> int:
     """Remove packages from a spec, and lock it again.
 
@@ -45,9 +39,8 @@ def command(
     """
     from envspec.spec.edit import remove
 
-    choices = EditChoices(locks_dir, offline=offline, dry_run=dry_run, no_lock=no_lock, quiet=as_json)
     edit = partial(remove, names=packages, kind="conda" if conda else None, target=target)
-    done = edit_and_lock(path, edit, choices)
-    if as_json:
+    done = edit_and_lock(path, edit, choices, no_lock=no_lock)
+    if choices.quiet:
         options.print_json("remove", done)
     return 0

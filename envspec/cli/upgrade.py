@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import replace
 
 import click
 
 from envspec.cli import inputs, options
-from envspec.cli.lock.command import LockChoices, lock_spec
+from envspec.cli.lock.choices import LockChoices, lock_choices
+from envspec.cli.lock.command import lock_spec
+from envspec.workflow.keep import Upgrade
 
 EPILOG = """\b
 Examples:
@@ -21,36 +23,21 @@ Examples:
 @options.spec
 @click.argument("packages", nargs=-1, metavar="[PKG...]")
 @options.target
-@options.dry_run
-@options.offline
-@options.locks_dir
-@options.as_json
+@lock_choices
 def command(
     path: str,
     packages: tuple[str, ...],
     targets: tuple[str, ...],
-    dry_run: bool,
-    offline: bool,
-    locks_dir: Path | None,
-    as_json: bool,
+    choices: LockChoices,
 ) -> int:
     """Lock a spec with the newest versions that it allows, of all packages or of those named.
 
     The same as `envspec lock` with --upgrade or --upgrade-package. The spec stays as it is; `envspec outdated` shows
     what holds a package back.
     """
-    from envspec.workflow.keep import Upgrade
-
     spec = inputs.read_spec(path)
-    choices = LockChoices(
-        Upgrade(everything=not packages, packages=frozenset(packages)),
-        targets,
-        locks_dir=locks_dir,
-        offline=offline,
-        dry_run=dry_run,
-        quiet=as_json,
-    )
-    done = lock_spec(spec, choices)
-    if as_json:
+    upgrade = Upgrade(everything=not packages, packages=frozenset(packages))
+    done = lock_spec(spec, replace(choices, upgrade=upgrade, targets=targets))
+    if choices.quiet:
         options.print_json("lock", {"specs": [done]})
     return 0

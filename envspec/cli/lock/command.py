@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from envspec.cli.cache_size import keep_bounded
 from envspec.cli.console import out, out_json, say, warn
 from envspec.cli.failure import Failure, parts, told
 from envspec.cli.find_specs import all_specs
+from envspec.cli.lock.choices import LockChoices
 from envspec.cli.policy import bound_of, refuse_builds, refuse_spec, refuse_written
 from envspec.errors import EnvspecError, InputError, Place
 from envspec.lock.freshness import reasons, rendered_reasons
@@ -41,25 +41,6 @@ Examples:
   envspec lock specs/mm-v2.9.toml --upgrade --dry-run
   envspec lock specs/*.toml --upgrade --locks-dir /tmp/tryout
 """
-
-
-@dataclass(frozen=True)
-class LockChoices:
-    """What the command line chose for the locks that it makes.
-
-    `upgrade` names the pins that may change, `targets` the only ones to resolve (none: all). `images` looks up image
-    digests again, `refresh` reads the live PyTorch index, `dry_run` writes nothing, `quiet` keeps stdout free for JSON.
-    """
-
-    upgrade: Upgrade
-    targets: tuple[str, ...] = ()
-    locks_dir: Path | None = None
-    images: bool = False
-    allow_needed: bool = False
-    offline: bool = False
-    refresh: bool = False
-    dry_run: bool = False
-    quiet: bool = False
 
 
 @click.command(epilog=EPILOG)
