@@ -74,18 +74,11 @@ def _service(plan: Plan) -> Iterator[str]:
     if plan.explicit:
         yield f"        {CHANNEL_HOST}: {string(f'${{{CHANNEL_HOST}:-}}')}"
     yield "    shm_size: 8gb # DataLoader workers and NCCL share memory here"
-    yield "    volumes:"
-    yield f"      - {string(f'${{ENVSPEC_WORKSPACE:-{_VOLUME}}}:{WORKSPACE}')}"
+    yield f"    volumes: {inline_strings([f'${{ENVSPEC_WORKSPACE:-{_VOLUME}}}:{WORKSPACE}'])}"
     if plan.services:
-        yield "    ports:"
-        yield from (f"      - {string(f'127.0.0.1:{one.port}:{one.port}')}" for one in plan.services)
-        yield "    environment: # of yours, where it is set: who may get in"
-        yield from (f"      - {GIVEN[one.name]}" for one in plan.services)
+        yield f"    ports: {inline_strings(f'127.0.0.1:{one.port}:{one.port}' for one in plan.services)}"
+        given = inline_strings(GIVEN[one.name] for one in plan.services)
+        yield f"    environment: {given} # of yours, where it is set: who may get in"
     if plan.is_cuda:
-        yield "    deploy:"
-        yield "      resources:"
-        yield "        reservations:"
-        yield "          devices:"
-        yield "            - driver: nvidia"
-        yield "              count: all"
-        yield '              capabilities: ["gpu"]'
+        gpus = '{ driver: nvidia, count: all, capabilities: ["gpu"] }'
+        yield f"    deploy: {{ resources: {{ reservations: {{ devices: [{gpus}] }} }} }}"

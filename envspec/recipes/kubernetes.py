@@ -28,9 +28,7 @@ def render(plan: Plan) -> dict[str, str]:
         "kind: Job",
         "metadata:",
         f"  name: {string(name)}",
-        "  labels:",
-        f"    app.kubernetes.io/name: {string(name)}",
-        '    app.kubernetes.io/managed-by: "envspec"',
+        f'  labels: {{ app.kubernetes.io/name: {string(name)}, app.kubernetes.io/managed-by: "envspec" }}',
         "  annotations:",
         f"    envspec/spec: {string(plan.spec)}",
         f"    envspec/target: {string(plan.target)}",
@@ -39,21 +37,18 @@ def render(plan: Plan) -> dict[str, str]:
         "  backoffLimit: 0",
         "  template:",
         "    metadata:",
-        "      labels:",
-        f"        app.kubernetes.io/name: {string(name)}",
+        f"      labels: {{ app.kubernetes.io/name: {string(name)} }}",
         "    spec:",
         "      restartPolicy: Never",
         "      automountServiceAccountToken: false",
-        "      nodeSelector:",
-        f"        kubernetes.io/arch: {string(plan.oci_platform.rpartition('/')[2])}",
+        f"      nodeSelector: {{ kubernetes.io/arch: {string(plan.oci_platform.rpartition('/')[2])} }}",
         *_affinity(plan),
         "      securityContext:",
         "        runAsNonRoot: true",
         f"        runAsUser: {UID}",
         f"        runAsGroup: {UID}",
         f"        fsGroup: {UID}",
-        "        seccompProfile:",
-        "          type: RuntimeDefault",
+        "        seccompProfile: { type: RuntimeDefault }",
         "      containers:",
         "        - name: train",
         f"          image: {string(plan.image)}",
@@ -62,24 +57,16 @@ def render(plan: Plan) -> dict[str, str]:
         "          securityContext:",
         "            allowPrivilegeEscalation: false",
         "            readOnlyRootFilesystem: true",
-        "            capabilities:",
-        '              drop: ["ALL"]',
+        '            capabilities: { drop: ["ALL"] }',
         "          volumeMounts:",
-        "            - name: shm # DataLoader workers and NCCL share memory here",
-        "              mountPath: /dev/shm",
-        "            - name: tmp",
-        "              mountPath: /tmp",
-        "            - name: workspace",
-        f"              mountPath: {WORKSPACE}",
+        "            - { name: shm, mountPath: /dev/shm } # DataLoader workers and NCCL share memory here",
+        "            - { name: tmp, mountPath: /tmp }",
+        f"            - {{ name: workspace, mountPath: {WORKSPACE} }}",
         "      volumes:",
-        "        - name: shm",
-        "          emptyDir:",
-        "            medium: Memory",
-        "            sizeLimit: 8Gi",
-        "        - name: tmp",
-        "          emptyDir: {}",
-        "        - name: workspace # what is written here goes with the pod: name a volume of yours instead",
-        "          emptyDir: {}",
+        "        - { name: shm, emptyDir: { medium: Memory, sizeLimit: 8Gi } }",
+        "        - { name: tmp, emptyDir: {} }",
+        "        # what is written here goes with the pod: name a volume of yours instead",
+        "        - { name: workspace, emptyDir: {} }",
     ]
     return {f"{plan.target}/{FILE}": "\n".join(lines) + "\n"}
 
@@ -92,7 +79,7 @@ def job_name(title: str) -> str:
 def _resources(plan: Plan) -> list[str]:
     if not plan.is_cuda:
         return []
-    return ["          resources:", "            limits:", '              nvidia.com/gpu: "1"']
+    return ['          resources: { limits: { nvidia.com/gpu: "1" } }']
 
 
 def _affinity(plan: Plan) -> list[str]:
@@ -104,16 +91,12 @@ def _affinity(plan: Plan) -> list[str]:
     majors = [str(major) for major in sorted({known(sm).major for sm in plan.architectures})]
     return [
         "      tolerations:",
-        "        - key: nvidia.com/gpu",
-        "          operator: Exists",
-        "          effect: NoSchedule",
+        "        - { key: nvidia.com/gpu, operator: Exists, effect: NoSchedule }",
         "      affinity:",
         "        nodeAffinity:",
         "          preferredDuringSchedulingIgnoredDuringExecution:",
         "            - weight: 100",
         "              preference:",
         "                matchExpressions:",
-        "                  - key: nvidia.com/gpu.compute.major",
-        "                    operator: In",
-        f"                    values: {inline_strings(majors)}",
+        f"                  - {{ key: nvidia.com/gpu.compute.major, operator: In, values: {inline_strings(majors)} }}",
     ]

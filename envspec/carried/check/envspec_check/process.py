@@ -101,8 +101,8 @@ def forked(work: Callable[[], Any]) -> Tuple[int, Answer]:
 def unheard() -> Iterator[None]:
     """Nobody hears of children that end in here: for who gives some up, kills them and waits for them.
 
-    torch's DataLoader has a handler of SIGCHLD that raises, in the middle of whatever runs, that a worker was killed. In
-    the place of why it was given up, that would be told.
+    torch's DataLoader has a handler of SIGCHLD that raises, in the middle of whatever runs, that a worker was killed:
+    that would be told in the place of why it was given up.
     """
     heard = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
