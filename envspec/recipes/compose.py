@@ -62,17 +62,14 @@ def _service(plan: Plan) -> Iterator[str]:
     yield f"    profiles: {inline_strings([PROFILE])}"
     yield f"    image: {string(plan.image)}"
     yield f"    platform: {string(plan.oci_platform)}"
-    yield "    build:"
-    yield "      context: ."
-    yield f"      dockerfile: {string(f'{plan.target}/{DOCKERFILE}')}"
-    if plan.project:
-        yield "      additional_contexts:"
-        yield f"        {CONTEXT}: {string(_folder(plan.project))}"
-    yield f"      platforms: {inline_strings([plan.oci_platform])}"
-    yield "      args:"
-    yield f"        SOURCE_DATE_EPOCH: {string(str(plan.epoch))}"
+    given = {"SOURCE_DATE_EPOCH": str(plan.epoch)}
     if plan.explicit:
-        yield f"        {CHANNEL_HOST}: {string(f'${{{CHANNEL_HOST}:-}}')}"
+        given[CHANNEL_HOST] = f"${{{CHANNEL_HOST}:-}}"
+    dockerfile = f"context: ., dockerfile: {string(f'{plan.target}/{DOCKERFILE}')}"
+    platforms = f"platforms: {inline_strings([plan.oci_platform])}"
+    more = f", additional_contexts: {{ {CONTEXT}: {string(_folder(plan.project))} }}" if plan.project else ""
+    arguments = ", ".join(f"{name}: {string(value)}" for name, value in given.items())
+    yield f"    build: {{ {dockerfile}, {platforms}, args: {{ {arguments} }}{more} }}"
     yield "    shm_size: 8gb # DataLoader workers and NCCL share memory here"
     yield f"    volumes: {inline_strings([f'${{ENVSPEC_WORKSPACE:-{_VOLUME}}}:{WORKSPACE}'])}"
     if plan.services:

@@ -10,6 +10,8 @@ from envspec.recipes.heading import hash_heading
 from envspec.recipes.plan import UID, WORKSPACE, Plan
 
 FILE = "job.yaml"
+_NO_CAPABILITIES = 'capabilities: { drop: ["ALL"] }'
+_SECCOMP = "seccompProfile: { type: RuntimeDefault }"
 _NAME_LENGTH = 52
 """The greatest length of a Job's name: its pods' names have 63 characters, of which Kubernetes adds up to 11."""
 
@@ -29,10 +31,8 @@ def render(plan: Plan) -> dict[str, str]:
         "metadata:",
         f"  name: {string(name)}",
         f'  labels: {{ app.kubernetes.io/name: {string(name)}, app.kubernetes.io/managed-by: "envspec" }}',
-        "  annotations:",
-        f"    envspec/spec: {string(plan.spec)}",
-        f"    envspec/target: {string(plan.target)}",
-        f"    envspec/fingerprint: {string(plan.fingerprint)}",
+        f"  annotations: {{ envspec/spec: {string(plan.spec)}, envspec/target: {string(plan.target)}, "
+        f"envspec/fingerprint: {string(plan.fingerprint)} }}",
         "spec:",
         "  backoffLimit: 0",
         "  template:",
@@ -44,20 +44,14 @@ def render(plan: Plan) -> dict[str, str]:
         f"      nodeSelector: {{ kubernetes.io/arch: {string(plan.oci_platform.rpartition('/')[2])} }}",
         *_affinity(plan),
         "      securityContext:",
-        "        runAsNonRoot: true",
-        f"        runAsUser: {UID}",
-        f"        runAsGroup: {UID}",
-        f"        fsGroup: {UID}",
-        "        seccompProfile: { type: RuntimeDefault }",
+        f"        {{ runAsNonRoot: true, runAsUser: {UID}, runAsGroup: {UID}, fsGroup: {UID}, {_SECCOMP} }}",
         "      containers:",
         "        - name: train",
         f"          image: {string(plan.image)}",
         '          args: ["smoke"]',
         *_resources(plan),
         "          securityContext:",
-        "            allowPrivilegeEscalation: false",
-        "            readOnlyRootFilesystem: true",
-        '            capabilities: { drop: ["ALL"] }',
+        f"            {{ allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, {_NO_CAPABILITIES} }}",
         "          volumeMounts:",
         "            - { name: shm, mountPath: /dev/shm } # DataLoader workers and NCCL share memory here",
         "            - { name: tmp, mountPath: /tmp }",
@@ -89,6 +83,7 @@ def _affinity(plan: Plan) -> list[str]:
     if not plan.architectures:
         return []
     majors = [str(major) for major in sorted({known(sm).major for sm in plan.architectures})]
+    values = f"values: {inline_strings(majors)}"
     return [
         "      tolerations:",
         "        - { key: nvidia.com/gpu, operator: Exists, effect: NoSchedule }",
@@ -97,6 +92,5 @@ def _affinity(plan: Plan) -> list[str]:
         "          preferredDuringSchedulingIgnoredDuringExecution:",
         "            - weight: 100",
         "              preference:",
-        "                matchExpressions:",
-        f"                  - {{ key: nvidia.com/gpu.compute.major, operator: In, values: {inline_strings(majors)} }}",
+        f"                matchExpressions: [{{ key: nvidia.com/gpu.compute.major, operator: In, {values} }}]",
     ]
