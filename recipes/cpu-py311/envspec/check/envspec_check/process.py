@@ -99,7 +99,7 @@ def forked(work: Callable[[], Any]) -> Tuple[int, Answer]:
 
 @contextlib.contextmanager
 def unheard() -> Iterator[None]:
-    """Nobody hears of children that end in here: for who gives some up, kills them and waits for them.
+    """No handler hears of children that end in here: for giving some up, which is to kill them and wait for them.
 
     torch's DataLoader has a handler of SIGCHLD that raises, in the middle of whatever runs, that a worker was killed:
     that would be told in the place of why it was given up.
