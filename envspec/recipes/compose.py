@@ -62,14 +62,14 @@ def _service(plan: Plan) -> Iterator[str]:
     yield f"    profiles: {inline_strings([PROFILE])}"
     yield f"    image: {string(plan.image)}"
     yield f"    platform: {string(plan.oci_platform)}"
-    given = {"SOURCE_DATE_EPOCH": str(plan.epoch)}
+    arguments = {"SOURCE_DATE_EPOCH": str(plan.epoch)}
     if plan.explicit:
-        given[CHANNEL_HOST] = f"${{{CHANNEL_HOST}:-}}"
+        arguments[CHANNEL_HOST] = f"${{{CHANNEL_HOST}:-}}"
     dockerfile = f"context: ., dockerfile: {string(f'{plan.target}/{DOCKERFILE}')}"
     platforms = f"platforms: {inline_strings([plan.oci_platform])}"
     more = f", additional_contexts: {{ {CONTEXT}: {string(_folder(plan.project))} }}" if plan.project else ""
-    arguments = ", ".join(f"{name}: {string(value)}" for name, value in given.items())
-    yield f"    build: {{ {dockerfile}, {platforms}, args: {{ {arguments} }}{more} }}"
+    values = ", ".join(f"{name}: {string(value)}" for name, value in arguments.items())
+    yield f"    build: {{ {dockerfile}, {platforms}, args: {{ {values} }}{more} }}"
     yield "    shm_size: 8gb # DataLoader workers and NCCL share memory here"
     yield f"    volumes: {inline_strings([f'${{ENVSPEC_WORKSPACE:-{_VOLUME}}}:{WORKSPACE}'])}"
     if plan.services:

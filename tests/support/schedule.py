@@ -28,7 +28,7 @@ def tell_less(config: pytest.Config) -> None:
         return
     for plugin in config.pluginmanager.get_plugins():
         if type(plugin).__name__ == "WorkerInteractor":
-            plugin.sendevent = _without_what_passed(plugin.sendevent)  # type: ignore[attr-defined]
+            plugin.sendevent = _without_what_passed(plugin.sendevent)
 
 
 def _without_what_passed(send: Any) -> Any:
