@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
-from support.by_day import leave_to_ci
 from support.index import Index
 from support.late_iri import postpone
 from support.machine import Machine
+from support.matrix import leave_to_ci
 from support.once import once
 from support.recorded import unpack
 from support.smoke_env import smoke_env as smoke_env
@@ -29,6 +29,21 @@ settings.load_profile("ci" if os.environ.get("ENVSPEC_CI") else "dev")
 ROOT = Path(__file__).resolve().parents[1]
 
 postpone()
+
+
+MEMORY = Path("/dev/shm")
+ROOM = 2 << 30
+"""More than the files of a run by day, some times over."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """By day, tests' files lie in memory where there is room: a disk that others use makes each wait for its writes.
+    `.ci/run` has them on the disk."""
+    if "ENVSPEC_CI" not in os.environ and hasattr(os, "statvfs") and MEMORY.is_dir() and os.access(MEMORY, os.W_OK):
+        found = os.statvfs(MEMORY)
+        if found.f_bavail * found.f_frsize >= ROOM and not found.f_flag & os.ST_NOEXEC:
+            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -48,6 +63,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if group := item.get_closest_marker("xdist_group"):
                 schedule.put_into(item, group.args[0])
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if hasattr(session.config, "workerinput"):
+        from support.schedule import tell_less
+
+        tell_less(session.config)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import ssl
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from urllib.parse import urlsplit
 from envspec.errors import IndexFailure
 from envspec.net import limits
 from envspec.net.body import HeadTooSlow, Pace, TooMuch, pieces, read_whole, timed_pools, too_slow
+from envspec.net.certificates import tls_context
 from envspec.net.keyring import Keyring
 from envspec.net.patience import REDIRECTS, Patience, retries
 from envspec.net.proxy import is_loopback, proxy_for, through
@@ -273,17 +273,15 @@ class Fetcher:
             return self._pool_for(proxy, head)
 
     def _pool_for(self, proxy: str | None, head: float) -> urllib3.PoolManager:
-        """Make the TLS context once: reading the certificates takes as long as many requests."""
         import urllib3
 
         if (proxy, head) not in self._pools:
-            bundle = self._env.get("SSL_CERT_FILE") or self._env.get("REQUESTS_CA_BUNDLE") or self._env.get("PIP_CERT")
             options: dict[str, Any] = {
                 # uv asks for some fifty things at once through the index proxy; a connection that found no room in the
                 # pool would be made anew each time
                 "maxsize": 50,
                 "timeout": urllib3.Timeout(connect=_CONNECT_SECONDS, read=self._read_seconds),
-                "ssl_context": ssl.create_default_context(cafile=bundle if bundle and Path(bundle).is_file() else None),
+                "ssl_context": tls_context(self._env),
             }
             pool = through(proxy, options) if proxy else urllib3.PoolManager(**options)
             pool.pool_classes_by_scheme = timed_pools(head)

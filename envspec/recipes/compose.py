@@ -62,30 +62,20 @@ def _service(plan: Plan) -> Iterator[str]:
     yield f"    profiles: {inline_strings([PROFILE])}"
     yield f"    image: {string(plan.image)}"
     yield f"    platform: {string(plan.oci_platform)}"
-    yield "    build:"
-    yield "      context: ."
-    yield f"      dockerfile: {string(f'{plan.target}/{DOCKERFILE}')}"
-    if plan.project:
-        yield "      additional_contexts:"
-        yield f"        {CONTEXT}: {string(_folder(plan.project))}"
-    yield f"      platforms: {inline_strings([plan.oci_platform])}"
-    yield "      args:"
-    yield f"        SOURCE_DATE_EPOCH: {string(str(plan.epoch))}"
+    arguments = {"SOURCE_DATE_EPOCH": str(plan.epoch)}
     if plan.explicit:
-        yield f"        {CHANNEL_HOST}: {string(f'${{{CHANNEL_HOST}:-}}')}"
+        arguments[CHANNEL_HOST] = f"${{{CHANNEL_HOST}:-}}"
+    dockerfile = f"context: ., dockerfile: {string(f'{plan.target}/{DOCKERFILE}')}"
+    platforms = f"platforms: {inline_strings([plan.oci_platform])}"
+    more = f", additional_contexts: {{ {CONTEXT}: {string(_folder(plan.project))} }}" if plan.project else ""
+    values = ", ".join(f"{name}: {string(value)}" for name, value in arguments.items())
+    yield f"    build: {{ {dockerfile}, {platforms}, args: {{ {values} }}{more} }}"
     yield "    shm_size: 8gb # DataLoader workers and NCCL share memory here"
-    yield "    volumes:"
-    yield f"      - {string(f'${{ENVSPEC_WORKSPACE:-{_VOLUME}}}:{WORKSPACE}')}"
+    yield f"    volumes: {inline_strings([f'${{ENVSPEC_WORKSPACE:-{_VOLUME}}}:{WORKSPACE}'])}"
     if plan.services:
-        yield "    ports:"
-        yield from (f"      - {string(f'127.0.0.1:{one.port}:{one.port}')}" for one in plan.services)
-        yield "    environment: # of yours, where it is set: who may get in"
-        yield from (f"      - {GIVEN[one.name]}" for one in plan.services)
+        yield f"    ports: {inline_strings(f'127.0.0.1:{one.port}:{one.port}' for one in plan.services)}"
+        given = inline_strings(GIVEN[one.name] for one in plan.services)
+        yield f"    environment: {given} # of yours, where it is set: who may get in"
     if plan.is_cuda:
-        yield "    deploy:"
-        yield "      resources:"
-        yield "        reservations:"
-        yield "          devices:"
-        yield "            - driver: nvidia"
-        yield "              count: all"
-        yield '              capabilities: ["gpu"]'
+        gpus = '{ driver: nvidia, count: all, capabilities: ["gpu"] }'
+        yield f"    deploy: {{ resources: {{ reservations: {{ devices: [{gpus}] }} }} }}"

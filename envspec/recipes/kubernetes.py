@@ -10,6 +10,8 @@ from envspec.recipes.heading import hash_heading
 from envspec.recipes.plan import UID, WORKSPACE, Plan
 
 FILE = "job.yaml"
+_NO_CAPABILITIES = 'capabilities: { drop: ["ALL"] }'
+_SECCOMP = "seccompProfile: { type: RuntimeDefault }"
 _NAME_LENGTH = 52
 """The greatest length of a Job's name: its pods' names have 63 characters, of which Kubernetes adds up to 11."""
 
@@ -28,58 +30,37 @@ def render(plan: Plan) -> dict[str, str]:
         "kind: Job",
         "metadata:",
         f"  name: {string(name)}",
-        "  labels:",
-        f"    app.kubernetes.io/name: {string(name)}",
-        '    app.kubernetes.io/managed-by: "envspec"',
-        "  annotations:",
-        f"    envspec/spec: {string(plan.spec)}",
-        f"    envspec/target: {string(plan.target)}",
-        f"    envspec/fingerprint: {string(plan.fingerprint)}",
+        f'  labels: {{ app.kubernetes.io/name: {string(name)}, app.kubernetes.io/managed-by: "envspec" }}',
+        f"  annotations: {{ envspec/spec: {string(plan.spec)}, envspec/target: {string(plan.target)}, "
+        f"envspec/fingerprint: {string(plan.fingerprint)} }}",
         "spec:",
         "  backoffLimit: 0",
         "  template:",
         "    metadata:",
-        "      labels:",
-        f"        app.kubernetes.io/name: {string(name)}",
+        f"      labels: {{ app.kubernetes.io/name: {string(name)} }}",
         "    spec:",
         "      restartPolicy: Never",
         "      automountServiceAccountToken: false",
-        "      nodeSelector:",
-        f"        kubernetes.io/arch: {string(plan.oci_platform.rpartition('/')[2])}",
+        f"      nodeSelector: {{ kubernetes.io/arch: {string(plan.oci_platform.rpartition('/')[2])} }}",
         *_affinity(plan),
         "      securityContext:",
-        "        runAsNonRoot: true",
-        f"        runAsUser: {UID}",
-        f"        runAsGroup: {UID}",
-        f"        fsGroup: {UID}",
-        "        seccompProfile:",
-        "          type: RuntimeDefault",
+        f"        {{ runAsNonRoot: true, runAsUser: {UID}, runAsGroup: {UID}, fsGroup: {UID}, {_SECCOMP} }}",
         "      containers:",
         "        - name: train",
         f"          image: {string(plan.image)}",
         '          args: ["smoke"]',
         *_resources(plan),
         "          securityContext:",
-        "            allowPrivilegeEscalation: false",
-        "            readOnlyRootFilesystem: true",
-        "            capabilities:",
-        '              drop: ["ALL"]',
+        f"            {{ allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, {_NO_CAPABILITIES} }}",
         "          volumeMounts:",
-        "            - name: shm # DataLoader workers and NCCL share memory here",
-        "              mountPath: /dev/shm",
-        "            - name: tmp",
-        "              mountPath: /tmp",
-        "            - name: workspace",
-        f"              mountPath: {WORKSPACE}",
+        "            - { name: shm, mountPath: /dev/shm } # DataLoader workers and NCCL share memory here",
+        "            - { name: tmp, mountPath: /tmp }",
+        f"            - {{ name: workspace, mountPath: {WORKSPACE} }}",
         "      volumes:",
-        "        - name: shm",
-        "          emptyDir:",
-        "            medium: Memory",
-        "            sizeLimit: 8Gi",
-        "        - name: tmp",
-        "          emptyDir: {}",
-        "        - name: workspace # what is written here goes with the pod: name a volume of yours instead",
-        "          emptyDir: {}",
+        "        - { name: shm, emptyDir: { medium: Memory, sizeLimit: 8Gi } }",
+        "        - { name: tmp, emptyDir: {} }",
+        "        # what is written here goes with the pod: name a volume of yours instead",
+        "        - { name: workspace, emptyDir: {} }",
     ]
     return {f"{plan.target}/{FILE}": "\n".join(lines) + "\n"}
 
@@ -92,7 +73,7 @@ def job_name(title: str) -> str:
 def _resources(plan: Plan) -> list[str]:
     if not plan.is_cuda:
         return []
-    return ["          resources:", "            limits:", '              nvidia.com/gpu: "1"']
+    return ['          resources: { limits: { nvidia.com/gpu: "1" } }']
 
 
 def _affinity(plan: Plan) -> list[str]:
@@ -102,18 +83,14 @@ def _affinity(plan: Plan) -> list[str]:
     if not plan.architectures:
         return []
     majors = [str(major) for major in sorted({known(sm).major for sm in plan.architectures})]
+    values = f"values: {inline_strings(majors)}"
     return [
         "      tolerations:",
-        "        - key: nvidia.com/gpu",
-        "          operator: Exists",
-        "          effect: NoSchedule",
+        "        - { key: nvidia.com/gpu, operator: Exists, effect: NoSchedule }",
         "      affinity:",
         "        nodeAffinity:",
         "          preferredDuringSchedulingIgnoredDuringExecution:",
         "            - weight: 100",
         "              preference:",
-        "                matchExpressions:",
-        "                  - key: nvidia.com/gpu.compute.major",
-        "                    operator: In",
-        f"                    values: {inline_strings(majors)}",
+        f"                matchExpressions: [{{ key: nvidia.com/gpu.compute.major, operator: In, {values} }}]",
     ]

@@ -79,10 +79,9 @@ def _known(plan: SpecPlan) -> str:
 
 def _table(plan: Plan) -> Iterator[str]:
     cuda = f", CUDA {plan.cuda}" if plan.cuda else ""
+    active = "CONDA_PREFIX" if plan.explicit else "VIRTUAL_ENV"
+    variables = [f"{{ {lua(name)}, {lua(value)} }}" for name, value in plan.env if name in _ALSO_OUTSIDE]
     yield f"    [{lua(plan.target)}] = {{"
-    yield f"        about = {lua(f'Python {plan.python}{cuda}.')},"
-    yield f"        active = {lua('CONDA_PREFIX' if plan.explicit else 'VIRTUAL_ENV')},"
-    yield "        variables = {"
-    yield from (f"            {{ {lua(name)}, {lua(value)} }}," for name, value in plan.env if name in _ALSO_OUTSIDE)
-    yield "        },"
+    yield f"        about = {lua(f'Python {plan.python}{cuda}.')}, active = {lua(active)},"
+    yield f"        variables = {{ {', '.join(variables)} }},"
     yield "    },"

@@ -66,18 +66,19 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
             f'the user "{spec.image.user}" is one of Debian\'s own', hint='user = "dev"', place=Place(spec.path)
         )
     wanted = services(spec, lock, target)
-    steps = pip_steps(spec, lock, target)
-    own = own_project(spec, lock, target, place)
+    steps = pip_steps(spec, target)
+    own = own_project(spec, target, place)
     project, built = own or (None, ())
     for name in (name for step, _ in steps for name in step.unisolated):
         refuse_unknown_gpus(name, target)
     needed = build_names(spec.project) if project and project.compiled else ()
-    seen = build_steps(spec, lock, target, needed) if images.sources(target) or needed else ()
-    scripts = tuple(service.script for service in wanted)
+    seen = build_steps(spec, target, needed) if images.sources(target) or needed else ()
+    locked = {pin.name for each in lock for pin in each.pins}
+    carried = carried_files(tuple(service.script for service in wanted), locked)
     document = target_document(spec, lock, target)
     files = {
         f"{target.name}/{SLICE}": target_json(document),
-        **{f"{CARRIED_FOLDER}/{path}": text for path, text in carried_files(scripts).items()},
+        **{f"{CARRIED_FOLDER}/{path}": text for path, text in carried.items()},
         **{step.file: text for step, text in (*steps, *seen, *built)},
     }
     explicit = None

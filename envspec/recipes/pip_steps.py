@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 
 from envspec.errors import InputError, Place
 from envspec.facts.cuda_stack import stack_of
-from envspec.lock.formats.requirements import requirements_txt
+from envspec.lock.formats.requirements import requirement
 from envspec.lock.graph import Graph
-from envspec.lock.model import Lock, LockedTarget, Pin
+from envspec.lock.model import LockedTarget, Pin
 from envspec.recipes.plan import GROUPS, REQUIREMENTS, PipStep
 from envspec.spec.model import PipTerms, Spec
 
@@ -32,17 +31,15 @@ _BUILD_TOOLS = (
 """The packages that extensions of torch import in their builds, often undeclared."""
 
 
-def pip_steps(spec: Spec, lock: Lock, target: LockedTarget) -> tuple[tuple[PipStep, str], ...]:
+def pip_steps(spec: Spec, target: LockedTarget) -> tuple[tuple[PipStep, str], ...]:
     """List the runs, in order, each with the text of its requirements file.
 
     Raises InputError for an index that the spec doesn't name any more.
     """
-    return _steps(spec, lock, target, ((_group(pin), pin) for pin in target.pins if pin.kind == "pip"))
+    return _steps(spec, target, ((_group(pin), pin) for pin in target.pins if pin.kind == "pip"))
 
 
-def build_steps(
-    spec: Spec, lock: Lock, target: LockedTarget, own: Collection[str] = ()
-) -> tuple[tuple[PipStep, str], ...]:
+def build_steps(spec: Spec, target: LockedTarget, own: Collection[str] = ()) -> tuple[tuple[PipStep, str], ...]:
     """List the runs that install the wheels for builds, beside the CUDA stack: the dependencies of torch and of the
     sources, the lock's build tools, and what the spec says that builds need: everything for a source without isolation.
     No others: any change of theirs would compile everything again. `own` names what the build of the spec's project
@@ -57,26 +54,22 @@ def build_steps(
         roots += pins
     reached = {node.name for node in Graph.of(target, roots).outgoing if node.kind == "pip"}
     seen = (pin for name, pin in pins.items() if name in reached and _group(pin) == "rest")
-    return _steps(spec, lock, target, (("build", pin) for pin in seen))
+    return _steps(spec, target, (("build", pin) for pin in seen))
 
 
-def project_steps(
-    spec: Spec, lock: Lock, target: LockedTarget, names: Collection[str]
-) -> tuple[tuple[PipStep, str], ...]:
+def project_steps(spec: Spec, target: LockedTarget, names: Collection[str]) -> tuple[tuple[PipStep, str], ...]:
     """List the runs that install the wheels for the build of the spec's project: what it requires by `names`, and what
     that requires."""
     reached = {node.name for node in Graph.of(target, names).outgoing if node.kind == "pip"}
     seen = (pin for pin in target.pins if pin.kind == "pip" and pin.is_wheel and pin.name in reached)
-    return _steps(spec, lock, target, (("build", pin) for pin in seen))
+    return _steps(spec, target, (("build", pin) for pin in seen))
 
 
-def _steps(
-    spec: Spec, lock: Lock, target: LockedTarget, grouped: Iterable[tuple[str, Pin]]
-) -> tuple[tuple[PipStep, str], ...]:
+def _steps(spec: Spec, target: LockedTarget, grouped: Iterable[tuple[str, Pin]]) -> tuple[tuple[PipStep, str], ...]:
     groups: dict[tuple[str, str], list[Pin]] = {}
     for group, pin in grouped:
         groups.setdefault((group, "pypi" if pin.index == "url" else pin.index), []).append(pin)
-    return tuple(_step(spec, lock, target, *key, groups[key]) for key in sorted(groups, key=_place))
+    return tuple(_step(spec, target, *key, groups[key]) for key in sorted(groups, key=_place))
 
 
 def _group(pin: Pin) -> str:
@@ -88,7 +81,7 @@ def _place(key: tuple[str, str]) -> tuple[int, bool, str]:
     return GROUPS.index(group), index != "pypi", index
 
 
-def _step(spec: Spec, lock: Lock, target: LockedTarget, group: str, index: str, pins: list[Pin]) -> tuple[PipStep, str]:
+def _step(spec: Spec, target: LockedTarget, group: str, index: str, pins: list[Pin]) -> tuple[PipStep, str]:
     backend = index.removeprefix(_PYTORCH) if index.startswith(_PYTORCH) else None
     own = index if backend is None and index not in ("pypi", "git") else None
     terms = spec.terms_of(target.name)
@@ -100,7 +93,7 @@ def _step(spec: Spec, lock: Lock, target: LockedTarget, group: str, index: str, 
             hint=f'add it to the spec, [pip] indexes = {{ {own} = "https://…" }}, or lock again',
             place=Place(spec.path),
         )
-    text = _without_header(requirements_txt(lock, replace(target, pins=tuple(pins))))
+    text = "".join(f"{requirement(pin)}\n" for pin in sorted(pins, key=lambda pin: (pin.name, pin.version)))
     step = PipStep(
         requirements_file(group, text),
         tuple(sorted(pin.name for pin in pins)),
@@ -117,8 +110,3 @@ def _step(spec: Spec, lock: Lock, target: LockedTarget, group: str, index: str, 
 
 def _sees_the_environment(terms: PipTerms, pin: Pin) -> bool:
     return pin.name in terms.build_dependencies or pin.name in terms.no_build_isolation
-
-
-def _without_header(text: str) -> str:
-    """Keep only the packages: a head that names the lock and the target would make equal files differ."""
-    return "\n".join(line for line in text.splitlines() if line and not line.startswith("#")) + "\n"

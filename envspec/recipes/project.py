@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 
 from envspec.errors import InputError, Place
-from envspec.lock.model import Lock, LockedTarget
+from envspec.lock.model import LockedTarget
 from envspec.packages.names import requirement_name
 from envspec.recipes.environment import refuse_unknown_gpus
 from envspec.recipes.pip_steps import project_steps
@@ -60,7 +60,7 @@ def refuse_unknown_builds(project: Project, target: LockedTarget) -> None:
 
 
 def own_project(
-    spec: Spec, lock: Lock, target: LockedTarget, place: str
+    spec: Spec, target: LockedTarget, place: str
 ) -> tuple[OwnProject, tuple[tuple[PipStep, str], ...]] | None:
     """Plan the project of a target's recipes, with the texts of the files that its build is installed from. `place` as
     in `Plan`. Raises InputError as `project_of`, and for one that is compiled for unknown GPUs."""
@@ -69,7 +69,7 @@ def own_project(
         return None
     compiled = is_compiled(project)
     refuse_unknown_builds(project, target)
-    steps = () if compiled else project_steps(spec, lock, target, build_names(project))
+    steps = () if compiled else project_steps(spec, target, build_names(project))
     folder = None if place == "." else posixpath.relpath(project.path, place)
     versioned = bool(build_names(project) & _VERSIONED)
     wheels = tuple(step for step, _ in steps)

@@ -17,6 +17,8 @@ from envspec.spec.model import Spec
 SCHEMA = 2
 _BY_LINE = ("cards", "lock")
 """The tables whose rows stand on lines of their own."""
+_TOGETHER = {"schema", "spec", "platform", "python", "gpus", "services", "env", "workload", "steps"}
+"""The facts that the next one follows on the same line."""
 
 
 def target_document(spec: Spec, lock: Lock, target: LockedTarget) -> dict[str, Any]:
@@ -55,13 +57,15 @@ def target_document(spec: Spec, lock: Lock, target: LockedTarget) -> dict[str, A
 
 
 def dumps(document: dict[str, Any]) -> str:
-    """Render a `target.json`: JSON with a line for each fact, card and package."""
-    parts = []
+    """Render a `target.json`: JSON with a line for each card and package, and for what belongs together."""
+    out = "{"
+    before = None
     for name, value in document.items():
         rows = [f"    {json.dumps(key)}: {_value(row)}" for key, row in value.items()] if name in _BY_LINE else []
         text = "{\n" + ",\n".join(rows) + "\n  }" if rows else json.dumps(value)
-        parts.append(f"  {json.dumps(name)}: {text}")
-    return "{\n" + ",\n".join(parts) + "\n}\n"
+        out += f"{',' if before else ''}{' ' if before in _TOGETHER else chr(10) + '  '}{json.dumps(name)}: {text}"
+        before = name
+    return out + "\n}\n"
 
 
 def _value(value: Any) -> str:

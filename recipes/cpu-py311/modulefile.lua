@@ -7,14 +7,8 @@
 -- the home folder.
 local targets = {
     ["cpu"] = {
-        about = "Python 3.11.",
-        active = "VIRTUAL_ENV",
-        variables = {
-            { "ENVSPEC_SPEC", "cpu-py311" },
-            { "ENVSPEC_TARGET", "cpu" },
-            { "PYTHONNOUSERSITE", "1" },
-            { "PYTORCH_VERSION", "2.13.0" },
-        },
+        about = "Python 3.11.", active = "VIRTUAL_ENV",
+        variables = { { "ENVSPEC_SPEC", "cpu-py311" }, { "ENVSPEC_TARGET", "cpu" }, { "PYTHONNOUSERSITE", "1" }, { "PYTORCH_VERSION", "2.13.0" } },
     },
 }
 

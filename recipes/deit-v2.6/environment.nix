@@ -8,11 +8,7 @@
 #
 # Nothing of nixpkgs' own CUDA or Python packages gets in: the files that the lock pins, each by its hash, and around
 # them nixpkgs' Python, C++ runtime and the libraries that manylinux wheels may expect of a system.
-{
-  pkgs,
-  lock,
-  indexes ? { },
-}:
+{ pkgs, lock, indexes ? { } }:
 let
   inherit (builtins) attrNames concatStringsSep dirOf elem elemAt filter fromTOML genericClosure head isFunction isPath isString
     listToAttrs map match readFile replaceStrings split toString tryEval;
@@ -65,21 +61,11 @@ let
     in
     (pkgs.fetchPypi (
       if wheel != null then {
-        pname = elemAt wheel 0;
-        version = elemAt wheel 1;
-        format = "wheel";
-        dist = elemAt wheel 2;
-        python = elemAt wheel 2;
-        abi = elemAt wheel 3;
-        platform = elemAt wheel 4;
-        sha256 = pkgs.lib.fakeSha256;
+        pname = elemAt wheel 0; version = elemAt wheel 1; format = "wheel"; dist = elemAt wheel 2; python = elemAt wheel 2;
+        abi = elemAt wheel 3; platform = elemAt wheel 4; sha256 = pkgs.lib.fakeSha256;
       }
-      else if source != null then {
-        pname = elemAt source 0;
-        version = elemAt source 1;
-        extension = elemAt source 2;
-        sha256 = pkgs.lib.fakeSha256;
-      }
+      else if source != null then
+        { pname = elemAt source 0; version = elemAt source 1; extension = elemAt source 2; sha256 = pkgs.lib.fakeSha256; }
       else throw "${file} is neither a wheel nor a source archive"
     )).urls;
 
@@ -180,9 +166,7 @@ let
         DIST_EXTRA_CONFIG=$TMPDIR/setuptools.cfg build ${project}
         install --find-links built ${shell (fromTOML (readFile (project + "/pyproject.toml"))).project.name}
       '';
-      more = package: ''
-        install --find-links ${wheels.${package}} ${shell package}
-      '';
+      more = package: "install --find-links ${wheels.${package}} ${shell package}\n";
 
       # What manylinux wheels may expect of a system (PEP 599), then the driver: its libraries are the machine's.
       manylinux = pkgs.pythonManylinuxPackages.manylinux2014 or [ pkgs.zlib ];
@@ -197,19 +181,15 @@ let
         dynamicLinker = pkgs.stdenv.cc.bintools.dynamicLinker;
         disallowedReferences = [ house ];
         passthru = { inherit python lock target; };
-        meta = {
-          description = "${title target}: Python ${locked.python}${if locked ? cuda then ", CUDA ${locked.cuda}" else ""}";
-          mainProgram = "python";
-          platforms = [ subdirs.${locked.platform} ];
-        };
+        meta.description = "${title target}: Python ${locked.python}${if locked ? cuda then ", CUDA ${locked.cuda}" else ""}";
+        meta.mainProgram = "python";
+        meta.platforms = [ subdirs.${locked.platform} ];
       }
       ''
         export HOME=$TMPDIR UV_NO_CONFIG=1 UV_OFFLINE=1 UV_CACHE_DIR=$TMPDIR/cache UV_PYTHON_DOWNLOADS=never
         cd "$TMPDIR"
 
-        install() {
-          uv pip install --quiet --python "$out/bin/python" --no-index --no-deps "$@"
-        }
+        install() { uv pip install --quiet --python "$out/bin/python" --no-index --no-deps "$@"; }
 
         # The wheels' own ways of finding libraries come first, then the system's and the driver's. RPATH, not RUNPATH:
         # it holds for what a library loads in turn, too.

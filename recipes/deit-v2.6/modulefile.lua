@@ -7,26 +7,12 @@
 -- the home folder.
 local targets = {
     ["cu124"] = {
-        about = "Python 3.11, CUDA 12.4.",
-        active = "VIRTUAL_ENV",
-        variables = {
-            { "ENVSPEC_SPEC", "deit-v2.6" },
-            { "ENVSPEC_TARGET", "cu124" },
-            { "PYTHONNOUSERSITE", "1" },
-            { "PYTORCH_VERSION", "2.6.0" },
-            { "TORCH_CUDA_ARCH_LIST", "7.0;8.0;9.0" },
-        },
+        about = "Python 3.11, CUDA 12.4.", active = "VIRTUAL_ENV",
+        variables = { { "ENVSPEC_SPEC", "deit-v2.6" }, { "ENVSPEC_TARGET", "cu124" }, { "PYTHONNOUSERSITE", "1" }, { "PYTORCH_VERSION", "2.6.0" }, { "TORCH_CUDA_ARCH_LIST", "7.0;8.0;9.0" } },
     },
     ["cu126"] = {
-        about = "Python 3.11, CUDA 12.6.",
-        active = "VIRTUAL_ENV",
-        variables = {
-            { "ENVSPEC_SPEC", "deit-v2.6" },
-            { "ENVSPEC_TARGET", "cu126" },
-            { "PYTHONNOUSERSITE", "1" },
-            { "PYTORCH_VERSION", "2.6.0" },
-            { "TORCH_CUDA_ARCH_LIST", "8.0;9.0" },
-        },
+        about = "Python 3.11, CUDA 12.6.", active = "VIRTUAL_ENV",
+        variables = { { "ENVSPEC_SPEC", "deit-v2.6" }, { "ENVSPEC_TARGET", "cu126" }, { "PYTHONNOUSERSITE", "1" }, { "PYTORCH_VERSION", "2.6.0" }, { "TORCH_CUDA_ARCH_LIST", "8.0;9.0" } },
     },
 }
 

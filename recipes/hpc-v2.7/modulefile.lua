@@ -9,37 +9,16 @@
 --   . $CONDA_PREFIX/bin/activate
 local targets = {
     ["cu126-ampere"] = {
-        about = "Python 3.12, CUDA 12.6.",
-        active = "CONDA_PREFIX",
-        variables = {
-            { "ENVSPEC_SPEC", "hpc-v2.7" },
-            { "ENVSPEC_TARGET", "cu126-ampere" },
-            { "PYTHONNOUSERSITE", "1" },
-            { "PYTORCH_VERSION", "2.7.1" },
-            { "TORCH_CUDA_ARCH_LIST", "8.0" },
-        },
+        about = "Python 3.12, CUDA 12.6.", active = "CONDA_PREFIX",
+        variables = { { "ENVSPEC_SPEC", "hpc-v2.7" }, { "ENVSPEC_TARGET", "cu126-ampere" }, { "PYTHONNOUSERSITE", "1" }, { "PYTORCH_VERSION", "2.7.1" }, { "TORCH_CUDA_ARCH_LIST", "8.0" } },
     },
     ["cu128-gh200"] = {
-        about = "Python 3.12, CUDA 12.8.",
-        active = "CONDA_PREFIX",
-        variables = {
-            { "ENVSPEC_SPEC", "hpc-v2.7" },
-            { "ENVSPEC_TARGET", "cu128-gh200" },
-            { "PYTHONNOUSERSITE", "1" },
-            { "PYTORCH_VERSION", "2.7.1" },
-            { "TORCH_CUDA_ARCH_LIST", "9.0" },
-        },
+        about = "Python 3.12, CUDA 12.8.", active = "CONDA_PREFIX",
+        variables = { { "ENVSPEC_SPEC", "hpc-v2.7" }, { "ENVSPEC_TARGET", "cu128-gh200" }, { "PYTHONNOUSERSITE", "1" }, { "PYTORCH_VERSION", "2.7.1" }, { "TORCH_CUDA_ARCH_LIST", "9.0" } },
     },
     ["cu129-hopper"] = {
-        about = "Python 3.12, CUDA 12.9.",
-        active = "CONDA_PREFIX",
-        variables = {
-            { "ENVSPEC_SPEC", "hpc-v2.7" },
-            { "ENVSPEC_TARGET", "cu129-hopper" },
-            { "PYTHONNOUSERSITE", "1" },
-            { "PYTORCH_VERSION", "2.7.1" },
-            { "TORCH_CUDA_ARCH_LIST", "9.0" },
-        },
+        about = "Python 3.12, CUDA 12.9.", active = "CONDA_PREFIX",
+        variables = { { "ENVSPEC_SPEC", "hpc-v2.7" }, { "ENVSPEC_TARGET", "cu129-hopper" }, { "PYTHONNOUSERSITE", "1" }, { "PYTORCH_VERSION", "2.7.1" }, { "TORCH_CUDA_ARCH_LIST", "9.0" } },
     },
 }
 

@@ -7,37 +7,16 @@
 -- the home folder.
 local targets = {
     ["cu128-ampere"] = {
-        about = "Python 3.10, CUDA 12.8.",
-        active = "VIRTUAL_ENV",
-        variables = {
-            { "ENVSPEC_SPEC", "llm-v2.9" },
-            { "ENVSPEC_TARGET", "cu128-ampere" },
-            { "PYTHONNOUSERSITE", "1" },
-            { "PYTORCH_VERSION", "2.9.1" },
-            { "TORCH_CUDA_ARCH_LIST", "8.0" },
-        },
+        about = "Python 3.10, CUDA 12.8.", active = "VIRTUAL_ENV",
+        variables = { { "ENVSPEC_SPEC", "llm-v2.9" }, { "ENVSPEC_TARGET", "cu128-ampere" }, { "PYTHONNOUSERSITE", "1" }, { "PYTORCH_VERSION", "2.9.1" }, { "TORCH_CUDA_ARCH_LIST", "8.0" } },
     },
     ["cu128-gh200"] = {
-        about = "Python 3.10, CUDA 12.8.",
-        active = "VIRTUAL_ENV",
-        variables = {
-            { "ENVSPEC_SPEC", "llm-v2.9" },
-            { "ENVSPEC_TARGET", "cu128-gh200" },
-            { "PYTHONNOUSERSITE", "1" },
-            { "PYTORCH_VERSION", "2.9.1" },
-            { "TORCH_CUDA_ARCH_LIST", "9.0" },
-        },
+        about = "Python 3.10, CUDA 12.8.", active = "VIRTUAL_ENV",
+        variables = { { "ENVSPEC_SPEC", "llm-v2.9" }, { "ENVSPEC_TARGET", "cu128-gh200" }, { "PYTHONNOUSERSITE", "1" }, { "PYTORCH_VERSION", "2.9.1" }, { "TORCH_CUDA_ARCH_LIST", "9.0" } },
     },
     ["cu128-hopper"] = {
-        about = "Python 3.10, CUDA 12.8.",
-        active = "VIRTUAL_ENV",
-        variables = {
-            { "ENVSPEC_SPEC", "llm-v2.9" },
-            { "ENVSPEC_TARGET", "cu128-hopper" },
-            { "PYTHONNOUSERSITE", "1" },
-            { "PYTORCH_VERSION", "2.9.1" },
-            { "TORCH_CUDA_ARCH_LIST", "9.0" },
-        },
+        about = "Python 3.10, CUDA 12.8.", active = "VIRTUAL_ENV",
+        variables = { { "ENVSPEC_SPEC", "llm-v2.9" }, { "ENVSPEC_TARGET", "cu128-hopper" }, { "PYTHONNOUSERSITE", "1" }, { "PYTORCH_VERSION", "2.9.1" }, { "TORCH_CUDA_ARCH_LIST", "9.0" } },
     },
 }
 

@@ -7,26 +7,12 @@
 -- the home folder.
 local targets = {
     ["cu118"] = {
-        about = "Python 3.10, CUDA 11.8.",
-        active = "VIRTUAL_ENV",
-        variables = {
-            { "ENVSPEC_SPEC", "mm-v2.1" },
-            { "ENVSPEC_TARGET", "cu118" },
-            { "PYTHONNOUSERSITE", "1" },
-            { "PYTORCH_VERSION", "2.1.0" },
-            { "TORCH_CUDA_ARCH_LIST", "7.0;8.0" },
-        },
+        about = "Python 3.10, CUDA 11.8.", active = "VIRTUAL_ENV",
+        variables = { { "ENVSPEC_SPEC", "mm-v2.1" }, { "ENVSPEC_TARGET", "cu118" }, { "PYTHONNOUSERSITE", "1" }, { "PYTORCH_VERSION", "2.1.0" }, { "TORCH_CUDA_ARCH_LIST", "7.0;8.0" } },
     },
     ["cu121"] = {
-        about = "Python 3.10, CUDA 12.1.",
-        active = "VIRTUAL_ENV",
-        variables = {
-            { "ENVSPEC_SPEC", "mm-v2.1" },
-            { "ENVSPEC_TARGET", "cu121" },
-            { "PYTHONNOUSERSITE", "1" },
-            { "PYTORCH_VERSION", "2.1.0" },
-            { "TORCH_CUDA_ARCH_LIST", "7.0;8.0" },
-        },
+        about = "Python 3.10, CUDA 12.1.", active = "VIRTUAL_ENV",
+        variables = { { "ENVSPEC_SPEC", "mm-v2.1" }, { "ENVSPEC_TARGET", "cu121" }, { "PYTHONNOUSERSITE", "1" }, { "PYTORCH_VERSION", "2.1.0" }, { "TORCH_CUDA_ARCH_LIST", "7.0;8.0" } },
     },
 }
 

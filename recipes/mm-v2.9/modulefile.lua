@@ -7,69 +7,28 @@
 -- the home folder.
 local targets = {
     ["cpu"] = {
-        about = "Python 3.12.",
-        active = "VIRTUAL_ENV",
-        variables = {
-            { "ENVSPEC_SPEC", "mm-v2.9" },
-            { "ENVSPEC_TARGET", "cpu" },
-            { "PYTHONNOUSERSITE", "1" },
-            { "PYTORCH_VERSION", "2.9.1" },
-        },
+        about = "Python 3.12.", active = "VIRTUAL_ENV",
+        variables = { { "ENVSPEC_SPEC", "mm-v2.9" }, { "ENVSPEC_TARGET", "cpu" }, { "PYTHONNOUSERSITE", "1" }, { "PYTORCH_VERSION", "2.9.1" } },
     },
     ["cu126-volta"] = {
-        about = "Python 3.12, CUDA 12.6.",
-        active = "VIRTUAL_ENV",
-        variables = {
-            { "ENVSPEC_SPEC", "mm-v2.9" },
-            { "ENVSPEC_TARGET", "cu126-volta" },
-            { "PYTHONNOUSERSITE", "1" },
-            { "PYTORCH_VERSION", "2.9.1" },
-            { "TORCH_CUDA_ARCH_LIST", "7.0" },
-        },
+        about = "Python 3.12, CUDA 12.6.", active = "VIRTUAL_ENV",
+        variables = { { "ENVSPEC_SPEC", "mm-v2.9" }, { "ENVSPEC_TARGET", "cu126-volta" }, { "PYTHONNOUSERSITE", "1" }, { "PYTORCH_VERSION", "2.9.1" }, { "TORCH_CUDA_ARCH_LIST", "7.0" } },
     },
     ["cu128-ampere"] = {
-        about = "Python 3.12, CUDA 12.8.",
-        active = "VIRTUAL_ENV",
-        variables = {
-            { "ENVSPEC_SPEC", "mm-v2.9" },
-            { "ENVSPEC_TARGET", "cu128-ampere" },
-            { "PYTHONNOUSERSITE", "1" },
-            { "PYTORCH_VERSION", "2.9.1" },
-            { "TORCH_CUDA_ARCH_LIST", "8.0" },
-        },
+        about = "Python 3.12, CUDA 12.8.", active = "VIRTUAL_ENV",
+        variables = { { "ENVSPEC_SPEC", "mm-v2.9" }, { "ENVSPEC_TARGET", "cu128-ampere" }, { "PYTHONNOUSERSITE", "1" }, { "PYTORCH_VERSION", "2.9.1" }, { "TORCH_CUDA_ARCH_LIST", "8.0" } },
     },
     ["cu128-blackwell"] = {
-        about = "Python 3.12, CUDA 12.8.",
-        active = "VIRTUAL_ENV",
-        variables = {
-            { "ENVSPEC_SPEC", "mm-v2.9" },
-            { "ENVSPEC_TARGET", "cu128-blackwell" },
-            { "PYTHONNOUSERSITE", "1" },
-            { "PYTORCH_VERSION", "2.9.1" },
-            { "TORCH_CUDA_ARCH_LIST", "10.0;12.0" },
-        },
+        about = "Python 3.12, CUDA 12.8.", active = "VIRTUAL_ENV",
+        variables = { { "ENVSPEC_SPEC", "mm-v2.9" }, { "ENVSPEC_TARGET", "cu128-blackwell" }, { "PYTHONNOUSERSITE", "1" }, { "PYTORCH_VERSION", "2.9.1" }, { "TORCH_CUDA_ARCH_LIST", "10.0;12.0" } },
     },
     ["cu128-hopper"] = {
-        about = "Python 3.12, CUDA 12.8.",
-        active = "VIRTUAL_ENV",
-        variables = {
-            { "ENVSPEC_SPEC", "mm-v2.9" },
-            { "ENVSPEC_TARGET", "cu128-hopper" },
-            { "PYTHONNOUSERSITE", "1" },
-            { "PYTORCH_VERSION", "2.9.1" },
-            { "TORCH_CUDA_ARCH_LIST", "9.0" },
-        },
+        about = "Python 3.12, CUDA 12.8.", active = "VIRTUAL_ENV",
+        variables = { { "ENVSPEC_SPEC", "mm-v2.9" }, { "ENVSPEC_TARGET", "cu128-hopper" }, { "PYTHONNOUSERSITE", "1" }, { "PYTORCH_VERSION", "2.9.1" }, { "TORCH_CUDA_ARCH_LIST", "9.0" } },
     },
     ["cu130-hopper"] = {
-        about = "Python 3.12, CUDA 13.0.",
-        active = "VIRTUAL_ENV",
-        variables = {
-            { "ENVSPEC_SPEC", "mm-v2.9" },
-            { "ENVSPEC_TARGET", "cu130-hopper" },
-            { "PYTHONNOUSERSITE", "1" },
-            { "PYTORCH_VERSION", "2.9.1" },
-            { "TORCH_CUDA_ARCH_LIST", "9.0" },
-        },
+        about = "Python 3.12, CUDA 13.0.", active = "VIRTUAL_ENV",
+        variables = { { "ENVSPEC_SPEC", "mm-v2.9" }, { "ENVSPEC_TARGET", "cu130-hopper" }, { "PYTHONNOUSERSITE", "1" }, { "PYTORCH_VERSION", "2.9.1" }, { "TORCH_CUDA_ARCH_LIST", "9.0" } },
     },
 }
 

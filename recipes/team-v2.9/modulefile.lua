@@ -7,36 +7,16 @@
 -- the home folder.
 local targets = {
     ["cpu"] = {
-        about = "Python 3.10.",
-        active = "VIRTUAL_ENV",
-        variables = {
-            { "ENVSPEC_SPEC", "team-v2.9" },
-            { "ENVSPEC_TARGET", "cpu" },
-            { "PYTHONNOUSERSITE", "1" },
-            { "PYTORCH_VERSION", "2.9.1" },
-        },
+        about = "Python 3.10.", active = "VIRTUAL_ENV",
+        variables = { { "ENVSPEC_SPEC", "team-v2.9" }, { "ENVSPEC_TARGET", "cpu" }, { "PYTHONNOUSERSITE", "1" }, { "PYTORCH_VERSION", "2.9.1" } },
     },
     ["cu128-ada"] = {
-        about = "Python 3.10, CUDA 12.8.",
-        active = "VIRTUAL_ENV",
-        variables = {
-            { "ENVSPEC_SPEC", "team-v2.9" },
-            { "ENVSPEC_TARGET", "cu128-ada" },
-            { "PYTHONNOUSERSITE", "1" },
-            { "PYTORCH_VERSION", "2.9.1" },
-            { "TORCH_CUDA_ARCH_LIST", "8.9" },
-        },
+        about = "Python 3.10, CUDA 12.8.", active = "VIRTUAL_ENV",
+        variables = { { "ENVSPEC_SPEC", "team-v2.9" }, { "ENVSPEC_TARGET", "cu128-ada" }, { "PYTHONNOUSERSITE", "1" }, { "PYTORCH_VERSION", "2.9.1" }, { "TORCH_CUDA_ARCH_LIST", "8.9" } },
     },
     ["cu128-hopper"] = {
-        about = "Python 3.10, CUDA 12.8.",
-        active = "VIRTUAL_ENV",
-        variables = {
-            { "ENVSPEC_SPEC", "team-v2.9" },
-            { "ENVSPEC_TARGET", "cu128-hopper" },
-            { "PYTHONNOUSERSITE", "1" },
-            { "PYTORCH_VERSION", "2.9.1" },
-            { "TORCH_CUDA_ARCH_LIST", "9.0" },
-        },
+        about = "Python 3.10, CUDA 12.8.", active = "VIRTUAL_ENV",
+        variables = { { "ENVSPEC_SPEC", "team-v2.9" }, { "ENVSPEC_TARGET", "cu128-hopper" }, { "PYTHONNOUSERSITE", "1" }, { "PYTORCH_VERSION", "2.9.1" }, { "TORCH_CUDA_ARCH_LIST", "9.0" } },
     },
 }
 

@@ -185,6 +185,7 @@ def broken_python(path: Path, prefix: Path, then: str) -> Path:
     return path
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("there", [True, False], ids=["an empty folder", "a new folder"])
 @pytest.mark.parametrize(("then", "status"), first_by_day(1, [("exit 3", 3), ("kill -TERM $PPID; sleep 0.1", 143)]))
 def test_what_a_failed_run_made_does_not_block_the_next(

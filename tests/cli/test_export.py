@@ -240,6 +240,7 @@ def portal(index: Index) -> None:
     index.fail("/simple/lib/", html_error)
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     ("misbehave", "message"),
     [

@@ -156,11 +156,19 @@ def recorded_anew(env: Path, name: str) -> None:
     replace(record, lambda _: "\n".join([*lines, f"{name},sha256={digest},{len(content)}", ""]).encode())
 
 
+SLOW_TO_KILL = b"""
+import multiprocessing.process, time
+_kill = multiprocessing.process.BaseProcess.kill
+multiprocessing.process.BaseProcess.kill = lambda self: (_kill(self), time.sleep(0.5))
+"""
+"""Time for torch's handler of SIGCHLD, which raises that a worker was killed: by chance, it would run later."""
+
+
 def test_a_worker_that_hangs(env: Path, tmp_path: Path) -> None:
     name = "torch/utils/data/_utils/worker.py"
     start, hang = (
         b"def _worker_loop(",
-        b"def _worker_loop(*_):\n    import time\n    time.sleep(3600)\n\n\ndef _unused(",
+        SLOW_TO_KILL + b"def _worker_loop(*_):\n    time.sleep(3600)\n\n\ndef _unused(",
     )
     replace(site_packages(env) / name, lambda text: text.replace(start, hang, 1))
     recorded_anew(env, name)

@@ -8,7 +8,6 @@ from itertools import product
 import pytest
 from envspec_check.capability import covers as check_covers
 
-from envspec.carried import preflight
 from envspec.facts import gpus
 from envspec.facts.compute_capability import (
     Architecture,
@@ -139,12 +138,11 @@ def test_the_smoke_check_has_the_same_rule(cuda: str | None) -> None:
 
 
 @pytest.mark.parametrize("cuda", [None, "12.9", "13.0", "13.2"])
-def test_the_preflight_has_the_same_rule(cuda: str | None) -> None:
+def test_it_reads_capabilities_too_as_the_preflight_has_them(cuda: str | None) -> None:
     for number, gpu in product(CODE, GPUS):
         built, own = Architecture(number), Architecture(gpu)
-        compiled = [built.capability]
-        assert preflight.runs(own.capability, compiled, [], cuda) is sass_runs(built, own, cuda), (built, own)
-        assert preflight.runs(own.capability, [], compiled, cuda) is ptx_runs(built, own), (built, own)
+        assert check_covers([built.capability], own.capability, cuda) is sass_runs(built, own, cuda), (built, own)
+        assert check_covers([f"compute_{built.capability}"], own.capability, cuda) is ptx_runs(built, own), (built, own)
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,7 @@ def test_every_file_is_named_after_its_project_and_version(variant: str) -> None
         assert tags
 
 
+@pytest.mark.by_day(2)
 @each_variant
 def test_fields_are_well_formed(variant: str) -> None:
     for wheel in all_wheels(variant):

@@ -26,6 +26,7 @@ def quick(machine: Machine, *, seconds: str = "1", retries: str = "0") -> Ran:
 PAGE, FILE, METADATA = "^/simple/beta/", r"^/files/.*whl$", r"^/files/.*\.metadata$"
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     ("path", "fault", "said"),
     first_by_day(

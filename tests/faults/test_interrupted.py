@@ -91,6 +91,7 @@ def test_ctrl_c(machine: Machine, slow_index: Index) -> None:
     assert machine.envspec("lock", "specs/demo.toml", "--upgrade").status == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", first_by_day(1, [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]))
 def test_with_several_solves_at_once(machine: Machine, slow_index: Index, number: signal.Signals) -> None:
     targets = "".join(f"[targets.t{n}]\nplatform = 'linux-64'\nglibc = '2.{n}'\n" for n in (28, 31, 34, 35))

@@ -11,7 +11,7 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,14 +87,14 @@ class State:
     name: str
     image: str
     targets: Mapping[str, tuple[str, ...]]
-    carried: Callable[[tuple[str, ...]], Mapping[str, str]] = carried_files
+    carried: Callable[[tuple[str, ...], Container[str]], Mapping[str, str]] = carried_files
 
 
-def of_another_version(scripts: tuple[str, ...]) -> Mapping[str, str]:
+def of_another_version(scripts: tuple[str, ...], locked: Container[str]) -> Mapping[str, str]:
     """What an envspec carries that has other files, and others of the same name."""
     files = {
         path: text
-        for path, text in carried_files(scripts).items()
+        for path, text in carried_files(scripts, locked).items()
         if path not in (SUMS, "check/envspec_check/process.py")
     }
     files |= {"healthcheck.sh": "#!/bin/sh\n", "more/deep/new.py": "new = 1\n"}

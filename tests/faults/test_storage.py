@@ -122,6 +122,7 @@ def edited(text: bytes) -> bytes:
     return text.replace(b'version = "1.0"', b'version = "1.0.1"')
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     ("damage", "said"),
     [

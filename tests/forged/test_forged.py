@@ -82,6 +82,7 @@ def test_names_are_unlike() -> None:
     assert len({case.name for case in FORGERIES}) == len(FORGERIES) >= 40
 
 
+@pytest.mark.by_day(36)
 @pytest.mark.parametrize("case", FORGERIES, ids=[case.name for case in FORGERIES])
 def test_judged(case: Forgery, root: Path, tmp_path: Path) -> None:
     """By the judge, and by the one gate that leads from a lock to whatever is made of it."""

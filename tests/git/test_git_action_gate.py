@@ -19,6 +19,7 @@ EVIL = BASE.bump(pin("numpy", "2.1", content="evil"))
 NEWCOMER = BASE.bump(pin("app", "1.0", "acelerate", "fsspec", "lib>=2"), pin("acelerate", "1.0"))
 
 
+@pytest.mark.slow
 def test_a_replaced_file_fails_where_it_was_asked_to(tmp_path: Path) -> None:
     job = runner(tmp_path, EVIL)
     found = job.review(FAIL_ON="high")

@@ -139,6 +139,7 @@ def test_gitlab_without_a_token_that_may(tmp_path: Path, gitlab: tuple[str, type
     assert ("the note couldn't be written" in ran.stdout) is bool(token)
 
 
+@pytest.mark.slow
 def test_gitlab_fails_with_a_risk(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
     url, _ = gitlab
     job = runner(tmp_path, BASE.bump(pin("numpy", "2.1", content="evil")))

@@ -167,7 +167,8 @@ def test_a_folder_that_is_exchanged_for_a_link_while_it_is_removed(locked: Machi
                         path.touch()
                 except OSError:
                     continue
-            assert locked.envspec("cache", "clean").status in (0, 3)
+            # 2: it was the link just then, which is refused
+            assert locked.envspec("cache", "clean").status in (0, 2, 3)
     finally:
         stop.set()
         thread.join()

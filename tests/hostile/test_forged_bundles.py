@@ -155,6 +155,7 @@ def test_a_conda_package_that_leads_out(machine: Machine, tmp_path: Path) -> Non
     assert not (machine.folder / "evil.tar").exists()
 
 
+@pytest.mark.slow
 def test_what_an_old_bundle_holds(machine: Machine, locked: Index, tmp_path: Path, tools: str) -> None:
     """Left out of the new one, named where it's missing, and refused where it changed."""
     old, new, prefix = tmp_path / "old", tmp_path / "new", tmp_path / "env"

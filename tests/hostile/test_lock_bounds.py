@@ -47,6 +47,7 @@ FAULTS: dict[str, tuple[Any, str]] = {
 }
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("hashed", [False, True], ids=["no hash", "hash"])
 @pytest.mark.parametrize("fault", first_by_day(1, FAULTS))
 @pytest.mark.parametrize("kind", ["wheel", "source"])
@@ -101,6 +102,7 @@ def test_a_url_that_only_a_package_by_url_requires(machine: Machine, index: Inde
 BUILT = '[build-system]\nrequires = ["{}"]\nbuild-backend = "backend"\nbackend-path = ["."]\n'
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("by", first_by_day(1, ["index", "url", "git"]))
 @pytest.mark.parametrize("bad", ["slow", "bomb", ""])
 def test_a_build_requirement(
@@ -120,6 +122,7 @@ def test_a_build_requirement(
     assert ("is too slow" if bad == "slow" else "has 8 MiB once it's unpacked") in ran.error, ran.err
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("by", first_by_day(1, ["index", "url", "git"]))
 @pytest.mark.parametrize("way", first_by_day(2, ["its URL", "tool.uv", "UV_EXTRA_INDEX_URL", "uv.toml"]))
 def test_a_build_requirement_from_elsewhere(

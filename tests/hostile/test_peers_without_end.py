@@ -137,6 +137,7 @@ def test_metadata_that_unpacks_to_too_much(index: Index, tmp_path: Path) -> None
         reader.read(FoundFile(index.file_url(dist), dist.file, dist.sha256, len(dist.content)))
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.e2e
 @pytest.mark.parametrize("path", ["^/simple/app", r"^/files/app.*\.metadata"], ids=["page", "METADATA"])
 @pytest.mark.parametrize("fault", [dripping, packed(BOMB, "gzip")], ids=["slow", "bomb"])

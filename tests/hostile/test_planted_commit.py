@@ -39,6 +39,7 @@ def cloned(repository: Hostile) -> Machine:
     return user
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("fresh", [True, False], ids=["fresh", "stale"])
 @pytest.mark.parametrize("name", [".envspec-commit", ".envspec-staging"])
 def test_a_journal_that_installs_a_hook(repository: Hostile, name: str, fresh: bool) -> None:
@@ -82,6 +83,7 @@ def test_a_hidden_lock(repository: Hostile) -> None:
     assert load(user.lock_path()) == visible
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(("name", "visible"), [(".envspec-commit", "1.0"), (".envspec-staging", "2.0")])
 def test_a_hidden_lock_that_is_as_sound_as_the_visible_one(
     machine: Machine, index: Index, tmp_path: Path, name: str, visible: str

@@ -96,6 +96,7 @@ def test_an_index_that_a_spec_calls_by_a_good_name(
         assert not evil.asked
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("variable", ["UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"])
 @pytest.mark.parametrize("key", ["allow", "at"])
 def test_a_variable_that_puts_another_index_in_pypis_place(

@@ -105,6 +105,7 @@ def name_of(request: pytest.FixtureRequest) -> str:
     return str(request.node.callspec.params["plant"])
 
 
+@pytest.mark.by_day(6)
 def test_where_a_lock_is_made_or_refused(plant: Plant, request: pytest.FixtureRequest) -> None:
     ran = plant.run("lock", "specs/demo.toml")
     assert (ran.status == 0) == (name_of(request) in ANSWERED), ran.err

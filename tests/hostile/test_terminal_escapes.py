@@ -92,6 +92,7 @@ SHOWN = [
 ]
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     "arguments", first_by_day(4, map(pytest.param, SHOWN)), ids=lambda arguments: " ".join(arguments)
 )

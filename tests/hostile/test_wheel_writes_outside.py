@@ -66,6 +66,7 @@ def test_an_entry_that_leads_out(machine: Machine, index: Index, entry: str) -> 
     assert machine.envspec("install", SPEC, "--prefix", str(prefix)).status == 0
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.e2e
 @pytest.mark.parametrize(
     "line",

@@ -54,6 +54,7 @@ def channel() -> Iterator[str]:
     server.server_close()
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     ("peer", "told"),
     [

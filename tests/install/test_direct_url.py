@@ -23,6 +23,7 @@ def recorded(prefix: Path) -> dict[str, dict[str, object]]:
     return {path.parent.name.partition("-")[0]: json.loads(path.read_bytes()) for path in found}
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_it_is_the_url_in_the_lock(machine: Machine, index: Index) -> None:
     named, built, usual, tool = wheel("named", "1.0"), sdist("built", "1.0"), wheel("usual", "1.0"), wheel("tool", "1")

@@ -94,6 +94,7 @@ def beside(soname: str, name: str | None = None, version: str | None = None, nee
     return make
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize(
     ("make", "code", "said"),
     [

@@ -19,6 +19,7 @@ COUNT = 5000
 """More than the largest cache had that was smaller than a lock: read in the same order again, it missed every time."""
 
 
+@pytest.mark.slow
 def test_the_second_target_reads_no_file_name_and_no_requirement_again(machine: Machine) -> None:
     pins = [pip_pin(Dist(f"lib{n}", "1.0", f"lib{n}-1.0-py3-none-any.whl", b"%d" % n, b"")) for n in range(COUNT)]
     lock = write_lock(machine, {"one": pins, "two": pins}, python="3.12", platform="linux-64")

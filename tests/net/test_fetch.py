@@ -35,6 +35,7 @@ def fetcher(retries: int) -> Fetcher:
     return Fetcher(credentials={}, env={"UV_HTTP_RETRIES": str(retries), "NETRC": "/nonexistent"}, read_seconds=0.3)
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("fault", [truncated, stalling])
 def test_a_body_that_breaks_off_is_read_again(index: Index, fault: Fault) -> None:
     index.add(ALPHA)

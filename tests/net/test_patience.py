@@ -41,6 +41,7 @@ def fetcher(tries: int = 2, longest: float = 300.0, patience: dict[str, Patience
     )
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("status", [429, 503, 502])
 def test_a_server_is_asked_again_when_it_says(index: Index, status: int) -> None:
     index.add(ALPHA)

@@ -19,7 +19,7 @@ class Image:
 
     def __init__(self, folder: Path) -> None:
         self.carried = folder / "envspec"
-        shutil.copytree(DATA, self.carried, ignore=shutil.ignore_patterns("check", "__pycache__"))
+        shutil.copytree(DATA, self.carried, ignore=shutil.ignore_patterns("checks", "workloads", "__pycache__"))
         shutil.rmtree(self.carried / "services")
         (self.carried / "services").mkdir()
         self.prefix = folder / "env"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from envspec_check.checks.stack.packages import ORDER
 from recipe_plans import ROOT, parsed, shipped, shipped_spec
 
 from envspec.errors import InputError, Place
@@ -18,10 +19,11 @@ from envspec.facts.toolkits import known
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import Artifact, Lock, LockedImage, Pin
 from envspec.lock.slice import slice_digest, slice_of
+from envspec.recipes.carried import checked_package
 from envspec.recipes.environment import architecture_list, require_cuda
 from envspec.recipes.folder import render
 from envspec.recipes.images import CODE_SERVER, MICROMAMBA, UV, wanted_images
-from envspec.recipes.make import make_plan
+from envspec.recipes.make import make_plan, make_spec_plan
 from envspec.recipes.plan import Plan
 from envspec.spec.model import Image, Located, Spec
 
@@ -102,6 +104,15 @@ def test_only_the_services_asked_for_are_carried() -> None:
     assert scripts(shipped("cpu-py311", "cpu")) == []
     assert scripts(shipped("mm-v2.9", "cpu")) == ["services/common.sh", "services/jupyter.sh"]
     assert len(scripts(shipped("team-v2.9", "cpu"))) == 4
+
+
+def test_only_the_checks_of_locked_packages_are_carried() -> None:
+    for name in ("cpu-py311", "mm-v2.1", "hpc-v2.7"):
+        spec, lock = parsed(name)
+        plans = make_spec_plan(spec, SoundLock(lock)).targets
+        locked = {pin.name for target in lock for pin in target.pins}
+        for plan in plans:
+            assert {checked_package(path) for path in plan.carried} - {None} == locked & set(ORDER)
 
 
 def test_carried_code_is_the_packages_own() -> None:

@@ -65,7 +65,6 @@ def test_the_preflight_comes_first_and_can_be_left_out(image: Image) -> None:
 
 
 def test_smoke_is_the_carried_check(image: Image) -> None:
-    (image.carried / "check").mkdir()
     (image.carried / "check" / "__main__.py").write_text("import sys; print(*sys.argv[1:], sep='\\n')")
     code, out, _ = image.run("smoke", "--quick", "--json", "a b")
     assert code == 0

@@ -131,7 +131,7 @@ def test_hardware_is_a_network_of_the_machines(image: Image) -> None:
 def test_a_service_leaves_nothing_behind(image: Image, how: str) -> None:
     image.service("jupyter")
     status = {"ends": 0, "fails": 3, "is stopped": 5}[how]
-    wait = "touch $TMPDIR/started; trap 'exit 5' TERM; while :; do sleep 0.05; done" if how == "is stopped" else ""
+    wait = "trap 'exit 5' TERM; touch $TMPDIR/started; while :; do sleep 0.05; done" if how == "is stopped" else ""
     image.program("jupyter", f"test -d ${{JUPYTER_RUNTIME_DIR%/*}} || exit 9; {wait}\nexit {status}")
     process = image.start("jupyter")
     if how == "is stopped":

@@ -162,6 +162,7 @@ def alone(ctx):
 """
 
 
+@pytest.mark.slow
 def test_what_compiles_runs_beside_the_others_and_figures_alone(tmp_path: Path) -> None:
     """torch is a stand-in, so that its import costs nothing."""
     path = program(tmp_path, "time.sleep(1.5)\n    return interface.passed(details={'ended': time.time()})")

@@ -35,7 +35,7 @@ if [ $# -ne 1 ]; then usage; fi
 case $1 in '' | -*) usage ;; esac
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 prefix=$1
-version=$(sed -n 's/^ *"python": "\([0-9.]*\)",\{0,1\}$/\1/p' "$here/envspec/target.json")
+version=$(sed -n 's/^  "platform": "[^"]*", "python": "\([0-9.]*\)".*/\1/p' "$here/envspec/target.json")
 
 fail() {
     echo "install.sh: $1" >&2

@@ -31,7 +31,7 @@ def requirements_txt(lock: Lock, target: LockedTarget) -> str:
     for index in sorted(groups, key=_place):
         out += _HEADINGS.get(index, (f'\n# From the index "{index}".',))
         # a line of their own between packages: git merges two branches that bump neighbours
-        out.extend(f"\n{_requirement(pin)}" for pin in groups[index])
+        out.extend("\n" + requirement(pin, " \\\n    ") for pin in groups[index])
     return "\n".join(out) + "\n"
 
 
@@ -81,10 +81,9 @@ def _git_note(groups: Iterable[str]) -> list[str]:
     ]
 
 
-def _requirement(pin: Pin) -> str:
+def requirement(pin: Pin, then: str = " ") -> str:
+    """Return the line of one package; `then` stands before its hash."""
     if pin.git:
         return f"{pin.name} @ git+{pin.git.address}"
     what = f"{pin.name} @ {pin.url}" if pin.url else f"{pin.name}=={pin.version}"
-    if pin.artifact is None:
-        return what
-    return f"{what} \\\n    --hash=sha256:{pin.artifact.sha256}"
+    return f"{what}{then}--hash=sha256:{pin.artifact.sha256}" if pin.artifact else what

@@ -1,7 +1,7 @@
 """Compare this machine's driver and GPUs with what an image was locked for, before torch is imported.
 
-Stands alone: Python 3.8 or newer, nothing but the standard library. Takes the path of a `target.json`; without it, the
-one beside this file. Says in one line on stderr what is wrong and what to do.
+Needs Python 3.8 or newer, and the smoke check beside it. Takes the path of a `target.json`, else the one beside this
+file. Says in one line on stderr what is wrong and what to do.
 
 Exits with 0 when the image can work here or when nothing can tell, 1 when it can't, 2 when target.json can't be read.
 """
@@ -12,8 +12,13 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(FOLDER, "check"))
+
+from envspec_check.capability import covers  # noqa: E402
 
 
 class Gpu(NamedTuple):
@@ -76,11 +81,12 @@ def judge(target: dict[str, Any], machine: Machine) -> Verdict:
 
 def _judge_gpus(target: dict[str, Any], gpus: Sequence[Gpu], driver_cuda: str | None) -> Verdict:
     cuda = target.get("cuda")
-    locked = [_capability(sm) for sm in target.get("architectures") or []]
+    locked = target.get("architectures") or []
     code = target.get("code") or {"sm": locked, "ptx": []}
     # a driver compiles no PTX that is newer than its own CUDA
     newer = driver_cuda is not None and numbers(driver_cuda) < numbers(cuda or "0")
-    without = [gpu for gpu in gpus if not runs(gpu.capability, code["sm"], [] if newer else code["ptx"], cuda)]
+    flags = [*code["sm"], *("compute_" + one for one in ([] if newer else code["ptx"]))]
+    without = [gpu for gpu in gpus if not covers(flags, gpu.capability, cuda)]
     asked = " or ".join(target.get("gpus") or []) or "other GPUs"
     if without:
         text = (
@@ -89,7 +95,7 @@ def _judge_gpus(target: dict[str, Any], gpus: Sequence[Gpu], driver_cuda: str | 
         )
         # A small card for the screen beside the one that computes is no reason to stop.
         return Verdict(len(without) == len(gpus), text)
-    others = [gpu for gpu in gpus if locked and not runs(gpu.capability, locked, [], cuda)]
+    others = [gpu for gpu in gpus if locked and not covers(locked, gpu.capability, cuda)]
     if others:
         return Verdict(
             False,
@@ -98,35 +104,9 @@ def _judge_gpus(target: dict[str, Any], gpus: Sequence[Gpu], driver_cuda: str | 
     return FINE
 
 
-def runs(capability: str, machine_code: Iterable[str], ptx: Iterable[str], cuda: str | None) -> bool:
-    """Whether a GPU runs code that this CUDA compiled. A test holds this equal to envspec/facts/compute_capability.py,
-    which has the rule and its sources."""
-    own = _renamed(capability)
-    for code in map(_renamed, machine_code):
-        if code == own:
-            return True
-        if {code, own} & {(5, 3), (6, 2), (7, 2), (8, 7), (11, 0)}:
-            pairs = (((7, 0), (7, 2)), ((8, 0), (8, 7)), ((8, 6), (8, 7)))
-            if numbers(cuda or "0") >= (13,) and (code, own) in pairs:
-                return True
-        elif code[0] == own[0] and code <= own:
-            return True
-    return any(_renamed(code) == own or numbers(code) <= numbers(capability) for code in ptx)
-
-
-def _renamed(capability: str) -> tuple[int, ...]:
-    """A capability as numbers; 10.1 is the name that 11.0 had before CUDA 13."""
-    return (11, 0) if numbers(capability) == (10, 1) else numbers(capability)
-
-
 def numbers(version: str) -> tuple[int, ...]:
     """A version as numbers: "525.60.13" is (525, 60, 13)."""
     return tuple(int(part) for part in re.findall(r"\d+", version)[:4]) or (0,)
-
-
-def _capability(sm: str) -> str:
-    digits = re.sub(r"\D", "", sm) or "00"
-    return f"{digits[:-1]}.{digits[-1]}"
 
 
 def _names(gpus: Sequence[Gpu]) -> str:
@@ -200,7 +180,7 @@ def _kernel_driver(path: str) -> str | None:
 
 
 def main(arguments: Sequence[str], look: Callable[[], Machine] = look) -> int:
-    path = arguments[0] if arguments else os.path.join(os.path.dirname(os.path.abspath(__file__)), "target.json")
+    path = arguments[0] if arguments else os.path.join(FOLDER, "target.json")
     try:
         with open(path, encoding="utf-8") as file:
             target = json.load(file)

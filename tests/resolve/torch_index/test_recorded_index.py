@@ -71,6 +71,7 @@ def is_recorded(variant: str, project: str, version: str) -> bool:
     return any("-cp312-cp312-" in name or "-none-" in name for name in files)
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("form", ["json", "html"])
 @pytest.mark.parametrize("variant", first_by_day(1, VARIANTS))
 def test_uv_resolves_the_newest_torch_of_each_variant(

@@ -20,7 +20,7 @@ import sys
 import traceback
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Callable, Tuple
+from typing import Any, Callable, Iterator, Tuple
 
 from envspec_check.failures import KILLED, explained, in_words, root_cause
 from envspec_check.interface import Check, Context, Fault, Outcome, Skip, failed
@@ -95,6 +95,27 @@ def forked(work: Callable[[], Any]) -> Tuple[int, Answer]:
                 answer.leave({"error": in_words(error), "cause": root_cause(error)})
                 raise
     return pid, answer
+
+
+@contextlib.contextmanager
+def unheard() -> Iterator[None]:
+    """No handler hears of children that end in here: for giving some up, which is to kill them and wait for them.
+
+    torch's DataLoader has a handler of SIGCHLD that raises, in the middle of whatever runs, that a worker was killed:
+    that would be told in the place of why it was given up.
+    """
+    heard = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGCHLD, heard)
+
+
+def give_up(pid: int) -> None:
+    """Kill a forked process that was waited for long enough."""
+    with unheard():
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
 
 
 def finite(value: Any) -> Any:

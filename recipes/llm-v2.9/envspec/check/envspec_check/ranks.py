@@ -6,7 +6,6 @@ import datetime
 import functools
 import importlib
 import os
-import signal
 import time
 import uuid
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any, Callable, NamedTuple
 from envspec_check.failures import explained
 from envspec_check.interface import Context, Fault
 from envspec_check.machine import usable_cpus
-from envspec_check.process import ending, forked
+from envspec_check.process import ending, forked, give_up
 
 
 class Rank(NamedTuple):
@@ -58,8 +57,7 @@ def ranks(ctx: Context, world: int, backend: str, work: Callable[[Rank], Any]) -
                 wrong.append("rank %d %s" % (rank, reason) if not error else "rank %d: %s" % (rank, reason))
                 remedy = known or remedy
     for pid in children:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+        give_up(pid)
     if not wrong and children:
         wrong = ["%d of %d ranks hadn't ended after %g s" % (len(children), world, limit)]
     if wrong:

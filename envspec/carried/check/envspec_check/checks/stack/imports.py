@@ -6,7 +6,6 @@ import functools
 import importlib
 import os
 import re
-import signal
 import time
 from typing import Any, Dict, Iterable, List, Sequence, Set, Tuple
 
@@ -16,7 +15,7 @@ from envspec_check.import_failures import import_remedy
 from envspec_check.interface import Context, Outcome, check, failed, passed, skipped, some
 from envspec_check.lock import canonical
 from envspec_check.machine import usable_cpus
-from envspec_check.process import ending, forked
+from envspec_check.process import ending, forked, give_up
 
 ONE = 90.0
 """Seconds that one import may take: from a cold disk of a network the largest take half of that."""
@@ -83,9 +82,8 @@ def imported(modules: Sequence[str], at_once: int) -> Dict[str, str]:
                 if status:
                     wrong[name] = told.get("cause") or ending(status)
             elif time.monotonic() > deadline:
-                os.kill(pid, signal.SIGKILL)
+                give_up(pid)
                 wrong[name] = "hadn't ended after %g s" % ONE
-                os.waitpid(pid, 0)
                 del running[pid]
         time.sleep(0.01)
     return wrong

@@ -19,13 +19,5 @@ from envspec_check.checks import compile as compile
 from envspec_check.checks import dataloader as dataloader
 from envspec_check.checks import collectives as collectives
 from envspec_check.checks.stack import imports as imports
-from envspec_check.checks.stack import numpy as numpy
-from envspec_check.checks.stack import torchvision as torchvision
-from envspec_check.checks.stack import torchaudio as torchaudio
-from envspec_check.checks.stack import transformers as transformers
-from envspec_check.checks.stack import timm as timm
-from envspec_check.checks.stack import diffusers as diffusers
-from envspec_check.checks.stack import peft as peft
-from envspec_check.checks.stack import accelerate as accelerate
-from envspec_check.checks.stack import deepspeed as deepspeed
+from envspec_check.checks.stack import packages as packages
 from envspec_check.checks import figures as figures

@@ -9,11 +9,15 @@ from typing import Any, Sequence
 
 from envspec_check.interface import MIB, Context, Fault, Outcome, check, failed, passed
 from envspec_check.machine import SHM_REMEDY, shm_bytes
+from envspec_check.process import unheard
 
 WORKERS = 2
 
 SHM_LEAST = 64 * MIB
 """What two workers need in /dev/shm: each holds two batches ahead, and batches of images are several MiB."""
+
+LOST = 5.0
+"""Seconds in which a worker that was killed ends; one that waits in the kernel doesn't."""
 
 
 class Numbered:
@@ -53,8 +57,10 @@ def loaded(ctx: Context, length: int, size: int, **options: Any) -> list[Any]:
             raise Fault(f"workers ran out of shared memory: {size_words}", SHM_REMEDY) from None
         if "timed out" in text:
             traceback.print_exc()
-            for child in importlib.import_module("multiprocessing").active_children():
-                child.kill()  # the loader would wait for each of them
+            with unheard():
+                for child in importlib.import_module("multiprocessing").active_children():
+                    child.kill()  # the loader would wait for each of them
+                    child.join(LOST)
             remedy = "look at what it waits for (py-spy dump); locks and threads of the parent don't survive a fork"
             raise Fault(f"a worker gave nothing for {limit:g} s: it hangs", remedy) from None
         raise
