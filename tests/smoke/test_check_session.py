@@ -15,7 +15,7 @@ import envspec_check.workloads  # noqa: F401
 import pytest
 from envspec_check.checks.collectives import collectives_ddp
 from envspec_check.checks.compile import lacking_to_compile
-from envspec_check.checks.device import device_visible
+from envspec_check.checks.gpu.device import device_visible
 from envspec_check.interface import CHECKS, Check, Context, Fault, Outcome, Skip, failed, passed
 from envspec_check.ranks import on_the_cpu
 from envspec_check.report import Progress
@@ -80,7 +80,7 @@ def test_a_look_for_gpus_that_failed_is_told(capsys: pytest.CaptureFixture[str])
 
 
 def test_no_gpu_is_visible_though_cuda_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("envspec_check.checks.device.nvml", lambda: None)
+    monkeypatch.setattr("envspec_check.checks.gpu.device.nvml", lambda: None)
     monkeypatch.setattr(Context, "torch", None)
     with pytest.raises(Fault, match="cuda was asked for and torch sees no GPU"):
         device_visible(context("cuda", "cu128"))

@@ -67,6 +67,10 @@ TIMEOUT = 180.0
 
 MIB = 1 << 20
 
+NO_GPU = "cuda was asked for and torch sees no GPU"
+
+NO_GPU_REMEDY = "pass the GPUs in (--gpus all, --nv, the scheduler's), or check the CPU alone: --device cpu"
+
 
 class Fault(Exception):
     """Fails the check that it comes out of."""
@@ -93,6 +97,7 @@ class Outcome(NamedTuple):
     details: Dict[str, Any] = {}
     figures: Sequence[Tuple[str, float, str]] = ()
     curves: Dict[str, List[float]] = {}
+    slow: Sequence[str] = ()
 
 
 def passed(**more: Any) -> Outcome:

@@ -10,6 +10,7 @@ import platform
 import re
 from typing import Any
 
+from envspec_check.cuda_libraries import mapped_libraries
 from envspec_check.interface import Context, Outcome, passed
 
 
@@ -84,6 +85,18 @@ class Nvml:
         return int(rates[0]) if self.library.nvmlDeviceGetUtilizationRates(device, rates) == 0 else None
 
 
+    def number(self, function: str, device: ctypes.c_void_p, *given: int) -> int | None:
+        """What a function of NVML counts. None where the driver, the card or a MIG instance can't tell."""
+        found, ask = ctypes.c_ulonglong(0), getattr(self.library, function, None)
+        return int(found.value) if ask and ask(device, *given, ctypes.byref(found)) == 0 else None
+
+    def remapped_rows(self, device: ctypes.c_void_p) -> list[int] | None:
+        """Rows of memory that were replaced for corrected and for uncorrected errors, whether some wait for a reset,
+        and whether one couldn't be. None before Ampere."""
+        found, ask = [ctypes.c_uint(0) for _ in range(4)], getattr(self.library, "nvmlDeviceGetRemappedRows", None)
+        return [int(one.value) for one in found] if ask and ask(device, *map(ctypes.byref, found)) == 0 else None
+
+
 def nvml() -> Nvml | None:
     try:
         return Nvml()
@@ -156,14 +169,30 @@ SHM_REMEDY = (
 )
 
 
+def pci_address(torch: Any, index: int = 0) -> str:
+    facts = torch.cuda.get_device_properties(index)
+    if hasattr(facts, "pci_bus_id"):
+        return f"{facts.pci_domain_id:08x}:{facts.pci_bus_id:02x}:{facts.pci_device_id:02x}.0"
+    found = ctypes.create_string_buffer(32)  # before torch 2.8 its properties don't have it
+    for path in mapped_libraries(read_text("/proc/self/maps")):
+        if "libcudart" in path:
+            ctypes.CDLL(path).cudaDeviceGetPCIBusId(found, 32, index)
+    return found.value.decode()
+
+
+OTHERS = {"mig", "laptop", "d", "grid", "vgpu"}
+"""Words in the name of a GPU that is less than the card whose name it has too."""
+
+
 def card_of(cards: dict[str, Any], name: str, capability: str) -> dict[str, Any] | None:
-    """The facts of a GPU, by its name as the driver has it: the card with the most words in it, of its capability."""
+    """The facts of a GPU, by its name as the driver has it: the card with the most words in it, of its capability. None
+    for a part of a card."""
     words = set(re.split(r"[^a-z0-9]+", name.lower()))
     best: tuple[int, dict[str, Any] | None] = 0, None
     for key, card in cards.items():
         own = {word for word in re.split(r"[^a-z0-9]+", key.lower()) if word}
-        if card.get("capability") == capability and own <= words and len(own) > best[0]:
-            best = len(own), card
+        if card.get("capability") == capability and own <= words and not (words - own) & OTHERS and len(own) > best[0]:
+            best = len(own), {"name": key, **card}
     return best[1]
 
 

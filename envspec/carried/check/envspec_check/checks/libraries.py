@@ -6,7 +6,7 @@ import os
 from typing import Sequence
 
 from envspec_check.capability import covers
-from envspec_check.cuda_libraries import is_cuda_library
+from envspec_check.cuda_libraries import is_cuda_library, mapped_libraries
 from envspec_check.environment import is_within, own_paths, own_roots
 from envspec_check.interface import Context, Outcome, Skip, check, failed, passed, some
 from envspec_check.lock import locked_torch, numbers, same_version
@@ -42,12 +42,6 @@ def static_torch(ctx: Context) -> Outcome:
 
 def cuda_words(version: str | None) -> str:
     return f"CUDA {version}" if version else "CPUs only"
-
-
-def mapped_libraries(maps: str) -> list[str]:
-    """The CUDA libraries in a /proc/PID/maps."""
-    paths = {line.split(None, 5)[5] for line in maps.splitlines() if len(line.split(None, 5)) == 6}
-    return sorted(path for path in paths if is_cuda_library(path.replace(" (deleted)", "")))
 
 
 def linked_in(roots: Sequence[str]) -> set[str]:

@@ -6,15 +6,23 @@ import os
 from typing import Mapping
 
 from envspec_check.capability import capability_of
-from envspec_check.interface import MIB, Context, Fault, Outcome, Skip, check, failed, passed, some
+from envspec_check.interface import (
+    MIB,
+    NO_GPU,
+    NO_GPU_REMEDY,
+    Context,
+    Fault,
+    Outcome,
+    Skip,
+    check,
+    failed,
+    passed,
+    some,
+)
 from envspec_check.lock import numbers
 from envspec_check.machine import driver_version, nvml
 
 DISPLAY = 4096 * MIB
-
-NO_GPU = "cuda was asked for and torch sees no GPU"
-
-NO_GPU_REMEDY = "pass the GPUs in (--gpus all, --nv, the scheduler's), or check the CPU alone: --device cpu"
 
 
 @check("device.driver", needs="driver", torch=False)
