@@ -27,6 +27,7 @@ TABLES = (
     "neighbours",
     "former",
     "overlaps",
+    "peaks",
     "released",
     "repodata_patches",
     "toolkits",

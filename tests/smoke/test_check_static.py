@@ -193,10 +193,18 @@ def test_the_card_of_a_gpu() -> None:
         "H100 PCIe": {"capability": "9.0", "bandwidth_gb_s": 2000},
         "A100": {"capability": "8.0", "bandwidth_gb_s": 1555},
     }
-    assert card_of(cards, "NVIDIA H100 80GB HBM3", "9.0") == cards["H100"]
-    assert card_of(cards, "NVIDIA H100 PCIe", "9.0") == cards["H100 PCIe"]
-    assert card_of(cards, "NVIDIA A100-SXM4-80GB", "8.0") == cards["A100"]
+    assert card_of(cards, "NVIDIA H100 80GB HBM3", "9.0") == {"name": "H100", **cards["H100"]}
+    assert card_of(cards, "NVIDIA H100 PCIe", "9.0") == {"name": "H100 PCIe", **cards["H100 PCIe"]}
+    assert card_of(cards, "NVIDIA A100-SXM4-80GB", "8.0") == {"name": "A100", **cards["A100"]}
     assert card_of(cards, "NVIDIA H200", "9.0") is None
+
+
+@pytest.mark.parametrize(
+    "name", ["NVIDIA H100 80GB HBM3 MIG 1g.10gb", "NVIDIA GeForce RTX 4090 Laptop GPU", "NVIDIA GeForce RTX 4090 D"]
+)
+def test_a_part_of_a_card_is_not_the_card(name: str) -> None:
+    cards = {"H100": {"capability": "9.0"}, "GeForce RTX 4090": {"capability": "9.0"}}
+    assert card_of(cards, name, "9.0") is None
 
 
 def test_architecture_flags_of_a_torch_without_cuda() -> None:

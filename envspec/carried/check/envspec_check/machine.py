@@ -84,7 +84,6 @@ class Nvml:
         rates = (ctypes.c_uint * 2)()
         return int(rates[0]) if self.library.nvmlDeviceGetUtilizationRates(device, rates) == 0 else None
 
-
     def number(self, function: str, device: ctypes.c_void_p, *given: int) -> int | None:
         """What a function of NVML counts. None where the driver, the card or a MIG instance can't tell."""
         found, ask = ctypes.c_ulonglong(0), getattr(self.library, function, None)

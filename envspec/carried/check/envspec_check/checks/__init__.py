@@ -6,6 +6,7 @@ from envspec_check.checks import unowned as unowned
 from envspec_check.checks import isolation as isolation
 from envspec_check.checks import runtimes as runtimes
 from envspec_check.checks import libraries as libraries
+from envspec_check.checks import figures as figures
 from envspec_check.checks import gpu as gpu
 from envspec_check.checks import operators as operators
 from envspec_check.checks import gemm as gemm
@@ -21,4 +22,3 @@ from envspec_check.checks import dataloader as dataloader
 from envspec_check.checks import collectives as collectives
 from envspec_check.checks.stack import imports as imports
 from envspec_check.checks.stack import packages as packages
-from envspec_check.checks import figures as figures
