@@ -10,7 +10,6 @@ import pytest
 from envspec_check.checks.gpu import health, versions
 from envspec_check.checks.gpu.float8 import operators_fp8
 from envspec_check.interface import Context, Skip
-from envspec_check.lock import Pin
 from envspec_check.machine import Nvml
 
 WELL = {
@@ -35,7 +34,7 @@ class PretendedNvml(Nvml):
             return ask
 
         def remapped(device: object, *given: Any) -> int:
-            for place, value in zip(given, rows or (0, 0, 0, 0)):
+            for place, value in zip(given, rows or (0, 0, 0, 0), strict=True):
                 place._obj.value = value
             return 0 if rows else 3  # not supported
 
@@ -53,7 +52,7 @@ def context(**cuda: Any) -> Context:
     made = Context({"target": "t", "lock": {}}, "cuda", "llm", 5, True, 0, 60.0, Path(), "check", gpus=1)
 
     class WithTorch(Context):
-        torch = property(lambda self: torch)  # type: ignore[assignment]
+        torch = property(lambda self: torch)
 
     return WithTorch(**made.__dict__)
 
@@ -107,10 +106,7 @@ def test_a_pretended_gpu_that_is_slowed_down(
 
 def test_a_pretended_card_of_a_desk_tells_less(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without ECC, and before Ampere: what it can't tell isn't judged."""
-    pretend(monkeypatch, rows=None)
-    library = health.nvml()
-    assert library is not None
-    del library.library.nvmlDeviceGetTotalEccErrors
+    library = PretendedNvml({name: value for name, value in WELL.items() if "Ecc" not in name}, None)
     monkeypatch.setattr(health, "nvml", lambda: library)
     (one,) = health.device_health(context()).details["gpus"]
     assert (one["ecc_uncorrected"], one["rows_failed"]) == (None, None)
@@ -132,10 +128,6 @@ def test_a_pretended_ampere_has_no_fp8() -> None:
         operators_fp8(context(get_device_capability=lambda: (8, 6)))
 
 
-def pin(name: str, version: str, kind: str = "pip") -> Pin:
-    return Pin(kind, name, version, None, None, ())
-
-
 @pytest.mark.parametrize(
     ("pins", "loaded", "wrong"),
     [
@@ -145,11 +137,15 @@ def pin(name: str, version: str, kind: str = "pip") -> Pin:
             {"cuDNN": "8.9.7"},
             ["cuDNN 8.9.7 is loaded, locked is nvidia-cudnn-cu12 9.10.2.21"],
         ),
-        ([("nvidia-nccl-cu12", "2.27.5")], {"NCCL": "2.18.1"}, ["NCCL 2.18.1 is loaded, locked is nvidia-nccl-cu12 2.27.5"]),
+        (
+            [("nvidia-nccl-cu12", "2.27.5")],
+            {"NCCL": "2.18.1"},
+            ["NCCL 2.18.1 is loaded, locked is nvidia-nccl-cu12 2.27.5"],
+        ),
         ([("nccl", "2.27.5.1")], {"NCCL": "2.27.5"}, []),
         ([("nvidia-nccl-cu12", "2.27.5")], {"NCCL": None}, []),
     ],
-)  # fmt: skip
+)
 def test_the_libraries_that_a_pretended_torch_loaded(
     pins: list[tuple[str, str]], loaded: dict[str, str | None], wrong: list[str]
 ) -> None:

@@ -94,7 +94,7 @@ def test_a_slow_gpu_that_is_pretended_is_told_and_fails_nothing() -> None:
         return (outcome, *rest)
 
     runner.run = slow  # type: ignore[method-assign]
-    cards = {A100["name"]: {"capability": "8.0", "tflop_s": {"bf16": 312}, "trust": "high"}}
+    cards = {str(A100["name"]): {"capability": "8.0", "tflop_s": {"bf16": 312}, "trust": "high"}}
     found, report = session(runner, "auto", ("figures",), driver="550.54.15", cards=cards)
     assert report["summary"]["verdict"] == "pass"
     told = ["GPU 0 is slowed down by its heat", "figures.matmul_tflop_s.bf16 is 16 % of the card's peak"]
