@@ -5,6 +5,7 @@ They are package data, written verbatim: the smoke check, the preflight, the sta
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -68,6 +69,29 @@ def check_files() -> Mapping[str, str]:
     )
 
 
+_IMPORT = re.compile(r"^ *from (envspec_check[\w.]*) import (.+)", re.MULTILINE)
+
+
+def _reached(files: Mapping[str, str]) -> dict[str, str]:
+    """Keep of the smoke check's files what is imported, directly or by others, by its program or by the parts that are
+    imported by name where they are there.
+    """
+    modules = {path.removeprefix(f"{CHECK}/").removesuffix(".py").replace("/", "."): path for path in files}
+    modules = {name.removesuffix(".__init__"): path for name, path in modules.items()}
+    todo = ["__main__", "envspec_check.capability", *(name for name, path in modules.items() if part_of(path))]
+    kept: set[str] = set()
+    while todo:
+        name = todo.pop()
+        if name in kept or name not in modules:
+            continue
+        kept.add(name)
+        parent = name.rpartition(".")[0]
+        imports = _IMPORT.findall(files[modules[name]])
+        named = (f"{module}.{word.strip(',')}" for module, words in imports for word in words.split())
+        todo += [parent, *(module for module, _ in imports), *named]
+    return {modules[name]: files[modules[name]] for name in modules if name in kept}
+
+
 @cache
 def multi_node_program() -> str:
     """The program that checks several nodes together, which torchrun starts on each of them."""
@@ -86,5 +110,5 @@ def carried_files(scripts: tuple[str, ...], needed: Needed) -> Mapping[str, str]
 def _carried_files(scripts: tuple[str, ...], needed: Needed) -> Mapping[str, str]:
     names = [*_ALWAYS, *scripts, *([_OF_SERVICES] if scripts else [])]
     found = {name: (_CARRIED / name).read_text(encoding="utf-8") for name in names}
-    found.update((path, text) for path, text in check_files().items() if needed.covers(path))
+    found.update(_reached({path: text for path, text in check_files().items() if needed.covers(path)}))
     return MappingProxyType({**found, SUMS: sums_text((path, digest(text)) for path, text in found.items())})

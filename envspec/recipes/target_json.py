@@ -74,10 +74,12 @@ def _value(value: Any) -> str:
 
 
 def _cards(names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """List the products that a target's GPUs stand for, and the forms that they are sold in."""
+    """List the products that a target's GPUs stand for, each with the forms that it is sold in and what they differ
+    in.
+    """
     found: dict[str, dict[str, Any]] = {}
     for gpu in (gpu for name in names for gpu in find(name)):
-        card = {
+        card: dict[str, Any] = {
             "capability": gpu.capability,
             "bandwidth_gb_s": gpu.bandwidth_gbs,
             "memory_gib": list(gpu.memory_gib),
@@ -86,7 +88,10 @@ def _cards(names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
         for peak in peaks.of(gpu.name):
             rates = {"tflop_s": dict(peak.tflop_s), "nvlink_gb_s": peak.nvlink_gb_s, "trust": peak.trust}
             own = {"bandwidth_gb_s": peak.bandwidth_gb_s} if peak.bandwidth_gb_s else {}
-            found[peak.name] = {**card, **own, **rates}
+            if peak.name == gpu.name:
+                card.update({**own, **rates})
+            else:
+                card.setdefault("forms", {})[peak.name] = {**own, **rates}
     return found
 
 

@@ -119,6 +119,12 @@ def test_the_check_is_carried_as_far_as_its_targets_need_it(name: str) -> None:
         assert set(filter(None, map(part_of, plan.carried))) == wanted
 
 
+def test_a_module_that_no_carried_one_imports_stays_out() -> None:
+    helper = "check/envspec_check/checks/stack/beside_float64.py"
+    assert helper not in shipped("cpu-py311", "cpu").carried  # it compares models of packages that it doesn't lock
+    assert helper in shipped("deit-v2.6", "cu126").carried
+
+
 def test_carried_code_is_the_packages_own() -> None:
     package = ROOT / "envspec" / "carried"
     for path, text in shipped("team-v2.9", "cpu").carried.items():

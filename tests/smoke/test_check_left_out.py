@@ -36,6 +36,14 @@ def said_by_a_copy(folder: Path, needed: Needed, program: str) -> str:
     return done.stdout
 
 
+def test_nothing_is_left_out_but_what_is_known_to_be() -> None:
+    """No module is imported by a name that the export doesn't see."""
+    for name in WORKLOAD_NAMES:
+        carried = carried_files((), Needed(frozenset(ORDER), name, gpu=True))
+        others = {f"check/envspec_check/workloads/{other}.py" for other in WORKLOAD_NAMES if other != name}
+        assert set(check_files()) - set(carried) == others
+
+
 @pytest.mark.parametrize("needed", [FEW, ALL_OF_GPUS])
 def test_a_copy_for_few_needs_has_the_same_table(tmp_path: Path, needed: Needed) -> None:
     own = sorted((one.name, str(one.needs), one.torch) for one in CHECKS.values())

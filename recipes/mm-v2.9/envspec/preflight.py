@@ -19,6 +19,7 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(FOLDER, "check"))
 
 from envspec_check.capability import covers  # noqa: E402
+from envspec_check.lock import numbers  # noqa: E402
 
 
 class Gpu(NamedTuple):
@@ -102,11 +103,6 @@ def _judge_gpus(target: dict[str, Any], gpus: Sequence[Gpu], driver_cuda: str | 
             f"this image was locked for {asked}, and here is {_names(others)}: torch runs on it, others may not",
         )
     return FINE
-
-
-def numbers(version: str) -> tuple[int, ...]:
-    """A version as numbers: "525.60.13" is (525, 60, 13)."""
-    return tuple(int(part) for part in re.findall(r"\d+", version)[:4]) or (0,)
 
 
 def _names(gpus: Sequence[Gpu]) -> str:

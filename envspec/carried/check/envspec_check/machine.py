@@ -90,8 +90,7 @@ class Nvml:
         return int(found.value) if ask and ask(device, *given, ctypes.byref(found)) == 0 else None
 
     def remapped_rows(self, device: ctypes.c_void_p) -> list[int] | None:
-        """Rows of memory that were replaced for corrected and for uncorrected errors, whether some wait for a reset,
-        and whether one couldn't be. None before Ampere."""
+        """Rows that were replaced for corrected and for other errors, whether some wait, whether one couldn't be."""
         found, ask = [ctypes.c_uint(0) for _ in range(4)], getattr(self.library, "nvmlDeviceGetRemappedRows", None)
         return [int(one.value) for one in found] if ask and ask(device, *map(ctypes.byref, found)) == 0 else None
 
@@ -163,6 +162,10 @@ def arch_flags(torch: Any) -> list[str]:
     return ((asked() if asked else None) or "").split()
 
 
+NO_GPU = "cuda was asked for and torch sees no GPU"
+
+NO_GPU_REMEDY = "pass the GPUs in (--gpus all, --nv, the scheduler's), or check the CPU alone: --device cpu"
+
 SHM_REMEDY = (
     "give the container more: docker run --shm-size=8g (or --ipc=host), Kubernetes: an emptyDir of medium Memory"
 )
@@ -188,10 +191,13 @@ def card_of(cards: dict[str, Any], name: str, capability: str) -> dict[str, Any]
     for a part of a card."""
     words = set(re.split(r"[^a-z0-9]+", name.lower()))
     best: tuple[int, dict[str, Any] | None] = 0, None
-    for key, card in cards.items():
+    sold = [
+        (form, {**card, **more}, key) for key, card in cards.items() for form, more in card.get("forms", {}).items()
+    ]
+    for key, card, product in [*((key, card, key) for key, card in cards.items()), *sold]:
         own = {word for word in re.split(r"[^a-z0-9]+", key.lower()) if word}
         if card.get("capability") == capability and own <= words and not (words - own) & OTHERS and len(own) > best[0]:
-            best = len(own), {"name": key, **card}
+            best = len(own), {"name": key, "product": product, **card}
     return best[1]
 
 

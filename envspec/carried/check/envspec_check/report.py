@@ -49,7 +49,7 @@ def figure(
     found = references.get(name) or references.get(name.partition(".")[2])
     if found and found.get("unit") and found["unit"] != unit:
         found = None
-    if found and found.get("gpus") and (card or {}).get("name") not in found["gpus"]:
+    if found and found.get("gpus") and (card or {}).get("product") not in found["gpus"]:
         found = None
     reference = {key: found.get(key) for key in ("value", "low", "high", "unit")} if found else None
     value, peak = finite(value), peak_of(name, card)

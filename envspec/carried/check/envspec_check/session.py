@@ -8,8 +8,8 @@ import time
 from typing import Any, Dict, Optional, Sequence, Set, Tuple
 
 from envspec_check.beside import GROUP, Beside
-from envspec_check.interface import GROUPS, NO_GPU, NO_GPU_REMEDY, Check, Context, Outcome, failed, skipped
-from envspec_check.machine import card_of, machine_facts, probe
+from envspec_check.interface import GROUPS, Check, Context, Outcome, failed, skipped
+from envspec_check.machine import NO_GPU, NO_GPU_REMEDY, card_of, machine_facts, probe
 from envspec_check.report import Progress, figure, slow_words, summary
 from envspec_check.runner import Runner
 

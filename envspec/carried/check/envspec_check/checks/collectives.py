@@ -219,14 +219,12 @@ def timed_all_reduce(one: Rank, sizes: Sequence[int] = (), repeats: int = 20) ->
 
 
 def own_seconds(one: Rank) -> List[Tuple[str, float]]:
-    """Where each rank is, and the seconds that it takes for the same work, which waits for no other rank: the fastest
-    of some. All ranks get those of all."""
-    size, taken = 2048 if one.device == "cuda" else 256, []
-    values = one.torch.ones(size, size, device=one.device)
+    """Each rank's host, and its seconds for the same work, which waits for no other rank: the fastest of some."""
+    values, taken = one.torch.ones((2048 if one.device == "cuda" else 256,) * 2, device=one.device), []
     for _ in range(8):
         began = time.perf_counter()
         for _ in range(10):
-            values = values @ values / size
+            values = values @ values / len(values)
         values.sum().item()  # waits for the device
         taken.append(time.perf_counter() - began)
     found: List[Any] = [None] * one.world
@@ -235,11 +233,9 @@ def own_seconds(one: Rank) -> List[Tuple[str, float]]:
 
 
 def stragglers(found: Sequence[Tuple[str, float]]) -> Tuple[Dict[str, Any], List[str]]:
-    """Each rank's time and each node's, which is that of its slowest rank, and which rank all others wait for."""
+    """Each rank's time and each node's, which is that of its slowest rank, and which ranks all others wait for."""
     usual = sorted(seconds for _, seconds in found)[(len(found) - 1) // 2]
-    nodes: Dict[str, float] = {}
-    for node, seconds in found:
-        nodes[node] = max(seconds, nodes.get(node, 0.0))
+    nodes = {node: max(seconds for other, seconds in found if other == node) for node, _ in found}
     late = "rank %d on %s takes %.1f times as long as the others for the same work: all wait for it"
     told = [late % (rank, node, took / usual) for rank, (node, took) in enumerate(found) if took > LATE * usual]
     return {"seconds_by_rank": [seconds for _, seconds in found], "seconds_by_node": nodes}, told

@@ -47,25 +47,28 @@ def compare_distributions(
 
 def built_for(tags: Iterable[str]) -> tuple[set[str], set[str]]:
     """The Pythons with their ABI, and the processors, of a wheel's tags: {"cp311-cp311"} and {"x86_64"}."""
-    whole = [re.fullmatch(r"([^-]+)-([^-]+)-(.+)", tag) for tag in tags]
-    parts = [[part.split(".") for part in one.groups()] for one in whole if one]
-    pythons = {f"{python}-{abi}" for named, abis, _ in parts for python in named for abi in abis}
-    kinds = ("x86_64", "aarch64", "arm64", "universal2")
-    return pythons, {next(filter(one.endswith, kinds), "any") for _, _, places in parts for one in places}
+    kinds, found = ("x86_64", "aarch64", "arm64", "universal2"), (set(), set())  # type: tuple[set[str], set[str]]
+    for python, abi, places in (tag.split("-") for tag in tags if tag.count("-") == 2):
+        found[0].update(f"{one}-{other}" for one in python.split(".") for other in abi.split("."))
+        found[1].update(next(filter(place.endswith, kinds), "any") for place in places.split("."))
+    return found
 
 
 def other_wheels(lock: dict[str, Any], there: Sequence[Installed]) -> list[str]:
-    """Which distributions are from a wheel of the same version for another Python, ABI or processor than the locked
-    file's. That has no digest of an installed package; static.files holds the files to their RECORD."""
-    files = {one["name"]: one["artifacts"][0]["file"] for one in lock.get("pip", ()) if one.get("artifacts")}
-    wrong = []
+    """Which distributions are from a wheel for another Python, ABI or processor than the locked file. A lock has no
+    digest of what is installed; static.files holds that to its RECORD."""
+    files, wrong = {one["name"]: one["artifacts"][0]["file"] for one in lock.get("pip", ()) if one.get("artifacts")}, []
     for one in there:
         own = re.findall(r"^Tag: *(\S+)", one.distribution.read_text("WHEEL") or "", re.MULTILINE)
         file = files.get(one.name or "", "")
-        if own and file.endswith(".whl") and one.installer != "conda":
-            pairs = zip(built_for(own), built_for(["-".join(file[:-4].split("-")[-3:])]))
-            if not all(mine & locked for mine, locked in pairs):
-                wrong.append(f"{one.name} is built for {own[0]}, locked is {file}")
+        pairs = zip(built_for(own), built_for(["-".join(file[:-4].split("-")[-3:])]))
+        if (
+            own
+            and file.endswith(".whl")
+            and one.installer != "conda"
+            and not all(mine & right for mine, right in pairs)
+        ):
+            wrong.append(f"{one.name} is built for {own[0]}, locked is {file}")
     return wrong
 
 

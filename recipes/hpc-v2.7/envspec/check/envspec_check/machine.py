@@ -10,6 +10,7 @@ import platform
 import re
 from typing import Any
 
+from envspec_check.cuda_libraries import mapped_libraries
 from envspec_check.interface import Context, Outcome, passed
 
 
@@ -83,6 +84,16 @@ class Nvml:
         rates = (ctypes.c_uint * 2)()
         return int(rates[0]) if self.library.nvmlDeviceGetUtilizationRates(device, rates) == 0 else None
 
+    def number(self, function: str, device: ctypes.c_void_p, *given: int) -> int | None:
+        """What a function of NVML counts. None where the driver, the card or a MIG instance can't tell."""
+        found, ask = ctypes.c_ulonglong(0), getattr(self.library, function, None)
+        return int(found.value) if ask and ask(device, *given, ctypes.byref(found)) == 0 else None
+
+    def remapped_rows(self, device: ctypes.c_void_p) -> list[int] | None:
+        """Rows that were replaced for corrected and for other errors, whether some wait, whether one couldn't be."""
+        found, ask = [ctypes.c_uint(0) for _ in range(4)], getattr(self.library, "nvmlDeviceGetRemappedRows", None)
+        return [int(one.value) for one in found] if ask and ask(device, *map(ctypes.byref, found)) == 0 else None
+
 
 def nvml() -> Nvml | None:
     try:
@@ -151,19 +162,42 @@ def arch_flags(torch: Any) -> list[str]:
     return ((asked() if asked else None) or "").split()
 
 
+NO_GPU = "cuda was asked for and torch sees no GPU"
+
+NO_GPU_REMEDY = "pass the GPUs in (--gpus all, --nv, the scheduler's), or check the CPU alone: --device cpu"
+
 SHM_REMEDY = (
     "give the container more: docker run --shm-size=8g (or --ipc=host), Kubernetes: an emptyDir of medium Memory"
 )
 
 
+def pci_address(torch: Any, index: int = 0) -> str:
+    facts = torch.cuda.get_device_properties(index)
+    if hasattr(facts, "pci_bus_id"):
+        return f"{facts.pci_domain_id:08x}:{facts.pci_bus_id:02x}:{facts.pci_device_id:02x}.0"
+    found = ctypes.create_string_buffer(32)  # before torch 2.8 its properties don't have it
+    for path in mapped_libraries(read_text("/proc/self/maps")):
+        if "libcudart" in path:
+            ctypes.CDLL(path).cudaDeviceGetPCIBusId(found, 32, index)
+    return found.value.decode()
+
+
+OTHERS = {"mig", "laptop", "d", "grid", "vgpu"}
+"""Words in the name of a GPU that is less than the card whose name it has too."""
+
+
 def card_of(cards: dict[str, Any], name: str, capability: str) -> dict[str, Any] | None:
-    """The facts of a GPU, by its name as the driver has it: the card with the most words in it, of its capability."""
+    """The facts of a GPU, by its name as the driver has it: the card with the most words in it, of its capability. None
+    for a part of a card."""
     words = set(re.split(r"[^a-z0-9]+", name.lower()))
     best: tuple[int, dict[str, Any] | None] = 0, None
-    for key, card in cards.items():
+    sold = [
+        (form, {**card, **more}, key) for key, card in cards.items() for form, more in card.get("forms", {}).items()
+    ]
+    for key, card, product in [*((key, card, key) for key, card in cards.items()), *sold]:
         own = {word for word in re.split(r"[^a-z0-9]+", key.lower()) if word}
-        if card.get("capability") == capability and own <= words and len(own) > best[0]:
-            best = len(own), card
+        if card.get("capability") == capability and own <= words and not (words - own) & OTHERS and len(own) > best[0]:
+            best = len(own), {"name": key, "product": product, **card}
     return best[1]
 
 

@@ -7,6 +7,7 @@ from envspec_check.interface import Context, Outcome, check, failed, skipped
 from envspec_check.left_out import AGAIN, is_here
 
 MODULES = {
+    "libraries": ("static.libraries", "static.architectures"),
     "versions": ("static.cuda_versions",),
     "device": ("device.driver", "device.visible", "device.count", "device.capability", "device.memory"),
     "float8": ("operators.fp8", "figures.fp8"),
@@ -14,7 +15,11 @@ MODULES = {
 }
 """The modules, and the checks of each as the table has them."""
 
-NEEDS = {"static.cuda_versions": None, "device.driver": "driver", "device.visible": "driver"}
+NEEDS = {
+    "device.driver": "driver",
+    "device.visible": "driver",
+    **dict.fromkeys((*MODULES["libraries"], *MODULES["versions"])),
+}
 """What those need that can do without a GPU."""
 
 
