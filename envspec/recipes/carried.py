@@ -27,11 +27,12 @@ _IN_PART = {
     f"{CHECK}/envspec_check/checks/gpu": "gpu",
 }
 """The folders of the smoke check of which an export carries what its targets need, and what their modules are of."""
+_OF_PREFLIGHT = tuple(f"envspec_check.{name}" for name in ("capability", "lock", "nvml"))
 _FOR_ALL = {"__init__", "base", "wide"}
 
 
 @dataclass(frozen=True)
-class Needed:
+class CheckNeeds:
     """What the targets of a spec need of the smoke check: checks of the `packages` that they lock, the `workload` that
     they train, and those of GPUs where one has CUDA.
     """
@@ -78,7 +79,7 @@ def _reached(files: Mapping[str, str]) -> dict[str, str]:
     """
     modules = {path.removeprefix(f"{CHECK}/").removesuffix(".py").replace("/", "."): path for path in files}
     modules = {name.removesuffix(".__init__"): path for name, path in modules.items()}
-    todo = ["__main__", "envspec_check.capability", *(name for name, path in modules.items() if part_of(path))]
+    todo = ["__main__", *_OF_PREFLIGHT, *(name for name, path in modules.items() if part_of(path))]
     kept: set[str] = set()
     while todo:
         name = todo.pop()
@@ -98,7 +99,7 @@ def multi_node_program() -> str:
     return (_CARRIED / "multi_node.py").read_text(encoding="utf-8")
 
 
-def carried_files(scripts: tuple[str, ...], needed: Needed) -> Mapping[str, str]:
+def carried_files(scripts: tuple[str, ...], needed: CheckNeeds) -> Mapping[str, str]:
     """Give all carried files by path, and the digests of them all: the given services' scripts, and what is needed of
     the smoke check.
     """
@@ -107,7 +108,7 @@ def carried_files(scripts: tuple[str, ...], needed: Needed) -> Mapping[str, str]
 
 
 @cache
-def _carried_files(scripts: tuple[str, ...], needed: Needed) -> Mapping[str, str]:
+def _carried_files(scripts: tuple[str, ...], needed: CheckNeeds) -> Mapping[str, str]:
     names = [*_ALWAYS, *scripts, *([_OF_SERVICES] if scripts else [])]
     found = {name: (_CARRIED / name).read_text(encoding="utf-8") for name in names}
     found.update(_reached({path: text for path, text in check_files().items() if needed.covers(path)}))

@@ -27,7 +27,7 @@ from support.packages import wheel
 from envspec.lock.model import Artifact, Pin
 from envspec.lock.store import LockFolder
 from envspec.recipes import make
-from envspec.recipes.carried import Needed, carried_files
+from envspec.recipes.carried import CheckNeeds, carried_files
 from envspec.recipes.plan import SUMS
 from envspec.recipes.sums import digest, sums_text
 
@@ -87,10 +87,10 @@ class State:
     name: str
     image: str
     targets: Mapping[str, tuple[str, ...]]
-    carried: Callable[[tuple[str, ...], Needed], Mapping[str, str]] = carried_files
+    carried: Callable[[tuple[str, ...], CheckNeeds], Mapping[str, str]] = carried_files
 
 
-def of_another_version(scripts: tuple[str, ...], needed: Needed) -> Mapping[str, str]:
+def of_another_version(scripts: tuple[str, ...], needed: CheckNeeds) -> Mapping[str, str]:
     """What an envspec carries that has other files, and others of the same name."""
     files = {
         path: text

@@ -10,7 +10,7 @@ import pytest
 from envspec_check.checks.gpu import health, versions
 from envspec_check.checks.gpu.float8 import operators_fp8
 from envspec_check.interface import Context, Skip
-from envspec_check.machine import Nvml
+from envspec_check.nvml import Nvml
 
 WELL = {
     "nvmlDeviceGetTotalEccErrors": 0,

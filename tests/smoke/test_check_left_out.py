@@ -12,14 +12,14 @@ from envspec_check.checks import gpu
 from envspec_check.checks.stack.packages import ORDER
 from envspec_check.interface import CHECKS, WORKLOAD_NAMES
 
-from envspec.recipes.carried import Needed, carried_files, check_files, part_of
+from envspec.recipes.carried import CheckNeeds, carried_files, check_files, part_of
 
 ROOT = Path(__file__).resolve().parents[2]
-FEW = Needed(frozenset(), "llm", gpu=False)
-ALL_OF_GPUS = Needed(frozenset({"peft"}), "llm", gpu=True)
+FEW = CheckNeeds(frozenset(), "llm", gpu=False)
+ALL_OF_GPUS = CheckNeeds(frozenset({"peft"}), "llm", gpu=True)
 
 
-def copy_of(folder: Path, needed: Needed) -> Path:
+def copy_of(folder: Path, needed: CheckNeeds) -> Path:
     """The check as it is carried for targets with these needs."""
     for path, text in carried_files((), needed).items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -27,7 +27,7 @@ def copy_of(folder: Path, needed: Needed) -> Path:
     return folder / "check"
 
 
-def said_by_a_copy(folder: Path, needed: Needed, program: str) -> str:
+def said_by_a_copy(folder: Path, needed: CheckNeeds, program: str) -> str:
     """What a program prints that imports such a copy."""
     text = f"import sys\nsys.path.insert(0, {str(copy_of(folder, needed))!r})\n"
     text += "from envspec_check import checks, workloads, interface\n"
@@ -39,13 +39,13 @@ def said_by_a_copy(folder: Path, needed: Needed, program: str) -> str:
 def test_nothing_is_left_out_but_what_is_known_to_be() -> None:
     """No module is imported by a name that the export doesn't see."""
     for name in WORKLOAD_NAMES:
-        carried = carried_files((), Needed(frozenset(ORDER), name, gpu=True))
+        carried = carried_files((), CheckNeeds(frozenset(ORDER), name, gpu=True))
         others = {f"check/envspec_check/workloads/{other}.py" for other in WORKLOAD_NAMES if other != name}
         assert set(check_files()) - set(carried) == others
 
 
 @pytest.mark.parametrize("needed", [FEW, ALL_OF_GPUS])
-def test_a_copy_for_few_needs_has_the_same_table(tmp_path: Path, needed: Needed) -> None:
+def test_a_copy_for_few_needs_has_the_same_table(tmp_path: Path, needed: CheckNeeds) -> None:
     own = sorted((one.name, str(one.needs), one.torch) for one in CHECKS.values())
     program = "print(sorted((one.name, str(one.needs), one.torch) for one in interface.CHECKS.values()))"
     if needed is ALL_OF_GPUS:

@@ -12,6 +12,7 @@ from typing import Any
 
 from envspec_check.cuda_libraries import mapped_libraries
 from envspec_check.interface import Context, Outcome, passed
+from envspec_check.nvml import driver_version
 
 
 def usable_cpus() -> int:
@@ -49,67 +50,6 @@ def read_text(path: str) -> str:
             return file.read()
     except OSError:
         return ""
-
-
-class Nvml:
-    """NVIDIA's management library, by ctypes. Its calls are C's and give 0 when they worked."""
-
-    def __init__(self) -> None:
-        """Raises OSError where it can't be used."""
-        self.library = ctypes.CDLL("libnvidia-ml.so.1")
-        if self.library.nvmlInit_v2() != 0:
-            raise OSError("NVML can't be started")
-
-    def driver(self) -> str | None:
-        text = ctypes.create_string_buffer(96)
-        return text.value.decode() if self.library.nvmlSystemGetDriverVersion(text, 96) == 0 else None
-
-    def devices(self) -> list[ctypes.c_void_p]:
-        count, found = ctypes.c_uint(0), []
-        self.library.nvmlDeviceGetCount_v2(ctypes.byref(count))
-        for number in range(count.value):
-            handle = ctypes.c_void_p()
-            if self.library.nvmlDeviceGetHandleByIndex_v2(number, ctypes.byref(handle)) == 0:
-                found.append(handle)
-        return found
-
-    def device_at(self, pci: str) -> ctypes.c_void_p | None:
-        """The device with a PCI address such as 0000:3b:00.0, which CUDA_VISIBLE_DEVICES doesn't renumber."""
-        handle = ctypes.c_void_p()
-        done = self.library.nvmlDeviceGetHandleByPciBusId_v2(pci.encode(), ctypes.byref(handle))
-        return handle if done == 0 else None
-
-    def utilisation(self, device: ctypes.c_void_p) -> int | None:
-        """The share of the last moments in which the GPU worked, in percent. None where it can't tell, as with MIG."""
-        rates = (ctypes.c_uint * 2)()
-        return int(rates[0]) if self.library.nvmlDeviceGetUtilizationRates(device, rates) == 0 else None
-
-    def number(self, function: str, device: ctypes.c_void_p, *given: int) -> int | None:
-        """What a function of NVML counts. None where the driver, the card or a MIG instance can't tell."""
-        found, ask = ctypes.c_ulonglong(0), getattr(self.library, function, None)
-        return int(found.value) if ask and ask(device, *given, ctypes.byref(found)) == 0 else None
-
-    def remapped_rows(self, device: ctypes.c_void_p) -> list[int] | None:
-        """Rows that were replaced for corrected and for other errors, whether some wait, whether one couldn't be."""
-        found, ask = [ctypes.c_uint(0) for _ in range(4)], getattr(self.library, "nvmlDeviceGetRemappedRows", None)
-        return [int(one.value) for one in found] if ask and ask(device, *map(ctypes.byref, found)) == 0 else None
-
-
-def nvml() -> Nvml | None:
-    try:
-        return Nvml()
-    except (OSError, AttributeError):
-        return None
-
-
-def driver_version() -> str | None:
-    """NVIDIA's driver: by NVML, else by what the kernel module says of itself."""
-    library = nvml()
-    found = library.driver() if library else None
-    if found:
-        return found
-    said = re.search(r"Kernel Module.*?\s(\d+(?:\.\d+){1,2})\s", read_text("/proc/driver/nvidia/version"))
-    return said.group(1) if said else None
 
 
 def machine_facts() -> dict[str, Any]:

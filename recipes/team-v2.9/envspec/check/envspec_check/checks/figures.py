@@ -10,7 +10,8 @@ from typing import Any, Callable
 
 from envspec_check.checks.operators import dtype_of
 from envspec_check.interface import MIB, Context, Outcome, check, passed
-from envspec_check.machine import from_ampere, nvml, pci_address
+from envspec_check.machine import from_ampere, pci_address
+from envspec_check.nvml import nvml
 from envspec_check.trainer import lacks
 
 

@@ -8,7 +8,8 @@ from typing import Mapping
 from envspec_check.capability import capability_of
 from envspec_check.interface import MIB, Context, Fault, Outcome, Skip, check, failed, passed, some
 from envspec_check.lock import numbers
-from envspec_check.machine import NO_GPU, NO_GPU_REMEDY, driver_version, nvml
+from envspec_check.machine import NO_GPU, NO_GPU_REMEDY
+from envspec_check.nvml import driver_version, nvml
 
 DISPLAY = 4096 * MIB
 

@@ -7,7 +7,8 @@ import time
 from typing import Any, Callable, Dict, List
 
 from envspec_check.interface import Context, Outcome, Skip, check, failed, passed
-from envspec_check.machine import nvml, pci_address
+from envspec_check.machine import pci_address
+from envspec_check.nvml import nvml
 
 SLOWED = {0x08: "by its hardware", 0x20: "by its heat", 0x40: "by its heat, in hardware", 0x80: "by its power supply"}
 """The reasons that aren't a setting, an idle GPU or the power that it is sold with: nvmlClocksThrottleReason*."""
