@@ -24,7 +24,7 @@ from envspec.errors import InputError, Place
 from envspec.install.inside import Inside
 from envspec.install.model import identity
 from envspec.lock.exclusive import LOCK_FILE
-from envspec.lock.model import LockedTarget
+from envspec.lock.model import Lock, LockedTarget
 from envspec.lock.store import LOCK_NAME
 from envspec.open_folder import Location
 from envspec.storage import storage_error
@@ -32,7 +32,7 @@ from envspec.storage import storage_error
 FOLDER = Path("etc") / "envspec"
 LOCK_PATH = FOLDER / LOCK_NAME
 TARGET_PATH = FOLDER / "target"
-_STATE_PATH = FOLDER / "install.json"
+STATE_PATH = FOLDER / "install.json"
 _FORMAT = 1
 
 _NOT_OURS = frozenset({LOCK_FILE, "lost+found"})
@@ -108,8 +108,15 @@ def claim(prefix: Path, spec: str) -> PrefixState | None:
     return state
 
 
+def is_whole(prefix: Path, lock: Lock, target: LockedTarget) -> bool:
+    """Say whether a prefix was completed as this target of a lock, and nothing began to change it since. Its files
+    aren't looked at. Raises InputError as `claim` does."""
+    state = claim(prefix, lock.name)
+    return state is not None and state.complete and (state.target, state.digest) == (target.name, digest_of(target))
+
+
 def _read_state(prefix: Path) -> PrefixState | None:
-    path = prefix / _STATE_PATH
+    path = prefix / STATE_PATH
     try:
         content: Any = read_json(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
@@ -130,7 +137,7 @@ def _read_state(prefix: Path) -> PrefixState | None:
 def write_state(prefix: Path, state: PrefixState) -> None:
     """Write the state atomically: a crash leaves the old one or the new one. Raises NotPlain, OSError."""
     text = json.dumps({"format": _FORMAT, **asdict(state)}, indent=1, sort_keys=True) + "\n"
-    write_file(prefix, _STATE_PATH, text)
+    write_file(prefix, STATE_PATH, text)
 
 
 def write_file(prefix: Path, path: Path, text: str) -> None:
