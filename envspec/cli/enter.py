@@ -33,7 +33,7 @@ _TRIES = 3
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RunOptions:
     """The environment that a command line asks for.
 
     spec       as given; None: the only one of the nearest specs/
@@ -72,34 +72,34 @@ class Planned:
     def said(self) -> str:
         return f"target {self.target.name} of {self.spec.name}: {self.because}" if self.because else ""
 
-    def installation(self, wanted: Wanted, progress: Any) -> Installation:
+    def installation(self, asked: RunOptions, progress: Any) -> Installation:
         from envspec.install.environment import Installation
 
         return Installation(
-            self.spec, self.lock, self.target, self.prefix, os.environ, offline=wanted.offline, progress=progress
+            self.spec, self.lock, self.target, self.prefix, os.environ, offline=asked.offline, progress=progress
         )
 
 
-def enter(wanted: Wanted) -> Ready:
+def enter(asked: RunOptions) -> Ready:
     """Give the environment, made or brought up to date if need be, and hold it until the program has ended that takes
     this process's place. Raises EnvspecError."""
-    path = wanted.spec_path()
-    locks_dir = None if wanted.locks_dir is None else os.path.abspath(wanted.locks_dir)
-    key = memo.key_of(os.path.abspath(path), locks_dir, wanted.target, os.environ)
+    path = asked.spec_path()
+    locks_dir = None if asked.locks_dir is None else os.path.abspath(asked.locks_dir)
+    key = memo.key_of(os.path.abspath(path), locks_dir, asked.target, os.environ)
     cache = str(cache_dir(os.environ, home_of(os.environ)))
     ready = memo.recall(cache, key)
     if ready is None or not hold(ready.prefix):
-        ready = _made(wanted, path, key)
-    if ready.said and not wanted.quiet:
+        ready = _made(asked, path, key)
+    if ready.said and not asked.quiet:
         say(f"note: {ready.said}", style="cyan")
     return ready
 
 
-def _made(wanted: Wanted, path: str, key: str) -> Ready:
-    sources = _sources(wanted, path)
-    found = plan(wanted, path)
+def _made(asked: RunOptions, path: str, key: str) -> Ready:
+    sources = _sources(asked, path)
+    found = plan(asked, path)
     for _ in range(_TRIES):
-        ready = make(wanted, found)
+        ready = make(asked, found)
         if hold(ready.prefix):
             break
     else:
@@ -112,7 +112,7 @@ def _made(wanted: Wanted, path: str, key: str) -> Ready:
     return ready
 
 
-def _sources(wanted: Wanted, path: str) -> memo.Sources:
+def _sources(asked: RunOptions, path: str) -> memo.Sources:
     """Take the digests of all that the answer comes from, before it is read."""
     from envspec.cli import inputs, policy
     from envspec.spec.project_file import FILE, project_location
@@ -120,7 +120,7 @@ def _sources(wanted: Wanted, path: str) -> memo.Sources:
     own = [os.path.abspath(path), str(policy.PLACE), str(config_file(os.environ, home_of(os.environ)).absolute())]
     first = memo.Sources.of(own)
     spec = inputs.read_spec(path)
-    found = memo.Sources.of([os.path.abspath(inputs.folder_of(spec, wanted.locks_dir).path)])
+    found = memo.Sources.of([os.path.abspath(inputs.folder_of(spec, asked.locks_dir).path)])
     if spec.asked_project is None:
         return memo.Sources({**first.files, **found.files}, {})
     folder = project_location(spec).path.absolute()
@@ -128,7 +128,7 @@ def _sources(wanted: Wanted, path: str) -> memo.Sources:
     return memo.Sources({**first.files, **found.files, **project.files}, project.trees)
 
 
-def plan(wanted: Wanted, path: str, *, ask: bool = True) -> Planned:
+def plan(asked: RunOptions, path: str, *, ask: bool = True) -> Planned:
     """Judge the lock, choose the target and name its prefix; change nothing. With `ask`, a question is put where only
     the user can choose, and a terminal is there. Raises EnvspecError."""
     from dataclasses import replace
@@ -140,13 +140,13 @@ def plan(wanted: Wanted, path: str, *, ask: bool = True) -> Planned:
     from envspec.install.prefix import checked_prefix
     from envspec.settings import load_settings
 
-    spec, lock = inputs.read_lock(path, wanted.locks_dir)
+    spec, lock = inputs.read_lock(path, asked.locks_dir)
     refuse_stale(spec, lock)
     settings = load_settings(os.environ)
     # what lacks a Python gets one
     machine = replace(this_machine(), has_python=lambda version: True)
-    if wanted.target is not None:
-        target = inputs.one_target(lock, wanted.target)
+    if asked.target is not None:
+        target = inputs.one_target(lock, asked.target)
         because = remark(spec, target, machine) or ""
     else:
         target, because = _chosen(spec, tuple(lock), machine, settings, ask=ask)
@@ -174,10 +174,10 @@ def refuse_stale(spec: Spec, lock: SoundLock) -> None:
 def _chosen(
     spec: Spec, targets: Sequence[LockedTarget], machine: Any, settings: Settings, *, ask: bool
 ) -> tuple[LockedTarget, str]:
-    from envspec.environments.choose import Choice, choose
+    from envspec.environments.choose import Chosen, choose
 
     found = choose(spec, targets, machine, settings.run_targets)
-    if isinstance(found, Choice):
+    if isinstance(found, Chosen):
         return found.target, found.because
     names = [target.name for target in found.targets]
     hint = f'choose one with --target {names[0]}; for a default: [run] targets = ["{names[0]}"] in the configuration'
@@ -204,7 +204,7 @@ def _described(target: LockedTarget) -> str:
     return f"CUDA {inputs.cuda}, {', '.join(inputs.gpus) or 'any GPU'}" if inputs.cuda else "CPU"
 
 
-def make(wanted: Wanted, planned: Planned) -> Ready:
+def make(asked: RunOptions, planned: Planned) -> Ready:
     """Make the environment, or bring it up to date. Raises EnvspecError."""
     from envspec.cli.cache_size import keep_bounded
     from envspec.cli.install_progress import shown
@@ -214,15 +214,15 @@ def make(wanted: Wanted, planned: Planned) -> Ready:
 
     make_folder(planned.settings.environments, ENVIRONMENTS)
     if not is_whole(planned.prefix, planned.lock, planned.target):
-        refuse_fetched(planned.spec, planned.lock, planned.target, planned.path, offline=wanted.offline)
-        if not wanted.quiet:
+        refuse_fetched(planned.spec, planned.lock, planned.target, planned.path, offline=asked.offline)
+        if not asked.quiet:
             say(f"making the environment of {planned.target.name} in {planned.prefix}")
     waiting = f"waiting: another envspec is working on {planned.prefix}"
-    with shown(quiet=wanted.quiet) as progress:
-        outcome = planned.installation(wanted, progress).run(lambda: say(waiting))
+    with shown(quiet=asked.quiet) as progress:
+        outcome = planned.installation(asked, progress).run(lambda: say(waiting))
     if outcome.status != "unchanged":
         keep_bounded()
-        if not wanted.quiet:
+        if not asked.quiet:
             counted = f"{len(planned.target.pins)} packages" if len(planned.target.pins) != 1 else "1 package"
             say(f"{outcome.status} {planned.prefix}: {planned.target.name}, {counted}")
     return ready_of(planned.spec, planned.target, planned.prefix, planned.said)

@@ -11,7 +11,7 @@ import click
 from envspec.cli import options
 from envspec.cli.become import become
 from envspec.cli.console import out
-from envspec.cli.enter import Wanted, enter
+from envspec.cli.enter import RunOptions, enter
 from envspec.environments.ready import Ready, program
 from envspec.errors import InputError
 
@@ -70,12 +70,12 @@ def command(
     words: tuple[str, ...] = ctx.meta.get(_COMMAND, ())
     if len(paths) > 1 or not words:
         _refuse(paths, words)
-    wanted = Wanted(paths[0] if paths else None, target, locks_dir, offline, quiet)
+    asked = RunOptions(paths[0] if paths else None, target, locks_dir, offline, quiet)
     if dry_run:
-        return _show(wanted, words, as_json=as_json)
+        return _show(asked, words, as_json=as_json)
     if as_json:
         raise InputError("stdout is the command's own, so --json needs --dry-run", hint="add --dry-run")
-    start(enter(wanted), words)
+    start(enter(asked), words)
     return 0
 
 
@@ -101,14 +101,14 @@ def _refuse(paths: tuple[str, ...], words: tuple[str, ...]) -> None:
     raise InputError("`envspec run` is given no command: it stands behind `--`", hint=hint)
 
 
-def _show(wanted: Wanted, words: tuple[str, ...], *, as_json: bool) -> int:
+def _show(asked: RunOptions, words: tuple[str, ...], *, as_json: bool) -> int:
     """Say what would run, and what would be installed for it."""
     from envspec.cli.enter import plan
     from envspec.environments.make import variables_of
     from envspec.install.model import SilentInstall
 
-    planned = plan(wanted, wanted.spec_path(), ask=False)
-    outcome = planned.installation(wanted, SilentInstall()).look()
+    planned = plan(asked, asked.spec_path(), ask=False)
+    outcome = planned.installation(asked, SilentInstall()).look()
     fixed, own = variables_of(planned.spec, planned.target)
     if as_json:
         document = {

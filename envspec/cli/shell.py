@@ -10,7 +10,7 @@ import click
 from envspec.cli import options
 from envspec.cli.become import become
 from envspec.cli.console import say
-from envspec.cli.enter import Wanted, enter
+from envspec.cli.enter import RunOptions, enter
 
 EPILOG = """\b
 Examples:
@@ -32,7 +32,7 @@ def command(path: str | None, target: str | None, offline: bool, quiet: bool, lo
     """
     from envspec.environments.shells import shell_of, started
 
-    ready = enter(Wanted(path, target, locks_dir, offline, quiet))
+    ready = enter(RunOptions(path, target, locks_dir, offline, quiet))
     shell = shell_of(os.environ)
     env = ready.environment(os.environ)
     if not quiet:

@@ -58,9 +58,9 @@ def unused(prefix: Path) -> Iterator[bool]:
     held: list[int] = []
     try:
         free = True
-        for path, flags in ((prefix, os.O_RDONLY), (prefix / _FILE, os.O_RDWR)):
+        for path, flags in ((prefix, os.O_RDONLY), (prefix / _FILE, os.O_RDWR | os.O_CREAT)):
             with suppress(FileNotFoundError):
-                held.append(os.open(path, flags | getattr(os, "O_NOFOLLOW", 0)))
+                held.append(os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600))
                 try:
                     fcntl.flock(held[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:

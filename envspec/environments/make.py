@@ -30,6 +30,9 @@ def make_folder(folder: Path, setting: str) -> None:
         )
 
 
+_FIXED: tuple[str, ...] = ("ENVSPEC_SPEC", "ENVSPEC_TARGET", "PYTHONNOUSERSITE")
+
+
 def ready_of(spec: Spec, target: LockedTarget, prefix: Path, said: str) -> Ready:
     """Describe the environment of a target that is complete in its prefix."""
     fixed, own = variables_of(spec, target)
@@ -49,6 +52,6 @@ def variables_of(spec: Spec, target: LockedTarget) -> tuple[dict[str, str], dict
     """Split what an image's processes get into what holds in any case, and what the user's own variables replace, as
     with `docker run --env`. What speaks to container engines is left out, and the user's language stays."""
     image = dict(environment(spec, target))
-    fixed = {name: image[name] for name in ("ENVSPEC_SPEC", "ENVSPEC_TARGET", "PYTHONNOUSERSITE") if name in image}
+    fixed = {name: image[name] for name in _FIXED if name in image}
     own = {name: image[name] for name in ("TORCH_CUDA_ARCH_LIST", *spec.image.env) if name in image}
     return fixed, {name: value for name, value in own.items() if name not in fixed}

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from envspec import __version__
+from envspec.documents import read_json
 from envspec.environments.ready import ACTIVATE, Ready
 from envspec.ownership import stranger, this_user
 
@@ -46,7 +47,7 @@ def recall(cache: str, key: str) -> Ready | None:
             # what others could have written would have this user run their programs
             if stranger(os.fstat(file.fileno()), this_user()):
                 return None
-            memo = json.load(file)
+            memo = read_json(file.read())
         if any(digest_of(path) != digest for path, digest in memo["files"].items()):
             return None
         if any(tree_of(path) != digest for path, digest in memo["trees"].items()):
