@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from envspec.cache.use import mark_used
-from envspec.environments.ready import RECORDS
+from envspec.environments.ready import RECORDS, STATE
 
 _FILE = f"{RECORDS}/running"
 
@@ -22,6 +22,8 @@ def hold(prefix: str) -> bool:
     try:
         import fcntl
 
+        if not os.path.exists(os.path.join(prefix, STATE)):
+            return False
         descriptor = os.open(os.path.join(prefix, _FILE), os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
     except ImportError:
         return True
@@ -58,7 +60,10 @@ def unused(prefix: Path) -> Iterator[bool]:
     held: list[int] = []
     try:
         free = True
-        for path, flags in ((prefix, os.O_RDONLY), (prefix / _FILE, os.O_RDWR | os.O_CREAT)):
+        locks = [(prefix, os.O_RDONLY)]
+        if (prefix / STATE).exists():
+            locks.append((prefix / _FILE, os.O_RDWR | os.O_CREAT))
+        for path, flags in locks:
             with suppress(FileNotFoundError):
                 held.append(os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600))
                 try:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 RECORDS = "etc/envspec"
 """envspec's records in a prefix (`envspec.install.prefix`)."""
+STATE = f"{RECORDS}/install.json"
 ACTIVATE = "bin/activate"
 _OTHERS = {
     True: ("VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT"),

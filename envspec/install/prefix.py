@@ -89,7 +89,7 @@ def claim(prefix: Path, spec: str) -> PrefixState | None:
             others = sorted(set(os.listdir(prefix)) - _NOT_OURS)
         except FileNotFoundError:
             others = []
-        if others:
+        if others and not _is_begun(prefix, others):
             raise InputError(
                 f"{prefix} isn't empty, and its content isn't envspec's ({', '.join(others[:3])}…)",
                 hint="give --prefix a new or an empty folder",
@@ -108,11 +108,25 @@ def claim(prefix: Path, spec: str) -> PrefixState | None:
     return state
 
 
+def _is_begun(prefix: Path, names: Collection[str]) -> bool:
+    """Say whether all that a prefix has is the folder of envspec's records, without any yet: a run was killed that had
+    just begun, or is about to write its first one."""
+    try:
+        return (
+            list(names) == [FOLDER.parts[0]]
+            and os.listdir(prefix / FOLDER.parts[0]) == [FOLDER.parts[1]]
+            and all(atomic.is_staging(name) for name in os.listdir(prefix / FOLDER))
+        )
+    except OSError:
+        return False
+
+
 def is_whole(prefix: Path, lock: Lock, target: LockedTarget) -> bool:
     """Say whether a prefix was completed as this target of a lock, and nothing began to change it since. Its files
-    aren't looked at. Raises InputError as `claim` does."""
-    state = claim(prefix, lock.name)
-    return state is not None and state.complete and (state.target, state.digest) == (target.name, digest_of(target))
+    aren't looked at. Raises InputError for records that envspec didn't write."""
+    state = _read_state(prefix)
+    wanted = (lock.name, target.name, str(prefix), digest_of(target))
+    return state is not None and state.complete and (state.spec, state.target, state.prefix, state.digest) == wanted
 
 
 def _read_state(prefix: Path) -> PrefixState | None:

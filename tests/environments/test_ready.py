@@ -14,7 +14,7 @@ from support.machine import ROOT
 
 from envspec.environments import memo
 from envspec.environments.in_use import hold, unused
-from envspec.environments.ready import RECORDS, Ready, program
+from envspec.environments.ready import RECORDS, STATE, Ready, program
 from envspec.install import prefix as records
 
 VENV = Ready("/envs/x", "demo", "cpu", "", False, False, {"ENVSPEC_TARGET": "cpu"}, {"HF_HOME": "/data"})
@@ -59,6 +59,7 @@ def test_a_program_is_found_as_exec_finds_it(tmp_path: Path) -> None:
 
 def test_records_have_one_place() -> None:
     assert records.FOLDER.as_posix() == RECORDS
+    assert records.STATE_PATH.as_posix() == STATE
 
 
 # the memo
@@ -69,6 +70,7 @@ def ready(tmp_path: Path) -> Ready:
     made = tmp_path / "env"
     (made / "bin").mkdir(parents=True)
     (made / RECORDS).mkdir(parents=True)
+    (made / STATE).write_text("{}")
     for name in ("activate", "python"):
         (made / "bin" / name).write_text("")
     return replace(VENV, prefix=str(made))
