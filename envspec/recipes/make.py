@@ -157,19 +157,23 @@ def _build_constraints(target: LockedTarget) -> tuple[str, ...]:
 
 
 _NEEDS = {"jupyter": "jupyterlab"}
-"""Service -> its package, which the lock must have."""
+"""Service -> its package, which the lock must have. ssh comes from the image's apt, code-server from its own image."""
+
+
+def missing_packages(spec: Spec, target: LockedTarget) -> tuple[tuple[str, str], ...]:
+    """List the services of a spec whose package a target lacks, each with that package."""
+    needed = ((name, _NEEDS[name]) for name in spec.image.services if name in _NEEDS)
+    return tuple((name, package) for name, package in needed if target.pin(package) is None)
 
 
 def services(spec: Spec, lock: Lock, target: LockedTarget) -> tuple[Service, ...]:
     """List the services of the spec, in its order. Raises InputError for a service whose package isn't in the lock."""
-    for name in spec.image.services:
-        package = _NEEDS.get(name)
-        if package and target.pin(package) is None:
-            raise InputError(
-                f'the service "{name}" needs {package}, and the lock of {lock.name} has none for {target.name}',
-                hint=f"add {package} to [pip] dependencies, then envspec lock {spec.path}",
-                place=spec.places.get("image.services", Place(spec.path)),
-            )
+    for name, package in missing_packages(spec, target):
+        raise InputError(
+            f'the service "{name}" needs {package}, and the lock of {lock.name} has none for {target.name}',
+            hint=f"add {package} to [pip] dependencies, then envspec lock {spec.path}",
+            place=spec.places.get("image.services", Place(spec.path)),
+        )
     known = {
         "jupyter": Service("jupyter", 8888, "services/jupyter.sh"),
         "ssh": Service("ssh", 2222, "services/ssh.sh", apt=("openssh-server",)),
