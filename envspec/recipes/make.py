@@ -18,6 +18,7 @@ from envspec.recipes.images import CODE_SERVER, reference
 from envspec.recipes.pip_steps import build_steps, pip_steps, requirements_file
 from envspec.recipes.plan import CARRIED_FOLDER, SLICE, Borrowed, Compiling, PipStep, Plan, Service, SpecPlan
 from envspec.recipes.project import build_names, own_project
+from envspec.recipes.services import missing_packages
 from envspec.recipes.target_json import dumps as target_json
 from envspec.recipes.target_json import target_document
 from envspec.spec.model import Spec
@@ -154,16 +155,6 @@ def _build_constraints(target: LockedTarget) -> tuple[str, ...]:
     up to 69."""
     found = re.match(r"(\d+)\.(\d+)", torch_version(target) or "")
     return ("setuptools<70",) if found and (int(found[1]), int(found[2])) < (2, 2) else ()
-
-
-_NEEDS = {"jupyter": "jupyterlab"}
-"""Service -> its package, which the lock must have. ssh comes from the image's apt, code-server from its own image."""
-
-
-def missing_packages(spec: Spec, target: LockedTarget) -> tuple[tuple[str, str], ...]:
-    """List the services of a spec whose package a target lacks, each with that package."""
-    needed = ((name, _NEEDS[name]) for name in spec.image.services if name in _NEEDS)
-    return tuple((name, package) for name, package in needed if target.pin(package) is None)
 
 
 def services(spec: Spec, lock: Lock, target: LockedTarget) -> tuple[Service, ...]:

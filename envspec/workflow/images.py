@@ -1,4 +1,4 @@
-"""The notices of a locking run about the images that recipes will make: what is missing in them, and what comes twice."""
+"""The notices of a locking run about the images of its recipes: what is missing in them, and what comes twice."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from envspec.lock.model import LockedTarget
-from envspec.recipes.make import missing_packages
-from envspec.recipes.plan import PLATFORMS
+from envspec.recipes.services import missing_packages
 from envspec.rules.finding import Finding
 from envspec.spec.model import Spec
 from envspec.workflow.notices import Notice
@@ -23,7 +22,7 @@ has the runtime alone. Source: the images' own pages in their registries."""
 
 def tell_images(spec: Spec, locked: Sequence[LockedTarget], notice: Notice) -> None:
     """Report services whose package is missing, and a base image with the CUDA that the wheels bring."""
-    linux = tuple(target for target in locked if target.inputs.platform in PLATFORMS)
+    linux = tuple(target for target in locked if target.inputs.platform.startswith("linux-"))
     _tell_services(spec, linux, notice)
     twice = next((what for pattern, what in _WITH_CUDA if pattern.search(spec.image.base)), None)
     names = [target.name for target in linux if target.inputs.cuda and _brings_cuda(target)]
@@ -32,8 +31,8 @@ def tell_images(spec: Spec, locked: Sequence[LockedTarget], notice: Notice) -> N
             Finding(
                 "info",
                 "cuda-twice",
-                f"{', '.join(names)}: the base image {spec.image.base} holds {twice}, and so do the wheels: the image gets"
-                " several GB that no program loads",
+                f"{', '.join(names)}: the base image {spec.image.base} holds {twice}, and so do the wheels:"
+                " the image gets several GB that no program loads",
                 spec.places.get("image.base"),
                 'base = "debian:bookworm-slim" is enough; what compiles gets a stage with CUDA\'s compiler of its own',
             )
@@ -50,8 +49,8 @@ def _tell_services(spec: Spec, linux: Iterable[LockedTarget], notice: Notice) ->
             Finding(
                 "warning",
                 "service-without-package",
-                f'{", ".join(names)}: the service "{service}" needs {package}, which isn\'t locked: `envspec export` makes'
-                " no recipe without it",
+                f'{", ".join(names)}: the service "{service}" needs {package}, which isn\'t locked:'
+                " `envspec export` makes no recipe without it",
                 spec.places.get("image.services"),
                 f"add {package} to [pip] dependencies",
             )
