@@ -9,12 +9,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
+import jsonschema
 import pytest
 from support.conda_archives import Archive, Channel
 from support.index import Index
 from support.installs import SPEC, pip_pin, tree, write_lock
-from support.machine import Machine, Ran
+from support.machine import ROOT, Machine, Ran
 from support.packages import wheel
 from support.site import CONTACT, place_policy
 
@@ -25,6 +27,7 @@ from envspec.environments import memo
 pytestmark = pytest.mark.e2e
 
 APP, APP2 = wheel("app", "1.0"), wheel("app", "2.0")
+SCHEMA = json.loads((ROOT / "envspec" / "cli" / "schemas" / "run.json").read_text("utf-8"))
 PRINT = "import app, sys; print(app.version, sys.prefix)"
 
 
@@ -43,6 +46,21 @@ def ran(machine: Machine, *arguments: str, status: int = 0, env: dict[str, str] 
     """A run in a process of its own, which becomes the command."""
     found = machine.envspec("run", *arguments, env=env, spawn=True)
     assert found.status == status, found.err
+    return found
+
+
+def planned(machine: Machine, *arguments: str, env: dict[str, str] | None = None) -> dict[str, Any]:
+    """What a run would do."""
+    found = machine.envspec("run", "--dry-run", "--json", *arguments, "--", "python", env=env)
+    assert found.status == 0, found.err
+    document: dict[str, Any] = json.loads(found.out)
+    jsonschema.validate(document, SCHEMA)
+    return document
+
+
+def refused(machine: Machine, *arguments: str) -> Ran:
+    found = machine.envspec("run", "--dry-run", *arguments, "--", "python")
+    assert found.status == 2
     return found
 
 
@@ -97,18 +115,16 @@ def test_a_stale_lock_is_refused(locked: Machine) -> None:
 
 
 def test_a_lock_that_cant_be_right_is_refused_as_install_does(locked: Machine) -> None:
-    ran(locked, "--", "true")
     path = locked.lock_path()
     path.write_text(path.read_text().replace(APP.file, APP2.file))
-    found = ran(locked, "--", "true", status=2)
-    assert "what the lock pins can't be right for its spec" in found.error
+    assert "what the lock pins can't be right for its spec" in refused(locked).error
 
 
 def test_no_lock_and_no_spec(machine: Machine) -> None:
-    assert "there is no spec" in ran(machine, "--", "true", status=2).error
+    assert "there is no spec" in refused(machine).error
     write_lock(machine, [pip_pin(APP)])
     machine.lock_path().unlink()
-    assert ran(machine, "--", "true", status=2).hint == f"hint: envspec lock {SPEC}"
+    assert refused(machine).hint == f"hint: envspec lock {SPEC}"
 
 
 def test_from_a_subfolder_of_the_repository(locked: Machine) -> None:
@@ -124,26 +140,30 @@ def test_from_a_subfolder_of_the_repository(locked: Machine) -> None:
 
 def test_several_specs_are_a_question(locked: Machine) -> None:
     write_lock(locked, [pip_pin(APP)], name="other")
-    found = ran(locked, "--", "true", status=2)
-    assert "there are 2 specs: specs/demo.toml, specs/other.toml" in found.error
-    assert ran(locked, "demo", "--", "echo", "x").out == "x\n"
+    assert "there are 2 specs: specs/demo.toml, specs/other.toml" in refused(locked).error
+    assert planned(locked, "demo")["spec"] == SPEC
 
 
-def test_a_target_is_named(machine: Machine, index: Index) -> None:
-    index.add(APP, APP2)
+def test_a_target_is_named(machine: Machine) -> None:
     write_lock(machine, {"one": [pip_pin(APP)], "two": [pip_pin(APP2)]})
-    found = ran(machine, "--", "true", status=2)
+    found = refused(machine)
     assert "2 targets run on this machine; the targets are one, two" in found.error
     assert "--target one" in found.hint
-    assert ran(machine, "-t", "two", "--", "python", "-c", PRINT).out.startswith("2.0 ")
-    named = {"ENVSPEC_DEFAULT_TARGET": "none,tw*"}
-    assert ran(machine, "--", "python", "-c", PRINT, env=named).out.startswith("2.0 ")
+    assert planned(machine, "-t", "two")["target"] == "two"
+    assert planned(machine, env={"ENVSPEC_DEFAULT_TARGET": "none,tw*"})["target"] == "two"
     path = machine.configure("")
     path.write_text(path.read_text() + '[run]\ntargets = ["one"]\n')
-    found = ran(machine, "--", "python", "-c", PRINT)
-    assert found.out.startswith("1.0 ")
-    assert "note: target one of demo: by the default of your settings" in found.err
-    assert ran(machine, "-q", "--", "true").err == ""
+    assert (planned(machine)["target"], planned(machine)["because"]) == ("one", "by the default of your settings")
+
+
+def test_the_choice_is_said_in_a_line(machine: Machine, index: Index) -> None:
+    index.add(APP)
+    write_lock(machine, {"one": [pip_pin(APP)], "two": []})
+    default = {"ENVSPEC_DEFAULT_TARGET": "one"}
+    said = "note: target one of demo: by the default of your settings\n"
+    assert ran(machine, "--", "true", env=default).err.endswith(said)
+    assert ran(machine, "--", "true", env=default).err == said
+    assert ran(machine, "-q", "--", "true", env=default).err == ""
 
 
 def test_the_exit_code_and_the_streams_are_the_commands(locked: Machine) -> None:
@@ -245,10 +265,10 @@ def test_dry_run_makes_nothing(locked: Machine) -> None:
     assert [line.split()[0] for line in found.out.splitlines()] == ["target", "prefix", "command"]
     assert "(to be made)" in found.out and found.out.endswith("python 'a b.py'\n")
     assert not environments(locked).exists()
-    document = json.loads(locked.envspec("run", "--dry-run", "--json", "--", "python").out)
+    document = planned(locked)
     assert (document["status"], document["changes"], document["because"]) == ("to be made", 1, None)
     ran(locked, "--", "true")
-    assert json.loads(locked.envspec("run", "--dry-run", "--json", "--", "x").out)["status"] == "ready"
+    assert planned(locked)["status"] == "ready"
 
 
 def test_install_without_a_prefix_makes_the_same(locked: Machine) -> None:
@@ -263,10 +283,10 @@ def test_install_without_a_prefix_makes_the_same(locked: Machine) -> None:
 def test_the_folder_is_a_setting(locked: Machine, tmp_path: Path) -> None:
     path = locked.configure("")
     path.write_text(path.read_text() + '[run]\nenvironments = "$PLACE/envs"\n')
-    assert ran(locked, "--", "true", env={"PLACE": str(tmp_path)}).status == 0
-    assert len(list((tmp_path / "envs").iterdir())) == 1
-    other = {"PLACE": str(tmp_path), "ENVSPEC_ENVIRONMENTS_DIR": str(tmp_path / "other")}
-    assert str(tmp_path / "other") in ran(locked, "--", "python", "-c", PRINT, env=other).out
+    place = {"PLACE": str(tmp_path)}
+    assert Path(planned(locked, env=place)["prefix"]).parent == tmp_path / "envs"
+    other = {**place, "ENVSPEC_ENVIRONMENTS_DIR": str(tmp_path / "other")}
+    assert Path(planned(locked, env=other)["prefix"]).parent == tmp_path / "other"
 
 
 def test_a_folder_that_others_may_write_to_is_refused(locked: Machine) -> None:
@@ -300,7 +320,7 @@ def for_gpus(machine: Machine, index: Index) -> Machine:
 
 def test_the_gpu_of_this_machine_decides(for_gpus: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     shows(monkeypatch, H100)
-    document = json.loads(for_gpus.envspec("run", "--dry-run", "--json", "--", "python").out)
+    document = planned(for_gpus)
     assert (document["target"], document["because"]) == ("gpu", "GPU of sm_90, driver 550.54.15")
     assert document["variables"]["TORCH_CUDA_ARCH_LIST"] == "9.0"
 
@@ -312,8 +332,7 @@ def test_a_login_node_is_asked_and_never_given_a_cpu_target(
     for_gpus: Machine, monkeypatch: pytest.MonkeyPatch, nvidia: Nvidia
 ) -> None:
     shows(monkeypatch, nvidia)
-    found = for_gpus.envspec("run", "--dry-run", "--", "python")
-    assert found.status == 2
+    found = refused(for_gpus)
     assert (
         "shows no working GPU, which doesn't say that a CPU target is wanted; the targets are cpu, gpu" in found.error
     )
@@ -321,6 +340,26 @@ def test_a_login_node_is_asked_and_never_given_a_cpu_target(
     assert "target   gpu (not judged here, because this machine shows no working GPU)" in named.out
     default = {"ENVSPEC_DEFAULT_TARGET": "gpu"}
     assert "not judged here" in for_gpus.envspec("run", "--dry-run", "--", "python", env=default).out
+
+
+@pytest.mark.slow
+def test_in_a_terminal_it_is_a_question(machine: Machine, index: Index) -> None:
+    index.add(APP, APP2)
+    write_lock(machine, {"one": [pip_pin(APP)], "two": [pip_pin(APP2)]})
+    ours, theirs = os.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "envspec", "run", "--", "python", "-c", PRINT],
+        cwd=machine.folder, env=machine.environment({"TERM": "dumb"}),
+        stdin=theirs, stdout=subprocess.PIPE, stderr=theirs,
+    ) as process:  # fmt: skip
+        os.write(ours, b"2\n")
+        out, _ = process.communicate(timeout=90)
+    os.close(theirs)
+    told = os.read(ours, 100_000).decode()
+    os.close(ours)
+    assert out.startswith(b"2.0 ")
+    assert "1  one: CPU" in told and "2  two: CPU" in told
+    assert '[run] targets = ["two"]' in told
 
 
 def test_inside_the_job_it_is_chosen_again(for_gpus: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -338,6 +377,7 @@ def test_the_policy_of_the_site_is_obeyed(locked: Machine, monkeypatch: pytest.M
     assert not environments(locked).exists()
 
 
+@pytest.mark.slow
 def test_a_policy_that_came_later_is_obeyed(locked: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The memo of an earlier run holds only under the policy that it was made under."""
     policy = place_policy(monkeypatch, tmp_path, "")
