@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from envspec.lock.model import Artifact, LockedTarget, Pin, TargetInputs
 from envspec.doctor.fits import LocalMachine, misfit
+from envspec.lock.model import Artifact, LockedTarget, Pin, TargetInputs
 from envspec.spec.model import Spec, Target
 
 SPEC = Spec("specs/demo.toml", "demo", "3.12", (Target("t", "linux-64"),))
