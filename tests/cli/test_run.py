@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -405,7 +406,11 @@ def test_a_policy_that_came_later_is_obeyed(locked: Machine, monkeypatch: pytest
 
 @pytest.fixture
 def shell_home(locked: Machine) -> Machine:
-    (locked.home / ".bashrc").write_text("MINE=yes; PATH=/usr/bin:/bin; PS1='$ '\n")
+    for name in (".bashrc", ".zshrc"):
+        (locked.home / name).write_text("MINE=yes; PATH=/usr/bin:/bin; PS1='$ '\n")
+    fish = locked.home / ".config" / "fish" / "config.fish"
+    fish.parent.mkdir(parents=True)
+    fish.write_text("set -g MINE yes; set -gx PATH /usr/bin /bin; function fish_prompt; echo -n '$ '; end\n")
     return locked
 
 
@@ -421,13 +426,18 @@ def in_terminal(machine: Machine, lines: str, shell: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not os.path.exists("/usr/bin/script"), reason="there is no script(1) here")
-def test_a_shell_with_the_users_settings_and_a_mark(shell_home: Machine) -> None:
+@pytest.mark.skipif(shutil.which("script") is None, reason="there is no script(1) here")
+@pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
+def test_a_shell_with_the_users_settings_and_a_mark(shell_home: Machine, name: str) -> None:
+    shell = shutil.which(name)
+    if shell is None:
+        pytest.skip(f"there is no {name} here")
     ran(shell_home, "--", "true")
-    told = in_terminal(shell_home, "echo $MINE $(command -v python)\nexit\n", "/bin/bash")
+    asked = "echo $MINE:(command -v python)" if name == "fish" else "echo $MINE:$(command -v python)"
+    told = in_terminal(shell_home, f"{asked}\nexit\n", shell)
     (prefix,) = environments(shell_home).iterdir()
-    assert "demo (here) in bash: `exit` or Ctrl-D leaves it" in told
-    assert f"yes {prefix}/bin/python" in told
+    assert f"demo (here) in {name}: `exit` or Ctrl-D leaves it" in told
+    assert f"yes:{prefix}/bin/python" in told
     assert "(demo) $ " in told
 
 
