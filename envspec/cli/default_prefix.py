@@ -22,7 +22,7 @@ def default_prefix(spec: Spec, lock: SoundLock, target: LockedTarget, *, make: b
     from envspec.install.host import this_host
     from envspec.settings import load_settings
 
-    folder = load_settings(os.environ).environments
+    prefix = prefix_of(load_settings(os.environ).environments, spec, lock, target, this_host())
     if make:
-        make_folder(folder, ENVIRONMENTS)
-    return prefix_of(folder, spec, lock, target, this_host())
+        make_folder(prefix, ENVIRONMENTS)
+    return prefix

@@ -216,7 +216,7 @@ def make(asked: RunOptions, planned: Planned) -> Ready:
     from envspec.environments.make import make_folder, ready_of
     from envspec.install.prefix import is_whole
 
-    make_folder(planned.settings.environments, ENVIRONMENTS)
+    make_folder(planned.prefix, ENVIRONMENTS)
     if not is_whole(planned.prefix, planned.lock, planned.target):
         refuse_fetched(planned.spec, planned.lock, planned.target, planned.path, offline=asked.offline)
         if not asked.quiet:

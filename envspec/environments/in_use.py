@@ -64,7 +64,8 @@ def unused(prefix: Path) -> Iterator[bool]:
         if (prefix / STATE).exists():
             locks.append((prefix / _FILE, os.O_RDWR | os.O_CREAT))
         for path, flags in locks:
-            with suppress(FileNotFoundError):
+            # what isn't there, or is no plain file, holds nothing
+            with suppress(OSError):
                 held.append(os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600))
                 try:
                     fcntl.flock(held[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -13,21 +13,23 @@ from envspec.spec.model import Spec
 from envspec.storage import storage_error
 
 
-def make_folder(folder: Path, setting: str) -> None:
-    """Make the folder of environments, for its user alone. Raises InputError for one that others may write to,
-    StorageError."""
+def make_folder(prefix: Path, setting: str) -> None:
+    """Make the folder in which a prefix lies, for its user alone. Raises InputError for a folder or a prefix that
+    others may write to, StorageError."""
+    folder = prefix.parent
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
-        who = stranger(folder.stat(), this_user())
+        found = {path: stranger(path.stat(), this_user()) for path in (folder, prefix) if path.exists()}
     except OSError as error:
         raise storage_error(error, folder, option=setting) from None
-    if who:
-        raise InputError(
-            f"the environments can't be trusted: {who}",
-            hint=f"see what is in the folder, then `chmod go-w {folder}`; or give {setting} a folder of your own",
-            place=Place(str(folder)),
-        )
+    for path, who in found.items():
+        if who:
+            raise InputError(
+                f"what is run there can't be trusted: {who}",
+                hint=f"see what is in it, then `chmod -R go-w {path}`; or give {setting} a folder of your own",
+                place=Place(str(path)),
+            )
 
 
 _FIXED: tuple[str, ...] = ("ENVSPEC_SPEC", "ENVSPEC_TARGET", "PYTHONNOUSERSITE")

@@ -129,7 +129,7 @@ def _is_there(ready: Ready) -> bool:
     """Say whether an environment still is where it was, with a Python that this machine has."""
     python = os.path.join(ready.prefix, "bin", "python")
     return (
-        not stranger(os.stat(ready.prefix), this_user())
+        not any(stranger(os.stat(path), this_user()) for path in (ready.prefix, os.path.dirname(ready.prefix)))
         and os.path.isfile(os.path.join(ready.prefix, ACTIVATE))
         and (os.path.exists(python) or not os.path.islink(python))
     )
