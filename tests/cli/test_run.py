@@ -39,10 +39,6 @@ def locked(machine: Machine, index: Index) -> Machine:
     return machine
 
 
-def environments(machine: Machine) -> Path:
-    return machine.home / ".local" / "share" / "envspec" / "environments"
-
-
 def ran(machine: Machine, *arguments: str, status: int = 0, env: dict[str, str] | None = None) -> Ran:
     """A run in a process of its own, which becomes the command."""
     found = machine.envspec("run", *arguments, env=env, spawn=True)
@@ -67,7 +63,7 @@ def refused(machine: Machine, *arguments: str) -> Ran:
 
 def test_a_command_in_an_environment_that_is_made_for_it(locked: Machine, index: Index) -> None:
     first = ran(locked, "--", "python", "-c", PRINT)
-    (prefix,) = environments(locked).iterdir()
+    (prefix,) = locked.environments.iterdir()
     assert prefix.name.startswith("demo-here-")
     assert first.out == f"1.0 {prefix}\n"
     assert f"making the environment of here in {prefix}" in first.err
@@ -97,11 +93,11 @@ def test_a_ready_environment_is_found_without_reading_the_lock(locked: Machine) 
 def test_a_changed_lock_gets_an_environment_of_its_own(locked: Machine) -> None:
     """What runs in the old one isn't changed under it."""
     ran(locked, "--", "true")
-    (old,) = environments(locked).iterdir()
+    (old,) = locked.environments.iterdir()
     before = tree(old)
     write_lock(locked, [pip_pin(APP2)])
     assert ran(locked, "--", "python", "-c", PRINT).out.startswith("2.0 ")
-    assert tree(old) == before and len(list(environments(locked).iterdir())) == 2
+    assert tree(old) == before and len(list(locked.environments.iterdir())) == 2
     write_lock(locked, [pip_pin(APP)])
     assert ran(locked, "--", "python", "-c", PRINT).out == f"1.0 {old}\n"
 
@@ -220,7 +216,7 @@ def test_variables(locked: Machine) -> None:
     code = f"import json, os; print(json.dumps([os.environ.get(name) for name in {names!r}]))"
     del given["PYTHONHOME"]
     found = json.loads(ran(locked, "--", "python", "-c", code, env=given).out)
-    (prefix,) = environments(locked).iterdir()
+    (prefix,) = locked.environments.iterdir()
     assert found[:-1] == ["/data/hf", "mine", None, None, str(prefix), "1", "here"]
     assert found[-1].split(os.pathsep)[0] == f"{prefix}/bin"
 
@@ -235,7 +231,7 @@ def test_scripts_that_conda_packages_bring_are_run(machine: Machine, tmp_path: P
     write_lock(machine, [channel.pin(tool)], channels=[channel.url])
     for _ in range(2):
         found = ran(machine, "--", "sh", "-c", 'echo "$TOOL_HOME" "$1"', "sh", "a  b")
-        (prefix,) = environments(machine).iterdir()
+        (prefix,) = machine.environments.iterdir()
         assert found.out == f"{prefix}/tool a  b\n"
 
 
@@ -265,7 +261,7 @@ def test_dry_run_makes_nothing(locked: Machine) -> None:
     assert found.status == 0
     assert [line.split()[0] for line in found.out.splitlines()] == ["target", "prefix", "command"]
     assert "(to be made)" in found.out and found.out.endswith("python 'a b.py'\n")
-    assert not environments(locked).exists()
+    assert not locked.environments.exists()
     document = planned(locked)
     assert (document["status"], document["changes"], document["because"]) == ("to be made", 1, None)
     ran(locked, "--", "true")
@@ -275,7 +271,7 @@ def test_dry_run_makes_nothing(locked: Machine) -> None:
 def test_install_without_a_prefix_makes_the_same(locked: Machine) -> None:
     found = locked.envspec("install", SPEC)
     assert found.status == 0, found.err
-    (prefix,) = environments(locked).iterdir()
+    (prefix,) = locked.environments.iterdir()
     assert f"installed {prefix}: here, 1 package" in found.out
     assert ran(locked, "--", "python", "-c", PRINT).out == f"1.0 {prefix}\n"
     assert (prefix.parent.stat().st_mode & 0o077) == 0
@@ -368,7 +364,7 @@ def test_the_policy_of_the_site_is_obeyed(locked: Machine, monkeypatch: pytest.M
     place_policy(monkeypatch, tmp_path, '[indexes]\nallow = ["conda-forge"]\n')
     found = locked.envspec("run", "--", "true")
     assert found.status == 1 and "[index-forbidden]" in found.err and CONTACT in found.hint
-    assert not environments(locked).exists()
+    assert not locked.environments.exists()
 
 
 @pytest.mark.slow
@@ -428,7 +424,7 @@ def test_a_shell_with_the_users_settings_and_a_mark(shell_home: Machine, name: s
     ran(shell_home, "--", "true")
     asked = "echo $MINE:(command -v python)" if name == "fish" else "echo $MINE:$(command -v python)"
     told = in_terminal(shell_home, f"{asked}\nexit\n", shell)
-    (prefix,) = environments(shell_home).iterdir()
+    (prefix,) = shell_home.environments.iterdir()
     assert f"demo (here) in {name}: `exit` or Ctrl-D leaves it" in told
     assert f"yes:{prefix}/bin/python" in told
     assert "(demo) $ " in told
@@ -442,7 +438,7 @@ def test_a_shell_reads_a_script(shell_home: Machine) -> None:
             cwd=shell_home.folder, env=shell_home.environment({"SHELL": shell}),
             input="command -v python; exit 9\n", capture_output=True, text=True, check=False,
         )  # fmt: skip
-        (prefix,) = environments(shell_home).iterdir()
+        (prefix,) = shell_home.environments.iterdir()
         assert (done.returncode, done.stdout, done.stderr) == (9, f"{prefix}/bin/python\n", "")
 
 
@@ -451,7 +447,7 @@ def test_a_shell_reads_a_script(shell_home: Machine) -> None:
 
 def test_old_environments_go_by_age_and_what_runs_stays(locked: Machine) -> None:
     ran(locked, "--", "true")
-    (prefix,) = environments(locked).iterdir()
+    (prefix,) = locked.environments.iterdir()
     assert "environments" in locked.envspec("cache", "size").out
     process = locked.start("run", "--", "python", "-c", "print('up', flush=True); import time; time.sleep(60)")
     assert process.stdout is not None and process.stdout.readline() == "up\n"
@@ -468,7 +464,7 @@ def test_old_environments_go_by_age_and_what_runs_stays(locked: Machine) -> None
     assert locked.envspec("cache", "prune", "--older-than", "30d").status == 0
     assert not prefix.exists()
     assert ran(locked, "--", "python", "-c", PRINT).out == f"1.0 {prefix}\n"
-    mine = environments(locked) / "mine"
+    mine = locked.environments / "mine"
     mine.mkdir()
     assert locked.envspec("cache", "clean", "environments").status == 0
     assert not prefix.exists() and mine.exists()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from pathlib import Path
 
 import pytest
 from support.index import Index, hanging, slow
@@ -28,10 +27,6 @@ def locked(machine: Machine, index: Index) -> Machine:
     return machine
 
 
-def environments(machine: Machine) -> list[Path]:
-    return sorted((machine.home / ".local" / "share" / "envspec" / "environments").iterdir())
-
-
 def test_a_maker_that_is_killed_leaves_nothing_that_counts_as_ready(locked: Machine, index: Index) -> None:
     """kill -9 while the last package is fetched; the next run finishes, and runs only then."""
     index.fail(f"/files/{LIB.file}", hanging)
@@ -40,12 +35,12 @@ def test_a_maker_that_is_killed_leaves_nothing_that_counts_as_ready(locked: Mach
     maker.kill()
     out, _ = maker.communicate()
     assert out == ""
-    (prefix,) = environments(locked)
+    (prefix,) = sorted(locked.environments.iterdir())
     assert not read_json((prefix / "etc/envspec/install.json").read_bytes())["complete"]
     index.heal()
     found = locked.envspec(*RUN, spawn=True)
     assert (found.status, found.out) == (0, "1.0 1.0\n"), found.err
-    assert environments(locked) == [prefix]
+    assert sorted(locked.environments.iterdir()) == [prefix]
 
 
 @pytest.mark.slow
@@ -58,7 +53,7 @@ def test_killed_at_many_moments(locked: Machine) -> None:
         maker.communicate()
         found = locked.envspec(*RUN, spawn=True)
         assert (found.status, found.out) == (0, "1.0 1.0\n"), found.err
-        for prefix in environments(locked):
+        for prefix in sorted(locked.environments.iterdir()):
             shutil.rmtree(prefix)
 
 
@@ -69,7 +64,7 @@ def test_five_at_once(locked: Machine, index: Index) -> None:
     ended = [process.communicate(timeout=90) for process in started]
     assert [process.returncode for process in started] == [0] * 5, ended
     assert [out for out, _ in ended] == ["1.0 1.0\n"] * 5
-    (prefix,) = environments(locked)
+    (prefix,) = sorted(locked.environments.iterdir())
     waited = [err for _, err in ended if f"waiting: another envspec is working on {prefix}" in err]
     assert len(waited) == 4
     assert sum(one.path == f"/files/{APP.file}" for one in index.asked) == 1
@@ -79,7 +74,7 @@ def test_five_at_once(locked: Machine, index: Index) -> None:
 @pytest.mark.slow
 def test_an_environment_that_somebody_removed_is_made_again(locked: Machine) -> None:
     assert locked.envspec(*RUN, spawn=True).status == 0
-    (prefix,) = environments(locked)
+    (prefix,) = sorted(locked.environments.iterdir())
     for gone in (prefix, prefix / "bin" / "activate"):
         shutil.rmtree(gone) if gone.is_dir() else gone.unlink()
         found = locked.envspec(*RUN, spawn=True)

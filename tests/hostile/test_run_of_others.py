@@ -41,10 +41,6 @@ def ready(machine: Machine, index: Index) -> Machine:
     return machine
 
 
-def environments(machine: Machine) -> Path:
-    return machine.home / ".local" / "share" / "envspec" / "environments"
-
-
 def planted(machine: Machine, evil: Path) -> Path:
     """The memo of that run, changed to name another environment."""
     (path,) = (machine.cache / memo.FOLDER).iterdir()
@@ -81,7 +77,7 @@ def test_a_memo_that_names_the_environment_of_another_user(ready: Machine, evil:
 
 @pytest.mark.parametrize("which", ["folder", "environment"])
 def test_a_folder_that_anybody_may_write_to(ready: Machine, which: str) -> None:
-    (prefix,) = environments(ready).iterdir()
+    (prefix,) = ready.environments.iterdir()
     path = prefix if which == "environment" else prefix.parent
     path.chmod(0o777)
     assert not_owned(ready) == f"error: {path}: what is run there can't be trusted: anybody may write to it"
@@ -89,13 +85,13 @@ def test_a_folder_that_anybody_may_write_to(ready: Machine, which: str) -> None:
 
 @ROOT_ONLY
 def test_an_environment_of_another_user(ready: Machine) -> None:
-    (prefix,) = environments(ready).iterdir()
+    (prefix,) = ready.environments.iterdir()
     os.chown(prefix, 4242, 4242)
     assert f"{prefix}: what is run there can't be trusted: another user owns it (uid 4242)" in not_owned(ready)
 
 
 def test_a_link_where_programs_hold_an_environment(ready: Machine, tmp_path: Path) -> None:
-    (prefix,) = environments(ready).iterdir()
+    (prefix,) = ready.environments.iterdir()
     held = prefix / "etc" / "envspec" / "running"
     held.unlink(missing_ok=True)
     held.symlink_to(tmp_path / "made-through-the-link")

@@ -284,4 +284,4 @@ def test_a_run_sees_the_project_as_it_is_now(machine: Machine, project: Path) ->
         (project / "own.txt").write_text(f"answer = {answer}\n")
         ran = machine.envspec(*words, spawn=True)
         assert (ran.status, ran.out) == (0, f"{answer}\n"), ran.err
-    assert len(list((machine.home / ".local" / "share" / "envspec" / "environments").iterdir())) == 1
+    assert len(list(machine.environments.iterdir())) == 1

@@ -92,7 +92,7 @@ def test_the_locks_own_build_is_fetched_by_its_hash(without: tuple[Machine, Lock
     assert found.status == 0, found.err
     brought = machine.home / ".local" / "share" / "uv" / "python" / f"cpython-{build.version}-linux-x86_64-gnu"
     assert brought.is_dir()
-    (prefix,) = (machine.home / ".local" / "share" / "envspec" / "environments").iterdir()
+    (prefix,) = machine.environments.iterdir()
     assert (prefix / "lib" / f"python{build.version.rpartition('.')[0]}" / "site-packages" / "app.py").is_file()
 
 

@@ -76,6 +76,11 @@ class Machine:
         return self.home / ".cache" / "envspec"
 
     @property
+    def environments(self) -> Path:
+        """The folder of environments that have no prefix of their own."""
+        return self.home / ".local" / "share" / "envspec" / "environments"
+
+    @property
     def locks(self) -> Path:
         return self.folder / "locks"
 
