@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "envspec"
 
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "redact", "documents"),
-    ("texts", "storage", "shortage", "packages", "condarc", "ownership"),
+    ("texts", "storage", "shortage", "packages", "condarc", "ownership", "places"),
     ("user_config",),
     ("settings", "open_folder", "scratch", "facts"),
     ("atomic", "binaries", "cache"),
@@ -24,7 +24,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("lock",),
     ("resolve", "doctor", "git", "recipes", "policy"),
     ("workflow", "install", "audit", "diff", "smoke", "verify", "link"),
-    ("report", "draft"),
+    ("report", "draft", "environments"),
     ("cli",),
     ("refresh", "pytest_plugin", "__main__"),
 )

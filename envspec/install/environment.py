@@ -248,7 +248,9 @@ class Installation:
         uv.offline = self.offline
         if not self._has_python():
             self.progress.phase("making a virtual environment")
-            make_virtual_environment(self.prefix, self.target.inputs.python, self.env, uv)
+            make_virtual_environment(
+                self.prefix, self.target.inputs.python, self.env, uv, self.lock.python(self.target)
+            )
         names = {change.name for change in found if change.kind == "pip" and change.action != "remove"}
         damaged = {change.name for change in found if change.reason not in ("", UNKNOWN_FILE)}
         pins = [pin for pin in self._of("pip") if pin.name in names]

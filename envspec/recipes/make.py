@@ -18,6 +18,7 @@ from envspec.recipes.images import CODE_SERVER, reference
 from envspec.recipes.pip_steps import build_steps, pip_steps, requirements_file
 from envspec.recipes.plan import CARRIED_FOLDER, SLICE, Borrowed, Compiling, PipStep, Plan, Service, SpecPlan
 from envspec.recipes.project import build_names, own_project
+from envspec.recipes.services import missing_packages
 from envspec.recipes.target_json import dumps as target_json
 from envspec.recipes.target_json import target_document
 from envspec.spec.model import Spec
@@ -157,20 +158,14 @@ def _build_constraints(target: LockedTarget) -> tuple[str, ...]:
     return ("setuptools<70",) if found and (int(found[1]), int(found[2])) < (2, 2) else ()
 
 
-_NEEDS = {"jupyter": "jupyterlab"}
-"""Service -> its package, which the lock must have."""
-
-
 def services(spec: Spec, lock: Lock, target: LockedTarget) -> tuple[Service, ...]:
     """List the services of the spec, in its order. Raises InputError for a service whose package isn't in the lock."""
-    for name in spec.image.services:
-        package = _NEEDS.get(name)
-        if package and target.pin(package) is None:
-            raise InputError(
-                f'the service "{name}" needs {package}, and the lock of {lock.name} has none for {target.name}',
-                hint=f"add {package} to [pip] dependencies, then envspec lock {spec.path}",
-                place=spec.places.get("image.services", Place(spec.path)),
-            )
+    for name, package in missing_packages(spec, target):
+        raise InputError(
+            f'the service "{name}" needs {package}, and the lock of {lock.name} has none for {target.name}',
+            hint=f"add {package} to [pip] dependencies, then envspec lock {spec.path}",
+            place=spec.places.get("image.services", Place(spec.path)),
+        )
     known = {
         "jupyter": Service("jupyter", 8888, "services/jupyter.sh"),
         "ssh": Service("ssh", 2222, "services/ssh.sh", apt=("openssh-server",)),

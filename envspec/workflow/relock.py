@@ -12,6 +12,7 @@ from envspec.rules.finding import Finding
 from envspec.spec.messages import refuse_unknown_targets
 from envspec.spec.model import Spec, Target
 from envspec.workflow.accept import accept, of_pins
+from envspec.workflow.images import tell_images
 from envspec.workflow.inspection import tell_inspection
 from envspec.workflow.keep import Upgrade, kept_of
 from envspec.workflow.notices import Notice, tell_flaws, tell_unused_sources
@@ -63,6 +64,7 @@ def relock(
     others = {target.name for target in spec.targets} - {target.name for target in anew}
     locked = (*anew, *(target for target in old or () if target.name in others))
     tell_unused_sources(spec, locked, notice)
+    tell_images(spec, locked, notice)
     read = {row for one in solved for row in one.shaped}
     pins = [pin for target in locked if target.name in others for pin in target.pins]
     read |= {row for row in (old.corrections if old else ()) if any(map(row.is_of, pins))}
