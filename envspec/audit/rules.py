@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from envspec.audit.model import LEVELS, Advisory, AuditedPackage, AuditFinding, Facts, NotAsked
+from envspec.audit.model import LEVELS, Advisory, AuditedPackage, AuditFinding, Facts, FileFacts, NotAsked
 from envspec.packages.licences import is_acceptable
 from envspec.spec.model import Audit
 
@@ -179,9 +179,8 @@ def _files(package: AuditedPackage, facts: Facts, now: datetime, min_age: timede
         reason = f": {yanked}" if yanked else ", without a reason given"
         remedy = f"envspec lock SPEC --upgrade-package {package.name}"
         yield AuditFinding("yanked", "warning", package, f"its publisher yanked it{reason}", remedy)
-    times = [time for _, fact in pairs if (time := _moment(fact.uploaded)) is not None]
-    if times and now - max(times) < min_age:
-        newest = max(times)
+    newest = _newest(fact for _, fact in pairs)
+    if newest is not None and now - newest < min_age:
         days = max(0, (now - newest).days)
         yield AuditFinding(
             "young",
@@ -190,6 +189,18 @@ def _files(package: AuditedPackage, facts: Facts, now: datetime, min_age: timede
             f"it was published {days} day{'s' * (days != 1)} ago, on {newest:%Y-%m-%d}",
             "wait, or set exclude-newer in the spec",
         )
+
+
+def published(packages: Iterable[AuditedPackage], facts: Facts) -> str | None:
+    """Return the day on which the newest of the packages' files was uploaded (2026-11-21); None where no index says."""
+    files = facts.files or {}
+    known = (files.get((one.index, artifact.file)) for one in packages for artifact in one.files)
+    newest = _newest(fact for fact in known if fact is not None)
+    return None if newest is None else f"{newest:%Y-%m-%d}"
+
+
+def _newest(files: Iterable[FileFacts]) -> datetime | None:
+    return max((time for one in files if (time := _moment(one.uploaded)) is not None), default=None)
 
 
 def _moment(text: str | None) -> datetime | None:

@@ -58,14 +58,7 @@ _NAMES = 12
     show_default=True,
     help="The lowest level that ends with exit code 1.",
 )
-@click.option(
-    "--min-age",
-    type=click.IntRange(min=0),
-    default=7,
-    show_default=True,
-    metavar="DAYS",
-    help="Report releases younger than this.",
-)
+@look_up.min_age
 @look_up.max_age
 def command(
     path: str,

@@ -72,7 +72,7 @@ def command(
     claims = claims_of(lock, chosen)
     old = _lock_at(revision, spec, locks_dir) if revision is not None else None
     asked = claims if old is None else changed(claims, claims_of(old, old.targets))
-    found = Verification(_asked(spec, lock, asked), len(claims), unasked_parts(lock, old))
+    found = Verification(asked_of(spec, lock, asked), len(claims), unasked_parts(lock, old))
     try:
         if as_json:
             about = {"spec": spec.path, "from": revision, "targets": [target.name for target in chosen]}
@@ -99,7 +99,8 @@ def _lock_at(revision: str, spec: Spec, locks_dir: Path | None) -> Lock | None:
     return None if text is None else loads(text, f"{revision}:{place}")
 
 
-def _asked(spec: Spec, lock: Lock, claims: Claims) -> tuple[Told, ...]:
+def asked_of(spec: Spec, lock: Lock, claims: Claims) -> tuple[Told, ...]:
+    """Ask this machine's indexes and channels for claims of a lock."""
     from envspec.verify.ask import ask_all
     from envspec.verify.channels import ask_channels
     from envspec.verify.indexes import Indexes

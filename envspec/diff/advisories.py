@@ -30,10 +30,13 @@ class Vulnerability:
 @dataclass(frozen=True)
 class Known:
     """What is known of a version. `vulnerabilities` is None where no database could say. `yanked` says that the
-    publisher yanked the version and why; it is None where that isn't so or isn't known."""
+    publisher yanked the version and why; it is None where that isn't so or isn't known. `published` is the day of its
+    upload (2026-11-21), and `young` says that this was too lately."""
 
     vulnerabilities: tuple[Vulnerability, ...] | None = None
     yanked: str | None = None
+    published: str | None = None
+    young: str | None = None
 
 
 UNKNOWN = Known()
@@ -58,7 +61,7 @@ def facts(old: Known | None, new: Known | None) -> tuple[Fact, ...]:
     """Return what a change of version means, by what is known of both; None stands for a side without the package."""
     if new is None:
         return tuple(_gone(old)) if old else ()
-    return (*_vulnerable(old, new), *_yanked(old, new))
+    return (*_vulnerable(old, new), *_yanked(old, new), *_published(old, new))
 
 
 def _row(row: Row, known: Mapping[Key, Known]) -> Row:
@@ -118,6 +121,13 @@ def _yanked(old: Known | None, new: Known) -> Iterator[Fact]:
         yield Fact("medium", "yanked", new.yanked if was is None else f"as before, {new.yanked}")
     elif was is not None:
         yield Fact("low", "was-yanked", f"replaces a version: {was}")
+
+
+def _published(old: Known | None, new: Known) -> Iterator[Fact]:
+    if new.young is not None:
+        yield Fact("medium", "young", new.young)
+    elif new.published is not None and (old is None or old.published != new.published):
+        yield Fact("low", "published", f"published on {new.published}")
 
 
 def _titles(found: Iterable[Vulnerability]) -> str:
