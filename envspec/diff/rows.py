@@ -11,7 +11,7 @@ from envspec.texts import plural
 _NAMES = 12
 
 SHOUTED = frozenset(
-    {"hash-changed", "file-changed", "size-changed", "requirements-changed", "local-version", "near-name"}
+    {"hash-changed", "file-changed", "size-changed", "requirements-changed", "local-version", "near-name", "malicious"}
 )
 """The codes of facts that stand above everything else where their risk is high: a lock was tampered with, or a name
 was mistaken."""

@@ -10,12 +10,13 @@ from typing import Any
 from envspec.errors import Place, SpecError
 from envspec.packages.requirement import canonical_name
 from envspec.spec.advice import slug
+from envspec.spec.audit_table import audit_of
 from envspec.spec.checked import Checked
 from envspec.spec.dependencies import conda_dependencies, pip_dependencies
 from envspec.spec.document import decode, parse_toml, read_bytes
 from envspec.spec.matrix import Capability, WrongGpu, all_known, no_facts
 from envspec.spec.messages import dotted, show
-from envspec.spec.model import AskedProject, Audit, CondaTable, Image, PipTable, Reference, Smoke, Spec
+from envspec.spec.model import AskedProject, CondaTable, Image, PipTable, Reference, Smoke, Spec
 from envspec.spec.pip_terms import check_names, flat_names, pip_terms
 from envspec.spec.schema import ENV_NAME, SERVICE_ALIASES
 from envspec.spec.sources import check_stated, project_parts
@@ -77,11 +78,12 @@ def parse_spec(text: str, path: str, *, capability: Capability = no_facts, wrong
     for a match spec that needs py-rattler where that isn't installed.
     """
     checked = Checked(parse_toml(text, path))
+    parsed = targets(checked, capability, wrong_gpu)
     spec = Spec(
         path=path,
         name=_name(checked),
         python=checked.value("env", "python") or "",
-        targets=targets(checked, capability, wrong_gpu),
+        targets=parsed,
         description=checked.value("env", "description") or "",
         exclude_newer=_exclude_newer(checked),
         asked_project=_project(checked),
@@ -89,7 +91,7 @@ def parse_spec(text: str, path: str, *, capability: Capability = no_facts, wrong
         conda=_conda(checked),
         image=_image(checked),
         smoke=_smoke(checked),
-        audit=_audit(checked),
+        audit=audit_of(checked, tuple(target.name for target in parsed)),
         places=_places(checked),
     )
     _check_dependencies(checked)
@@ -196,15 +198,6 @@ def _reference(checked: Checked, *path: str | int) -> Reference:
         low=None if low is None else float(low),
         high=None if high is None else float(high),
         unit=checked.value(*path, "unit") or "",
-    )
-
-
-def _audit(checked: Checked) -> Audit:
-    return Audit(
-        allow_licences=tuple(licence for _, licence in checked.children("audit", "allow-licences")),
-        deny_licences=tuple(licence for _, licence in checked.children("audit", "deny-licences")),
-        licences=_frozen({canonical_name(str(path[-1])): text for path, text in checked.children("audit", "licences")}),
-        ignore=_frozen({path[-1]: reason for path, reason in checked.children("audit", "ignore")}),
     )
 
 

@@ -148,7 +148,7 @@ def test_a_downloaded_database(pypi: Pypi, envspec: Envspec, tmp_path: Path) -> 
     document, found = told_facts(envspec, *arguments, "--skip-files")
     assert found == [("high", "newly-vulnerable")] and pypi.asked == []
     assert document["audit"]["not_asked"] == [
-        {"codes": ["yanked"], "reason": "any files (--skip-files)", "packages": ["lib"]}
+        {"codes": ["yanked", "young"], "reason": "any files (--skip-files)", "packages": ["lib"]}
     ]
 
 
@@ -170,7 +170,9 @@ def test_a_file_that_names_no_index(pypi: Pypi, project: Project, envspec: Envsp
     assert told.code == 0 and "vulnerable, PYSEC-1: Bad things. (unknown for the old version)" in " ".join(
         told.out.split()
     )
-    assert "not checked for vulnerability, yanked: packages whose index isn't known: lib" in " ".join(told.out.split())
+    assert "not checked for vulnerability, yanked, young: packages whose index isn't known: lib" in " ".join(
+        told.out.split()
+    )
     assert not [one for one in pypi.asked if "2.5" in one.path]
 
 

@@ -67,7 +67,9 @@ def test_a_bump_that_its_index_publishes(index: Index, project: Project, envspec
     found = told(envspec, code=0)
     assert found["verified"] == {"complete": True, "pins": {"asked": 1, "proved": 1, "refuted": 0}, "unasked": []}
     for form in ("text", "markdown", "html"):
-        assert "of 1 changed pin they publish 1 so" in envspec("diff", "specs/demo.toml", "--verify", "--format", form).out
+        assert (
+            "of 1 changed pin they publish 1 so" in envspec("diff", "specs/demo.toml", "--verify", "--format", form).out
+        )
 
 
 def test_another_file_that_the_index_holds_is_low(index: Index, project: Project, envspec: Envspec) -> None:

@@ -81,6 +81,8 @@ def in_gitlab(job: Runner, url: str, **env: str) -> subprocess.CompletedProcess[
         "CI_MERGE_REQUEST_IID": "7",
         "CI_API_V4_URL": url,
         "CI_JOB_NAME": "review/a",
+        # these locks' files are nobody's
+        "ENVSPEC_VERIFY": "false",
     }
     return job.bash("\n".join(template["script"]), **{**given, **env})
 
@@ -147,6 +149,15 @@ def test_gitlab_fails_with_a_risk(tmp_path: Path, gitlab: tuple[str, type[_Notes
     assert (job.clone / "envspec-review.env").read_text() == "ENVSPEC_RISK=high\nENVSPEC_NEW_PACKAGES=\n"
     assert (job.clone / "envspec-pages" / "specs_demo.html").is_file()
     assert in_gitlab(job, url, CI_MERGE_REQUEST_DIFF_BASE_SHA="01" * 20, ENVSPEC_FAIL_ON="high").returncode == 1
+
+
+def test_gitlab_asks_the_indexes_unless_told_not_to(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
+    url, _ = gitlab
+    job = runner(tmp_path, BUMPED)
+    nowhere = {"UV_DEFAULT_INDEX": "http://127.0.0.1:9/simple", "UV_HTTP_RETRIES": "0", "ENVSPEC_VERIFY": ""}
+    ran = in_gitlab(job, url, **nowhere)
+    assert ran.returncode == 0 and "COULDN" in ran.stdout
+    assert in_gitlab(job, url, **nowhere, ENVSPEC_FAIL_ON="high").returncode == 1
 
 
 @pytest.mark.slow
