@@ -28,6 +28,11 @@ class Stored:
         return Stored({**self.answers, **other.answers}, {**self.files, **other.files})
 
 
+def is_kept(cache_dir: Path) -> bool:
+    """Return whether there are answers of any source."""
+    return (cache_dir / "audit").is_dir()
+
+
 def store_path(cache_dir: Path, source: str) -> Path:
     """Return where the answers of one source are stored. `source` is an address without credentials."""
     return cache_dir / "audit" / f"{hashlib.sha256(source.encode()).hexdigest()[:16]}.json"

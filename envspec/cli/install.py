@@ -67,6 +67,7 @@ def command(
     envspec brings a folder with an older state of the same spec up to date: it touches only what changed. The next run
     finishes an interrupted one. A run that finds everything in place changes nothing.
     """
+    from envspec.cli.malicious import refuse_malicious
     from envspec.cli.policy import refuse_fetched
     from envspec.install.environment import Installation
     from envspec.install.prefix import checked_prefix
@@ -75,6 +76,7 @@ def command(
     inputs.warn_if_stale(spec, lock)
     chosen = inputs.one_target(lock, target)
     refuse_fetched(spec, lock, chosen, path, offline=offline)
+    refuse_malicious(spec, (chosen,), path, offline=offline)
     place = checked_prefix(prefix)
     try:
         with _progress(quiet=as_json) as progress:

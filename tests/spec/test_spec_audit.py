@@ -43,7 +43,7 @@ def test_it_makes_no_lock_stale() -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ('CVE-1 = { reason = "x", targets = ["cpuu"] }', 'the spec has no target '),
+        ('CVE-1 = { reason = "x", targets = ["cpuu"] }', "the spec has no target "),
         ('CVE-1 = { reason = "x", until = "2026-02-31" }', "isn't a date or time"),
         ('CVE-1 = { until = "2026-02-01" }', "reason"),
         ('CVE-1 = { reason = "x", until = "soon" }', "is not a date"),

@@ -17,6 +17,7 @@ from envspec.cli.console import out, out_json, say, warn
 from envspec.cli.failure import Failure, parts, told
 from envspec.cli.find_specs import all_specs
 from envspec.cli.lock.choices import LockChoices
+from envspec.cli.malicious import refuse_malicious
 from envspec.cli.policy import bound_of, refuse_builds, refuse_spec, refuse_written
 from envspec.errors import EnvspecError, InputError, Place
 from envspec.lock.freshness import reasons, rendered_reasons
@@ -194,6 +195,10 @@ def _lock(spec: Spec, folder: LockFolder, choices: LockChoices) -> dict[str, obj
     forced = upgrade.everything or upgrade.packages or choices.refresh or choices.targets
     fresh = old is not None and not forced and not reasons(spec, old) and not flaws_of(spec, old)
     resolved = old if fresh else None
+    if resolved is not None:
+        # for a lock that stays nobody is asked, unless the site wants it
+        wanted = policy is not None and policy.advisories
+        refuse_malicious(spec, resolved, str(folder.path), offline=choices.offline or not wanted, quiet=True)
     if resolved is not None and policy is not None:
         refuse_written(policy, spec, resolved, str(folder.path), offline=choices.offline)
     if resolved is not None and not renew and not stale_images(spec, resolved):
@@ -207,6 +212,7 @@ def _lock(spec: Spec, folder: LockFolder, choices: LockChoices) -> dict[str, obj
     digests = ImageDigests(spec, old, renew=renew, offline=choices.offline or not asked)
     if resolved is None:
         spec, resolved = _resolved(spec, old, policy, choices)
+        refuse_malicious(spec, resolved, str(folder.path), offline=choices.offline)
         if policy is not None:
             refuse_written(policy, spec, resolved, str(folder.path), offline=choices.offline)
     new = digests.put_into(resolved)
