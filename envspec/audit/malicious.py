@@ -92,7 +92,9 @@ def _told(
     now: datetime,
 ) -> tuple[AuditFinding, ...]:
     told = [
-        one for one in packages if one.release in answers and any(map(is_malicious, answers[one.release].advisories))
+        one
+        for one in packages
+        if (answer := answers.get(one.release) if one.release else None) and any(map(is_malicious, answer.advisories))
     ]
     found = findings(told, Facts(answers, files=None), accepted, now, timedelta(0))
     return tuple(one for one in found if one.code == "malicious" and one.ignored is None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from envspec.spec.newer_schema import UNTIL
 from envspec.spec.nodes import CONTROL, Array, Either, Names, Table, Text
 from envspec.spec.patterns import NAME
 
@@ -29,13 +30,7 @@ def _waiver(doc: str, example: str) -> Either:
             required=("reason",),
             keys={
                 "reason": reason,
-                "until": Text(
-                    doc="The last day on which it counts, in UTC.",
-                    example="2026-12-31",
-                    says="a date",
-                    pattern="[0-9]{4}-[0-9]{2}-[0-9]{2}",
-                    date=True,
-                ),
+                "until": UNTIL,
                 "targets": Array(
                     doc="The targets for which it counts; all of them, if left out.",
                     items=Text(doc="A target of this spec.", example="cpu", says="a target's name", pattern=NAME),

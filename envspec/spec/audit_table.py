@@ -9,8 +9,8 @@ from envspec.packages.requirement import canonical_name
 from envspec.spec.checked import Checked
 from envspec.spec.messages import dotted, show
 from envspec.spec.model import Audit, Waiver
+from envspec.spec.newer_table import last_day
 from envspec.spec.positions import Path
-from envspec.spec.values import BadValue, utc_time
 from envspec.texts import nearest
 
 
@@ -40,20 +40,8 @@ def _waiver(checked: Checked, path: Path, targets: Collection[str]) -> Waiver:
     if not isinstance(value, dict):
         return Waiver(str(value or ""))
     return Waiver(
-        str(checked.value(*path, "reason") or ""), last_day(checked, (*path, "until")), _targets(checked, path, targets)
+        str(checked.value(*path, "reason") or ""), last_day(checked, *path, "until"), _targets(checked, path, targets)
     )
-
-
-def last_day(checked: Checked, path: Path) -> str | None:
-    """Read the last day on which something of the spec counts."""
-    value = checked.value(*path)
-    if value is None:
-        return None
-    try:
-        return utc_time(value)[:10]
-    except BadValue as error:
-        checked.problem(path, f"{dotted(path)}: {show(value)} {error.reason}", error.hint)
-        return None
 
 
 def _targets(checked: Checked, path: Path, known: Collection[str]) -> tuple[str, ...]:

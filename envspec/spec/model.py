@@ -211,6 +211,22 @@ class Audit:
 
 
 @dataclass(frozen=True)
+class NewerFor:
+    """A package, or an index, that `exclude-newer` doesn't hold for.
+
+    name   of the package (normalised), or of the index (`of_index`)
+    bound  its own: RFC 3339, a duration, or None for none
+    until  the last day on which it counts for a lock that begins or is upgraded (2026-12-31), None without an end
+    """
+
+    name: str
+    of_index: bool
+    bound: str | None
+    reason: str
+    until: str | None = None
+
+
+@dataclass(frozen=True)
 class Project:
     """What a spec's pyproject.toml says.
 
@@ -244,7 +260,8 @@ class Spec:
     targets: tuple[Target, ...]
     description: str = ""
     exclude_newer: str | None = None
-    """RFC 3339 in UTC (`2026-11-01T00:00:00Z`), or None."""
+    """RFC 3339 in UTC (`2026-11-01T00:00:00Z`), a duration (`7 days`: `envspec.spec.newer`), or None."""
+    newer_for: tuple[NewerFor, ...] = ()
     asked_project: AskedProject | None = None
     project: Project | None = None
     """None also where the spec's text alone was read."""

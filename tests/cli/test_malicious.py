@@ -37,7 +37,8 @@ def pypi(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")
     project.lock_path.unlink(missing_ok=True)
     project.spec(SPEC)
-    with Pypi() as running:
+    running = Pypi()
+    with running:
         running.add(APP, LIB, EVIL)
         running.know("app", "1.4")
         running.know("lib", "2.5")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from envspec.cli.verify import asked_of
+from envspec.cli.verify import asked_of, claims_in
 from envspec.diff.facts import Fact
 from envspec.diff.rows import Asked, Review
 from envspec.diff.verified import Answers, doubted, with_answers
 from envspec.lock.model import Lock
 from envspec.spec.model import Spec
-from envspec.verify.claims import changed, claims_of
+from envspec.verify.claims import changed
 from envspec.verify.model import Claims, Outcome, PinClaim, Told
 from envspec.verify.report import Verification, label
 
@@ -18,8 +18,8 @@ _OF_FILES = frozenset({"not-published", "other-hash", "other-size"})
 
 def verified(review: Review, old: Lock, new: Lock, spec: Spec, *, offline: bool) -> tuple[Review, bool]:
     """Add what the indexes say of the pins that changed, and say whether all of them could be asked."""
-    before = claims_of(old, old.targets)
-    wanted = changed(claims_of(new, new.targets), before)
+    before = claims_in(spec, old, old.targets)
+    wanted = changed(claims_in(spec, new, new.targets), before)
     names = doubted(review)
     # what another file replaced: lowering its risk needs both
     replaced = {one: where for one, where in before.items() if (one.pin.kind, one.pin.name) in names}
