@@ -66,7 +66,7 @@ def facts(old: Known | None, new: Known | None) -> tuple[Fact, ...]:
     """Return what a change of version means, by what is known of both; None stands for a side without the package."""
     if new is None:
         return tuple(_gone(old)) if old else ()
-    return (*_vulnerable(old, new), *_yanked(old, new), *_published(old, new))
+    return (*_vulnerable(old, new), *_yanked(old, new), *_published(new))
 
 
 def _row(row: Row, known: Mapping[Key, Known]) -> Row:
@@ -135,10 +135,10 @@ def _yanked(old: Known | None, new: Known) -> Iterator[Fact]:
         yield Fact("low", "was-yanked", f"replaces a version: {was}")
 
 
-def _published(old: Known | None, new: Known) -> Iterator[Fact]:
+def _published(new: Known) -> Iterator[Fact]:
     if new.young is not None:
         yield Fact("medium", "young", new.young)
-    elif new.published is not None and (old is None or old.published != new.published):
+    elif new.published is not None:
         yield Fact("low", "published", f"published on {new.published}")
 
 

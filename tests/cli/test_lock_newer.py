@@ -1,4 +1,4 @@
-"""`exclude-newer` as an age: the lock holds the moment, and the clock counts only where a lock begins or is upgraded."""
+"""`exclude-newer` as an age: the lock holds the moment; the clock counts where a lock begins or is upgraded."""
 
 from __future__ import annotations
 

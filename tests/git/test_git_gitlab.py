@@ -74,7 +74,7 @@ def gitlab() -> Iterator[tuple[str, type[_Notes]]]:
 
 
 def in_gitlab(job: Runner, url: str, **env: str) -> subprocess.CompletedProcess[str]:
-    (template,) = GITLAB.values()
+    template = GITLAB["envspec-review"]
     given = {
         "CI_MERGE_REQUEST_DIFF_BASE_SHA": job.base,
         "CI_MERGE_REQUEST_PROJECT_ID": "5",
