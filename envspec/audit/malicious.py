@@ -1,18 +1,19 @@
-"""Whether any of a lock's releases is known to be malicious: from answers that are kept, and from PyPI's own for those
-that have none."""
+"""Whether any of a lock's releases is reported as malicious: from answers that are kept, and from OSV's service where
+the user has named one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 
 from envspec.audit import store
-from envspec.audit.gather import gather, stamp
+from envspec.audit.gather import stamp
 from envspec.audit.learn import keep
 from envspec.audit.model import AuditedPackage, AuditFinding, DatabaseAnswer, Facts, PublishedRelease
+from envspec.audit.osv_service import reports_of
 from envspec.audit.rules import findings, is_malicious
-from envspec.audit.sources import PypiDatabase, pypi_address
 from envspec.errors import OutsideError, StorageError
 from envspec.net.connections import index_fetcher
 from envspec.redact import redact
@@ -21,10 +22,6 @@ from envspec.spec.model import Audit
 
 FRESH = timedelta(days=1)
 """How long an answer is taken for today's. One that calls a release malicious counts until a later one doesn't."""
-_PROBES = 3
-"""As many releases are asked about first: an address that knows none of them has no database."""
-
-_NOBODY = "the network isn't asked"
 
 
 @dataclass(frozen=True)
@@ -38,51 +35,53 @@ class Look:
 def look_for_malicious(
     packages: Sequence[AuditedPackage],
     accepted: Audit,
-    indexes: Mapping[str, str],
     env: Mapping[str, str],
     now: datetime,
     *,
-    ask: bool,
+    service: str | None,
+    offline: bool,
     on_trouble: Callable[[StorageError], None] = lambda error: None,
 ) -> Look:
-    """Look up the packages that PyPI's database can know, and leave out what the spec takes knowingly.
+    """Look up the packages that OSV can know, and leave out what the spec takes knowingly.
 
-    Takes the answers that audits and earlier looks have kept. With `ask`, PyPI or the index in its place is asked about
-    releases without one of today, and its answers are kept. Raises InputError for a broken configuration.
+    Answers count that audits and earlier looks have kept. OSV's service at an address is asked about releases without
+    one of today, and its answers are kept. Raises InputError for a broken configuration.
     """
-    asked = [one for one in packages if one.release is not None]
-    if not asked:
+    releases = sorted({one.release for one in packages if one.release is not None}, key=lambda r: (r.name, r.version))
+    if not releases:
         return Look(())
     settings = load_settings(env)
-    if not ask and not store.is_kept(settings.cache_dir):
-        return Look((), _NOBODY)
+    source = redact(split_credentials(service)[0]) if service else ""
+    cache = settings.cache()
+    path = store.store_path(cache, source)
+    answers: dict[PublishedRelease, DatabaseAnswer] = {}
+    for other in store.all_kept(cache):
+        malicious = {key: answer for key, answer in other.items() if any(map(is_malicious, answer.advisories))}
+        answers = {**answers, **malicious}
+    unasked = "no service is named (ENVSPEC_OSV_URL)" if not service else ""
+    if service:
+        own = _kept(path)
+        oldest = stamp(now - FRESH)
+        wanted = [one for one in releases if one not in own or own[one].fetched < oldest]
+        if wanted and offline:
+            unasked = "--offline"
+        elif wanted:
+            try:
+                fetcher = index_fetcher(settings, {}, env)
+                own |= reports_of(wanted, service, fetcher, stamp(now))
+                keep(path, source, store.Stored(own), on_trouble)
+            except OutsideError as error:
+                unasked = error.message
+        answers = {**answers, **own}
+    return Look(_told(packages, answers, accepted, now), unasked)
+
+
+def _kept(path: Path) -> dict[PublishedRelease, DatabaseAnswer]:
     try:
-        index = pypi_address(settings, env)
-        source = redact(split_credentials(index)[0])
-        path = store.store_path(settings.cache(), source)
-        kept = dict(store.load(path).answers)
-    except OutsideError as error:
-        return Look((), error.message)
-    oldest = stamp(now - FRESH)
-    wanted = [one for one in asked if one.release and not _is_fresh(kept.get(one.release), oldest)]
-    if not wanted or not ask:
-        return Look(_told(asked, kept, accepted, now), _NOBODY if wanted else "")
-    fetcher = index_fetcher(settings, settings.index_urls(indexes), env)
-    database = PypiDatabase(index, fetcher, now)
-    unasked = ""
-    for some in (wanted[:_PROBES], wanted[_PROBES:]):
-        facts, fresh = gather(some, database, None, now, {})
-        kept.update({release: answer for release, answer in facts.answers.items() if answer.known})
-        if fresh.answers:
-            keep(path, source, fresh, on_trouble)
-        if facts.unread:
-            unasked = facts.unread[0]
-            break
-    return Look(_told(asked, kept, accepted, now), unasked)
-
-
-def _is_fresh(answer: DatabaseAnswer | None, oldest: str) -> bool:
-    return answer is not None and answer.fetched >= oldest
+        return dict(store.load(path).answers)
+    except OutsideError:
+        # what can't be read is asked anew
+        return {}
 
 
 def _told(

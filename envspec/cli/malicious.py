@@ -1,16 +1,16 @@
-"""What `lock`, `install` and `bundle` refuse because somebody has reported it as malicious."""
+"""What `lock`, `install` and `bundle` refuse because it is reported as malicious."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from envspec.cli.console import say, warn
 from envspec.cli.policy import ask as whom_to_ask
 from envspec.cli.policy import site_policy
-from envspec.errors import AnswerNo, InputError, OutsideError, Place
+from envspec.errors import AnswerNo, OutsideError, Place
 from envspec.texts import printable, shown
 
 if TYPE_CHECKING:
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from envspec.lock.model import LockedTarget
     from envspec.spec.model import Spec
 
-SETTING = "ENVSPEC_ADVISORIES"
-"""`ask`, or `kept`: only answers that were kept count, and nobody is asked."""
+_OSV = "https://api.osv.dev"
 
 
 class Malicious(AnswerNo):
@@ -39,36 +38,36 @@ class Malicious(AnswerNo):
 def refuse_malicious(
     spec: Spec, targets: Iterable[LockedTarget], path: str, *, offline: bool, quiet: bool = False
 ) -> None:
-    """Refuse releases that are known to be malicious, and say where nobody could be asked.
+    """Refuse releases that are reported as malicious, and say where the service that the user named couldn't be asked.
 
     That stops nothing by itself: only where the site's policy wants an answer it is an error. Raises Malicious,
-    OutsideError, InputError.
+    OutsideError.
     """
     from envspec.audit.malicious import look_for_malicious
     from envspec.audit.packages import packages
 
-    ask = os.environ.get(SETTING, "ask")
-    if ask not in ("ask", "kept"):
-        raise InputError(f"{SETTING} is {ask!r}", hint="set it to ask or kept, or unset it")
-    policy = site_policy()
-    wanted = policy is not None and policy.advisories
-    look = look_for_malicious(
-        packages(targets),
-        spec.audit,
-        spec.pip.indexes,
-        os.environ,
-        datetime.now(timezone.utc),
-        ask=not offline and (ask == "ask" or wanted),
-        on_trouble=warn,
-    )
+    policy, service, now = site_policy(), service_of(os.environ), datetime.now(timezone.utc)
+    found = packages(targets)
+    look = look_for_malicious(found, spec.audit, os.environ, now, service=service, offline=offline, on_trouble=warn)
     if look.found:
         raise Malicious(look.found, path)
-    if look.unasked and policy is not None and wanted:
+    if look.unasked and policy is not None and policy.advisories:
         raise OutsideError(
-            f"the site's policy wants releases looked up in PyPI's advisories, and they couldn't be: {look.unasked}",
+            f"the site's policy wants releases looked up in OSV's reports, and they couldn't be: {look.unasked}",
             hint=whom_to_ask(policy),
             place=Place(path),
         )
-    if look.unasked and ask == "ask" and not quiet:
-        reason = "--offline" if offline else printable(look.unasked)
-        say(f"note: known malicious releases weren't all looked up: {reason}", style="cyan")
+    if look.unasked and service and not quiet:
+        say(f"note: not all releases were looked up in OSV's malware reports: {printable(look.unasked)}", style="cyan")
+
+
+def service_of(env: Mapping[str, str]) -> str | None:
+    """Give the address of OSV's service, None where nobody asked for it: it learns the names of what is asked about.
+
+    uv's own switch counts as well, so that who has turned on its check needn't say it twice.
+    """
+    if url := env.get("ENVSPEC_OSV_URL"):
+        return url
+    if env.get("UV_MALWARE_CHECK", "").lower() in ("1", "true", "yes", "on"):
+        return env.get("UV_MALWARE_CHECK_URL") or _OSV
+    return None

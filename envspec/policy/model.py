@@ -27,7 +27,7 @@ class Policy:
     build            packages (normalised names) that may be built from source
     origins          addresses below which git and URL requirements may lie
     minimum_age      of a release
-    advisories       whether a release has to be looked up in PyPI's advisories before it's locked or installed
+    advisories       whether a release has to be looked up in OSV's reports before it's locked or installed
     young            package (normalised) whose releases may be younger → the reason
     allow_licences   as `[audit]`'s; empty for any
     deny_licences    as `[audit]`'s

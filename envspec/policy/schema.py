@@ -96,7 +96,7 @@ FORMAT = Table(
                     pattern=r"[1-9][0-9]{0,3} (?:hour|day|week)s?",
                 ),
                 "ask-advisories": Boolean(
-                    doc="Whether `lock`, `install` and `bundle` need an answer of PyPI's advisories for each release.",
+                    doc="Whether `lock`, `install` and `bundle` need an answer of OSV's reports for each release.",
                     example=True,
                     default=False,
                 ),

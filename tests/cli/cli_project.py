@@ -153,6 +153,4 @@ def without_settings(monkeypatch: pytest.MonkeyPatch, home: Path, *more: str) ->
         if name.startswith(("UV_", "PIP_", "ENVSPEC_", "XDG_", *more)) or name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(home))
-    # loopback indexes have no advisories; tests/cli/test_malicious.py asks one that has
-    monkeypatch.setenv("ENVSPEC_ADVISORIES", "kept")
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)

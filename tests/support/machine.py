@@ -87,8 +87,6 @@ class Machine:
             "PYTHONPATH": str(ROOT),
             "LANG": "C.UTF-8",
             "GIT_CONFIG_NOSYSTEM": "1",
-            # loopback indexes have no advisories; tests/cli/test_malicious.py asks one that has
-            "ENVSPEC_ADVISORIES": "kept",
         }
         if self.default is not None:
             env["UV_DEFAULT_INDEX"] = self.default
