@@ -41,7 +41,7 @@ def about_waivers(
     found: Sequence[AuditFinding], accepted: Audit, facts: Facts, now: datetime
 ) -> Iterator[AuditFinding]:
     """Yield a finding for each waiver that has ended, and for each that no finding of a whole audit needs: it would
-    silence a later one that nobody has looked at. `found` are the findings of all the lock's targets.
+    silence a later one that the user never looked at. `found` are the findings of all the lock's targets.
 
     What couldn't be looked for isn't known to be unneeded.
     """

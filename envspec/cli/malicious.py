@@ -62,7 +62,7 @@ def refuse_malicious(
 
 
 def service_of(env: Mapping[str, str]) -> str | None:
-    """Give the address of OSV's service, None where nobody asked for it: it learns the names of what is asked about.
+    """Give the address of OSV's service, None where the user named none: it learns the names of what is asked about.
 
     uv's own switch counts as well, so that who has turned on its check needn't say it twice.
     """

@@ -148,6 +148,12 @@ def test_gitlab_fails_with_a_risk(tmp_path: Path, gitlab: tuple[str, type[_Notes
     assert ran.returncode == 1 and "as high as ENVSPEC_FAIL_ON" in ran.stdout
     assert (job.clone / "envspec-review.env").read_text() == "ENVSPEC_RISK=high\nENVSPEC_NEW_PACKAGES=\n"
     assert (job.clone / "envspec-pages" / "specs_demo.html").is_file()
+    rows = json.loads((job.clone / "envspec-quality.json").read_text())
+    assert [(row["check_name"], row["severity"]) for row in rows] == [("envspec-hash-changed", "critical")]
+    lock = (job.clone / "locks" / "demo" / "envspec.lock").read_text().splitlines()
+    begin = rows[0]["location"]["lines"]["begin"]
+    assert lock[begin - 1 : begin + 1] == ["[[pip]]", 'name = "numpy"']
+    assert rows[0]["location"]["path"] == "locks/demo/envspec.lock" and len(rows[0]["fingerprint"]) == 64
     assert in_gitlab(job, url, CI_MERGE_REQUEST_DIFF_BASE_SHA="01" * 20, ENVSPEC_FAIL_ON="high").returncode == 1
 
 

@@ -38,7 +38,7 @@ Exit codes: 0 shown, 1 there are changes (with --exit-code only) or their risk i
 file or the revision is wrong, 3 git is missing or failed, or (with --verify or --audit) something couldn't be asked.
 """
 
-FORMATS = ("text", "markdown", "json", "html", "github")
+FORMATS = ("text", "markdown", "json", "html", "github", "gitlab")
 
 
 @click.command(epilog=EPILOG)
@@ -192,20 +192,21 @@ def _two_files(old: str, new: str, wish: Wish) -> tuple[Side, Side]:
     return sides(Path(old), Path(new), wish)
 
 
-def _annotated(found: Review, lock: Path) -> str:
+def _annotated(found: Review, lock: Path, form: str) -> str:
     from envspec.audit.sarif import lines_of
     from envspec.cli.outputs import within_repository
-    from envspec.diff.annotations import as_annotations
+    from envspec.diff.annotations import as_annotations, as_code_quality
     from envspec.lock.read import load_text
 
-    return as_annotations(found, within_repository(lock), lines_of(load_text(lock)) if lock.is_file() else {})
+    render = as_annotations if form == "github" else as_code_quality
+    return render(found, within_repository(lock), lines_of(load_text(lock)) if lock.is_file() else {})
 
 
 def _rendered(found: Review, form: str, lock: Path, style: Callable[[str, str], str] = lambda line, _: line) -> str:
     if form == "json":
         return json_text({"schema": "envspec/diff/1", **_document(found)})
-    if form == "github":
-        return _annotated(found, lock)
+    if form in ("github", "gitlab"):
+        return _annotated(found, lock, form)
     if form == "markdown":
         from envspec.diff.markdown import markdown
 
