@@ -4,8 +4,7 @@ PyPI's own JSON doesn't have these reports."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from envspec.audit.model import Advisory, DatabaseAnswer, PublishedRelease
 from envspec.documents import read_json
@@ -36,26 +35,27 @@ def reports_of(
     return found
 
 
-def _asked(releases: Iterable[PublishedRelease], url: str, fetcher: Fetcher) -> list[list[str]]:
+def _asked(releases: Sequence[PublishedRelease], url: str, fetcher: Fetcher) -> list[list[str]]:
     address = f"{url.rstrip('/')}/v1/querybatch"
     queries = [{"package": {"name": one.name, "ecosystem": "PyPI"}, "version": one.version} for one in releases]
-    document = _posted(address, {"queries": queries}, fetcher)
+    return parse_answer(_posted(address, {"queries": queries}, fetcher), len(queries), address)
+
+
+def parse_answer(body: bytes, queries: int, url: str) -> list[list[str]]:
+    """Read the identifiers of the advisories about each of so many queries. Raises IndexFailure."""
     try:
-        results = [list(map(_id, row.get("vulns", ()))) for row in document["results"]]
-        if len(results) != len(queries) or any("next_page_token" in row for row in document["results"]):
+        document = read_json(body)
+        results = [[str(one["id"]) for one in row.get("vulns") or ()] for row in document["results"]]
+        if len(results) != queries or any(row.get("next_page_token") for row in document["results"]):
             raise ValueError
         return results
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise IndexFailure(
-            f"{redact(address)} didn't answer as OSV's service does", hint="check ENVSPEC_OSV_URL"
+            f"{redact(split_credentials(url)[0])} didn't answer as OSV's service does", hint="check ENVSPEC_OSV_URL"
         ) from None
 
 
-def _id(row: Mapping[str, Any]) -> str:
-    return str(row["id"])
-
-
-def _posted(url: str, value: object, fetcher: Fetcher) -> Mapping[str, Any]:
+def _posted(url: str, value: object, fetcher: Fetcher) -> bytes:
     from urllib3.exceptions import HTTPError
 
     bare = split_credentials(url)[0]
@@ -76,10 +76,4 @@ def _posted(url: str, value: object, fetcher: Fetcher) -> Mapping[str, Any]:
         raise IndexFailure(f"{redact(bare)} can't be asked: {type(error).__name__}") from None
     if response.status != 200 or len(body) > _MOST:
         raise IndexFailure(f"{redact(bare)} answered HTTP {response.status}, {len(body)} bytes")
-    try:
-        document = read_json(body)
-    except (ValueError, RecursionError):
-        document = None
-    if not isinstance(document, dict):
-        raise IndexFailure(f"{redact(bare)} didn't answer with JSON")
-    return document
+    return bytes(body)

@@ -135,7 +135,7 @@ class _Requests(BaseHTTPRequestHandler):
 @pytest.mark.slow
 @pytest.mark.parametrize("existing", [[], [{"iid": 3}]])
 def test_gitlab_opens_a_merge_request_and_keeps_it(tmp_path: Path, index: Pypi, existing: list[dict[str, Any]]) -> None:
-    handler = type("Requests", (_Requests,), {"asked": [], "existing": existing})
+    handler: type[_Requests] = type("Requests", (_Requests,), {"asked": [], "existing": existing})
     server = HTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
     job = job_of(tmp_path, index)
