@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from envspec.audit.model import AuditFinding, Facts
+from envspec.packages.requirement import canonical_name
 from envspec.spec.model import Audit, Waiver
 
 ENDED, UNUSED = "waiver-ended", "waiver-unused"
@@ -25,7 +26,7 @@ class _Named:
     def is_of(self, finding: AuditFinding) -> bool:
         if self.code is None:
             return finding.advisory is not None and self.advisory in finding.advisory.names
-        return finding.code == self.code and finding.subject == self.package
+        return finding.code == self.code and canonical_name(finding.subject) == self.package
 
     def has_ended(self, now: datetime) -> bool:
         return self.waiver.until is not None and f"{now:%Y-%m-%d}" > self.waiver.until
