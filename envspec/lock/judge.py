@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import NewType
 
 from envspec.errors import LockError, Place
-from envspec.lock.inputs import inputs_in, target_inputs
+from envspec.lock.inputs import spec_inputs, target_inputs
 from envspec.lock.model import Lock, LockedTarget, SpecInputs, TargetInputs
 from envspec.lock.rules import corrections, cuda, derived, files, labels, requirements, sources, stated, whole
 from envspec.lock.rules.case import Flaw as Flaw
@@ -116,7 +116,7 @@ def judge(lock: Lock, spec: Spec | None = None) -> tuple[Flaw, ...]:
     known = [replace(target, inputs=asked[target.name]) for target in lock if target.name in asked]
     return merged(
         (
-            *_judge_each(known, inputs_in(spec, lock)),
+            *_judge_each(known, spec_inputs(spec)),
             *(
                 Flaw("unknown-target", (target.name,), None, "the spec has no such target")
                 for target in lock

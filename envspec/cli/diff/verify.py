@@ -29,7 +29,7 @@ def verified(review: Review, old: Lock, new: Lock, spec: Spec, *, offline: bool)
         held=frozenset(file for one in told if (file := _held(one)) is not None),
         refuted=_refuted(found, frozenset(target.name for target in new)),
         asked=Asked(
-            len(wanted), found.proved, len({one.claim for one, _ in found.forged}), tuple(found.unasked.items())
+            len(wanted), found.proved, len({one.claim for one, *_ in found.forged}), tuple(found.unasked.items())
         ),
     )
     return with_answers(review, answers), not found.unasked
@@ -60,7 +60,7 @@ def _refuted(found: Verification, every: frozenset[str]) -> tuple[Fact, ...]:
             () if set(one.targets) == every else one.targets,
             _package(one.claim),
         )
-        for one, difference in found.forged
+        for one, *_, difference in found.forged
     )
 
 
