@@ -130,7 +130,8 @@ platform = "linux-64"
     own = {"earlier": "2026-10-01T00:00:00Z", "free": None, "later": "2026-11-20T00:00:00Z"}
 
     def exempt(not_after: NotAfter | None) -> dict[str, str | None]:
-        (one,) = prepare(spec, spec.targets, [].append, not_after)
+        told: list[Finding] = []
+        (one,) = prepare(spec, spec.targets, told.append, not_after)
         return dict(one.exempt)
 
     assert exempt(None) == own
