@@ -58,6 +58,7 @@ def command(
     wheels (and conda packages), the smoke check, and `install.sh`, which makes the environment without envspec and
     without a network. envspec prints the bundle's digest, which `install.sh --expect` takes.
     """
+    from envspec.cli.malicious import refuse_malicious
     from envspec.cli.policy import refuse_fetched
     from envspec.install.build import BuildRules
     from envspec.install.bundle import held_by, place_of, write_bundle
@@ -67,6 +68,7 @@ def command(
     inputs.warn_if_stale(spec, lock)
     chosen = inputs.one_target(lock, target)
     refuse_fetched(spec, lock, chosen, path, offline=False)
+    refuse_malicious(spec, (chosen,), path, offline=False)
     refuse_git(chosen.pins, "a bundle")
     rules = BuildRules.of(spec, chosen)
     sources = [pin.name for pin in chosen.pins if pin.kind == "pip" and not pin.is_wheel and not rules.concerns(pin)]

@@ -59,6 +59,7 @@ def command(
     platform or the date that keep it out. What nothing holds back comes with `envspec lock --upgrade-package`.
     envspec doesn't look up conda packages. Changes nothing.
     """
+    from envspec.spec.newer import bounds, standing
     from envspec.workflow.outdated import outdated
 
     spec, lock = inputs.read_lock(path, locks_dir)
@@ -66,7 +67,8 @@ def command(
     pins = {(pin.index, pin.name): pin for target in chosen for pin in target.pins if pin.kind == "pip"}
     with _pages(spec, offline=offline) as read:
         known, failed = _read_all(list(pins.values()), read)
-    found = outdated(lock, chosen, lambda pin: known.get((pin.index, pin.name), ()))
+    own = bounds(standing(spec, lock.inputs.exclude_newer))
+    found = outdated(lock, chosen, lambda pin: known.get((pin.index, pin.name), ()), own)
     if direct:
         asked = {pin.name for target in chosen for pin in target.pins if pin.direct}
         found = tuple(newer for newer in found if newer.name in asked)

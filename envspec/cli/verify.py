@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from envspec.errors import AnswerNo, OutsideError
 from envspec.texts import printable, shown
 
 if TYPE_CHECKING:
-    from envspec.lock.model import Lock
+    from envspec.lock.model import Lock, LockedTarget
     from envspec.spec.model import Spec
     from envspec.verify.model import Claims, Difference, Told
     from envspec.verify.report import Verification
@@ -66,13 +66,13 @@ def command(
     spec, lock = inputs.read_lock(path, locks_dir, proving=True)
     inputs.warn_if_stale(spec, lock)
     chosen = inputs.locked_targets(lock, targets)
-    from envspec.verify.claims import changed, claims_of, unasked_parts
+    from envspec.verify.claims import changed, unasked_parts
     from envspec.verify.report import Verification
 
-    claims = claims_of(lock, chosen)
+    claims = claims_in(spec, lock, chosen)
     old = _lock_at(revision, spec, locks_dir) if revision is not None else None
-    asked = claims if old is None else changed(claims, claims_of(old, old.targets))
-    found = Verification(_asked(spec, lock, asked), len(claims), unasked_parts(lock, old))
+    asked = claims if old is None else changed(claims, claims_in(spec, old, old.targets))
+    found = Verification(asked_of(spec, lock, asked), len(claims), unasked_parts(lock, old))
     try:
         if as_json:
             about = {"spec": spec.path, "from": revision, "targets": [target.name for target in chosen]}
@@ -89,6 +89,14 @@ def command(
     return OutsideError.exit_code if found.unasked else 0
 
 
+def claims_in(spec: Spec, lock: Lock, targets: Iterable[LockedTarget]) -> Claims:
+    """Collect what a lock of a spec claims, within the bounds in time that the spec has for single packages."""
+    from envspec.spec.newer import bounds, standing
+    from envspec.verify.claims import bounded, claims_of
+
+    return bounded(claims_of(lock, targets), bounds(standing(spec, lock.inputs.exclude_newer)))
+
+
 def _lock_at(revision: str, spec: Spec, locks_dir: Path | None) -> Lock | None:
     """Read the lock of a git revision; None where it has none."""
     from envspec.diff.revision import text_at
@@ -99,7 +107,8 @@ def _lock_at(revision: str, spec: Spec, locks_dir: Path | None) -> Lock | None:
     return None if text is None else loads(text, f"{revision}:{place}")
 
 
-def _asked(spec: Spec, lock: Lock, claims: Claims) -> tuple[Told, ...]:
+def asked_of(spec: Spec, lock: Lock, claims: Claims) -> tuple[Told, ...]:
+    """Ask this machine's indexes and channels for claims of a lock."""
     from envspec.verify.ask import ask_all
     from envspec.verify.channels import ask_channels
     from envspec.verify.indexes import Indexes

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from envspec.lock.inputs import spec_inputs, target_inputs
+from envspec.lock.inputs import inputs_in, target_inputs
 from envspec.lock.model import Lock, TargetInputs
 from envspec.packages.names import conda_name, requirement_name
 from envspec.spec.model import Spec
@@ -297,7 +297,7 @@ def rendered_reasons(expected: Mapping[str, str], found: Mapping[str, str]) -> t
 
 
 def _of_spec(spec: Spec, lock: Lock) -> Iterator[Reason]:
-    old, new = lock.inputs, spec_inputs(spec)
+    old, new = lock.inputs, inputs_in(spec, lock)
     if lock.name != spec.name:
         yield SpecChanged("name-changed", lock.name, spec.name)
     if old.exclude_newer != new.exclude_newer:

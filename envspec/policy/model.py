@@ -27,6 +27,7 @@ class Policy:
     build            packages (normalised names) that may be built from source
     origins          addresses below which git and URL requirements may lie
     minimum_age      of a release
+    advisories       whether a release has to be looked up in OSV's reports before it's locked or installed
     young            package (normalised) whose releases may be younger → the reason
     allow_licences   as `[audit]`'s; empty for any
     deny_licences    as `[audit]`'s
@@ -46,6 +47,7 @@ class Policy:
     allow_licences: tuple[str, ...] = ()
     deny_licences: tuple[str, ...] = ()
     licences: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    advisories: bool = False
     signers: tuple[str, ...] = ()
     proof: str | None = None
 

@@ -83,6 +83,7 @@ def parse_policy(text: str, path: str) -> Policy:
         build=_names(sources, "allow"),
         origins=_texts(sources, "from"),
         minimum_age=_age(releases.get("minimum-age")),
+        advisories=releases.get("ask-advisories", False),
         young={canonical_name(name): reason for name, reason in releases.get("except", {}).items()},
         allow_licences=_texts(licences, "allow") or (),
         deny_licences=_texts(licences, "deny") or (),

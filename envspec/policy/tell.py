@@ -28,6 +28,8 @@ def _rules(policy: Policy) -> Iterator[tuple[str, str]]:
         yield "[releases] minimum-age", f"a release is {age} old before it's locked or installed"
         for name, reason in policy.young.items():
             yield "[releases] except", f"releases of {name} may be younger: {redact(reason)}"
+    if policy.advisories:
+        yield "[releases] ask-advisories", "a release is looked up in OSV's reports before it's locked or installed"
     if policy.allow_licences:
         yield "[licences] allow", f"packages are under {_listed(policy.allow_licences)} alone"
     if policy.deny_licences:

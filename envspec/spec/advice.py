@@ -71,7 +71,7 @@ def platform(value: str) -> str | None:
 
 
 def exclude_newer(value: str) -> str | None:
-    return "write a date (2026-11-01) or a time (2026-11-01T12:00:00Z); it's read as UTC"
+    return "write a date (2026-11-01) or a time (2026-11-01T12:00:00Z); it's read as UTC; or an age (7 days)"
 
 
 def index_name(value: str) -> str | None:

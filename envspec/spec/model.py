@@ -12,6 +12,8 @@ from envspec.packages.requirement import canonical_name
 from envspec.packages.stated import StatedMetadata
 
 _EMPTY: Mapping[str, str] = MappingProxyType({})
+_NO_WAIVERS: Mapping[str, Waiver] = MappingProxyType({})
+_NO_ACCEPTED: Mapping[tuple[str, str], Waiver] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -176,21 +178,52 @@ class Smoke:
 
 
 @dataclass(frozen=True)
+class Waiver:
+    """A finding of an audit that the spec takes knowingly.
+
+    until    the last day on which it counts (2026-12-31), None without an end
+    targets  where it counts; empty for everywhere
+    """
+
+    reason: str
+    until: str | None = None
+    targets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Audit:
     """`[audit]`: what `envspec audit` accepts; nothing of it is locked.
 
     `licences` maps a package (normalised name) to its licence, where the metadata doesn't say it or is wrong. `ignore`
-    maps an advisory's identifier to the reason why it doesn't concern this environment.
+    maps an advisory's identifier to why it doesn't concern this environment, `accept` a package (normalised name) and
+    the code of another finding to why it is taken.
     """
 
     allow_licences: tuple[str, ...] = ()
     deny_licences: tuple[str, ...] = ()
     licences: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
-    ignore: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
+    ignore: Mapping[str, Waiver] = field(default_factory=lambda: _NO_WAIVERS)
+    accept: Mapping[tuple[str, str], Waiver] = field(default_factory=lambda: _NO_ACCEPTED)
 
     def licence_of(self, package: str, stated: str | None) -> str | None:
         """Return a package's licence: by the spec, else by its metadata."""
         return self.licences.get(canonical_name(package), stated)
+
+
+@dataclass(frozen=True)
+class NewerFor:
+    """A package, or an index, that `exclude-newer` doesn't hold for.
+
+    name   of the package (normalised), or of the index (`of_index`)
+    bound  its own: RFC 3339, a duration, or None for none
+    until  the last day on which it counts for a lock that begins or is upgraded (2026-12-31), None without an end
+    """
+
+    name: str
+    of_index: bool
+    bound: str | None
+    reason: str
+    until: str | None = None
 
 
 @dataclass(frozen=True)
@@ -227,7 +260,8 @@ class Spec:
     targets: tuple[Target, ...]
     description: str = ""
     exclude_newer: str | None = None
-    """RFC 3339 in UTC (`2026-11-01T00:00:00Z`), or None."""
+    """RFC 3339 in UTC (`2026-11-01T00:00:00Z`), a duration (`7 days`: `envspec.spec.newer`), or None."""
+    newer_for: tuple[NewerFor, ...] = ()
     asked_project: AskedProject | None = None
     project: Project | None = None
     """None also where the spec's text alone was read."""

@@ -13,8 +13,9 @@ from envspec.spec import advice
 from envspec.spec.audit_schema import audit_table
 from envspec.spec.json_schema import schema_of
 from envspec.spec.model import Image, Smoke, Target
+from envspec.spec.newer_schema import newer_for
 from envspec.spec.nodes import CONTROL, Array, Boolean, Integer, Names, Number, Table, Text
-from envspec.spec.patterns import LINE, NAME, PACKAGE, URL
+from envspec.spec.patterns import AGE, DATE, LINE, NAME, PACKAGE, URL
 from envspec.spec.pip_terms_schema import INDEX_NAME, pip_terms_keys
 from envspec.spec.source_schema import PROJECT, TARGET_PROJECT, source_keys
 
@@ -28,7 +29,6 @@ WORKLOADS = ("basic", "multimodal", "llm", "deit", "dynamic")
 _RESERVED = "|".join(advice.RESERVED).replace(".", r"\.")
 _NAME_SAYS = "a name of lower-case letters, digits, '.', '_' and '-', starting with a letter or digit, up to 100 long"
 _VERSION = r"(?:0|[1-9][0-9]?)\.(?:0|[1-9][0-9]?)"
-_DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _TIME = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})?"
 # The reference grammar of the `distribution` project: [host[:port]/]path[:tag][@digest].
 _HOST_PART = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
@@ -135,13 +135,16 @@ _ENV = Table(
             advice=advice.python,
         ),
         "exclude-newer": Text(
-            doc="Nothing published at or after this time is used: an RFC 3339 date or time, always read as UTC.",
+            doc="Nothing published at or after this time is used: an RFC 3339 date or time, always read as UTC; or an "
+            "age in hours, days or weeks, counted back from the moment when the lock began or was upgraded.",
             example="2026-11-01",
-            says="an RFC 3339 date or time",
-            pattern=rf"{_DATE}(?:[Tt ]{_TIME})?",
+            says="an RFC 3339 date or time, or an age such as 7 days",
+            pattern=rf"{DATE}(?:[Tt ]{_TIME})?|{AGE}",
             date=True,
             advice=advice.exclude_newer,
         ),
+        "exclude-newer-package": newer_for(_PACKAGE_NAME, "a package", AGE),
+        "exclude-newer-index": newer_for(INDEX_NAME, "all packages of an index of [pip]", AGE),
     },
 )
 

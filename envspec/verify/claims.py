@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from envspec.lock.graph import Graph, Node
 from envspec.lock.model import Artifact, Lock, LockedTarget, Pin
@@ -24,6 +25,16 @@ def changed(claims: Claims, before: Claims) -> Claims:
     A package also counts as changed whose pin is the same, and of which more extras are asked, or for another Python.
     """
     return {claim: names for claim, names in claims.items() if claim not in before}
+
+
+def bounded(claims: Claims, bounds: Mapping[str, str | None]) -> Claims:
+    """Put the spec's own bounds in time in the place of the lock's: by package (normalised), None for none."""
+    return {
+        replace(claim, exclude_newer=bounds[claim.pin.name])
+        if claim.pin.kind == "pip" and claim.builds is None and claim.pin.name in bounds
+        else claim: names
+        for claim, names in claims.items()
+    }
 
 
 def unasked_parts(lock: Lock, before: Lock | None = None) -> dict[str, tuple[str, ...]]:

@@ -14,6 +14,7 @@ from fuzz_given import lines, parts, text
 from fuzz_guard import Parser
 
 from envspec.audit.model import PublishedRelease
+from envspec.audit.osv_service import parse_answer
 from envspec.audit.pypi import parse_release
 from envspec.audit.sources import file_facts
 from envspec.audit.store import load as load_store
@@ -211,6 +212,10 @@ def release(data: bytes, folder: Path) -> object:
     )
 
 
+def reports(data: bytes, folder: Path) -> object:
+    return parse_answer(data, 2, "https://osv.example.org/v1/querybatch")
+
+
 def stored(data: bytes, folder: Path) -> object:
     """What `audit` keeps, `--offline` reads, and whatever lies in the cache otherwise."""
     (folder / "audit.json").write_bytes(data)
@@ -274,6 +279,7 @@ SERVED = (
     Parser("build-label", lines(lambda line: label_of(line, line))),
     Parser("registry", registry, (3,)),
     Parser("release-json", release, (3,)),
+    Parser("malware-reports", reports, (3,)),
     Parser("stored-answers", stored, (3,)),
     Parser("proxy-address", lines(address.parse)),
     Parser("uv-error", uv_error),
