@@ -46,6 +46,11 @@ class BuildPin:
     sha256: str
     size: int | None = None
 
+    @property
+    def pin(self) -> Pin:
+        """Give the wheel as a package of its own: what builds require comes from PyPI."""
+        return Pin("pip", self.name, self.version, "pypi", Artifact(self.file, self.sha256, self.size))
+
 
 @dataclass(frozen=True)
 class Publisher:
@@ -91,7 +96,8 @@ class Pin:
     direct        the spec asks for it by name
     provides      conda only: PyPI names that this package installs (counted as present when pip is solved)
     publisher     who the index says published it; None where it says nothing
-    built_with    sources only: the wheels that it is built with, by name
+    built_with    sources only: the wheels that it is built with, by name; None for what isn't built, and for what is
+                  built against the lock's own packages
     extras        pip only: the extras that its METADATA offers; None where that wasn't read: a lock doesn't hold them
     added         pip only: those of `dependencies` that its METADATA leaves out; a lock doesn't tell them apart
     works_with    pip only: what its extras say that it works with (`envspec.facts.corrections`): a lock doesn't hold it
@@ -112,7 +118,7 @@ class Pin:
     url: str | None = None
     provides: tuple[str, ...] = ()
     publisher: Publisher | None = None
-    built_with: tuple[BuildPin, ...] = ()
+    built_with: tuple[BuildPin, ...] | None = None
     extras: frozenset[str] | None = field(default=None, compare=False, repr=False)
     added: tuple[str, ...] = field(default=(), compare=False, repr=False)
     works_with: tuple[str, ...] = field(default=(), compare=False, repr=False)

@@ -61,7 +61,8 @@ def slice_digest(document: dict[str, Any]) -> str:
 
 
 def _package(pin: Pin) -> dict[str, Any]:
-    return _given(
+    built_with = {} if pin.built_with is None else {"built-with": [given(one) for one in in_order(pin.built_with)]}
+    return built_with | _given(
         {
             "name": pin.name,
             "version": pin.version,
@@ -74,7 +75,6 @@ def _package(pin: Pin) -> dict[str, Any]:
             "direct": pin.direct,
             "provides": list(pin.provides),
             "dependencies": sorted(set(pin.dependencies)),
-            "built-with": [given(one) for one in in_order(pin.built_with)],
             "artifacts": [artifact_table(pin.artifact)] if pin.artifact else [],
         }
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from envspec.lock.graph import Graph, Node
-from envspec.lock.model import Artifact, Lock, LockedTarget, Pin
+from envspec.lock.model import Lock, LockedTarget
 from envspec.verify.model import Claims, PinClaim
 
 
@@ -13,7 +13,7 @@ def claims_of(lock: Lock, targets: Iterable[LockedTarget]) -> Claims:
     """Collect what these targets of a lock claim, each claim once, with the targets that make it."""
     found: dict[PinClaim, list[str]] = {}
     for target in targets:
-        for claim in (*_claims(target, lock.inputs.exclude_newer), *_builds(target, lock.inputs.sources)):
+        for claim in (*_claims(target, lock.inputs.exclude_newer), *_builds(target, lock.inputs.exclude_newer)):
             found.setdefault(claim, []).append(target.name)
     return {claim: tuple(names) for claim, names in found.items()}
 
@@ -61,9 +61,7 @@ def _claims(target: LockedTarget, exclude_newer: str | None) -> Iterator[PinClai
         )
 
 
-def _builds(target: LockedTarget, sources: Mapping[str, str]) -> Iterator[PinClaim]:
+def _builds(target: LockedTarget, exclude_newer: str | None) -> Iterator[PinClaim]:
     for pin in target.pins:
-        for one in pin.built_with:
-            artifact = Artifact(one.file, one.sha256, one.size)
-            index = sources.get(one.name, "pypi")
-            yield PinClaim(Pin("pip", one.name, one.version, index, artifact), builds=pin.name)
+        for one in pin.built_with or ():
+            yield PinClaim(one.pin, exclude_newer=exclude_newer, builds=pin.name)

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -246,6 +247,7 @@ def _resolved(spec: Spec, old: Lock | None, policy: Policy | None, choices: Lock
     """Resolve the spec's new lock. With `allow_needed` the spec itself may change: sources that the resolution needs
     are added to its allow-source, until it needs no more.
     """
+    from envspec.resolve.pip.build_environment import build_environments
     from envspec.resolve.pip.sources_needed import SourcesNeeded
     from envspec.spec.edit import allow_source
     from envspec.workflow.relock import relock
@@ -267,6 +269,7 @@ def _resolved(spec: Spec, old: Lock | None, policy: Policy | None, choices: Lock
                     not_after=bound_of(spec, policy),
                     notice=_notice,
                     inspect=pip.inspector,
+                    builds=partial(build_environments, pip),
                 )
                 return spec, lock
         except SourcesNeeded as needed:

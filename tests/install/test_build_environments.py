@@ -1,0 +1,145 @@
+"""What sources are built with: locked by version and hash, and nothing else gets into a build."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from support.index import Index
+from support.installs import PYTHON
+from support.machine import Machine, cpu
+from support.packages import Dist, sdist, wheel
+
+from envspec.lock.model import Lock, Pin
+from envspec.lock.store import LockFolder
+
+ASKING = """
+import importlib.metadata as m, os, zipfile
+def get_requires_for_build_wheel(config_settings=None):
+    return ["asked>=1"]
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    name = "src-1.0-py3-none-any.whl"
+    seen = sorted(f"{d.metadata['Name']} {d.version}" for d in m.distributions())
+    with zipfile.ZipFile(os.path.join(wheel_directory, name), "w") as z:
+        z.writestr("src.py", f"seen = {seen!r}\\n")
+        z.writestr("src-1.0.dist-info/METADATA", "Metadata-Version: 2.1\\nName: src\\nVersion: 1.0\\n")
+        z.writestr("src-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\\nGenerator: t\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        z.writestr("src-1.0.dist-info/RECORD", "src.py,,\\nsrc-1.0.dist-info/METADATA,,\\nsrc-1.0.dist-info/WHEEL,,\\nsrc-1.0.dist-info/RECORD,,\\n")
+    return name
+"""
+SPEC = cpu("src", extra="allow-source = ['src']", python=PYTHON).replace(
+    "[pip]", "exclude-newer = '2026-03-01'\n[pip]", 1
+)
+
+
+def source(*requires: str) -> Dist:
+    lines = ", ".join(f'"{line}"' for line in requires)
+    project = f'[build-system]\nrequires = [{lines}]\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    return sdist("src", "1.0", files={"pyproject.toml": project, "backend.py": ASKING})
+
+
+@pytest.fixture
+def demo(machine: Machine, index: Index) -> Machine:
+    index.add(
+        source("tool>=1", "gone; python_version < '3'"),
+        wheel("tool", "1.0", "below"),
+        wheel("tool", "1.1", "below"),
+        wheel("below", "2.0"),
+        wheel("asked", "1.0"),
+        uploaded="2026-01-01T00:00:00Z",
+    )
+    index.add(wheel("tool", "2.0"), wheel("asked", "2.0"), uploaded="2026-06-01T00:00:00Z")
+    machine.spec(SPEC)
+    return machine
+
+
+def built_with(lock: Lock) -> list[str] | None:
+    pin = lock.targets[0].pin("src")
+    assert pin is not None
+    return None if pin.built_with is None else [f"{one.name} {one.version}" for one in pin.built_with]
+
+
+def forge(machine: Machine, lock: Lock, change: Callable[[Pin], Pin]) -> None:
+    (target,) = lock.targets
+    pins = tuple(change(pin) if pin.name == "src" else pin for pin in target.pins)
+    LockFolder(machine.locks, "demo").write(replace(lock, targets=(replace(target, pins=pins),)))
+
+
+def install(machine: Machine) -> tuple[int, str]:
+    ran = machine.envspec("install", "specs/demo.toml", "--prefix", "env")
+    return ran.status, ran.out + ran.err
+
+
+def test_what_it_declares_and_what_its_backend_asks_are_locked_and_nothing_newer(demo: Machine) -> None:
+    lock = demo.locked()
+    assert built_with(lock) == ["asked 1.0", "below 2.0", "tool 1.1"]
+    text = demo.lock_path().read_text("utf-8")
+    assert '{ name = "asked", version = "1.0", file = "asked-1.0-py3-none-any.whl", sha256 = "' in text
+    assert demo.envspec("check", "specs/demo.toml").status == 0
+
+
+def test_install_builds_with_these_alone(demo: Machine, index: Index) -> None:
+    demo.locked()
+    index.add(wheel("tool", "1.2", "below"), wheel("below", "2.1"), uploaded="2026-01-02T00:00:00Z")
+    status, told = install(demo)
+    assert status == 0, told
+    (found,) = (demo.folder / "env").glob("lib/*/site-packages/src.py")
+    assert "'asked 1.0', 'below 2.0', 'tool 1.1'" in found.read_text("utf-8")
+
+
+def test_a_wheel_of_the_build_that_was_exchanged_is_refused(demo: Machine, index: Index) -> None:
+    lock = demo.locked()
+    forge(demo, lock, lambda p: replace(p, built_with=tuple(replace(b, sha256="e" * 64) for b in p.built_with or ())))
+    status, told = install(demo)
+    assert status != 0 and "src" in told, told
+
+
+def test_a_build_environment_that_was_left_out_is_refused(demo: Machine) -> None:
+    lock = demo.locked()
+    forge(demo, lock, lambda p: replace(p, built_with=None))
+    ran = demo.envspec("check", "specs/demo.toml")
+    assert ran.status == 1 and "[no-build-environment]" in ran.out, ran
+    status, told = install(demo)
+    assert status == 2 and "no-build-environment" in told
+    assert built_with(demo.locked()) == built_with(lock)
+
+
+def test_a_build_environment_that_was_emptied_builds_nothing(demo: Machine) -> None:
+    lock = demo.locked()
+    forge(demo, lock, lambda p: replace(p, built_with=()))
+    assert built_with(demo.lock()) == [], "an empty list stands in the file"
+    status, told = install(demo)
+    assert status == 3 and "tool" in told, told
+
+
+def test_it_stays_until_its_package_is_upgraded(demo: Machine, index: Index) -> None:
+    first = demo.locked()
+    index.add(wheel("tool", "1.2", "below"), uploaded="2026-01-02T00:00:00Z")
+    demo.spec(SPEC.replace("'src'", "'src', 'below'", 1))
+    anew = {"UV_CACHE_DIR": str(demo.folder / "uv-cache")}  # uv keeps pages for ten minutes
+    assert built_with(demo.locked(env=anew)) == built_with(first)
+    assert built_with(demo.locked("-P", "src", env=anew)) == ["asked 1.0", "below 2.0", "tool 1.2"]
+
+
+def test_of_a_source_that_states_its_requirements_no_code_runs(demo: Machine) -> None:
+    stated = "allow-source = ['src']\nmetadata = [{ name = 'src', version = '1.0', dependencies = [] }]"
+    demo.spec(SPEC.replace("allow-source = ['src']", stated))
+    assert built_with(demo.locked()) == ["below 2.0", "tool 1.1"]
+
+
+def test_what_is_built_against_the_lock_s_own_packages_has_none(demo: Machine) -> None:
+    demo.spec(
+        SPEC.replace("'src'", "'src', 'tool'", 1).replace("[pip]", "[pip]\nbuild-dependencies = { src = ['tool'] }")
+    )
+    assert built_with(demo.locked()) is None
+    assert demo.envspec("check", "specs/demo.toml").status == 0
+    demo.spec(SPEC)
+    assert built_with(demo.locked()) == ["asked 1.0", "below 2.0", "tool 1.1"], "once it isn't any more"
+
+
+def test_a_requirement_without_a_wheel_is_refused_by_name(machine: Machine, index: Index) -> None:
+    index.add(source("tool"), sdist("tool", "1.0"), wheel("asked", "1.0"), uploaded="2026-01-01T00:00:00Z")
+    machine.spec(SPEC)
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status != 0 and "tool" in ran.err and "src" in ran.err, ran
