@@ -12,7 +12,6 @@ from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.request import Preferences
 
-
 _STAYS = frozenset({"no-build-environment"})
 """What can't be right beside a package that can: its version stays."""
 
