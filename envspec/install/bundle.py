@@ -43,8 +43,10 @@ BUILDS = "builds"
 names, and `VARIABLES`."""
 VARIABLES = "variables.sh"
 SOURCES = "sources"
-"""The folder of the other sources: requirements files, a package each, and beside it what its build gets, by hash."""
+"""The folder of the other sources: requirements files, a package each, and beside it what its build gets: by hash for
+uv, by version for pip."""
 BUILT_WITH = "built-with"
+VERSIONS = "versions"
 PROJECT = "project"
 """The folder with the wheel of the spec's own project."""
 WHEELS = "wheels"
@@ -174,6 +176,8 @@ def build_files(lock: Lock, target: LockedTarget, rules: BuildRules) -> dict[str
     for pin in sources:
         made[f"{SOURCES}/{pin.name}.txt"] = requirements_txt(lock, replace(target, pins=(pin,)))
         made[f"{SOURCES}/{pin.name}.{BUILT_WITH}"] = build_constraints([pin])
+        versions = sorted(f"{one.name}=={one.version}\n" for one in pin.built_with or ())
+        made[f"{SOURCES}/{pin.name}.{VERSIONS}"] = "".join(versions)
     for number, pin in enumerate(rules.ordered(compiled)):
         made[f"{BUILDS}/{number:03}-{pin.name}.txt"] = requirements_txt(lock, replace(target, pins=(pin,)))
     if compiled:

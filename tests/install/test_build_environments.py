@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import tarfile
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from support.index import Index
 from support.installs import PYTHON
 from support.machine import Machine, cpu
-from support.packages import Dist, sdist, wheel
+from support.packages import Dist, sdist, source_files, wheel
+from uv import find_uv_bin
 
 from envspec.lock.model import Lock, Pin
 from envspec.lock.store import LockFolder
 
-ASKING = """
-import importlib.metadata as m, os, zipfile
+ASKING = (
+    source_files("src", "1.0")["backend.py"]
+    + """
+import importlib.metadata
+
 def get_requires_for_build_wheel(config_settings=None):
     return ["asked>=1"]
-def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    name = "src-1.0-py3-none-any.whl"
-    seen = sorted(f"{d.metadata['Name']} {d.version}" for d in m.distributions())
-    with zipfile.ZipFile(os.path.join(wheel_directory, name), "w") as z:
-        z.writestr("src.py", f"seen = {seen!r}\\n")
-        z.writestr("src-1.0.dist-info/METADATA", "Metadata-Version: 2.1\\nName: src\\nVersion: 1.0\\n")
-        z.writestr("src-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\\nGenerator: t\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
-        z.writestr("src-1.0.dist-info/RECORD", "src.py,,\\nsrc-1.0.dist-info/METADATA,,\\nsrc-1.0.dist-info/WHEEL,,\\nsrc-1.0.dist-info/RECORD,,\\n")
-    return name
+
+_plain = build_wheel
+def build_wheel(folder, *given):
+    seen = sorted(f"{one.metadata['Name']} {one.version}" for one in importlib.metadata.distributions())
+    with open(os.environ["WITNESS"], "a") as file:
+        file.write(", ".join(seen) + "\\n")
+    return _plain(folder, *given)
 """
+)
 SPEC = cpu("src", extra="allow-source = ['src']", python=PYTHON).replace(
     "[pip]", "exclude-newer = '2026-03-01'\n[pip]", 1
 )
@@ -67,7 +74,8 @@ def forge(machine: Machine, lock: Lock, change: Callable[[Pin], Pin]) -> None:
 
 
 def install(machine: Machine) -> tuple[int, str]:
-    ran = machine.envspec("install", "specs/demo.toml", "--prefix", "env")
+    witness = {"WITNESS": str(machine.folder / "witness")}
+    ran = machine.envspec("install", "specs/demo.toml", "--prefix", "env", env=witness)
     return ran.status, ran.out + ran.err
 
 
@@ -84,8 +92,7 @@ def test_install_builds_with_these_alone(demo: Machine, index: Index) -> None:
     index.add(wheel("tool", "1.2", "below"), wheel("below", "2.1"), uploaded="2026-01-02T00:00:00Z")
     status, told = install(demo)
     assert status == 0, told
-    (found,) = (demo.folder / "env").glob("lib/*/site-packages/src.py")
-    assert "'asked 1.0', 'below 2.0', 'tool 1.1'" in found.read_text("utf-8")
+    assert (demo.folder / "witness").read_text("utf-8") == "asked 1.0, below 2.0, tool 1.1\n"
 
 
 def test_a_wheel_of_the_build_that_was_exchanged_is_refused(demo: Machine, index: Index) -> None:
@@ -143,3 +150,20 @@ def test_a_requirement_without_a_wheel_is_refused_by_name(machine: Machine, inde
     machine.spec(SPEC)
     ran = machine.envspec("lock", "specs/demo.toml")
     assert ran.status != 0 and "tool" in ran.err and "src" in ran.err, ran
+
+
+@pytest.mark.parametrize("by_uv", [True, False], ids=["uv", "pip"])
+def test_a_bundle_builds_with_these_alone_and_without_a_network(demo: Machine, tmp_path: Path, by_uv: bool) -> None:
+    demo.locked()
+    ran = demo.envspec("bundle", "specs/demo.toml", "-o", "demo.tar")
+    assert ran.status == 0, ran.err
+    folder, prefix, witness = tmp_path / "a place", tmp_path / "made here", tmp_path / "witness"
+    with tarfile.open(demo.folder / "demo.tar") as tar:
+        assert {"wheels/tool-1.1-py3-none-any.whl", "sources/src.txt", "sources/src.built-with"} <= {*tar.getnames()}
+        tar.extractall(folder, filter="data")
+    tools = f"{Path(find_uv_bin()).parent}:" if by_uv else ""
+    env = {"PATH": f"{tools}/usr/bin:/bin", "HOME": str(tmp_path), "PYTHON": sys.executable, "WITNESS": str(witness)}
+    command = ["sh", str(folder / "install.sh"), str(prefix)]
+    made = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    assert made.returncode == 0, made.stdout + made.stderr
+    assert witness.read_text("utf-8") == "asked 1.0, below 2.0, tool 1.1\n"

@@ -208,16 +208,17 @@ END
         install "$@" --require-hashes -r "$here/requirements.txt"
     fi
     if [ -d "$here/sources" ]; then
-        # each with the wheels that the lock has for its build, and no others
+        # each with the wheels that the lock has for its build, and no others. pip takes no hashes for what a build
+        # declares as a range: these files' were compared above
         for list in "$here"/sources/*.txt; do
-            wheels=${list%.txt}.built-with
+            wheels=${list%.txt}
             if [ -n "$uv" ]; then
-                install "$@" --build-constraints "$wheels" --require-build-hashes --require-hashes -r "$list"
+                install "$@" --build-constraints "$wheels.built-with" --require-build-hashes --require-hashes -r "$list"
             elif "$prefix/bin/python" -m pip install --help | grep -q -e '--build-constraint'; then
-                install "$@" --build-constraint "$wheels" --require-hashes -r "$list"
+                install "$@" --build-constraint "$wheels.versions" --require-hashes -r "$list"
             else
                 # an older pip: its builds heed the variable, which takes no blanks, and it doesn't itself
-                (cd -- "$here" && PIP_CONSTRAINT=sources/${wheels##*/} && export PIP_CONSTRAINT &&
+                (cd -- "$here" && PIP_CONSTRAINT=sources/${wheels##*/}.versions && export PIP_CONSTRAINT &&
                     install "$@" --require-hashes -r "$list")
             fi
         done
