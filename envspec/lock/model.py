@@ -65,6 +65,12 @@ class Publisher:
     environment: str | None = None
     email: str | None = None
 
+    def __str__(self) -> str:
+        who = self.repository or self.email
+        how = [self.workflow, self.environment and f"environment {self.environment}"]
+        said = ", ".join(text for text in how if text)
+        return " ".join(filter(None, [self.kind, who, said and f"({said})"]))
+
 
 @dataclass(frozen=True)
 class GitSource:

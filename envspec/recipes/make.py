@@ -76,7 +76,11 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
     files = {
         f"{target.name}/{SLICE}": target_json(document),
         **{f"{CARRIED_FOLDER}/{path}": text for path, text in carried_files(scripts).items()},
-        **{name: text for step, text in (*steps, *seen, *built) for name, text in zip(step.files, text, strict=True)},
+        **{
+            name: content
+            for step, texts in (*steps, *seen, *built)
+            for name, content in zip(step.files, texts, strict=True)
+        },
     }
     explicit = None
     if any(pin.kind == "conda" for pin in target.pins):

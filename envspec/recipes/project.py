@@ -59,9 +59,7 @@ def refuse_unknown_builds(project: Project, target: LockedTarget) -> None:
         refuse_unknown_gpus(project.name, target)
 
 
-def own_project(
-    spec: Spec, lock: Lock, target: LockedTarget, place: str
-) -> tuple[OwnProject, tuple[Run, ...]] | None:
+def own_project(spec: Spec, lock: Lock, target: LockedTarget, place: str) -> tuple[OwnProject, tuple[Run, ...]] | None:
     """Plan the project of a target's recipes, with the texts of the files that its build is installed from. `place` as
     in `Plan`. Raises InputError as `project_of`, and for one that is compiled for unknown GPUs."""
     project = project_of(spec, target)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from envspec.facts.corrections import corrections
-from envspec.lock.model import Artifact, Pin
+from envspec.lock.model import Artifact, Pin, Publisher
 from envspec.packages.edges import Markers
 from envspec.packages.overrides import Overrides
 from envspec.resolve.pip.edges import edges_of
@@ -62,6 +62,18 @@ def of_licence(pin: Pin, published: str | None) -> Iterator[Difference]:
     said = without_unseen(published) or None if published else None
     if pin.licence != said:
         yield _differs("other-licence", "the licence", pin.licence or "none", said or "none")
+
+
+def of_publisher(locked: Publisher, claimed: Sequence[Publisher]) -> Iterator[Difference]:
+    """Compare a file's publisher with those that its attestations name."""
+    if locked not in claimed:
+        named = " and ".join(map(str, claimed)) or "nobody"
+        yield Difference(
+            "other-publisher",
+            f"its index names {named} as its publisher, and the lock names {locked}",
+            str(locked),
+            named if claimed else None,
+        )
 
 
 def of_record(pin: Pin, record: Pin) -> Iterator[Difference]:

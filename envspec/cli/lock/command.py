@@ -248,6 +248,7 @@ def _resolved(spec: Spec, old: Lock | None, policy: Policy | None, choices: Lock
     are added to its allow-source, until it needs no more.
     """
     from envspec.resolve.pip.build_environment import build_environments
+    from envspec.resolve.pip.publishers import publishers
     from envspec.resolve.pip.sources_needed import SourcesNeeded
     from envspec.spec.edit import allow_source
     from envspec.workflow.relock import relock
@@ -270,6 +271,7 @@ def _resolved(spec: Spec, old: Lock | None, policy: Policy | None, choices: Lock
                     notice=_notice,
                     inspect=pip.inspector,
                     builds=partial(build_environments, pip),
+                    publishers=partial(publishers, pip),
                 )
                 return spec, lock
         except SourcesNeeded as needed:
