@@ -141,7 +141,9 @@ class _Asking:
         known = {claim: shipped(claim.pin) if self.indexes.facts else None for claim in claims}
         found = {
             claim: Outcome(
-                FACTS, (*_of_listed(claim, facts[0]), *compare.of_metadata(claim, facts[1])), _unproved(claim, facts[0])
+                FACTS,
+                (*_of_listed(claim, facts[0]), *compare.of_metadata(claim, facts[1])),
+                (*_unproved(claim, facts[0]), *compare.uncorrected(claim, facts[1].requires_dist)),
             )
             for claim, facts in known.items()
             if facts is not None
@@ -185,8 +187,11 @@ class _Asking:
             return told
         try:
             described = self.indexes.described(claim, file)
+            differences += tuple(compare.of_builds(claim, described.builds))
             if described.metadata is not None:
                 differences += tuple(compare.of_metadata(claim, described.metadata))
+                uncorrected = compare.uncorrected(claim, described.metadata.requires_dist)
+                told = replace(told, unproved=(*told.unproved, *uncorrected))
                 if listed.size is None:
                     # pages without sizes: what the file's own server said
                     differences += tuple(

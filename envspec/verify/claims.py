@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from envspec.lock.graph import Graph, Node
-from envspec.lock.model import Lock, LockedTarget
+from envspec.lock.model import Lock, LockedTarget, SpecInputs
 from envspec.verify.model import Claims, PinClaim
 
 
@@ -13,7 +13,7 @@ def claims_of(lock: Lock, targets: Iterable[LockedTarget]) -> Claims:
     """Collect what these targets of a lock claim, each claim once, with the targets that make it."""
     found: dict[PinClaim, list[str]] = {}
     for target in targets:
-        for claim in (*_claims(target, lock.inputs.exclude_newer), *_builds(target, lock.inputs.exclude_newer)):
+        for claim in (*_claims(target, lock.inputs), *_builds(target, lock.inputs.exclude_newer)):
             found.setdefault(claim, []).append(target.name)
     return {claim: tuple(names) for claim, names in found.items()}
 
@@ -42,7 +42,8 @@ def unasked_parts(lock: Lock, before: Lock | None = None) -> dict[str, tuple[str
     return {what: names for what, names in found.items() if names}
 
 
-def _claims(target: LockedTarget, exclude_newer: str | None) -> Iterator[PinClaim]:
+def _claims(target: LockedTarget, shared: SpecInputs) -> Iterator[PinClaim]:
+    exclude_newer = shared.exclude_newer
     extras = Graph.of(target).extras
     inputs = target.inputs
     overrides = tuple(requirement for requirement, _ in inputs.overrides)
@@ -58,6 +59,7 @@ def _claims(target: LockedTarget, exclude_newer: str | None) -> Iterator[PinClai
             overrides,
             tuple(one for one in inputs.metadata if one.name == pin.name),
             exclude_newer,
+            uncorrected=shared.without_corrections,
         )
 
 

@@ -39,10 +39,12 @@ Rows = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Described:
-    """What a file says of itself. `unproved` says what only running its code would tell."""
+    """What a file says of itself. `unproved` says what only running its code would tell, `builds` what a source
+    declares that its build requires."""
 
     metadata: Metadata | None
     unproved: tuple[str, ...] = ()
+    builds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -162,8 +164,9 @@ class Indexes:
         facts = self.sources.read(file, pin.name, pin.version)
         if facts.trust == "static":
             # what a build is free to choose is the licence's wording alone
-            return Described(replace(facts.metadata, licence=facts.metadata.licence or pin.licence))
-        return Described(None, (f"the requirements of {file.file}: only building it tells them",))
+            metadata = replace(facts.metadata, licence=facts.metadata.licence or pin.licence)
+            return Described(metadata, builds=facts.builds)
+        return Described(None, (f"the requirements of {file.file}: only building it tells them",), facts.builds)
 
     def _address(self, index: str) -> str:
         # one thread at a time: it may look for uv, and Python's sysconfig bears no two

@@ -22,6 +22,7 @@ class PinClaim:
     stated         what the spec states of the package's source
     exclude_newer  the moment before which the file was published, RFC 3339, or None
     builds         the source in whose build environment it is; None for a package of the target itself
+    uncorrected    names of corrections that the spec switches off
     """
 
     pin: Pin
@@ -32,6 +33,7 @@ class PinClaim:
     stated: tuple[StatedMetadata, ...] = ()
     exclude_newer: str | None = None
     builds: str | None = None
+    uncorrected: tuple[str, ...] = ()
 
 
 Claims = Mapping[PinClaim, tuple[str, ...]]

@@ -16,7 +16,7 @@ from support.machine import Machine, cpu
 from support.packages import Dist, sdist, source_files, wheel
 from uv import find_uv_bin
 
-from envspec.lock.model import Lock, Pin
+from envspec.lock.model import BuildPin, Lock, Pin
 from envspec.lock.store import LockFolder
 
 ASKING = (
@@ -167,3 +167,28 @@ def test_a_bundle_builds_with_these_alone_and_without_a_network(demo: Machine, t
     made = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     assert made.returncode == 0, made.stdout + made.stderr
     assert witness.read_text("utf-8") == "asked 1.0, below 2.0, tool 1.1\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (lambda wheels: tuple(one for one in wheels if one.name != "tool"), "other-build"),
+        (lambda wheels: tuple(replace(one, sha256="e" * 64) for one in wheels), "other-hash"),
+        (lambda wheels: (*wheels, BuildPin("evil", "1.0", "evil-1.0-py3-none-any.whl", "e" * 64)), "not-published"),
+    ],
+    ids=["one left out", "exchanged", "one too many"],
+)
+def test_verify_tells_a_forged_build_environment(
+    demo: Machine, change: Callable[[tuple[BuildPin, ...]], tuple[BuildPin, ...]], code: str
+) -> None:
+    lock = demo.locked()
+    forge(demo, lock, lambda p: replace(p, built_with=change(p.built_with or ())))
+    assert demo.envspec("check", "specs/demo.toml").status == 0
+    ran = demo.envspec("verify", "specs/demo.toml")
+    assert ran.status == 1 and code in ran.out, ran
+
+
+def test_verify_proves_an_honest_build_environment(demo: Machine) -> None:
+    demo.locked()
+    ran = demo.envspec("verify", "specs/demo.toml")
+    assert ran.status == 0 and "of 4 pins 4 are what their index publishes" in ran.out, ran
