@@ -84,7 +84,7 @@ def _is_met(line: str, has: Mapping[str, str]) -> bool:
 def uncorrected(claim: PinClaim, published: Sequence[str]) -> tuple[str, ...]:
     """List the requirements that envspec's corrections add today and the lock lacks, as sentences.
 
-    The lock is older than the correction, or somebody dropped the edge: nobody can tell. A package of the spec's own
+    The lock is older than the correction, or the edge was dropped: these look the same. A package of the spec's own
     index is another build, of which the corrections say nothing.
     """
     pin = claim.pin
@@ -108,7 +108,7 @@ def of_licence(pin: Pin, published: str | None) -> Iterator[Difference]:
 def of_publisher(locked: Publisher, claimed: Sequence[Publisher]) -> Iterator[Difference]:
     """Compare a file's publisher with those that its attestations name."""
     if locked not in claimed:
-        named = " and ".join(map(str, claimed)) or "nobody"
+        named = " and ".join(map(str, claimed)) or "no publisher"
         yield Difference(
             "other-publisher",
             f"its index names {named} as its publisher, and the lock names {locked}",
