@@ -82,7 +82,8 @@ class ProvenanceStore:
     fetcher: Fetcher
 
     def claimed(self, url: str, sha256: str) -> Claimed | None:
-        """Give who published a file, by the place that its page names; None where it names none. Raises IndexFailure."""
+        """Give who published a file, by the place that its page names; None where none is named. Raises
+        IndexFailure."""
         key = hashlib.sha256(f"{split_credentials(url)[0]} {sha256}".encode()).hexdigest()
         path = self.folder / f"publishers-v{_SCHEMA}" / key[:2] / f"{key[2:]}.json"
         try:
