@@ -48,10 +48,15 @@ def fetch_provenance(url: str, fetcher: Fetcher) -> Provenance | None:
     bare = redact(split_credentials(url)[0])
     if reply.status != 200:
         raise IndexFailure(f"{bare} answered HTTP {reply.status}")
+    return parse_provenance(reply.body, bare)
+
+
+def parse_provenance(body: bytes, where: str) -> Provenance:
+    """Read a file's attestations as an index serves them. Raises IndexFailure with `where` they are from."""
     try:
-        return Provenance(reply.body, tuple(_publishers(read_json(reply.body))))
+        return Provenance(body, tuple(_publishers(read_json(body))))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-        raise IndexFailure(f"{bare} isn't a file's provenance", hint="report this to whoever runs the index") from None
+        raise IndexFailure(f"{where} isn't a file's provenance", hint="report this to whoever runs the index") from None
 
 
 def _publishers(document: Mapping[str, Any]) -> Iterator[Claimed]:

@@ -22,10 +22,11 @@ from envspec.resolve.pip.answer import in_own_addresses
 from envspec.resolve.pip.build_requirements import BuildIndex, build_requirements, built_from_elsewhere
 from envspec.resolve.pip.compile import UvIndex, compile_request
 from envspec.resolve.pip.describe import Describer
+from envspec.resolve.pip.metadata import Metadata, cache_key
 from envspec.resolve.pip.pins import installed
 from envspec.resolve.pip.reading import Counting
 from envspec.resolve.pip.request import Preferences, Request
-from envspec.resolve.pip.source import BuildFailed, SourceReader
+from envspec.resolve.pip.source import PYTHON, BuildFailed, SourceReader
 from envspec.rules.finding import Finding
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class _Builds:
     index: BuildIndex
     folder: Callable[[], Path]
     counting: Counting
-    _asked: dict[tuple[object, ...], tuple[str, ...]] = field(default_factory=dict)
+    _asked: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _solved: dict[Request, BuiltWith] = field(default_factory=dict)
 
     def environment(self, wanted: BuildWanted) -> BuiltWith:
@@ -125,9 +126,13 @@ class _Builds:
         pin = wanted.pin
         file = self.resolver.inspector.places.file(pin)
         repository = self.resolver.inspector.places.repository(pin)
-        key = (pin.git, pin.artifact, pin.url, wanted.runs)
+        key = _key(pin, runs=wanted.runs)
         if key in self._asked:
             return self._asked[key]
+        known = self.reader.cache.get(key)
+        if known is not None:
+            return known.requires_dist
+        failed: BuildFailed | None = None
         with self.counting.one():
             if repository is not None:
                 source = self.reader.git_source(*repository, self.folder())
@@ -141,10 +146,13 @@ class _Builds:
             if wanted.runs:
                 try:
                     asked = self.reader.asked_by_backend(source, self.folder())
-                except BuildFailed as failed:
-                    self.resolver.notice(_not_asked(name, failed))
-        self._asked[key] = tuple(dict.fromkeys((*declared, *asked)))
-        return self._asked[key]
+                except BuildFailed as error:
+                    failed = error
+                    self.resolver.notice(_not_asked(name, error))
+        requires = self._asked[key] = tuple(dict.fromkeys((*declared, *asked)))
+        if failed is None:
+            self.reader.cache.put(key, Metadata(pin.name, pin.version, requires, (), None, None))
+        return requires
 
     def _solve(self, request: Request, name: str) -> Iterator[BuildPin]:
         proxy = self.index.proxy
@@ -176,6 +184,12 @@ class _Builds:
                     hint="choose a release that has a wheel, or name what the build needs: [pip] build-dependencies",
                 )
             yield BuildPin(package.name, str(package.version), file.file, file.sha256, file.size)
+
+
+def _key(pin: Pin, *, runs: bool) -> str:
+    """Return the key of what a source's build requires: of its very bytes, and of the Python that its code ran on."""
+    bytes_of = str(pin.git) if pin.git else f"{pin.artifact} {(pin.url or '').partition('#')[2]}"
+    return cache_key("build-requires", pin.name, bytes_of, PYTHON if runs else "declared")
 
 
 def _not_asked(name: str, failed: BuildFailed) -> Finding:

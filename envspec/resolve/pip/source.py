@@ -35,7 +35,7 @@ from envspec.uv.errors import ended_by_a_signal
 from envspec.uv.processes import Processes
 from envspec.uv.program import Uv
 
-_PYTHON = "{}.{}".format(*sys.version_info)
+PYTHON = "{}.{}".format(*sys.version_info)
 """Variables that may change the requirements of a build."""
 _SECONDS = 600
 _UNSENT = re.compile(r"error sending request for url \(([^()\s]+)\)")
@@ -99,7 +99,7 @@ class SourceReader:
     def read_sdist(self, file: FoundFile, name: str, version: str, folder: Path, subdirectory: str = "") -> Metadata:
         """Read the metadata of a source distribution that may be built, or of a project in a subdirectory of it. Takes
         an empty folder to unpack in. Raises IndexFailure, ToolError or StorageError."""
-        key = cache_key("built", name, version, str(file.sha256), _PYTHON, *([subdirectory] if subdirectory else []))
+        key = cache_key("built", name, version, str(file.sha256), PYTHON, *([subdirectory] if subdirectory else []))
         cached = self.cache.get(key)
         if cached is not None:
             return cached
@@ -123,7 +123,7 @@ class SourceReader:
     def read_git(self, url: str, commit: str, subdirectory: str | None, folder: Path) -> Metadata:
         """Read the metadata of a git commit. Raises ToolError."""
         where = canonical_name((subdirectory or "root").replace("/", "-"))
-        key = cache_key("git", split_credentials(url)[0], commit, where, _PYTHON)
+        key = cache_key("git", split_credentials(url)[0], commit, where, PYTHON)
         cached = self.cache.get(key)
         if cached is not None:
             return cached
