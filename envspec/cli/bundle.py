@@ -60,7 +60,7 @@ def command(
     """
     from envspec.cli.policy import refuse_fetched
     from envspec.install.build import BuildRules
-    from envspec.install.bundle import held_by, packed, place_of, write_bundle
+    from envspec.install.bundle import held_by, place_of, write_bundle
     from envspec.install.collect import refuse_git
 
     spec, lock = inputs.read_lock(path, locks_dir)
@@ -76,7 +76,7 @@ def command(
     if sources:
         warn(f"installing builds these sources, with the wheels that the lock has for that: {', '.join(sources)}")
     known = held_by(since, chosen.name) if since else frozenset()
-    whole = packed(chosen)
+    whole = chosen.fetched
     pins = [pin for pin in whole if pin.artifact and (pin.artifact.sha256, place_of(pin)) not in known]
     try:
         found = _collect(spec, chosen, pins, quiet=as_json)

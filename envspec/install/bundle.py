@@ -70,7 +70,7 @@ def write_bundle(
     `carried` are contents by their path in the bundle, `found` the artifacts; those that are `known` stay out. Raises
     OSError.
     """
-    listed = {(artifact_of(pin).sha256, place_of(pin)): found.get(_key(pin)) for pin in packed(target)}
+    listed = {(artifact_of(pin).sha256, place_of(pin)): found.get(_key(pin)) for pin in target.fetched}
     members: dict[str, Path | bytes] = {
         name: text.encode() if isinstance(text, str) else text for name, text in carried.items()
     }
@@ -120,7 +120,7 @@ def _of_lock(path: Path, name: str) -> frozenset[Known]:
     target = lock.target(name)
     if target is None:
         raise InputError(f"this lock has no target {name}", place=Place(str(path)), hint=_SINCE)
-    return frozenset((artifact_of(pin).sha256, place_of(pin)) for pin in packed(target) if pin.artifact)
+    return frozenset((artifact_of(pin).sha256, place_of(pin)) for pin in target.fetched if pin.artifact)
 
 
 def _read_sums(text: str) -> Iterator[Known]:
@@ -143,16 +143,6 @@ def _sums(lines: Iterable[Known]) -> bytes:
 
 def _key(pin: Pin) -> tuple[str, str]:
     return pin.index, artifact_of(pin).file
-
-
-def packed(target: LockedTarget) -> tuple[Pin, ...]:
-    """List what a bundle holds: a target's packages, and the wheels that its sources are built with."""
-    wheels = (one.pin for pin in target.pins for one in pin.built_with or ())
-    others = {_key(pin): pin for pin in wheels}
-    return (
-        *target.pins,
-        *(others[key] for key in sorted(others.keys() - {_key(pin) for pin in target.pins if pin.artifact})),
-    )
 
 
 def place_of(pin: Pin) -> str:

@@ -186,6 +186,14 @@ class LockedTarget:
     architectures: tuple[str, ...] = ()
     driver_floor: str | None = None
 
+    @property
+    def fetched(self) -> tuple[Pin, ...]:
+        """Its pins, and behind them the wheels that its sources are built with, each file once."""
+        known = {(pin.index, pin.artifact) for pin in self.pins}
+        wheels = {one.pin for pin in self.pins for one in pin.built_with or ()}
+        others = (pin for pin in wheels if (pin.index, pin.artifact) not in known)
+        return (*self.pins, *sorted(others, key=lambda pin: (pin.name, pin.version)))
+
     def pin(self, name: str, kind: str | None = None) -> Pin | None:
         return next((p for p in self.pins if p.name == name and kind in (None, p.kind)), None)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from envspec.facts.torch_builds import build_bounds
+from envspec.lock.judge import Flaw
 from envspec.lock.model import BuildPin, Lock, Pin
 from envspec.resolve.pip.build_environment import BuildWanted
 from envspec.spec.model import Spec
@@ -17,10 +18,21 @@ BuildResolver = Callable[[Sequence[BuildWanted]], Mapping[BuildWanted, tuple[Bui
 
 
 def with_build_environments(
-    spec: Spec, solved: Sequence[Solved], old: Lock | None, upgrade: Upgrade, resolve: BuildResolver
+    spec: Spec,
+    solved: Sequence[Solved],
+    old: Lock | None,
+    upgrade: Upgrade,
+    resolve: BuildResolver,
+    flaws: Sequence[Flaw] = (),
 ) -> tuple[Solved, ...]:
-    """Give solved targets with what each of their sources is built with. Raises what `resolve` raises."""
-    kept = {(one.name, pin): _kept(old, one, pin, upgrade) for one in solved for pin in _built(spec, one)}
+    """Give solved targets with what each of their sources is built with. What the old lock has stays, but for that of
+    packages that can't be right (`flaws`). Raises what `resolve` raises."""
+    wrong = {(target, flaw.package) for flaw in flaws for target in flaw.targets}
+    kept = {
+        (one.name, pin): None if (one.name, pin.name) in wrong else _kept(old, one, pin, upgrade)
+        for one in solved
+        for pin in _built(spec, one)
+    }
     of = {one.name: one for one in solved}
     missing = {(name, pin): _wanted(of[name], pin) for (name, pin), wheels in kept.items() if wheels is None}
     found = resolve(tuple(dict.fromkeys(missing.values())))

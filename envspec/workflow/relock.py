@@ -67,7 +67,7 @@ def relock(
     solved = solve(prepared, resolver, conda, kept, lambda one: of_pins(spec, one), inspect)
     tell_inspection(solved, kept, notice)
     solved = with_publishers(solved, old, publishers or (lambda pins: {}))
-    solved = with_build_environments(spec, solved, old, upgrade or Upgrade(), builds or (lambda wanted: {}))
+    solved = with_build_environments(spec, solved, old, upgrade or Upgrade(), builds or (lambda wanted: {}), flaws)
     anew = accept(spec, solved, kept, refreshed=refreshed, notice=notice)
     others = {target.name for target in spec.targets} - {target.name for target in anew}
     locked = (*anew, *(target for target in old or () if target.name in others))

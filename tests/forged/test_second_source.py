@@ -11,6 +11,12 @@ from support.packages import wheel
 from support.site import place_policy
 from test_verify import codes, verify
 
+from envspec.lock.model import Pin
+from envspec.spec.parse import parse_spec
+from envspec.verify.ask import SecondSource
+from envspec.verify.indexes import Indexes
+from envspec.verify.model import Outcome, PinClaim, Told
+
 HONEST, EVIL = wheel("lib", "1.0"), wheel("lib", "1.0", files={"lib/evil.py": b"import os"})
 
 
@@ -85,3 +91,12 @@ def test_a_channel_has_no_second_source_yet_and_that_is_told(
     second(monkeypatch, machine, "conda-forge", publisher.url)
     ran, _ = verify(machine)
     assert ran.status == 0, "the lock has nothing of it"
+
+
+def test_a_conda_package_has_no_second_source_yet(index: Index) -> None:
+    with Index() as other:
+        indexes = Indexes.of(parse_spec(cpu("app"), "demo.toml"), {"UV_DEFAULT_INDEX": index.url})
+        claim = PinClaim(Pin("conda", "tool", "1.0", "conda-forge/linux-64", None))
+        told = (Told(claim, ("cpu",), Outcome("there")),)
+        (found,) = SecondSource(indexes, {"conda-forge": other.url}).ask(told, (), lambda done, total: None)
+    assert found.second is not None and "can't ask a second channel" in str(found.second.unasked)

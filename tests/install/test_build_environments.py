@@ -7,6 +7,7 @@ import sys
 import tarfile
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from support.index import Index
 from support.installs import PYTHON
 from support.machine import Machine, cpu
 from support.packages import Dist, sdist, source_files, wheel
+from support.site import place_policy
 from uv import find_uv_bin
 
 from envspec.lock.model import BuildPin, Lock, Pin
@@ -112,6 +114,15 @@ def test_a_build_environment_that_was_left_out_is_refused(demo: Machine) -> None
     assert built_with(demo.locked()) == built_with(lock)
 
 
+def test_a_build_environment_that_cannot_be_right_is_resolved_again(demo: Machine) -> None:
+    lock = demo.locked()
+    evil = BuildPin("tool", "1.1", "tool-1.1.tar.gz", "e" * 64)
+    forge(demo, lock, lambda p: replace(p, built_with=(evil,)))
+    ran = demo.envspec("check", "specs/demo.toml")
+    assert ran.status == 1 and "[wrong-build-environment]" in ran.out, ran
+    assert demo.locked() == lock
+
+
 def test_a_build_environment_that_was_emptied_builds_nothing(demo: Machine) -> None:
     lock = demo.locked()
     forge(demo, lock, lambda p: replace(p, built_with=()))
@@ -192,3 +203,18 @@ def test_verify_proves_an_honest_build_environment(demo: Machine) -> None:
     demo.locked()
     ran = demo.envspec("verify", "specs/demo.toml")
     assert ran.status == 0 and "of 4 pins 4 are what their index publishes" in ran.out, ran
+
+
+def test_a_site_s_policy_holds_for_what_sources_are_built_with(
+    demo: Machine, index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    demo.locked()
+    place_policy(monkeypatch, demo.base, '[releases]\nminimum-age = "1 day"\n')
+    assert install(demo)[0] == 0
+    young = (datetime.now(timezone.utc) - timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    index.add(wheel("tool", "1.1", "below"), uploaded=young)
+    ran = demo.envspec("install", "specs/demo.toml", "--prefix", "another")
+    assert ran.status == 1 and "tool-1.1-py3-none-any.whl was published on" in ran.err, ran
+    place_policy(monkeypatch, demo.base, '[indexes]\nallow = ["internal"]\n')
+    ran = demo.envspec("install", "specs/demo.toml", "--prefix", "another")
+    assert "src is built with packages from pypi" in ran.err, ran
