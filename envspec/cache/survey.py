@@ -18,6 +18,7 @@ _FOLDERS: tuple[tuple[str, str, int], ...] = (
     (r"sources-v[0-9]+", "sources", 2),
     (r"releases-v[0-9]+", "releases", 2),
     (r"urls-v[0-9]+", "urls", 1),
+    (r"publishers-v[0-9]+", "publishers", 2),
     (r"releases-flat-v[0-9]+", "releases", 2),
     (r"artifacts", "artifacts", 1),
     (r"built-v[0-9]+", "built", 1),

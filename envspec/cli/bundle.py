@@ -76,9 +76,10 @@ def command(
     if compiled:
         warn(f"installing compiles {', '.join(compiled)} against the bundle's own packages, and needs the compilers")
     if sources:
-        warn(f"installing builds these sources and needs their build tools: {', '.join(sources)}")
+        warn(f"installing builds these sources, with the wheels that the lock has for that: {', '.join(sources)}")
     known = held_by(since, chosen.name) if since else frozenset()
-    pins = [pin for pin in chosen.pins if pin.artifact and (pin.artifact.sha256, place_of(pin)) not in known]
+    whole = chosen.fetched
+    pins = [pin for pin in whole if pin.artifact and (pin.artifact.sha256, place_of(pin)) not in known]
     try:
         found = _collect(spec, chosen, pins, quiet=as_json)
         with written(output, "-o", [path]) as file:
@@ -97,12 +98,12 @@ def command(
             "file": str(output),
             "size": size,
             "files": len(pins),
-            "needed": len(chosen.pins) - len(pins),
+            "needed": len(whole) - len(pins),
             "digest": digest,
         }
         options.print_json("bundle", document)
     else:
-        elsewhere = f", {len(chosen.pins) - len(pins)} more from {since}" if known else ""
+        elsewhere = f", {len(whole) - len(pins)} more from {since}" if known else ""
         out(f"{output}: {chosen.name}, {len(pins)} packages{elsewhere}, {byte_size(size)}")
         out(f"digest {digest}")
         old = " --with DIR" if known else ""

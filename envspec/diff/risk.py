@@ -61,6 +61,8 @@ def facts(old: Pin | None, new: Pin | None, around: Around = ALONE) -> tuple[Fac
         *_licence(old, new),
         *_size(old, new),
         *_direct(old, new),
+        *_publisher(old, new),
+        *_built_with(old, new),
     ]
     return tuple(found)
 
@@ -272,6 +274,39 @@ def _size(old: Pin, new: Pin) -> Iterator[Fact]:
     now = new.artifact.size if new.artifact else None
     if was and now and now - was >= LARGE_GROWTH and now >= was * 1.2:
         yield Fact("medium", "size-grew", f"its download grew by {(now - was) / 1e6:.0f} MB")
+
+
+def _publisher(old: Pin, new: Pin) -> Iterator[Fact]:
+    was, now = old.publisher, new.publisher
+    if was == now:
+        return
+    if was is None:
+        yield Fact("low", "publisher-named", f"its index now names a publisher: {now}")
+    elif now is None:
+        yield Fact("medium", "publisher-gone", f"its index names no publisher any more (was {was})")
+    elif (was.kind, was.repository, was.email) != (now.kind, now.repository, now.email):
+        yield Fact("high", "publisher-changed", f"ANOTHER PUBLISHER: {was} -> {now}: find out whose it is now")
+    else:
+        yield Fact("medium", "publisher-workflow", f"published by another workflow: {was} -> {now}")
+
+
+def _built_with(old: Pin, new: Pin) -> Iterator[Fact]:
+    if old.built_with is None or new.built_with is None or old.built_with == new.built_with:
+        return
+    before = {one.name: one for one in old.built_with}
+    after = {one.name: one for one in new.built_with}
+    for name in sorted(before.keys() & after.keys()):
+        was, now = before[name], after[name]
+        if (was.version, was.file) == (now.version, now.file) and was.sha256 != now.sha256:
+            said = f"SAME VERSION, DIFFERENT FILE in its build ({now.file}): find out who replaced it"
+            yield Fact("high", "build-hash-changed", said)
+    versions = [
+        (name, *(side[name].version if name in side else "none" for side in (before, after)))
+        for name in sorted(before.keys() | after.keys())
+    ]
+    moved = [f"{name} {was} -> {now}" for name, was, now in versions if was != now]
+    if moved:
+        yield Fact("low", "built-with-changed", f"is built with {', '.join(moved)}")
 
 
 def _direct(old: Pin, new: Pin) -> Iterator[Fact]:

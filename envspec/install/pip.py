@@ -28,6 +28,7 @@ from envspec.install.installed import Dist, recorded_files
 from envspec.install.interpreter import python_of
 from envspec.install.model import InstallProgress
 from envspec.lock.conda_files import artifact_of
+from envspec.lock.formats.requirements import build_constraints
 from envspec.lock.model import Pin
 from envspec.lock.toml_text import inline_strings, key, value
 from envspec.redact import redact
@@ -80,19 +81,21 @@ class PipInstaller:
         StorageError, InputError.
         """
         files = self._collect([pin for pin in pins if pin.git is None])
-        groups: dict[tuple[bool, bool], list[Pin]] = {}
+        groups: dict[tuple[str, bool], list[Pin]] = {}
         compiled = [pin for pin in pins if self.builder.rules.concerns(pin)]
         for pin in pins:
             if pin in compiled:
                 continue
-            groups.setdefault((not pin.is_wheel, pin.name in damaged), []).append(pin)
-        for (built, fresh), group in sorted(groups.items()):
-            what = "source" if built else "wheel"
-            self.progress.phase(f"pip: {len(group)} {what}{'s' * (len(group) > 1)}")
-            place = self.scratch / f"{what}s{'-anew' * fresh}"
+            # a source by itself: no other has its build's constraints
+            groups.setdefault(("" if pin.is_wheel else pin.name, pin.name in damaged), []).append(pin)
+        for (source, fresh), group in sorted(groups.items()):
+            self.progress.phase(
+                f"pip: the source of {source}" if source else f"pip: {len(group)} wheel{'s' * (len(group) > 1)}"
+            )
+            place = self.scratch / f"{f'source-{source}' if source else 'wheels'}{'-anew' * fresh}"
             cache = ["--cache-dir", str(place / "cache")] if fresh else []
             with ExitStack() as stack:
-                builds = stack.enter_context(self._build_index(place)) if built else None
+                builds = stack.enter_context(self._build_index(place)) if source else None
                 self._install(label, group, files, place, builds, cache)
             self._installed(group, done)
         for pin in self.builder.rules.ordered(compiled):
@@ -157,6 +160,9 @@ class PipInstaller:
         git = any(pin.git for pin in pins)
         if not git:
             command.append("--require-hashes")
+        if builds is not None:
+            (place / "build-constraints.txt").write_text(build_constraints(pins), encoding="utf-8")
+            command += ["--build-constraints", "build-constraints.txt", "--require-build-hashes"]
         proxy = builds.proxy if builds else None
         if proxy is None:
             command += ["--no-index", "--offline"]

@@ -117,6 +117,7 @@ def judge(lock: Lock, spec: Spec | None = None) -> tuple[Flaw, ...]:
     return merged(
         (
             *_judge_each(known, spec_inputs(spec)),
+            *_missing_builds(known, spec),
             *(
                 Flaw("unknown-target", (target.name,), None, "the spec has no such target")
                 for target in lock
@@ -125,6 +126,12 @@ def judge(lock: Lock, spec: Spec | None = None) -> tuple[Flaw, ...]:
             *of_all,
         )
     )
+
+
+def _missing_builds(targets: Iterable[LockedTarget], spec: Spec) -> Iterator[Flaw]:
+    for target in targets:
+        against_lock = spec.terms_of(target.name).built_against_lock
+        yield from files.missing_build_environments(LockedCase(target, spec_inputs(spec)), against_lock)
 
 
 def judge_target(target: LockedTarget, shared: SpecInputs) -> tuple[Flaw, ...]:

@@ -32,7 +32,6 @@ FILE = "apptainer.def"
 OFFLINE_FILE = "apptainer-offline.def"
 BUNDLE = "bundle.tar"
 BASE = "base.sif"
-BUILD = "build-wheels"
 
 _FROM = "/opt/requirements"
 """The folder of the requirements while the environment is made."""
@@ -129,15 +128,8 @@ def _offline(plan: Plan) -> Iterator[str]:
     if plan.compiling and plan.compiling.packages:
         tools = [name for name in plan.compiling.apt if name != "ca-certificates"]
         tools += ["CUDA's compiler in /usr/local/cuda"] if "CUDA_HOME" in plan.compiling.env else []
-        usage += [
-            f"  {BUILD}/   wheels of the build-system.requires of {', '.join(plan.compiling.packages)}",
-            f"                  pip download --only-binary :all: -d {BUILD} setuptools wheel …",
-            f"{BASE} also needs {', '.join(tools)}.",
-        ]
-        files.append(f"{beside}{BUILD} /opt/{BUILD}")
+        usage.append(f"{BASE} also needs {', '.join(tools)}.")
         compiling = [f"export {name}={word(value)}" for name, value in plan.compiling.env.items()]
-        # Found with the bundle's own files; those of the lock are taken by their hashes all the same.
-        compiling.append(f"cp /opt/{BUILD}/*.whl /opt/bundle/wheels")
     usage += [_above(plan), f"  apptainer build --notest {plan.title}.sif {beside}{OFFLINE_FILE}"]
     yield from hash_heading(plan, usage)
     yield ""
@@ -155,7 +147,7 @@ def _offline(plan: Plan) -> Iterator[str]:
             *compiling,
             f"sh /opt/bundle/install.sh {ENVIRONMENT}",
             _bytecode(),
-            f"rm -rf /opt/bundle /opt/{BUNDLE}{f' /opt/{BUILD}' if compiling else ''}",
+            f"rm -rf /opt/bundle /opt/{BUNDLE}",
             *_finish(),
         ],
     )
@@ -169,7 +161,7 @@ def _carried(plan: Plan) -> list[str]:
 def _installed_from(plan: Plan) -> Iterator[str]:
     if plan.explicit:
         yield plan.explicit
-    yield from (step.file for step in plan.pip)
+    yield from (file for step in plan.pip for file in step.files)
 
 
 def _requirements(plan: Plan) -> list[str]:
@@ -316,6 +308,8 @@ def _install(step: PipStep) -> Iterator[str]:
     if step.source:
         options += [f"--no-binary {word(name)}" for name in step.packages]
         options += [f"--no-build-isolation-package {word(name)}" for name in step.unisolated]
+    if step.built_with:
+        options.append(f"--build-constraints {_at(step.built_with)} --require-build-hashes")
     if step.url:
         options.append(f"{step.index_option} {word(step.url)}")
     if step.torch_backend:

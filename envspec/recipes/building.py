@@ -31,9 +31,6 @@ def build_settings(plan: Plan) -> Iterator[str]:
     yield f'export PATH="{ENVIRONMENT}/bin:$PATH" PYTHONPATH={ENVIRONMENT}/lib/python{plan.python}/site-packages'
     if any(step.unisolated for step in plan.pip):
         yield _JOBS
-    if plan.compiling and plan.compiling.constraints:
-        yield f"printf '%s\\n' {' '.join(map(shell, plan.compiling.constraints))} > /tmp/build-constraints.txt"
-        yield "export UV_BUILD_CONSTRAINT=/tmp/build-constraints.txt"
 
 
 def project_wheel(plan: Plan, uv: str, folder: str, more: str = "") -> Iterator[str]:

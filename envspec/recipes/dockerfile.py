@@ -190,7 +190,7 @@ def _compile_stage(plan: Plan) -> str:
         mounts = [uv_mount(), uv_cache(), SECRET, *(bind(step.file) for step in wheels)]
         lines.append(run(mounts, [*checked(plan, [step.file for step in wheels]), uv_env(), *commands]))
     lines += [f"ENV {name}={dockerfile(value)}" for name, value in compiling.env.items()]
-    files = [*(step.file for step in sources), BYTECODE]
+    files = [*(file for step in sources for file in step.files), BYTECODE]
     if sources:
         commands = [
             *checked(plan, files),

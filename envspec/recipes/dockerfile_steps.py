@@ -42,6 +42,8 @@ def install(step: PipStep, options: str = "") -> str:
     if step.source:
         words += [f"--no-binary {shell(name)}" for name in step.packages]
         words += [f"--no-build-isolation-package {shell(name)}" for name in step.unisolated]
+    if step.built_with:
+        words.append(f"--build-constraints {at(step.built_with)} --require-build-hashes")
     words.append(f"--requirements {at(step.file)}")
     if step.index:
         words.append(f'{step.index_option} "${index_argument(step.index)}"')

@@ -4,8 +4,6 @@ read at first use.
 
 from __future__ import annotations
 
-import re
-
 from envspec.errors import InputError, Place
 from envspec.lock.formats import conda_explicit
 from envspec.lock.inputs import fingerprint
@@ -80,7 +78,11 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
     files = {
         f"{target.name}/{SLICE}": target_json(document),
         **{f"{CARRIED_FOLDER}/{path}": text for path, text in carried.items()},
-        **{step.file: text for step, text in (*steps, *seen, *built)},
+        **{
+            name: content
+            for step, texts in (*steps, *seen, *built)
+            for name, content in zip(step.files, texts, strict=True)
+        },
     }
     explicit = None
     if any(pin.kind == "conda" for pin in target.pins):
@@ -147,15 +149,7 @@ def _compiling(spec: Spec, lock: Lock, target: LockedTarget, wheels: tuple[PipSt
         tuple(sorted(spec.image.apt)),
         build_variables(target),
         wheels,
-        _build_constraints(target),
     )
-
-
-def _build_constraints(target: LockedTarget) -> tuple[str, ...]:
-    """torch up to 2.1 takes `packaging` from pkg_resources (torch/utils/cpp_extension.py), where setuptools has had it
-    up to 69."""
-    found = re.match(r"(\d+)\.(\d+)", torch_version(target) or "")
-    return ("setuptools<70",) if found and (int(found[1]), int(found[2])) < (2, 2) else ()
 
 
 def services(spec: Spec, lock: Lock, target: LockedTarget) -> tuple[Service, ...]:

@@ -82,6 +82,7 @@ class PipStep:
     index, url     another index than PyPI: the lock's name for it, and where the spec says that it is; else None
     flat           the index is a flat one: the URL is its page
     unisolated     packages that are compiled against the environment, and see nothing but that
+    built_with     the file with what the others' builds get, each wheel by its hash; None without others
     hashed         every file is checked (`--require-hashes`); a git requirement can't be
     """
 
@@ -94,6 +95,12 @@ class PipStep:
     hashed: bool = True
     flat: bool = False
     unisolated: tuple[str, ...] = ()
+    built_with: str | None = None
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that the run reads."""
+        return (self.file,) if self.built_with is None else (self.file, self.built_with)
 
     @property
     def index_option(self) -> str:
@@ -115,7 +122,6 @@ class Compiling:
     spec_apt     the spec's packages, as far as the stage's distribution has them
     env          the other variables of builds
     wheels       runs of uv, beside those of the CUDA stack, for the lock's packages that builds see
-    constraints  on build requirements that the lock doesn't pin
     """
 
     packages: tuple[str, ...]
@@ -124,7 +130,6 @@ class Compiling:
     spec_apt: tuple[str, ...]
     env: Mapping[str, str]
     wheels: tuple[PipStep, ...]
-    constraints: tuple[str, ...]
 
 
 @dataclass(frozen=True)

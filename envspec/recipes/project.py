@@ -12,8 +12,8 @@ from envspec.errors import InputError, Place
 from envspec.lock.model import LockedTarget
 from envspec.packages.names import requirement_name
 from envspec.recipes.environment import refuse_unknown_gpus
-from envspec.recipes.pip_steps import project_steps
-from envspec.recipes.plan import OwnProject, PipStep
+from envspec.recipes.pip_steps import Run, project_steps
+from envspec.recipes.plan import OwnProject
 from envspec.spec.model import Project, Spec
 
 _COMPILING = frozenset(
@@ -59,9 +59,7 @@ def refuse_unknown_builds(project: Project, target: LockedTarget) -> None:
         refuse_unknown_gpus(project.name, target)
 
 
-def own_project(
-    spec: Spec, target: LockedTarget, place: str
-) -> tuple[OwnProject, tuple[tuple[PipStep, str], ...]] | None:
+def own_project(spec: Spec, target: LockedTarget, place: str) -> tuple[OwnProject, tuple[Run, ...]] | None:
     """Plan the project of a target's recipes, with the texts of the files that its build is installed from. `place` as
     in `Plan`. Raises InputError as `project_of`, and for one that is compiled for unknown GPUs."""
     project = project_of(spec, target)

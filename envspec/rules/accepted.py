@@ -43,6 +43,7 @@ INTEGRITY = frozenset(
             "correction-broken",
             "wrong-publisher",
             "wrong-build-environment",
+            "no-build-environment",
             "wrong-python",
         ),
     }

@@ -57,6 +57,11 @@ class PipTerms:
     no_build_isolation: frozenset[str] = frozenset()
     inspect: bool | None = None
 
+    @property
+    def built_against_lock(self) -> frozenset[str]:
+        """The packages whose builds see packages of the lock, and nothing else."""
+        return self.no_build_isolation.union(self.build_dependencies)
+
     def with_own(self, own: PipTerms) -> PipTerms:
         """Add a target's own terms. A page, a reason, and what is said of one package's overrides, metadata or build
         take the place of the spec's."""

@@ -38,6 +38,8 @@ class FoundFile:
     """The sha256 of the METADATA beside the file, from the index's page."""
     uploaded: str | None = field(default=None, compare=False)
     """When the file came to its index: RFC 3339 in UTC, None where the index doesn't say."""
+    provenance: str | None = field(default=None, compare=False)
+    """Where its attestations are (PEP 740), None where the index's page names no such place."""
 
 
 def read_pylock(text: str) -> tuple[Found, ...]:

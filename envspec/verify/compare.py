@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from envspec.facts.corrections import corrections
-from envspec.lock.model import Artifact, Pin
+from envspec.lock.model import Artifact, Pin, Publisher
 from envspec.packages.edges import Markers
 from envspec.packages.overrides import Overrides
+from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.resolve.pip.edges import edges_of
 from envspec.resolve.pip.metadata import Metadata
 from envspec.texts import without_unseen
@@ -57,11 +58,63 @@ def of_requirements(claim: PinClaim, published: Sequence[str]) -> Iterator[Diffe
     yield from _of_lines(set(pin.dependencies), holding(published), added)
 
 
+def of_builds(claim: PinClaim, requires: Sequence[str]) -> Iterator[Difference]:
+    """Compare what a source is built with in a lock with what it declares that its build requires."""
+    pin = claim.pin
+    if pin.built_with is None:
+        return
+    has = {canonical_name(one.name): one.version for one in pin.built_with}
+    held, _ = edges_of(requires, frozenset(), Markers(claim.platform, claim.python), Overrides(()))
+    missing = [line for line in held if not _is_met(line, has)]
+    if missing:
+        yield Difference(
+            "other-build",
+            f"its build requires {', '.join(missing)}, with which the lock doesn't build it",
+            ", ".join(f"{name} {version}" for name, version in sorted(has.items())) or "none",
+            ", ".join(held),
+        )
+
+
+def _is_met(line: str, has: Mapping[str, str]) -> bool:
+    asked = parse_requirement(line)
+    version = has.get(canonical_name(asked.name))
+    return version is not None and asked.specifier.contains(version, prereleases=True)
+
+
+def uncorrected(claim: PinClaim, published: Sequence[str]) -> tuple[str, ...]:
+    """List the requirements that envspec's corrections add today and the lock lacks, as sentences.
+
+    The lock is older than the correction, or the edge was dropped: these look the same. A package of the spec's own
+    index is another build, of which the corrections say nothing.
+    """
+    pin = claim.pin
+    if not pin.index.startswith(("pypi", "pytorch/")):
+        return ()
+    markers, overrides = Markers(claim.platform, claim.python), Overrides(claim.overrides)
+    known = corrections().without_names(claim.uncorrected)
+    lines = known.left_out(pin.name, pin.version, published)
+    missing = sorted(set(edges_of(lines, claim.extras, markers, overrides)[0]) - set(pin.dependencies))
+    said = "which envspec's corrections add: the lock is older than the correction, or lost the edge"
+    return tuple(f"that it requires {line}, {said}" for line in missing)
+
+
 def of_licence(pin: Pin, published: str | None) -> Iterator[Difference]:
     """Compare the licence, as METADATA or a channel words it."""
     said = without_unseen(published) or None if published else None
     if pin.licence != said:
         yield _differs("other-licence", "the licence", pin.licence or "none", said or "none")
+
+
+def of_publisher(locked: Publisher, claimed: Sequence[Publisher]) -> Iterator[Difference]:
+    """Compare a file's publisher with those that its attestations name."""
+    if locked not in claimed:
+        named = " and ".join(map(str, claimed)) or "no publisher"
+        yield Difference(
+            "other-publisher",
+            f"its index names {named} as its publisher, and the lock names {locked}",
+            str(locked),
+            named if claimed else None,
+        )
 
 
 def of_record(pin: Pin, record: Pin) -> Iterator[Difference]:

@@ -12,6 +12,9 @@ from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.request import Preferences
 
+_STAYS = frozenset({"no-build-environment"})
+"""What can't be right beside a package that can: its version stays."""
+
 
 @dataclass(frozen=True)
 class Upgrade:
@@ -52,7 +55,7 @@ def _read(old: Lock, target: LockedTarget) -> Iterator[tuple[LockedCorrection, P
 
 def _moving(target: LockedTarget, upgrade: Upgrade, flaws: Sequence[Flaw]) -> frozenset[str]:
     """List the packages of a target that don't stay: those to upgrade, and those that can't be right."""
-    wrong = {flaw.package for flaw in flaws if flaw.package and target.name in flaw.targets}
+    wrong = {flaw.package for flaw in flaws if flaw.package and target.name in flaw.targets and flaw.code not in _STAYS}
     return frozenset(canonical_name(name) for name in {*upgrade.packages, *wrong})
 
 

@@ -156,7 +156,22 @@ let
           "${builtins.fetchGit { inherit (pin.git) url; rev = pin.git.commit; allRefs = true; submodules = true; }}${
             if pin.git ? subdirectory then "/${pin.git.subdirectory}" else ""}"
         else "${pkgs.linkFarm "source" [ { name = (artifactOf target pin).file; path = fetch target pin; } ]}/${(artifactOf target pin).file}";
+      # What a source is built with, where the lock says it: these wheels, each by its hash, in place of nixpkgs' tools.
+      builtWith = pin:
+        map (row: { inherit (row) name version; index = "pypi"; artifacts = [ { inherit (row) file sha256; } ]; })
+          (filter (has target) pin.built-with);
+      toolsOf = pin:
+        let
+          wheels = builtWith pin;
+          farm = pkgs.linkFarm "built-with" (map (pin: { name = (artifactOf target pin).file; path = fetch target pin; }) wheels);
+          list = pkgs.writeText "built-with.txt" (concatStringsSep "" (map requirement wheels));
+        in if wheels == [ ] then "" else ''
+          install --target "$TMPDIR/built-with" --require-hashes --find-links ${farm} -r ${list}
+          patch_all "$TMPDIR/built-with"
+        '';
       fromSource = pin: ''
+        rm -rf "$TMPDIR/built-with"
+        ${if pin ? built-with then "mkdir \"$TMPDIR/built-with\"\n${toolsOf pin}" else ""}
         build ${shell (source pin)}
         install --find-links built ${shell pin.name}
       '';
@@ -194,7 +209,7 @@ let
         # The wheels' own ways of finding libraries come first, then the system's and the driver's. RPATH, not RUNPATH:
         # it holds for what a library loads in turn, too.
         patch_all() {
-          find "$out" -type f \( -name '*.so*' -o -perm -0100 \) -print0 | while IFS= read -r -d "" file; do
+          find "''${1:-$out}" -type f \( -name '*.so*' -o -perm -0100 \) -print0 | while IFS= read -r -d "" file; do
             magic=
             IFS= read -r -n 4 magic < "$file" || true
             [ "$magic" = $'\x7fELF' ] || continue
@@ -215,14 +230,17 @@ let
           if patchelf "$@" "$file"; then printf '%s\0' "$file" >>"$TMPDIR/patched"; else echo "left as it is: $file" >&2; fi
         }
 
-        # Building a package runs its code, with what the lock has and nixpkgs' build tools.
+        # Building a package runs its code, with what the lock has: for its build, else for the environment beside
+        # nixpkgs' build tools.
         build() {
           rm -rf source built
           if [ -d "$1" ]; then
             cp -r "$1" source && chmod -R u+w source
             set -- source
           fi
-          PYTHONPATH=$out/${python.sitePackages}:${if sources == [ ] then "" else "${tools}/${python.sitePackages}"} \
+          tools=${if sources == [ ] then "" else "${tools}/${python.sitePackages}"}
+          [ ! -d "$TMPDIR/built-with" ] || tools=$TMPDIR/built-with
+          PATH=$TMPDIR/built-with/bin:$PATH PYTHONPATH=$out/${python.sitePackages}:$tools \
             uv build --quiet --wheel --python "$out/bin/python" --no-build-isolation --no-index --out-dir built "$1"
         }
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +111,12 @@ def a_source_s_edges_dropped(lock: Lock) -> Lock:
     return each_pin(lock, "src", lambda p: replace(p, dependencies=()))
 
 
+@forgery("not-published", "Pin.built_with")
+def a_build_environment_with_a_package_of_nobody(lock: Lock) -> Lock:
+    evil = BuildPin("evil", "1.0", "evil-1.0-py3-none-any.whl", EVIL)
+    return each_pin(lock, "src", lambda p: replace(p, built_with=(evil,)))
+
+
 @forgery("not-published", "BuildPin.file")
 def a_build_environment_of_a_file_of_nobody(lock: Lock) -> Lock:
     evil = BuildPin("below", "1.0", "below-1.0-1-py3-none-any.whl", EVIL)
@@ -185,7 +191,8 @@ def test_an_honest_lock(demo: Machine, index: Index) -> None:
 def test_each_field_that_verify_catches_has_a_forgery(root: Path) -> None:
     """As docs/security.md has them: an MD5 is among those of conda."""
     caught = {name for name, by in placed(root).items() if by == "verify"}
-    assert caught == {field for _, field, _ in CASES} | {"Artifact.md5"}
+    publishers = {f"Publisher.{one.name}" for one in fields(Publisher)} | {"Pin.publisher"}
+    assert caught == {field for _, field, _ in CASES} | {"Artifact.md5"} | publishers
 
 
 @pytest.mark.parametrize(
@@ -318,7 +325,7 @@ def test_what_no_index_of_packages_has_is_not_called_proved(demo: Machine) -> No
     ran, document = verify(demo)
     told = {one["packages"][0]: one["reason"] for one in document["unproved"]}
     assert ran.status == 0 and set(told) == {"leaf 1.0", f"{PYTHON} (linux-64)"}
-    assert "checks no attestations" in told["leaf 1.0"]
+    assert "has no attestations" in told["leaf 1.0"]
 
 
 # Only what changed

@@ -30,6 +30,7 @@ from envspec.net.index_proxy import address
 from envspec.net.index_proxy.pages import Upstream, _page, _shown, by_version
 from envspec.net.index_proxy.releases import ReleaseStore, releases_of
 from envspec.net.limits import LIMITS
+from envspec.net.provenance import parse_provenance
 from envspec.net.registry import Registries
 from envspec.net.simple_page import parse_page, refuse_foreign_page
 from envspec.packages.archive_entries import Bounds, source_fault, wheel_fault
@@ -281,6 +282,7 @@ SERVED = (
     Parser("release-json", release, (3,)),
     Parser("malware-reports", reports, (3,)),
     Parser("stored-answers", stored, (3,)),
+    Parser("provenance", lambda data, folder: parse_provenance(data, URL).claimed, (3,)),
     Parser("proxy-address", lines(address.parse)),
     Parser("uv-error", uv_error),
     Parser("uv-answer", lambda data, folder: read_pylock(text(data)), (3,)),

@@ -35,6 +35,12 @@ def requirements_txt(lock: Lock, target: LockedTarget) -> str:
     return "\n".join(out) + "\n"
 
 
+def build_constraints(pins: Iterable[Pin]) -> str:
+    """Return the text of uv's `--build-constraints` for sources: what their builds get, each file by its hash."""
+    wheels = {(one.name, one.version, one.sha256) for pin in pins for one in pin.built_with or ()}
+    return "".join(f"{name}=={version} --hash=sha256:{sha256}\n" for name, version, sha256 in sorted(wheels))
+
+
 def _place(index: str) -> tuple[int, str]:
     """Return a sort key: PyPI first, then the other indexes by name, packages that name their own source last."""
     return ({_PYPI: 0, "url": 2, "git": 3}.get(index, 1), index)

@@ -157,6 +157,7 @@ class Reader(LockText):
         if publisher is not None:
             publisher = Publisher(**self.check(publisher, keys.PUBLISHER, ("kind",), where))
         built_with = self.per_target(table, "built-with", targets, where, self.build_pin)
+        is_built = "built-with" in table
         artifacts = self.per_target(table, "artifacts", targets, where, self.artifact)
         dependencies = self.per_target(table, "dependencies", targets, where, self.dependency)
 
@@ -167,7 +168,7 @@ class Reader(LockText):
             if len(files) > 1:
                 self.fail(f"{target} has more than one artifact of {table['name']}", where, "artifacts")
             requires = dependencies.get(target, ())
-            wheels = built_with.get(target, ())
+            wheels = built_with.get(target, ()) if is_built else None
             differing = (files, requires, wheels, target in directly)
             pin = made.get(differing)
             if pin is None:

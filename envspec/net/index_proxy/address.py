@@ -7,12 +7,13 @@ than the proxy lives.
     /<token>/<root>/a/<key>/<scheme>/<host>/<path>/<stand-in>   a source that may be built, shown as a wheel
 
 The root decides which corrections METADATA is shown with. The key is `<sha256>.<size>`, with "-" for a sha256 that the
-page doesn't say. `.m` follows it if METADATA lies beside the file, and then the sha256 of the METADATA if the page has
-it.
+page doesn't say. `.p` and the address of the file's attestations (PEP 740) in base64 follow it, where the page has one;
+then `.m` if METADATA lies beside the file, and the sha256 of the METADATA if the page has it.
 """
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
@@ -21,6 +22,7 @@ from envspec.redact import hide_token, show_token
 WHEEL, REFUSED, ALLOWED = "f", "n", "a"
 """The kinds of files: a wheel, the stand-in for a source that may not be built, and for one that may."""
 _SIDECAR = ".m"
+_PROVENANCE = ".p"
 _NO_HASH = "-"
 
 
@@ -35,6 +37,7 @@ class FileAddress:
     stand_in  the file name of the wheel that a source is shown as; None for a wheel
     sidecar   the index says that the METADATA lies beside it (PEP 658)
     metadata_sha256  the hash of that METADATA on its page
+    provenance  where the file's attestations are (PEP 740); None where the page names no such place
     """
 
     kind: str
@@ -44,6 +47,7 @@ class FileAddress:
     stand_in: str | None = None
     sidecar: bool = False
     metadata_sha256: str | None = None
+    provenance: str | None = None
 
     @property
     def file(self) -> str:
@@ -59,6 +63,7 @@ def path_of(
     stand_in: str | None = None,
     *,
     sidecar: bool | str = False,
+    provenance: str | None = None,
 ) -> str:
     """Make the path of the proxy's URL for a file, from the kind on, which stands behind the root.
 
@@ -73,7 +78,8 @@ def path_of(
     path = hide_token(host, path)
     below = f"/{stand_in}" if stand_in else ""
     beside = f"{_SIDECAR}{sidecar if isinstance(sidecar, str) else ''}" if sidecar else ""
-    key = f"{sha256 or _NO_HASH}.{'' if size is None else size}{beside}"
+    told = _PROVENANCE + base64.urlsafe_b64encode(provenance.encode()).decode().rstrip("=") if provenance else ""
+    key = f"{sha256 or _NO_HASH}.{'' if size is None else size}{told}{beside}"
     return f"{kind}/{key}/{scheme}/{host}{slash}{path}{below}{mark}{query}"
 
 
@@ -85,6 +91,7 @@ def parse(path: str) -> FileAddress | None:
         return None
     key, scheme, host, below = rest
     front, beside, metadata_sha256 = key.partition(_SIDECAR)
+    front, _, told = front.partition(_PROVENANCE)
     sha256, _, size = front.partition(".")
     if scheme not in ("http", "https"):
         return None
@@ -94,4 +101,11 @@ def parse(path: str) -> FileAddress | None:
     url = f"{scheme}://{host}/{show_token(host, below)}" + (f"?{query}" if query else "")
     length = int(size) if size.isdecimal() else None
     sha256 = "" if sha256 == _NO_HASH else sha256
-    return FileAddress(kind, url, sha256, length, stand_in, bool(beside), metadata_sha256 or None)
+    return FileAddress(kind, url, sha256, length, stand_in, bool(beside), metadata_sha256 or None, _decoded(told))
+
+
+def _decoded(told: str) -> str | None:
+    try:
+        return base64.urlsafe_b64decode(told + "=" * (-len(told) % 4)).decode() or None
+    except ValueError:
+        return None

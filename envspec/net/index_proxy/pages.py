@@ -35,7 +35,7 @@ from envspec.settings import split_credentials
 if TYPE_CHECKING:
     from packaging.version import Version
 
-_FORMAT = "3"
+_FORMAT = "4"
 """Version of the pages that uv keeps. A new one makes uv fetch them again."""
 _TAG = "py30-none-any"
 """The tag of a stand-in: every Python 3 takes it, and every other tag that fits ranks higher."""
@@ -265,7 +265,16 @@ def _row(row: Mapping[str, Any], kind: str, stand_in: str | None) -> dict[str, A
     sha256, size, url = row["hashes"].get("sha256", ""), row.get("size"), str(row["url"])
     shown: dict[str, Any] = {
         "filename": stand_in or row["filename"],
-        "url": "../" + path_of(kind, url, sha256, size, stand_in, sidecar=row.get("core-metadata", False)),
+        "url": "../"
+        + path_of(
+            kind,
+            url,
+            sha256,
+            size,
+            stand_in,
+            sidecar=row.get("core-metadata", False),
+            provenance=row.get("provenance"),
+        ),
         # uv writes no file without a hash; this one says that the page has none, and is never compared with anything
         "hashes": {"sha256": sha256} if sha256 else {"sha512": hashlib.sha512(url.encode()).hexdigest()},
         "core-metadata": True,

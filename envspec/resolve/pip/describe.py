@@ -69,7 +69,14 @@ class Describer:
 
 def found_file(address: FileAddress) -> FoundFile:
     """Give the file itself, at its index's address."""
-    return FoundFile(address.url, address.file, address.sha256 or None, address.size, address.metadata_sha256)
+    return FoundFile(
+        address.url,
+        address.file,
+        address.sha256 or None,
+        address.size,
+        address.metadata_sha256,
+        provenance=address.provenance,
+    )
 
 
 def with_hash(file: FoundFile, hashes: FlatHashes) -> FoundFile:

@@ -55,13 +55,15 @@ ENV TORCH_CUDA_ARCH_LIST="7.0"
 RUN --mount=type=bind,from=uv,source=/uv,target=/run/uv/uv \
     --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
     --mount=type=bind,source=requirements/source-….txt,target=/run/recipe/source-….txt \
+    --mount=type=bind,source=requirements/built-with-….txt,target=/run/recipe/built-with-….txt \
     --mount=type=bind,source=envspec/bytecode.py,target=/run/recipe/bytecode.py \
     set -eu \
     && [ "$(sha256sum < /run/recipe/source-….txt)" = '…  -' ] \
+    && [ "$(sha256sum < /run/recipe/built-with-….txt)" = '…  -' ] \
     && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
     && export UV_NO_CACHE=1 UV_LINK_MODE=copy \
     && export PATH="/opt/env/bin:$PATH" PYTHONPATH=/opt/env/lib/python3.12/site-packages \
-    && /run/uv/uv pip install --quiet --python /opt/env --prefix /opt/compiled --no-deps --require-hashes --only-binary :all: --no-binary deepspeed --requirements /run/recipe/source-….txt \
+    && /run/uv/uv pip install --quiet --python /opt/env --prefix /opt/compiled --no-deps --require-hashes --only-binary :all: --no-binary deepspeed --build-constraints /run/recipe/built-with-….txt --require-build-hashes --requirements /run/recipe/source-….txt \
     && /opt/env/bin/python -ISB /run/recipe/bytecode.py /opt/compiled/lib
 
 FROM ${BASE_IMAGE}
