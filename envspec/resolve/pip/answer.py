@@ -17,7 +17,7 @@ from envspec.resolve.pip.describe import found_file, is_source, with_hash
 from envspec.resolve.pip.direct import DirectFiles
 from envspec.resolve.pip.edges import holding, reached
 from envspec.resolve.pip.metadata import Metadata
-from envspec.resolve.pip.newest import Asks, PassedOver, Releases, asks_of
+from envspec.resolve.pip.newest import Asks, Releases, asks_of
 from envspec.resolve.pip.pins import completed, installed
 from envspec.resolve.pip.reading import Reading
 from envspec.resolve.pip.request import Request
@@ -120,27 +120,6 @@ def refuse_sources(
             needed.setdefault(one, []).extend(groups[request])
     if needed:
         raise SourcesNeeded(needed)
-
-
-def tell_passed_over(
-    over: Mapping[Request, Sequence[PassedOver]],
-    groups: Mapping[Request, tuple[str, ...]],
-    notice: Callable[[Finding], None],
-) -> None:
-    """Write one line for each release that was skipped because it has no wheel for a target."""
-    told: dict[tuple[PassedOver, str], list[str]] = {}
-    for request, several in over.items():
-        glibc = f" with glibc {request.glibc or '2.28'}" if request.platform.startswith("linux-") else ""
-        for one in several:
-            told.setdefault((one, f"{request.platform}{glibc} and Python {request.python}"), []).extend(groups[request])
-    for (one, target), names in told.items():
-        notice(
-            Finding(
-                "info",
-                "passed-over",
-                f"{', '.join(names)}: {one.name} {one.newest} has wheels, but none for {target}: {one.taken} is locked",
-            )
-        )
 
 
 def tell_undated(

@@ -7,14 +7,14 @@ then solved side by side: docs/resolution.md has measurements against uv's unive
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from envspec.errors import EnvspecError, IndexFailure, Unsatisfiable
@@ -35,20 +35,20 @@ from envspec.resolve.pip.answer import (
     labelled,
     named_corrections,
     refuse_sources,
-    tell_passed_over,
     tell_undated,
     with_hashes,
 )
 from envspec.resolve.pip.build_requirements import build_requirements, built_from_elsewhere
-from envspec.resolve.pip.compile import compile_request
 from envspec.resolve.pip.confusion import refuse_unsaid, refuse_unsaid_builds
 from envspec.resolve.pip.describe import Describer
 from envspec.resolve.pip.direct import DirectReader
 from envspec.resolve.pip.indexes import UvIndexes
 from envspec.resolve.pip.metadata import MetadataReader
-from envspec.resolve.pip.newest import has_pre_release, passed_over, unasked
+from envspec.resolve.pip.newest import behind, has_pre_release, unasked
+from envspec.resolve.pip.passed_over import PassedOver, passed_over, tell_passed_over
 from envspec.resolve.pip.pins import begin, pins_of
 from envspec.resolve.pip.provided import explained, refuse_conflicts, requests_of
+from envspec.resolve.pip.question import Question
 from envspec.resolve.pip.reading import Counting, Reading, named_by_git_alone
 from envspec.resolve.pip.request import Preferences, Request, group
 from envspec.resolve.pip.sharing import commits_of, public, to_share, versions_of
@@ -100,6 +100,7 @@ class PipResolver:
     progress: ResolutionProgress = field(default_factory=SilentResolution)
     notice: Callable[[Finding], None] = lambda finding: None
     _told: set[Finding] = field(default_factory=set)
+    _lacking: dict[tuple[tuple[str, ...], str], frozenset[str]] = field(default_factory=dict)
 
     def resolve(self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]) -> dict[str, tuple[Pin, ...]]:
         """Resolve every target: returns pins by target name.
@@ -139,7 +140,16 @@ class PipResolver:
 
                 refuse_unsaid(answers, groups, self._uv_indexes.has, again)
                 refuse_sources(answers, groups, self.sources.static, self._uv_indexes.releases)
-                self._tell(answers, groups, keep)
+
+                def lacking(request: Request, bound: str) -> frozenset[str]:
+                    asked = (groups[request], bound)
+                    if asked not in self._lacking:
+                        label, folder = ", ".join(groups[request]), _below(self.scratch)
+                        question = self._question(request, indexes[request], proxy, label, folder, direct)
+                        self._lacking[asked] = question.lacking(request, bound)
+                    return self._lacking[asked]
+
+                self._tell(answers, groups, keep, lacking)
                 of = self._uv_indexes.releases
                 solved = {
                     request: pins_of(one.found, one.edges, request, indexes[request], proxy, reading, of(request))
@@ -158,17 +168,13 @@ class PipResolver:
         answers: Mapping[Request, Resolution],
         groups: Mapping[Request, tuple[str, ...]],
         keep: Mapping[str, Preferences],
+        lacking: Callable[[Request, str], Collection[str]],
     ) -> None:
-        over = {
-            request: passed_over(
-                answer.found,
-                request,
-                answer.asks,
-                _first(keep, groups[request]).versions,
-                self._uv_indexes.releases(request),
-            )
-            for request, answer in answers.items()
-        }
+        over: dict[Request, tuple[PassedOver, ...]] = {}
+        for request, answer in answers.items():
+            kept, of = _first(keep, groups[request]).versions, self._uv_indexes.releases(request)
+            several = behind(answer.found, request, answer.asks, kept, of)
+            over[request] = tuple(passed_over(several, request, of, partial(lacking, request)))
 
         def once(finding: Finding) -> None:
             # the same targets may be resolved again, with what their first solution showed
@@ -248,35 +254,20 @@ class PipResolver:
         reading: Reading,
         direct: DirectReader,
     ) -> tuple[Found, ...]:
-        gated = index.variant is not None and not self._is_uvs_own(index)
-        backend = index.variant if index.variant and not gated else None
         label = ", ".join(names)
         try:
-            by_url = direct.of(request)
+            question = self._question(request, index, proxy, label, folder, direct)
         except EnvspecError as error:
             raise labelled(error, label) from None
+        by_url = question.direct
         for one in by_url.values():
             reading.know(one.file, one.metadata, request.metadata)
-        numbers = itertools.count()
         barred: tuple[str, ...] = ()
 
         def ask(asked: Request) -> tuple[Found, ...]:
             while True:
-                step = folder / str(next(numbers))
-                step.mkdir(parents=True)
                 try:
-                    found = compile_request(
-                        self.uv,
-                        asked,
-                        preferences=preferences,
-                        indexes=self._uv_indexes.ordered(asked, index if gated else None, proxy),
-                        direct=by_url,
-                        folder=step,
-                        label=label,
-                        torch_backend=backend,
-                        no_pre_releases=barred,
-                        proxy_host=proxy.host,
-                    )
+                    found = question.ask(asked, preferences, barred)
                     strayed = _strayed((package.name for package in found), asked)
                     if not strayed:
                         return with_hashes(in_own_addresses(found, proxy, by_url), request, self.hashes)
@@ -294,7 +285,7 @@ class PipResolver:
 
         try:
             while True:
-                found = asked_for(ask(_replace_constraints(request, index.constraints)), request, reading)
+                found = asked_for(ask(request), request, reading)
                 if not has_pre_release(found, preferences.versions):
                     return found
                 answer = answer_of(found, request, reading)
@@ -303,7 +294,7 @@ class PipResolver:
                     return found
                 barred = (*barred, *more)
         except Unsatisfiable as conflict:
-            if gated and not index.live and any(name in conflict.message for name in FAMILY[1:]):
+            if question.gated and not index.live and any(name in conflict.message for name in FAMILY[1:]):
                 conflict.hint = (
                     f"use --refresh-index to ask the PyTorch index, as envspec's own facts may lack a file of "
                     f"{' or '.join(FAMILY[1:])} here; or loosen one of these requirements"
@@ -319,12 +310,12 @@ class PipResolver:
                 # uv saw the proxy fail; what failed is behind it
                 raise labelled(proxy.failures[0], label) from None
             failure.message = proxy.plain(failure.message)
-            if (stray := _STRAY.search(failure.message)) and not backend:
+            if (stray := _STRAY.search(failure.message)) and not question.backend:
                 name, url = stray.groups()
                 building = "build-system.requires" in failure.message
                 told = built_from_elsewhere(url) if building else named_by_git_alone(name, url)
                 raise labelled(told, label) from None
-            if not index.live or gated:
+            if not index.live or question.gated:
                 raise
             raise IndexFailure(
                 f"{failure.message} (envspec asked it because its own facts have no file of "
@@ -332,6 +323,12 @@ class PipResolver:
                 hint=f"name another release{torch_index.held_text(request)}, or set a mirror: [mirrors] pytorch in "
                 "envspec's config (docs/resolution.md)",
             ) from None
+
+    def _question(
+        self, request: Request, index: TorchIndex, proxy: IndexProxy, label: str, folder: Path, direct: DirectReader
+    ) -> Question:
+        gated = index.variant is not None and not self._is_uvs_own(index)
+        return Question(self.uv, self._uv_indexes, index, gated, proxy, direct.of(request), label, folder)
 
     @contextmanager
     def _building(self, allowed: frozenset[str], counting: Counting) -> Iterator[SourceReader]:
@@ -374,10 +371,6 @@ def _first(keep: Mapping[str, Preferences], names: Sequence[str]) -> Preferences
     own = (keep[name] for name in names if name in keep and keep[name].versions)
     others = (public(one) for one in keep.values() if one.versions)
     return next(own, None) or next(others, Preferences())
-
-
-def _replace_constraints(request: Request, more: tuple[str, ...]) -> Request:
-    return replace(request, constraints=(*request.constraints, *more)) if more else request
 
 
 def _replace_requirements(request: Request, more: Sequence[str]) -> Request:
