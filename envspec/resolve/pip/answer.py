@@ -160,7 +160,7 @@ def named_corrections(conflict: Unsatisfiable, corrections: Corrections) -> Unsa
     if not found:
         return conflict
     told = "; ".join(f"envspec adds {row.requirement} to {row.package}{row.versions}: {row.reason}" for row in found)
-    listed = ", ".join(f'"{row.name}"' for row in found)
+    listed = ", ".join(dict.fromkeys(f'"{row.name}"' for row in found))
     hint = f"to do without: without-corrections = [{listed}] in [pip]; or {conflict.hint or 'loosen a requirement'}"
     named = Unsatisfiable(f"{conflict.message.rstrip('.')} ({told}).", hint=hint)
     named.corrections = conflict.corrections

@@ -32,7 +32,7 @@ def test_what_conda_forge_found_bounds_the_solution_and_is_told(machine: Machine
     assert ran.status == 0, ran.err
     assert numpy(machine) == "1.26.4"
     assert "note: t: numpy<2 added, because conda-forge found that scikit-learn 1.3.0 and older need numpy<2" in ran.err
-    assert 'without-corrections = ["conda-forge-scikit-learn-1.3.0-numpy"]' in ran.err
+    assert 'without-corrections = ["conda-forge-scikit-learn-numpy"]' in ran.err
 
 
 def test_it_gives_way_to_requirements_in_one_line(machine: Machine, learn: Index) -> None:
@@ -64,7 +64,7 @@ def test_its_marker_decides(machine: Machine, learn: Index, python: str, locked:
     ran = machine.envspec("lock", "specs/demo.toml")
     assert ran.status == 0, ran.err
     assert numpy(machine) == locked
-    assert ("conda-forge-pint-0.23-numpy" in ran.err) == (python == "3.12")
+    assert ("conda-forge-pint-numpy" in ran.err) == (python == "3.12")
 
 
 def test_an_override_counts_for_more_than_any_correction(machine: Machine, learn: Index) -> None:
