@@ -31,7 +31,8 @@ _HEADER = """\
 # to choose from on every Python that the marker admits, and the bound was news when the releases were made.
 # The packages were not run together here, so a row gives way to requirements that can't be met beside it.
 # The marker is part of the constraint: on other Pythons, the bound would leave nothing to install.
-# The columns are those of corrections.toml; rows of one package and dependency share a name, which stays when bounds move.
+# The columns are those of corrections.toml. Rows of one package and dependency share a name, which stays when bounds
+# move.
 #
 # Of {all} bounds and other changes in {files} files, {kept} hold, in {rows} rows. The others:
 """

@@ -63,6 +63,8 @@ from envspec.uv.answer import Found
 from envspec.uv.errors import unfitting
 from envspec.uv.program import Uv
 
+_AT_ONCE = 4
+"""Requests at a time, on small machines too: uv waits for pages as much as it computes."""
 _STRAY = re.compile(r"Failed to (?:download|build|fetch) `([A-Za-z0-9._-]+)(?:\[[^`\]]*\])? @ (https?://[^`]+)`")
 """What uv couldn't fetch by its URL."""
 
@@ -129,8 +131,7 @@ class PipResolver:
             direct = DirectReader(self.cache, self.pages.files, self.wheels, sources, _below(self.scratch), counting)
             try:
                 refuse_unsaid_builds(groups, self._uv_indexes.has)
-                found = self._solve_all(groups, indexes, proxy, keep, reading, direct)
-                answers = {request: answer_of(found[request], request, reading) for request in groups}
+                answers = self._solve_all(groups, indexes, proxy, keep, reading, direct)
 
                 def again(request: Request) -> Resolution:
                     index = torch_index.choose(request, refresh=self.refresh)
@@ -160,7 +161,7 @@ class PipResolver:
                 raise
             finally:
                 reading.close()
-        self.inspector.places.add(solved, found)
+        self.inspector.places.add(solved, {request: one.found for request, one in answers.items()})
         return {name: solved[request] for request, names in groups.items() for name in names}
 
     def _tell(
@@ -193,55 +194,45 @@ class PipResolver:
         keep: Mapping[str, Preferences],
         reading: Reading,
         direct: DirectReader,
-    ) -> dict[Request, tuple[Found, ...]]:
+    ) -> dict[Request, Resolution]:
         def solve(request: Request, preferences: Preferences) -> tuple[Found, ...]:
             with self.progress.solving(groups[request]):
-                found = self._solve(
-                    request,
-                    indexes[request],
-                    proxy,
-                    groups[request],
-                    preferences,
-                    _below(self.scratch),
-                    reading,
-                    direct,
-                )
+                folder, names = _below(self.scratch), groups[request]
+                found = self._solve(request, indexes[request], proxy, names, preferences, folder, reading, direct)
             begin(found, request, reading)
             return found
 
+        def answer(request: Request, preferences: Preferences) -> Resolution:
+            return answer_of(solve(request, preferences), request, reading)
+
         old = {request: _first(keep, names) for request, names in groups.items()}
         first, *others = groups
-        # without an old lock the first answer sets the versions that the others shall share
-        alone = not old[first].versions
-        if alone:
+        answers: dict[Request, Resolution] = {}
+        pool = ThreadPoolExecutor(max(_AT_ONCE, os.cpu_count() or 1))
+        try:
+            if old[first].versions:
+                shared = public(old[first])
+                return _together(pool, {r: partial(answer, r, old[r].over(shared)) for r in groups})
+            # without an old lock the first answer sets the versions that the others shall share
             releases = torch_holes.shared_releases(indexes)
             old = {request: _with_torch(releases.get(request), indexes[request]) for request in groups}
+            found = solve(first, old[first])
+            shared = Preferences(versions_of(found), commits_of(found, first))
+            # what follows from it is worked out while uv solves for the others
+            jobs = {first: partial(answer_of, found, first, reading)}
+            jobs |= {r: partial(answer, r, old[r].over(shared)) for r in others}
+            answers = _together(pool, jobs)
             apart = FAMILY if len(set(releases.values())) > 1 else ()
-        found: dict[Request, tuple[Found, ...]] = {}
-        if alone:
-            found[first] = solve(first, old[first])
-        shared = public(old[first])
-        if alone:
-            shared = Preferences(versions_of(found[first]), commits_of(found[first], first))
-        pool = ThreadPoolExecutor(max(2, os.cpu_count() or 2))
-        try:
-            rest = others if alone else list(groups)
-            answers = _together(pool, [lambda r=request: solve(r, old[r].over(shared)) for request in rest])  # type: ignore[misc]
-            found.update(zip(rest, answers, strict=True))
-            if alone:
-                again = to_share(found, apart)
-                answers = _together(pool, [lambda r=request: solve(r, again[r]) for request in again])  # type: ignore[misc]
-                met = zip(again, answers, strict=True)
-                # an older release that has lost or won dependencies is another answer, not the same one shared
-                found.update(
-                    {r: answer for r, answer in met if versions_of(answer).keys() == versions_of(found[r]).keys()}
-                )
+            again = to_share({r: one.found for r, one in answers.items()}, apart)
+            met = _together(pool, {r: partial(answer, r, preferences) for r, preferences in again.items()})
+            # an older release that has lost or won dependencies is another answer, not the same one shared
+            same = {r: one for r, one in met.items() if _names(one) == _names(answers[r])}
         except BaseException:
             self.uv.stop()
             raise
         finally:
             pool.shutdown(cancel_futures=True)
-        return found
+        return {**answers, **same}
 
     def _solve(
         self,
@@ -354,10 +345,14 @@ def _below(scratch: Path) -> Path:
     return Path(tempfile.mkdtemp(dir=scratch))
 
 
-def _together(pool: Executor, jobs: Sequence[Callable[[], tuple[Found, ...]]]) -> list[tuple[Found, ...]]:
+def _together(pool: Executor, jobs: Mapping[Request, Callable[[], Resolution]]) -> dict[Request, Resolution]:
     """Run jobs side by side. Raises the first failure, in the jobs' order, once all have ended."""
-    futures = [pool.submit(job) for job in jobs]
-    return [future.result() for future in futures]
+    futures = {request: pool.submit(job) for request, job in jobs.items()}
+    return {request: future.result() for request, future in futures.items()}
+
+
+def _names(answer: Resolution) -> frozenset[str]:
+    return frozenset(versions_of(answer.found))
 
 
 def _with_torch(release: str | None, index: TorchIndex) -> Preferences:
