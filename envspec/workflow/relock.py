@@ -16,7 +16,7 @@ from envspec.workflow.inspection import tell_inspection
 from envspec.workflow.keep import Upgrade, kept_of
 from envspec.workflow.notices import Notice, tell_flaws, tell_unused_sources
 from envspec.workflow.prepare import NotAfter, prepare
-from envspec.workflow.solve import CondaHalf, Inspector, Resolver, solve
+from envspec.workflow.solve import CondaHalf, Inspector, Resolver, Solved, solve
 
 
 def _untold(finding: Finding) -> None:
@@ -57,9 +57,14 @@ def relock(
     tell_flaws(flaws, notice)
     prepared = prepare(spec, targets, notice, not_after)
     kept = kept_of(old, upgrade or Upgrade(), flaws)
-    solved = solve(prepared, resolver, conda, kept, lambda one: of_pins(spec, one), inspect)
+
+    def judged(one: Solved) -> tuple[Finding, ...]:
+        notes = inspect.notes(one.pins) if inspect and one.prepared.inputs.inspect else {}
+        return of_pins(spec, one, notes)
+
+    solved = solve(prepared, resolver, conda, kept, judged, inspect)
     tell_inspection(solved, kept, notice)
-    anew = accept(spec, solved, kept, refreshed=refreshed, notice=notice)
+    anew = accept(spec, solved, kept, refreshed=refreshed, notice=notice, judge=judged)
     others = {target.name for target in spec.targets} - {target.name for target in anew}
     locked = (*anew, *(target for target in old or () if target.name in others))
     tell_unused_sources(spec, locked, notice)

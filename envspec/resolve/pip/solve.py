@@ -111,6 +111,9 @@ class PipResolver:
 
         Raises SourcesNeeded, Unsatisfiable, Infeasible, IndexFailure, ToolError or SpecError, each naming the target.
         """
+        for processes in (self.uv.processes, self.sources.processes):
+            # one that found no solution stopped them, and others may be tried after it
+            processes.begin()
         for name, request in requests.items():
             refuse_conflicts(name, request)
         groups = group(requests)
