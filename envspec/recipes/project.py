@@ -23,7 +23,7 @@ _COMPILING = frozenset(
     }
 )  # fmt: skip
 """Build requirements of projects that have code to compile."""
-_VERSIONED = frozenset({"hatch-vcs", "setuptools-scm", "vcs-versioning"})
+VERSIONED = frozenset({"hatch-vcs", "setuptools-scm", "vcs-versioning"})
 """Build requirements that take the version from git, which images haven't, or from SETUPTOOLS_SCM_PRETEND_VERSION.
 Source: setuptools_scm's documentation, "Overrides"; hatch-vcs calls it."""
 
@@ -69,6 +69,6 @@ def own_project(spec: Spec, target: LockedTarget, place: str) -> tuple[OwnProjec
     refuse_unknown_builds(project, target)
     steps = () if compiled else project_steps(spec, target, build_names(project))
     folder = None if place == "." else posixpath.relpath(project.path, place)
-    versioned = bool(build_names(project) & _VERSIONED)
+    versioned = bool(build_names(project) & VERSIONED)
     wheels = tuple(step for step, _ in steps)
     return OwnProject(project.name, project.path, folder, compiled, versioned, wheels), steps

@@ -19,7 +19,7 @@ from envspec.workflow.keep import Upgrade, kept_of
 from envspec.workflow.notices import Notice, tell_flaws, tell_unused_sources
 from envspec.workflow.prepare import NotAfter, prepare
 from envspec.workflow.publishers import AskPublishers, with_publishers
-from envspec.workflow.solve import CondaHalf, Inspector, Resolver, solve
+from envspec.workflow.solve import CondaHalf, Inspector, Resolver, Solved, solve
 
 
 def _untold(finding: Finding) -> None:
@@ -65,11 +65,16 @@ def relock(
     tell_flaws(flaws, notice)
     prepared = prepare(spec, targets, notice, not_after)
     kept = kept_of(old, upgrade or Upgrade(), flaws)
-    solved = solve(prepared, resolver, conda, kept, lambda one: of_pins(spec, one), inspect)
+
+    def judged(one: Solved) -> tuple[Finding, ...]:
+        notes = inspect.notes(one.pins) if inspect and one.prepared.inputs.inspect else {}
+        return of_pins(spec, one, notes)
+
+    solved = solve(prepared, resolver, conda, kept, judged, inspect)
     tell_inspection(solved, kept, notice)
     solved = with_publishers(solved, old, publishers or (lambda pins: {}))
     solved = with_build_environments(spec, solved, old, upgrade or Upgrade(), builds or (lambda wanted: {}), flaws)
-    anew = accept(spec, solved, kept, refreshed=refreshed, notice=notice)
+    anew = accept(spec, solved, kept, refreshed=refreshed, notice=notice, judge=judged)
     others = {target.name for target in spec.targets} - {target.name for target in anew}
     locked = (*anew, *(target for target in old or () if target.name in others))
     tell_unused_sources(spec, locked, notice)

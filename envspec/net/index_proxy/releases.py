@@ -74,8 +74,14 @@ class KeptReleases(Sequence[Release]):
     def __getitem__(self, place: int | slice) -> Release | KeptReleases:
         if isinstance(place, slice):
             return KeptReleases(self.lines[place])
-        version, wheels, *rest = json.loads(self.lines[place])
-        return Release(version, tuple(wheels), *rest)
+        return _release(self.lines[place])
+
+
+@lru_cache(maxsize=1 << 12)
+def _release(line: bytes) -> Release:
+    """Read a line, once for all targets that ask for it."""
+    version, wheels, *rest = json.loads(line)
+    return Release(version, tuple(wheels), *rest)
 
 
 class ReleaseStore:
