@@ -15,11 +15,13 @@ LOCK_VERSION = 2
 class WheelVariant:
     """The build of a variant wheel (PEP 817): the label that ends its file's name, and what the index said of it.
 
-    properties  "namespace :: feature :: value", in the order in which the package prefers them
+    properties  "namespace :: feature :: value", those of the namespace that the package puts first at the front
+    priorities  the namespaces that any of the release's variants has, the most important first
     """
 
     label: str
     properties: tuple[str, ...] = ()
+    priorities: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
