@@ -57,7 +57,7 @@ ONLY: dict[str, tuple[str, ...]] = {
             "binaries",
             "spec",
         ),
-        *("rules", "net", "uv", "lock.model", "lock.inputs", "lock.toml_text"),
+        *("rules", "net", "uv", "lock.model", "lock.inputs", "lock.machine", "lock.toml_text"),
     ),
 }
 """What imports less than all that stands below it, and why."""

@@ -43,7 +43,7 @@ class FlatPages:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def rows(self, url: str) -> Page:
-        """List a page's wheels and sources, and the files about variants. Raises IndexFailure, also for a page without any."""
+        """List a page's wheels, sources and files about variants. Raises IndexFailure, also for a page without any."""
         with self._lock:
             if url not in self._rows:
                 self._rows[url] = self._read(url)

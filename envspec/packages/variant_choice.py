@@ -187,7 +187,7 @@ class Chosen:
 
     label      its label; None where no variant fits
     compatible of its properties those that the target supports
-    alone      capability → label that a machine with this GPU alone would get, None for none; where the target has several
+    alone      capability → label that a machine with this GPU alone would get, None for none; of several GPUs
     """
 
     label: str | None

@@ -178,7 +178,9 @@ def _provider(name: str, said: Any) -> Provider:
         _match(_NAME, feature, "a feature"): tuple(_match(_VALUE, one, "a value") for one in _texts(several, feature))
         for feature, several in _table(lists, f"the properties of {name}").items()
     }
-    order = _texts(row.get("feature-order", sorted(values) if len(values) < 2 else None), f"the feature-order of {name}")
+    order = _texts(
+        row.get("feature-order", sorted(values) if len(values) < 2 else None), f"the feature-order of {name}"
+    )
     if sorted(order) != sorted(values) or sum(map(len, values.values())) > _MAX_VALUES:
         raise InvalidVariants(f"the feature-order of {name} isn't that of its features, or they have too many values")
     return Provider(lists=tuple((feature, values[feature]) for feature in order))

@@ -227,9 +227,9 @@ class Reader(LockText):
         self.check(item, self.artifact_keys, ("file", "sha256"), where)
         label, properties = item.get("variant"), tuple(item.get("properties", ()))
         priorities = tuple(item.get("priorities", ()))
-        for key, values in (("properties", properties), ("priorities", priorities)):
+        for name, values in (("properties", properties), ("priorities", priorities)):
             if values and label is None:
-                self.fail(f"{key} are a variant's", where, key)
+                self.fail(f"{name} are a variant's", where, name)
         variant = None if label is None else WheelVariant(label, properties, priorities)
         return Artifact(item["file"], item["sha256"], item.get("size"), item.get("md5"), variant), item.get("targets")
 

@@ -90,7 +90,7 @@ def path_of(
 
 
 def variant_text(variant: WheelOfVariant) -> str:
-    """Write a variant, without its label, as a part of a path: its names have no character that means anything there."""
+    """Write a variant, without its label, as a part of a path: no character of its names means anything there."""
     said = (f"{':'.join(one)}{'*' * (one in variant.compatible)}" for one in variant.properties)
     return f"{','.join(variant.priorities)}!{';'.join(said)}"
 

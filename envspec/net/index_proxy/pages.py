@@ -335,7 +335,8 @@ def _row(row: Mapping[str, Any], kind: str, stand_in: str | None, variant: str =
     sha256, size, url = row["hashes"].get("sha256", ""), row.get("size"), str(row["url"])
     shown: dict[str, Any] = {
         "filename": stand_in or row["filename"],
-        "url": "../" + path_of(kind, url, sha256, size, stand_in, sidecar=row.get("core-metadata", False), variant=variant),
+        "url": "../"
+        + path_of(kind, url, sha256, size, stand_in, sidecar=row.get("core-metadata", False), variant=variant),
         # uv writes no file without a hash; this one says that the page has none, and is never compared with anything
         "hashes": {"sha256": sha256} if sha256 else {"sha512": hashlib.sha512(url.encode()).hexdigest()},
         "core-metadata": True,

@@ -100,7 +100,9 @@ class ReleaseStore:
 
     def put(self, root: str, project: str, releases: Iterable[Release]) -> None:
         kept = "\n".join(
-            json.dumps([one.version, one.wheels, one.source, one.yanked, one.requires_python, one.uploaded, one.unsuited])
+            json.dumps(
+                [one.version, one.wheels, one.source, one.yanked, one.requires_python, one.uploaded, one.unsuited]
+            )
             for one in releases
         )
         path = self._path(root, project)

@@ -15,9 +15,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from envspec.errors import IndexFailure
+from envspec.errors import EnvspecError, IndexFailure
 from envspec.net.fetch import Fetcher
-from envspec.net.simple_page import Page
 from envspec.packages.tags import wheel_file_tags, wheel_tags
 from envspec.packages.variant_choice import Machine, choose
 from envspec.packages.variant_name import VARIANTS_END, read_name, variants_file
@@ -49,7 +48,7 @@ class VariantReader:
         if mine:
             try:
                 job.set_result(self._read(url, sha256))
-            except BaseException as error:
+            except (InvalidVariants, EnvspecError) as error:
                 job.set_exception(error)
         return job.result()
 
@@ -137,8 +136,3 @@ def _fits(row: Row, tags: frozenset[Any]) -> bool:
         return not tags.isdisjoint(wheel_file_tags(str(row["filename"])))
     except ValueError:
         return False
-
-
-def only_files(page: Page) -> Page:
-    """Leave out a page's files about variants."""
-    return [row for row in page if not str(row["filename"]).endswith(VARIANTS_END)]

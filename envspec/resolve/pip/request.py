@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections
+from envspec.lock.machine import machine_of
 from envspec.lock.model import SpecInputs, TargetInputs
 from envspec.packages.names import PUBLIC, requirement_name
 from envspec.packages.stated import StatedMetadata
+from envspec.packages.variant_choice import Machine
 
 UV_PLATFORMS = {
     "linux-64": "x86_64-manylinux_2_{glibc}",
@@ -44,6 +46,8 @@ class Request:
     provided        packages of conda in the same environment: PyPI name and version, which pip keeps
     metadata        what the spec states of sources, in place of their METADATA
     corrections     of published METADATA
+    variants        names whose releases uv sees as the variant that `machine` installs
+    machine         what the target says of its machines; None in what targets share as long as no variant is met
     """
 
     platform: str
@@ -63,6 +67,8 @@ class Request:
     corrections: Corrections = NO_CORRECTIONS
     overrides: tuple[str, ...] = ()
     find_links: tuple[tuple[str, str], ...] = ()
+    variants: tuple[str, ...] = ()
+    machine: Machine | None = None
 
     @property
     def addressed(self) -> tuple[str, ...]:
@@ -146,6 +152,7 @@ def request_for(
         corrections=corrections.without(others).besides(map(requirement_name, overrides)),
         overrides=overrides,
         find_links=target.find_links,
+        machine=machine_of(target),
     )
 
 

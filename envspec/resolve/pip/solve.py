@@ -51,8 +51,9 @@ from envspec.resolve.pip.pins import begin, pins_of
 from envspec.resolve.pip.provided import explained, refuse_conflicts, requests_of
 from envspec.resolve.pip.reading import Counting, Reading, named_by_git_alone
 from envspec.resolve.pip.request import Preferences, Request, group
-from envspec.resolve.pip.sharing import commits_of, public, to_share, versions_of
+from envspec.resolve.pip.sharing import commits_of, first_of, public, to_share, versions_of, with_torch
 from envspec.resolve.pip.source import SourceReader
+from envspec.resolve.pip.variants import in_rounds
 from envspec.resolve.progress import ResolutionProgress, SilentResolution
 from envspec.resolve.torch_index import choice as torch_index
 from envspec.resolve.torch_index import holes as torch_holes
@@ -111,30 +112,35 @@ class PipResolver:
         for name, request in requests.items():
             refuse_conflicts(name, request)
         groups = group(requests)
-        indexes = {request: torch_index.choose(request, refresh=self.refresh) for request in groups}
-        live = {
-            index.variant: self.live_pages(index.variant) for index in indexes.values() if index.live and index.variant
-        }
-        mirrors = {variant: pages for variant, pages in live.items() if pages}
+        live = self._live(groups)
         counting = Counting(self.progress.reading)
         allowed = frozenset(name for request in groups for name in request.allow_source)
         with ExitStack() as stack:
             sources = stack.enter_context(self._building(allowed, counting))
             describe = Describer(self.wheels, sources, _below(self.scratch), counting, self.hashes)
             proxy = stack.enter_context(
-                open_proxy(mirrors, requests_of(groups), pages=self.pages, metadata=describe, folder=self.cache)
+                open_proxy(live, requests_of(groups), pages=self.pages, metadata=describe, folder=self.cache)
             )
             reading = Reading(self.wheels, sources, proxy, allowed, _below(self.scratch), counting)
             direct = DirectReader(self.cache, self.pages.files, self.wheels, sources, _below(self.scratch), counting)
             try:
                 refuse_unsaid_builds(groups, self._uv_indexes.has)
-                found = self._solve_all(groups, indexes, proxy, keep, reading, direct)
+                solved_last: dict[Request, tuple[Found, ...]] = {}
+
+                def solve_round(asked: Mapping[str, Request]) -> dict[str, tuple[Found, ...]]:
+                    groups = group(asked)
+                    chosen = {request: self._index(request) for request in groups}
+                    solved_last.clear()
+                    solved_last.update(self._solve_all(groups, chosen, proxy, keep, reading, direct))
+                    return {name: solved_last[request] for request, names in groups.items() for name in names}
+
+                groups = group(in_rounds(requests, solve_round, self._uv_indexes.variants_named))
+                found, indexes = dict(solved_last), {request: self._index(request) for request in groups}
                 answers = {request: answer_of(found[request], request, reading) for request in groups}
 
                 def again(request: Request) -> Resolution:
-                    index = torch_index.choose(request, refresh=self.refresh)
                     folder = _below(self.scratch)
-                    more = self._solve(request, index, proxy, (), Preferences(), folder, reading, direct)
+                    more = self._solve(request, self._index(request), proxy, (), Preferences(), folder, reading, direct)
                     return answer_of(more, request, reading)
 
                 refuse_unsaid(answers, groups, self._uv_indexes.has, again)
@@ -153,6 +159,21 @@ class PipResolver:
         self.inspector.places.add(solved, found)
         return {name: solved[request] for request, names in groups.items() for name in names}
 
+    def _index(self, request: Request) -> TorchIndex:
+        """Choose the index of the torch family. Raises Infeasible, and IndexFailure where PyPI is asked for torch's
+        variants."""
+        return torch_index.choose(
+            request,
+            refresh=self.refresh,
+            variants=lambda: self._uv_indexes.variant_versions(request, "torch"),
+        )
+
+    def _live(self, groups: Iterable[Request]) -> dict[str, LivePages]:
+        """Give the pages of the user's mirrors of those PyTorch indexes that are asked besides the facts."""
+        indexes = [index for index in map(self._index, groups) if index.live and index.variant]
+        live = {str(index.variant): self.live_pages(str(index.variant)) for index in indexes}
+        return {variant: pages for variant, pages in live.items() if pages}
+
     def _tell(
         self,
         answers: Mapping[Request, Resolution],
@@ -164,7 +185,7 @@ class PipResolver:
                 answer.found,
                 request,
                 answer.asks,
-                _first(keep, groups[request]).versions,
+                first_of(keep, groups[request]).versions,
                 self._uv_indexes.releases(request),
             )
             for request, answer in answers.items()
@@ -203,13 +224,13 @@ class PipResolver:
             begin(found, request, reading)
             return found
 
-        old = {request: _first(keep, names) for request, names in groups.items()}
+        old = {request: first_of(keep, names) for request, names in groups.items()}
         first, *others = groups
         # without an old lock the first answer sets the versions that the others shall share
         alone = not old[first].versions
         if alone:
             releases = torch_holes.shared_releases(indexes)
-            old = {request: _with_torch(releases.get(request), indexes[request]) for request in groups}
+            old = {request: with_torch(releases.get(request), indexes[request]) for request in groups}
             apart = FAMILY if len(set(releases.values())) > 1 else ()
         found: dict[Request, tuple[Found, ...]] = {}
         if alone:
@@ -361,19 +382,6 @@ def _together(pool: Executor, jobs: Sequence[Callable[[], tuple[Found, ...]]]) -
     """Run jobs side by side. Raises the first failure, in the jobs' order, once all have ended."""
     futures = [pool.submit(job) for job in jobs]
     return [future.result() for future in futures]
-
-
-def _with_torch(release: str | None, index: TorchIndex) -> Preferences:
-    """Give torch's release under its name on the index of a request."""
-    local = f"+{index.variant}" if index.variant else ""
-    return Preferences({"torch": f"{release}{local}"} if release else {})
-
-
-def _first(keep: Mapping[str, Preferences], names: Sequence[str]) -> Preferences:
-    """Give the old pins of a request's targets; a new target takes those of another, to share their versions."""
-    own = (keep[name] for name in names if name in keep and keep[name].versions)
-    others = (public(one) for one in keep.values() if one.versions)
-    return next(own, None) or next(others, Preferences())
 
 
 def _replace_constraints(request: Request, more: tuple[str, ...]) -> Request:
