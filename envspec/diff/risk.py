@@ -90,6 +90,11 @@ def form(pin: Pin) -> str | None:
     return "wheel" if pin.is_wheel else "sdist"
 
 
+def label(pin: Pin) -> str | None:
+    """Return the label of a variant's wheel."""
+    return pin.artifact.variant.label if pin.artifact and pin.artifact.variant else None
+
+
 def _added(new: Pin, around: Around) -> Iterator[Fact]:
     yield from _name(new, around)
     if new.git:
@@ -138,6 +143,8 @@ def _hash(old: Pin, new: Pin, around: Around) -> Iterator[Fact]:
             "hash-changed",
             f"SAME VERSION, DIFFERENT FILE{name}: {hashes}. A published file doesn't change: find out who replaced it",
         )
+    elif was.variant is not None and now.variant is not None and label(old) != label(new):
+        yield Fact("medium", "variant-changed", f"variant {label(old)} → {label(new)}: a build for other machines")
     elif around.exact and not (old.url or new.url) and not _is_repacked(old, new):
         files = f"{was.file} became {now.file}"
         yield Fact(

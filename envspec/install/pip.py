@@ -27,6 +27,7 @@ from envspec.install.inside import cannot_exist, stays_inside
 from envspec.install.installed import Dist, recorded_files
 from envspec.install.interpreter import python_of
 from envspec.install.model import InstallProgress
+from envspec.install.plain_names import plainly_named
 from envspec.lock.conda_files import artifact_of
 from envspec.lock.model import Pin
 from envspec.lock.toml_text import inline_strings, key, value
@@ -146,6 +147,7 @@ class PipInstaller:
         again: bool = True,
     ) -> None:
         place.mkdir(exist_ok=True)
+        files = plainly_named(pins, files, place / "variants")
         (place / "requirements.txt").write_text("".join(_requirements(pins, files)), encoding="utf-8")
         (place / "uv.toml").write_text(self._configuration(pins, files, builds), encoding="utf-8")
         command = [

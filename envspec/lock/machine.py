@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from envspec.facts import drivers, minimum, toolkits
-from envspec.lock.model import TargetInputs
+from envspec.lock.model import Pin, TargetInputs
 from envspec.packages.variant_choice import Machine
 
 
@@ -18,6 +20,13 @@ def machine_of(target: TargetInputs, versions: tuple[tuple[str, str], ...] = ())
         capabilities=tuple(minimum.capabilities(target.gpus)) if target.cuda else (),
         versions=versions,
     )
+
+
+def versions_of(pins: Iterable[Pin]) -> tuple[tuple[str, str], ...]:
+    """Give the versions of a target's packages, as variants may depend on them."""
+    several = tuple(pins)
+    conda = {name: pin.version for pin in several if pin.kind == "conda" for name in pin.provides}
+    return tuple(sorted({**conda, **{pin.name: pin.version for pin in several if pin.kind == "pip"}}.items()))
 
 
 def _cuda_of(driver: str, platform: str) -> str | None:

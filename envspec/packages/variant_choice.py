@@ -187,12 +187,12 @@ class Chosen:
 
     label      its label; None where no variant fits
     compatible of its properties those that the target supports
-    alone      capability → label that a machine with this GPU alone would get, None for none; of several GPUs
+    alone      of several GPUs: capability → the label that a machine with this one alone would get
     """
 
     label: str | None
     compatible: frozenset[Property] = frozenset()
-    alone: tuple[tuple[str, str | None], ...] = ()
+    alone: tuple[tuple[str, str], ...] = ()
 
 
 def choose(variants: Variants, labels: Iterable[str], machine: Machine) -> Chosen:
@@ -205,7 +205,7 @@ def choose(variants: Variants, labels: Iterable[str], machine: Machine) -> Chose
     places = {label: sorted((order.index(label) for order in orders), reverse=True) for label in common}
     best = min(common, key=lambda label: (places[label], orders[0].index(label)), default=None)
     alone = tuple(
-        (one.capabilities[0], order[0] if order else None) for one, order in zip(each, orders, strict=True) if each[1:]
+        (one.capabilities[0], order[0]) for one, order in zip(each, orders, strict=True) if each[1:] and order
     )
     return Chosen(best, compatible(variants, best, machine) if best is not None else frozenset(), alone)
 

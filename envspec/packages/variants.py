@@ -81,12 +81,14 @@ class WheelOfVariant:
     properties  what its release says of the label
     priorities  the release's namespaces, the most important first; none where nobody has read them yet
     compatible  those of its properties that the target supports
+    alone       of a target with several GPUs: capability → the label that a machine with this GPU alone would get
     """
 
     label: str
     properties: tuple[Property, ...] = ()
     priorities: tuple[str, ...] = ()
     compatible: frozenset[Property] = frozenset()
+    alone: tuple[tuple[str, str], ...] = ()
 
 
 class InvalidVariants(ValueError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from envspec.lock.graph import Graph, Node
+from envspec.lock.machine import machine_of, versions_of
 from envspec.lock.model import Artifact, Lock, LockedTarget, Pin
 from envspec.verify.model import Claims, PinClaim
 
@@ -46,6 +47,7 @@ def _claims(target: LockedTarget, exclude_newer: str | None) -> Iterator[PinClai
     extras = Graph.of(target).extras
     inputs = target.inputs
     overrides = tuple(requirement for requirement, _ in inputs.overrides)
+    machine = machine_of(inputs, versions_of(target.pins))
     for pin in target.pins:
         if pin.kind == "conda":
             yield PinClaim(pin, exclude_newer=exclude_newer)
@@ -58,6 +60,7 @@ def _claims(target: LockedTarget, exclude_newer: str | None) -> Iterator[PinClai
             overrides,
             tuple(one for one in inputs.metadata if one.name == pin.name),
             exclude_newer,
+            machine=machine if pin.artifact is not None and pin.artifact.variant is not None else None,
         )
 
 

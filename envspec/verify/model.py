@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from envspec.lock.model import Pin
 from envspec.packages.stated import StatedMetadata
+from envspec.packages.variant_choice import Machine
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class PinClaim:
     stated         what the spec states of the package's source
     exclude_newer  the moment before which the file was published, RFC 3339, or None
     builds         the source in whose build environment it is; None for a package of the target itself
+    machine        what the target says of its machines, for a package of which a variant is pinned
     """
 
     pin: Pin
@@ -32,6 +34,7 @@ class PinClaim:
     stated: tuple[StatedMetadata, ...] = ()
     exclude_newer: str | None = None
     builds: str | None = None
+    machine: Machine | None = None
 
 
 Claims = Mapping[PinClaim, tuple[str, ...]]

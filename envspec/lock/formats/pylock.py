@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 from envspec.errors import InternalError
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.lock.toml_text import key, value
+from envspec.lock.variant_build import properties_of
 from envspec.packages.marker_environment import marker_environment
 from envspec.packages.requirement import parse_marker
+from envspec.packages.variants import SCHEMA
 
 if TYPE_CHECKING:
     from packaging.pylock import Package
@@ -45,12 +47,31 @@ def pylock_toml(lock: Lock, target: LockedTarget, urls: PylockUrls) -> str:
     document = dict(pylock.to_dict())
     # The specification wants the array even when nothing is in it.
     packages = document.pop("packages") if pins else ()
-    tables = (f"\n[[packages]]\n{_lines(package)}" for package in packages)
+    tables = (
+        f"\n[[packages]]\n{_lines(package)}{_about_variant(pin)}" for package, pin in zip(packages, pins, strict=False)
+    )
     return "".join((f"# {lock.name}, target {target.name}.\n", _lines(document), *tables))
 
 
 def _lines(table: Mapping[str, Any]) -> str:
     return "".join(f"{key(name)} = {value(item)}\n" for name, item in table.items())
+
+
+def _about_variant(pin: Pin) -> str:
+    """Return the table that PEP 825 adds to a package: what the release says of the locked label."""
+    variant = pin.artifact.variant if pin.artifact else None
+    if variant is None:
+        return ""
+    features: dict[str, dict[str, list[str]]] = {}
+    for one in properties_of(variant):
+        features.setdefault(one.namespace, {}).setdefault(one.feature, []).append(one.value)
+    # namespaces that no listed variant has may go, but a list without any is none
+    used = [name for name in variant.priorities if name in features] or list(variant.priorities)
+    return (
+        f"\n[packages.variants-json]\n{_lines({'$schema': SCHEMA})}"
+        f"\n[packages.variants-json.default-priorities]\n{_lines({'namespace': used})}"
+        f"\n[packages.variants-json.variants]\n{_lines({variant.label: features})}"
+    )
 
 
 def _package(pin: Pin, urls: PylockUrls) -> Package:

@@ -114,7 +114,7 @@ def build_of(pin: Pin) -> BuildRecord:
 
 
 def torch_cuda(torch: Pin, pins: Iterable[Pin]) -> str | None:
-    """Return the CUDA version that a torch pin was built for, None for a CPU build: by its variant, its local version or
+    """Return the CUDA version that torch was built for, None for a CPU build: by its variant, its local version or
     the CUDA runtime that it pins."""
     if torch.artifact is not None and torch.artifact.variant is not None:
         return cuda_of(torch.artifact.variant)

@@ -53,14 +53,14 @@ def _contradiction(variant: WheelVariant) -> str | None:
 
 
 def _unsupported(case: LockedCase, variant: WheelVariant) -> str | None:
-    from envspec.lock.machine import machine_of
+    from envspec.lock.machine import machine_of, versions_of
     from envspec.lock.variant_build import properties_of
     from envspec.packages.variant_choice import of_namespace
 
     needs: dict[tuple[str, str], list[str]] = {}
     for one in properties_of(variant):
         needs.setdefault((one.namespace, one.feature), []).append(one.value)
-    machine = machine_of(case.target.inputs, _versions(case))
+    machine = machine_of(case.target.inputs, versions_of(case.target.pins))
     for (namespace, feature), values in needs.items():
         if namespace not in (NVIDIA, X86_64, AARCH64, ABI):
             continue
@@ -70,9 +70,3 @@ def _unsupported(case: LockedCase, variant: WheelVariant) -> str | None:
                 needed = " or ".join(str(Property(namespace, feature, value)) for value in values)
                 return f"needs {needed}, and the target has {alone.said}"
     return None
-
-
-def _versions(case: LockedCase) -> tuple[tuple[str, str], ...]:
-    pip = {pin.name: pin.version for pin in case.pins("pip")}
-    conda = {name: pin.version for pin in case.pins("conda") for name in pin.provides}
-    return tuple(sorted({**conda, **pip}.items()))

@@ -92,7 +92,8 @@ def path_of(
 def variant_text(variant: WheelOfVariant) -> str:
     """Write a variant, without its label, as a part of a path: no character of its names means anything there."""
     said = (f"{':'.join(one)}{'*' * (one in variant.compatible)}" for one in variant.properties)
-    return f"{','.join(variant.priorities)}!{';'.join(said)}"
+    alone = ";".join(map("=".join, variant.alone))
+    return f"{','.join(variant.priorities)}!{';'.join(said)}!{alone}"
 
 
 def fault_text(reason: str) -> str:
@@ -127,7 +128,7 @@ def parse(path: str) -> FileAddress | None:
 
 
 def _variant(said: str, file: str) -> WheelOfVariant:
-    front, _, listed = said.partition("!")
+    front, listed, last, *_ = (*said.split("!"), "", "")
     properties = {
         Property(*parts): text.endswith("*")
         for text in listed.split(";")
@@ -135,4 +136,5 @@ def _variant(said: str, file: str) -> WheelOfVariant:
     }
     compatible = frozenset(one for one, fits in properties.items() if fits)
     priorities = tuple(filter(None, front.split(",")))
-    return WheelOfVariant(read_name(file).label or "", tuple(properties), priorities, compatible)
+    alone = tuple((one, label) for one, _, label in (text.partition("=") for text in last.split(";")) if label)
+    return WheelOfVariant(read_name(file).label or "", tuple(properties), priorities, compatible, alone)

@@ -197,6 +197,18 @@ class Pages:
             self.show(upstream, project)
         return self.releases(upstream, project)
 
+    def variant(self, upstream: Upstream, project: str, version: str) -> WheelOfVariant | None:
+        """Find the variant of a release that the upstream's machine installs, as the index has it now. None for a
+        release that has none for it. Raises IndexFailure."""
+        url, asked = upstream.page(project), version_of(version)
+        if self.offline or upstream.machine is None:
+            return None
+        reply = self.fetcher.get(url, headers={"Accept": ACCEPT, "Accept-Encoding": "gzip"})
+        rows = read_page(reply.body, url, self.fetcher) if reply.status == 200 else []
+        wheels = [row for found, several in by_version(rows, project).items() if found == asked for row in several]
+        _, shown = chosen(wheels, about_variants(rows), self._variants.read, upstream.machine)
+        return next((one.variant for one in shown), None)
+
     def has(self, upstream: Upstream, project: str) -> bool:
         """Say whether an index has releases of a project: asks it now, or offline uses its last answer. Raises
         IndexFailure, also offline without such an answer."""

@@ -123,7 +123,7 @@ def chosen(
     best = choose(variants, labels, machine)
     if best.label is None:
         return plain, []
-    wheel = WheelOfVariant(best.label, variants.variants[best.label], variants.priorities, best.compatible)
+    wheel = WheelOfVariant(best.label, variants.variants[best.label], variants.priorities, best.compatible, best.alone)
     return [], [
         ShownVariant(row, names[str(row["filename"])].plain, wheel)
         for row in fitting

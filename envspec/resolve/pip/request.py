@@ -5,8 +5,8 @@ Targets with equal requests are solved once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections
 from envspec.lock.machine import machine_of
@@ -154,6 +154,14 @@ def request_for(
         find_links=target.find_links,
         machine=machine_of(target),
     )
+
+
+def with_constraints(request: Request, more: tuple[str, ...]) -> Request:
+    return replace(request, constraints=(*request.constraints, *more)) if more else request
+
+
+def with_requirements(request: Request, more: Iterable[str]) -> Request:
+    return replace(request, requirements=tuple(sorted({*request.requirements, *more})))
 
 
 def group(requests: Mapping[str, Request]) -> dict[Request, tuple[str, ...]]:

@@ -50,10 +50,10 @@ from envspec.resolve.pip.newest import has_pre_release, passed_over, unasked
 from envspec.resolve.pip.pins import begin, pins_of
 from envspec.resolve.pip.provided import explained, refuse_conflicts, requests_of
 from envspec.resolve.pip.reading import Counting, Reading, named_by_git_alone
-from envspec.resolve.pip.request import Preferences, Request, group
+from envspec.resolve.pip.request import Preferences, Request, group, with_constraints, with_requirements
 from envspec.resolve.pip.sharing import commits_of, first_of, public, to_share, versions_of, with_torch
 from envspec.resolve.pip.source import SourceReader
-from envspec.resolve.pip.variants import in_rounds
+from envspec.resolve.pip.variants import in_rounds, tell_variants
 from envspec.resolve.progress import ResolutionProgress, SilentResolution
 from envspec.resolve.torch_index import choice as torch_index
 from envspec.resolve.torch_index import holes as torch_holes
@@ -198,6 +198,7 @@ class PipResolver:
                 self.notice(finding)
 
         tell_passed_over(over, groups, once)
+        tell_variants({request: answer.found for request, answer in answers.items()}, groups, once)
         tell_undated(groups, lambda one: self.pages.undated(self.flat[one]), once)
 
     def _solve_all(
@@ -311,11 +312,11 @@ class PipResolver:
                     if not strayed:
                         raise
                 # uv gives a package its named index only where the spec itself asks for it: ask for it, and solve again
-                asked = _replace_requirements(asked, strayed)
+                asked = with_requirements(asked, strayed)
 
         try:
             while True:
-                found = asked_for(ask(_replace_constraints(request, index.constraints)), request, reading)
+                found = asked_for(ask(with_constraints(request, index.constraints)), request, reading)
                 if not has_pre_release(found, preferences.versions):
                     return found
                 answer = answer_of(found, request, reading)
@@ -382,14 +383,6 @@ def _together(pool: Executor, jobs: Sequence[Callable[[], tuple[Found, ...]]]) -
     """Run jobs side by side. Raises the first failure, in the jobs' order, once all have ended."""
     futures = [pool.submit(job) for job in jobs]
     return [future.result() for future in futures]
-
-
-def _replace_constraints(request: Request, more: tuple[str, ...]) -> Request:
-    return replace(request, constraints=(*request.constraints, *more)) if more else request
-
-
-def _replace_requirements(request: Request, more: Sequence[str]) -> Request:
-    return replace(request, requirements=tuple(sorted({*request.requirements, *more})))
 
 
 def _unfit(message: str, request: Request) -> list[str]:

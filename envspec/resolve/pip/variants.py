@@ -11,7 +11,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from envspec.errors import InternalError, Unsatisfiable
+from envspec.resolve.pip.pins import installed
 from envspec.resolve.pip.request import Request
+from envspec.rules.finding import Finding
 from envspec.uv.answer import Found
 
 _BUILT_AGAINST = ("numpy", "torch")
@@ -20,6 +22,7 @@ MAX_ROUNDS = 8
 
 Solve = Callable[[Mapping[str, Request]], Mapping[str, Sequence[Found]]]
 """Solves the requests of all targets, by name."""
+Notice = Callable[[Finding], None]
 
 
 def in_rounds(
@@ -68,3 +71,20 @@ def _asked(before: Request, own: Request, names: Collection[str], found: Sequenc
     known |= {package.name: package.version for package in found if package.version}
     versions = tuple((name, known[name]) for name in _BUILT_AGAINST if name in known)
     return replace(before, variants=variants, machine=replace(own.machine, versions=versions))
+
+
+def tell_variants(
+    answers: Mapping[Request, Sequence[Found]], groups: Mapping[Request, tuple[str, ...]], notice: Notice
+) -> None:
+    """Write one line for each package of which one GPU of a target would get another variant than all together."""
+    told: dict[str, list[str]] = {}
+    for request, found in answers.items():
+        for package in found:
+            file = installed(package, request)
+            chosen = file.variant if file else None
+            others = [f"sm_{one.replace('.', '')} alone {label}" for one, label in chosen.alone] if chosen else []
+            if chosen and any(label != chosen.label for _, label in chosen.alone):
+                said = f"{package.name} {package.version} is the variant {chosen.label}, which serves all of its GPUs"
+                told.setdefault(f"{said}; {', '.join(others)}", []).extend(groups[request])
+    for said, names in told.items():
+        notice(Finding("info", "variant-for-all-gpus", f"{', '.join(names)}: {said}"))
