@@ -233,8 +233,9 @@ def _die_with_parent() -> Callable[[], None] | None:
     return lambda: prctl(1, signal.SIGKILL)
 
 
-def pip_check(prefix: Path, uv: Uv) -> tuple[str, ...]:
-    """List the findings of `pip check` for a prefix, one line each; none without a Python."""
+def pip_check(prefix: Path, uv: Uv, variants: Collection[str] = ()) -> tuple[str, ...]:
+    """List the findings of `pip check` for a prefix, one line each; none without a Python. `variants` are the packages
+    whose METADATA may have markers about variants, which uv doesn't read yet: the lock's own judgement covers them."""
     python = python_of(prefix)
     if not python.exists():
         return ()
@@ -242,7 +243,9 @@ def pip_check(prefix: Path, uv: Uv) -> tuple[str, ...]:
     if ran.returncode == 0:
         return ()
     lines = [line.strip() for line in ran.stderr.splitlines()]
-    return tuple(line for line in lines if line.startswith("The package")) or (" ".join(lines)[:500],)
+    unread = tuple(f"The package `{name}` is broken or incomplete (unable to read `METADATA`)" for name in variants)
+    found = tuple(line for line in lines if line.startswith("The package"))
+    return tuple(line for line in found if not line.startswith(unread)) if found else (" ".join(lines)[:500],)
 
 
 def uninstall(dist: Dist, prefix: Path) -> None:

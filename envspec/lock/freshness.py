@@ -25,6 +25,7 @@ _WORDS = {
     "cuda-changed": "CUDA",
     "gpus-changed": "the list of GPUs",
     "driver-changed": "the driver",
+    "cpu-changed": "the oldest processors",
     "inspect-changed": "inspect",
     "requirement-added": "was added",
     "requirement-removed": "was removed",
@@ -153,7 +154,15 @@ class TargetChanged(_OfTargets):
     """A value of a target; None where it isn't set."""
 
     codes = (
-        *("platform-changed", "python-changed", "glibc-changed", "cuda-changed", "gpus-changed", "driver-changed"),
+        *(
+            "platform-changed",
+            "python-changed",
+            "glibc-changed",
+            "cuda-changed",
+            "gpus-changed",
+            "driver-changed",
+            "cpu-changed",
+        ),
         "inspect-changed",
     )
     old: str | None
@@ -336,12 +345,11 @@ def _of_target(old: TargetInputs, new: TargetInputs) -> Iterator[_OfTargets]:
     # A platform without glibc says so by its name.
     if old.glibc != new.glibc and old.platform == new.platform:
         yield TargetChanged("glibc-changed", (), old.glibc, new.glibc)
-    if old.cuda != new.cuda:
-        yield TargetChanged("cuda-changed", (), old.cuda, new.cuda)
     if old.gpus != new.gpus:
         yield TargetChanged("gpus-changed", (), ", ".join(old.gpus) or None, ", ".join(new.gpus) or None)
-    if old.driver != new.driver:
-        yield TargetChanged("driver-changed", (), old.driver, new.driver)
+    for name in ("cuda", "driver", "cpu"):
+        if getattr(old, name) != getattr(new, name):
+            yield TargetChanged(f"{name}-changed", (), getattr(old, name), getattr(new, name))
     if old.inspect != new.inspect:
         yield TargetChanged("inspect-changed", (), *("true" if one.inspect else "false" for one in (old, new)))
     yield from _of_requirements("pip", old.requirements, new.requirements, requirement_name)

@@ -18,6 +18,7 @@ def machine_of(target: TargetInputs, versions: tuple[tuple[str, str], ...] = ())
         cuda=target.cuda,
         driver_cuda=_cuda_of(target.driver, target.platform) if target.driver else None,
         capabilities=tuple(minimum.capabilities(target.gpus)) if target.cuda else (),
+        cpu=target.cpu,
         versions=versions,
     )
 

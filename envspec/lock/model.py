@@ -131,6 +131,7 @@ class TargetInputs:
 
     All texts are normalised (`envspec.lock.inputs`), so equal meaning gives equal values.
 
+    cpu          the oldest processors ("x86-64-v3"), None for any of the platform
     constraints  bounds that ask for nothing
     overrides    requirements that take the place of all others on their packages, each with its reason
     find_links   the flat indexes: name and page, without its host
@@ -145,6 +146,7 @@ class TargetInputs:
     cuda: str | None = None
     gpus: tuple[str, ...] = ()
     driver: str | None = None
+    cpu: str | None = None
     requirements: tuple[str, ...] = ()
     conda_requirements: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()

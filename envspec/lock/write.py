@@ -134,6 +134,7 @@ def _write_target(out: list[str], target: LockedTarget, shared: Shared, metadata
     _write_inline(out, "gpus", inputs.gpus)
     _write_inline(out, "architectures", target.architectures)
     _write_string(out, "driver", inputs.driver)
+    _write_string(out, "cpu", inputs.cpu)
     _write_string(out, "driver-floor", target.driver_floor)
     _write_metadata(out, metadata)
     if not inputs.inspect:

@@ -41,6 +41,7 @@ class Machine:
     capabilities  of its GPUs ("9.0"), oldest first; none where the target names no GPUs, and any will do
     cpu           "x86-64-v3", "armv8.2-a"; None for what every machine of the platform has
     versions      of the environment's packages, by normalised name, as far as they matter
+    kept          name, version and label of variants that stay where they still fit
     """
 
     platform: str
@@ -51,6 +52,7 @@ class Machine:
     capabilities: tuple[str, ...] = ()
     cpu: str | None = None
     versions: tuple[tuple[str, str], ...] = ()
+    kept: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def each(self) -> tuple[Machine, ...]:
@@ -195,15 +197,16 @@ class Chosen:
     alone: tuple[tuple[str, str], ...] = ()
 
 
-def choose(variants: Variants, labels: Iterable[str], machine: Machine) -> Chosen:
-    """Choose among those labels of a release that have a file for the machine's platform and Python."""
+def choose(variants: Variants, labels: Iterable[str], machine: Machine, kept: str | None = None) -> Chosen:
+    """Choose among those labels of a release that have a file for the machine's platform and Python: the `kept` one if
+    it fits, else the best."""
     candidates = sorted(label for label in labels if label in variants.variants)
     each = machine.each
     orders = [ranked(variants, candidates, one) for one in each]
     # that which serves every GPU, and stands well in the order of the GPU that it suits least
     common = set(orders[0]).intersection(*orders[1:])
     places = {label: sorted((order.index(label) for order in orders), reverse=True) for label in common}
-    best = min(common, key=lambda label: (places[label], orders[0].index(label)), default=None)
+    best = min(common, key=lambda label: (label != kept, places[label], orders[0].index(label)), default=None)
     alone = tuple(
         (one.capabilities[0], order[0]) for one, order in zip(each, orders, strict=True) if each[1:] and order
     )

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from envspec.errors import InputError, Place
+from envspec.facts.compute_capability import capability_of
 from envspec.facts.cuda_stack import stack_of
 from envspec.lock.formats.requirements import requirements_txt
 from envspec.lock.graph import Graph
@@ -110,9 +111,25 @@ def _step(spec: Spec, lock: Lock, target: LockedTarget, group: str, index: str, 
         url,
         hashed=index != "git",
         flat=own in pages,
+        variables=variant_variables(target, pins),
         unisolated=tuple(sorted(pin.name for pin in pins if group == "source" and _sees_the_environment(terms, pin))),
     )
     return step, text
+
+
+def variant_variables(target: LockedTarget, pins: Iterable[Pin]) -> tuple[tuple[str, str], ...]:
+    """List what uv has to know of a target to take the locked variants of NVIDIA's providers on a machine without a GPU.
+
+    uv checks the hash, so that another variant is an error. A target's first GPU stands for all: the variant serves it.
+    """
+    if not any(pin.artifact and pin.artifact.variant for pin in pins):
+        return ()
+    found = {"UV_PREVIEW_FEATURES": "wheel-variants"}
+    if target.inputs.cuda:
+        found["NV_VARIANT_PROVIDER_FORCE_CUDA_DRIVER_VERSION"] = target.inputs.cuda
+    if target.architectures:
+        found["NV_VARIANT_PROVIDER_FORCE_SM_ARCH"] = capability_of(target.architectures[0])
+    return tuple(sorted(found.items()))
 
 
 def _sees_the_environment(terms: PipTerms, pin: Pin) -> bool:

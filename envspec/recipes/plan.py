@@ -83,6 +83,7 @@ class PipStep:
     flat           the index is a flat one: the URL is its page
     unisolated     packages that are compiled against the environment, and see nothing but that
     hashed         every file is checked (`--require-hashes`); a git requirement can't be
+    variables      with which uv takes the locked variants, whatever machine it stands on
     """
 
     file: str
@@ -94,6 +95,7 @@ class PipStep:
     hashed: bool = True
     flat: bool = False
     unisolated: tuple[str, ...] = ()
+    variables: tuple[tuple[str, str], ...] = ()
 
     @property
     def index_option(self) -> str:

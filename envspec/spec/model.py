@@ -128,6 +128,7 @@ class Target:
     cuda: str | None = None
     gpus: tuple[str, ...] = ()
     driver: str | None = None
+    cpu: str | None = None
     glibc: str = "2.28"
     cuda_compat: bool = False
     pip: tuple[Located, ...] = ()

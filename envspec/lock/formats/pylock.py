@@ -11,6 +11,7 @@ from envspec.lock.toml_text import key, value
 from envspec.lock.variant_build import properties_of
 from envspec.packages.marker_environment import marker_environment
 from envspec.packages.requirement import parse_marker
+from envspec.packages.variant_name import read_name
 from envspec.packages.variants import SCHEMA
 
 if TYPE_CHECKING:
@@ -47,14 +48,20 @@ def pylock_toml(lock: Lock, target: LockedTarget, urls: PylockUrls) -> str:
     document = dict(pylock.to_dict())
     # The specification wants the array even when nothing is in it.
     packages = document.pop("packages") if pins else ()
-    tables = (
-        f"\n[[packages]]\n{_lines(package)}{_about_variant(pin)}" for package, pin in zip(packages, pins, strict=False)
-    )
+    rows = zip(packages, pins, strict=False)
+    tables = (f"\n[[packages]]\n{_lines(_named(one, pin))}{_about_variant(pin)}" for one, pin in rows)
     return "".join((f"# {lock.name}, target {target.name}.\n", _lines(document), *tables))
 
 
 def _lines(table: Mapping[str, Any]) -> str:
     return "".join(f"{key(name)} = {value(item)}\n" for name, item in table.items())
+
+
+def _named(package: Mapping[str, Any], pin: Pin) -> Mapping[str, Any]:
+    """Return a package's table with the name that its wheel has."""
+    if pin.artifact is None or pin.artifact.variant is None:
+        return package
+    return {**package, "wheels": [{**wheel, "name": pin.artifact.file} for wheel in package["wheels"]]}
 
 
 def _about_variant(pin: Pin) -> str:
@@ -98,7 +105,8 @@ def _package(pin: Pin, urls: PylockUrls) -> Package:
         raise InternalError(f'no URL was given for {artifact.file} of the index "{pin.index}"')
     version = Version(pin.version)
     if pin.is_wheel:
-        wheel = PackageWheel(name=artifact.file, url=url, size=size, hashes=hashes)
+        # `packaging` knows the names of plain wheels alone
+        wheel = PackageWheel(name=read_name(artifact.file).plain, url=url, size=size, hashes=hashes)
         return Package(name=name, version=version, wheels=[wheel])
     sdist = PackageSdist(name=artifact.file, url=url, size=size, hashes=hashes)
     return Package(name=name, version=version, sdist=sdist)

@@ -118,6 +118,7 @@ class Reader(LockText):
             cuda=table.get("cuda"),
             gpus=tuple(table.get("gpus", ())),
             driver=table.get("driver"),
+            cpu=table.get("cpu"),
             metadata=metadata_of(stated, lambda one, types, required: self.metadata(one, types, required, at)),
             inspect=table.get("inspect", True),
             **joined(env, table),

@@ -271,7 +271,10 @@ class Pages:
         about = about_variants(rows)
         newest = sorted(found, reverse=True)[:MAX_RELEASES]
         with ThreadPoolExecutor(_VARIANTS_AT_ONCE) as pool:
-            choices = pool.map(lambda version: chosen(wheels[version], about, self._variants.read, machine), newest)
+            kept = {version_of(version): label for name, version, label in machine.kept if name == project}
+            choices = pool.map(
+                lambda version: chosen(wheels[version], about, self._variants.read, machine, kept.get(version)), newest
+            )
         return dict(zip(newest, choices, strict=True)) if newest else {}
 
 

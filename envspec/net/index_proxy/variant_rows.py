@@ -98,9 +98,14 @@ def representatives(wheels: Sequence[Row]) -> tuple[list[Row], list[ShownVariant
 
 
 def chosen(
-    wheels: Sequence[Row], about: Mapping[str, Row], read: Callable[[Row], Variants], machine: Machine
+    wheels: Sequence[Row],
+    about: Mapping[str, Row],
+    read: Callable[[Row], Variants],
+    machine: Machine,
+    kept: str | None = None,
 ) -> tuple[list[Row], list[ShownVariant]]:
-    """Of a release's wheels give those of the variant that a machine installs; those without variants where none fits.
+    """Of a release's wheels give those of the variant that a machine installs, the `kept` one if that fits; those
+    without variants where none does.
 
     Where the file about them can't be read, the plain wheels are left, and without any the reason."""
     names = {str(row["filename"]): read_name(str(row["filename"])) for row in wheels}
@@ -120,7 +125,7 @@ def chosen(
         row = fitting[0]
         return plain, [] if plain else [ShownVariant(row, names[str(row["filename"])].plain, fault=said)]
     labels = {names[str(row["filename"])].label or "" for row in fitting}
-    best = choose(variants, labels, machine)
+    best = choose(variants, labels, machine, kept)
     if best.label is None:
         return plain, []
     wheel = WheelOfVariant(best.label, variants.variants[best.label], variants.priorities, best.compatible, best.alone)

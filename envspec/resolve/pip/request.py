@@ -104,20 +104,23 @@ class Request:
 class Preferences:
     """Versions to keep if they still fit: name → version. Never binding.
 
-    `commits` does the same for git: the requirement in the request → the commit that it was pinned to.
+    `commits` does the same for git: the requirement in the request → the commit that it was pinned to. `variants` has
+    the label of a version's variant: name → version and label.
     """
 
     versions: Mapping[str, str] = field(default_factory=dict)
     commits: Mapping[str, str] = field(default_factory=dict)
+    variants: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def over(self, other: Preferences) -> Preferences:
         """Take `other` for names that these preferences don't have."""
-        return Preferences({**other.versions, **self.versions}, {**other.commits, **self.commits})
+        return Preferences({**other.versions, **self.versions}, {**other.commits, **self.commits}, self.variants)
 
     def without(self, names: frozenset[str]) -> Preferences:
         return Preferences(
             {name: version for name, version in self.versions.items() if name not in names},
             {text: commit for text, commit in self.commits.items() if requirement_name(text) not in names},
+            {name: variant for name, variant in self.variants.items() if name not in names},
         )
 
 

@@ -134,7 +134,7 @@ class PipResolver:
                     solved_last.update(self._solve_all(groups, chosen, proxy, keep, reading, direct))
                     return {name: solved_last[request] for request, names in groups.items() for name in names}
 
-                groups = group(in_rounds(requests, solve_round, self._uv_indexes.variants_named))
+                groups = group(in_rounds(requests, keep, solve_round, self._uv_indexes.variants_named))
                 found, indexes = dict(solved_last), {request: self._index(request) for request in groups}
                 answers = {request: answer_of(found[request], request, reading) for request in groups}
 

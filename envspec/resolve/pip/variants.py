@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from envspec.errors import InternalError, Unsatisfiable
 from envspec.resolve.pip.pins import installed
-from envspec.resolve.pip.request import Request
+from envspec.resolve.pip.request import Preferences, Request
 from envspec.rules.finding import Finding
 from envspec.uv.answer import Found
 
@@ -26,13 +26,18 @@ Notice = Callable[[Finding], None]
 
 
 def in_rounds(
-    requests: Mapping[str, Request], solve: Solve, named: Callable[[Request, str], Collection[str]]
+    requests: Mapping[str, Request],
+    keep: Mapping[str, Preferences],
+    solve: Solve,
+    named: Callable[[Request, str], Collection[str]],
 ) -> dict[str, Request]:
-    """Give the requests with which all targets are solved for the variants of their own machines.
+    """Give the requests with which all targets are solved for the variants of their own machines. `keep` has the old
+    lock's, by target.
 
     `named` finds in a conflict's message the packages that have variants. Raises what `solve` raises.
     """
     asked = {name: replace(request, machine=None, variants=()) for name, request in requests.items()}
+    requests = {name: _keeping(request, keep.get(name, Preferences())) for name, request in requests.items()}
     for _ in range(MAX_ROUNDS):
         found: Mapping[str, Sequence[Found]] = {}
         try:
@@ -48,6 +53,11 @@ def in_rounds(
                 return asked
         asked = again
     raise InternalError(f"the variants of {', '.join(sorted(asked))} differ in each of {MAX_ROUNDS} rounds")
+
+
+def _keeping(request: Request, keep: Preferences) -> Request:
+    kept = tuple(sorted((name, version, label) for name, (version, label) in keep.variants.items()))
+    return replace(request, machine=replace(request.machine, kept=kept)) if request.machine and kept else request
 
 
 def _again(
@@ -70,7 +80,8 @@ def _asked(before: Request, own: Request, names: Collection[str], found: Sequenc
     known = {**dict(before.machine.versions if before.machine else ()), **dict(own.provided)}
     known |= {package.name: package.version for package in found if package.version}
     versions = tuple((name, known[name]) for name in _BUILT_AGAINST if name in known)
-    return replace(before, variants=variants, machine=replace(own.machine, versions=versions))
+    kept = tuple(one for one in own.machine.kept if one[0] in variants)
+    return replace(before, variants=variants, machine=replace(own.machine, versions=versions, kept=kept))
 
 
 def tell_variants(
