@@ -131,13 +131,13 @@ class TargetInputs:
 
     All texts are normalised (`envspec.lock.inputs`), so equal meaning gives equal values.
 
-    cpu          the oldest processors ("x86-64-v3"), None for any of the platform
     constraints  bounds that ask for nothing
     overrides    requirements that take the place of all others on their packages, each with its reason
     find_links   the flat indexes: name and page, without its host
     accept       the findings of the rules that the spec takes knowingly: code and reason
     metadata     what the spec states of sources: of a package, the first that covers a version counts
     inspect      whether wheels are read for what their METADATA leaves out
+    cpu          the oldest processors ("x86-64-v3"), None for any of the platform
     """
 
     platform: str
@@ -146,7 +146,6 @@ class TargetInputs:
     cuda: str | None = None
     gpus: tuple[str, ...] = ()
     driver: str | None = None
-    cpu: str | None = None
     requirements: tuple[str, ...] = ()
     conda_requirements: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()
@@ -155,6 +154,7 @@ class TargetInputs:
     accept: tuple[tuple[str, str], ...] = ()
     metadata: tuple[StatedMetadata, ...] = ()
     inspect: bool = True
+    cpu: str | None = None
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ def _step(spec: Spec, lock: Lock, target: LockedTarget, group: str, index: str, 
 
 
 def variant_variables(target: LockedTarget, pins: Iterable[Pin]) -> tuple[tuple[str, str], ...]:
-    """List what uv has to know of a target to take the locked variants of NVIDIA's providers on a machine without a GPU.
+    """List what uv has to know of a target to take the locked variants on a machine without a GPU.
 
     uv checks the hash, so that another variant is an error. A target's first GPU stands for all: the variant serves it.
     """

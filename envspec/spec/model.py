@@ -128,13 +128,13 @@ class Target:
     cuda: str | None = None
     gpus: tuple[str, ...] = ()
     driver: str | None = None
-    cpu: str | None = None
     glibc: str = "2.28"
     cuda_compat: bool = False
     pip: tuple[Located, ...] = ()
     conda: tuple[Located, ...] = ()
     terms: PipTerms = PipTerms()
     project: ProjectParts = ProjectParts()
+    cpu: str | None = None
     place: Place = field(default=Place(""), compare=False)
     places: Mapping[str, Place] = field(default_factory=dict, compare=False)
     """Where each key of the target stands (`platform`, `cuda`, `gpus`, …), for later findings."""
