@@ -22,7 +22,7 @@ from envspec.texts import printable
 if TYPE_CHECKING:
     from envspec.lock.model import LockedTarget, Pin
     from envspec.net.index_proxy.releases import Release
-    from envspec.packages.variant_choice import Machine
+    from envspec.packages.variant_choice import TargetMachine
     from envspec.resolve.pip.solve import PipResolver
     from envspec.spec.model import Spec
     from envspec.workflow.outdated import Newer
@@ -120,7 +120,7 @@ def _summary(found: Sequence[Newer], total: int, targets: Sequence[LockedTarget]
 Read = Callable[["Pin"], "Sequence[Release]"]
 
 
-Offered = Callable[[dict[str, str]], "Callable[[Pin, Machine], str | None]"]
+Offered = Callable[[dict[str, str]], "Callable[[Pin, TargetMachine], str | None]"]
 """Takes where to note what can't be read, by package."""
 
 
@@ -146,7 +146,7 @@ def _releases(resolver: PipResolver, pin: Pin) -> Sequence[Release]:
     return resolver.pages.current(Upstream(url), pin.name)
 
 
-def _offered(resolver: PipResolver, failed: dict[str, str], pin: Pin, machine: Machine) -> str | None:
+def _offered(resolver: PipResolver, failed: dict[str, str], pin: Pin, machine: TargetMachine) -> str | None:
     """Find the variant of a pin's release that a machine would get today. None for a flat index."""
     from envspec.net.index_proxy.pages import Upstream
 

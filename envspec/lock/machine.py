@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 from envspec.facts import drivers, minimum, toolkits
 from envspec.lock.model import Pin, TargetInputs
-from envspec.packages.variant_choice import Machine
+from envspec.packages.variant_choice import TargetMachine
 
 
-def machine_of(target: TargetInputs, versions: tuple[tuple[str, str], ...] = ()) -> Machine:
+def machine_of(target: TargetInputs, versions: tuple[tuple[str, str], ...] = ()) -> TargetMachine:
     """Give what a target says of its machines. `versions` are those of the packages that builds are made against."""
-    return Machine(
+    return TargetMachine(
         platform=target.platform,
         python=target.python,
         glibc=target.glibc,

@@ -30,7 +30,7 @@ Values = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 @dataclass(frozen=True)
-class Machine:
+class TargetMachine:
     """What a target says of the machines that it is for.
 
     platform      as conda names it: "linux-64"
@@ -55,7 +55,7 @@ class Machine:
     kept: tuple[tuple[str, str, str], ...] = ()
 
     @property
-    def each(self) -> tuple[Machine, ...]:
+    def each(self) -> tuple[TargetMachine, ...]:
         """The machines with one kind of GPU each."""
         several = (replace(self, capabilities=(one,)) for one in self.capabilities)
         return tuple(several) if len(self.capabilities) > 1 else (self,)
@@ -80,7 +80,9 @@ def is_known(namespace: str, provider: Provider | None) -> bool:
     return provider.requires == (requires,) and provider.plugin_api in apis
 
 
-def supported(namespace: str, provider: Provider | None, machine: Machine, features: Iterable[str] = ()) -> Values:
+def supported(
+    namespace: str, provider: Provider | None, machine: TargetMachine, features: Iterable[str] = ()
+) -> Values:
     """List what a machine with at most one kind of GPU supports of a namespace. `features` are those that variants
     have, for the namespace of other packages' versions."""
     if not is_known(namespace, provider):
@@ -90,7 +92,7 @@ def supported(namespace: str, provider: Provider | None, machine: Machine, featu
     return of_namespace(namespace, machine, features)
 
 
-def of_namespace(namespace: str, machine: Machine, features: Iterable[str] = ()) -> Values:
+def of_namespace(namespace: str, machine: TargetMachine, features: Iterable[str] = ()) -> Values:
     """List what a machine supports of a namespace whose rules are known, whatever a release says of its provider."""
     if namespace == NVIDIA:
         return _nvidia(machine)
@@ -105,7 +107,7 @@ def of_namespace(namespace: str, machine: Machine, features: Iterable[str] = ())
 
 
 @lru_cache(maxsize=256)
-def _nvidia(machine: Machine) -> Values:
+def _nvidia(machine: TargetMachine) -> Values:
     if machine.cuda is None:
         return ()
     asked = numbers(machine.cuda)[:2]
@@ -137,14 +139,14 @@ _ANY_GPU = tuple(
 """All architectures, for a target that names no GPU."""
 
 
-def _x86_64(machine: Machine) -> Values:
+def _x86_64(machine: TargetMachine) -> Values:
     if machine.platform not in ("linux-64", "win-64", "osx-64"):
         return ()
     level = int(machine.cpu[-1]) if machine.cpu and machine.cpu.startswith("x86-64-v") else 1
     return (("level", tuple(f"v{one}" for one in range(level, 0, -1))),)
 
 
-def _aarch64(machine: Machine) -> Values:
+def _aarch64(machine: TargetMachine) -> Values:
     if machine.platform not in ("linux-aarch64", "osx-arm64"):
         return ()
     major, minor = 8, 0
@@ -197,7 +199,7 @@ class Chosen:
     alone: tuple[tuple[str, str], ...] = ()
 
 
-def choose(variants: Variants, labels: Iterable[str], machine: Machine, kept: str | None = None) -> Chosen:
+def choose(variants: Variants, labels: Iterable[str], machine: TargetMachine, kept: str | None = None) -> Chosen:
     """Choose among those labels of a release that have a file for the machine's platform and Python: the `kept` one if
     it fits, else the best."""
     candidates = sorted(label for label in labels if label in variants.variants)
@@ -213,7 +215,7 @@ def choose(variants: Variants, labels: Iterable[str], machine: Machine, kept: st
     return Chosen(best, compatible(variants, best, machine) if best is not None else frozenset(), alone)
 
 
-def ranked(variants: Variants, labels: Iterable[str], machine: Machine) -> list[str]:
+def ranked(variants: Variants, labels: Iterable[str], machine: TargetMachine) -> list[str]:
     """List those labels that fit a machine with at most one kind of GPU, the best first."""
     features: dict[str, set[str]] = {}
     for several in variants.variants.values():
@@ -252,7 +254,7 @@ def rank(properties: Sequence[Property], priorities: Sequence[str], values: Mapp
     return tuple(sorted(found))
 
 
-def compatible(variants: Variants, label: str, machine: Machine) -> frozenset[Property]:
+def compatible(variants: Variants, label: str, machine: TargetMachine) -> frozenset[Property]:
     """Give those properties of a variant that some of the machine's GPUs support: what its requirements may ask for."""
     properties = variants.variants[label]
     found = set()

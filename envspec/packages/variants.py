@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 
 from envspec.documents import Unreadable, read_json
 from envspec.packages.variant_name import LABEL, NULL
-from envspec.texts import printable
 
 MAX_BYTES = 1 << 20
 """Bytes of a file about variants."""
@@ -197,13 +196,13 @@ def _names(said: Any) -> tuple[str, ...]:
 
 def _table(said: Any, what: str) -> dict[str, Any]:
     if type(said) is not dict:
-        raise InvalidVariants(f"{printable(what)[:80]} isn't a table")
+        raise InvalidVariants(f"{what} isn't a table")
     return said
 
 
 def _texts(said: Any, what: str) -> list[str]:
     if type(said) is not list or len(said) > _MAX_VALUES or any(type(one) is not str for one in said):
-        raise InvalidVariants(f"{printable(what)[:80]} isn't a list of texts")
+        raise InvalidVariants(f"{what} isn't a list of texts")
     return said
 
 
@@ -214,4 +213,4 @@ def _match(pattern: re.Pattern[str], text: str, what: str) -> str:
 
 
 def _shown(text: str) -> str:
-    return printable(repr(text[:40]))
+    return ascii(text[:40])

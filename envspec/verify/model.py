@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from envspec.lock.model import Pin
 from envspec.packages.stated import StatedMetadata
-from envspec.packages.variant_choice import Machine
+from envspec.packages.variant_choice import TargetMachine
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class PinClaim:
     stated: tuple[StatedMetadata, ...] = ()
     exclude_newer: str | None = None
     builds: str | None = None
-    machine: Machine | None = None
+    machine: TargetMachine | None = None
 
 
 Claims = Mapping[PinClaim, tuple[str, ...]]

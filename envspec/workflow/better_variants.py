@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from envspec.lock.machine import machine_of, versions_of
 from envspec.lock.model import LockedTarget, Pin
-from envspec.packages.variant_choice import Machine
+from envspec.packages.variant_choice import TargetMachine
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class BetterVariant:
 
 
 def better_variants(
-    targets: Iterable[LockedTarget], offered: Callable[[Pin, Machine], str | None]
+    targets: Iterable[LockedTarget], offered: Callable[[Pin, TargetMachine], str | None]
 ) -> tuple[BetterVariant, ...]:
     """Find the pins with a better variant. `offered` gives the label that a machine would get of a pin's release today,
     None where that isn't known. Raises what it raises."""

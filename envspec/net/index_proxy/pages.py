@@ -47,7 +47,7 @@ from envspec.net.index_proxy.variant_rows import (
 from envspec.net.simple_page import ACCEPT, Page, read_page, refuse_foreign_page
 from envspec.packages.requirement import canonical_name
 from envspec.packages.stated import StatedMetadata
-from envspec.packages.variant_choice import Machine
+from envspec.packages.variant_choice import TargetMachine
 from envspec.packages.variant_name import with_build
 from envspec.packages.variants import WheelOfVariant
 from envspec.redact import redact
@@ -87,7 +87,7 @@ class Upstream:
     only: frozenset[str] | None = None
     flat: bool = False
     variants: frozenset[str] = frozenset()
-    machine: Machine | None = None
+    machine: TargetMachine | None = None
 
     @property
     def root(self) -> str:

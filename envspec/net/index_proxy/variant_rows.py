@@ -18,7 +18,7 @@ from typing import Any
 from envspec.errors import EnvspecError, IndexFailure
 from envspec.net.fetch import Fetcher
 from envspec.packages.tags import wheel_file_tags, wheel_tags
-from envspec.packages.variant_choice import Machine, choose
+from envspec.packages.variant_choice import TargetMachine, choose
 from envspec.packages.variant_name import VARIANTS_END, read_name, variants_file
 from envspec.packages.variants import MAX_BYTES, InvalidVariants, Variants, WheelOfVariant, read_variants
 from envspec.texts import printable
@@ -101,7 +101,7 @@ def chosen(
     wheels: Sequence[Row],
     about: Mapping[str, Row],
     read: Callable[[Row], Variants],
-    machine: Machine,
+    machine: TargetMachine,
     kept: str | None = None,
 ) -> tuple[list[Row], list[ShownVariant]]:
     """Of a release's wheels give those of the variant that a machine installs, the `kept` one if that fits; those

@@ -13,7 +13,7 @@ from envspec.lock.machine import machine_of
 from envspec.lock.model import SpecInputs, TargetInputs
 from envspec.packages.names import PUBLIC, requirement_name
 from envspec.packages.stated import StatedMetadata
-from envspec.packages.variant_choice import Machine
+from envspec.packages.variant_choice import TargetMachine
 
 UV_PLATFORMS = {
     "linux-64": "x86_64-manylinux_2_{glibc}",
@@ -48,6 +48,7 @@ class Request:
     corrections     of published METADATA
     variants        names whose releases uv sees as the variant that `machine` installs
     machine         what the target says of its machines; None in what targets share as long as no variant is met
+    own_machine     the same, for when one is met: requests that differ in it alone are equal
     """
 
     platform: str
@@ -68,7 +69,8 @@ class Request:
     overrides: tuple[str, ...] = ()
     find_links: tuple[tuple[str, str], ...] = ()
     variants: tuple[str, ...] = ()
-    machine: Machine | None = None
+    machine: TargetMachine | None = None
+    own_machine: TargetMachine | None = field(default=None, compare=False, repr=False)
 
     @property
     def addressed(self) -> tuple[str, ...]:
@@ -155,7 +157,7 @@ def request_for(
         corrections=corrections.without(others).besides(map(requirement_name, overrides)),
         overrides=overrides,
         find_links=target.find_links,
-        machine=machine_of(target),
+        own_machine=machine_of(target),
     )
 
 

@@ -36,7 +36,7 @@ def in_rounds(
 
     `named` finds in a conflict's message the packages that have variants. Raises what `solve` raises.
     """
-    asked = {name: replace(request, machine=None, variants=()) for name, request in requests.items()}
+    asked = dict(requests)
     requests = {name: _keeping(request, keep.get(name, Preferences())) for name, request in requests.items()}
     for _ in range(MAX_ROUNDS):
         found: Mapping[str, Sequence[Found]] = {}
@@ -57,7 +57,8 @@ def in_rounds(
 
 def _keeping(request: Request, keep: Preferences) -> Request:
     kept = tuple(sorted((name, version, label) for name, (version, label) in keep.variants.items()))
-    return replace(request, machine=replace(request.machine, kept=kept)) if request.machine and kept else request
+    own = request.own_machine
+    return replace(request, own_machine=replace(own, kept=kept)) if own and kept else request
 
 
 def _again(
@@ -75,13 +76,14 @@ def _with_variants(found: Sequence[Found]) -> Collection[str]:
 
 def _asked(before: Request, own: Request, names: Collection[str], found: Sequence[Found]) -> Request:
     variants = tuple(sorted({*before.variants, *names}))
-    if not variants or own.machine is None:
+    machine = own.own_machine
+    if not variants or machine is None:
         return before
     known = {**dict(before.machine.versions if before.machine else ()), **dict(own.provided)}
     known |= {package.name: package.version for package in found if package.version}
     versions = tuple((name, known[name]) for name in _BUILT_AGAINST if name in known)
-    kept = tuple(one for one in own.machine.kept if one[0] in variants)
-    return replace(before, variants=variants, machine=replace(own.machine, versions=versions, kept=kept))
+    kept = tuple(one for one in machine.kept if one[0] in variants)
+    return replace(before, variants=variants, machine=replace(machine, versions=versions, kept=kept))
 
 
 def tell_variants(
