@@ -173,7 +173,7 @@ def _is_repacked(old: Pin, new: Pin) -> bool:
 def _requirements(old: Pin, new: Pin, around: Around) -> Iterator[Fact]:
     """Yield a fact for other requirements of the very same file."""
     commits = [pin.git.commit if pin.git else None for pin in (old, new)]
-    if not around.moved or not _same_release(old, new) or commits[0] != commits[1]:
+    if not around.moved or not _same_release(old, new) or commits[0] != commits[1] or label(old) != label(new):
         return
     lines = "; ".join(around.moved)
     if new.kind == "conda":

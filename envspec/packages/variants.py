@@ -146,6 +146,8 @@ def _variant(label: str, said: Any, priorities: tuple[str, ...]) -> tuple[Proper
             raise InvalidVariants(f"{label} has the namespace {_shown(namespace)}, which default-priorities lacks")
         for feature, values in _table(features, f"{label}'s {namespace}").items():
             _match(_NAME, feature, "a feature")
+            if values == []:
+                raise InvalidVariants(f"{label} has no value of {feature}")
             for value in _texts(values, f"{label}'s {feature}"):
                 found.append(Property(namespace, feature, _match(_VALUE, value, "a value")))
                 if len(found) > MAX_PROPERTIES:

@@ -54,6 +54,10 @@ class Processes:
             if process.poll() is None:
                 end(process.pid)
 
+    def resume(self) -> None:
+        """Let programs start again, once those that were stopped have ended."""
+        self._stopped = False
+
 
 def end(pid: int) -> None:
     """Tell a process and all its children to end; without /proc, only the process itself.

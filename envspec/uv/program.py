@@ -91,8 +91,12 @@ class Uv:
             raise ToolError(f"uv can't be started: {error}", hint="reinstall envspec: uv comes with it") from None
 
     def stop(self) -> None:
-        """End every running uv of this object, and any that it starts later."""
+        """End every running uv of this object, and any that it starts later, until `resume`."""
         self.processes.stop()
+
+    def resume(self) -> None:
+        """Let uv start again, once those that were stopped have ended."""
+        self.processes.resume()
 
 
 def find_uv(env: Mapping[str, str]) -> Uv:

@@ -257,6 +257,8 @@ class PipResolver:
             raise
         finally:
             pool.shutdown(cancel_futures=True)
+            # without a solution, the same targets may be asked for again
+            self.uv.resume()
         return found
 
     def _solve(
