@@ -68,9 +68,8 @@ def page(data: bytes, folder: Path) -> object:
         split_credentials(row["url"])
     upstream = Upstream(URL, allowed=frozenset({"lib9"}))
     wheels = [[row for row in several if row["filename"].endswith(".whl")] for several in files.values()]
-    varied = [
-        representatives(several) if has_variants(row["filename"] for row in several) else None for several in wheels
-    ]
+    named = [[row["filename"] for row in several] for several in wheels]
+    varied = [representatives(rows) if has_variants(files) else None for rows, files in zip(wheels, named, strict=True)]
     rows_of = zip(files.values(), varied, strict=True)
     shown = _page("lib9", [row for several, one in rows_of for row in _shown(several, "lib9", upstream, one)])
     for row in json.loads(shown)["files"]:
@@ -81,9 +80,8 @@ def page(data: bytes, folder: Path) -> object:
 def variants(data: bytes, folder: Path) -> object:
     """From the file about a release's variants to the one that a target gets."""
     read = read_variants(data)
-    machine = TargetMachine(
-        "linux-64", "3.12", "2.28", "12.8", capabilities=("9.0", "12.0"), versions=(("torch", "2.9"),)
-    )
+    versions = (("torch", "2.9"),)
+    machine = TargetMachine("linux-64", "3.12", "2.28", "12.8", capabilities=("9.0", "12.0"), versions=versions)
     best = choose(read, read.variants, machine)
     if best.label is not None:
         wheel = WheelOfVariant(best.label, read.variants[best.label], read.priorities, best.compatible, best.alone)

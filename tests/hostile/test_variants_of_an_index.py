@@ -66,9 +66,8 @@ def test_the_largest_file_is_chosen_from_at_once() -> None:
 def machine(tmp_path: Path) -> Iterator[tuple[Machine, Index]]:
     with Index() as index:
         made = Machine(tmp_path, index.url)
-        made.spec(
-            '[env]\nname = "demo"\npython = "3.12"\n[pip]\ndependencies = ["lib"]\n[targets.cpu]\nplatform = "linux-64"\n'
-        )
+        pip = '[pip]\ndependencies = ["lib"]'
+        made.spec(f'[env]\nname = "demo"\npython = "3.12"\n{pip}\n[targets.cpu]\nplatform = "linux-64"\n')
         yield made, index
         made.close()
 
@@ -77,9 +76,8 @@ def test_no_provider_plugin_is_asked_for(machine: tuple[Machine, Index]) -> None
     made, index = machine
     variants = {"null": {}, "a": {"evil": {"on": ["yes"]}}}
     providers = {"evil": {"requires": ["evil-provider"], "plugin-api": "evil:Plugin"}}
-    index.add(
-        *release("lib", "1.0", variants, namespaces=("evil",)), about("lib", "1.0", variants, ("evil",), providers)
-    )
+    index.add(*release("lib", "1.0", variants, namespaces=("evil",)))
+    index.add(about("lib", "1.0", variants, ("evil",), providers))
     assert made.envspec("lock", "specs/demo.toml").status == 0
     assert index.paths("evil") == []
     assert 'variant = "null"' in (made.locks / "demo" / "envspec.lock").read_text()
