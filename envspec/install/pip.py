@@ -243,7 +243,7 @@ def pip_check(prefix: Path, uv: Uv, variants: Collection[str] = ()) -> tuple[str
     if ran.returncode == 0:
         return ()
     lines = [line.strip() for line in ran.stderr.splitlines()]
-    unread = tuple(f"The package `{name}` is broken or incomplete (unable to read `METADATA`)" for name in variants)
+    unread = tuple(f"The package `{name}` is broken or incomplete" for name in variants)
     found = tuple(line for line in lines if line.startswith("The package"))
     return tuple(line for line in found if not line.startswith(unread)) if found else (" ".join(lines)[:500],)
 

@@ -78,7 +78,7 @@ class WheelOfVariant:
 
     label       its label
     properties  what its release says of the label
-    priorities  the release's namespaces, the most important first; none where nobody has read them yet
+    priorities  the release's namespaces, the most important first; none where they haven't been read yet
     compatible  those of its properties that the target supports
     alone       of a target with several GPUs: capability → the label that a machine with this GPU alone would get
     """

@@ -127,6 +127,8 @@ def test_pylock_and_recipes_carry_the_variant(machine: Machine, indexes: tuple[I
     assert package["wheels"][0]["name"] == "torch-2.9.1-py3-none-any-cu130.whl"
     assert package["variants-json"]["default-priorities"] == {"namespace": ["nvidia"]}
     assert set(package["variants-json"]["variants"]) == {"cu130"}
+    (machine.folder / "pylock.toml").write_text(ran.out)
+    assert machine.envspec("diff", "pylock.toml", "locks/demo/envspec.lock").status == 0
     assert machine.envspec("export", spec, "--format", "dockerfile", "-o", str(machine.base / "out")).status == 0
     text = next((machine.base / "out").rglob("Dockerfile")).read_text()
     assert "NV_VARIANT_PROVIDER_FORCE_SM_ARCH=9.0" in text and "UV_PREVIEW_FEATURES=wheel-variants" in text
