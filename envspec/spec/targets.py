@@ -81,8 +81,10 @@ def _check_target(checked: Checked, path: Path, platform: str | None) -> None:
         message = f"{dotted(path)}.cuda: there is no CUDA on {platform}"
         checked.problem((*path, "cuda"), message, "leave cuda out: Macs train on the CPU or on MPS")
     cpu = checked.value(*path, "cpu") if checked.given(*path, "cpu") else None
-    if isinstance(cpu, str) and cpu.startswith("arm") != platform.endswith(("aarch64", "arm64")):
-        checked.problem((*path, "cpu"), f"{dotted(path)}.cpu: {cpu} isn't a processor of {platform}", "change either")
+    arm = platform.endswith(("aarch64", "arm64"))
+    if isinstance(cpu, str) and cpu.startswith("arm") != arm:
+        hint = f'write for example cpu = "{"armv8.2-a" if arm else "x86-64-v3"}"'
+        checked.problem((*path, "cpu"), f"{dotted(path)}.cpu: {cpu} isn't a processor of {platform}", hint)
     if checked.given(*path, "glibc") and not platform.startswith("linux"):
         checked.problem((*path, "glibc"), f"{dotted(path)}.glibc: there is no glibc on {platform}", "leave the key out")
 
