@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from support.machine import ROOT, Machine
 from support.packages import wheel
 from support.torch_packages import stand_ins
 from support.variants import about, cuda, release, variant_wheel
+from uv import find_uv_bin
 
 from envspec.lock.model import Lock, LockedTarget
 from envspec.lock.read import load
@@ -131,7 +133,24 @@ def test_pylock_and_recipes_carry_the_variant(machine: Machine, indexes: tuple[I
     assert machine.envspec("diff", "pylock.toml", "locks/demo/envspec.lock").status == 0
     assert machine.envspec("export", spec, "--format", "dockerfile", "-o", str(machine.base / "out")).status == 0
     text = next((machine.base / "out").rglob("Dockerfile")).read_text()
-    assert "NV_VARIANT_PROVIDER_FORCE_SM_ARCH=9.0" in text and "UV_PREVIEW_FEATURES=wheel-variants" in text
+    line = next(line for line in text.splitlines() if "NV_VARIANT_PROVIDER_FORCE_SM_ARCH=9.0" in line)
+    variables = dict(re.findall(r"((?:UV|NV)_[A-Z_]+)=(\S+)", line))
+    assert variables["UV_PREVIEW_FEATURES"] == "wheel-variants"
+    requirements = next(path for path in (machine.base / "out").rglob("*.txt") if "torch==" in path.read_text())
+    into = machine.base / "installed"
+    command = [
+        find_uv_bin(),
+        "pip",
+        "install",
+        "--no-config",
+        "--no-deps",
+        "--require-hashes",
+        "--only-binary",
+        ":all:",
+    ]
+    command += ["--target", str(into), "--requirements", str(requirements), "--default-index", indexes[1].url]
+    subprocess.run(command, env=machine.environment(variables), cwd=machine.base, check=True, timeout=60)
+    assert (into / "torch_label.py").read_text() == "label = 'cu130'\n"
 
 
 def test_a_better_variant_is_news_and_no_forgery(machine: Machine, indexes: tuple[Index, Index]) -> None:
