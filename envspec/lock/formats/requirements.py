@@ -88,8 +88,8 @@ def _variant_note(target: LockedTarget) -> list[str]:
         return []
     return [
         "#",
-        "# Some of these are variant wheels (PEP 825), which pip can't install. uv takes them on the target's own machines",
-        "# with --preview-features wheel-variants. `envspec install` and bundles need neither.",
+        "# Some of these are variant wheels (PEP 825), which pip can't install. uv takes them on the target's own",
+        "# machines, with --preview-features wheel-variants. `envspec install` and bundles need neither.",
     ]
 
 
