@@ -172,11 +172,11 @@ def _package(feature: str) -> str:
 @lru_cache(maxsize=256)
 def _prefixes(version: str) -> tuple[str, ...]:
     """List the values that a version has: what `=={value}.*` admits, the longest first."""
-    from packaging.version import InvalidVersion, Version
+    from packaging.version import Version
 
     try:
         release = Version(version).release
-    except InvalidVersion:
+    except ValueError:
         return ()
     padded = (*release, 0, 0)[:3] if len(release) < 3 else release[:3]
     return tuple(".".join(map(str, padded[:count])) for count in (3, 2, 1))
