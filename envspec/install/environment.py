@@ -116,7 +116,8 @@ class Installation:
                 left = self._left(known)
             self._verify(left)
             known, own = self._install_project(replace(begun, pip=known))
-            warnings = pip_check(self.prefix, find_uv(self.env))
+            variants = [pin.name for pin in self.target.pins if pin.artifact and pin.artifact.variant]
+            warnings = pip_check(self.prefix, find_uv(self.env), variants)
             close_uvs_lock(self.prefix)
             write_state(self.prefix, replace(begun, complete=True, pip=known))
             return InstallOutcome(status, (*found, *own), warnings)

@@ -316,7 +316,8 @@ def _install(step: PipStep) -> Iterator[str]:
         yield f"set -- --torch-backend={word(step.torch_backend)}"
         yield f'if [ -s {_PYTORCH_INDEX} ]; then set -- --default-index "$(cat {_PYTORCH_INDEX})"; fi'
         options.append('"$@"')
-    yield f"uv pip install --python {ENVIRONMENT} {' '.join(options)} --requirements {_at(step.file)}"
+    variables = "".join(f"{name}={word(text)} " for name, text in step.variables)
+    yield f"{variables}uv pip install --python {ENVIRONMENT} {' '.join(options)} --requirements {_at(step.file)}"
 
 
 def _finish() -> Iterator[str]:

@@ -34,7 +34,8 @@ def installs(steps: Iterable[PipStep]) -> list[str]:
 
 def install(step: PipStep, options: str = "") -> str:
     """Make one run of uv, which takes only the lock's files, each by its hash."""
-    words = [f"{UV}/uv pip install --quiet --python {ENVIRONMENT}{options} --no-deps"]
+    words = [f"{name}={shell(text)}" for name, text in step.variables]
+    words.append(f"{UV}/uv pip install --quiet --python {ENVIRONMENT}{options} --no-deps")
     if step.hashed:
         words.append("--require-hashes")
     # What a build needs is never built itself.

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Collection, Iterable
 
 from envspec.errors import InputError, Place
+from envspec.facts.compute_capability import capability_of
 from envspec.facts.cuda_stack import stack_of
 from envspec.lock.formats.requirements import build_constraints, requirement
 from envspec.lock.graph import Graph
@@ -110,9 +111,25 @@ def _step(spec: Spec, target: LockedTarget, group: str, index: str, pins: list[P
         url,
         hashed=index != "git",
         flat=own in pages,
+        variables=variant_variables(target, pins),
         unisolated=tuple(
             sorted(pin.name for pin in pins if group == "source" and pin.name in terms.built_against_lock)
         ),
         built_with=None if constraints is None else requirements_file("built-with", constraints),
     )
     return step, (text,) if constraints is None else (text, constraints)
+
+
+def variant_variables(target: LockedTarget, pins: Iterable[Pin]) -> tuple[tuple[str, str], ...]:
+    """List what uv has to know of a target to take the locked variants on a machine without a GPU.
+
+    uv checks the hash, so that another variant is an error. A target's first GPU stands for all: the variant serves it.
+    """
+    if not any(pin.artifact and pin.artifact.variant for pin in pins):
+        return ()
+    found = {"UV_PREVIEW_FEATURES": "wheel-variants"}
+    if target.inputs.cuda:
+        found["NV_VARIANT_PROVIDER_FORCE_CUDA_DRIVER_VERSION"] = target.inputs.cuda
+    if target.architectures:
+        found["NV_VARIANT_PROVIDER_FORCE_SM_ARCH"] = capability_of(target.architectures[0])
+    return tuple(sorted(found.items()))

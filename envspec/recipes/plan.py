@@ -84,6 +84,7 @@ class PipStep:
     unisolated     packages that are compiled against the environment, and see nothing but that
     built_with     the file with what the others' builds get, each wheel by its hash; None without others
     hashed         every file is checked (`--require-hashes`); a git requirement can't be
+    variables      with which uv takes the locked variants, whatever machine it stands on
     """
 
     file: str
@@ -96,6 +97,7 @@ class PipStep:
     flat: bool = False
     unisolated: tuple[str, ...] = ()
     built_with: str | None = None
+    variables: tuple[tuple[str, str], ...] = ()
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -141,6 +141,7 @@ class Target:
     conda: tuple[Located, ...] = ()
     terms: PipTerms = PipTerms()
     project: ProjectParts = ProjectParts()
+    cpu: str | None = None
     place: Place = field(default=Place(""), compare=False)
     places: Mapping[str, Place] = field(default_factory=dict, compare=False)
     """Where each key of the target stands (`platform`, `cuda`, `gpus`, …), for later findings."""

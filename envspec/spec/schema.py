@@ -223,6 +223,13 @@ _TARGETS = Names(
                 says="a driver version like 550.54.15",
                 pattern=r"[0-9]{1,4}(?:\.[0-9]{1,4}){1,2}",
             ),
+            "cpu": Text(
+                doc="The oldest processors of the target: which builds for newer instructions it may have, where a"
+                " package has such variants. Without it, those that every machine of the platform runs.",
+                example="x86-64-v3",
+                says="x86-64-v1 to x86-64-v4, or an Arm architecture from armv8-a to armv9.6-a",
+                pattern=r"x86-64-v[1-4]|armv8(?:\.[1-9])?-a|armv9(?:\.[1-6])?-a",
+            ),
             "cuda-compat": Boolean(
                 doc="Whether the recipes bring NVIDIA's cuda-compat, with which older drivers run a newer CUDA: forward"
                 " compatibility, for data-centre GPUs and RTX cards of workstations.",
