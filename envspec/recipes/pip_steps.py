@@ -7,14 +7,16 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from envspec.errors import InputError, Place
-from envspec.facts.cuda_stack import stack_of
 from envspec.lock.formats.requirements import requirements_txt
 from envspec.lock.graph import Graph
 from envspec.lock.model import Lock, LockedTarget, Pin
-from envspec.recipes.plan import GROUPS, REQUIREMENTS, PipStep
+from envspec.recipes.layers import LAYERS, layer_of
+from envspec.recipes.plan import REQUIREMENTS, PipStep
 from envspec.spec.model import PipTerms, Spec
 
 _PYTORCH = "pytorch/"
+_GROUPS = (*LAYERS, "build")
+"""`build` is what builds see of everything else."""
 _DIGITS = 8
 """The number of digits of a file's SHA-256 in its name."""
 
@@ -37,7 +39,7 @@ def pip_steps(spec: Spec, lock: Lock, target: LockedTarget) -> tuple[tuple[PipSt
 
     Raises InputError for an index that the spec doesn't name any more.
     """
-    return _steps(spec, lock, target, ((_group(pin), pin) for pin in target.pins if pin.kind == "pip"))
+    return _steps(spec, lock, target, ((layer_of(pin), pin) for pin in target.pins if pin.kind == "pip"))
 
 
 def build_steps(
@@ -56,7 +58,7 @@ def build_steps(
     if terms.no_build_isolation & set(sources):
         roots += pins
     reached = {node.name for node in Graph.of(target, roots).outgoing if node.kind == "pip"}
-    seen = (pin for name, pin in pins.items() if name in reached and _group(pin) == "rest")
+    seen = (pin for name, pin in pins.items() if name in reached and layer_of(pin) == "rest")
     return _steps(spec, lock, target, (("build", pin) for pin in seen))
 
 
@@ -79,13 +81,9 @@ def _steps(
     return tuple(_step(spec, lock, target, *key, groups[key]) for key in sorted(groups, key=_place))
 
 
-def _group(pin: Pin) -> str:
-    return (stack_of(pin.name) or "rest") if pin.is_wheel else "source"
-
-
 def _place(key: tuple[str, str]) -> tuple[int, bool, str]:
     group, index = key
-    return GROUPS.index(group), index != "pypi", index
+    return _GROUPS.index(group), index != "pypi", index
 
 
 def _step(spec: Spec, lock: Lock, target: LockedTarget, group: str, index: str, pins: list[Pin]) -> tuple[PipStep, str]:

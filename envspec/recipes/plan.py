@@ -67,17 +67,12 @@ class Service:
     copies: tuple[tuple[str, str], ...] = ()
 
 
-GROUPS = ("nvidia", "torch", "source", "rest", "build")
-"""In the order of installing: CUDA's libraries, which are large and rarely move; torch and what moves with it; what is
-compiled; everything else. `build` is what builds see of everything else."""
-
-
 @dataclass(frozen=True)
 class PipStep:
     """One run of uv: packages of one index, installed from one requirements file.
 
     file           below the spec's folder
-    group          its layer, one of `GROUPS`
+    group          its layer, one of `LAYERS`; or "build", for what builds see
     torch_backend  uv's name for their PyTorch index (`cu126`), or None
     index, url     another index than PyPI: the lock's name for it, and where the spec says that it is; else None
     flat           the index is a flat one: the URL is its page
@@ -157,7 +152,7 @@ class Plan:
                     `REQUIREMENTS` other targets have the same files
     torch_backend   uv's name for the lock's PyTorch index (`cu126`), or None
     indexes         other indexes than PyPI that pip packages come from, by the names that the lock has
-    pip             the runs of uv that install the pip half, in the order of `GROUPS`
+    pip             the runs of uv that install the pip half, in the order of `LAYERS`
     explicit        the explicit file of the conda half, or None
     glibc           the floor that the lock was solved for
     compat          NVIDIA's cuda-compat, if the spec asks for it
