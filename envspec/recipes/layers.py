@@ -8,8 +8,8 @@ from envspec.facts.cuda_stack import stack_of
 from envspec.lock.model import Pin
 
 LAYERS = ("python", "conda", "nvidia", "torch", "source", "rest", "project", "carried")
-"""Python, or conda's packages, of which it's one; CUDA's libraries, which are large and rarely move; torch and what moves
-with it; what is compiled; everything else; the spec's project; the carried files."""
+"""Python, or conda's packages, of which it's one; CUDA's libraries, which are large and rarely move; torch and what
+moves with it; what is compiled; everything else; the spec's project; the carried files."""
 
 
 def layer_of(pin: Pin) -> str:

@@ -97,7 +97,10 @@ def _build(recipe: Mapping[str, str], hub: Hub, scratch: Path, sif: Path, binds:
         Thread(target=server.serve_forever, daemon=True).start()
         (settings / "pytorch-index").write_text(f"http://127.0.0.1:{server.server_address[1]}\n")
         command = ["apptainer", "build", "--no-https", "--notest", "--force", "--bind", f"{settings}:/mnt"]
-        command += [f"--bind={bind}" for bind in binds]
+        # whatever a definition would write into the machine's own folders ends the build
+        (scratch / "empty").mkdir()
+        read_only = [f"{scratch / 'empty'}:{folder}:ro" for folder in ("/tmp", "/var/tmp")]
+        command += [f"--bind={bind}" for bind in (*read_only, *binds)]
         # nobody carries this SIF anywhere: the least compression takes the least time
         command += ["--mksquashfs-args", "-Xcompression-level 1"]
         done = subprocess.run(
