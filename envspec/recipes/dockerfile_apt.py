@@ -23,10 +23,9 @@ def apt_mounts(stage: str) -> list[str]:
 
 def apt(packages: Iterable[str], more: Iterable[str] = ()) -> list[str]:
     return [
-        "export DEBIAN_FRONTEND=noninteractive",
         # The base's own rule against keeping packages would empty the cache that is mounted.
         "rm -f /etc/apt/apt.conf.d/docker-clean",
-        "apt-get update -qq",
+        "export DEBIAN_FRONTEND=noninteractive && apt-get update -qq",
         f"{_INSTALL} {' '.join(map(shell, packages))}",
         *more,
         # What differs from build to build, and host keys that Debian's package makes.

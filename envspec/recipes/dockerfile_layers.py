@@ -20,7 +20,7 @@ from envspec.recipes.dockerfile_steps import (
     LAYERS,
     SCRATCH,
     SECRET,
-    UV_CACHE,
+    UV_MOUNTS,
     at,
     bind,
     checked,
@@ -123,7 +123,7 @@ def _group_stage(plan: Plan, group: str) -> str:
         [
             f"FROM python AS {group}",
             *index_arguments(steps),
-            run([UV_CACHE, SECRET, *map(bind, files)], [*commands, *finished(group)]),
+            run([UV_MOUNTS, *map(bind, files)], [*commands, *finished(group)]),
         ]
     )
 
@@ -144,7 +144,7 @@ def _compile_stage(plan: Plan, compiling: Compiling) -> str:
     if compiling.wheels:
         files = [step.file for step in compiling.wheels]
         commands = [*checked(plan, files), *map(install, compiling.wheels)]
-        lines.append(run([UV_CACHE, SECRET, *map(bind, files)], commands))
+        lines.append(run([UV_MOUNTS, *map(bind, files)], commands))
     lines += [f"ENV {name}={dockerfile(value)}" for name, value in compiling.env.items()]
     if sources:
         files = [step.file for step in sources]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from envspec.recipes.building import PRETENDED, project_install, project_wheel
 from envspec.recipes.dockerfile_steps import (
     SCRATCH,
-    SECRET,
     UV,
-    UV_CACHE,
+    UV_MOUNTS,
     bind,
     checked,
     finished,
@@ -36,7 +35,7 @@ def project_stage(plan: Plan, project: OwnProject) -> str:
     ]
     if files:
         commands = [*checked(plan, files), *map(install, project.wheels)]
-        lines.append(run([UV_CACHE, SECRET, *map(bind, files)], commands))
+        lines.append(run([UV_MOUNTS, *map(bind, files)], commands))
     if project.versioned:
         lines.append(f'ARG {VERSION}=""')
     lines.append(f"COPY --from={CONTEXT} . {SCRATCH}/{CONTEXT}")

@@ -15,8 +15,8 @@ LAYERS = "/layers"
 UV = f"{LAYERS}/uv"
 SCRATCH = "/tmp"
 """The folder of what stages write for a while; none of it is copied."""
-UV_CACHE = "--mount=type=cache,target=/var/cache/uv"
 SECRET = "--mount=type=secret,id=uv,target=/etc/uv/uv.toml"
+UV_MOUNTS = f"--mount=type=cache,target=/var/cache/uv {SECRET}"
 BYTECODE = f"{CARRIED_FOLDER}/bytecode.py"
 MIRROR = "PYTORCH_INDEX"
 """The build argument with the URL of a mirror of the PyTorch index, as uv's own setting can't name one."""
@@ -46,7 +46,7 @@ def tools(plan: Plan, more: Iterable[str] = ()) -> list[str]:
     if plan.explicit:
         lines.append(copy("conda"))
     venv = [] if plan.explicit else [f"{UV} venv --quiet --python {shell(plan.python)} {ENVIRONMENT}"]
-    mounts = [bind(BYTECODE), *([UV_CACHE, SECRET] if venv else [])]
+    mounts = [bind(BYTECODE), *([UV_MOUNTS] if venv else [])]
     return [*lines, run(mounts, [*checked(plan, [BYTECODE]), f"install -D -t {LAYERS} {at(BYTECODE)}", *venv, *more])]
 
 
