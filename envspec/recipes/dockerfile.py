@@ -105,7 +105,7 @@ def _final(plan: Plan) -> str:
         "USER 0",
         f"ARG SOURCE_DATE_EPOCH={plan.epoch}",
         run(apt_mounts("final"), timed(apt(plan.apt, headers))),
-        run(apt_mounts("final") if more else [], timed([*more, *user(plan.user), *nvcc.links(plan)])),
+        run(apt_mounts("spec") if more else [], timed([*more, *user(plan.user), *nvcc.links(plan)])),
     ]
     lines += [f"COPY --from={one.name} {source} {target}" for one in plan.borrowed for source, target in one.copies]
     lines += [copy(layer, _MADE_BY.get(layer)) for layer in LAYERS if _has(plan, layer)]

@@ -13,10 +13,10 @@ _GROUP = "envspec"
 _INSTALL = "apt-get install -y -qq --no-install-recommends"
 
 
-def apt_mounts(stage: str) -> list[str]:
-    # A name for each stage: with one cache for both, buildah 1.28 waits for its own lock.
+def apt_mounts(step: str) -> list[str]:
+    # A name for each step: with one cache for two, buildah 1.28 waits for its own lock.
     return [
-        f"--mount=type=cache,id=envspec-{stage}-{name},target={target},sharing=locked"
+        f"--mount=type=cache,id=envspec-{step}-{name},target={target},sharing=locked"
         for name, target in (("archives", "/var/cache/apt"), ("lists", "/var/lib/apt/lists"))
     ]
 

@@ -50,14 +50,11 @@ def tools(plan: Plan, more: Iterable[str] = ()) -> list[str]:
     return [*lines, run(mounts, [*checked(plan, [BYTECODE]), f"install -D -t {LAYERS} {at(BYTECODE)}", *venv, *more])]
 
 
-def bytecode(folder: str) -> str:
-    # Without site and without writing: what Python loads by itself it would compile by itself, with a time.
-    return f"{ENVIRONMENT}/bin/python -ISB {LAYERS}/bytecode.py {folder}"
-
-
 def finished(layer: str) -> list[str]:
     """Make a layer's bytecode, and give its files their time."""
-    return [bytecode(f"{prefix(layer)}/lib"), settled(layer)]
+    # Without site and without writing: what Python loads by itself it would compile by itself, with a time.
+    made = f"{ENVIRONMENT}/bin/python -ISB {LAYERS}/bytecode.py {prefix(layer)}/lib {ENVIRONMENT}/lib"
+    return [made, settled(layer)]
 
 
 def settled(layer: str) -> str:
