@@ -39,7 +39,7 @@ RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/et
     && [ "$(sha256sum < /run/recipe/torch-….txt)" = '…  -' ] \
     && /layers/uv pip install --quiet --python /opt/env --prefix /layers/torch/opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/torch-….txt \
     && { if [ -n "$PYTORCH_INDEX" ]; then set -- --default-index "$PYTORCH_INDEX"; else set -- --torch-backend cu118; fi; } && /layers/uv pip install --quiet --python /opt/env --prefix /layers/torch/opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/torch-….txt "$@" \
-    && /opt/env/bin/python -ISB /layers/bytecode.py /layers/torch/opt/env/lib \
+    && /opt/env/bin/python -ISB /layers/bytecode.py /layers/torch/opt/env/lib /opt/env/lib \
     && find /layers/torch -exec touch -h -d @315532800 {} +
 
 FROM python AS rest
@@ -48,7 +48,7 @@ RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/et
     set -eu \
     && [ "$(sha256sum < /run/recipe/rest-….txt)" = '…  -' ] \
     && /layers/uv pip install --quiet --python /opt/env --prefix /layers/rest/opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/rest-….txt \
-    && /opt/env/bin/python -ISB /layers/bytecode.py /layers/rest/opt/env/lib \
+    && /opt/env/bin/python -ISB /layers/bytecode.py /layers/rest/opt/env/lib /opt/env/lib \
     && find /layers/rest -exec touch -h -d @315532800 {} +
 
 # Compiles what the lock has as source only: deepspeed.
@@ -90,7 +90,7 @@ RUN --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
     && printf '%s\n' 'setuptools<70' > /tmp/build-constraints.txt \
     && export UV_BUILD_CONSTRAINT=/tmp/build-constraints.txt \
     && /layers/uv pip install --quiet --python /opt/env --prefix /layers/source/opt/env --no-deps --require-hashes --only-binary :all: --no-binary deepspeed --requirements /run/recipe/source-….txt \
-    && /opt/env/bin/python -ISB /layers/bytecode.py /layers/source/opt/env/lib \
+    && /opt/env/bin/python -ISB /layers/bytecode.py /layers/source/opt/env/lib /opt/env/lib \
     && find /layers/source -exec touch -h -d @315532800 {} +
 
 FROM python AS carried

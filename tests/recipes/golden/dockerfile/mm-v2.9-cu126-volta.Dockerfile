@@ -35,7 +35,7 @@ RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/et
     set -eu \
     && [ "$(sha256sum < /run/recipe/nvidia-….txt)" = '…  -' ] \
     && /layers/uv pip install --quiet --python /opt/env --prefix /layers/nvidia/opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/nvidia-….txt \
-    && /opt/env/bin/python -ISB /layers/bytecode.py /layers/nvidia/opt/env/lib \
+    && /opt/env/bin/python -ISB /layers/bytecode.py /layers/nvidia/opt/env/lib /opt/env/lib \
     && find /layers/nvidia -exec touch -h -d @315532800 {} +
 
 FROM python AS torch
@@ -48,7 +48,7 @@ RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/et
     && [ "$(sha256sum < /run/recipe/torch-….txt)" = '…  -' ] \
     && /layers/uv pip install --quiet --python /opt/env --prefix /layers/torch/opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/torch-….txt \
     && { if [ -n "$PYTORCH_INDEX" ]; then set -- --default-index "$PYTORCH_INDEX"; else set -- --torch-backend cu126; fi; } && /layers/uv pip install --quiet --python /opt/env --prefix /layers/torch/opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/torch-….txt "$@" \
-    && /opt/env/bin/python -ISB /layers/bytecode.py /layers/torch/opt/env/lib \
+    && /opt/env/bin/python -ISB /layers/bytecode.py /layers/torch/opt/env/lib /opt/env/lib \
     && find /layers/torch -exec touch -h -d @315532800 {} +
 
 FROM python AS rest
@@ -57,7 +57,7 @@ RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/et
     set -eu \
     && [ "$(sha256sum < /run/recipe/rest-….txt)" = '…  -' ] \
     && /layers/uv pip install --quiet --python /opt/env --prefix /layers/rest/opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/rest-….txt \
-    && /opt/env/bin/python -ISB /layers/bytecode.py /layers/rest/opt/env/lib \
+    && /opt/env/bin/python -ISB /layers/bytecode.py /layers/rest/opt/env/lib /opt/env/lib \
     && find /layers/rest -exec touch -h -d @315532800 {} +
 
 # Compiles what the lock has as source only: deepspeed.
@@ -98,7 +98,7 @@ RUN --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
     && export UV_NO_CACHE=1 UV_LINK_MODE=copy \
     && export PATH="/opt/env/bin:$PATH" PYTHONPATH=/opt/env/lib/python3.12/site-packages \
     && /layers/uv pip install --quiet --python /opt/env --prefix /layers/source/opt/env --no-deps --require-hashes --only-binary :all: --no-binary deepspeed --requirements /run/recipe/source-….txt \
-    && /opt/env/bin/python -ISB /layers/bytecode.py /layers/source/opt/env/lib \
+    && /opt/env/bin/python -ISB /layers/bytecode.py /layers/source/opt/env/lib /opt/env/lib \
     && find /layers/source -exec touch -h -d @315532800 {} +
 
 FROM python AS carried

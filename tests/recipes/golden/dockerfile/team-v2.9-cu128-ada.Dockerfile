@@ -36,7 +36,7 @@ RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/et
     set -eu \
     && [ "$(sha256sum < /run/recipe/nvidia-….txt)" = '…  -' ] \
     && /layers/uv pip install --quiet --python /opt/env --prefix /layers/nvidia/opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/nvidia-….txt \
-    && /opt/env/bin/python -ISB /layers/bytecode.py /layers/nvidia/opt/env/lib \
+    && /opt/env/bin/python -ISB /layers/bytecode.py /layers/nvidia/opt/env/lib /opt/env/lib \
     && find /layers/nvidia -exec touch -h -d @315532800 {} +
 
 FROM python AS torch
@@ -45,7 +45,7 @@ RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/et
     set -eu \
     && [ "$(sha256sum < /run/recipe/torch-….txt)" = '…  -' ] \
     && /layers/uv pip install --quiet --python /opt/env --prefix /layers/torch/opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/torch-….txt \
-    && /opt/env/bin/python -ISB /layers/bytecode.py /layers/torch/opt/env/lib \
+    && /opt/env/bin/python -ISB /layers/bytecode.py /layers/torch/opt/env/lib /opt/env/lib \
     && find /layers/torch -exec touch -h -d @315532800 {} +
 
 FROM python AS rest
@@ -54,7 +54,7 @@ RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/et
     set -eu \
     && [ "$(sha256sum < /run/recipe/rest-….txt)" = '…  -' ] \
     && /layers/uv pip install --quiet --python /opt/env --prefix /layers/rest/opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/rest-….txt \
-    && /opt/env/bin/python -ISB /layers/bytecode.py /layers/rest/opt/env/lib \
+    && /opt/env/bin/python -ISB /layers/bytecode.py /layers/rest/opt/env/lib /opt/env/lib \
     && find /layers/rest -exec touch -h -d @315532800 {} +
 
 FROM python AS carried
@@ -77,8 +77,8 @@ RUN --mount=type=cache,id=envspec-final-archives,target=/var/cache/apt,sharing=l
     && find /var/log -type f -delete \
     && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* \
     && find / -xdev \( -type l -o -writable \) -newermt "@$began" -exec touch -h -d @315532800 {} +
-RUN --mount=type=cache,id=envspec-final-archives,target=/var/cache/apt,sharing=locked \
-    --mount=type=cache,id=envspec-final-lists,target=/var/lib/apt/lists,sharing=locked \
+RUN --mount=type=cache,id=envspec-spec-archives,target=/var/cache/apt,sharing=locked \
+    --mount=type=cache,id=envspec-spec-lists,target=/var/lib/apt/lists,sharing=locked \
     set -eu \
     && began=$(date +%s) \
     && rm -f /etc/apt/apt.conf.d/docker-clean \
