@@ -6,7 +6,7 @@ and the runtime that extensions are linked with: the other libraries are the whe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from envspec.lock.model import LockedTarget
 from envspec.recipes.plan import Borrowed, ImageReference, Plan
@@ -23,7 +23,7 @@ def is_wanted(spec: Spec, target: LockedTarget) -> bool:
     return spec.image.nvcc and target.inputs.cuda is not None
 
 
-def variables(spec: Spec) -> Mapping[str, str]:
+def variables(spec: Spec) -> dict[str, str]:
     """Give the variables by which builds find it."""
     return {"CUDA_HOME": FOLDER} if spec.image.nvcc else {}
 

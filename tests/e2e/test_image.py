@@ -14,14 +14,13 @@ import re
 import signal
 import stat
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from support.oci import Builder, entry, opened_builder, skip_without, torch_mirror
+from support.oci import Builder, entry, envspec, opened_builder, skip_without, torch_mirror
 from support.ports import free_ports
 from support.sif import torch_wheel
 
@@ -52,12 +51,6 @@ GREETING = 'it\'s "$HOME" `id` \\n ${x} #'
 PATH = "/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 TOKEN = "e2e-token"
 """Of this test alone, for a server on loopback."""
-
-
-def envspec(folder: Path, *arguments: str) -> None:
-    command = [sys.executable, "-m", "envspec", *arguments]
-    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.oci import Builder, opened_builder, skip_without, torch_mirror
+from support.oci import Builder, envspec, opened_builder, skip_without, torch_mirror
 
 from envspec.recipes.sums import digest, read_sums, sums_text
 
@@ -35,12 +34,6 @@ build-env = { GREETING = "it's $HOME" }
 """
 FIXED = "--timestamp=315532800"
 """With it, buildah gives the times of layers to what it writes itself for a RUN, such as /etc/hosts."""
-
-
-def envspec(folder: Path, *arguments: str) -> None:
-    command = [sys.executable, "-m", "envspec", *arguments]
-    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
 
 
 def exported(folder: Path, spec: str, out: str) -> Path:

@@ -6,7 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from envspec_check import fabric
 from envspec_check.fabric import chosen, judged, ports
+
+from envspec.carried import multi_node
 
 LOG = """node:7:7 [0] NCCL INFO NET/Plugin : No plugin found (libnccl-net.so), using internal implementation
 node:7:7 [0] NCCL INFO NET/Socket : Using [0]eth0:192.0.2.7<0>
@@ -86,3 +89,17 @@ def test_an_hca_and_nccl_on_sockets_with_pretended_ports(
 def test_a_container_without_the_devices_is_told_in_a_pretended_one(tmp_path: Path) -> None:
     outcome = judged({}, FULL, "Socket", tmp_path / "none", {})
     assert outcome.status == "pass" and "--device /dev/infiniband" in (outcome.reason or "")
+
+
+def test_several_nodes_tell_it_with_pretended_ports(
+    monkeypatch: pytest.MonkeyPatch, sysfs: Path, devices: Path, tmp_path: Path
+) -> None:
+    """What the check of several nodes makes of it: why it fails, and what it saw."""
+    monkeypatch.setattr(fabric, "ports", lambda: ports(sysfs))
+    monkeypatch.setattr(fabric, "judged", lambda *given: judged(*given, devices, {}))
+    (tmp_path / "nccl-node-0.log").write_text(LOG.format("Socket"))
+    reason, more = multi_node.fabric({}, tmp_path)
+    assert reason is not None and reason.startswith("HCA seen (mlx5_0:1, mlx5_2:1), NCCL on sockets: install ")
+    assert more["network"] == "Socket" and more["told"] == reason
+    monkeypatch.setattr(fabric, "ports", dict)
+    assert multi_node.fabric({}, tmp_path)[0] is None
