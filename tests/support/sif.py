@@ -43,7 +43,7 @@ def skip_without_tools() -> None:
 
 def built_sif(recipe: Mapping[str, str], scratch: Path, binds: Sequence[str] = ()) -> Path:
     """The SIF of an exported recipe (path -> text) of one target, from the cache or built now, which takes minutes.
-    `binds` are folders that its build sees, as `--bind` has them."""
+    `binds` are folders that its build sees, as `--bind` has them; it has the settings in `settings` of `scratch`."""
     parts = [*(part for named in sorted(recipe.items()) for part in named), *binds]
     digest = hashlib.sha256("".join(f"{part}\0" for part in parts).encode()).hexdigest()
     folder = kept() / "sif"
@@ -86,7 +86,7 @@ def _build(recipe: Mapping[str, str], hub: Hub, scratch: Path, sif: Path, binds:
     text = re.sub(r"^From: (astral/uv|debian):\S+$", rf"From: {hub.host}/\1", recipe[exported], flags=re.MULTILINE)
     definition.write_text(text, encoding="utf-8")
     settings = scratch / "settings"
-    settings.mkdir()
+    settings.mkdir(exist_ok=True)
     (settings / "uv.toml").write_text("native-tls = true\n")
     wheels = scratch / "index" / "torch"
     wheels.mkdir(parents=True)
