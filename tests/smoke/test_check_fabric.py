@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ def test_several_nodes_tell_it_with_pretended_ports(
 ) -> None:
     """What the check of several nodes makes of it: why it fails, and what it saw."""
     monkeypatch.setattr(fabric, "ports", lambda: ports(sysfs))
-    monkeypatch.setattr(fabric, "judged", lambda *given: judged(*given, devices, {}))
+    monkeypatch.setattr(fabric, "judged", partial(judged, devices=devices, environ={}))
     (tmp_path / "nccl-node-0.log").write_text(LOG.format("Socket"))
     reason, more = multi_node.fabric({}, tmp_path)
     assert reason is not None and reason.startswith("HCA seen (mlx5_0:1, mlx5_2:1), NCCL on sockets: install ")
