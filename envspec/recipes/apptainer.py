@@ -39,6 +39,7 @@ BUNDLE = "bundle.tar"
 BASE = "base.sif"
 BUILD = "build-wheels"
 COMPILER = "build.sif"
+_WHEELS = "build/wheels"
 
 
 def render(plan: Plan) -> dict[str, str]:
@@ -116,13 +117,13 @@ def _offline(plan: Plan) -> Iterator[str]:
             f"  {BUILD}/   wheels of the build-system.requires of {', '.join(built.packages)}",
             f"                  pip download --only-binary :all: -d {BUILD} setuptools wheel …",
         ]
-        files.append(f"{beside}{BUILD} {SCRATCH}/{BUILD}")
+        files.append(f"{beside}{BUILD} {SCRATCH}/{_WHEELS}")
     usage += [_above(plan), f"  apptainer build --notest {plan.title}.sif {beside}{OFFLINE_FILE}"]
     yield from hash_heading(plan, usage)
     yield ""
     yield from ("Bootstrap: localimage", f"From: {beside}{COMPILER if built else BASE}", "Stage: compile", "")
     yield from section("files", files)
-    yield from section("post", offline_post(plan, BUNDLE, BUILD if built else None))
+    yield from section("post", offline_post(plan, BUNDLE, _WHEELS if built else None))
     yield from ("Bootstrap: localimage", f"From: {beside}{BASE}", "Stage: final", "")
     yield from section("files from compile", [f"{ENVIRONMENT} {ENVIRONMENT}"])
     yield from section("files", _carried(plan))

@@ -103,17 +103,17 @@ def final_post(plan: Plan) -> Iterator[str]:
 
 
 def offline_post(plan: Plan, bundle: str, wheels: str | None) -> Iterator[str]:
-    """Make the script of the stage that installs a bundle, which lies in `SCRATCH`; beside it, the folder with the
-    `wheels` that builds need."""
+    """Make the script of the stage that installs a bundle, which lies in `SCRATCH`; below that, the folder with the
+    `wheels` that builds need, as earlier bundles have it."""
     yield from _beginning()
     yield f"export SOURCE_DATE_EPOCH={plan.epoch}"
     yield f"mkdir {SCRATCH}/bundle"
     yield f"tar -xf {SCRATCH}/{bundle} -C {SCRATCH}/bundle"
     if wheels:
         yield from _build_env(plan)
-        # Found with the bundle's own files; those of the lock are taken by their hashes all the same.
-        yield f"cp {SCRATCH}/{wheels}/*.whl {SCRATCH}/bundle/wheels"
-    yield f"sh {SCRATCH}/bundle/install.sh {ENVIRONMENT}"
+    # Found beside the bundle's own files; those of the lock are taken by their hashes all the same.
+    given = f" --with {SCRATCH}/{posixpath.dirname(wheels)}" if wheels else ""
+    yield f"sh {SCRATCH}/bundle/install.sh{given} {ENVIRONMENT}"
     yield _bytecode()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envspec.recipes import nvcc
-from envspec.recipes.dockerfile_apt import apt, apt_mounts, python_headers, timed, user
+from envspec.recipes.dockerfile_apt import apt, python_headers, timed, user
 from envspec.recipes.dockerfile_layers import CHANNEL_HOST, conda_stage, layer_stages
 from envspec.recipes.dockerfile_project import CONTEXT, VERSION, project_stage
 from envspec.recipes.dockerfile_steps import MIRROR, copy, run
@@ -104,8 +104,8 @@ def _final(plan: Plan) -> str:
         "FROM ${BASE_IMAGE}",
         "USER 0",
         f"ARG SOURCE_DATE_EPOCH={plan.epoch}",
-        run(apt_mounts("final"), timed(apt(plan.apt, headers))),
-        run(apt_mounts("spec") if more else [], timed([*more, *user(plan.user), *nvcc.links(plan)])),
+        run([], timed(apt(plan.apt, headers))),
+        run([], timed([*more, *user(plan.user), *nvcc.links(plan)])),
     ]
     lines += [f"COPY --from={one.name} {source} {target}" for one in plan.borrowed for source, target in one.copies]
     lines += [copy(layer, _MADE_BY.get(layer)) for layer in LAYERS if _has(plan, layer)]

@@ -13,21 +13,15 @@ _GROUP = "envspec"
 _INSTALL = "apt-get install -y -qq --no-install-recommends"
 
 
-def apt_mounts(step: str) -> list[str]:
-    # A name for each step: with one cache for two, buildah 1.28 waits for its own lock.
-    return [
-        f"--mount=type=cache,id=envspec-{step}-{name},target={target},sharing=locked"
-        for name, target in (("archives", "/var/cache/apt"), ("lists", "/var/lib/apt/lists"))
-    ]
-
-
 def apt(packages: Iterable[str], more: Iterable[str] = ()) -> list[str]:
+    """Install packages, and run `more` while apt knows others."""
     return [
-        # The base's own rule against keeping packages would empty the cache that is mounted.
-        "rm -f /etc/apt/apt.conf.d/docker-clean",
         "export DEBIAN_FRONTEND=noninteractive && apt-get update -qq",
         f"{_INSTALL} {' '.join(map(shell, packages))}",
         *more,
+        # Not in a cache that is mounted: buildah 1.28 keeps its lock to the end of the build, and two builds wait for
+        # each other.
+        "rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb",
         # What differs from build to build, and host keys that Debian's package makes.
         "find /var/log -type f -delete",
         "rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_*",

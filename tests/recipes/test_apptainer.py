@@ -158,9 +158,11 @@ def test_what_is_compiled_offline_finds_its_tools() -> None:
     assert "as in base.sif, and build-essential, CUDA's compiler in /usr/local/cuda" in line
     stage, final = parse(text)
     assert (stage.header["from"], final.header["from"]) == ("cu128-hopper/build.sif", "cu128-hopper/base.sif")
-    assert "cu128-hopper/build-wheels /opt/scratch/build-wheels" in stage.sections["files"]
-    before, _, _ = stage.sections["post"].partition("sh /opt/scratch/bundle/install.sh /opt/env")
-    for line in ("export CUDA_HOME=/usr/local/cuda", "export TORCH_CUDA_ARCH_LIST=9.0", "/build-wheels/*.whl "):
+    assert "cu128-hopper/build-wheels /opt/scratch/build/wheels" in stage.sections["files"]
+    # an install.sh takes no other files for its own
+    before, found, _ = stage.sections["post"].partition("bundle/install.sh --with /opt/scratch/build /opt/env")
+    assert found
+    for line in ("export CUDA_HOME=/usr/local/cuda", "export TORCH_CUDA_ARCH_LIST=9.0"):
         assert line in before
 
 
