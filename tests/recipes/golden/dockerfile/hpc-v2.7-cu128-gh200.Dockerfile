@@ -80,13 +80,11 @@ RUN set -eu \
 FROM ${BASE_IMAGE}
 USER 0
 ARG SOURCE_DATE_EPOCH=315532800
-RUN --mount=type=cache,id=envspec-final-archives,target=/var/cache/apt,sharing=locked \
-    --mount=type=cache,id=envspec-final-lists,target=/var/lib/apt/lists,sharing=locked \
-    set -eu \
+RUN set -eu \
     && began=$(date +%s) \
-    && rm -f /etc/apt/apt.conf.d/docker-clean \
     && export DEBIAN_FRONTEND=noninteractive && apt-get update -qq \
     && apt-get install -y -qq --no-install-recommends ca-certificates g++ ibverbs-providers libibverbs1 libnuma1 librdmacm1 openssh-server tini \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
     && find /var/log -type f -delete \
     && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* \
     && find / -xdev \( -type l -o -writable \) -newermt "@$began" -exec touch -h -d @315532800 {} +

@@ -55,15 +55,13 @@ RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/et
 FROM ${COMPILER_IMAGE} AS compile
 USER 0
 ARG SOURCE_DATE_EPOCH=315532800
-RUN --mount=type=cache,id=envspec-compile-archives,target=/var/cache/apt,sharing=locked \
-    --mount=type=cache,id=envspec-compile-lists,target=/var/lib/apt/lists,sharing=locked \
-    set -eu \
-    && rm -f /etc/apt/apt.conf.d/docker-clean \
+RUN set -eu \
     && export DEBIAN_FRONTEND=noninteractive && apt-get update -qq \
     && apt-get install -y -qq --no-install-recommends build-essential ca-certificates \
+    && if [ -x /usr/bin/python3.10 ]; then apt-get install -y -qq --no-install-recommends libpython3.10-dev; fi \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
     && find /var/log -type f -delete \
-    && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* \
-    && if [ -x /usr/bin/python3.10 ]; then apt-get install -y -qq --no-install-recommends libpython3.10-dev; fi
+    && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_*
 COPY --from=uv /uv /layers/uv
 ENV UV_CACHE_DIR="/var/cache/uv" UV_LINK_MODE="copy" UV_PYTHON_INSTALL_DIR="/opt/python" UV_PYTHON_PREFERENCE="system"
 RUN --mount=type=bind,source=envspec/bytecode.py,target=/run/recipe/bytecode.py \
@@ -102,14 +100,12 @@ RUN set -eu \
 FROM ${BASE_IMAGE}
 USER 0
 ARG SOURCE_DATE_EPOCH=315532800
-RUN --mount=type=cache,id=envspec-final-archives,target=/var/cache/apt,sharing=locked \
-    --mount=type=cache,id=envspec-final-lists,target=/var/lib/apt/lists,sharing=locked \
-    set -eu \
+RUN set -eu \
     && began=$(date +%s) \
-    && rm -f /etc/apt/apt.conf.d/docker-clean \
     && export DEBIAN_FRONTEND=noninteractive && apt-get update -qq \
     && apt-get install -y -qq --no-install-recommends ca-certificates g++ ibverbs-providers libibverbs1 libnuma1 librdmacm1 tini \
     && if [ -x /usr/bin/python3.10 ]; then apt-get install -y -qq --no-install-recommends libpython3.10-dev; fi \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
     && find /var/log -type f -delete \
     && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* \
     && find / -xdev \( -type l -o -writable \) -newermt "@$began" -exec touch -h -d @315532800 {} +
