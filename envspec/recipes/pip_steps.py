@@ -7,14 +7,16 @@ from collections.abc import Collection, Iterable
 
 from envspec.errors import InputError, Place
 from envspec.facts.compute_capability import capability_of
-from envspec.facts.cuda_stack import stack_of
 from envspec.lock.formats.requirements import build_constraints, requirement
 from envspec.lock.graph import Graph
 from envspec.lock.model import LockedTarget, Pin
-from envspec.recipes.plan import GROUPS, REQUIREMENTS, PipStep
+from envspec.recipes.layers import LAYERS, layer_of
+from envspec.recipes.plan import REQUIREMENTS, PipStep
 from envspec.spec.model import Spec
 
 _PYTORCH = "pytorch/"
+_GROUPS = (*LAYERS, "build")
+"""`build` is what builds see of everything else."""
 _DIGITS = 8
 """The number of digits of a file's SHA-256 in its name."""
 
@@ -41,7 +43,7 @@ def pip_steps(spec: Spec, target: LockedTarget) -> tuple[Run, ...]:
 
     Raises InputError for an index that the spec doesn't name any more.
     """
-    return _steps(spec, target, ((_group(pin), pin) for pin in target.pins if pin.kind == "pip"))
+    return _steps(spec, target, ((layer_of(pin), pin) for pin in target.pins if pin.kind == "pip"))
 
 
 def build_steps(spec: Spec, target: LockedTarget, own: Collection[str] = ()) -> tuple[Run, ...]:
@@ -58,7 +60,7 @@ def build_steps(spec: Spec, target: LockedTarget, own: Collection[str] = ()) -> 
     if terms.no_build_isolation & set(sources):
         roots += pins
     reached = {node.name for node in Graph.of(target, roots).outgoing if node.kind == "pip"}
-    seen = (pin for name, pin in pins.items() if name in reached and _group(pin) == "rest")
+    seen = (pin for name, pin in pins.items() if name in reached and layer_of(pin) == "rest")
     return _steps(spec, target, (("build", pin) for pin in seen))
 
 
@@ -79,13 +81,9 @@ def _steps(spec: Spec, target: LockedTarget, grouped: Iterable[tuple[str, Pin]])
     return tuple(_step(spec, target, *key[:2], groups[key]) for key in sorted(groups, key=_place))
 
 
-def _group(pin: Pin) -> str:
-    return (stack_of(pin.name) or "rest") if pin.is_wheel else "source"
-
-
 def _place(key: tuple[str, str, str]) -> tuple[int, bool, str, str]:
     group, index, built_with = key
-    return GROUPS.index(group), index != "pypi", index, built_with
+    return _GROUPS.index(group), index != "pypi", index, built_with
 
 
 def _step(spec: Spec, target: LockedTarget, group: str, index: str, pins: list[Pin]) -> Run:

@@ -32,6 +32,7 @@ TABLES = (
     "toolkits",
     "torch",
     "triton",
+    "video",
 )
 PLATFORMS = {"linux-64", "linux-aarch64", "osx-arm64", "win-64"}
 
