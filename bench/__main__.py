@@ -13,6 +13,7 @@ NAMES = (
     "doctor_speed",
     "diff_speed",
     "why_speed",
+    "run_speed",
     "report_page",
     "export_speed",
 )

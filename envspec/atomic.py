@@ -101,6 +101,11 @@ def refuse_read_only(folder: OpenFolder) -> None:
         pass
 
 
+def is_staging(name: str) -> bool:
+    """Say whether a folder of this name is one that a writer stages files in."""
+    return _STAGING.fullmatch(name) is not None
+
+
 def sweep(folder: OpenFolder) -> None:
     """Remove the staging folders of writers that were killed here. What can't be removed stays for the next writer."""
     with suppress(OSError):

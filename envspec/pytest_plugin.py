@@ -23,12 +23,13 @@ import pytest
 from envspec.cli import inputs
 from envspec.cli.smoke import cases as smoke_cases
 from envspec.cli.smoke.table import lines
+from envspec.cli.this_machine import this_machine
+from envspec.doctor.fits import misfit
 from envspec.documents import read_json
 from envspec.errors import EnvspecError
 from envspec.lock.model import LockedTarget
 from envspec.smoke.report.read import report_of
 from envspec.smoke.report.result import Results, Run
-from envspec.smoke.run.fits import misfit
 
 Ran = tuple[int, str, str]
 """The end of a process: its exit code and its output on stdout and stderr."""
@@ -71,9 +72,7 @@ def skip_reason(case: SmokeTarget, words: Sequence[str] = ()) -> str | None:
         return "the target has no torch, which the smoke check needs"
     runner, device = _value(words, "--runner", "local"), _value(words, "--device", "auto")
     blind = device == "cpu" or runner == "slurm"
-    return misfit(
-        spec, target, smoke_cases.this_machine(without_gpu=blind, contained=runner in ("docker", "apptainer"))
-    )
+    return misfit(spec, target, this_machine(without_gpu=blind, contained=runner in ("docker", "apptainer")))
 
 
 def smoke(argv: Sequence[str]) -> Ran:

@@ -20,6 +20,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from envspec.documents import Unreadable, read_toml
 from envspec.errors import InputError, Place
 from envspec.ownership import stranger, this_user
+from envspec.places import cache_dir, config_home, environments_dir, home_of
 from envspec.redact import register, register_all, register_url
 from envspec.user_config import load_user_config, refuse_no_address
 
@@ -33,6 +34,8 @@ class Settings:
     cache_size        bytes that the cache may have, from `[cache] max-size`; None for any
     timeouts          index name → seconds to wait for bytes of it, from `[timeouts]`
     keyring           whether uv is told to ask the program `keyring` for passwords
+    environments      the folder of environments that have no prefix of their own
+    run_targets       patterns of the targets to run where none is named and the machine doesn't tell, the first first
     """
 
     cache_dir: Path
@@ -42,6 +45,8 @@ class Settings:
     cache_size: int | None = None
     timeouts: Mapping[str, float] = field(default_factory=dict)
     keyring: bool = False
+    environments: Path = Path()
+    run_targets: tuple[str, ...] = ()
 
     def cache(self) -> Path:
         """envspec's own cache, to read and write: made if need be, for its user alone.
@@ -143,12 +148,12 @@ def load_settings(env: Mapping[str, str] | None = None, home: Path | None = None
     https and file, wherever it was set; broken files of pip and uv are theirs to report.
     """
     env = os.environ if env is None else env
-    home = Path(env.get("HOME", "~")).expanduser() if home is None else home
-    config_home = Path(env.get("XDG_CONFIG_HOME") or home / ".config")
-    pip = _pip_config(env, home, config_home)
-    config = load_user_config(config_home / "envspec" / "config.toml", env.get("ENVSPEC_CONFIG"))
+    home = home_of(env) if home is None else home
+    configs = config_home(env, home)
+    pip = _pip_config(env, home, configs)
+    config = load_user_config(configs / "envspec" / "config.toml", env.get("ENVSPEC_CONFIG"))
     mirrors = config.mirrors
-    uv_files = _uv_files(env, config_home)
+    uv_files = _uv_files(env, configs)
     named = [(variable, env.get(variable)) for variable in ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")]
     named.append(("index-url of pip's configuration", pip.get("index-url")))
     named.append(("the default index of uv.toml", _uv_default_index(uv_files)))
@@ -164,9 +169,10 @@ def load_settings(env: Mapping[str, str] | None = None, home: Path | None = None
     )
     for url in (default or "", *mirrors.values(), *links):
         register_url(url)
-    cache = env.get("ENVSPEC_CACHE_DIR") or Path(env.get("XDG_CACHE_HOME") or home / ".cache") / "envspec"
     return Settings(
-        cache_dir=Path(cache),
+        cache_dir=cache_dir(env, home),
+        environments=environments_dir(env, home, config.environments),
+        run_targets=_names(env.get("ENVSPEC_DEFAULT_TARGET")) or config.run_targets,
         default_index=default or mirrors.get("pypi"),
         mirrors=mirrors,
         find_links=tuple(dict.fromkeys(link for link in links if link)),
@@ -174,6 +180,10 @@ def load_settings(env: Mapping[str, str] | None = None, home: Path | None = None
         timeouts=config.timeouts,
         keyring=_asks_keyring(env, uv_files),
     )
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(filter(None, map(str.strip, (text or "").split(","))))
 
 
 def _pip_config(env: Mapping[str, str], home: Path, config_home: Path) -> dict[str, str]:

@@ -23,11 +23,15 @@ class UserConfig:
     """mirrors     index, channel or registry name → URL
     cache_size  bytes that the cache may have; None for any
     timeouts    index name → seconds to wait for bytes of it
+    environments  the folder of environments that have no prefix of their own, as written; None for the usual one
+    run_targets   patterns of targets for `envspec run`, where the machine doesn't tell
     """
 
     mirrors: Mapping[str, str] = field(default_factory=dict)
     cache_size: int | None = None
     timeouts: Mapping[str, float] = field(default_factory=dict)
+    environments: str | None = None
+    run_targets: tuple[str, ...] = ()
 
 
 def load_user_config(usual: Path, asked: str | None) -> UserConfig:
@@ -68,7 +72,7 @@ class _Reader:
                 raise self._error(
                     f"a configuration can't have {key!r}", (near and f"did you mean [{near}]?") or tables, key
                 )
-        return UserConfig(self._mirrors(), self._cache_size(), self._timeouts())
+        return UserConfig(self._mirrors(), self._cache_size(), self._timeouts(), *self._run())
 
     def _mirrors(self) -> dict[str, str]:
         mirrors = self.table.get("mirrors", {})
@@ -107,6 +111,23 @@ class _Reader:
                 raise self._error(told, example, name)
         return {name: float(seconds) for name, seconds in timeouts.items()}
 
+    def _run(self) -> tuple[str | None, tuple[str, ...]]:
+        run = self.table.get("run", {})
+        example = 'for example: [run] environments = "/scratch/$USER/environments"'
+        if not isinstance(run, dict):
+            raise self._error("[run] is a table", example, "run")
+        for key in run:
+            if key not in ("environments", "targets"):
+                near = nearest(key, ("environments", "targets"))
+                raise self._error(f"[run] has no {key!r}", f"did you mean {near!r}?" if near else example, key)
+        folder, targets = run.get("environments"), run.get("targets", [])
+        if folder is not None and not (isinstance(folder, str) and folder.startswith(("/", "~", "$"))):
+            raise self._error(f"[run] environments is {folder!r}, which is no absolute path", example, "environments")
+        if not isinstance(targets, list) or not all(isinstance(name, str) and name for name in targets):
+            example = 'for example: [run] targets = ["cu128-hopper", "cu128-*"]'
+            raise self._error("[run] targets is no list of targets' names", example, "targets")
+        return folder, tuple(targets)
+
     def _error(self, message: str, hint: str, key: str) -> InputError:
         return InputError(message, hint=hint, place=self._place(key))
 
@@ -114,7 +135,7 @@ class _Reader:
         return place_of_key(self.path, self.text, key)
 
 
-_TABLES = ("mirrors", "cache", "timeouts")
+_TABLES = ("mirrors", "cache", "timeouts", "run")
 
 
 def place_of_key(path: Path, text: str, key: str) -> Place:

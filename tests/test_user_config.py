@@ -49,6 +49,13 @@ def test_what_is_there(tmp_path: Path) -> None:
     assert found.cache_size == 20_000_000_000 and found.timeouts == {"internal": 120.0, "pypi": 2.5}
 
 
+def test_what_runs_begin_with(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text('[run]\nenvironments = "$SCRATCH/envs"\ntargets = ["cu128-*", "cpu"]\n')
+    found = load_user_config(path, None)
+    assert (found.environments, found.run_targets) == ("$SCRATCH/envs", ("cu128-*", "cpu"))
+
+
 @pytest.mark.parametrize(
     ("text", "place", "message"),
     [
@@ -62,6 +69,11 @@ def test_what_is_there(tmp_path: Path) -> None:
         ("[timeouts]\npypi = 0", ":2:1", "pypi is 0, which is no number"),
         ("[timeouts]\npypi = nan", ":2:1", "pypi is nan, which is no number"),
         ("[timeouts]\npypi = inf", ":2:1", "pypi is inf, which is no number"),
+        ("run = 3", ":1:1", r"\[run\] is a table"),
+        ("[run]\ntarget = 'x'", ":2:1", r"\[run\] has no 'target'"),
+        ("[run]\ntargets = 'x'", ":2:1", "targets is no list of targets' names"),
+        ("[run]\ntargets = [1]", ":2:1", "targets is no list of targets' names"),
+        ("[run]\nenvironments = 'here'", ":2:1", "environments is 'here', which is no absolute path"),
         ("[timeout]\npypi = 1", ":1:2", "a configuration can't have 'timeout'"),
     ],
 )

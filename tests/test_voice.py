@@ -31,6 +31,7 @@ RULED_OUT = {
 ALLOWED: dict[tuple[str, str], str] = {
     ("carried/check/envspec_check/checks/dataloader.py", "unable to"): "torch's own words",
     ("draft/python_tools.py", "prerelease"): "a key of Poetry's",
+    ("install/python_builds.py", "prerelease"): "a key of uv's",
     ("recipes/make.py", "nobody"): "a user of Debian's",
     ("resolve/pip/compile.py", "prerelease"): "an option of uv's",
     ("smoke/run/slurm_queue.py", "unable to"): "Slurm's own words",

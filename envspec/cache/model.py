@@ -16,7 +16,10 @@ KINDS = {
     "sources": "what source distributions say of themselves",
     "releases": "what indexes list, by project",
     "urls": "which files lie behind URLs that requirements name",
+    "publishers": "who indexes say published files",
     "audit": "answers that `audit --offline` takes",
+    "environments": "environments of `run`, `shell` and `install`, each for one state of a lock",
+    "runs": "which environment a run found ready, and what that depended on",
     "smoke": "environments and results of smoke runs",
     "uv-private": "what older versions had uv keep of indexes whose address has a token",
     "scratch": "temporary files of commands that are running or were killed",
@@ -24,8 +27,9 @@ KINDS = {
 }
 """Every kind of entry, and what it is."""
 
-KEPT = ("smoke", "settings", "scratch")
-"""What never goes to make room: results that a user may want, tiny entries, and those that a run is using."""
+KEPT = ("environments", "smoke", "settings", "scratch")
+"""What never goes to make room: environments, results that a user may want, tiny entries, and those that a run is
+using."""
 
 GRACE = 3600.0
 """Seconds for which what was used stays, while a run that just ended makes room: another one may be at it."""

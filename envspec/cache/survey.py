@@ -18,10 +18,12 @@ _FOLDERS: tuple[tuple[str, str, int], ...] = (
     (r"sources-v[0-9]+", "sources", 2),
     (r"releases-v[0-9]+", "releases", 2),
     (r"urls-v[0-9]+", "urls", 1),
+    (r"publishers-v[0-9]+", "publishers", 2),
     (r"releases-flat-v[0-9]+", "releases", 2),
     (r"artifacts", "artifacts", 1),
     (r"built-v[0-9]+", "built", 1),
     (r"audit", "audit", 1),
+    (r"runs-v[0-9]+", "runs", 1),
     (r"smoke", "smoke", 2),
     (r"uv-private", "uv-private", 0),
     (r"scratch", "scratch", 1),
@@ -59,6 +61,13 @@ def survey(cache: OpenFolder) -> CacheContents:
         else:
             foreign.append(path)
     return CacheContents(tuple(entries), tuple(foreign))
+
+
+def used_of(folder: OpenFolder, name: str, *, alone: bool = False) -> tuple[int, float] | None:
+    """Give the bytes of something in a folder, with all that is in it, and when it was used last; None where it went
+    away. With `alone`, files with a second name elsewhere don't count."""
+    found = _Walk(folder, name).whole(alone=alone)
+    return None if found is None else (found.size, found.used)
 
 
 def _top(cache: OpenFolder) -> Iterator[str]:
@@ -135,26 +144,28 @@ class _Walk:
     def used(self) -> float:
         return self.found.st_mtime if self.found is not None else 0.0
 
-    def whole(self) -> _Found | None:
-        """Its bytes with all that is in it; None where it went away."""
+    def whole(self, *, alone: bool = False) -> _Found | None:
+        """Its bytes with all that is in it, or with `alone` only of what has no second name; None where it went
+        away."""
         if self.found is None:
             return None
         if not self.is_folder:
             return _Found(self.size, self.used)
         try:
             with self._cache.descend(self._path) as folder:
-                return _Found(_bytes_in(folder), self.used)
+                return _Found(_bytes_in(folder, 1 if alone else None), self.used)
         except FileNotFoundError:
             return None
 
 
-def _bytes_in(folder: OpenFolder) -> int:
+def _bytes_in(folder: OpenFolder, names: int | None) -> int:
+    """Sum up the bytes of plain files; `names` is how many names a file may have to count, None for any."""
     size = 0
     for name in folder.names():
         found = folder.look(name)
         if found is not None and stat.S_ISREG(found.st_mode):
-            size += found.st_size
+            size += found.st_size if names is None or found.st_nlink <= names else 0
         elif folder.is_folder(name):
             with folder.enter(name) as below:
-                size += _bytes_in(below)
+                size += _bytes_in(below, names)
     return size

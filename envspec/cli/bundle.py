@@ -58,6 +58,7 @@ def command(
     wheels (and conda packages), the smoke check, and `install.sh`, which makes the environment without envspec and
     without a network. envspec prints the bundle's digest, which `install.sh --expect` takes.
     """
+    from envspec.cli.malicious import refuse_malicious
     from envspec.cli.policy import refuse_fetched
     from envspec.install.build import BuildRules
     from envspec.install.bundle import held_by, place_of, write_bundle
@@ -67,6 +68,7 @@ def command(
     inputs.warn_if_stale(spec, lock)
     chosen = inputs.one_target(lock, target)
     refuse_fetched(spec, lock, chosen, path, offline=False)
+    refuse_malicious(spec, (chosen,), path, offline=False)
     refuse_git(chosen.pins, "a bundle")
     rules = BuildRules.of(spec, chosen)
     sources = [pin.name for pin in chosen.pins if pin.kind == "pip" and not pin.is_wheel and not rules.concerns(pin)]
@@ -74,9 +76,10 @@ def command(
     if compiled:
         warn(f"installing compiles {', '.join(compiled)} against the bundle's own packages, and needs the compilers")
     if sources:
-        warn(f"installing builds these sources and needs their build tools: {', '.join(sources)}")
+        warn(f"installing builds these sources, with the wheels that the lock has for that: {', '.join(sources)}")
     known = held_by(since, chosen.name) if since else frozenset()
-    pins = [pin for pin in chosen.pins if pin.artifact and (pin.artifact.sha256, place_of(pin)) not in known]
+    whole = chosen.fetched
+    pins = [pin for pin in whole if pin.artifact and (pin.artifact.sha256, place_of(pin)) not in known]
     try:
         found = _collect(spec, chosen, pins, quiet=as_json)
         with written(output, "-o", [path]) as file:
@@ -95,12 +98,12 @@ def command(
             "file": str(output),
             "size": size,
             "files": len(pins),
-            "needed": len(chosen.pins) - len(pins),
+            "needed": len(whole) - len(pins),
             "digest": digest,
         }
         options.print_json("bundle", document)
     else:
-        elsewhere = f", {len(chosen.pins) - len(pins)} more from {since}" if known else ""
+        elsewhere = f", {len(whole) - len(pins)} more from {since}" if known else ""
         out(f"{output}: {chosen.name}, {len(pins)} packages{elsewhere}, {byte_size(size)}")
         out(f"digest {digest}")
         old = " --with DIR" if known else ""

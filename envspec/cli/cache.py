@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envspec.cli import options
-from envspec.cli.cache_size import looked_at, removed
+from envspec.cli.cache_size import environments_at, looked_at, removed
 from envspec.cli.console import out, say, warn
 from envspec.errors import InputError
 from envspec.settings import Settings, load_settings
@@ -40,8 +40,9 @@ _SECONDS = {"h": 3600, "d": 86400, "w": 7 * 86400}
 def command() -> None:
     """Show what envspec keeps on this machine, and make room.
 
-    What is removed is fetched or found out again when it's needed. Results of smoke runs aren't: they go only by age
-    or with `clean`. uv's own cache is uv's: `uv cache dir`, `uv cache prune`.
+    What is removed is fetched, made or found out again when it's needed. Results of smoke runs aren't: they go only by
+    age or with `clean`. The environments of `envspec run` have a folder of their own, and go by age or by name: `clean
+    environments`. One in which a program runs stays. uv's own cache is uv's: `uv cache dir`, `uv cache prune`.
     """
 
 
@@ -62,7 +63,7 @@ def directory(as_json: bool) -> int:
 def size(as_json: bool) -> int:
     """Show what is in the cache, by kind and size."""
     settings = load_settings()
-    contents = looked_at(settings)
+    contents = _everything(settings)
     if as_json:
         options.print_json("cache", _document(settings, contents))
         return 0
@@ -72,7 +73,10 @@ def size(as_json: bool) -> int:
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
     for kind, count, total in rows:
         out(f"{kind:<{widths[0]}}  {total:>{widths[2]}}  {count:>{widths[1]}}  {KINDS[kind]}")
-    out(f"{byte_size(contents.size)} in {settings.cache_dir}")
+    environments = contents.by_kind().get("environments", (0, 0))[1]
+    out(f"{byte_size(contents.size - environments)} in {settings.cache_dir}")
+    if "environments" in contents.by_kind():
+        out(f"{byte_size(environments)} in {settings.environments}, besides what is shared with caches")
     _tell_foreign(contents)
     return 0
 
@@ -95,8 +99,11 @@ def prune(older_than: str | None, max_size: str | None, as_json: bool) -> int:
             "`envspec cache prune` isn't told what may go",
             hint='envspec cache prune --older-than 30d; or set [cache] max-size = "20 GB" in envspec\'s configuration',
         )
-    contents = looked_at(settings)
-    gone = to_prune(contents.entries, Bound(_age(older_than), most), time.time())
+    contents = _everything(settings)
+    now, age = time.time(), _age(older_than)
+    of_cache = [one for one in contents.entries if one.kind != "environments"]
+    environments = [one for one in contents.entries if one.kind == "environments" and not one.busy]
+    gone = (*to_prune(of_cache, Bound(age, most), now), *to_prune(environments, Bound(age), now))
     return _removed(settings, contents, gone, as_json)
 
 
@@ -104,7 +111,9 @@ def prune(older_than: str | None, max_size: str | None, as_json: bool) -> int:
 @click.argument("kinds", nargs=-1, metavar="[KIND...]")
 @options.as_json
 def clean(kinds: tuple[str, ...], as_json: bool) -> int:
-    """Remove everything that envspec put into the cache, or the kinds named. What a run is at stays."""
+    """Remove everything that envspec put into the cache, or the kinds named. What a run is at stays, and environments
+    go only by name.
+    """
     from envspec.cache.model import KINDS
 
     for kind in kinds:
@@ -113,9 +122,18 @@ def clean(kinds: tuple[str, ...], as_json: bool) -> int:
             hint = f"did you mean {near}?" if near else f"the kinds: {', '.join(KINDS)}"
             raise InputError(f"the cache has no {printable(kind)}", hint=hint)
     settings = load_settings()
-    contents = looked_at(settings)
-    gone = [one for one in contents.entries if not one.busy and one.kind in (kinds or KINDS)]
+    contents = _everything(settings)
+    wanted = kinds or tuple(kind for kind in KINDS if kind != "environments")
+    gone = [one for one in contents.entries if not one.busy and one.kind in wanted]
     return _removed(settings, contents, gone, as_json)
+
+
+def _everything(settings: Settings) -> CacheContents:
+    """What is in the cache, and the environments."""
+    from envspec.cache.model import CacheContents
+
+    contents = looked_at(settings)
+    return CacheContents((*contents.entries, *environments_at(settings)), contents.foreign)
 
 
 def _removed(settings: Settings, contents: CacheContents, entries: Iterable[Entry], as_json: bool) -> int:
@@ -125,9 +143,9 @@ def _removed(settings: Settings, contents: CacheContents, entries: Iterable[Entr
     freed = sum(entry.size for entry in gone)
     if as_json:
         told = {"entries": len(gone), "size": freed, "kept": list(kept)}
-        options.print_json("cache", _document(settings, looked_at(settings)) | {"removed": told})
+        options.print_json("cache", _document(settings, _everything(settings)) | {"removed": told})
     else:
-        out(f"removed {byte_size(freed)}, {byte_size(contents.size - freed)} left in {settings.cache_dir}")
+        out(f"removed {byte_size(freed)}, {byte_size(contents.size - freed)} left")
         _tell_foreign(contents)
     return 3 if kept else 0
 
@@ -135,6 +153,7 @@ def _removed(settings: Settings, contents: CacheContents, entries: Iterable[Entr
 def _document(settings: Settings, contents: CacheContents) -> dict[str, Any]:
     return {
         "cache": str(settings.cache_dir),
+        "environments": str(settings.environments),
         "size": contents.size,
         "kinds": [
             {"kind": kind, "entries": count, "size": total} for kind, (count, total) in contents.by_kind().items()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from envspec.cli.console import say, warn
 from envspec.errors import EnvspecError
+from envspec.places import ENVIRONMENTS
 from envspec.settings import Settings, load_settings, refuse_shared
 
 if TYPE_CHECKING:
@@ -32,16 +34,38 @@ def looked_at(settings: Settings) -> CacheContents:
         raise storage_error(error, settings.cache_dir, option="ENVSPEC_CACHE_DIR", doing="can't be read") from None
 
 
-def removed(settings: Settings, entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
-    """Take entries away: those that are gone, and why others aren't."""
-    from envspec.cache.remove import remove
+def environments_at(settings: Settings) -> tuple[Entry, ...]:
+    """The environments that have no prefix of their own. Raises StorageError."""
+    from envspec.environments.survey import environments_in
     from envspec.open_folder import open_folder
+    from envspec.storage import storage_error
 
     try:
-        with open_folder(settings.cache_dir) as folder:
-            return remove(folder, entries)
+        with open_folder(settings.environments) as folder:
+            return environments_in(folder)
     except FileNotFoundError:
-        return (), ()
+        return ()
+    except OSError as error:
+        raise storage_error(error, settings.environments, option=ENVIRONMENTS, doing="can't be read") from None
+
+
+def removed(settings: Settings, entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
+    """Take entries of the cache and environments away: those that are gone, and why others aren't."""
+    from envspec.cache.remove import remove
+    from envspec.environments.survey import KIND, remove_environments
+    from envspec.open_folder import open_folder
+
+    every = tuple(entries)
+    gone: tuple[Entry, ...] = ()
+    kept: tuple[str, ...] = ()
+    of_cache = tuple(entry for entry in every if entry.kind != KIND)
+    of_runs = tuple(entry for entry in every if entry.kind == KIND)
+    ways = ((settings.cache_dir, remove, of_cache), (settings.environments, remove_environments, of_runs))
+    for place, take, those in ways:
+        with suppress(FileNotFoundError), open_folder(place) as folder:
+            done, left = take(folder, those)
+            gone, kept = gone + done, kept + left
+    return gone, kept
 
 
 def keep_bounded() -> None:

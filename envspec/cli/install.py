@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,14 +11,11 @@ import click
 from envspec.cli import inputs, options
 from envspec.cli.cache_size import keep_bounded
 from envspec.cli.console import out, say, styled, warn
-from envspec.cli.progress import bars
+from envspec.cli.install_progress import shown
 from envspec.texts import printable
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as Bars
-    from rich.progress import ProgressColumn
-
-    from envspec.install.model import Change, InstallOutcome, InstallProgress
+    from envspec.install.model import Change, InstallOutcome
     from envspec.lock.model import LockedTarget
 
 EPILOG = """\b
@@ -28,6 +23,7 @@ Examples:
   envspec install specs/mm-v2.9.toml --target cu128-hopper --prefix ~/envs/mm
   . ~/envs/mm/bin/activate                 (fish: source ~/envs/mm/bin/activate.fish)
   envspec install specs/mm-v2.9.toml --target cu128-hopper --prefix ~/envs/mm --dry-run
+  envspec install specs/mm-v2.9.toml --target cu128-hopper      (for `envspec run`, before a job needs it)
 """
 
 _SIGNS = {"install": ("+", "green"), "change": ("~", "yellow"), "repair": ("!", "yellow"), "remove": ("-", "red")}
@@ -46,8 +42,8 @@ _SIGNS = {"install": ("+", "green"), "change": ("~", "yellow"), "repair": ("!", 
     "--prefix",
     "-p",
     type=click.Path(path_type=Path),
-    required=True,
-    help="The folder of the environment: new, empty, or one that this spec made.",
+    help="The folder of the environment: new, empty, or one that this spec made"
+    " [default: the one that `envspec run` uses].",
 )
 @click.option("--offline", is_flag=True, help="Use no network, only the caches.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
@@ -56,7 +52,7 @@ _SIGNS = {"install": ("+", "green"), "change": ("~", "yellow"), "repair": ("!", 
 def command(
     path: str,
     target: str | None,
-    prefix: Path,
+    prefix: Path | None,
     offline: bool,
     dry_run: bool,
     locks_dir: Path | None,
@@ -67,6 +63,8 @@ def command(
     envspec brings a folder with an older state of the same spec up to date: it touches only what changed. The next run
     finishes an interrupted one. A run that finds everything in place changes nothing.
     """
+    from envspec.cli.default_prefix import default_prefix
+    from envspec.cli.malicious import refuse_malicious
     from envspec.cli.policy import refuse_fetched
     from envspec.install.environment import Installation
     from envspec.install.prefix import checked_prefix
@@ -75,9 +73,10 @@ def command(
     inputs.warn_if_stale(spec, lock)
     chosen = inputs.one_target(lock, target)
     refuse_fetched(spec, lock, chosen, path, offline=offline)
-    place = checked_prefix(prefix)
+    refuse_malicious(spec, (chosen,), path, offline=offline)
+    place = checked_prefix(prefix or default_prefix(spec, lock, chosen, make=not dry_run))
     try:
-        with _progress(quiet=as_json) as progress:
+        with shown(quiet=as_json) as progress:
             installation = Installation(spec, lock, chosen, place, os.environ, offline=offline, progress=progress)
             waiting = f"waiting: another envspec is working on {place}"
             outcome = installation.look() if dry_run else installation.run(lambda: say(waiting))
@@ -142,38 +141,3 @@ def _document(
         ],
         "warnings": list(outcome.warnings),
     }
-
-
-class _OnTerminal:
-    """Progress drawn by rich: one line, that of the phase."""
-
-    def __init__(self, bars: Bars) -> None:
-        self._bars = bars
-        self._text = ""
-        self._total: int | None = None
-        self._task = bars.add_task("reading the installed packages", total=None)
-
-    def phase(self, text: str, total: int | None = None) -> None:
-        self._text, self._total = text, total
-        self._bars.reset(self._task, description=text, total=total)
-
-    def advance(self, done: int | None = None, detail: str = "") -> None:
-        counted = "" if done is None or self._total is None else f" {done}/{self._total}"
-        text = f"{self._text}{counted}{': ' if detail else ''}{printable(detail)}"
-        self._bars.update(self._task, description=text[:100], completed=done)
-
-
-@contextmanager
-def _progress(*, quiet: bool) -> Iterator[InstallProgress]:
-    """Show progress on stderr, if it's a terminal."""
-    from envspec.install.model import SilentInstall
-
-    with bars(_columns, quiet=quiet) as drawn:
-        yield SilentInstall() if drawn is None else _OnTerminal(drawn)
-
-
-def _columns() -> tuple[ProgressColumn, ...]:
-    from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    description = TextColumn("{task.description}", markup=False)
-    return SpinnerColumn(), description, BarColumn(bar_width=20), TimeElapsedColumn()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envspec import __version__, redact
+from envspec.cli.become import close_umask
 from envspec.cli.console import begin_output, out_json, printed_json, say, say_traceback, silence_stdout
 from envspec.cli.failure import Failure, told
 from envspec.errors import EnvspecError, InputError
@@ -35,6 +36,8 @@ COMMANDS = {
     "tree": "Show which package requires which, as a tree.",
     "export": "Write a lock in another tool's format.",
     "install": "Install a locked target into a folder, every hash checked.",
+    "run": "Run a command in the environment of a lock, made if need be.",
+    "shell": "Start a shell in the environment of a lock.",
     "bundle": "Put a target into one tar, for machines without internet.",
     "smoke": "Train in a locked environment, check it, and report.",
     "doctor": "Say whether this machine or a spec works, and how to fix it.",
@@ -133,8 +136,7 @@ def main(argv: list[str] | None = None) -> None:
         # nohup has it ignored, and means it
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _interrupt)
-    # whatever the umask: an environment that anybody may write to runs anybody's code
-    os.umask(os.umask(0o077) | 0o002)
+    close_umask()
     with _woken_from_waits():
         status = run(sys.argv[1:] if argv is None else argv)
     if threading.active_count() > 1 or "rattler" in sys.modules:

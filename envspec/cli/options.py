@@ -41,6 +41,14 @@ target = click.option(
     shell_complete=complete("target_names"),
     help="Only this target; may be given several times.",
 )
+run_target = click.option(
+    "--target",
+    "-t",
+    metavar="NAME",
+    shell_complete=complete("target_names"),
+    help="The target [default: by this machine's GPU and driver].",
+)
+quiet = click.option("--quiet", "-q", is_flag=True, help="Say nothing but errors and questions.")
 one_target = click.option(
     "--target", "-t", metavar="NAME", shell_complete=complete("target_names"), help="Only in this target's own list."
 )

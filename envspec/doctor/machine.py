@@ -39,6 +39,11 @@ class Nvidia:
     closed: tuple[str, ...] = ()
     visible: str | None = None
 
+    @property
+    def hidden(self) -> bool:
+        """Whether CUDA_VISIBLE_DEVICES hides every GPU from programs."""
+        return self.visible is not None and self.visible.strip() in ("", "-1", "NoDevFiles")
+
 
 @dataclass(frozen=True)
 class ForeignLibrary:

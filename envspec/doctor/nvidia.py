@@ -114,7 +114,7 @@ def _device_findings(nvidia: Nvidia) -> Iterator[Finding]:
             f"this user may not open {', '.join(nvidia.closed)}",
             remedy="on a cluster, ask the scheduler for GPUs; elsewhere, add the user to the group of these files",
         )
-    if nvidia.visible is not None and nvidia.visible.strip() in ("", "-1", "NoDevFiles"):
+    if nvidia.hidden:
         yield Finding(
             "warning",
             "device-hidden",

@@ -142,19 +142,19 @@ def _posix(root: str, name: str, variables: dict[str, str]) -> str:
 
 
 def _fish(root: str, name: str, variables: dict[str, str]) -> str:
-    save = [f"_envspec_save PATH {_fish_quoted(f'{root}/bin')} $PATH"]
-    save += [f"_envspec_save {key} {_fish_quoted(value)}" for key, value in variables.items()]
+    save = [f"_envspec_save PATH {fish_quoted(f'{root}/bin')} $PATH"]
+    save += [f"_envspec_save {key} {fish_quoted(value)}" for key, value in variables.items()]
     save += ["_envspec_save PYTHONHOME ''", "set -e PYTHONHOME"]
     return _FISH.format(
-        path=_fish_quoted(f"{root}/bin/activate.fish"),
-        prefix=_fish_quoted(root),
+        path=fish_quoted(f"{root}/bin/activate.fish"),
+        prefix=fish_quoted(root),
         name=name,
         names=" ".join(["PATH", *variables, "PYTHONHOME"]),
-        prompt=_fish_quoted(f"({name}) "),
+        prompt=fish_quoted(f"({name}) "),
         save="\n".join(save),
     )
 
 
-def _fish_quoted(text: str) -> str:
+def fish_quoted(text: str) -> str:
     """Quote a word for fish: inside single quotes only the quote and the backslash are special."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -15,7 +15,7 @@ from pathlib import Path
 from envspec.errors import ToolError
 from envspec.install import activation
 from envspec.install.addresses import pip_addresses
-from envspec.install.build import BuildRules, WheelBuilder
+from envspec.install.build import BuildRules, BuiltWheels, WheelBuilder
 from envspec.install.collect import Collector
 from envspec.install.conda_paths import refuse_unsafe_records
 from envspec.install.host import InstallHost, refuse_unfit, this_host
@@ -38,7 +38,7 @@ from envspec.install.prefix import (
     write_file,
     write_state,
 )
-from envspec.install.project import build_project, install_project
+from envspec.install.project import install_project, kept_project
 from envspec.lock.conda_files import FileUrls
 from envspec.lock.exclusive import exclusive
 from envspec.lock.judge import SoundLock
@@ -116,7 +116,8 @@ class Installation:
                 left = self._left(known)
             self._verify(left)
             known, own = self._install_project(replace(begun, pip=known))
-            warnings = pip_check(self.prefix, find_uv(self.env))
+            variants = [pin.name for pin in self.target.pins if pin.artifact and pin.artifact.variant]
+            warnings = pip_check(self.prefix, find_uv(self.env), variants)
             close_uvs_lock(self.prefix)
             write_state(self.prefix, replace(begun, complete=True, pip=known))
             return InstallOutcome(status, (*found, *own), warnings)
@@ -142,8 +143,12 @@ class Installation:
         if own is None:
             return state.pip, ()
         uv = find_uv(self.env)
-        with scratch_folder(load_settings(self.env).cache()) as folder:
-            built = build_project(self.spec, own, self.target, python_of(self.prefix), uv, folder, self.progress)
+        cache = load_settings(self.env).cache()
+        with scratch_folder(cache) as folder:
+            python, wheels = python_of(self.prefix), BuiltWheels(cache)
+            built = kept_project(
+                self.spec, own, self.target, python, uv, folder, self.progress, wheels=wheels, host=self.host
+            )
             there = self._read_installed().pip.get(own.name)
             if there is not None and not there.fault and state.pip.get(own.name) == built.identity:
                 return state.pip, ()
@@ -248,7 +253,9 @@ class Installation:
         uv.offline = self.offline
         if not self._has_python():
             self.progress.phase("making a virtual environment")
-            make_virtual_environment(self.prefix, self.target.inputs.python, self.env, uv)
+            make_virtual_environment(
+                self.prefix, self.target.inputs.python, self.env, uv, self.lock.python(self.target)
+            )
         names = {change.name for change in found if change.kind == "pip" and change.action != "remove"}
         damaged = {change.name for change in found if change.reason not in ("", UNKNOWN_FILE)}
         pins = [pin for pin in self._of("pip") if pin.name in names]

@@ -1,4 +1,4 @@
-"""The Python of an environment without conda's: found on this machine and made into a virtual environment."""
+"""The Python of an environment without conda's: found here or fetched, and made into a virtual environment."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from pathlib import Path
 
 from envspec.documents import read_json
 from envspec.errors import ToolError
+from envspec.install.python_builds import fetch_python, may_fetch
+from envspec.lock.model import LockedPython
 from envspec.redact import redact
 from envspec.shortage import shortage
 from envspec.uv.errors import ended_by_a_signal
@@ -56,9 +58,12 @@ def has_python(prefix: Path, python: str) -> bool:
     return (prefix / "pyvenv.cfg").is_file() and _ask(str(python_of(prefix)), python) is not None
 
 
-def make_virtual_environment(prefix: Path, python: str, env: Mapping[str, str], uv: Uv) -> None:
-    """Make a virtual environment in `prefix`, beside any other content. Raises ToolError."""
-    base = find_interpreter(python, env)
+def make_virtual_environment(
+    prefix: Path, python: str, env: Mapping[str, str], uv: Uv, build: LockedPython | None = None
+) -> None:
+    """Make a virtual environment in `prefix`, beside any other content. On a machine without that Python, uv fetches
+    one: the lock's `build`, or uv's own. Raises ToolError."""
+    base = _found_or_fetched(python, env, uv, build)
     done = uv.run(
         ["venv", "--quiet", "--no-config", "--no-project", "--allow-existing", "--python", str(base), str(prefix)],
         cwd=Path("/"),
@@ -68,6 +73,16 @@ def make_virtual_environment(prefix: Path, python: str, env: Mapping[str, str], 
     if done.returncode:
         told = " ".join(redact(done.stderr).split())
         raise ToolError(f"{base} can't make a virtual environment: {told}", hint="check that this Python works")
+
+
+def _found_or_fetched(python: str, env: Mapping[str, str], uv: Uv, build: LockedPython | None) -> Path:
+    try:
+        return find_interpreter(python, env)
+    except ToolError:
+        if not may_fetch(env, uv):
+            raise
+    fetch_python(python, build, env, uv)
+    return find_interpreter(python, env)
 
 
 def unmake_virtual_environment(prefix: Path) -> None:

@@ -24,7 +24,7 @@ from envspec.errors import InputError, Place
 from envspec.install.inside import Inside
 from envspec.install.model import identity
 from envspec.lock.exclusive import LOCK_FILE
-from envspec.lock.model import LockedTarget
+from envspec.lock.model import Lock, LockedTarget
 from envspec.lock.store import LOCK_NAME
 from envspec.open_folder import Location
 from envspec.storage import storage_error
@@ -32,7 +32,7 @@ from envspec.storage import storage_error
 FOLDER = Path("etc") / "envspec"
 LOCK_PATH = FOLDER / LOCK_NAME
 TARGET_PATH = FOLDER / "target"
-_STATE_PATH = FOLDER / "install.json"
+STATE_PATH = FOLDER / "install.json"
 _FORMAT = 1
 
 _NOT_OURS = frozenset({LOCK_FILE, "lost+found"})
@@ -89,7 +89,7 @@ def claim(prefix: Path, spec: str) -> PrefixState | None:
             others = sorted(set(os.listdir(prefix)) - _NOT_OURS)
         except FileNotFoundError:
             others = []
-        if others:
+        if others and not _is_begun(prefix, others):
             raise InputError(
                 f"{prefix} isn't empty, and its content isn't envspec's ({', '.join(others[:3])}…)",
                 hint="give --prefix a new or an empty folder",
@@ -108,8 +108,29 @@ def claim(prefix: Path, spec: str) -> PrefixState | None:
     return state
 
 
+def _is_begun(prefix: Path, names: Collection[str]) -> bool:
+    """Say whether all that a prefix has is the folder of envspec's records, without any yet: a run was killed that had
+    just begun, or is about to write its first one."""
+    try:
+        return (
+            list(names) == [FOLDER.parts[0]]
+            and os.listdir(prefix / FOLDER.parts[0]) == [FOLDER.parts[1]]
+            and all(atomic.is_staging(name) for name in os.listdir(prefix / FOLDER))
+        )
+    except OSError:
+        return False
+
+
+def is_whole(prefix: Path, lock: Lock, target: LockedTarget) -> bool:
+    """Say whether a prefix was completed as this target of a lock, and nothing began to change it since. Its files
+    aren't looked at. Raises InputError for records that envspec didn't write."""
+    state = _read_state(prefix)
+    wanted = (lock.name, target.name, str(prefix), digest_of(target))
+    return state is not None and state.complete and (state.spec, state.target, state.prefix, state.digest) == wanted
+
+
 def _read_state(prefix: Path) -> PrefixState | None:
-    path = prefix / _STATE_PATH
+    path = prefix / STATE_PATH
     try:
         content: Any = read_json(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
@@ -130,7 +151,7 @@ def _read_state(prefix: Path) -> PrefixState | None:
 def write_state(prefix: Path, state: PrefixState) -> None:
     """Write the state atomically: a crash leaves the old one or the new one. Raises NotPlain, OSError."""
     text = json.dumps({"format": _FORMAT, **asdict(state)}, indent=1, sort_keys=True) + "\n"
-    write_file(prefix, _STATE_PATH, text)
+    write_file(prefix, STATE_PATH, text)
 
 
 def write_file(prefix: Path, path: Path, text: str) -> None:

@@ -14,6 +14,7 @@ from fuzz_given import lines, parts, text
 from fuzz_guard import Parser
 
 from envspec.audit.model import PublishedRelease
+from envspec.audit.osv_service import parse_answer
 from envspec.audit.pypi import parse_release
 from envspec.audit.sources import file_facts
 from envspec.audit.store import load as load_store
@@ -28,11 +29,17 @@ from envspec.net.file_store import FileStore
 from envspec.net.index_proxy import address
 from envspec.net.index_proxy.pages import Upstream, _page, _shown, by_version
 from envspec.net.index_proxy.releases import ReleaseStore, releases_of
+from envspec.net.index_proxy.variant_rows import has_variants, representatives
 from envspec.net.limits import LIMITS
+from envspec.net.provenance import parse_provenance
 from envspec.net.registry import Registries
 from envspec.net.simple_page import parse_page, refuse_foreign_page
 from envspec.packages.archive_entries import Bounds, source_fault, wheel_fault
 from envspec.packages.build_label import label_of
+from envspec.packages.variant_choice import TargetMachine, choose
+from envspec.packages.variant_markers import for_variant
+from envspec.packages.variant_name import read_name
+from envspec.packages.variants import InvalidVariants, WheelOfVariant, read_variants
 from envspec.resolve.conda.errors import is_panic, unsatisfiable
 from envspec.resolve.pip.edges import holding
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader, metadata_text, parse_metadata
@@ -62,10 +69,33 @@ def page(data: bytes, folder: Path) -> object:
         file_facts(row)
         split_credentials(row["url"])
     upstream = Upstream(URL, allowed=frozenset({"lib9"}))
-    shown = _page("lib9", [row for several in files.values() for row in _shown(several, "lib9", upstream)])
+    wheels = [[row for row in several if row["filename"].endswith(".whl")] for several in files.values()]
+    named = [[row["filename"] for row in several] for several in wheels]
+    varied = [representatives(rows) if has_variants(files) else None for rows, files in zip(wheels, named, strict=True)]
+    rows_of = zip(files.values(), varied, strict=True)
+    shown = _page("lib9", [row for several, one in rows_of for row in _shown(several, "lib9", upstream, one)])
     for row in json.loads(shown)["files"]:
         address.parse(row["url"].removeprefix("../../"))
     return shown
+
+
+def variants(data: bytes, folder: Path) -> object:
+    """From the file about a release's variants to the one that a target gets."""
+    read = read_variants(data)
+    versions = (("torch", "2.9"),)
+    machine = TargetMachine("linux-64", "3.12", "2.28", "12.8", capabilities=("9.0", "12.0"), versions=versions)
+    best = choose(read, read.variants, machine)
+    if best.label is not None:
+        wheel = WheelOfVariant(best.label, read.variants[best.label], read.priorities, best.compatible, best.alone)
+        for_variant(['a ; variant_label == "b" or "nvidia" in variant_namespaces'], wheel)
+        path = address.path_of("v", URL, "0" * 64, 1, "lib9-1-py3-none-any.whl", variant=address.variant_text(wheel))
+        assert address.parse(path)
+    return best
+
+
+def variant_marker(line: str) -> object:
+    kept = for_variant([line], None)
+    return for_variant(kept, WheelOfVariant("b"))
 
 
 def metadata(data: bytes, folder: Path) -> object:
@@ -211,6 +241,10 @@ def release(data: bytes, folder: Path) -> object:
     )
 
 
+def reports(data: bytes, folder: Path) -> object:
+    return parse_answer(data, 2, "https://osv.example.org/v1/querybatch")
+
+
 def stored(data: bytes, folder: Path) -> object:
     """What `audit` keeps, `--offline` reads, and whatever lies in the cache otherwise."""
     (folder / "audit.json").write_bytes(data)
@@ -262,6 +296,9 @@ def conda_record(data: bytes, folder: Path) -> object:
 
 SERVED = (
     Parser("page", page, (3,)),
+    Parser("variants", variants, refuses=(InvalidVariants,)),
+    Parser("variant-name", lines(read_name)),
+    Parser("variant-marker", lines(variant_marker)),
     Parser("metadata", metadata, (3,), (ValueError,)),
     Parser("sdist-texts", sdist_texts, (3,)),
     Parser("sdist", sdist, (3,)),
@@ -274,7 +311,9 @@ SERVED = (
     Parser("build-label", lines(lambda line: label_of(line, line))),
     Parser("registry", registry, (3,)),
     Parser("release-json", release, (3,)),
+    Parser("malware-reports", reports, (3,)),
     Parser("stored-answers", stored, (3,)),
+    Parser("provenance", lambda data, folder: parse_provenance(data, URL).claimed, (3,)),
     Parser("proxy-address", lines(address.parse)),
     Parser("uv-error", uv_error),
     Parser("uv-answer", lambda data, folder: read_pylock(text(data)), (3,)),

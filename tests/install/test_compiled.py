@@ -275,3 +275,13 @@ def test_a_build_for_unknown_gpus_is_refused(tmp_path: Path) -> None:
         SilentInstall(),
     )
     assert known.variables(tmp_path / "bin" / "python")["TORCH_CUDA_ARCH_LIST"] == "9.0"
+
+
+def test_a_run_sees_the_project_as_it_is_now(machine: Machine, project: Path) -> None:
+    """What the last run found out holds as long as the project's files are the same."""
+    words = ("run", "--", "python", "-c", "import own; print(own.answer)")
+    for answer in ("1", "1", "2"):
+        (project / "own.txt").write_text(f"answer = {answer}\n")
+        ran = machine.envspec(*words, spawn=True)
+        assert (ran.status, ran.out) == (0, f"{answer}\n"), ran.err
+    assert len(list(machine.environments.iterdir())) == 1

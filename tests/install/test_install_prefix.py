@@ -163,3 +163,13 @@ def test_the_managed_pythons_are_found(tmp_path: Path) -> None:
         program.write_text(f'#!/bin/sh\necho \'["cpython", "{version}", "{tmp_path / folder}", true, false]\'\n')
         program.chmod(0o755)
         assert find_interpreter(version, {"PATH": "", "HOME": str(tmp_path)}) == program
+
+
+def test_a_run_that_was_killed_before_its_first_note(tmp_path: Path) -> None:
+    """Its prefix has the folder of the notes and what they are staged in; the next run takes it for empty."""
+    staging = tmp_path / "etc" / "envspec" / f".envspec-{'0' * 16}"
+    staging.mkdir(parents=True)
+    assert claim(tmp_path, "demo") is None
+    (tmp_path / "etc" / "envspec" / "mine").write_text("")
+    with pytest.raises(InputError, match="isn't empty"):
+        claim(tmp_path, "demo")

@@ -47,7 +47,7 @@ class Machine:
 
     base: Path
     default: str | None = None
-    variables: dict[str, str] = field(default_factory=lambda: {"UV_HTTP_RETRIES": "1"})
+    variables: dict[str, str] = field(default_factory=lambda: {"UV_HTTP_RETRIES": "1", "UV_PYTHON_DOWNLOADS": "never"})
     _started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -74,6 +74,11 @@ class Machine:
     def cache(self) -> Path:
         """envspec's own cache."""
         return self.home / ".cache" / "envspec"
+
+    @property
+    def environments(self) -> Path:
+        """The folder of environments that have no prefix of their own."""
+        return self.home / ".local" / "share" / "envspec" / "environments"
 
     @property
     def locks(self) -> Path:

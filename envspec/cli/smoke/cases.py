@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
-from importlib.util import find_spec
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envspec.cli import inputs
-from envspec.errors import InputError, ToolError
+from envspec.cli.this_machine import this_machine
+from envspec.doctor.fits import LocalMachine, misfit
+from envspec.errors import InputError
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedTarget
 from envspec.smoke.report.references import References
 from envspec.smoke.run.case import MULTI_NODE, SmokeCase, make_case
-from envspec.smoke.run.fits import LocalMachine, misfit
 from envspec.spec.model import Spec
 from envspec.texts import printable
 
@@ -28,35 +27,6 @@ ENVSPEC = (sys.executable, "-m", "envspec")
 
 Skipped = tuple[str, str, str]
 """A spec, a target, and the reason why this machine can't run it."""
-
-
-def this_machine(*, without_gpu: bool = False, contained: bool = False, largest: int | None = None) -> LocalMachine:
-    """This machine's facts that decide what it can run. Only the search for Pythons starts programs."""
-    from envspec.doctor.gather import gather_hardware
-
-    machine = gather_hardware(os.environ)
-    devices = machine.nvidia.devices if machine.nvidia.visible != "" else ()
-    return LocalMachine(
-        platform=machine.platform,
-        glibc=machine.glibc,
-        has_python=_has_python,
-        has_conda=find_spec("rattler") is not None,
-        capabilities=tuple(device.capability for device in devices if device.capability),
-        driver=machine.nvidia.driver,
-        without_gpu=without_gpu,
-        largest=largest,
-        contained=contained,
-    )
-
-
-@cache
-def _has_python(version: str) -> bool:
-    from envspec.install.interpreter import find_interpreter
-
-    try:
-        return find_interpreter(version, os.environ).is_file()
-    except ToolError:
-        return False
 
 
 Recipe = Callable[[Spec, SoundLock, LockedTarget], Mapping[str, str]]

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from envspec.doctor.fits import LocalMachine, misfit
 from envspec.lock.model import Artifact, LockedTarget, Pin, TargetInputs
-from envspec.smoke.run.fits import LocalMachine, misfit
 from envspec.spec.model import Spec, Target
 
 SPEC = Spec("specs/demo.toml", "demo", "3.12", (Target("t", "linux-64"),))
@@ -74,7 +74,7 @@ def test_the_gpus_are_the_targets_exactly() -> None:
 
 
 def test_this_machine_is_asked_without_failing() -> None:
-    from envspec.cli.smoke.cases import this_machine
+    from envspec.cli.this_machine import this_machine
 
     found = this_machine()
     assert found.platform

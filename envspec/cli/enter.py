@@ -1,0 +1,234 @@
+"""From a command line to an environment that is ready: the way of `envspec run` and `envspec shell`.
+
+Most runs find everything as the last one left it (`envspec.environments.memo`), and read nothing but that. So all that
+judges, chooses and installs is imported where it is needed.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from envspec.cli.console import say
+from envspec.cli.find_specs import all_specs, spec_file
+from envspec.environments import memo
+from envspec.environments.in_use import hold
+from envspec.environments.ready import Ready
+from envspec.errors import AnswerNo, InputError
+from envspec.places import ENVIRONMENTS, cache_dir, config_file, home_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from envspec.install.environment import Installation
+    from envspec.lock.judge import SoundLock
+    from envspec.lock.model import LockedTarget
+    from envspec.settings import Settings
+    from envspec.spec.model import Spec
+
+_TRIES = 3
+"""How often an environment is made anew that was removed before the program could start in it."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The environment that a command line asks for.
+
+    spec       as given; None: the only one of the nearest specs/
+    target     its name; None: chosen by this machine
+    """
+
+    spec: str | None
+    target: str | None
+    locks_dir: Path | None
+    offline: bool = False
+    quiet: bool = False
+
+    def spec_path(self) -> str:
+        """Give the spec's file. Raises SpecError, InputError where several might be meant."""
+        if self.spec is not None:
+            return spec_file(self.spec)
+        found = all_specs(())
+        if len(found) > 1:
+            raise InputError(f"there are {len(found)} specs: {', '.join(found)}", hint=f"name one: {found[0]}")
+        return found[0]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """An environment before it is made: the lock's target, what is to be said of it, and its prefix."""
+
+    spec: Spec
+    lock: SoundLock
+    target: LockedTarget
+    because: str
+    prefix: Path
+    path: str
+    settings: Settings
+
+    @property
+    def said(self) -> str:
+        return f"target {self.target.name} of {self.spec.name}: {self.because}" if self.because else ""
+
+    def installation(self, asked: RunOptions, progress: Any) -> Installation:
+        from envspec.install.environment import Installation
+
+        return Installation(
+            self.spec, self.lock, self.target, self.prefix, os.environ, offline=asked.offline, progress=progress
+        )
+
+
+def enter(asked: RunOptions) -> Ready:
+    """Give the environment, made or brought up to date if need be, and hold it until the program has ended that takes
+    this process's place. Raises EnvspecError."""
+    if os.name != "posix":
+        raise InputError(
+            "envspec runs commands in environments on Linux and macOS alone", hint="use them in WSL, or in a container"
+        )
+    path = asked.spec_path()
+    locks_dir = None if asked.locks_dir is None else os.path.abspath(asked.locks_dir)
+    key = memo.key_of(os.path.abspath(path), locks_dir, asked.target, os.environ)
+    cache = str(cache_dir(os.environ, home_of(os.environ)))
+    ready = memo.recall(cache, key)
+    if ready is None or not hold(ready.prefix):
+        ready = _made(asked, path, key)
+    if ready.said and not asked.quiet:
+        say(f"note: {ready.said}", style="cyan")
+    return ready
+
+
+def _made(asked: RunOptions, path: str, key: str) -> Ready:
+    sources = _sources(asked, path)
+    found = plan(asked, path)
+    for _ in range(_TRIES):
+        ready = make(asked, found)
+        if hold(ready.prefix):
+            break
+    else:
+        raise InputError(f"{found.prefix} is removed again and again", hint="see what else removes environments")
+    from envspec.install.prefix import STATE_PATH
+
+    state = memo.Sources.of([str(found.prefix / STATE_PATH)])
+    whole = memo.Sources({**sources.files, **state.files}, sources.trees)
+    memo.remember(str(found.settings.cache()), key, ready, whole)
+    return ready
+
+
+def _sources(asked: RunOptions, path: str) -> memo.Sources:
+    """Take the digests of all that the answer comes from, before it is read."""
+    from envspec.cli import inputs, policy
+    from envspec.spec.project_file import FILE, project_location
+
+    own = [os.path.abspath(path), str(policy.PLACE), str(config_file(os.environ, home_of(os.environ)).absolute())]
+    first = memo.Sources.of(own)
+    spec = inputs.read_spec(path)
+    found = memo.Sources.of([os.path.abspath(inputs.folder_of(spec, asked.locks_dir).path)])
+    if spec.asked_project is None:
+        return memo.Sources({**first.files, **found.files}, {})
+    folder = project_location(spec).path.absolute()
+    project = memo.Sources.of([str(folder / FILE)], [str(folder)])
+    return memo.Sources({**first.files, **found.files, **project.files}, project.trees)
+
+
+def plan(asked: RunOptions, path: str, *, ask: bool = True) -> Planned:
+    """Judge the lock, choose the target and name its prefix; change nothing. With `ask`, a question is put where only
+    the user can choose, and a terminal is there. Raises EnvspecError."""
+    from dataclasses import replace
+
+    from envspec.cli import inputs
+    from envspec.cli.default_prefix import default_prefix
+    from envspec.cli.this_machine import this_machine
+    from envspec.environments.choose import remark
+    from envspec.install.prefix import checked_prefix
+    from envspec.settings import load_settings
+
+    spec, lock = inputs.read_lock(path, asked.locks_dir)
+    refuse_stale(spec, lock)
+    settings = load_settings(os.environ)
+    # what lacks a Python gets one
+    machine = replace(this_machine(), has_python=lambda version: True)
+    if asked.target is not None:
+        target = inputs.one_target(lock, asked.target)
+        because = remark(spec, target, machine) or ""
+    else:
+        target, because = _chosen(spec, tuple(lock), machine, settings, ask=ask)
+    place = checked_prefix(default_prefix(spec, lock, target, make=False))
+    return Planned(spec, lock, target, because, place, path, settings)
+
+
+def refuse_stale(spec: Spec, lock: SoundLock) -> None:
+    """Refuse a lock that doesn't answer the spec any more: what runs is what the spec says. Raises AnswerNo."""
+    from envspec.lock.inputs import has_equal_inputs
+
+    if has_equal_inputs(spec, lock):
+        return
+    from envspec.lock.freshness import reasons
+    from envspec.texts import printable
+
+    found = reasons(spec, lock)
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    raise AnswerNo(
+        f"{spec.path} changed since it was locked: {printable(found[0].message)}{more}",
+        hint=f"envspec lock {spec.path}",
+    )
+
+
+def _chosen(
+    spec: Spec, targets: Sequence[LockedTarget], machine: Any, settings: Settings, *, ask: bool
+) -> tuple[LockedTarget, str]:
+    from envspec.environments.choose import Chosen, choose
+
+    found = choose(spec, targets, machine, settings.run_targets)
+    if isinstance(found, Chosen):
+        return found.target, found.because
+    names = [target.name for target in found.targets]
+    hint = f'choose one with --target {names[0]}; for a default: [run] targets = ["{names[0]}"] in the configuration'
+    if not ask or not _has_terminal():
+        raise InputError(f"{found.because}; the targets are {', '.join(names)}", hint=hint)
+    say(f"{spec.name}: {found.because}")
+    for number, target in enumerate(found.targets, start=1):
+        say(f"  {number}  {target.name}: {_described(target)}")
+    import click
+
+    numbers = [str(number) for number in range(1, len(names) + 1)]
+    given = click.prompt("target", type=click.Choice([*numbers, *names]), show_choices=False, err=True)
+    chosen = found.targets[numbers.index(given) if given in numbers else names.index(given)]
+    say(f'hint: to be asked no more: [run] targets = ["{chosen.name}"] in the configuration, or --target')
+    return chosen, "as you said"
+
+
+def _has_terminal() -> bool:
+    return os.isatty(0) and os.isatty(2)
+
+
+def _described(target: LockedTarget) -> str:
+    inputs = target.inputs
+    return f"CUDA {inputs.cuda}, {', '.join(inputs.gpus) or 'any GPU'}" if inputs.cuda else "CPU"
+
+
+def make(asked: RunOptions, planned: Planned) -> Ready:
+    """Make the environment, or bring it up to date. Raises EnvspecError."""
+    from envspec.cli.cache_size import keep_bounded
+    from envspec.cli.install_progress import shown
+    from envspec.cli.malicious import refuse_malicious
+    from envspec.cli.policy import refuse_fetched
+    from envspec.environments.make import make_folder, ready_of
+    from envspec.install.prefix import is_whole
+
+    make_folder(planned.prefix, ENVIRONMENTS)
+    if not is_whole(planned.prefix, planned.lock, planned.target):
+        refuse_fetched(planned.spec, planned.lock, planned.target, planned.path, offline=asked.offline)
+        refuse_malicious(planned.spec, (planned.target,), planned.path, offline=asked.offline, quiet=asked.quiet)
+        if not asked.quiet:
+            say(f"making the environment of {planned.target.name} in {planned.prefix}")
+    waiting = f"waiting: another envspec is working on {planned.prefix}"
+    with shown(quiet=asked.quiet) as progress:
+        outcome = planned.installation(asked, progress).run(lambda: say(waiting))
+    if outcome.status != "unchanged":
+        keep_bounded()
+        if not asked.quiet:
+            counted = f"{len(planned.target.pins)} packages" if len(planned.target.pins) != 1 else "1 package"
+            say(f"{outcome.status} {planned.prefix}: {planned.target.name}, {counted}")
+    return ready_of(planned.spec, planned.target, planned.prefix, planned.said)

@@ -1,0 +1,134 @@
+"""`envspec run`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+
+import click
+
+from envspec.cli import options
+from envspec.cli.become import become
+from envspec.cli.console import out
+from envspec.cli.enter import RunOptions, enter
+from envspec.environments.ready import Ready, program
+from envspec.errors import InputError
+
+EPILOG = """\b
+Examples:
+  envspec run -- python train.py                        the only spec of specs/, the target by this machine
+  envspec run specs/mm-v2.9.toml --target cu128-hopper -- torchrun --nproc-per-node 8 train.py
+  envspec run --dry-run -- python train.py              which target, which folder, what is still to be installed
+
+\b
+Exit codes: the command's own. What envspec refuses or can't do before the command starts ends as ever with 1, 2 or 3,
+and an `error:` on stderr.
+"""
+
+_COMMAND = "envspec.command"
+
+
+class _WithCommand(click.Command):
+    """A command whose line ends in another one, behind `--`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta[_COMMAND] = tuple(args[at + 1 :])
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "-- CMD..."]
+
+
+@click.command(cls=_WithCommand, epilog=EPILOG)
+@click.argument("paths", nargs=-1, metavar="[SPEC]", shell_complete=options.complete("spec_paths"))
+@options.run_target
+@options.offline
+@options.quiet
+@options.dry_run
+@options.locks_dir
+@options.as_json
+@click.pass_context
+def command(
+    ctx: click.Context,
+    paths: tuple[str, ...],
+    target: str | None,
+    offline: bool,
+    quiet: bool,
+    dry_run: bool,
+    locks_dir: Path | None,
+    as_json: bool,
+) -> int:
+    """Run a command in the environment of a lock, which is made if need be.
+
+    The environment lies in a folder of its own for each state of the lock, shared by all runs. This machine's GPU and
+    driver choose the target. A machine without a GPU gets a CPU target only where --target or your settings say so.
+    """
+    words: tuple[str, ...] = ctx.meta.get(_COMMAND, ())
+    if len(paths) > 1 or not words:
+        _refuse(paths, words)
+    asked = RunOptions(paths[0] if paths else None, target, locks_dir, offline, quiet)
+    if dry_run:
+        return _show(asked, words, as_json=as_json)
+    if as_json:
+        raise InputError("stdout is the command's own, so --json needs --dry-run", hint="add --dry-run")
+    start(enter(asked), words)
+    return 0
+
+
+def start(ready: Ready, words: tuple[str, ...]) -> None:
+    """Replace this process by a program in an environment. Raises InputError where there is none of that name."""
+    env = ready.environment(os.environ)
+    if program(words[0], env) is None:
+        raise InputError(
+            f"{words[0]!r} is neither in the environment {ready.prefix} nor elsewhere in PATH",
+            hint="add the package that brings it to the spec, and lock again",
+        )
+    whole = ready.command(words, env)
+    become(whole, program(whole[0], env) or whole[0], env)
+
+
+def _refuse(paths: tuple[str, ...], words: tuple[str, ...]) -> None:
+    if len(paths) > 1:
+        given = shlex.join(paths if not paths[0].endswith(".toml") else paths[1:])
+        raise InputError("the command stands behind `--`", hint=f"envspec run -- {given}")
+    hint = f"envspec run {paths[0]} -- python" if paths else "envspec run -- python"
+    if paths and not paths[0].endswith(".toml") and not os.path.exists(paths[0]):
+        hint = f"envspec run -- {shlex.quote(paths[0])}"
+    raise InputError("`envspec run` is given no command: it stands behind `--`", hint=hint)
+
+
+def _show(asked: RunOptions, words: tuple[str, ...], *, as_json: bool) -> int:
+    """Say what would run, and what would be installed for it."""
+    from envspec.cli.enter import plan
+    from envspec.environments.make import variables_of
+    from envspec.install.model import SilentInstall
+
+    planned = plan(asked, asked.spec_path(), ask=False)
+    outcome = planned.installation(asked, SilentInstall()).look()
+    fixed, own = variables_of(planned.spec, planned.target)
+    if as_json:
+        document = {
+            "spec": planned.path,
+            "target": planned.target.name,
+            "because": planned.because or None,
+            "prefix": str(planned.prefix),
+            "status": _STATUS[outcome.status],
+            "packages": len(planned.target.pins),
+            "changes": len(outcome.changes),
+            "variables": {**own, **fixed},
+            "command": list(words),
+        }
+        options.print_json("run", document)
+        return 0
+    out(f"target   {planned.target.name}{f' ({planned.because})' if planned.because else ''}")
+    out(f"prefix   {planned.prefix} ({_STATUS[outcome.status]})")
+    out(f"command  {shlex.join(words)}")
+    return 0
+
+
+_STATUS = {"unchanged": "ready", "installed": "to be made", "updated": "to be updated"}
+"""What `Installation.look` calls the state of an environment, and what that means for a run."""

@@ -1,0 +1,41 @@
+"""`envspec shell`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from envspec.cli import options
+from envspec.cli.become import become
+from envspec.cli.console import say
+from envspec.cli.enter import RunOptions, enter
+
+EPILOG = """\b
+Examples:
+  envspec shell                                    the only spec of specs/, the target by this machine
+  envspec shell mm-v2.9 --target cu128-hopper
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("path", metavar="[SPEC]", required=False, shell_complete=options.complete("spec_paths"))
+@options.run_target
+@options.offline
+@options.quiet
+@options.locks_dir
+def command(path: str | None, target: str | None, offline: bool, quiet: bool, locks_dir: Path | None) -> int:
+    """Start a shell in the environment of a lock, which is made if need be.
+
+    It is your own shell ($SHELL) with its own settings, and the spec's name in its prompt. `exit` leaves it.
+    """
+    from envspec.environments.shells import shell_of, started
+
+    ready = enter(RunOptions(path, target, locks_dir, offline, quiet))
+    shell = shell_of(os.environ)
+    env = ready.environment(os.environ)
+    if not quiet:
+        say(f"{ready.spec} ({ready.target}) in {os.path.basename(shell)}: `exit` or Ctrl-D leaves it")
+    program, words, more = started(shell, ready, env)
+    become(words, program, {**env, **more})

@@ -1,0 +1,39 @@
+"""This machine, as far as it decides which targets run on it."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from importlib.util import find_spec
+
+from envspec.doctor.fits import LocalMachine
+from envspec.errors import ToolError
+
+
+def this_machine(*, without_gpu: bool = False, contained: bool = False, largest: int | None = None) -> LocalMachine:
+    """This machine's facts that decide what it can run. Only the search for Pythons starts programs."""
+    from envspec.doctor.gather import gather_hardware
+
+    machine = gather_hardware(os.environ)
+    devices = machine.nvidia.devices if not machine.nvidia.hidden else ()
+    return LocalMachine(
+        platform=machine.platform,
+        glibc=machine.glibc,
+        has_python=_has_python,
+        has_conda=find_spec("rattler") is not None,
+        capabilities=tuple(device.capability for device in devices if device.capability),
+        driver=machine.nvidia.driver,
+        without_gpu=without_gpu,
+        largest=largest,
+        contained=contained,
+    )
+
+
+@cache
+def _has_python(version: str) -> bool:
+    from envspec.install.interpreter import find_interpreter
+
+    try:
+        return find_interpreter(version, os.environ).is_file()
+    except ToolError:
+        return False

@@ -1,0 +1,39 @@
+"""Where this user's files lie: the cache, the configuration, the environments, by the XDG Base Directory rules."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+ENVIRONMENTS = "ENVSPEC_ENVIRONMENTS_DIR"
+"""The variable that names the folder of environments."""
+
+
+def home_of(env: Mapping[str, str]) -> Path:
+    """Give the user's home."""
+    return Path(env.get("HOME", "~")).expanduser()
+
+
+def cache_dir(env: Mapping[str, str], home: Path) -> Path:
+    """Give the folder of envspec's cache."""
+    return Path(env.get("ENVSPEC_CACHE_DIR") or Path(env.get("XDG_CACHE_HOME") or home / ".cache") / "envspec")
+
+
+def config_home(env: Mapping[str, str], home: Path) -> Path:
+    """Give the folder of the user's configurations, of any program."""
+    return Path(env.get("XDG_CONFIG_HOME") or home / ".config")
+
+
+def config_file(env: Mapping[str, str], home: Path) -> Path:
+    """Give envspec's own configuration: the file that ENVSPEC_CONFIG names, or the usual one."""
+    return Path(env.get("ENVSPEC_CONFIG") or config_home(env, home) / "envspec" / "config.toml")
+
+
+def environments_dir(env: Mapping[str, str], home: Path, configured: str | None) -> Path:
+    """Give the folder of environments that have no prefix of their own. `configured` is the setting, in which `~` and
+    variables stand for what they are on this machine."""
+    named = env.get(ENVIRONMENTS) or configured
+    if named:
+        return Path(os.path.abspath(os.path.expanduser(os.path.expandvars(named))))
+    return Path(env.get("XDG_DATA_HOME") or home / ".local" / "share") / "envspec" / "environments"

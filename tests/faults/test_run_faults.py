@@ -1,0 +1,106 @@
+"""`envspec run` when makers are killed, many come at once, and environments are removed under it."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+
+import pytest
+from support.index import Index, hanging, slow
+from support.installs import pip_pin, write_lock
+from support.machine import Machine
+from support.packages import wheel
+
+from envspec.documents import read_json
+
+pytestmark = pytest.mark.e2e
+
+APP, LIB = wheel("app", "1.0"), wheel("lib", "1.0")
+RUN = ("run", "--", "python", "-c", "import app, lib; print(app.version, lib.version)")
+
+
+@pytest.fixture
+def locked(machine: Machine, index: Index) -> Machine:
+    index.add(APP, LIB)
+    write_lock(machine, [pip_pin(APP), pip_pin(LIB)])
+    return machine
+
+
+def test_a_maker_that_is_killed_leaves_nothing_that_counts_as_ready(locked: Machine, index: Index) -> None:
+    """kill -9 while the last package is fetched; the next run finishes, and runs only then."""
+    index.fail(f"/files/{LIB.file}", hanging)
+    maker = locked.start(*RUN)
+    index.wait_for(f"/files/{LIB.file}")
+    maker.kill()
+    out, _ = maker.communicate()
+    assert out == ""
+    (prefix,) = sorted(locked.environments.iterdir())
+    assert not read_json((prefix / "etc/envspec/install.json").read_bytes())["complete"]
+    index.heal()
+    found = locked.envspec(*RUN, spawn=True)
+    assert (found.status, found.out) == (0, "1.0 1.0\n"), found.err
+    assert sorted(locked.environments.iterdir()) == [prefix]
+
+
+@pytest.mark.slow
+def test_killed_at_many_moments(locked: Machine) -> None:
+    """Whenever the maker dies, a run that comes after it sees a whole environment or makes one."""
+    for moment in range(8):
+        maker = locked.start(*RUN)
+        time.sleep(0.15 * moment)
+        maker.kill()
+        maker.communicate()
+        found = locked.envspec(*RUN, spawn=True)
+        assert (found.status, found.out) == (0, "1.0 1.0\n"), found.err
+        for prefix in sorted(locked.environments.iterdir()):
+            shutil.rmtree(prefix)
+
+
+def test_five_at_once(locked: Machine, index: Index) -> None:
+    """One makes it, the others wait and say so; each file is fetched once."""
+    index.fail("/files/", slow(1))
+    started = [locked.start(*RUN) for _ in range(5)]
+    ended = [process.communicate(timeout=90) for process in started]
+    assert [process.returncode for process in started] == [0] * 5, ended
+    assert [out for out, _ in ended] == ["1.0 1.0\n"] * 5
+    (prefix,) = sorted(locked.environments.iterdir())
+    waited = [err for _, err in ended if f"waiting: another envspec is working on {prefix}" in err]
+    assert len(waited) == 4
+    assert sum(one.path == f"/files/{APP.file}" for one in index.asked) == 1
+    assert sum("installed" in err for _, err in ended) == 1
+
+
+@pytest.mark.slow
+def test_an_environment_that_somebody_removed_is_made_again(locked: Machine) -> None:
+    assert locked.envspec(*RUN, spawn=True).status == 0
+    (prefix,) = sorted(locked.environments.iterdir())
+    for gone in (prefix, prefix / "bin" / "activate"):
+        shutil.rmtree(gone) if gone.is_dir() else gone.unlink()
+        found = locked.envspec(*RUN, spawn=True)
+        assert (found.status, found.out) == (0, "1.0 1.0\n"), found.err
+
+
+@pytest.mark.slow
+def test_pruned_while_others_start(locked: Machine) -> None:
+    """Each run finds its environment whole: what prune took away in between is made again."""
+    assert locked.envspec(*RUN, spawn=True).status == 0
+    stop = threading.Event()
+    told: list[str] = []
+
+    def prune() -> None:
+        while not stop.is_set():
+            with locked.start("cache", "clean", "environments") as process:
+                told.append(process.communicate()[0])
+
+    pruning = threading.Thread(target=prune)
+    pruning.start()
+    try:
+        for _ in range(8):
+            with locked.start(*RUN) as process:
+                out, err = process.communicate(timeout=60)
+            assert (process.returncode, out) == (0, "1.0 1.0\n"), err
+    finally:
+        stop.set()
+        pruning.join()
+    assert told
