@@ -48,5 +48,5 @@ def known() -> tuple[Peak, ...]:
 
 
 def of(gpu: str) -> tuple[Peak, ...]:
-    """Find the forms of a product by its name; empty where nobody stated its rates."""
+    """Find the forms of a product by its name; empty where the table has none of it."""
     return tuple(peak for peak in known() if gpu in (peak.gpu, peak.name))

@@ -49,7 +49,7 @@ class CheckResult:
 @dataclass(frozen=True)
 class Figure:
     """One measured number. `value` is None for a NaN or an infinity. `peak` is what the card is sold with, in the same
-    unit, and `least` the share of it below which the figure is slow; None where nobody knows.
+    unit, and `least` the share of it below which the figure is slow; None where it isn't known.
     """
 
     name: str
