@@ -29,8 +29,8 @@ tenths, by the power that the card is given."""
 
 
 def peak_of(name: str, card: dict[str, Any] | None) -> dict[str, Any] | None:
-    """What a card is sold with, in a figure's unit, and the least share of it that isn't slow: None where nobody should
-    judge by it."""
+    """What a card is sold with, in a figure's unit, and the least share of it that isn't slow; None where it
+    isn't sure enough to judge by."""
     kind, last = name.rpartition(".")[::2]
     card = card or {}
     found, least = card.get("bandwidth_gb_s") if name == "figures.copy_gb_s" else None, LEAST.get(name)

@@ -10,6 +10,7 @@ MODULES = {
     "libraries": ("static.libraries", "static.architectures"),
     "versions": ("static.cuda_versions",),
     "device": ("device.driver", "device.visible", "device.count", "device.capability", "device.memory"),
+    "fabric": ("collectives.fabric",),
     "float8": ("operators.fp8", "figures.fp8"),
     "health": ("device.health", "figures.health"),
 }
