@@ -11,6 +11,7 @@ again. What is carried is copied, where all builders look, so that a change of t
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 
 from envspec.recipes.building import build_settings
@@ -34,10 +35,12 @@ from envspec.recipes.dockerfile_steps import (
     uv_mount,
 )
 from envspec.recipes.heading import MARK, hash_heading
+from envspec.recipes.metadata import ENTRYPOINT, HEALTH_CHECK, image_variables, labels
 from envspec.recipes.plan import (
     CARRIED,
     CARRIED_FOLDER,
     ENVIRONMENT,
+    GROUP,
     REQUIREMENTS,
     SLICE,
     SUMS,
@@ -57,8 +60,6 @@ CHANNEL_HOST = "CONDA_CHANNEL_HOST"
 
 _LOW = ("nvidia", "torch")
 """The groups below what is compiled, which is compiled with them."""
-_GROUP = "envspec"
-"""The user's group, where the base has none of this number. Not the user's name: Debian has groups of many names."""
 _NETRC = "/run/secrets/netrc"
 _CONDA_SECRETS = (
     # where micromamba looks by itself; then where its settings (`ssl_verify`) can point to
@@ -273,7 +274,7 @@ def _user(plan: Plan) -> list[str]:
     return [
         # Some bases have a user of this number.
         f'if old=$(id -nu {UID} 2>/dev/null); then userdel "$old"; fi',
-        f"if ! getent group {UID} >/dev/null; then groupadd --gid {UID} {_GROUP}; fi",
+        f"if ! getent group {UID} >/dev/null; then groupadd --gid {UID} {GROUP}; fi",
         f"useradd --uid {UID} --gid {UID} --create-home --shell /bin/bash {user}",
         f"install -d -o {UID} -g {UID} {WORKSPACE}",
         # A login shell's profile sets PATH anew.
@@ -290,35 +291,16 @@ def _layer(plan: Plan, steps: list[PipStep]) -> str:
 
 def _settings(plan: Plan) -> Iterator[str]:
     """Render an image's metadata. It adds no layer, so a change of it rebuilds nothing."""
-    path = f"{ENVIRONMENT}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    env = {"PATH": path, "CONDA_PREFIX" if plan.explicit else "VIRTUAL_ENV": ENVIRONMENT}
-    env |= dict(plan.env)
-    yield _many("ENV", env)
+    check = HEALTH_CHECK
+    yield _many("ENV", image_variables(plan))
     yield _many("LABEL", labels(plan))
     if plan.services:
         yield f"EXPOSE {' '.join(str(service.port) for service in plan.services)}"
     yield f"WORKDIR {WORKSPACE}"
     yield f"USER {UID}:{UID}"
-    yield f'HEALTHCHECK --interval=30s --timeout=10s --start-period=60s CMD ["{CARRIED}/healthcheck.sh"]'
-    yield f'ENTRYPOINT ["/usr/bin/tini", "--", "{CARRIED}/entrypoint.sh"]'
-
-
-def labels(plan: Plan) -> dict[str, str]:
-    """Make the image's labels: OCI's own keys, then envspec's."""
-    found = {
-        "org.opencontainers.image.title": plan.title,
-        "org.opencontainers.image.description": " ".join(plan.description.split()),
-        "org.opencontainers.image.version": plan.fingerprint.removeprefix("sha256:")[:12],
-        "org.opencontainers.image.base.name": plan.base.name.partition("@")[0],
-        "org.opencontainers.image.base.digest": plan.base.digest or "",
-        "envspec.spec": plan.spec,
-        "envspec.target": plan.target,
-        "envspec.lock.digest": plan.lock_digest,
-        "envspec.fingerprint": plan.fingerprint,
-        "envspec.cuda": plan.cuda or "",
-        "envspec.driver.floor": plan.driver_floor or "",
-    }
-    return {name: value for name, value in found.items() if value}
+    times = f"--interval={check.interval}s --timeout={check.timeout}s --start-period={check.start_period}s"
+    yield f"HEALTHCHECK {times} CMD {json.dumps(list(check.command))}"
+    yield f"ENTRYPOINT {json.dumps(list(ENTRYPOINT))}"
 
 
 def _many(instruction: str, values: dict[str, str]) -> str:

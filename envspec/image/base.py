@@ -1,0 +1,52 @@
+"""The image that a target's layers stand on: where it is, what it is, and what it brings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from envspec.image.base_files import BaseFiles, read_layers
+from envspec.image.layer import Descriptor
+from envspec.image.manifest import ImageManifest, Read, read_image
+
+Opened = Callable[[Descriptor], BinaryIO]
+"""Opens a blob for reading."""
+
+
+@dataclass(frozen=True)
+class BaseSource:
+    """Where a base comes from.
+
+    name    for labels: an image's name, "" for a folder
+    top     its manifest or index
+    read    gives the bytes of small blobs
+    open    opens large ones
+    origin  the registry's host and the repository, for a registry that has its blobs; "" elsewhere
+    """
+
+    name: str
+    where: str
+    top: Descriptor
+    read: Read
+    open: Opened
+    origin: str = ""
+
+    def image(self, oci_platform: str) -> BaseImage:
+        """Read the image of a platform, with what is in its layers. Raises InputError, IndexFailure, OSError."""
+        manifest = read_image(self.top, self.read, oci_platform, self.where)
+        layers = zip(manifest.layers, manifest.diff_ids, strict=True)
+        return BaseImage(self, manifest, read_layers(layers, self.open, self.where))
+
+
+@dataclass(frozen=True)
+class BaseImage:
+    """A base for one platform. `digest` is what names it in labels and keys."""
+
+    source: BaseSource
+    manifest: ImageManifest
+    files: BaseFiles
+
+    @property
+    def digest(self) -> str:
+        return self.source.top.digest

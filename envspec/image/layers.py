@@ -1,0 +1,142 @@
+"""The layers of a target's image, from the bottom: what each holds, and the key of what it is made from.
+
+A layer's key says what is in it and nothing else, so that targets with the same packages have the same layers, and a
+package that moves makes one layer new.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from envspec.errors import InputError
+from envspec.facts.cuda_stack import TORCH, stack_of
+from envspec.image.base_files import BaseFiles
+from envspec.image.entry import PROGRAM, Entry, text_entry
+from envspec.image.layer import LayerPlan
+from envspec.image.python import ImagePython, environment_entries
+from envspec.image.users import system_entries
+from envspec.image.wheel import Scheme, wheel_entries
+from envspec.install.collect import Paths
+from envspec.install.model import identity
+from envspec.lock.conda_files import artifact_of
+from envspec.lock.model import LockedTarget, Pin
+from envspec.recipes.plan import CARRIED, ENVIRONMENT, Plan
+
+ORDER = ("system", "python", "nvidia", "torch", "rest", "project", "carried")
+"""The layers above the base's own, from the bottom: what moves rarely comes first."""
+FORM = 1
+"""Raised where the same inputs get other layers than before."""
+SBOM = "sbom.cdx.json"
+"""The bill of materials among the carried files."""
+
+
+@dataclass(frozen=True)
+class LayerInputs:
+    """What a target's layers are made from.
+
+    base     what the base brings
+    python   None where conda brings it
+    carried  the carried files, by path
+    wheels   the wheels of the lock, by index and file name
+    project  the wheel of the spec's project, None without one
+    """
+
+    plan: Plan
+    target: LockedTarget
+    base: BaseFiles
+    python: ImagePython | None
+    carried: Mapping[str, str]
+    wheels: Paths
+    project: Path | None = None
+    scheme: Scheme = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scheme", Scheme(ENVIRONMENT, self.plan.python))
+
+
+def group_of(pin: Pin) -> str:
+    """Name the layer of a package."""
+    if (pin.kind, pin.name) == ("conda", "python"):
+        return "python"
+    return "torch" if pin.name in TORCH else stack_of(pin.name) or "rest"
+
+
+def layer_plans(inputs: LayerInputs) -> tuple[LayerPlan, ...]:
+    """List the layers of a target's image, from the bottom; none of them is empty. Raises InputError."""
+    system = tuple(system_entries(inputs.plan, inputs.base))
+    carried = tuple(text_entry(f"{CARRIED.strip('/')}/{path}", text, PROGRAM) for path, text in inputs.carried.items())
+    own = partial(_project, inputs.project, inputs.plan, inputs.scheme)
+    found = [
+        _layer("system", [_content(one) for one in system], lambda: system),
+        *_package_layers(inputs),
+        *([_layer("project", _file_digest(inputs.project), own)] if inputs.project else []),
+        _layer("carried", [_content(one) for one in carried], lambda: carried),
+    ]
+    return tuple(found)
+
+
+def _package_layers(inputs: LayerInputs) -> Iterable[LayerPlan]:
+    for name in ("python", "nvidia", "torch", "rest"):
+        pins = [pin for pin in inputs.target.pins if group_of(pin) == name]
+        key: list[Any] = [inputs.scheme.prefix, inputs.plan.python, *(_identity(pin) for pin in pins)]
+        around = name == "python" and inputs.python is not None
+        if around and inputs.python:
+            key += [inputs.python.key, inputs.plan.spec]
+        if pins or around:
+            yield _layer(name, key, partial(_packages, inputs, pins, around=around))
+
+
+def _packages(inputs: LayerInputs, pins: Sequence[Pin], *, around: bool) -> Iterable[Entry]:
+    if around and inputs.python:
+        yield from environment_entries(inputs.plan, inputs.python, inputs.scheme)
+    for pin in pins:
+        if pin.kind == "pip":
+            yield from wheel_entries(inputs.wheels[pin.index, artifact_of(pin).file], pin, inputs.scheme)
+
+
+def _project(wheel: Path | None, plan: Plan, scheme: Scheme) -> Iterable[Entry]:
+    assert wheel is not None and plan.project is not None
+    return wheel_entries(wheel, Pin("pip", plan.project.name, "0", "own", None), scheme)
+
+
+def refuse_sources(target: LockedTarget) -> None:
+    """Raise InputError for packages that would have to be built: an image is made without running anything."""
+    sources = [pin.name for pin in target.pins if pin.kind == "pip" and not pin.is_wheel]
+    if sources:
+        raise InputError(
+            f"an image is made of wheels, and the lock of {target.name} has {', '.join(sources)} as source",
+            hint="publish wheels of them on an index of your own, or build the image from the Dockerfile of"
+            " `envspec export`",
+        )
+
+
+def _layer(name: str, key: Any, entries: Callable[[], Iterable[Entry]]) -> LayerPlan:
+    text = json.dumps([FORM, name, key], sort_keys=True, separators=(",", ":"))
+    return LayerPlan(name, f"sha256:{hashlib.sha256(text.encode()).hexdigest()}", entries)
+
+
+def _identity(pin: Pin) -> list[str]:
+    return [pin.kind, pin.name, pin.version, identity(pin), pin.url or ""]
+
+
+def _content(entry: Entry) -> list[Any]:
+    digest = ""
+    if entry.content is not None:
+        with entry.content() as file:
+            digest = hashlib.sha256(file.read()).hexdigest()
+    return [entry.path, entry.mode, entry.owner, entry.link, digest]
+
+
+def _file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else _digest(file)
+
+
+def _digest(file: Any) -> str:
+    return hashlib.sha256(file.read()).hexdigest()
