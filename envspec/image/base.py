@@ -22,7 +22,7 @@ class BaseSource:
     top     its manifest or index
     read    gives the bytes of small blobs
     open    opens large ones
-    origin  the registry's host and the repository, for a registry that has its blobs; "" elsewhere
+    origin  the registry's origin and the repository that has its blobs; None elsewhere
     """
 
     name: str
@@ -30,7 +30,7 @@ class BaseSource:
     top: Descriptor
     read: Read
     open: Opened
-    origin: str = ""
+    origin: tuple[str, str] | None = None
 
     def image(self, oci_platform: str) -> BaseImage:
         """Read the image of a platform, with what is in its layers. Raises InputError, IndexFailure, OSError."""

@@ -1,6 +1,7 @@
 """What a base image brings, from its layers: its packages, its users, and whether programs and libraries are there.
 
-Layers are read as streams, and nothing is unpacked to a disk. Their entries' names decide nothing but what is looked up.
+Layers are read as streams, and nothing is unpacked to a disk. Their entries' names decide nothing but what is looked
+up.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def _read_layer(layer: Descriptor, diff_id: str, file: BinaryIO, seen: _Seen, wh
     added = _Seen()
     gone: list[str] = []
     try:
-        with tarfile.open(fileobj=stream, mode="r|", bufsize=_PIECE, errorlevel=1) as archive:
+        with tarfile.open(fileobj=stream, mode="r|", bufsize=_PIECE, errorlevel=1) as archive:  # type: ignore[call-overload]
             for count, member in enumerate(archive, 1):
                 if count > most:
                     raise _Refused(f"it has more than {most} entries")
@@ -157,7 +158,8 @@ class _Unpacked:
     def __init__(self, file: IO[bytes], layer: Descriptor) -> None:
         self._packed = _Hashed(file)
         self._file = unpacked(packing(layer), self._packed)  # type: ignore[arg-type]
-        self._plain = self._packed if self._file is self._packed else _Hashed(self._file)
+        # of a plain tar both are one, and hashed twice
+        self._plain = _Hashed(self._file)
         bounds = Bounds(LIMITS.archive_entries, LIMITS.unpacked_bytes, LIMITS.unpacked_ratio)
         self._most = bounds.bytes_of(layer.size)
 

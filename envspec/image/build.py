@@ -72,8 +72,8 @@ def build_image(
     kind: str,
     progress: ImageProgress,
 ) -> BuiltImage:
-    """Pack an image's layers into a layout, and write what names them. `kind` is one of `compress.KINDS`, `labels` those
-    beside a recipe's. Raises ToolError, IndexFailure, InputError, OSError."""
+    """Pack an image's layers into a layout, and write what names them. `kind` is one of `compress.KINDS`, `labels`
+    those beside a recipe's. Raises ToolError, IndexFailure, InputError, OSError."""
     assert kind in KINDS, kind
     packed = tuple(_packed(one, layout, kind, plan.epoch, progress) for one in layers)
     config = layout.add(document_bytes(config_document(plan, base, packed, labels)), CONFIG)

@@ -46,7 +46,7 @@ def config_document(
     }
     config.pop("Cmd", None)
     if plan.services:
-        ports = {f"{service.port}/tcp": {} for service in plan.services}
+        ports: dict[str, Any] = {f"{service.port}/tcp": {} for service in plan.services}
         config["ExposedPorts"] = {**(own.get("ExposedPorts") or {}), **ports}
     platform = {name: old[name] for name in ("os", "architecture", "variant", "os.version") if name in old}
     steps = [{"created": created, "created_by": f"envspec image: {layer.name}"} for layer in layers]

@@ -55,8 +55,8 @@ class PackedLayer:
 
 
 def tar_pieces(entries: Iterable[Entry], epoch: int) -> Iterator[bytes]:
-    """Give the tar of entries, in pieces: sorted, with `epoch` as the time of all. Raises ToolError for a file that isn't
-    of its size."""
+    """Give the tar of entries, in pieces: sorted, with `epoch` as the time of all. Raises ToolError for a file that
+    isn't of its size."""
     for entry in in_order(entries):
         yield _head(entry, epoch)
         if entry.content is not None:
@@ -66,7 +66,8 @@ def tar_pieces(entries: Iterable[Entry], epoch: int) -> Iterator[bytes]:
 
 
 def pack(plan: LayerPlan, out: BinaryIO, kind: str, epoch: int, on_bytes: OnBytes = lambda count: None) -> PackedLayer:
-    """Write a layer, packed by one of `compress.KINDS`. `on_bytes` is told of what was packed. Raises ToolError, OSError."""
+    """Write a layer, packed by one of `compress.KINDS`. `on_bytes` is told of what was packed. Raises ToolError,
+    OSError."""
     stream = compressor(kind)
     plain, packed = hashlib.sha256(), _Hashed(out)
     for piece in tar_pieces(plan.entries(), epoch):

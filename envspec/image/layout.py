@@ -129,10 +129,14 @@ class _Adding:
 def index_bytes(top: Descriptor, name: str) -> bytes:
     """Write the index.json of a layout with one image, by its name there."""
     row = {**top.document(), "annotations": {REF_NAME: name}}
-    return document_bytes({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [row]})
+    return document_bytes(
+        {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [row]}
+    )
 
 
-def write_archive(layout: Layout, top: Descriptor, name: str, blobs: list[Descriptor], out: BinaryIO, epoch: int) -> None:
+def write_archive(
+    layout: Layout, top: Descriptor, name: str, blobs: list[Descriptor], out: BinaryIO, epoch: int
+) -> None:
     """Write a layout's image as one tar. No name in it begins with `./`: Apptainer takes none such."""
     with tarfile.open(fileobj=out, mode="w|", format=tarfile.PAX_FORMAT) as archive:
         for folder in ("blobs", _BLOBS):

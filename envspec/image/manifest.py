@@ -1,7 +1,7 @@
 """Manifests, indexes and configurations of images that others made, read within limits.
 
-Source: OCI's image-spec (manifest.md, image-index.md, config.md); Docker's image manifest version 2, schema 2, differs in
-its media types alone.
+Source: OCI's image-spec (manifest.md, image-index.md, config.md); Docker's image manifest version 2, schema 2,
+differs in its media types alone.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class Wanted:
 
 def wanted(plan: Plan) -> Wanted:
     """Say what a target's base must have."""
-    features = {"compile": _COMPILE} if plan.torch else {}
+    features: dict[str, tuple[str, ...]] = {"compile": _COMPILE} if plan.torch else {}
     if plan.is_cuda:
         features["fabric"] = _FABRIC
     own = {name for names in features.values() for name in names}
@@ -89,7 +89,7 @@ def base_recipe(plan: Plan) -> str:
     """Render the small Dockerfile of a base for a target."""
     names = " ".join(wanted(plan).every)
     return (
-        f"# A base for `envspec image`: all that {plan.title} needs of Debian. Build it once, push it, and name it by its\n"
+        f"# A base for `envspec image`: what {plan.title} needs of Debian. Build it once, push it, and name it by its\n"
         f'# digest in the spec\'s [image], base = "…@sha256:…", or with `envspec image --base`.\n'
         f"FROM {plan.base.pinned}\n"
         "RUN apt-get update -qq \\\n"

@@ -72,8 +72,8 @@ def wheel_entries(path: Path, pin: Pin, scheme: Scheme) -> Iterator[Entry]:
         if path_fault(place):
             raise IndexFailure(f"{path.name} has the entry {name!r}: {path_fault(place)}", hint=_HINT)
         mode = PROGRAM if is_script or info.external_attr >> 16 & 0o111 else FILE
-        if is_script and (text := _rewritten(archive, info, scheme)) is not None:
-            yield record.added(text_entry(place, text, mode), text)
+        if is_script and (script := _rewritten(archive, info, scheme)) is not None:
+            yield record.added(text_entry(place, script, mode), script)
         else:
             record.kept(place, name)
             yield Entry(place, info.file_size, _Member(archive, info), mode=mode)
@@ -162,7 +162,8 @@ def _own(pin: Pin) -> dict[str, bytes]:
 
 
 class _Record:
-    """RECORD as it is in the environment: paths from site-packages, the wheel's own hashes where a file is as it was."""
+    """RECORD as it is in the environment: paths from site-packages, the wheel's own hashes where a file is as it
+    was."""
 
     def __init__(self, archive: zipfile.ZipFile, stem: str, scheme: Scheme) -> None:
         self._site, self._own = scheme.site, f"{stem}.dist-info/RECORD"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
@@ -46,7 +45,11 @@ _FEATURES = ("compile", "fabric")
 )
 @click.option("--without", metavar="LIST", default="", help="What the base may lack: compile, fabric or both.")
 @click.option(
-    "--compression", type=click.Choice(("zstd", "gzip")), default="zstd", show_default=True, help="How layers are packed."
+    "--compression",
+    type=click.Choice(("zstd", "gzip")),
+    default="zstd",
+    show_default=True,
+    help="How layers are packed.",
 )
 @click.option("--base-recipe", is_flag=True, help="Print a Dockerfile of a base that the target can stand on.")
 @click.option("--verify", metavar="WHERE", help="Say whether an image is this lock's, and make none.")
@@ -70,8 +73,8 @@ def command(
     """Make an OCI image straight from a lock: no daemon, no root, nothing is run.
 
     The same lock, base and envspec give the same image, by digest. Layers, from the bottom: the base, the user, Python,
-    CUDA's libraries, torch, everything else, the spec's project, the carried files. Nothing is installed into the base, so
-    it has to have the Debian packages of the recipe: --base-recipe prints one that does.
+    CUDA's libraries, torch, everything else, the spec's project, the carried files. Nothing is installed into the
+    base, so it has to have the Debian packages of the recipe: --base-recipe prints one that does.
     """
     left_out = _features(without)
     spec, lock = inputs.read_lock(path, locks_dir)
@@ -118,7 +121,9 @@ def _features(text: str) -> tuple[str, ...]:
     found = tuple(part.strip() for part in text.split(",") if part.strip())
     for name in found:
         if name not in _FEATURES:
-            raise InputError(f"--without knows no `{name}`", hint=f"it takes {' and '.join(_FEATURES)}, split by a comma")
+            raise InputError(
+                f"--without knows no `{name}`", hint=f"it takes {' and '.join(_FEATURES)}, split by a comma"
+            )
     return found
 
 

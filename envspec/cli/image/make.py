@@ -161,8 +161,9 @@ def _put(
     places: dict[str, str] = {}
     name = images[0].plan.image if len(images) == 1 else order.spec.name
     if isinstance(output, ToRegistry):
-        raise NotImplementedError
-    if output is not None or order.sif is not None:
+        told.append(_push(output, images, top, layout, progress))
+        places["name"] = output.name
+    if not isinstance(output, ToRegistry) or order.sif is not None:
         for image in images:
             copy_base(image.base, layout, progress)
     blobs = _blobs(images, top)
@@ -180,8 +181,19 @@ def _put(
     return tuple(told), places
 
 
+def _push(
+    output: ToRegistry, images: tuple[BuiltImage, ...], top: Descriptor, layout: Layout, progress: ImageProgress
+) -> str:
+    from envspec.cli.image.registry import registry_of
+    from envspec.image.push import push_image
+    from envspec.texts import byte_size
+
+    repository = registry_of(output.name, writes=True).repository
+    done = push_image(images, top, layout, repository, output.address.tag, progress)
+    sent = f"{done.sent} blobs sent ({byte_size(done.bytes)})"
+    return f"{output.name}: {sent}, {done.mounted} mounted, {done.there} there already"
+
+
 def _blobs(images: tuple[BuiltImage, ...], top: Descriptor) -> list[Descriptor]:
     own = [blob for image in images for blob in (*image.blobs, *image.base.manifest.layers)]
     return [top, *own]
-
-
