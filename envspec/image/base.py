@@ -18,14 +18,13 @@ Opened = Callable[[Descriptor], BinaryIO]
 class BaseSource:
     """Where a base comes from.
 
-    name    for labels: an image's name, "" for a folder
+    where   for messages: an image's name, or a folder
     top     its manifest or index
     read    gives the bytes of small blobs
     open    opens large ones
     origin  the registry's origin and the repository that has its blobs; None elsewhere
     """
 
-    name: str
     where: str
     top: Descriptor
     read: Read

@@ -4,7 +4,7 @@ wheel gives the same bytes under every Python."""
 from __future__ import annotations
 
 import os
-from typing import IO, Protocol
+from typing import IO, Protocol, cast
 
 from envspec.errors import ToolError
 
@@ -44,14 +44,14 @@ def unpacked(kind: str, file: IO[bytes]) -> IO[bytes]:
     if kind == "gzip":
         import gzip
 
-        return gzip.GzipFile(fileobj=file)  # type: ignore[return-value]
+        return cast("IO[bytes]", gzip.GzipFile(fileobj=file))
     try:
         import zstandard
     except ImportError as error:
         raise _missing(error) from None
     # a window of 128 MB, which `zstd --ultra` asks for, is the most
     made = zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(file, read_across_frames=True)
-    return made  # type: ignore[return-value]
+    return made
 
 
 def _zstd() -> Compressor:

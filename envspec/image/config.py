@@ -63,9 +63,8 @@ def image_labels(plan: Plan, base: BaseImage) -> dict[str, str]:
     """Make the labels of recipes, with the base that the image really has."""
     found = labels(plan)
     found["org.opencontainers.image.base.digest"] = base.digest
-    if base.source.name:
-        found["org.opencontainers.image.base.name"] = base.source.name.partition("@")[0]
-    else:
+    if base.digest != plan.base.digest and not plan.base.name.endswith(f"@{base.digest}"):
+        # wherever the same base comes from, it makes the same image
         found.pop("org.opencontainers.image.base.name", None)
     return found
 

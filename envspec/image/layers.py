@@ -17,9 +17,10 @@ from typing import Any
 from envspec.errors import InputError
 from envspec.facts.cuda_stack import TORCH, stack_of
 from envspec.image.base_files import BaseFiles
+from envspec.image.conda import LinkedPackages, history_entry
 from envspec.image.entry import PROGRAM, Entry, text_entry
 from envspec.image.layer import LayerPlan
-from envspec.image.python import ImagePython, environment_entries
+from envspec.image.python import ImagePython, activation_entries, environment_entries
 from envspec.image.users import system_entries
 from envspec.image.wheel import Scheme, wheel_entries
 from envspec.install.collect import Paths
@@ -44,6 +45,7 @@ class LayerInputs:
     python   None where conda brings it
     carried  the carried files, by path
     wheels   the wheels of the lock, by index and file name
+    conda    the conda packages, None without any
     project  the wheel of the spec's project, None without one
     """
 
@@ -53,6 +55,7 @@ class LayerInputs:
     python: ImagePython | None
     carried: Mapping[str, str]
     wheels: Paths
+    conda: LinkedPackages | None = None
     project: Path | None = None
     scheme: Scheme = field(init=False)
 
@@ -85,9 +88,9 @@ def _package_layers(inputs: LayerInputs) -> Iterable[LayerPlan]:
     for name in ("python", "nvidia", "torch", "rest"):
         pins = [pin for pin in inputs.target.pins if group_of(pin) == name]
         key: list[Any] = [inputs.scheme.prefix, inputs.plan.python, *(_identity(pin) for pin in pins)]
-        around = name == "python" and inputs.python is not None
-        if around and inputs.python:
-            key += [inputs.python.key, inputs.plan.spec]
+        around = name == "python"
+        if around:
+            key += [inputs.python.key if inputs.python else "conda", inputs.plan.spec, bool(inputs.plan.explicit)]
         if pins or around:
             yield _layer(name, key, partial(_packages, inputs, pins, around=around))
 
@@ -95,6 +98,12 @@ def _package_layers(inputs: LayerInputs) -> Iterable[LayerPlan]:
 def _packages(inputs: LayerInputs, pins: Sequence[Pin], *, around: bool) -> Iterable[Entry]:
     if around and inputs.python:
         yield from environment_entries(inputs.plan, inputs.python, inputs.scheme)
+    if around:
+        yield from activation_entries(inputs.plan, inputs.scheme)
+    if around and inputs.conda:
+        yield history_entry(inputs.scheme.root)
+    if inputs.conda:
+        yield from inputs.conda.entries([pin for pin in pins if pin.kind == "conda"], inputs.scheme.root)
     for pin in pins:
         if pin.kind == "pip":
             yield from wheel_entries(inputs.wheels[pin.index, artifact_of(pin).file], pin, inputs.scheme)

@@ -182,7 +182,7 @@ def layout_source(path: Path, folder: OpenFolder) -> BaseSource:
     def read(blob: Descriptor) -> bytes:
         return checked(layout.read(blob), blob, where)
 
-    return BaseSource("", where, top_of(layout, where), read, layout.open)
+    return BaseSource(where, top_of(layout, where), read, layout.open)
 
 
 def _name(digest: str) -> str:

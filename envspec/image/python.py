@@ -47,7 +47,7 @@ def base_python(plan: Plan, base: BaseFiles) -> ImagePython:
 
 
 def environment_entries(plan: Plan, python: ImagePython, scheme: Scheme) -> Iterator[Entry]:
-    """Give the files that make a virtual environment of a prefix (PEP 405), and the scripts that activate it."""
+    """Give the files that make a virtual environment of a prefix (PEP 405)."""
     root = scheme.root
     interpreter = python.interpreter(plan.python)
     yield text_entry(
@@ -60,7 +60,6 @@ def environment_entries(plan: Plan, python: ImagePython, scheme: Scheme) -> Iter
     yield link_entry(f"{root}/bin/python{plan.python}", "python")
     yield folder_entry(scheme.site)
     yield link_entry(f"{root}/lib64", "lib")
-    yield from activation_entries(plan, scheme)
 
 
 def activation_entries(plan: Plan, scheme: Scheme) -> Iterator[Entry]:

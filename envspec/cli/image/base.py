@@ -72,4 +72,4 @@ def _of_registry(name: str, *, offline: bool) -> BaseSource:
 
     content, kind = registry.manifest(digest)
     top = Descriptor(kind, digest, len(content))
-    return BaseSource(name, name, top, read, open_blob, (repository.origin, repository.path))
+    return BaseSource(name, top, read, open_blob, (repository.origin, repository.path))

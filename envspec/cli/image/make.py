@@ -17,6 +17,7 @@ from envspec.cli.image.progress import image_progress
 from envspec.cli.outputs import location, written
 from envspec.image.base import BaseSource
 from envspec.image.build import BuiltImage, ImageProgress, build_image, copy_base, image_index
+from envspec.image.conda import LinkedPackages
 from envspec.image.config import SBOM_DIGEST, WITHOUT
 from envspec.image.layer import Descriptor
 from envspec.image.layers import SBOM, LayerInputs, layer_plans, refuse_sources
@@ -28,7 +29,7 @@ from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedTarget
 from envspec.open_folder import open_folder
 from envspec.recipes.make import make_plan
-from envspec.recipes.plan import SLICE, Plan
+from envspec.recipes.plan import ENVIRONMENT, SLICE, Plan
 from envspec.recipes.sums import digest
 from envspec.recipes.target_json import dumps as target_json
 from envspec.scratch import scratch_folder
@@ -100,7 +101,7 @@ def make_image(order: ImageOrder, stack: ExitStack) -> MadeImage:
         for target, plan in plans
     ]
     layout = _layout(output, order, stack)
-    images = tuple(_build(order, target, plan, source, layout, progress) for target, plan, source in bases)
+    images = tuple(_build(order, target, plan, source, layout, progress, stack) for target, plan, source in bases)
     top = image_index(images, layout)
     told, places = _put(order, output, images, top, layout, progress)
     return MadeImage(images, top, told, places)
@@ -121,7 +122,13 @@ def _layout(output: Output | None, order: ImageOrder, stack: ExitStack) -> Layou
 
 
 def _build(
-    order: ImageOrder, target: LockedTarget, plan: Plan, source: BaseSource, layout: Layout, progress: ImageProgress
+    order: ImageOrder,
+    target: LockedTarget,
+    plan: Plan,
+    source: BaseSource,
+    layout: Layout,
+    progress: ImageProgress,
+    stack: ExitStack,
 ) -> BuiltImage:
     progress.phase("reading the base")
     base = source.image(plan.oci_platform)
@@ -130,8 +137,24 @@ def _build(
     wheels = [pin for pin in target.pins if pin.kind == "pip"]
     files = collect(order.spec, wheels, again=True, offline=order.offline, quiet=order.quiet)
     carried, labels = _carried(order, target, plan, left_out)
-    inputs = LayerInputs(plan, target, base.files, python, carried, files)
+    conda = _linked(order, target, progress, stack)
+    inputs = LayerInputs(plan, target, base.files, python, carried, files, conda)
     return build_image(plan, base, layer_plans(inputs), labels, layout, order.compression, progress)
+
+
+def _linked(
+    order: ImageOrder, target: LockedTarget, progress: ImageProgress, stack: ExitStack
+) -> LinkedPackages | None:
+    """Link the conda packages into a folder of this run; None without any."""
+    if all(pin.kind != "conda" for pin in target.pins):
+        return None
+    from envspec.image.conda import link_packages
+    from envspec.install.model import SilentInstall
+
+    progress.phase("linking conda packages")
+    folder = stack.enter_context(scratch_folder(load_settings(os.environ).cache())) / "env"
+    channels = order.spec.conda.channels
+    return link_packages(target, channels, Path(ENVIRONMENT), folder, SilentInstall(), offline=order.offline)
 
 
 def _carried(
