@@ -44,6 +44,7 @@ class LayerInputs:
     base     what the base brings
     python   None where conda brings it
     carried  the carried files, by path
+    build    the files of the build of Python that the image brings
     wheels   the wheels of the lock, by index and file name
     conda    the conda packages, None without any
     project  the wheel of the spec's project, None without one
@@ -56,6 +57,7 @@ class LayerInputs:
     carried: Mapping[str, str]
     wheels: Paths
     conda: LinkedPackages | None = None
+    build: Sequence[Entry] = ()
     project: Path | None = None
     scheme: Scheme = field(init=False)
 
@@ -73,7 +75,8 @@ def group_of(pin: Pin) -> str:
 def layer_plans(inputs: LayerInputs) -> tuple[LayerPlan, ...]:
     """List the layers of a target's image, from the bottom; none of them is empty. Raises InputError."""
     system = tuple(system_entries(inputs.plan, inputs.base))
-    carried = tuple(text_entry(f"{CARRIED.strip('/')}/{path}", text, PROGRAM) for path, text in inputs.carried.items())
+    files = (text_entry(f"{CARRIED.strip('/')}/{path}", text, PROGRAM) for path, text in inputs.carried.items())
+    carried = (*files, *activation_entries(inputs.plan, inputs.scheme))
     own = partial(_project, inputs.project, inputs.plan, inputs.scheme)
     found = [
         _layer("system", [_content(one) for one in system], lambda: system),
@@ -90,16 +93,15 @@ def _package_layers(inputs: LayerInputs) -> Iterable[LayerPlan]:
         key: list[Any] = [inputs.scheme.prefix, inputs.plan.python, *(_identity(pin) for pin in pins)]
         around = name == "python"
         if around:
-            key += [inputs.python.key if inputs.python else "conda", inputs.plan.spec, bool(inputs.plan.explicit)]
+            key += [inputs.python.key if inputs.python else "conda", bool(inputs.plan.explicit)]
         if pins or around:
             yield _layer(name, key, partial(_packages, inputs, pins, around=around))
 
 
 def _packages(inputs: LayerInputs, pins: Sequence[Pin], *, around: bool) -> Iterable[Entry]:
     if around and inputs.python:
+        yield from inputs.build
         yield from environment_entries(inputs.plan, inputs.python, inputs.scheme)
-    if around:
-        yield from activation_entries(inputs.plan, inputs.scheme)
     if around and inputs.conda:
         yield history_entry(inputs.scheme.root)
     if inputs.conda:

@@ -1,4 +1,5 @@
-"""The Python of an image without conda's: the lock's own build of it, or the base's; and the environment around it."""
+"""The Python of an image without conda's: the lock's own build of it, the base's, or the one that envspec knows for its
+version; and the environment around it."""
 
 from __future__ import annotations
 
@@ -9,11 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.errors import InputError
+from envspec.facts.python_builds import TRIPLES, python_build
 from envspec.image.base_files import BaseFiles
 from envspec.image.entry import Entry, folder_entry, link_entry, text_entry
 from envspec.image.wheel import Scheme
 from envspec.install import activation
-from envspec.recipes.plan import Plan
+from envspec.lock.model import LockedPython
+from envspec.recipes.plan import PYTHON, Plan
 
 _PLACES = ("usr/bin", "usr/local/bin")
 """Where bases have a Python, in the order of PATH's end: Debian's own, then that of `python` images."""
@@ -24,26 +27,44 @@ class ImagePython:
     """home   the folder of the interpreter in the image
     key       what it is, for the layer's key
     headers   whether `Python.h` is beside it, which torch.compile needs
+    build     the build to bring; None for the base's own
     """
 
     home: str
     key: str
     headers: bool
+    build: LockedPython | None = None
+
+    @property
+    def prefix(self) -> str:
+        return posixpath.dirname(self.home)
 
     def interpreter(self, python: str) -> str:
         return f"{self.home}/python{python}"
 
 
-def base_python(plan: Plan, base: BaseFiles) -> ImagePython:
-    """Find the target's Python in the base. Raises InputError where it has none."""
+def image_python(plan: Plan, base: BaseFiles, locked: LockedPython | None) -> ImagePython:
+    """Choose the target's Python: the lock's build, else the base's own, else the build that envspec knows for the
+    version. Raises InputError where there is none of them."""
+    if locked is not None:
+        return _built(locked)
     for place in reversed(_PLACES):
         if f"{place}/python{plan.python}" in base.paths:
             headers = f"{posixpath.dirname(place)}/include/python{plan.python}/Python.h" in base.paths
             return ImagePython(f"/{place}", f"base:/{place}", headers)
-    raise InputError(
-        f"the base image has no Python {plan.python}, and the lock of {plan.spec} names no build of it",
-        hint="lock again, which names one; or take a base that has it: `envspec image --base-recipe` prints its recipe",
-    )
+    known = python_build(plan.python, plan.platform)
+    if known is None:
+        raise InputError(
+            f"the base image has no Python {plan.python}, and envspec knows no build of it for {plan.platform}",
+            hint=f'take a base that has it, or Python from conda: [conda] dependencies = ["python {plan.python}.*"]',
+        )
+    return _built(LockedPython(known.platform, known.version, known.build, known.file, known.sha256))
+
+
+def _built(build: LockedPython) -> ImagePython:
+    machine = TRIPLES[build.platform].partition("-")[0]
+    home = f"{PYTHON}/cpython-{build.version}-linux-{machine}-gnu/bin"
+    return ImagePython(home, f"build:{build.sha256}", True, build)
 
 
 def environment_entries(plan: Plan, python: ImagePython, scheme: Scheme) -> Iterator[Entry]:

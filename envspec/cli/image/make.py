@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,10 +19,11 @@ from envspec.image.base import BaseSource
 from envspec.image.build import BuiltImage, ImageProgress, build_image, copy_base, image_index
 from envspec.image.conda import LinkedPackages
 from envspec.image.config import SBOM_DIGEST, WITHOUT
+from envspec.image.entry import Entry
 from envspec.image.layer import Descriptor
 from envspec.image.layers import SBOM, LayerInputs, layer_plans, refuse_sources
 from envspec.image.layout import Layout, write_archive
-from envspec.image.python import base_python
+from envspec.image.python import ImagePython, image_python
 from envspec.image.requirements import refuse_poor
 from envspec.lock.formats.sbom import sbom
 from envspec.lock.judge import SoundLock
@@ -132,13 +133,14 @@ def _build(
 ) -> BuiltImage:
     progress.phase("reading the base")
     base = source.image(plan.oci_platform)
-    python = None if target.pin("python", "conda") else base_python(plan, base.files)
+    python = None if target.pin("python", "conda") else image_python(plan, base.files, order.lock.python(target))
     left_out = refuse_poor(plan, base, python, order.without)
     wheels = [pin for pin in target.pins if pin.kind == "pip"]
     files = collect(order.spec, wheels, again=True, offline=order.offline, quiet=order.quiet)
     carried, labels = _carried(order, target, plan, left_out)
     conda = _linked(order, target, progress, stack)
-    inputs = LayerInputs(plan, target, base.files, python, carried, files, conda)
+    brought = _brought(order, python, stack) if python else ()
+    inputs = LayerInputs(plan, target, base.files, python, carried, files, conda, brought)
     return build_image(plan, base, layer_plans(inputs), labels, layout, order.compression, progress)
 
 
@@ -155,6 +157,19 @@ def _linked(
     folder = stack.enter_context(scratch_folder(load_settings(os.environ).cache())) / "env"
     channels = order.spec.conda.channels
     return link_packages(target, channels, Path(ENVIRONMENT), folder, SilentInstall(), offline=order.offline)
+
+
+def _brought(order: ImageOrder, python: ImagePython, stack: ExitStack) -> Sequence[Entry]:
+    """Fetch the build of Python that an image brings, and open it; nothing for the base's own."""
+    if python.build is None:
+        return ()
+    from envspec.image.standalone import opened_build
+    from envspec.install.python_builds import fetched_build
+
+    settings = load_settings(os.environ)
+    archive = fetched_build(python.build, settings, os.environ, offline=order.offline)
+    scratch = stack.enter_context(scratch_folder(settings.cache()))
+    return stack.enter_context(opened_build(archive, scratch, python.prefix))
 
 
 def _carried(
