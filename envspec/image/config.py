@@ -17,6 +17,8 @@ KEY = "envspec.layer.key"
 """The annotations of a layer: its name, and the digest of what it is made from."""
 LOCK = "envspec.lock.digest"
 WITHOUT = "envspec.without"
+VERSION = "envspec.version"
+"""The envspec that made the image: another one may make others of the same lock."""
 SBOM_DIGEST = "envspec.sbom.digest"
 _NANOSECONDS = 10**9
 

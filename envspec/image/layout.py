@@ -22,7 +22,7 @@ from envspec.image.manifest import DIGEST, DOCUMENT_BYTES, checked, descriptor_o
 from envspec.open_folder import OpenFolder
 
 _VERSION = {"imageLayoutVersion": "1.0.0"}
-_MARK, _INDEX, _BLOBS = "oci-layout", "index.json", "blobs/sha256"
+_MARK, INDEX_FILE, BLOBS = "oci-layout", "index.json", "blobs/sha256"
 REF_NAME = "org.opencontainers.image.ref.name"
 _PIECE = 1 << 20
 
@@ -45,7 +45,7 @@ class Layout:
     @contextmanager
     def adding(self) -> Iterator[tuple[BinaryIO, _Adding]]:
         """Open a file for a blob whose digest is known at the end: `keep` of what comes with it gives it its place."""
-        with self.folder.descend(_BLOBS, make=True) as blobs:
+        with self.folder.descend(BLOBS, make=True) as blobs:
             adding = _Adding(blobs, f".{secrets.token_hex(8)}.part")
             try:
                 with blobs.create(adding.name) as file:
@@ -68,7 +68,7 @@ class Layout:
     def has(self, blob: Descriptor) -> bool:
         """Say whether a blob is there, by its size."""
         try:
-            with self.folder.descend(_BLOBS) as blobs:
+            with self.folder.descend(BLOBS) as blobs:
                 found = blobs.refuse_odd(_name(blob.digest))
         except FileNotFoundError:
             return False
@@ -79,7 +79,7 @@ class Layout:
         import os
 
         try:
-            with self.folder.descend(_BLOBS) as blobs:
+            with self.folder.descend(BLOBS) as blobs:
                 return os.fdopen(blobs.open_file(_name(blob.digest), os.O_RDONLY), "rb")
         except FileNotFoundError:
             raise InputError(f"the layout has no blob {blob.digest}", place=Place(str(self.folder.path))) from None
@@ -94,22 +94,22 @@ class Layout:
         with self.folder.create(f".{_MARK}") as file:
             file.write(json.dumps(_VERSION).encode())
         self.folder.move(f".{_MARK}", self.folder, _MARK)
-        with self.folder.create(f".{_INDEX}") as file:
+        with self.folder.create(f".{INDEX_FILE}") as file:
             file.write(index_bytes(top, name))
-        self.folder.move(f".{_INDEX}", self.folder, _INDEX)
+        self.folder.move(f".{INDEX_FILE}", self.folder, INDEX_FILE)
         self.folder.sync()
 
     def sweep(self, kept: set[str]) -> None:
         """Remove the blobs of earlier images and of killed runs: all but those of these digests."""
         names = {_name(digest) for digest in kept}
-        with self.folder.descend(_BLOBS) as blobs:
+        with self.folder.descend(BLOBS) as blobs:
             for name in blobs.names():
                 if name not in names and (name.endswith(".part") or len(name) == 64):
                     blobs.unlink(name)
 
     def clear_begun(self) -> None:
         """Remove what a killed run may have left of the index."""
-        for name in (f".{_MARK}", f".{_INDEX}"):
+        for name in (f".{_MARK}", f".{INDEX_FILE}"):
             with suppress(OSError, NotPlain):
                 self.folder.unlink(name)
 
@@ -139,16 +139,16 @@ def write_archive(
 ) -> None:
     """Write a layout's image as one tar. No name in it begins with `./`: Apptainer takes none such."""
     with tarfile.open(fileobj=out, mode="w|", format=tarfile.PAX_FORMAT) as archive:
-        for folder in ("blobs", _BLOBS):
+        for folder in ("blobs", BLOBS):
             info = tarfile.TarInfo(folder)
             info.type, info.mode, info.mtime = tarfile.DIRTYPE, 0o755, epoch
             archive.addfile(info)
         for blob in sorted({one.digest: one for one in blobs}.values(), key=lambda one: one.digest):
             with layout.open(blob) as file:
-                archive.addfile(_info(f"{_BLOBS}/{_name(blob.digest)}", blob.size, epoch), file)
+                archive.addfile(_info(f"{BLOBS}/{_name(blob.digest)}", blob.size, epoch), file)
         import io
 
-        for path, content in ((_INDEX, index_bytes(top, name)), (_MARK, json.dumps(_VERSION).encode())):
+        for path, content in ((INDEX_FILE, index_bytes(top, name)), (_MARK, json.dumps(_VERSION).encode())):
             archive.addfile(_info(path, len(content), epoch), io.BytesIO(content))
 
 
@@ -160,11 +160,15 @@ def _info(path: str, size: int, epoch: int) -> tarfile.TarInfo:
 
 def top_of(layout: Layout, where: str) -> Descriptor:
     """Give the one image of a layout: its manifest or index. Raises InputError."""
+    return top_of_index(layout.folder.read(INDEX_FILE) or b"", where)
+
+
+def top_of_index(content: bytes, where: str) -> Descriptor:
+    """Give the one image that the content of an index.json names. Raises InputError."""
     try:
-        content = layout.folder.read(_INDEX)
         rows = read_json(content or b"{}").get("manifests")
     except (ValueError, AttributeError, RecursionError) as error:
-        raise InputError(f"{_INDEX} can't be read: {error}", place=Place(where)) from None
+        raise InputError(f"{INDEX_FILE} can't be read: {error}", place=Place(where)) from None
     if not isinstance(rows, list) or len(rows) != 1:
         count = len(rows) if isinstance(rows, list) else 0
         raise InputError(

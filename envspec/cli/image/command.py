@@ -13,9 +13,11 @@ from envspec.cli import inputs, options
 from envspec.cli.cache_size import keep_bounded
 from envspec.cli.console import out, say
 from envspec.errors import InputError
+from envspec.texts import printable
 
 if TYPE_CHECKING:
     from envspec.cli.image.make import MadeImage
+    from envspec.cli.image.prepare import ImageOrder
     from envspec.lock.judge import SoundLock
     from envspec.lock.model import LockedTarget
 
@@ -87,11 +89,16 @@ def command(
         for target in chosen:
             out(rendered(make_plan(spec, lock, target)).rstrip("\n"))
         return 0
-    if output is None and sif is None:
-        raise InputError("nothing is asked for", hint="give -o DIR, -o FILE.tar, -o registry/name:tag or --sif FILE")
-    from envspec.cli.image.make import ImageOrder, make_image
+    if verify is None and output is None and sif is None:
+        raise InputError(
+            "nothing is asked for", hint="give -o DIR, -o FILE.tar, -o registry/name:tag, --sif or --verify"
+        )
+    from envspec.cli.image.make import make_image
+    from envspec.cli.image.prepare import ImageOrder
     from envspec.cli.policy import refuse_fetched
 
+    if sif is not None and len(chosen) > 1:
+        raise InputError("a SIF is for one platform", hint=f"choose with --target {chosen[0].name}")
     for target in chosen:
         refuse_fetched(spec, lock, target, path, offline=offline)
     order = ImageOrder(
@@ -106,6 +113,8 @@ def command(
         offline=offline,
         quiet=as_json,
     )
+    if verify is not None:
+        return _verify(path, order, verify, as_json=as_json)
     try:
         with ExitStack() as stack:
             made = make_image(order, stack)
@@ -115,6 +124,26 @@ def command(
     keep_bounded()
     _tell(path, made, as_json=as_json)
     return 0
+
+
+def _verify(path: str, order: ImageOrder, where: str, *, as_json: bool) -> int:
+    """Compare an image with the lock, and say how it differs. Gives the exit code."""
+    from envspec.cli.image.verify import verified
+
+    found = verified(order, where)
+    if as_json:
+        rows = [
+            {"target": target, "differences": [{"code": one.code, "message": one.message} for one in differences]}
+            for target, differences in found.items()
+        ]
+        options.print_json("image-verify", {"spec": path, "image": where, "targets": rows})
+    else:
+        for target, differences in found.items():
+            for one in differences:
+                out(printable(f"{target}: {one.message}  [{one.code}]"))
+            if not differences:
+                out(f"{where} is the image of {path}, target {target}: every layer is the lock's")
+    return 1 if any(found.values()) else 0
 
 
 def _features(text: str) -> tuple[str, ...]:

@@ -2,57 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from envspec.cli.collecting import collect
 from envspec.cli.image.base import opened_base
 from envspec.cli.image.output import Output, ToArchive, ToFolder, ToRegistry, output_of
+from envspec.cli.image.prepare import ImageOrder, prepared
 from envspec.cli.image.progress import image_progress
 from envspec.cli.outputs import location, written
-from envspec.image.base import BaseSource
 from envspec.image.build import BuiltImage, ImageProgress, build_image, copy_base, image_index
-from envspec.image.conda import LinkedPackages
-from envspec.image.config import SBOM_DIGEST, WITHOUT
-from envspec.image.entry import Entry
 from envspec.image.layer import Descriptor
-from envspec.image.layers import SBOM, LayerInputs, layer_plans, refuse_sources
+from envspec.image.layers import refuse_sources
 from envspec.image.layout import Layout, write_archive
-from envspec.image.python import ImagePython, image_python
-from envspec.image.requirements import refuse_poor
-from envspec.lock.formats.sbom import sbom
-from envspec.lock.judge import SoundLock
-from envspec.lock.model import LockedTarget
 from envspec.open_folder import open_folder
 from envspec.recipes.make import make_plan
-from envspec.recipes.plan import ENVIRONMENT, SLICE, Plan
-from envspec.recipes.sums import digest
-from envspec.recipes.target_json import dumps as target_json
+from envspec.recipes.plan import Plan
 from envspec.scratch import scratch_folder
 from envspec.settings import load_settings
-from envspec.spec.model import Spec
 from envspec.storage import storage_error
-
-
-@dataclass(frozen=True)
-class ImageOrder:
-    """What the command line asks for. `without` names what the base may lack."""
-
-    spec: Spec
-    lock: SoundLock
-    targets: tuple[LockedTarget, ...]
-    output: str | None
-    sif: Path | None
-    base: str | None
-    without: tuple[str, ...]
-    compression: str
-    offline: bool
-    quiet: bool
 
 
 @dataclass(frozen=True)
@@ -102,10 +74,13 @@ def make_image(order: ImageOrder, stack: ExitStack) -> MadeImage:
         for target, plan in plans
     ]
     layout = _layout(output, order, stack)
-    images = tuple(_build(order, target, plan, source, layout, progress, stack) for target, plan, source in bases)
-    top = image_index(images, layout)
-    told, places = _put(order, output, images, top, layout, progress)
-    return MadeImage(images, top, told, places)
+    images = []
+    for target, plan, source in bases:
+        ready = prepared(order, target, plan, source, progress, stack)
+        images.append(build_image(plan, ready.base, ready.layers, ready.labels, layout, order.compression, progress))
+    top = image_index(tuple(images), layout)
+    told, places = _put(order, output, tuple(images), top, layout, progress)
+    return MadeImage(tuple(images), top, told, places)
 
 
 def _layout(output: Output | None, order: ImageOrder, stack: ExitStack) -> Layout:
@@ -120,70 +95,6 @@ def _layout(output: Output | None, order: ImageOrder, stack: ExitStack) -> Layou
         return layout
     scratch = stack.enter_context(scratch_folder(load_settings(os.environ).cache()))
     return Layout(stack.enter_context(open_folder(scratch)))
-
-
-def _build(
-    order: ImageOrder,
-    target: LockedTarget,
-    plan: Plan,
-    source: BaseSource,
-    layout: Layout,
-    progress: ImageProgress,
-    stack: ExitStack,
-) -> BuiltImage:
-    progress.phase("reading the base")
-    base = source.image(plan.oci_platform)
-    python = None if target.pin("python", "conda") else image_python(plan, base.files, order.lock.python(target))
-    left_out = refuse_poor(plan, base, python, order.without)
-    wheels = [pin for pin in target.pins if pin.kind == "pip"]
-    files = collect(order.spec, wheels, again=True, offline=order.offline, quiet=order.quiet)
-    carried, labels = _carried(order, target, plan, left_out)
-    conda = _linked(order, target, progress, stack)
-    brought = _brought(order, python, stack) if python else ()
-    inputs = LayerInputs(plan, target, base.files, python, carried, files, conda, brought)
-    return build_image(plan, base, layer_plans(inputs), labels, layout, order.compression, progress)
-
-
-def _linked(
-    order: ImageOrder, target: LockedTarget, progress: ImageProgress, stack: ExitStack
-) -> LinkedPackages | None:
-    """Link the conda packages into a folder of this run; None without any."""
-    if all(pin.kind != "conda" for pin in target.pins):
-        return None
-    from envspec.image.conda import link_packages
-    from envspec.install.model import SilentInstall
-
-    progress.phase("linking conda packages")
-    folder = stack.enter_context(scratch_folder(load_settings(os.environ).cache())) / "env"
-    channels = order.spec.conda.channels
-    return link_packages(target, channels, Path(ENVIRONMENT), folder, SilentInstall(), offline=order.offline)
-
-
-def _brought(order: ImageOrder, python: ImagePython, stack: ExitStack) -> Sequence[Entry]:
-    """Fetch the build of Python that an image brings, and open it; nothing for the base's own."""
-    if python.build is None:
-        return ()
-    from envspec.image.standalone import opened_build
-    from envspec.install.python_builds import fetched_build
-
-    settings = load_settings(os.environ)
-    archive = fetched_build(python.build, settings, os.environ, offline=order.offline)
-    scratch = stack.enter_context(scratch_folder(settings.cache()))
-    return stack.enter_context(opened_build(archive, scratch, python.prefix))
-
-
-def _carried(
-    order: ImageOrder, target: LockedTarget, plan: Plan, left_out: tuple[str, ...]
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Give the carried files, and the labels that go with them."""
-    carried = dict(plan.carried)
-    labels = {}
-    if left_out:
-        carried[SLICE] = target_json({**json.loads(carried[SLICE]), "without": list(left_out)})
-        labels[WITHOUT] = ",".join(left_out)
-    carried[SBOM] = sbom(order.lock, target)
-    labels[SBOM_DIGEST] = f"sha256:{digest(carried[SBOM])}"
-    return carried, labels
 
 
 def _put(
@@ -216,7 +127,36 @@ def _put(
             write_archive(layout, top, name, blobs, file, images[0].plan.epoch)
         told.append(f"{output.path}: {name}")
         places["file"] = str(output.path)
+    if order.sif is not None:
+        told.append(_make_sif(order, order.sif, output, images[0].plan, top, name, blobs, layout, progress))
+        places["sif"] = str(order.sif)
     return tuple(told), places
+
+
+def _make_sif(
+    order: ImageOrder,
+    sif: Path,
+    output: Output | None,
+    plan: Plan,
+    top: Descriptor,
+    name: str,
+    blobs: list[Descriptor],
+    layout: Layout,
+    progress: ImageProgress,
+) -> str:
+    """Make the SIF beside its place, and rename it once it is whole."""
+    from envspec.image.sif import build_sif
+
+    with scratch_folder(load_settings(os.environ).cache()) as scratch:
+        archive = output.path.absolute() if isinstance(output, ToArchive) else scratch / "image.tar"
+        if not isinstance(output, ToArchive):
+            with archive.open("wb") as file:
+                write_archive(layout, top, name, blobs, file, plan.epoch)
+        progress.phase(f"building {sif}")
+        build_sif(archive, scratch / "image.sif", os.environ, plan.epoch)
+        with (scratch / "image.sif").open("rb") as made, written(sif, "--sif", [order.spec.path]) as file:
+            shutil.copyfileobj(made, file, 1 << 20)
+    return f"{sif}: {name}"
 
 
 def _push(
