@@ -28,6 +28,8 @@ from envspec.packages.archive_entries import path_fault
 
 INSTALLER = "envspec"
 _SHEBANG = re.compile(rb"#!pythonw?(?=[ \t\r\n]|$)")
+_INSTALLERS = ("RECORD", "RECORD.jws", "RECORD.p7s", "INSTALLER", "REQUESTED", DIRECT_URL)
+"""The files of a .dist-info folder that are an installer's to write."""
 _TO_REWRITE = 1 << 20
 """Bytes of a script that may begin with `#!python`."""
 _SIDES = ("purelib", "platlib")
@@ -64,9 +66,10 @@ def wheel_entries(path: Path, pin: Pin, scheme: Scheme) -> Iterator[Entry]:
     infos = [info for info in archive.infolist() if not info.is_dir()]
     stem = _stem(infos, path)
     record = _Record(archive, stem, scheme)
+    left_out = {f"{stem}.dist-info/{own}" for own in _INSTALLERS}
     for info in infos:
         name = info.filename
-        if name in (f"{stem}.dist-info/{left}" for left in ("RECORD", "RECORD.jws", "RECORD.p7s")):
+        if name in left_out:
             continue
         place, is_script = _place(name, stem, scheme)
         if path_fault(place):
