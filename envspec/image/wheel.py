@@ -71,7 +71,7 @@ def wheel_entries(path: Path, pin: Pin, scheme: Scheme) -> Iterator[Entry]:
         name = info.filename
         if name in left_out:
             continue
-        place, is_script = _place(name, stem, scheme)
+        place, is_script = _place(name, stem, pin.name, scheme)
         if path_fault(place):
             raise IndexFailure(f"{path.name} has the entry {name!r}: {path_fault(place)}", hint=_HINT)
         mode = PROGRAM if is_script or info.external_attr >> 16 & 0o111 else FILE
@@ -111,7 +111,7 @@ def _stem(infos: list[zipfile.ZipInfo], path: Path) -> str:
     return found.pop()
 
 
-def _place(name: str, stem: str, scheme: Scheme) -> tuple[str, bool]:
+def _place(name: str, stem: str, package: str, scheme: Scheme) -> tuple[str, bool]:
     """Give the place of a wheel's file in the image, and whether it's a script."""
     data = f"{stem}.data/"
     if not name.startswith(data):
@@ -120,7 +120,7 @@ def _place(name: str, stem: str, scheme: Scheme) -> tuple[str, bool]:
     if kind == "scripts":
         return f"{scheme.root}/bin/{rest}", True
     if kind == "headers":
-        return f"{scheme.headers(stem.partition('-')[0])}/{rest}", False
+        return f"{scheme.headers(package)}/{rest}", False
     return f"{scheme.site if kind in _SIDES else scheme.root}/{rest}", False
 
 

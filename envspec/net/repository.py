@@ -126,11 +126,14 @@ class Repository:
         begun = self._ask("POST", self._url("blobs/uploads/"), headers={"Content-Length": "0"})
         self._judge(begun, (202,), "blobs/uploads/")
         place = self._location(begun)
-        at = 0
+        at = stalled = 0
         while at < size:
             file.seek(at)
             piece = file.read(_CHUNK)
             place, came = self._send_piece(place, piece, at)
+            stalled = 0 if came > at else stalled + 1
+            if stalled == _TRIES or not 0 <= came <= at + len(piece):
+                raise _given_up(place)
             on_bytes(came - at)
             at = came
         ended = f"{place}{'&' if '?' in place else '?'}digest={quote(digest, safe='')}"
@@ -163,10 +166,7 @@ class Repository:
             asked = self._asked_again(place)
             if asked is not None:
                 return asked
-        raise IndexFailure(
-            f"{shown_address(place)} breaks off again and again",
-            hint="check the network, then run the same command again: blobs that are there aren't sent again",
-        )
+        raise _given_up(place)
 
     def _asked_again(self, place: str) -> tuple[str, int] | None:
         """Ask how far an upload is; None where the registry doesn't say."""
@@ -257,6 +257,13 @@ class Repository:
             raise IndexFailure(f"{self._url(what)} doesn't exist", hint="check the image's name")
         told = " ".join(answer.body.decode("utf-8", "replace").split())[:300]
         raise IndexFailure(f"{host} answers HTTP {answer.status} for {self.path}{': ' if told else ''}{told}")
+
+
+def _given_up(place: str) -> IndexFailure:
+    return IndexFailure(
+        f"{shown_address(place)} breaks off again and again",
+        hint="check the network, then run the same command again: blobs that are there aren't sent again",
+    )
 
 
 class _Broken(IndexFailure):
