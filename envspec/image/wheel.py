@@ -27,7 +27,8 @@ from envspec.lock.model import Pin
 from envspec.packages.archive_entries import path_fault
 
 INSTALLER = "envspec"
-_SHEBANG = re.compile(rb"#!pythonw?(?=[ \t\r\n]|$)")
+_SHEBANG = re.compile(rb"#!python[^\r\n]*")
+"""The first line that stands for the environment's Python (PEP 427); all of it goes, as with pip and uv."""
 _INSTALLERS = ("RECORD", "RECORD.jws", "RECORD.p7s", "INSTALLER", "REQUESTED", DIRECT_URL)
 """The files of a .dist-info folder that are an installer's to write."""
 _TO_REWRITE = 1 << 20

@@ -125,7 +125,7 @@ def test_the_record_is_true(tmp_path: Path) -> None:
 
 def test_commands_run(tmp_path: Path) -> None:
     own = entries(tmp_path, MANY)
-    assert content(own["opt/env/bin/by-hand"]) == b"#!/opt/env/bin/python -u\nprint(1)\n"
+    assert content(own["opt/env/bin/by-hand"]) == b"#!/opt/env/bin/python\nprint(1)\n"
     assert content(own["opt/env/bin/of-a-shell"]).startswith(b"#!/bin/sh\n")
     tool = content(own["opt/env/bin/tool"]).decode()
     assert tool.startswith("#!/opt/env/bin/python\n") and "from many import Tool" in tool and "Tool.run()" in tool
