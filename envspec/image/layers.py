@@ -116,8 +116,15 @@ def _project(wheel: Path | None, plan: Plan, scheme: Scheme) -> Iterable[Entry]:
     return wheel_entries(wheel, Pin("pip", plan.project.name, "0", "own", None), scheme)
 
 
-def refuse_sources(target: LockedTarget) -> None:
-    """Raise InputError for packages that would have to be built: an image is made without running anything."""
+def refuse_unfit(plan: Plan, target: LockedTarget) -> None:
+    """Raise InputError for packages that would have to be built, as an image is made without running anything, and for
+    programs of other images."""
+    if plan.borrowed:
+        names = ", ".join(f"{one.name} from {one.image.name}" for one in plan.borrowed)
+        raise InputError(
+            f"the image of {target.name} takes {names}, and envspec copies nothing out of other images yet",
+            hint="leave it out of the spec's [image] and targets, or build the Dockerfile of `envspec export`",
+        )
     sources = [pin.name for pin in target.pins if pin.kind == "pip" and not pin.is_wheel]
     if sources:
         raise InputError(

@@ -17,7 +17,7 @@ from envspec.cli.image.progress import image_progress
 from envspec.cli.outputs import location, written
 from envspec.image.build import BuiltImage, ImageProgress, build_image, copy_base, image_index
 from envspec.image.layer import Descriptor
-from envspec.image.layers import refuse_sources
+from envspec.image.layers import refuse_unfit
 from envspec.image.layout import Layout, write_archive
 from envspec.open_folder import open_folder
 from envspec.recipes.make import make_plan
@@ -65,9 +65,9 @@ class MadeImage:
 def make_image(order: ImageOrder, stack: ExitStack) -> MadeImage:
     """Make the image. Raises InputError, IndexFailure, ToolError, StorageError."""
     output = output_of(order.output) if order.output else None
-    for target in order.targets:
-        refuse_sources(target)
     plans = [(target, make_plan(order.spec, order.lock, target)) for target in order.targets]
+    for target, plan in plans:
+        refuse_unfit(plan, target)
     progress = stack.enter_context(image_progress(quiet=order.quiet))
     bases = [
         (target, plan, stack.enter_context(opened_base(plan, order.base, offline=order.offline)))
