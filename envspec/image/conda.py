@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from envspec.documents import read_json
-from envspec.image.entry import FILE, PROGRAM, Entry, link_entry, text_entry
+from envspec.image.entry import FILE, PROGRAM, LayerEntry, link_entry, text_entry
 from envspec.install.conda import CondaInstaller
 from envspec.install.environment import CONDA_CACHE
 from envspec.install.installed import CONDA_META
@@ -34,7 +34,7 @@ class LinkedPackages:
     folder: Path
     records: Mapping[str, tuple[str, Mapping[str, Any]]]
 
-    def entries(self, pins: Sequence[Pin], root: str) -> Iterator[Entry]:
+    def entries(self, pins: Sequence[Pin], root: str) -> Iterator[LayerEntry]:
         """Give what some packages brought, below `root`, with the records that conda tools read."""
         for pin in pins:
             file, record = self.records[pin.name]
@@ -43,7 +43,7 @@ class LinkedPackages:
             yield text_entry(f"{root}/{CONDA_META}/{file}", json.dumps(_placed(record, pin), indent=2, sort_keys=True))
 
 
-def history_entry(root: str) -> Entry:
+def history_entry(root: str) -> LayerEntry:
     """Give the file by which conda tools know an environment; what would stand in it are times."""
     return text_entry(f"{root}/{CONDA_META}/history", "")
 
@@ -88,9 +88,9 @@ def _opened(path: Path) -> IO[bytes]:
     return path.open("rb")
 
 
-def _entry(path: Path, place: str) -> Entry:
+def _entry(path: Path, place: str) -> LayerEntry:
     found = os.lstat(path)
     if path.is_symlink():
         return link_entry(place, os.readlink(path))
     mode = PROGRAM if found.st_mode & 0o111 else FILE
-    return Entry(place, found.st_size, partial(_opened, path), mode=mode)
+    return LayerEntry(place, found.st_size, partial(_opened, path), mode=mode)

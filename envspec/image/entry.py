@@ -15,7 +15,7 @@ Open = Callable[[], IO[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LayerEntry:
     """path   below the image's root, without a slash at its begin or end
     size     of a file, in bytes
     content  gives a file's bytes from its begin; None for a folder or a link
@@ -35,23 +35,23 @@ class Entry:
         return self.content is None and self.link is None
 
 
-def text_entry(path: str, text: str | bytes, mode: int = FILE, owner: int = 0) -> Entry:
+def text_entry(path: str, text: str | bytes, mode: int = FILE, owner: int = 0) -> LayerEntry:
     """Make the entry of a small file."""
     content = text.encode() if isinstance(text, str) else text
-    return Entry(path, len(content), lambda: io.BytesIO(content), mode=mode, owner=owner)
+    return LayerEntry(path, len(content), lambda: io.BytesIO(content), mode=mode, owner=owner)
 
 
-def folder_entry(path: str, mode: int = PROGRAM, owner: int = 0) -> Entry:
+def folder_entry(path: str, mode: int = PROGRAM, owner: int = 0) -> LayerEntry:
     """Make the entry of a folder."""
-    return Entry(path, mode=mode, owner=owner)
+    return LayerEntry(path, mode=mode, owner=owner)
 
 
-def link_entry(path: str, link: str) -> Entry:
+def link_entry(path: str, link: str) -> LayerEntry:
     """Make the entry of a symbolic link."""
-    return Entry(path, link=link, mode=0o777)
+    return LayerEntry(path, link=link, mode=0o777)
 
 
-def in_order(entries: Iterable[Entry]) -> Iterator[Entry]:
+def in_order(entries: Iterable[LayerEntry]) -> Iterator[LayerEntry]:
     """Sort entries, each below its folders, which are added: all but the root's own, which bases have their own modes
     for. Of two entries with one path the later one counts, as where installers write one file after another.
     """

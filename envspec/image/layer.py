@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from envspec.errors import ToolError
 from envspec.image.compress import compressor, media_type
-from envspec.image.entry import Entry, in_order
+from envspec.image.entry import LayerEntry, in_order
 
 _PIECE = 1 << 20
 _BLOCK = tarfile.BLOCKSIZE
@@ -41,7 +41,7 @@ class LayerPlan:
 
     name: str
     key: str
-    entries: Callable[[], Iterable[Entry]]
+    entries: Callable[[], Iterable[LayerEntry]]
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class PackedLayer:
     diff_id: str
 
 
-def tar_pieces(entries: Iterable[Entry], epoch: int) -> Iterator[bytes]:
+def tar_pieces(entries: Iterable[LayerEntry], epoch: int) -> Iterator[bytes]:
     """Give the tar of entries, in pieces: sorted, with `epoch` as the time of all. Raises ToolError for a file that
     isn't of its size."""
     for entry in in_order(entries):
@@ -102,7 +102,7 @@ class _Hashed:
         return f"sha256:{self._hash.hexdigest()}"
 
 
-def _head(entry: Entry, epoch: int) -> bytes:
+def _head(entry: LayerEntry, epoch: int) -> bytes:
     info = tarfile.TarInfo(entry.path)
     info.mode, info.mtime = entry.mode, epoch
     info.uid = info.gid = entry.owner
@@ -115,7 +115,7 @@ def _head(entry: Entry, epoch: int) -> bytes:
     return info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
 
 
-def _content(entry: Entry) -> Iterator[bytes]:
+def _content(entry: LayerEntry) -> Iterator[bytes]:
     assert entry.content is not None
     left = entry.size
     with entry.content() as file:

@@ -18,7 +18,7 @@ from envspec.errors import InputError
 from envspec.facts.cuda_stack import TORCH, stack_of
 from envspec.image.base_files import BaseFiles
 from envspec.image.conda import LinkedPackages, history_entry
-from envspec.image.entry import PROGRAM, Entry, text_entry
+from envspec.image.entry import PROGRAM, LayerEntry, text_entry
 from envspec.image.layer import LayerPlan
 from envspec.image.python import ImagePython, activation_entries, environment_entries
 from envspec.image.users import system_entries
@@ -57,7 +57,7 @@ class LayerInputs:
     carried: Mapping[str, str]
     wheels: Paths
     conda: LinkedPackages | None = None
-    build: Sequence[Entry] = ()
+    build: Sequence[LayerEntry] = ()
     project: Path | None = None
     scheme: Scheme = field(init=False)
 
@@ -98,7 +98,7 @@ def _package_layers(inputs: LayerInputs) -> Iterable[LayerPlan]:
             yield _layer(name, key, partial(_packages, inputs, pins, around=around))
 
 
-def _packages(inputs: LayerInputs, pins: Sequence[Pin], *, around: bool) -> Iterable[Entry]:
+def _packages(inputs: LayerInputs, pins: Sequence[Pin], *, around: bool) -> Iterable[LayerEntry]:
     if around and inputs.python:
         yield from inputs.build
         yield from environment_entries(inputs.plan, inputs.python, inputs.scheme)
@@ -111,7 +111,7 @@ def _packages(inputs: LayerInputs, pins: Sequence[Pin], *, around: bool) -> Iter
             yield from wheel_entries(inputs.wheels[pin.index, artifact_of(pin).file], pin, inputs.scheme)
 
 
-def _project(wheel: Path | None, plan: Plan, scheme: Scheme) -> Iterable[Entry]:
+def _project(wheel: Path | None, plan: Plan, scheme: Scheme) -> Iterable[LayerEntry]:
     assert wheel is not None and plan.project is not None
     return wheel_entries(wheel, Pin("pip", plan.project.name, "0", "own", None), scheme)
 
@@ -134,7 +134,7 @@ def refuse_unfit(plan: Plan, target: LockedTarget) -> None:
         )
 
 
-def _layer(name: str, key: Any, entries: Callable[[], Iterable[Entry]]) -> LayerPlan:
+def _layer(name: str, key: Any, entries: Callable[[], Iterable[LayerEntry]]) -> LayerPlan:
     text = json.dumps([FORM, name, key], sort_keys=True, separators=(",", ":"))
     return LayerPlan(name, f"sha256:{hashlib.sha256(text.encode()).hexdigest()}", entries)
 
@@ -143,7 +143,7 @@ def _identity(pin: Pin) -> list[str]:
     return [pin.kind, pin.name, pin.version, identity(pin), pin.url or ""]
 
 
-def _content(entry: Entry) -> list[Any]:
+def _content(entry: LayerEntry) -> list[Any]:
     digest = ""
     if entry.content is not None:
         with entry.content() as file:

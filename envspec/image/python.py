@@ -12,7 +12,7 @@ from pathlib import Path
 from envspec.errors import InputError
 from envspec.facts.python_builds import TRIPLES, python_build
 from envspec.image.base_files import BaseFiles
-from envspec.image.entry import Entry, folder_entry, link_entry, text_entry
+from envspec.image.entry import LayerEntry, folder_entry, link_entry, text_entry
 from envspec.image.wheel import Scheme
 from envspec.install import activation
 from envspec.lock.model import LockedPython
@@ -67,7 +67,7 @@ def _built(build: LockedPython) -> ImagePython:
     return ImagePython(home, f"build:{build.sha256}", True, build)
 
 
-def environment_entries(plan: Plan, python: ImagePython, scheme: Scheme) -> Iterator[Entry]:
+def environment_entries(plan: Plan, python: ImagePython, scheme: Scheme) -> Iterator[LayerEntry]:
     """Give the files that make a virtual environment of a prefix (PEP 405)."""
     root = scheme.root
     interpreter = python.interpreter(plan.python)
@@ -83,7 +83,7 @@ def environment_entries(plan: Plan, python: ImagePython, scheme: Scheme) -> Iter
     yield link_entry(f"{root}/lib64", "lib")
 
 
-def activation_entries(plan: Plan, scheme: Scheme) -> Iterator[Entry]:
+def activation_entries(plan: Plan, scheme: Scheme) -> Iterator[LayerEntry]:
     """Give the scripts that activate an environment in a shell."""
     texts = activation.scripts(Path(scheme.prefix), plan.spec, conda=bool(plan.explicit))
     for path, text in texts.items():

@@ -20,11 +20,11 @@ _FABRIC = ("ibverbs-providers", "libibverbs1", "libnuma1", "librdmacm1")
 """Debian's packages of rdma-core, by which NCCL reaches InfiniBand; without them it uses sockets in silence.
 Source: NCCL's documentation, "NCCL_IB_DISABLE"; the packages' own lists of files in Debian 12."""
 _SINCE_64_BIT_TIME = "t64"
-"""The end that names of libraries got in Debian 13 and Ubuntu 24.04 (wiki.debian.org/ReleaseGoals/64bit-time)."""
+"""The end that names of libraries got in Debian 13 and Ubuntu 24.04 (Debian's wiki, ReleaseGoals/64bit-time)."""
 
 
 @dataclass(frozen=True)
-class Wanted:
+class BaseNeeds:
     """packages  of Debian that every image needs; of_features: those that go with one of `FEATURES`"""
 
     packages: tuple[str, ...]
@@ -35,13 +35,13 @@ class Wanted:
         return tuple(sorted({*self.packages, *(name for names in self.of_features.values() for name in names)}))
 
 
-def wanted(plan: Plan) -> Wanted:
+def wanted(plan: Plan) -> BaseNeeds:
     """Say what a target's base must have."""
     features: dict[str, tuple[str, ...]] = {"compile": _COMPILE} if plan.torch else {}
     if plan.is_cuda:
         features["fabric"] = _FABRIC
     own = {name for names in features.values() for name in names}
-    return Wanted(tuple(name for name in plan.apt if name not in own), features)
+    return BaseNeeds(tuple(name for name in plan.apt if name not in own), features)
 
 
 def refuse_poor(plan: Plan, base: BaseImage, python: ImagePython | None, without: Collection[str]) -> tuple[str, ...]:

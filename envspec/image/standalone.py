@@ -14,7 +14,7 @@ from typing import IO
 
 from envspec.errors import IndexFailure
 from envspec.image.compress import unpacked
-from envspec.image.entry import FILE, PROGRAM, Entry, link_entry, text_entry
+from envspec.image.entry import FILE, PROGRAM, LayerEntry, link_entry, text_entry
 from envspec.packages.archive_entries import path_fault
 
 _ROOT = "python/"
@@ -28,7 +28,7 @@ _SCRIPT = 1 << 16
 
 
 @contextmanager
-def opened_build(archive: Path, scratch: Path, prefix: str) -> Iterator[list[Entry]]:
+def opened_build(archive: Path, scratch: Path, prefix: str) -> Iterator[list[LayerEntry]]:
     """Give the entries of a build below `prefix` of an image, which can be read until the block ends. Raises
     IndexFailure for an archive that isn't one, OSError."""
     plain = scratch / "python.tar"
@@ -43,7 +43,7 @@ def opened_build(archive: Path, scratch: Path, prefix: str) -> Iterator[list[Ent
         plain.unlink(missing_ok=True)
 
 
-def _entries(opened: tarfile.TarFile, prefix: str, name: str) -> Iterator[Entry]:
+def _entries(opened: tarfile.TarFile, prefix: str, name: str) -> Iterator[LayerEntry]:
     root = prefix.strip("/")
     for member in opened:
         path = member.name.removeprefix("./")
@@ -68,7 +68,7 @@ def _entries(opened: tarfile.TarFile, prefix: str, name: str) -> Iterator[Entry]
         if _SAYS_PREFIX.fullmatch(below) or (below.startswith("bin/") and member.size < _SCRIPT):
             yield text_entry(place, _placed(_content(opened, member).read(), prefix, below), mode)
         else:
-            yield Entry(place, member.size, partial(_content, opened, member), mode=mode)
+            yield LayerEntry(place, member.size, partial(_content, opened, member), mode=mode)
 
 
 def _content(opened: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from envspec.errors import InputError
 from envspec.image.base_files import BaseFiles
-from envspec.image.entry import Entry, folder_entry, text_entry
+from envspec.image.entry import LayerEntry, folder_entry, text_entry
 from envspec.recipes.plan import ENVIRONMENT, GROUP, UID, WORKSPACE, Plan
 
 _PASSWD, _GROUP, _SHADOW = "etc/passwd", "etc/group", "etc/shadow"
@@ -25,7 +25,7 @@ class _Accounts:
     shadow: list[list[str]]
 
 
-def system_entries(plan: Plan, base: BaseFiles) -> Iterator[Entry]:
+def system_entries(plan: Plan, base: BaseFiles) -> Iterator[LayerEntry]:
     """Give what an image has of its user: the lists with it, its home, the workspace, and the path of login shells.
 
     Raises InputError where the base has a user of that name with another number.

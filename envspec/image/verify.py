@@ -22,7 +22,7 @@ _BY_LABEL = ("envspec.spec", "envspec.target", _LOCK, "envspec.fingerprint")
 
 
 @dataclass(frozen=True)
-class Difference:
+class ImageDifference:
     """How an image differs from what the lock gives. `code` is stable, the words aren't."""
 
     code: str
@@ -37,7 +37,7 @@ def label_of(image: ImageManifest, name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def by_labels(plan: Plan, image: ImageManifest) -> tuple[Difference, ...]:
+def by_labels(plan: Plan, image: ImageManifest) -> tuple[ImageDifference, ...]:
     """Compare what an image says of itself with the lock."""
     own = labels(plan)
     found = []
@@ -45,7 +45,7 @@ def by_labels(plan: Plan, image: ImageManifest) -> tuple[Difference, ...]:
         said = label_of(image, name)
         if said != own.get(name, ""):
             what = f"says {said}" if said else "isn't there"
-            found.append(Difference("label", f"the label {name} {what}; the lock gives {own.get(name)}"))
+            found.append(ImageDifference("label", f"the label {name} {what}; the lock gives {own.get(name)}"))
     return tuple(found)
 
 
@@ -57,7 +57,7 @@ def by_content(
     more: Mapping[str, str],
     on_layer: Callable[[str], None] = lambda name: None,
     on_bytes: Callable[[int], None] = lambda count: None,
-) -> tuple[Difference, ...]:
+) -> tuple[ImageDifference, ...]:
     """Make the layers anew, write none, and compare them and the configuration with an image's."""
     made = []
     for layer in layers:
@@ -69,21 +69,21 @@ def by_content(
 
 def _compared(
     plan: Plan, image: ImageManifest, base: BaseImage, made: tuple[PackedLayer, ...], more: Mapping[str, str]
-) -> Iterator[Difference]:
+) -> Iterator[ImageDifference]:
     names = ["the base"] * len(base.manifest.diff_ids) + [layer.name for layer in made]
     right = [*base.manifest.diff_ids, *(layer.diff_id for layer in made)]
     there = list(image.diff_ids)
     if len(there) != len(right):
-        yield Difference("layers", f"the image has {len(there)} layers, and the lock gives {len(right)}")
+        yield ImageDifference("layers", f"the image has {len(there)} layers, and the lock gives {len(right)}")
     for name, own, found in zip(names, right, there, strict=False):
         if own != found:
-            yield Difference("layer", f"the layer {name} is {found}, and the lock gives {own}")
+            yield ImageDifference("layer", f"the layer {name} is {found}, and the lock gives {own}")
     config = config_document(plan, base, made, more)
     for key in sorted({*config["config"], *image.config.get("config", {})}):
         if config["config"].get(key) != image.config.get("config", {}).get(key):
-            yield Difference("configuration", f"its {key} isn't what the lock gives{_why(image, key)}")
+            yield ImageDifference("configuration", f"its {key} isn't what the lock gives{_why(image, key)}")
     if image.annotations and dict(image.annotations) != {**image_labels(plan, base), **more}:
-        yield Difference("annotations", "its annotations aren't what the lock gives")
+        yield ImageDifference("annotations", "its annotations aren't what the lock gives")
 
 
 def _why(image: ImageManifest, key: str) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO
 
 from envspec.errors import IndexFailure
-from envspec.image.entry import FILE, PROGRAM, Entry, text_entry
+from envspec.image.entry import FILE, PROGRAM, LayerEntry, text_entry
 from envspec.install.direct_url import FILE as DIRECT_URL
 from envspec.install.direct_url import direct_url
 from envspec.lock.model import Pin
@@ -61,7 +61,7 @@ class Scheme:
         return f"{self.root}/include/site/python{self.python}/{name}"
 
 
-def wheel_entries(path: Path, pin: Pin, scheme: Scheme) -> Iterator[Entry]:
+def wheel_entries(path: Path, pin: Pin, scheme: Scheme) -> Iterator[LayerEntry]:
     """Give the entries of a wheel that was looked through before. Raises IndexFailure for one that isn't a wheel."""
     archive = zipfile.ZipFile(path)
     infos = [info for info in archive.infolist() if not info.is_dir()]
@@ -80,7 +80,7 @@ def wheel_entries(path: Path, pin: Pin, scheme: Scheme) -> Iterator[Entry]:
             yield record.added(text_entry(place, script, mode), script)
         else:
             record.kept(place, name)
-            yield Entry(place, info.file_size, _Member(archive, info), mode=mode)
+            yield LayerEntry(place, info.file_size, _Member(archive, info), mode=mode)
     for command, text in _commands(archive, stem, scheme, path):
         yield record.added(text_entry(f"{scheme.root}/bin/{command}", text, PROGRAM), text.encode())
     for own, content in _own(pin).items():
@@ -178,13 +178,13 @@ class _Record:
     def kept(self, place: str, name: str) -> None:
         self._rows.append((posixpath.relpath(place, self._site), *self._known.get(name, ("", ""))))
 
-    def added(self, entry: Entry, content: bytes) -> Entry:
+    def added(self, entry: LayerEntry, content: bytes) -> LayerEntry:
         digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
         path = posixpath.relpath(entry.path, self._site)
         self._rows.append((path, f"sha256={digest}", str(len(content))))
         return entry
 
-    def entry(self) -> Entry:
+    def entry(self) -> LayerEntry:
         text = io.StringIO(newline="")
         csv.writer(text, lineterminator="\n").writerows(sorted(self._rows))
         return text_entry(f"{self._site}/{self._own}", text.getvalue().encode("utf-8", "surrogateescape"))

@@ -98,8 +98,7 @@ class Fetcher:
         self._making = threading.Lock()
         self._keyring = keyring
         self.offline = offline
-        # the header for a URL of a server that hands out tokens
-        self.token: Callable[[str], str | None] = lambda url: None
+        self.token: Callable[[str], str | None] = lambda url: None  # the header where servers hand out tokens
 
     def learn_hosts(self, page: str, files: Iterable[str]) -> None:
         """Wait for the files of a page as long as for the page itself, where the user gave that index a time of its

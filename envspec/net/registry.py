@@ -121,7 +121,7 @@ class Registries:
         return found
 
     def endpoint(self, image: ImageAddress, *, writing: bool = False) -> RegistryEndpoint:
-        """Give the address of an image: that of the registry's mirror where there is one, which nobody writes to.
+        """Give the address of an image: that of the registry's mirror where there is one; what is written passes it by.
         Raises InputError for a mirror that isn't an address."""
         mirror = None if writing else self._mirrors.get(image.registry)
         if mirror:

@@ -15,6 +15,9 @@ import pytest
 from support.oci import BASE, Builder, entry, opened_builder, skip_without
 from support.sif import torch_wheel
 
+from envspec.errors import ToolError
+from envspec.install.interpreter import find_interpreter
+
 pytestmark = [
     pytest.mark.nightly,
     pytest.mark.slow,
@@ -86,9 +89,12 @@ def test_another_python_makes_the_same_image(
     from uv import find_uv_bin
 
     env = tmp_path / "env"
-    uv = [find_uv_bin(), "--quiet"]
-    if subprocess.run([*uv, "venv", "--no-python-downloads", "--python", version, str(env)], check=False).returncode:
+    try:
+        python = find_interpreter(version, os.environ)
+    except ToolError:
         pytest.skip(f"no Python {version}")
+    uv = [find_uv_bin(), "--quiet"]
+    subprocess.run([*uv, "venv", "--python", str(python), str(env)], check=True)
     subprocess.run([*uv, "pip", "install", "--python", str(env), f"{root}[image]"], check=True)
     path = tmp_path / "image.tar"
     command = [str(env / "bin" / "envspec"), "image", str(root / "specs" / "cpu-py311.toml"), "--base", str(base)]

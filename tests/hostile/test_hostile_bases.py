@@ -134,6 +134,6 @@ def test_a_link_where_the_image_is_written(machine: Machine, tmp_path: Path) -> 
 
 
 def test_a_user_that_the_base_has_already(machine: Machine) -> None:
-    more = {"etc/passwd": "root:x:0:0:root:/root:/bin/sh\ndev:x:7:7::/:/bin/sh\n"}
-    write_base(machine.folder / "base", system(PYTHON, **more))
+    more = {"etc/passwd": "root:x:0:0:root:/:/bin/sh\ndev:x:7:7::/:/bin/sh\n"}
+    write_base(machine.folder / "base", system(PYTHON, more=more))
     refused(machine, 'the base image has a user "dev" with the number 7')

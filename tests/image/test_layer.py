@@ -9,7 +9,7 @@ import pytest
 
 from envspec.errors import ToolError
 from envspec.image.compress import unpacked
-from envspec.image.entry import Entry, folder_entry, in_order, link_entry, text_entry
+from envspec.image.entry import LayerEntry, folder_entry, in_order, link_entry, text_entry
 from envspec.image.layer import LayerPlan, diff_id, pack, tar_pieces
 
 LONG = "opt/env/" + "x" * 120 + "/" + "y" * 120
@@ -24,11 +24,11 @@ ENTRIES = [
 ]
 
 
-def plan(entries: list[Entry]) -> LayerPlan:
+def plan(entries: list[LayerEntry]) -> LayerPlan:
     return LayerPlan("rest", "sha256:" + "0" * 64, lambda: entries)
 
 
-def names(entries: list[Entry]) -> list[str]:
+def names(entries: list[LayerEntry]) -> list[str]:
     with tarfile.open(fileobj=io.BytesIO(b"".join(tar_pieces(entries, 7)))) as archive:
         assert {member.mtime for member in archive} == {7}
         return archive.getnames()
@@ -74,4 +74,4 @@ def test_zstd_gives_the_same_bytes_with_any_number_of_processors(monkeypatch: py
 
 def test_a_file_that_shrank_is_refused() -> None:
     with pytest.raises(ToolError, match=r"opt/x has 1 bytes instead of 2"):
-        list(tar_pieces([Entry("opt/x", 2, lambda: io.BytesIO(b"1"))], 7))
+        list(tar_pieces([LayerEntry("opt/x", 2, lambda: io.BytesIO(b"1"))], 7))

@@ -15,7 +15,7 @@ from support.packages import Dist, wheel
 from uv import find_uv_bin
 
 from envspec.errors import IndexFailure
-from envspec.image.entry import Entry, in_order
+from envspec.image.entry import LayerEntry, in_order
 from envspec.image.wheel import Scheme, wheel_entries
 
 DATA = "many_things-1.0.data"
@@ -41,14 +41,14 @@ MANY = wheel(
 )
 
 
-def entries(tmp_path: Path, dist: Dist, prefix: str = "/opt/env") -> dict[str, Entry]:
+def entries(tmp_path: Path, dist: Dist, prefix: str = "/opt/env") -> dict[str, LayerEntry]:
     path = tmp_path / dist.file
     path.write_bytes(dist.content)
     found = in_order(wheel_entries(path, pip_pin(dist), Scheme(prefix, PYTHON)))
     return {entry.path: entry for entry in found if not entry.is_folder}
 
 
-def content(entry: Entry) -> bytes:
+def content(entry: LayerEntry) -> bytes:
     assert entry.content is not None
     with entry.content() as file:
         return file.read()

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-PASSWD = "root:x:0:0:root:/root:/bin/bash\nwww-data:x:33:33:www:/var/www:/usr/sbin/nologin\n"
+PASSWD = "root:x:0:0:root:/:/bin/bash\nwww-data:x:33:33:www:/var/www:/usr/sbin/nologin\n"
 GROUP = "root:x:0:\nusers:x:100:\n"
 SHADOW = "root:*:19000:0:99999:7:::\n"
 PACKAGES = {"ca-certificates": "1", "g++": "4:12", "libc6": "2.36-9+deb12u7", "tini": "0.19"}
@@ -24,7 +24,9 @@ def status(packages: Mapping[str, str]) -> str:
     )
 
 
-def system(python: str | None = None, packages: Mapping[str, str] = PACKAGES, **more: str) -> dict[str, str]:
+def system(
+    python: str | None = None, packages: Mapping[str, str] = PACKAGES, more: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """The files of a small Debian, by path; with a Python of this version and its headers."""
     files = {
         "etc/passwd": PASSWD,
@@ -35,7 +37,7 @@ def system(python: str | None = None, packages: Mapping[str, str] = PACKAGES, **
     }
     if python:
         files |= {f"usr/bin/python{python}": "an interpreter", f"usr/include/python{python}/Python.h": ""}
-    return files | more
+    return files | dict(more or {})
 
 
 def layer(files: Mapping[str, str | bytes]) -> bytes:

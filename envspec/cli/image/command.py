@@ -136,7 +136,7 @@ def _verify(path: str, order: ImageOrder, where: str, *, as_json: bool) -> int:
             {"target": target, "differences": [{"code": one.code, "message": one.message} for one in differences]}
             for target, differences in found.items()
         ]
-        options.print_json("image-verify", {"spec": path, "image": where, "targets": rows})
+        options.print_json("image", {"spec": path, "verified": {"image": where, "targets": rows}})
     else:
         for target, differences in found.items():
             for one in differences:

@@ -15,7 +15,7 @@ from envspec.image.base import BaseImage, BaseSource
 from envspec.image.build import ImageProgress
 from envspec.image.conda import LinkedPackages
 from envspec.image.config import SBOM_DIGEST, VERSION, WITHOUT
-from envspec.image.entry import Entry
+from envspec.image.entry import LayerEntry
 from envspec.image.layer import LayerPlan
 from envspec.image.layers import SBOM, LayerInputs, layer_plans
 from envspec.image.python import ImagePython, image_python
@@ -95,7 +95,7 @@ def _linked(
     return link_packages(target, channels, Path(ENVIRONMENT), folder, SilentInstall(), offline=order.offline)
 
 
-def _brought(order: ImageOrder, python: ImagePython, stack: ExitStack) -> Sequence[Entry]:
+def _brought(order: ImageOrder, python: ImagePython, stack: ExitStack) -> Sequence[LayerEntry]:
     """Fetch the build of Python that an image brings, and open it; nothing for the base's own."""
     if python.build is None:
         return ()

@@ -20,12 +20,12 @@ from envspec.image.layer import Descriptor
 from envspec.image.layout import layout_source
 from envspec.image.manifest import read_image
 from envspec.image.requirements import FEATURES
-from envspec.image.verify import Difference, by_content, by_labels, label_of
+from envspec.image.verify import ImageDifference, by_content, by_labels, label_of
 from envspec.net.file_store import ARTIFACTS
 from envspec.recipes.make import make_plan
 
 
-def verified(order: ImageOrder, where: str) -> dict[str, tuple[Difference, ...]]:
+def verified(order: ImageOrder, where: str) -> dict[str, tuple[ImageDifference, ...]]:
     """Compare an image with what the lock gives, target by target. Raises InputError, IndexFailure, ToolError,
     StorageError."""
     found = {}
