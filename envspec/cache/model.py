@@ -16,6 +16,7 @@ KINDS = {
     "sources": "what source distributions say of themselves",
     "releases": "what indexes list, by project",
     "urls": "which files lie behind URLs that requirements name",
+    "bases": "what base images hold, and their manifests",
     "audit": "answers that `audit --offline` takes",
     "smoke": "environments and results of smoke runs",
     "uv-private": "what older versions had uv keep of indexes whose address has a token",

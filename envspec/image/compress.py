@@ -10,7 +10,10 @@ from envspec.errors import ToolError
 
 KINDS = ("zstd", "gzip")
 _LEVELS = {"zstd": 3, "gzip": 6}
-_MOST_THREADS = 8
+_MOST_THREADS = 4
+_JOB = 2 << 20
+"""Bytes that a thread of zstd packs at a time. Each thread holds several of them, so it bounds the memory; another size
+gives other bytes."""
 _MEDIA = {kind: f"application/vnd.oci.image.layer.v1.tar+{kind}" for kind in KINDS}
 
 
@@ -57,11 +60,12 @@ def unpacked(kind: str, file: IO[bytes]) -> IO[bytes]:
 def _zstd() -> Compressor:
     import zstandard
 
-    # Never without threads: one thread or eight give the same bytes, and none gives others.
+    # Never without threads: one thread or more give the same bytes, and none gives others.
     threads = max(1, min(os.cpu_count() or 1, _MOST_THREADS))
-    made: Compressor = zstandard.ZstdCompressor(
-        level=_LEVELS["zstd"], threads=threads, write_checksum=True
-    ).compressobj()
+    settings = zstandard.ZstdCompressionParameters.from_level(
+        _LEVELS["zstd"], threads=threads, job_size=_JOB, write_checksum=True
+    )
+    made: Compressor = zstandard.ZstdCompressor(compression_params=settings).compressobj()
     return made
 
 

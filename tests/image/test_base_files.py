@@ -28,6 +28,17 @@ def test_packages_of_dpkg() -> None:
     assert files.packages() == {"tini": "1", "c++": "2", "c-compiler": "2", "g++": "2", "libc6": "2.36"}
 
 
+def test_what_is_kept_is_what_was_read(tmp_path: Path) -> None:
+    folder = write_base(tmp_path / "base", system("3.11"))
+    source = layout_source(folder, open_folder(folder))
+    first = source.image("linux/amd64", tmp_path / "cache").files
+    (kept,) = (tmp_path / "cache" / "bases-v1").iterdir()
+    assert source.image("linux/amd64", tmp_path / "cache").files == first and first.paths
+    for damage in ("", "[]", '{"files": {"etc/passwd": "?"}, "modes": {}, "paths": []}'):
+        kept.write_text(damage)
+        assert source.image("linux/amd64", tmp_path / "cache").files == first
+
+
 def test_packages_of_apk() -> None:
     from envspec.image.base_files import BaseFiles
 

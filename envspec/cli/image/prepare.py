@@ -67,7 +67,7 @@ def prepared(
     """Read the base, and bring the files of all packages. `stack` holds what layers are read from. Raises InputError,
     IndexFailure, ToolError, StorageError."""
     progress.phase("reading the base")
-    base = source.image(plan.oci_platform)
+    base = source.image(plan.oci_platform, load_settings(os.environ).cache())
     python = None if target.pin("python", "conda") else image_python(plan, base.files, order.lock.python(target))
     left_out = refuse_poor(plan, base, python, order.without)
     wheels = [pin for pin in target.pins if pin.kind == "pip"]
