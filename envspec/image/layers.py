@@ -48,6 +48,8 @@ class LayerInputs:
     wheels   the wheels of the lock, by index and file name
     conda    the conda packages, None without any
     project  the wheel of the spec's project, None without one
+    built    the wheels that were built here of what the lock has as source, by package, each with the key of what it is
+             built from
     """
 
     plan: Plan
@@ -59,6 +61,7 @@ class LayerInputs:
     conda: LinkedPackages | None = None
     build: Sequence[LayerEntry] = ()
     project: Path | None = None
+    built: Mapping[str, tuple[Path, str]] = field(default_factory=dict)
     scheme: Scheme = field(init=False)
 
     def __post_init__(self) -> None:
@@ -90,7 +93,7 @@ def layer_plans(inputs: LayerInputs) -> tuple[LayerPlan, ...]:
 def _package_layers(inputs: LayerInputs) -> Iterable[LayerPlan]:
     for name in ("python", "nvidia", "torch", "rest"):
         pins = [pin for pin in inputs.target.pins if group_of(pin) == name]
-        key: list[Any] = [inputs.scheme.prefix, inputs.plan.python, *(_identity(pin) for pin in pins)]
+        key: list[Any] = [inputs.scheme.prefix, inputs.plan.python, *(_identity(pin, inputs.built) for pin in pins)]
         around = name == "python"
         if around:
             key += [inputs.python.key if inputs.python else "conda", bool(inputs.plan.explicit)]
@@ -108,7 +111,8 @@ def _packages(inputs: LayerInputs, pins: Sequence[Pin], *, around: bool) -> Iter
         yield from inputs.conda.entries([pin for pin in pins if pin.kind == "conda"], inputs.scheme.root)
     for pin in pins:
         if pin.kind == "pip":
-            yield from wheel_entries(inputs.wheels[pin.index, artifact_of(pin).file], pin, inputs.scheme)
+            path, _ = inputs.built.get(pin.name) or (inputs.wheels[pin.index, artifact_of(pin).file], "")
+            yield from wheel_entries(path, pin, inputs.scheme)
 
 
 def _project(wheel: Path | None, plan: Plan, scheme: Scheme) -> Iterable[LayerEntry]:
@@ -116,9 +120,9 @@ def _project(wheel: Path | None, plan: Plan, scheme: Scheme) -> Iterable[LayerEn
     return wheel_entries(wheel, Pin("pip", plan.project.name, "0", "own", None), scheme)
 
 
-def refuse_unfit(plan: Plan, target: LockedTarget) -> None:
-    """Raise InputError for packages that would have to be built, as an image is made without running anything, and for
-    programs of other images."""
+def refuse_unfit(plan: Plan, target: LockedTarget, *, building: bool = False) -> None:
+    """Raise InputError for packages that would have to be built, unless that is asked for, as an image is made without
+    running anything, and for programs of other images."""
     if plan.borrowed:
         names = ", ".join(f"{one.name} from {one.image.name}" for one in plan.borrowed)
         raise InputError(
@@ -126,11 +130,10 @@ def refuse_unfit(plan: Plan, target: LockedTarget) -> None:
             hint="leave it out of the spec's [image] and targets, or build the Dockerfile of `envspec export`",
         )
     sources = [pin.name for pin in target.pins if pin.kind == "pip" and not pin.is_wheel]
-    if sources:
+    if sources and not building:
         raise InputError(
             f"an image is made of wheels, and the lock of {target.name} has {', '.join(sources)} as source",
-            hint="publish wheels of them on an index of your own, or build the image from the Dockerfile of"
-            " `envspec export`",
+            hint="`--build-sources` builds them on this machine; or publish wheels of them on an index of your own",
         )
 
 
@@ -139,8 +142,9 @@ def _layer(name: str, key: Any, entries: Callable[[], Iterable[LayerEntry]]) -> 
     return LayerPlan(name, f"sha256:{hashlib.sha256(text.encode()).hexdigest()}", entries)
 
 
-def _identity(pin: Pin) -> list[str]:
-    return [pin.kind, pin.name, pin.version, identity(pin), pin.url or ""]
+def _identity(pin: Pin, built: Mapping[str, tuple[Path, str]]) -> list[str]:
+    key = built[pin.name][1] if pin.kind == "pip" and pin.name in built else None
+    return [pin.kind, pin.name, pin.version, identity(pin, key), pin.url or ""]
 
 
 def _content(entry: LayerEntry) -> list[Any]:

@@ -7,7 +7,7 @@ from support.base_image import documents, members, system, text, write_base
 from support.index import Index
 from support.installs import PYTHON, SUBDIR
 from support.machine import Machine
-from support.packages import wheel
+from support.packages import sdist, source_files, wheel
 from test_bundle_own_code import MAKER, PROJECT
 
 pytestmark = [
@@ -17,6 +17,20 @@ pytestmark = [
 ]
 
 SPEC = f"[env]\npython = '{PYTHON}'\nproject = '..'\n[pip]\ndependencies = []\n[targets.here]\nplatform = 'linux-64'\n"
+
+
+def test_sources_are_built_where_that_is_asked(machine: Machine, index: Index) -> None:
+    backend = f"import tool\n{source_files('fast', '1.0')['backend.py']}"
+    index.add(wheel("tool", "1.0"), sdist("fast", "1.0", files={"backend.py": backend}))
+    pip = "[pip]\ndependencies = ['fast']\nallow-source = ['fast']\nbuild-dependencies = { fast = ['tool'] }\n"
+    machine.spec(f"[env]\npython = '{PYTHON}'\n{pip}[targets.here]\nplatform = 'linux-64'\nglibc = '2.17'\n")
+    machine.locked()
+    write_base(machine.folder / "base", system(PYTHON))
+    ran = machine.envspec("image", "specs/demo.toml", "--base", "./base", "-o", "out")
+    assert ran.status == 2 and "--build-sources" in ran.hint
+    ran = machine.envspec("image", "specs/demo.toml", "--base", "./base", "-o", "out", "--build-sources")
+    assert ran.status == 0, ran.err
+    assert f"opt/env/lib/python{PYTHON}/site-packages/fast.py" in members(machine.folder / "out", "rest")
 
 
 def test_the_project_is_a_layer_of_its_own(machine: Machine, index: Index) -> None:

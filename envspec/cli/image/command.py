@@ -53,6 +53,11 @@ _FEATURES = ("compile", "fabric")
     show_default=True,
     help="How layers are packed.",
 )
+@click.option(
+    "--build-sources",
+    is_flag=True,
+    help="Build wheels of what is locked as source here; other machines may then give another image.",
+)
 @click.option("--base-recipe", is_flag=True, help="Print a Dockerfile of a base that the target can stand on.")
 @click.option("--verify", metavar="WHERE", help="Say whether an image is this lock's, and make none.")
 @options.offline
@@ -66,6 +71,7 @@ def command(
     base: str | None,
     without: str,
     compression: str,
+    build_sources: bool,
     base_recipe: bool,
     verify: str | None,
     offline: bool,
@@ -110,6 +116,7 @@ def command(
         base=base,
         without=left_out,
         compression=compression,
+        build_sources=build_sources,
         offline=offline,
         quiet=as_json,
     )

@@ -67,7 +67,7 @@ def make_image(order: ImageOrder, stack: ExitStack) -> MadeImage:
     output = output_of(order.output) if order.output else None
     plans = [(target, make_plan(order.spec, order.lock, target)) for target in order.targets]
     for target, plan in plans:
-        refuse_unfit(plan, target)
+        refuse_unfit(plan, target, building=order.build_sources)
     progress = stack.enter_context(image_progress(quiet=order.quiet))
     bases = [
         (target, plan, stack.enter_context(opened_base(plan, order.base, offline=order.offline)))
