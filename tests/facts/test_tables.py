@@ -27,6 +27,7 @@ TABLES = (
     "neighbours",
     "former",
     "overlaps",
+    "python_builds",
     "released",
     "repodata_patches",
     "toolkits",
