@@ -24,7 +24,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("lock",),
     ("resolve", "doctor", "git", "recipes", "policy"),
     ("workflow", "install", "audit", "diff", "smoke", "verify", "link"),
-    ("report", "draft", "environments"),
+    ("report", "draft", "environments", "image"),
     ("cli",),
     ("refresh", "pytest_plugin", "__main__"),
 )

@@ -28,6 +28,7 @@ def reach() -> Mapping[str, str]:
         "calendar": f"packages as of {read('calendar')['as-of']}",
         "most_used": f"PyPI's downloads as of {read('most_used')['as-of']}",
         "released": f"releases as of {read('released')['as-of']}",
+        "python_builds": f"builds as of {read('python_builds')['as-of']}",
         "wheels": ", ".join(f"{variant} torch {last}" for variant in wheels.variants() if (last := _torch_of(variant))),
     }
 

@@ -53,7 +53,7 @@ from envspec.spec.model import Project, Spec
 from envspec.uv.default_index import uvs_default_index
 from envspec.uv.program import find_uv
 
-_CONDA_CACHE = Path("conda") / "packages"
+CONDA_CACHE = Path("conda") / "packages"
 """The conda cache's folder below envspec's. The cache that rattler's tools share may hold files unchecked by hash."""
 
 
@@ -235,7 +235,7 @@ class Installation:
 
         installer = CondaInstaller(
             prefix=self.prefix,
-            cache=settings.cache() / _CONDA_CACHE,
+            cache=settings.cache() / CONDA_CACHE,
             settings=settings,
             config=load_conda_config(self.env),
             offline=self.offline,

@@ -6,6 +6,7 @@ environment's, in the order of `envspec.recipes.layers`, each copied from the st
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from envspec.recipes import nvcc
@@ -15,10 +16,9 @@ from envspec.recipes.dockerfile_project import CONTEXT, VERSION, project_stage
 from envspec.recipes.dockerfile_steps import MIRROR, copy, run
 from envspec.recipes.heading import MARK, hash_heading
 from envspec.recipes.layers import LAYERS
+from envspec.recipes.metadata import ENTRYPOINT, HEALTH_CHECK, image_variables, labels
 from envspec.recipes.plan import (
-    CARRIED,
     CARRIED_FOLDER,
-    ENVIRONMENT,
     REQUIREMENTS,
     SLICE,
     UID,
@@ -119,35 +119,16 @@ def _has(plan: Plan, layer: str) -> bool:
 
 def _settings(plan: Plan) -> Iterator[str]:
     """Render an image's metadata. It adds no layer, so a change of it rebuilds nothing."""
-    path = f"{ENVIRONMENT}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    env = {"PATH": path, "CONDA_PREFIX" if plan.explicit else "VIRTUAL_ENV": ENVIRONMENT}
-    env |= dict(plan.env)
-    yield _many("ENV", env)
+    check = HEALTH_CHECK
+    yield _many("ENV", image_variables(plan))
     yield _many("LABEL", labels(plan))
     if plan.services:
         yield f"EXPOSE {' '.join(str(service.port) for service in plan.services)}"
     yield f"WORKDIR {WORKSPACE}"
     yield f"USER {UID}:{UID}"
-    yield f'HEALTHCHECK --interval=30s --timeout=10s --start-period=60s CMD ["{CARRIED}/healthcheck.sh"]'
-    yield f'ENTRYPOINT ["/usr/bin/tini", "--", "{CARRIED}/entrypoint.sh"]'
-
-
-def labels(plan: Plan) -> dict[str, str]:
-    """Make the image's labels: OCI's own keys, then envspec's."""
-    found = {
-        "org.opencontainers.image.title": plan.title,
-        "org.opencontainers.image.description": " ".join(plan.description.split()),
-        "org.opencontainers.image.version": plan.fingerprint.removeprefix("sha256:")[:12],
-        "org.opencontainers.image.base.name": plan.base.name.partition("@")[0],
-        "org.opencontainers.image.base.digest": plan.base.digest or "",
-        "envspec.spec": plan.spec,
-        "envspec.target": plan.target,
-        "envspec.lock.digest": plan.lock_digest,
-        "envspec.fingerprint": plan.fingerprint,
-        "envspec.cuda": plan.cuda or "",
-        "envspec.driver.floor": plan.driver_floor or "",
-    }
-    return {name: value for name, value in found.items() if value}
+    times = f"--interval={check.interval}s --timeout={check.timeout}s --start-period={check.start_period}s"
+    yield f"HEALTHCHECK {times} CMD {json.dumps(list(check.command))}"
+    yield f"ENTRYPOINT {json.dumps(list(ENTRYPOINT))}"
 
 
 def _many(instruction: str, values: dict[str, str]) -> str:

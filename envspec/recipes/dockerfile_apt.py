@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from envspec.recipes.dockerfile_steps import FIXED_TIME
-from envspec.recipes.plan import ENVIRONMENT, UID, WORKSPACE, Plan
+from envspec.recipes.plan import ENVIRONMENT, GROUP, UID, WORKSPACE, Plan
 from envspec.recipes.quote import shell
 
-_GROUP = "envspec"
-"""The user's group, where the base has none of this number. Not the user's name: Debian has groups of many names."""
 _INSTALL = "apt-get install -y -qq --no-install-recommends"
 
 
@@ -40,7 +38,7 @@ def user(name: str) -> list[str]:
     return [
         # Some bases have a user of this number.
         f'if old=$(id -nu {UID} 2>/dev/null); then userdel "$old"; fi',
-        f"if ! getent group {UID} >/dev/null; then groupadd --gid {UID} {_GROUP}; fi",
+        f"if ! getent group {UID} >/dev/null; then groupadd --gid {UID} {GROUP}; fi",
         f"useradd --uid {UID} --gid {UID} --create-home --shell /bin/bash {shell(name)}",
         f"install -d -o {UID} -g {UID} {WORKSPACE}",
         # A login shell's profile sets PATH anew.

@@ -26,6 +26,9 @@ SLICE = "target.json"
 """The target's own file: its slice of the lock, and other facts for the preflight and the smoke check."""
 WORKSPACE = "/workspace"
 UID = 1000
+"""The number of an image's user, and of its group."""
+GROUP = "envspec"
+"""The user's group, where the base has none of this number. Not the user's name: Debian has groups of many names."""
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ TABLES = (
     "former",
     "overlaps",
     "peaks",
+    "python_builds",
     "released",
     "repodata_patches",
     "toolkits",

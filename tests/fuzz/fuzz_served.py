@@ -6,6 +6,7 @@ import io
 import json
 import zipfile
 import zlib
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,6 +23,9 @@ from envspec.binaries.elf import X86_64, MalformedElf, read_dynamic
 from envspec.binaries.import_time import imported_at_start
 from envspec.binaries.wheel import open_wheel
 from envspec.errors import EnvspecError
+from envspec.image.base_files import read_layers
+from envspec.image.layer import Descriptor
+from envspec.image.manifest import MANIFEST, read_image
 from envspec.link.model import WheelFacts
 from envspec.link.store import LinkStore
 from envspec.net.fetch import Reply, Stream
@@ -235,6 +239,24 @@ def registry(data: bytes, folder: Path) -> object:
     return Registries(lambda url: cast(Any, pool), {}, {"HOME": str(folder)}).digest("registry.example.org/a/b:1")
 
 
+def image_manifest(data: bytes, folder: Path) -> object:
+    """An image's manifest and, after a line of three hyphens, its configuration, whose digest is made to fit."""
+    manifest, _, config = data.partition(b"\n---\n")
+    blob = Descriptor("", f"sha256:{sha256(config).hexdigest()}", len(config))
+    named = manifest.replace(b"CONFIG", blob.digest.encode()).replace(b"112358", str(len(config)).encode())
+    top = Descriptor(MANIFEST, f"sha256:{sha256(named).hexdigest()}", len(named))
+    found = read_image(top, lambda one: named if one.digest == top.digest else config, "linux/amd64", "an image")
+    return found.diff_ids, found.annotations
+
+
+def base_layer(data: bytes, folder: Path) -> object:
+    """A base's layer, a plain tar, with the digests that it has."""
+    digest = f"sha256:{sha256(data).hexdigest()}"
+    one = Descriptor("application/vnd.oci.image.layer.v1.tar", digest, len(data))
+    found = read_layers([(one, digest)], lambda blob: io.BytesIO(data), "a base")
+    return found.packages(), found.paths
+
+
 def release(data: bytes, folder: Path) -> object:
     return parse_release(
         data, PublishedRelease("lib9", "1.0"), "https://packages.example.org/pypi/lib9/1.0/json", "2026-11-01"
@@ -310,6 +332,8 @@ SERVED = (
     Parser("linked-answers", linked_answers),
     Parser("build-label", lines(lambda line: label_of(line, line))),
     Parser("registry", registry, (3,)),
+    Parser("image-manifest", image_manifest, (2,)),
+    Parser("base-layer", base_layer, (2,)),
     Parser("release-json", release, (3,)),
     Parser("malware-reports", reports, (3,)),
     Parser("stored-answers", stored, (3,)),

@@ -48,7 +48,7 @@ def _unquoted(word: str) -> str:
 
 
 def read_dockerfile(text: str, plan: Plan) -> object:
-    from envspec.recipes.dockerfile import labels
+    from envspec.recipes.metadata import labels
 
     parser = pytest.importorskip("dockerfile")
     found: list[object] = []

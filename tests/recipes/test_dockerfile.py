@@ -19,7 +19,8 @@ import pytest
 from recipe_plans import shipped, text_in
 from support.matrix import first_by_day
 
-from envspec.recipes.dockerfile import labels, render
+from envspec.recipes.dockerfile import render
+from envspec.recipes.metadata import labels
 from envspec.recipes.plan import Compiling, ImageReference, PipStep, Plan
 
 GOLDEN = Path(__file__).parent / "golden" / "dockerfile"
