@@ -38,7 +38,7 @@ ONLY: dict[str, tuple[str, ...]] = {
     "policy": ("errors", "redact", "texts", "packages", "ownership", "spec", "lock.model"),
     # pure, but for reading wheels and keeping their facts: who fetches them is the command
     "link": ("errors", "texts", "documents", "packages", "binaries", "cache", "lock.model"),
-    "binaries": ("errors", "redact", "documents", "texts", "storage", "facts"),
+    "binaries": ("errors", "redact", "documents", "texts", "storage", "packages", "facts"),
     # of a lock only its vocabulary: what a pin and a build are, how TOML is written
     "resolve": (
         *(

@@ -9,13 +9,16 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from threading import Event
 from typing import IO, Protocol
 
 from envspec.binaries import members
-from envspec.binaries.library import Inspection, Library, merge, scan
+from envspec.binaries.build_notes import build_notes
+from envspec.binaries.library import Inspection, Library, compiled_by, merge, scan
 from envspec.binaries.members import Member
+from envspec.binaries.wheel import OpenWheel, UnreadableWheel
 from envspec.binaries.window import Window
 from envspec.errors import InputError, Place, StorageError
 
@@ -75,7 +78,11 @@ def _wheel(path: Path, file: IO[bytes], progress: ReadProgress | None) -> Inspec
     try:
         with zipfile.ZipFile(file) as archive:
             _check(path, archive)
-            return _gather(path, "wheel", list(members.in_wheel(archive)), progress)
+            found = _gather(path, "wheel", list(members.in_wheel(archive)), progress)
+            cuda = compiled_by(path.name, build_notes(OpenWheel(archive)).cuda)
+            return replace(found, libraries=tuple(replace(one, cuda=one.cuda or cuda) for one in found.libraries))
+    except UnreadableWheel as error:
+        raise _wrong(path, f"the wheel is damaged or cut off: {error}", "download it again") from None
     except (OSError, *_BROKEN) as error:
         # A damaged offset makes zipfile seek to before the file's start, which the system calls an invalid argument.
         if isinstance(error, OSError) and error.errno != errno.EINVAL:

@@ -199,7 +199,7 @@ class Fetcher:
         except HTTPError as error:
             raise self._unread(bare, error) from None
         if too_much and not cut:
-            raise IndexFailure(
+            raise TooLarge(
                 f"{bare} is larger than {_size(limit)}, the limit for such a file",
                 hint="check which server answers at this address",
             )
@@ -297,6 +297,10 @@ class Fetcher:
         if found is not None and not found.password and self._keyring is not None:
             found = self._keyring.complete(url, found.username) or found
         return {"authorization": found.basic} if found else {}
+
+
+class TooLarge(IndexFailure):
+    """A file is larger than whoever asked for it takes whole."""
 
 
 class BrokenOff(IndexFailure):

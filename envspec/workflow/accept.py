@@ -77,6 +77,7 @@ def of_pins(spec: Spec, solved: Solved) -> tuple[Finding, ...]:
         builds={pin.name: pin.build for pin in solved.conda if pin.build},
         needs={pin.name: [requirement_name(line) for line in pin.dependencies] for pin in solved.pip},
         origins={pin.name: Origin(pin.index, pin.artifact.file) for pin in solved.pip if pin.artifact},
+        read=solved.builds,
     )
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from envspec.errors import IndexFailure
 from envspec.facts.wheel_bounds import WHEEL_BOUNDS
 from envspec.lock.model import LockedCorrection, Pin
 from envspec.resolve.pip.reading import Counting
+from envspec.resolve.wheels.asked import ask
+from envspec.resolve.wheels.builds import build_questions
 from envspec.resolve.wheels.model import Question, Unread, WheelSays
 from envspec.resolve.wheels.places import WheelPlaces
 from envspec.resolve.wheels.reader import WheelReader
 from envspec.resolve.wheels.say import About, correction_of, what_wheels_say
+from envspec.rules.wheel_code import WheelBuild
 
 
 @dataclass(frozen=True)
@@ -40,13 +43,23 @@ class WheelInspector:
         uploaded = {str(file.sha256): file.uploaded for file in files.values() if file.uploaded}
         heard = what_wheels_say(pins, self._asked, uploaded=uploaded, about=about)
         for pin, unread in heard.unread:
-            raise IndexFailure(
-                f"{unread.file} of the index {pin.index} can't be read, to see what its METADATA leaves out: "
-                f"{unread.reason}",
-                hint=f"{unread.hint or 'report this to whoever runs the index'}; or do without what wheels say: "
-                "add inspect = false to [pip]",
-            )
+            raise _failure(pin, unread, "what its METADATA leaves out")
         return heard.corrections
+
+    def builds(self, pins: Sequence[Pin], cuda: str | None, platform: str) -> Mapping[str, WheelBuild]:
+        """Give what the wheels of a target of this CUDA are built for, by package, where that could matter.
+
+        One that could be had only whole, and is too large for that, says nothing. Raises IndexFailure for others that
+        can't be read.
+        """
+        asked = {pin: questions for pin in pins if (questions := build_questions(pin, cuda, platform))}
+        found = {}
+        for pin, says in ask(asked, self._asked).items():
+            if isinstance(says, WheelSays):
+                found[pin.name] = WheelBuild(says.notes, says.code)
+            elif not says.whole:
+                raise _failure(pin, says, "for which GPUs and which CUDA it is built")
+        return found
 
     def _asked(self, pin: Pin, questions: frozenset[Question]) -> WheelSays | Unread:
         file, origin = self.places.file(pin), self.places.origin(pin)
@@ -57,3 +70,11 @@ class WheelInspector:
             return known
         with self.counting.one():
             return self.reader.ask(file, origin, questions)
+
+
+def _failure(pin: Pin, unread: Unread, why: str) -> IndexFailure:
+    return IndexFailure(
+        f"{unread.file} of the index {pin.index} can't be read, to see {why}: {unread.reason}",
+        hint=f"{unread.hint or 'report this to whoever runs the index'}; or do without what wheels say: "
+        "add inspect = false to [pip]",
+    )

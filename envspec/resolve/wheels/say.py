@@ -1,17 +1,15 @@
-"""What the wheels of a solved target say, as bounds for another round and as notes for the rules."""
+"""What the wheels of a solved target say against each other, as bounds for another round."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from envspec.binaries.build_notes import BuildNotes
-from envspec.facts import neighbours
 from envspec.facts.wheel_bounds import NO_PKG_RESOURCES, NUMPY_1, PKG_RESOURCES, WHEEL_BOUNDS, WheelBound
 from envspec.lock.model import LockedCorrection, Pin
 from envspec.packages.names import requirement_name
 from envspec.packages.version_numbers import numbers_in
+from envspec.resolve.wheels.asked import ask
 from envspec.resolve.wheels.model import Question, Read, Unread, WheelSays
 from envspec.texts import without_unseen
 
@@ -26,10 +24,8 @@ had had it."""
 NO_SETUPTOOLS_SETTLED = "2024-10-02"
 """The same of wheels that don't require setuptools: for a year a fresh environment of Python 3.12 had had none."""
 
-_THREADS = 8
 _SHOWN = 100
 """Characters of the name of a file or a module that a reason has."""
-_WITH_NOTES = ("xformers", "onnxruntime-gpu", "dgl")
 
 About = Collection[tuple[str, str]]
 """Packages, each with the bound that its wheel is asked for in any case."""
@@ -38,12 +34,10 @@ About = Collection[tuple[str, str]]
 @dataclass(frozen=True)
 class Heard:
     """corrections  what the pins break, and what holds of the bounds that were asked for in any case, by package
-    notes        what wheels say that they were built for, by package: for `judge_pins`
     unread       the pins whose wheels couldn't be read, and why
     """
 
     corrections: tuple[LockedCorrection, ...] = ()
-    notes: Mapping[str, BuildNotes] = field(default_factory=dict)
     unread: tuple[tuple[Pin, Unread], ...] = ()
 
 
@@ -55,33 +49,27 @@ def what_wheels_say(
     `read` asks one wheel. `uploaded` has the time at which a wheel came to its index (sha256 -> RFC 3339 in UTC), as
     far as that is known. Equal pins and wheels give equal answers.
     """
-    asked = [
-        (pin, questions)
+    asked = {
+        pin: questions
         for pin in sorted(pins, key=lambda pin: pin.name)
         if (questions := questions_for(pin, pins, uploaded or {}, about))
-    ]
-    with ThreadPoolExecutor(_THREADS) as pool:
-        answers = list(pool.map(lambda one: read(*one), asked))
-    heard = [(pin, says) for (pin, _), says in zip(asked, answers, strict=True) if isinstance(says, WheelSays)]
+    }
+    answers = ask(asked, read)
+    heard = [(pin, says) for pin, says in answers.items() if isinstance(says, WheelSays)]
     corrections = tuple(
         found
         for pin, says in heard
         for bound in WHEEL_BOUNDS.values()
         if _is_asked(bound, pin, pins, uploaded or {}, about) and (found := correction_of(bound, pin, says))
     )
-    notes = {pin.name: says.notes for pin, says in heard if says.notes is not None}
-    unread = tuple((pin, says) for (pin, _), says in zip(asked, answers, strict=True) if isinstance(says, Unread))
-    return Heard(corrections, notes, unread)
+    return Heard(corrections, tuple((pin, says) for pin, says in answers.items() if isinstance(says, Unread)))
 
 
 def questions_for(pin: Pin, pins: Sequence[Pin], uploaded: Mapping[str, str], about: About = ()) -> frozenset[Question]:
     """Choose what to ask of a pin's wheel: only what could matter among these pins, for each costs a download."""
     if pin.kind != "pip" or not pin.is_wheel or pin.artifact is None:
         return frozenset()
-    found: set[Question] = {one.question for one in WHEEL_BOUNDS.values() if _is_asked(one, pin, pins, uploaded, about)}
-    if pin.name in _WITH_NOTES and (pin.index != "pypi" or not neighbours.of_release(pin.name, pin.version)):
-        found.add("notes")
-    return frozenset(found)
+    return frozenset(one.question for one in WHEEL_BOUNDS.values() if _is_asked(one, pin, pins, uploaded, about))
 
 
 def _is_asked(bound: WheelBound, pin: Pin, pins: Sequence[Pin], uploaded: Mapping[str, str], about: About) -> bool:
