@@ -1,7 +1,7 @@
 """`python -m envspec.refresh`: shows what PyPI has and the tables lack, as a diff, or writes it with `--write`.
 
 `python -m envspec.refresh patches FOLDER` does the same for the table of conda-forge's repodata patches, `names FILE`
-for that of the most used names.
+for that of the most used names; `linked SPEC…` writes what `envspec link` knows of wheels without reading them.
 
 Exit codes: 0 the tables are up to date, or were written; 1 they aren't; 2 and 3 as everywhere in envspec.
 """
@@ -24,12 +24,15 @@ import envspec.facts
 from envspec.binaries.wheel import OpenWheel, UnreadableWheel, open_wheel
 from envspec.cli.console import out, say
 from envspec.cli.failure import tell
+from envspec.cli.inputs import read_lock
 from envspec.documents import Unreadable, read_json
 from envspec.errors import EnvspecError, IndexFailure, InputError, Place, ToolError
+from envspec.link.store import SHIPPED, LinkStore
 from envspec.net.connections import index_fetcher
 from envspec.net.remote_file import open_remote
 from envspec.net.simple_page import parse_page
 from envspec.refresh import most_used_table
+from envspec.refresh.linked import shipped_facts
 from envspec.refresh.patches_table import converted
 from envspec.refresh.published import PublishedFile
 from envspec.refresh.released_table import refreshed_dates
@@ -163,6 +166,22 @@ def names(file: Path, revision: str, write: bool) -> int:
         raise InputError(f"this isn't JSON: {error}", place=Place(str(file))) from None
     text = most_used_table.converted(document, revision)
     return _shown(NAMES_TABLE, text, write, f"python -m envspec.refresh names {file} --revision {revision} --write")
+
+
+@command.command()
+@click.argument("specs", nargs=-1, required=True)
+def linked(specs: tuple[str, ...]) -> int:
+    """Write what `envspec link` ships: of the torch and CUDA wheels in the locks of specs, what this machine has read.
+
+    `envspec link SPEC` reads them; which are missing is told.
+    """
+    store = LinkStore(load_settings(os.environ).cache())
+    targets = [target for path in specs for target in read_lock(path, None)[1]]
+    unread = shipped_facts(targets, store, SHIPPED)
+    for file in unread:
+        say(f"not read: {file}")
+    say(f"wrote {SHIPPED.name} ({byte_size(SHIPPED.stat().st_size)})")
+    return 1 if unread else 0
 
 
 def _refuse_no_commit(revision: str) -> None:

@@ -43,6 +43,10 @@ class Index(Protocol):
     def requires_dist(self, project: str, file: str) -> tuple[str, ...]:
         """The Requires-Dist lines of a wheel. Raises IndexFailure."""
 
+
+class WheelIndex(Index, Protocol):
+    """An index whose wheels are read as well."""
+
     def opened(self, file: str) -> AbstractContextManager[OpenWheel]:
         """A wheel on a page that was read, to be read in part. Raises IndexFailure and UnreadableWheel."""
 
