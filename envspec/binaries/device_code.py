@@ -9,10 +9,10 @@ unless all was read: onnxruntime's first modules are compiled for fewer GPUs tha
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Literal
+from typing import IO, Literal
 from zipfile import ZipInfo
 
 from envspec.binaries.architecture import Kind
@@ -22,10 +22,8 @@ from envspec.binaries.window import Window
 from envspec.facts.compute_capability import Architecture, parse
 
 PACKED, UNPACKED = 48 << 20, 512 << 20
-"""Bytes of a wheel that are read at most, packed and unpacked, beside what is fetched ahead (2 MiB)."""
-
-MEMBER = 12 << 20
-"""Packed bytes of one library that are read at most. onnxruntime's first fat binary stands behind 9 MB of 230."""
+"""Bytes of a wheel that are read at most, packed and unpacked, beside what is fetched ahead (2 MiB for a library).
+onnxruntime's first fat binary stands behind 9 MB of 230."""
 
 _TORCH = r"torch/lib/(?:libtorch_python\.so|torch_python\.dll)"
 _TENSORFLOW = r"tensorflow/python/platform/build_info\.py"
@@ -84,11 +82,13 @@ def device_code(wheel: OpenWheel) -> DeviceCode:
             return said
     left, found, complete = PACKED, list[CompiledLibrary](), True
     budget = Budget(PACKED, UNPACKED)
-    for info in sorted(filter(_may_be_compiled, wheel.members), key=lambda one: (-one.compress_size, one.filename)):
+    compiled = sorted(filter(_may_be_compiled, wheel.members), key=lambda one: (one.compress_size, one.filename))
+    for number, info in enumerate(compiled):
         if left <= 0 or budget.unpacked <= 0:
             complete = False
             break
-        library, packed = _scan(wheel, info, min(left, MEMBER), budget)
+        # each has its share, and what small ones leave of theirs is for the larger
+        library, packed = _scan(wheel, info, left // (len(compiled) - number), budget)
         left -= packed
         complete = complete and library.complete
         if not library.profiles and (library.modules or library.named):
@@ -100,15 +100,30 @@ def _may_be_compiled(info: ZipInfo) -> bool:
     return _COMPILED.search(info.filename) is not None and not _NVIDIAS.search(info.filename)
 
 
-def _scan(wheel: OpenWheel, info: ZipInfo, most: int, budget: Budget) -> tuple[Library, int]:
-    def passed(size: int) -> None:
-        budget.take(0, size)
-        if wheel.passed(info) > most:
-            raise BudgetSpent
+@dataclass
+class _Bounded:
+    """A member's stream that reads no more once `most` packed bytes were taken for it, or none are left to unpack."""
 
+    stream: IO[bytes]
+    packed: Callable[[], int]
+    most: int
+    budget: Budget
+
+    def read(self, size: int, /) -> bytes:
+        if self.packed() >= self.most:
+            raise BudgetSpent
+        chunk = self.stream.read(size)
+        self.budget.take(0, len(chunk))
+        return chunk
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        return self.stream.seek(offset, whence)
+
+
+def _scan(wheel: OpenWheel, info: ZipInfo, most: int, budget: Budget) -> tuple[Library, int]:
     with wheel.open(info) as stream:
-        window = Window(stream, can_seek=False, passed=passed)
-        return scan(window, info.filename, info.file_size), wheel.passed(info)
+        bounded = _Bounded(stream, lambda: wheel.passed(info), most, budget)
+        return scan(Window(bounded, can_seek=False), info.filename, info.file_size), wheel.passed(info)
 
 
 def _compiled(library: Library) -> CompiledLibrary:

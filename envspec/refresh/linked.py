@@ -14,7 +14,7 @@ from envspec.lock.model import LockedTarget
 
 
 def shipped_facts(targets: Iterable[LockedTarget], store: LinkStore, path: Path) -> tuple[str, ...]:
-    """Write the facts of the targets' torch and CUDA wheels to `path`; give the files that nobody has read here.
+    """Write the facts of the targets' torch and CUDA wheels to `path`; give the files that weren't read here.
 
     Raises OSError.
     """

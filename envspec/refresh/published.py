@@ -44,7 +44,7 @@ class Index(Protocol):
         """The Requires-Dist lines of a wheel. Raises IndexFailure."""
 
 
-class WheelIndex(Index, Protocol):
+class ReadableIndex(Index, Protocol):
     """An index whose wheels are read as well."""
 
     def opened(self, file: str) -> AbstractContextManager[OpenWheel]:

@@ -12,9 +12,9 @@ from envspec.facts.torch_builds import variant_of
 from envspec.packages.version_numbers import numbers
 from envspec.refresh.published import (
     Contents,
+    ReadableIndex,
     UpstreamChanged,
     Wheel,
-    WheelIndex,
     contents,
     refuse_unread,
     requirements,
@@ -46,7 +46,7 @@ class Refreshed:
     notes: tuple[str, ...]
 
 
-def refreshed(text: str, index: WheelIndex) -> Refreshed:
+def refreshed(text: str, index: ReadableIndex) -> Refreshed:
     """Add to the table's text what the index publishes and the table lacks. Raises IndexFailure, and UpstreamChanged
     where that would make a wrong row.
 
@@ -94,7 +94,7 @@ class _Read:
     flags: CompiledLibrary | None
 
 
-def _read(release: Release, index: WheelIndex) -> dict[str, _Read]:
+def _read(release: Release, index: ReadableIndex) -> dict[str, _Read]:
     """Read a wheel of a release for each platform with CUDA: that of the oldest Python, whose dependencies are
     complete."""
     read = {}
@@ -105,7 +105,7 @@ def _read(release: Release, index: WheelIndex) -> dict[str, _Read]:
     return read
 
 
-def _of_wheel(wheel: Wheel, index: WheelIndex) -> _Read:
+def _of_wheel(wheel: Wheel, index: ReadableIndex) -> _Read:
     """Read a wheel. Raises UpstreamChanged where its METADATA says something else than what is in it."""
     said = contents(index.requires_dist("torch", wheel.file), wheel.platform, wheel.python or "3.12")
     with index.opened(wheel.file) as opened:
@@ -176,7 +176,7 @@ def _with_pythons(row: Row, releases: Sequence[Row], published: Mapping[str, Rel
     return {**row, "pythons": span({*here, *row["pythons"].split("-")})}
 
 
-def _with_companion(releases: Sequence[Row], name: str, found: Sequence[Wheel], index: WheelIndex) -> list[Row]:
+def _with_companion(releases: Sequence[Row], name: str, found: Sequence[Wheel], index: ReadableIndex) -> list[Row]:
     """Add the companions of each release. Those of the newest known torch are read again, as their range may admit a
     new torch. Corrections supply the torch of a companion whose METADATA names none.
     """

@@ -9,7 +9,7 @@ from envspec.binaries.ptxas import ptxas_of
 from envspec.facts import toolkits
 from envspec.facts.compute_capability import order
 from envspec.packages.version_numbers import numbers
-from envspec.refresh.published import PublishedFile, UpstreamChanged, WheelIndex
+from envspec.refresh.published import PublishedFile, ReadableIndex, UpstreamChanged
 from envspec.refresh.releases import releases
 from envspec.refresh.rows import Row, rows_of, with_rows, with_source
 
@@ -21,7 +21,7 @@ SOURCE = (
 _WHEEL = re.compile(r"triton-(?P<version>[\d.]+)-(?:\d+-)?cp3\d+-(?:cp3\d+|abi3)-\w*linux[\w.]*_x86_64\.whl")
 
 
-def refreshed_triton(text: str, index: WheelIndex) -> str:
+def refreshed_triton(text: str, index: ReadableIndex) -> str:
     """Add to the table's text the releases that are newer than its own. Raises IndexFailure, and UpstreamChanged where
     one has no wheel for linux-64, no compiler in it, or that of a CUDA that no table knows."""
     rows = rows_of(text, "releases")
@@ -33,7 +33,7 @@ def refreshed_triton(text: str, index: WheelIndex) -> str:
     return with_source(with_rows(text, "releases", rows), "ptxas-release", SOURCE)
 
 
-def _row(version: str, files: Sequence[PublishedFile], index: WheelIndex) -> Row:
+def _row(version: str, files: Sequence[PublishedFile], index: ReadableIndex) -> Row:
     wheels = [one for one in files if (match := _WHEEL.fullmatch(one.file)) and match["version"] == version]
     file = min(wheels, key=lambda one: one.file, default=None)
     if file is None:
