@@ -11,6 +11,7 @@ from envspec.audit import store
 from envspec.audit.gather import gather, recall_facts, stamp
 from envspec.audit.model import AuditedPackage, Facts
 from envspec.audit.osv import OsvDatabase
+from envspec.audit.rules import is_malicious
 from envspec.audit.sources import (
     IndexPages,
     PypiDatabase,
@@ -69,14 +70,20 @@ def look_up_facts(
         pages = IndexPages(index, named, settings.pytorch_mirror, fetcher) if how.files else None
         database = osv or PypiDatabase(index, fetcher, now)
         facts, fresh = gather(packages, database, pages, now, shipped_files(packages), on_progress)
-        _keep(kept, source, replace(fresh, answers={}) if osv else fresh, on_trouble)
+        keep(kept, source, replace(fresh, answers={}) if osv else fresh, on_trouble)
+    if osv:
+        # so that `lock` and `install` know of it without the file
+        told = {one: answer for one, answer in facts.answers.items() if any(map(is_malicious, answer.advisories))}
+        if told:
+            keep(kept, source, store.Stored(told), on_trouble)
     if osv and osv.modified < stamp(now - how.max_age):
         old = f"the database {osv.name} is too old: its newest entry is from {osv.modified[:10]}"
         facts = replace(facts, unread=(*facts.unread, old))
     return osv.name if osv else source, facts
 
 
-def _keep(path: Path, source: str, fresh: store.Stored, on_trouble: Callable[[StorageError], None]) -> None:
+def keep(path: Path, source: str, fresh: store.Stored, on_trouble: Callable[[StorageError], None]) -> None:
+    """Store answers with those of earlier times; `on_trouble` gets the reason if they can't be."""
     try:
         before = store.load(path)
     except OutsideError:

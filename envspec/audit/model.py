@@ -88,16 +88,30 @@ class DatabaseAnswer:
 
 @dataclass(frozen=True)
 class AuditFinding:
-    """Something wrong with a package. `ignored` is the spec's reason to accept the finding, None if the spec
-    doesn't."""
+    """Something wrong with a package, or with what the spec accepts (`package` is None then). `ignored` is the spec's
+    reason to accept the finding, None if the spec doesn't."""
 
     code: str
     level: str
-    package: AuditedPackage
+    package: AuditedPackage | None
     message: str
     remedy: str = ""
     advisory: Advisory | None = None
     ignored: str | None = None
+
+    @property
+    def subject(self) -> str:
+        """The package's name, or "[audit]"."""
+        return self.package.name if self.package else "[audit]"
+
+    @property
+    def version(self) -> str:
+        return self.package.version if self.package else ""
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Where it is; empty for what isn't a package's."""
+        return self.package.targets if self.package else ()
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from envspec.audit.model import LEVELS, Advisory, AuditedPackage, AuditFinding, Facts, NotAsked
+from envspec.audit.model import LEVELS, Advisory, AuditedPackage, AuditFinding, Facts, FileFacts, NotAsked
+from envspec.audit.waivers import ENDED, UNUSED, applied
 from envspec.packages.licences import is_acceptable
 from envspec.spec.model import Audit
 
 CODES = {
+    "malicious": "A release that is known to be malicious",
     "vulnerability": "A known vulnerability of the locked version",
     "another-file": "An index has a different file under the locked file's name",
     "licence": "A licence that the spec doesn't accept",
@@ -20,6 +22,8 @@ CODES = {
     "yanked": "A release that its publisher yanked",
     "young": "A release too new to have been looked at",
     "source": "A package whose installation runs its build code",
+    ENDED: "Something that the spec accepts, whose end has passed",
+    UNUSED: "Something that the spec accepts, and that isn't there",
 }
 """What an audit may find, by code."""
 
@@ -41,6 +45,11 @@ def findings(
     """Return all findings, the worst first, then by package; ignored ones last. A release younger than `min_age` is
     one."""
     found = [one for package in packages for one in _of(package, facts, accepted, now, min_age)]
+    return in_order(applied(found, accepted, now))
+
+
+def in_order(found: Iterable[AuditFinding]) -> tuple[AuditFinding, ...]:
+    """Sort findings: the worst first, then by package; ignored ones last."""
     order = list(CODES)
     return tuple(
         sorted(
@@ -49,8 +58,8 @@ def findings(
                 one.ignored is not None,
                 -LEVELS.index(one.level),
                 order.index(one.code),
-                one.package.name,
-                one.package.version,
+                one.subject,
+                one.version,
                 one.advisory.id if one.advisory else "",
             ),
         )
@@ -101,8 +110,7 @@ def _of(
 ) -> Iterator[AuditFinding]:
     answer = facts.answers.get(package.release) if package.release else None
     for advisory in merged(answer.advisories if answer else ()):
-        ignored = next((accepted.ignore[name] for name in sorted(advisory.names) if name in accepted.ignore), None)
-        yield replace(_vulnerability(package, advisory), ignored=ignored)
+        yield _malicious(package, advisory) if is_malicious(advisory) else _vulnerability(package, advisory)
     yield from _licence(package, accepted)
     yield from _files(package, facts, now, min_age)
     if package.source in _RUNS_CODE:
@@ -127,6 +135,19 @@ def merged(advisories: Sequence[Advisory]) -> tuple[Advisory, ...]:
             severity=same.severity or advisory.severity,
         )
     return tuple(out)
+
+
+def is_malicious(advisory: Advisory) -> bool:
+    """Return whether an advisory says that the release itself is malicious: the identifiers of OSV's reports of
+    malicious packages (github.com/ossf/malicious-packages) begin so."""
+    return any(name.startswith("MAL-") for name in advisory.names)
+
+
+def _malicious(package: AuditedPackage, advisory: Advisory) -> AuditFinding:
+    also = f" ({', '.join(advisory.aliases)})" if advisory.aliases else ""
+    summary = f": {advisory.summary}" if advisory.summary else ""
+    remedy = "don't install it; where it was installed, its code ran: change what that machine can reach"
+    return AuditFinding("malicious", "error", package, f"{advisory.id}{also}{summary}", remedy, advisory=advisory)
 
 
 def _vulnerability(package: AuditedPackage, advisory: Advisory) -> AuditFinding:
@@ -179,9 +200,8 @@ def _files(package: AuditedPackage, facts: Facts, now: datetime, min_age: timede
         reason = f": {yanked}" if yanked else ", without a reason given"
         remedy = f"envspec lock SPEC --upgrade-package {package.name}"
         yield AuditFinding("yanked", "warning", package, f"its publisher yanked it{reason}", remedy)
-    times = [time for _, fact in pairs if (time := _moment(fact.uploaded)) is not None]
-    if times and now - max(times) < min_age:
-        newest = max(times)
+    newest = _newest(fact for _, fact in pairs)
+    if newest is not None and now - newest < min_age:
         days = max(0, (now - newest).days)
         yield AuditFinding(
             "young",
@@ -190,6 +210,18 @@ def _files(package: AuditedPackage, facts: Facts, now: datetime, min_age: timede
             f"it was published {days} day{'s' * (days != 1)} ago, on {newest:%Y-%m-%d}",
             "wait, or set exclude-newer in the spec",
         )
+
+
+def published(packages: Iterable[AuditedPackage], facts: Facts) -> str | None:
+    """Return the day on which the newest of the packages' files was uploaded (2026-11-21); None where no index says."""
+    files = facts.files or {}
+    known = (files.get((one.index, artifact.file)) for one in packages for artifact in one.files)
+    newest = _newest(fact for fact in known if fact is not None)
+    return None if newest is None else f"{newest:%Y-%m-%d}"
+
+
+def _newest(files: Iterable[FileFacts]) -> datetime | None:
+    return max((time for one in files if (time := _moment(one.uploaded)) is not None), default=None)
 
 
 def _moment(text: str | None) -> datetime | None:

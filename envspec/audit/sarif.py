@@ -8,12 +8,13 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
-from envspec.audit.model import Advisory, AuditedPackage, AuditFinding
+from envspec.audit.model import Advisory, AuditFinding
 from envspec.audit.report import AuditReport
 from envspec.audit.rules import CODES
+from envspec.audit.waivers import ENDED, UNUSED
 
 _PACKAGE = re.compile(r'^\[\[(pip|conda)\]\]\nname = "([^"]*)"\nversion = "([^"]*)"$', re.MULTILINE)
-_LEVEL_OF_CODE = {"yanked": "warning", "young": "warning", "source": "note"}
+_LEVEL_OF_CODE = {"yanked": "warning", "young": "warning", "source": "note", ENDED: "warning", UNUSED: "warning"}
 # GitHub sorts by this CVSS-like number of a rule; the words are those of GitHub's own advisories
 _SECURITY_SEVERITY = {"critical": "9.5", "high": "8.0", "moderate": "5.5", "medium": "5.5", "low": "3.0"}
 _ROOT = "%SRCROOT%"
@@ -102,29 +103,32 @@ def _describe(rule: dict[str, Any], advisory: Advisory) -> None:
 def _result(
     finding: AuditFinding, uri: str, lines: Mapping[tuple[str, str, str], int], numbers: Mapping[str, int]
 ) -> dict[str, Any]:
-    package = finding.package
+    key = (finding.package.kind, finding.package.name, finding.package.version) if finding.package else ("", "", "")
     rule = finding.advisory.id if finding.advisory else finding.code
     remedy = f". {finding.remedy[:1].upper()}{finding.remedy[1:]}" if finding.remedy else ""
     result: dict[str, Any] = {
         "ruleId": rule,
         "ruleIndex": numbers[rule],
         "level": finding.level,
-        "message": {"text": f"{package.name} {package.version}: {finding.message}{remedy}"},
+        "message": {"text": f"{' '.join(key[1:])}: {finding.message}{remedy}".removeprefix(" : ")},
         "locations": [
             {
                 "physicalLocation": {
                     "artifactLocation": {"uri": uri, "uriBaseId": _ROOT},
-                    "region": {"startLine": lines.get((package.kind, package.name, package.version), 1)},
+                    "region": {"startLine": lines.get(key, 1)},
                 }
             }
         ],
-        "partialFingerprints": {"envspec/1": _fingerprint(rule, package)},
-        "properties": {"targets": list(package.targets), "code": finding.code},
+        "partialFingerprints": {"envspec/1": _fingerprint(rule, finding)},
+        "properties": {"targets": list(finding.targets), "code": finding.code},
     }
     if finding.ignored is not None:
         result["suppressions"] = [{"kind": "inSource", "justification": finding.ignored}]
     return result
 
 
-def _fingerprint(rule: str, package: AuditedPackage) -> str:
+def _fingerprint(rule: str, finding: AuditFinding) -> str:
+    package = finding.package
+    if package is None:
+        return f"{rule}:{finding.message}"
     return f"{package.kind}:{package.name}:{package.version}:{rule}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,17 @@ class Stored:
 
     def with_more(self, other: Stored) -> Stored:
         return Stored({**self.answers, **other.answers}, {**self.files, **other.files})
+
+
+def all_kept(cache_dir: Path) -> Iterator[Mapping[PublishedRelease, DatabaseAnswer]]:
+    """Yield the answers of every source that there are any of, leaving out what can't be read."""
+    try:
+        paths = sorted((cache_dir / "audit").glob("*.json"))
+    except OSError:
+        return
+    for path in paths:
+        with suppress(OutsideError):
+            yield load(path).answers
 
 
 def store_path(cache_dir: Path, source: str) -> Path:

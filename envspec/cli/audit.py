@@ -58,14 +58,7 @@ _NAMES = 12
     show_default=True,
     help="The lowest level that ends with exit code 1.",
 )
-@click.option(
-    "--min-age",
-    type=click.IntRange(min=0),
-    default=7,
-    show_default=True,
-    metavar="DAYS",
-    help="Report releases younger than this.",
-)
+@look_up.min_age
 @look_up.max_age
 def command(
     path: str,
@@ -89,7 +82,8 @@ def command(
     from envspec.audit.learn import How, look_up_facts
     from envspec.audit.packages import packages
     from envspec.audit.report import AuditReport, Database
-    from envspec.audit.rules import findings, not_asked, oldest
+    from envspec.audit.rules import findings, in_order, not_asked, oldest
+    from envspec.audit.waivers import about_waivers
     from envspec.lock.write import digest, dumps
 
     if as_json and form == "sarif":
@@ -102,13 +96,16 @@ def command(
     how = How(database, offline, timedelta(days=max_age), not skip_files)
     with counting("looking up releases") as on_progress:
         name, facts = look_up_facts(spec.pip.indexes, found, how, os.environ, now, on_progress, warn)
+    told = findings(found, facts, spec.audit, now, timedelta(days=min_age))
+    if len(chosen) == len(lock.targets):
+        told = in_order((*told, *about_waivers(told, spec.audit, facts, now)))
     report = AuditReport(
         spec.path,
         str(lock_path),
         tuple(target.name for target in chosen),
         found,
         Database(name, oldest(found, facts)),
-        findings(found, facts, spec.audit, now, timedelta(days=min_age)),
+        told,
         not_asked(found, facts),
         (*facts.unread, *facts.unread_files),
     )
@@ -133,11 +130,12 @@ def _show(report: AuditReport) -> None:
     head = f"{report.spec}: {len(report.names)} packages of {', '.join(report.targets)} ({report.database.name}{read})"
     lines = [_wrapped(head, "")]
     for one in report.findings:
-        package, level = one.package, "ignored" if one.ignored is not None else one.level
-        where = "" if package.targets == report.targets else f" [{', '.join(package.targets)}]"
+        level = "ignored" if one.ignored is not None else one.level
+        where = "" if one.targets in ((), report.targets) else f" [{', '.join(one.targets)}]"
+        subject = f"{one.subject} {one.version}".rstrip()
         lines += [
             "",
-            f"{_coloured(level)}  {printable(f'{package.name} {package.version}{where}')}  {one.code}",
+            f"{_coloured(level)}  {printable(f'{subject}{where}')}  {one.code}",
         ]
         lines.append(_wrapped(one.message, "  "))
         if one.ignored is not None:
@@ -208,10 +206,10 @@ def _finding(finding: AuditFinding) -> dict[str, Any]:
     return {
         "code": finding.code,
         "level": finding.level,
-        "kind": package.kind,
-        "package": package.name,
-        "version": package.version,
-        "targets": list(package.targets),
+        "kind": package.kind if package else None,
+        "package": package.name if package else None,
+        "version": package.version if package else None,
+        "targets": list(finding.targets),
         "message": finding.message,
         "remedy": finding.remedy,
         "advisory": asdict(finding.advisory) if finding.advisory else None,

@@ -79,11 +79,16 @@ def out_file(text: str) -> None:
 
 def out_json(value: Any) -> None:
     """Print a JSON document on stdout, without secrets and with terminal control characters escaped."""
+    _documents.append(True)
+    click.echo(json_text(value))
+
+
+def json_text(value: Any) -> str:
+    """Return a JSON document, without secrets and with terminal control characters escaped."""
     import json
 
     text = json.dumps(_redacted(value), indent=2, ensure_ascii=False)
-    _documents.append(True)
-    click.echo(text if text.isascii() else _NOT_PLAIN.sub(_json_escape, text))
+    return text if text.isascii() else _NOT_PLAIN.sub(_json_escape, text)
 
 
 def styled(text: str, style: str) -> str:

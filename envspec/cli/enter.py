@@ -212,6 +212,7 @@ def make(asked: RunOptions, planned: Planned) -> Ready:
     """Make the environment, or bring it up to date. Raises EnvspecError."""
     from envspec.cli.cache_size import keep_bounded
     from envspec.cli.install_progress import shown
+    from envspec.cli.malicious import refuse_malicious
     from envspec.cli.policy import refuse_fetched
     from envspec.environments.make import make_folder, ready_of
     from envspec.install.prefix import is_whole
@@ -219,6 +220,7 @@ def make(asked: RunOptions, planned: Planned) -> Ready:
     make_folder(planned.prefix, ENVIRONMENTS)
     if not is_whole(planned.prefix, planned.lock, planned.target):
         refuse_fetched(planned.spec, planned.lock, planned.target, planned.path, offline=asked.offline)
+        refuse_malicious(planned.spec, (planned.target,), planned.path, offline=asked.offline, quiet=asked.quiet)
         if not asked.quiet:
             say(f"making the environment of {planned.target.name} in {planned.prefix}")
     waiting = f"waiting: another envspec is working on {planned.prefix}"

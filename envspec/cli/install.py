@@ -64,6 +64,7 @@ def command(
     finishes an interrupted one. A run that finds everything in place changes nothing.
     """
     from envspec.cli.default_prefix import default_prefix
+    from envspec.cli.malicious import refuse_malicious
     from envspec.cli.policy import refuse_fetched
     from envspec.install.environment import Installation
     from envspec.install.prefix import checked_prefix
@@ -72,6 +73,7 @@ def command(
     inputs.warn_if_stale(spec, lock)
     chosen = inputs.one_target(lock, target)
     refuse_fetched(spec, lock, chosen, path, offline=offline)
+    refuse_malicious(spec, (chosen,), path, offline=offline)
     place = checked_prefix(prefix or default_prefix(spec, lock, chosen, make=not dry_run))
     try:
         with shown(quiet=as_json) as progress:

@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from envspec.audit.model import Facts
 
 offline = click.option("--offline", is_flag=True, help="Use no network: take earlier audits' answers, or --database.")
+min_age = click.option(
+    "--min-age",
+    type=click.IntRange(min=0),
+    default=7,
+    show_default=True,
+    metavar="DAYS",
+    help="Report releases younger than this.",
+)
 database = click.option(
     "--database",
     type=click.Path(path_type=Path, exists=True),

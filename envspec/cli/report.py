@@ -77,6 +77,7 @@ def command(
     from envspec.lock.write import digest
     from envspec.report.collect import page_of
     from envspec.report.page import html
+    from envspec.spec.newer import standing
 
     if audit_file and database:
         raise InputError("--audit and --database exclude each other", hint="give one of the two")
@@ -87,7 +88,7 @@ def command(
     own_digest = digest(lock)
     review, uncompared = _review(lock, chosen, file, revision)
     page = page_of(
-        spec,
+        standing(spec, lock.inputs.exclude_newer),
         chosen,
         lock=file.as_posix(),
         digest=own_digest,

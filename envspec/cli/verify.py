@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,9 +18,9 @@ from envspec.errors import AnswerNo, OutsideError
 from envspec.texts import printable, shown
 
 if TYPE_CHECKING:
-    from envspec.lock.model import Lock
+    from envspec.lock.model import Lock, LockedTarget
     from envspec.spec.model import Spec
-    from envspec.verify.model import Claims, Difference, Told
+    from envspec.verify.model import Claims, Difference, Outcome, Told
     from envspec.verify.report import Verification
 
 EPILOG = """\b
@@ -66,13 +66,13 @@ def command(
     spec, lock = inputs.read_lock(path, locks_dir, proving=True)
     inputs.warn_if_stale(spec, lock)
     chosen = inputs.locked_targets(lock, targets)
-    from envspec.verify.claims import changed, claims_of, unasked_parts
+    from envspec.verify.claims import changed, unasked_parts
     from envspec.verify.report import Verification
 
-    claims = claims_of(lock, chosen)
+    claims = claims_in(spec, lock, chosen)
     old = _lock_at(revision, spec, locks_dir) if revision is not None else None
-    asked = claims if old is None else changed(claims, claims_of(old, old.targets))
-    found = Verification(_asked(spec, lock, asked), len(claims), unasked_parts(lock, old))
+    asked = claims if old is None else changed(claims, claims_in(spec, old, old.targets))
+    found = Verification(asked_of(spec, lock, asked), len(claims), unasked_parts(lock, old))
     try:
         if as_json:
             about = {"spec": spec.path, "from": revision, "targets": [target.name for target in chosen]}
@@ -89,6 +89,14 @@ def command(
     return OutsideError.exit_code if found.unasked else 0
 
 
+def claims_in(spec: Spec, lock: Lock, targets: Iterable[LockedTarget]) -> Claims:
+    """Collect what a lock of a spec claims, within the bounds in time that the spec has for single packages."""
+    from envspec.spec.newer import bounds, standing
+    from envspec.verify.claims import bounded, claims_of
+
+    return bounded(claims_of(lock, targets), bounds(standing(spec, lock.inputs.exclude_newer)))
+
+
 def _lock_at(revision: str, spec: Spec, locks_dir: Path | None) -> Lock | None:
     """Read the lock of a git revision; None where it has none."""
     from envspec.diff.revision import text_at
@@ -99,15 +107,24 @@ def _lock_at(revision: str, spec: Spec, locks_dir: Path | None) -> Lock | None:
     return None if text is None else loads(text, f"{revision}:{place}")
 
 
-def _asked(spec: Spec, lock: Lock, claims: Claims) -> tuple[Told, ...]:
-    from envspec.verify.ask import ask_all
+def asked_of(spec: Spec, lock: Lock, claims: Claims) -> tuple[Told, ...]:
+    """Ask this machine's indexes and channels for claims of a lock."""
+    from envspec.cli.policy import site_policy
+    from envspec.verify.ask import SecondSource, ask_all
     from envspec.verify.channels import ask_channels
     from envspec.verify.indexes import Indexes
 
-    pins = (pin for target in lock for pin in target.pins)
+    policy = site_policy()
+    second = policy.second if policy is not None else {}
+    pins = tuple(pin for target in lock for pin in target.pins)
+    indexes = Indexes.of(spec, os.environ, second)
     channels = partial(ask_channels, spec=spec, env=os.environ)
     with counting("asking the indexes") as on_progress:
-        return ask_all(claims, pins, Indexes.of(spec, os.environ), channels, on_progress)
+        told = ask_all(claims, pins, indexes, channels, on_progress)
+    if not second:
+        return told
+    with counting("asking the second source") as on_progress:
+        return SecondSource(indexes, second).ask(told, pins, on_progress)
 
 
 def _lines(found: Verification, spec: Spec, lock: Lock, revision: str | None) -> Iterator[str]:
@@ -116,9 +133,10 @@ def _lines(found: Verification, spec: Spec, lock: Lock, revision: str | None) ->
     def told(word: str, style: str, one: Told) -> str:
         return f"{styled(word, style)}  {printable(label(one.claim))}, {heading(one.targets, lock)}"
 
-    for one, difference in found.forged:
+    for one, outcome, difference in found.forged:
         yield f"{told('forged', 'red;bold', one)}  {difference.code}"
-        yield f"  {shown(difference.sentence)}"
+        by = f" (by {printable(outcome.source)})" if one.second is not None else ""
+        yield f"  {shown(difference.sentence)}{by}"
     for one, reason in found.yanked:
         yield told("yanked", "yellow;bold", one)
         yield f"  {shown(reason) or 'its index gives no reason'}"
@@ -126,12 +144,14 @@ def _lines(found: Verification, spec: Spec, lock: Lock, revision: str | None) ->
         yield f"not proved: {_few(names)}: {printable(sentence)}"
     for (index, source), count in found.sources.items():
         yield f"{index}: {count} by {printable(source)}"
+    if found.attested:
+        yield f"publishers: {found.attested} proved by attestations"
     since = f"{found.total - len(found.told)} are as at {revision}, " if revision is not None else ""
-    unasked = sum(one.outcome.unasked is not None for one in found.told)
+    unasked = sum(one.is_unasked for one in found.told)
     rest = f", {unasked} couldn't be asked" if unasked else ""
     yield (
         f"{spec.path}: of {found.total} pins {since}{found.proved} are what their index publishes, "
-        f"{len({one for one, _ in found.forged})} aren't{rest}"
+        f"{sum(one.differs for one in found.told)} aren't{rest}"
     )
 
 
@@ -146,17 +166,19 @@ def _as_json(found: Verification) -> dict[str, Any]:
         "complete": not found.unasked,
         "pins": {"total": found.total, "asked": len(found.told), "proved": found.proved},
         "sources": [{"index": i, "source": source, "pins": count} for (i, source), count in found.sources.items()],
-        "forged": [_forgery(one, difference) for one, difference in found.forged],
+        "attested": found.attested,
+        "forged": [_forgery(one, outcome, difference) for one, outcome, difference in found.forged],
         "yanked": [{**_pin(one), "reason": reason} for one, reason in found.yanked],
         "unproved": _reasons(found.unproved),
         "unasked": _reasons(found.unasked),
     }
 
 
-def _forgery(one: Told, difference: Difference) -> dict[str, Any]:
+def _forgery(one: Told, outcome: Outcome, difference: Difference) -> dict[str, Any]:
     return {
         "code": difference.code,
         **_pin(one),
+        "source": outcome.source,
         "message": difference.sentence,
         "locked": difference.locked,
         "published": difference.published,

@@ -21,6 +21,11 @@ class Vulnerability:
     ignored: str | None = None
 
     @property
+    def malicious(self) -> bool:
+        """Whether it says that the release itself is malicious (`envspec.audit.rules.is_malicious`)."""
+        return any(name.startswith("MAL-") for name in self.names)
+
+    @property
     def title(self) -> str:
         """ "GHSA-1 (CVE-1)"."""
         also = sorted(self.names - {self.id})
@@ -30,10 +35,13 @@ class Vulnerability:
 @dataclass(frozen=True)
 class Known:
     """What is known of a version. `vulnerabilities` is None where no database could say. `yanked` says that the
-    publisher yanked the version and why; it is None where that isn't so or isn't known."""
+    publisher yanked the version and why; it is None where that isn't so or isn't known. `published` is the day of its
+    upload (2026-11-21), and `young` says that this was too lately."""
 
     vulnerabilities: tuple[Vulnerability, ...] | None = None
     yanked: str | None = None
+    published: str | None = None
+    young: str | None = None
 
 
 UNKNOWN = Known()
@@ -58,7 +66,7 @@ def facts(old: Known | None, new: Known | None) -> tuple[Fact, ...]:
     """Return what a change of version means, by what is known of both; None stands for a side without the package."""
     if new is None:
         return tuple(_gone(old)) if old else ()
-    return (*_vulnerable(old, new), *_yanked(old, new))
+    return (*_vulnerable(old, new), *_yanked(old, new), *_published(new))
 
 
 def _row(row: Row, known: Mapping[Key, Known]) -> Row:
@@ -91,9 +99,9 @@ def _vulnerable(old: Known | None, new: Known) -> Iterator[Fact]:
     before = old.vulnerabilities if old else ()
     names = {name for one in before or () for name in one.names}
     for one in new.vulnerabilities:
-        if not names & one.names:
+        if not names & one.names or _counts_anew(one):
             yield _new(one, was_known=before is not None)
-    still = [one for one in new.vulnerabilities if names & one.names]
+    still = [one for one in new.vulnerabilities if names & one.names and not _counts_anew(one)]
     if still:
         risk = highest("low" if one.ignored is not None else "medium" for one in still)
         yield Fact(risk, "still-vulnerable", f"still vulnerable: {'; '.join(map(_with_fix, still))}")
@@ -103,8 +111,15 @@ def _vulnerable(old: Known | None, new: Known) -> Iterator[Fact]:
         yield Fact("low", "vulnerability-fixed", f"fixes {_titles(fixed)}")
 
 
+def _counts_anew(one: Vulnerability) -> bool:
+    # a release that was malicious before is no better for it
+    return one.malicious and one.ignored is None
+
+
 def _new(one: Vulnerability, *, was_known: bool) -> Fact:
     summary = f": {one.summary}" if one.summary else ""
+    if one.malicious and one.ignored is None:
+        return Fact("high", "malicious", f"KNOWN TO BE MALICIOUS, {one.title}{summary}: don't install it")
     doubt = "" if was_known else " (unknown for the old version)"
     text = f"{'newly ' * was_known}vulnerable, {one.title}{summary}{doubt}"
     if one.ignored is not None:
@@ -118,6 +133,13 @@ def _yanked(old: Known | None, new: Known) -> Iterator[Fact]:
         yield Fact("medium", "yanked", new.yanked if was is None else f"as before, {new.yanked}")
     elif was is not None:
         yield Fact("low", "was-yanked", f"replaces a version: {was}")
+
+
+def _published(new: Known) -> Iterator[Fact]:
+    if new.young is not None:
+        yield Fact("medium", "young", new.young)
+    elif new.published is not None:
+        yield Fact("low", "published", f"published on {new.published}")
 
 
 def _titles(found: Iterable[Vulnerability]) -> str:

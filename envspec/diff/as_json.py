@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from envspec.diff.facts import Fact
-from envspec.diff.rows import LookedUp, Move, Review, Row
+from envspec.diff.rows import Asked, LookedUp, Move, Review, Row
 
 
 def as_json(review: Review) -> dict[str, Any]:
@@ -19,6 +19,7 @@ def as_json(review: Review) -> dict[str, Any]:
         "risk": review.risk if review else None,
         "chosen": list(review.chosen),
         "audit": _audit(review.looked_up) if review.looked_up else None,
+        "verified": _asked(review.asked) if review.asked else None,
         "flaws": [_fact(fact) for fact in review.flaws],
         "spec": [_fact(fact) for fact in review.settings],
         "gpu": [_fact(fact) for fact in review.gpu],
@@ -29,6 +30,14 @@ def as_json(review: Review) -> dict[str, Any]:
             "downloads": [{"target": one.name, "old": one.old, "new": one.new} for one in review.sizes],
         },
         "packages": [_row(row) for row in review.rows],
+    }
+
+
+def _asked(how: Asked) -> dict[str, Any]:
+    return {
+        "complete": not how.unasked,
+        "pins": {"asked": how.pins, "proved": how.proved, "refuted": how.refuted},
+        "unasked": [{"reason": reason, "packages": list(names)} for reason, names in how.unasked],
     }
 
 

@@ -61,6 +61,8 @@ def body(review: Review, heading: str = "h2") -> Iterator[str]:
         yield f'<p class="alarm"><strong>{_text(row.name)}</strong>: {_text(words.fact(fact))}</p>'
     if review.chosen:
         yield from _facts("Chosen", (), map(_text, review.chosen), heading=heading)
+    if review.asked:
+        yield from _facts("Indexes", (), map(_text, review.asked.lines()), heading=heading)
     if review.looked_up:
         yield from _facts("Audit", (), map(_text, review.looked_up.lines()), heading=heading)
     yield from _facts(words.FLAWS, review.flaws, heading=heading)

@@ -15,12 +15,16 @@ from envspec.spec.model import Spec
 
 def with_flaws(review: Review, side: Side, spec: Spec | None) -> Review:
     """Add the flaws of the new side to a review. A package with a flaw has the flaw's risk."""
-    flaws = flaws_of(side, spec)
+    return add_flaws(review, flaws_of(side, spec))
+
+
+def add_flaws(review: Review, flaws: tuple[Fact, ...]) -> Review:
+    """Add flaws to those of a review."""
     if not flaws:
         return review
     named = {flaw.package: flaw.risk for flaw in flaws}
     rows = (replace(row, risk=highest((row.risk, named.get(row.name, "low")))) for row in review.rows)
-    return replace(review, flaws=flaws, rows=in_order(rows))
+    return replace(review, flaws=(*review.flaws, *flaws), rows=in_order(rows))
 
 
 def flaws_of(side: Side, spec: Spec | None) -> tuple[Fact, ...]:

@@ -102,9 +102,10 @@ def _sections(review: Review) -> Iterator[_Section]:
     chosen = tuple(f"- {inert(line)}\n" for line in review.chosen)
     if chosen:
         yield _Section(plural(len(chosen), "line on what was chosen"), "**Chosen**\n\n", chosen, "\n")
-    told = tuple(f"- {inert(line)}\n" for line in review.looked_up.lines()) if review.looked_up else ()
-    if told:
-        yield _Section(plural(len(told), "line on what was looked up"), "**Audit**\n\n", told, "\n")
+    for heading, how in (("Indexes", review.asked), ("Audit", review.looked_up)):
+        told = tuple(f"- {inert(line)}\n" for line in how.lines()) if how else ()
+        if told:
+            yield _Section(plural(len(told), "line on what was looked up"), f"**{heading}**\n\n", told, "\n")
     if review.flaws:
         what = f"{plural(len(review.flaws), 'line')} on what can't be right"
         yield _Section(what, f"**{words.FLAWS}**\n\n", tuple(map(_bullet, review.flaws)), "\n")

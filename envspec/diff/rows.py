@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from envspec.diff.facts import RISKS, Fact, Risk, highest
+from envspec.texts import plural
 
 _NAMES = 12
 
 SHOUTED = frozenset(
-    {"hash-changed", "file-changed", "size-changed", "requirements-changed", "local-version", "near-name"}
+    {"hash-changed", "file-changed", "size-changed", "requirements-changed", "local-version", "near-name", "malicious"}
 )
 """The codes of facts that stand above everything else where their risk is high: a lock was tampered with, or a name
 was mistaken."""
@@ -38,16 +39,42 @@ class LookedUp:
         if self.database:
             yield f"looked up in {self.database}{as_of}"
         for codes, reason, packages in self.not_asked:
-            more = len(packages) - _NAMES
-            names = ", ".join(packages) if more <= 1 else f"{', '.join(packages[:_NAMES])} and {more} more"
-            yield f"not checked for {', '.join(codes)}: {reason}: {names}"
+            yield f"not checked for {', '.join(codes)}: {reason}: {few(packages)}"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What came of asking the indexes for the changed pins (`envspec diff --verify`).
+
+    pins      how many of the new lock's pins were asked; `proved` are those that their index publishes so, `refuted`
+              those that it doesn't
+    unasked   what couldn't be asked: the reason, and the packages
+    """
+
+    pins: int
+    proved: int
+    refuted: int
+    unasked: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def lines(self) -> Iterator[str]:
+        """Return lines for people, the most serious first."""
+        for reason, packages in self.unasked:
+            yield f"COULDN'T BE ASKED: {few(packages)}: {reason}"
+        yield f"asked the indexes: of {plural(self.pins, 'changed pin')} they publish {self.proved} so"
+
+
+def few(names: tuple[str, ...]) -> str:
+    """Return a list of names, cut where it's long."""
+    more = len(names) - _NAMES
+    return ", ".join(names) if more <= 1 else f"{', '.join(names[:_NAMES])} and {more} more"
 
 
 @dataclass(frozen=True)
 class View:
     """A package as a row shows it. None is unknown; `form` is "wheel", "sdist", "conda" or "git"; `size` is bytes.
 
-    `source` is the URL of a requirement that names its own: for git with the commit, and the folder in it.
+    `source` is the URL of a requirement that names its own: for git with the commit, and the folder in it. `variant` is
+    the label of a variant's wheel.
     """
 
     version: str
@@ -59,6 +86,7 @@ class View:
     file: str | None = None
     sha256: str | None = None
     source: str | None = None
+    variant: str | None = None
 
 
 @dataclass(frozen=True)
@@ -135,7 +163,8 @@ class Review:
     quiet        packages of new targets that the other targets had already, in the same version: no rows of their own
     chosen       where universal files were evaluated, and with which extras and groups: whole sentences
     looked_up    where vulnerabilities and the like were looked up (`envspec.diff.advisories`), None if they weren't
-    flaws        what can't be right in the new lock (`envspec.lock.judge`)
+    flaws        what can't be right in the new lock (`envspec.lock.judge`), and what its indexes don't publish
+    asked        what came of asking the indexes (`envspec.diff.verified`), None if they weren't
     """
 
     name: str
@@ -152,6 +181,7 @@ class Review:
     looked_up: LookedUp | None = None
     chosen: tuple[str, ...] = ()
     flaws: tuple[Fact, ...] = ()
+    asked: Asked | None = None
 
     def __bool__(self) -> bool:
         return bool(self.flaws or self.settings or self.gpu or self.came or self.went or self.rows)

@@ -29,8 +29,9 @@ class _Printer:
         yield words.summary(review)
         for line in review.chosen:
             yield from self._wrapped(line, hanging=2)
-        for line in review.looked_up.lines() if review.looked_up else ():
-            yield from self._wrapped(line, hanging=2)
+        for told in (review.asked, review.looked_up):
+            for line in told.lines() if told else ():
+                yield from self._wrapped(line, hanging=2)
         for row, fact in review.shouted:
             yield ""
             yield from self._wrapped(f"!! {row.name}: {words.fact(fact)}", style="high", hanging=3)

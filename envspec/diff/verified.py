@@ -4,18 +4,49 @@ This module asks no index."""
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from envspec.diff.facts import Fact, highest
-from envspec.diff.rows import Move, Review, View, in_order
+from envspec.diff.judged import add_flaws
+from envspec.diff.rows import Asked, Move, Review, View, in_order
 
 File = tuple[str, str]
 """A file's name and its SHA-256."""
 
 
+@dataclass(frozen=True)
+class Answers:
+    """What indexes said of a change.
+
+    held     the files that they were found to hold, of either side, under these hashes
+    refuted  what the new lock has and its index doesn't, as facts of high risk
+    asked    how many pins were asked, and what couldn't be
+    """
+
+    held: frozenset[File]
+    refuted: tuple[Fact, ...]
+    asked: Asked
+
+
+def doubted(review: Review) -> frozenset[tuple[str, str]]:
+    """Return kind and name of the packages whose old files have to be asked as well: those with another file of the
+    same version."""
+    return frozenset(
+        (row.kind, row.name)
+        for row in review.rows
+        for move in row.moves
+        if any(fact.code == "file-changed" and fact.risk == "high" for fact in move.facts)
+    )
+
+
+def with_answers(review: Review, answers: Answers) -> Review:
+    """Raise what the indexes refute, and lower what they hold on both sides. What couldn't be asked stays as it is."""
+    raised = with_verified(add_flaws(review, answers.refuted), answers.held)
+    return replace(raised, asked=answers.asked)
+
+
 def with_verified(review: Review, held: Collection[File]) -> Review:
-    """Lower the risk of another file of the same version where its index holds both, the old and the new one: `held`
-    are the files that indexes were found to hold, under these hashes."""
+    """Lower the risk of another file of the same version where its index holds both, the old and the new one."""
     others = [(fact.package, fact.risk) for fact in (*review.flaws, *review.gpu)]
     rows = []
     for row in review.rows:

@@ -17,6 +17,7 @@ from envspec.packages.names import normalise_match_spec, normalise_requirement
 from envspec.packages.requirement import canonical_name
 from envspec.redact import redact
 from envspec.spec.model import Located, Spec, Target
+from envspec.spec.newer import standing
 from envspec.texts import UNSEEN, printable
 
 
@@ -29,6 +30,11 @@ def spec_inputs(spec: Spec) -> SpecInputs:
         sources={canonical_name(name): index for name, index in sorted(spec.pip.sources.items())},
         channels=spec.conda.channels,
     )
+
+
+def inputs_in(spec: Spec, lock: Lock) -> SpecInputs:
+    """Return what all targets of a spec share, with the moment that stands in a lock for a duration."""
+    return spec_inputs(standing(spec, lock.inputs.exclude_newer))
 
 
 def target_inputs(spec: Spec, target: Target) -> TargetInputs:
@@ -52,6 +58,7 @@ def target_inputs(spec: Spec, target: Target) -> TargetInputs:
         cuda=target.cuda,
         gpus=tuple(sorted(set(target.gpus))),
         driver=target.driver,
+        cpu=target.cpu,
         requirements=tuple(sorted({_normalised(located) for located in spec.pip_dependencies(target)})),
         conda_requirements=tuple(sorted({normalise_match_spec(d.text) for d in spec.conda_dependencies(target)})),
         constraints=tuple(sorted({_normalised(located) for located in terms.constraints})),
@@ -80,7 +87,7 @@ def has_equal_inputs(spec: Spec, lock: Lock) -> bool:
     does."""
     return (
         lock.name == spec.name
-        and lock.inputs == spec_inputs(spec)
+        and lock.inputs == inputs_in(spec, lock)
         and {locked.name: locked.inputs for locked in lock} == {t.name: target_inputs(spec, t) for t in spec.targets}
     )
 
@@ -131,6 +138,7 @@ def fingerprint(spec: SpecInputs, target: TargetInputs) -> str:
             **({"find-links": dict(target.find_links)} if target.find_links else {}),
             **({"accept": [code for code, _ in target.accept]} if target.accept else {}),
             **({} if target.inspect else {"inspect": False}),
+            **({"cpu": target.cpu} if target.cpu else {}),
         },
         sort_keys=True,
         separators=(",", ":"),

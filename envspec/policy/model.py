@@ -24,9 +24,11 @@ class Policy:
     contact          whom to ask
     indexes          names and addresses that packages may come from
     places           index name → the address that alone may stand for it
+    second           index name → the address that `verify` asks besides
     build            packages (normalised names) that may be built from source
     origins          addresses below which git and URL requirements may lie
     minimum_age      of a release
+    advisories       whether a release has to be looked up in OSV's reports before it's locked or installed
     young            package (normalised) whose releases may be younger → the reason
     allow_licences   as `[audit]`'s; empty for any
     deny_licences    as `[audit]`'s
@@ -39,6 +41,7 @@ class Policy:
     contact: str
     indexes: tuple[str, ...] | None = None
     places: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    second: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     build: frozenset[str] | None = None
     origins: tuple[str, ...] | None = None
     minimum_age: timedelta | None = None
@@ -46,6 +49,7 @@ class Policy:
     allow_licences: tuple[str, ...] = ()
     deny_licences: tuple[str, ...] = ()
     licences: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    advisories: bool = False
     signers: tuple[str, ...] = ()
     proof: str | None = None
 

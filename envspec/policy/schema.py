@@ -7,7 +7,7 @@ from typing import Any
 
 from envspec.policy.model import RUNGS
 from envspec.spec.json_schema import schema_of
-from envspec.spec.nodes import CONTROL, Array, Names, Table, Text
+from envspec.spec.nodes import CONTROL, Array, Boolean, Names, Table, Text
 
 _PACKAGE = Text(
     doc="A package's name.",
@@ -67,6 +67,13 @@ FORMAT = Table(
                     ),
                     values=_ADDRESS,
                 ),
+                "second": Names(
+                    doc="Where `envspec verify` asks for an index a second time, as what made a lock proves little.",
+                    names=Text(
+                        doc="Its name in locks.", example="pypi", says="a name", pattern="[A-Za-z0-9][A-Za-z0-9._/-]*"
+                    ),
+                    values=_ADDRESS,
+                ),
             },
         ),
         "sources": Table(
@@ -87,13 +94,18 @@ FORMAT = Table(
             },
         ),
         "releases": Table(
-            doc="How old a release must be.",
+            doc="How old a release must be, and what must be known of it.",
             keys={
                 "minimum-age": Text(
                     doc="How long a file must have been published.",
                     example="7 days",
                     says="an age in hours, days or weeks",
                     pattern=r"[1-9][0-9]{0,3} (?:hour|day|week)s?",
+                ),
+                "ask-advisories": Boolean(
+                    doc="Whether `lock`, `install` and `bundle` need an answer of OSV's reports for each release.",
+                    example=True,
+                    default=False,
                 ),
                 "except": Names(
                     doc="Packages whose releases may be younger, each with the reason.",

@@ -18,6 +18,8 @@ def _rules(policy: Policy) -> Iterator[tuple[str, str]]:
         yield "[indexes] allow", f"packages come from {_listed(policy.indexes)} alone"
     for name, address in policy.places.items():
         yield "[indexes] at", f"{name} is asked at {redact(address)} alone"
+    for name, address in policy.second.items():
+        yield "[indexes] second", f"what `envspec verify` asks {name}, it asks {redact(address)} too"
     if policy.build is not None:
         yield "[sources] allow", f"{_listed(sorted(policy.build))} may be built from source"
     if policy.origins is not None:
@@ -28,6 +30,8 @@ def _rules(policy: Policy) -> Iterator[tuple[str, str]]:
         yield "[releases] minimum-age", f"a release is {age} old before it's locked or installed"
         for name, reason in policy.young.items():
             yield "[releases] except", f"releases of {name} may be younger: {redact(reason)}"
+    if policy.advisories:
+        yield "[releases] ask-advisories", "a release is looked up in OSV's reports before it's locked or installed"
     if policy.allow_licences:
         yield "[licences] allow", f"packages are under {_listed(policy.allow_licences)} alone"
     if policy.deny_licences:

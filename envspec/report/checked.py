@@ -60,13 +60,13 @@ def from_database(database: OsvDatabase, accepted: Rules, targets: Sequence[Lock
         one.release: database.ask(one.release) for one in found if one.release
     }
     facts = Facts(answers, files=None)
-    # without facts about files nothing depends on the day
-    findings = rules.findings(found, facts, accepted, _NEVER, timedelta(0))
+    # the database's own day: a page has no clock, and what the spec accepts may have an end
+    findings = rules.findings(found, facts, accepted, _day(database), timedelta(0))
     told = [
         {**asdict(one), "kind": one.package.kind, "package": one.package.name, "version": one.package.version}
         | {"targets": one.package.targets}
         for one in findings
-        if one.code == "vulnerability"
+        if one.package is not None and one.advisory is not None
     ]
     return AuditSummary(
         database=database.name,
@@ -78,6 +78,13 @@ def from_database(database: OsvDatabase, accepted: Rules, targets: Sequence[Lock
         unread=(),
         left_out=(),
     )
+
+
+def _day(database: OsvDatabase) -> datetime:
+    try:
+        return datetime.fromisoformat(f"{database.modified[:19]}+00:00")
+    except ValueError:
+        return _NEVER
 
 
 def _troubles(findings: Iterable[Mapping[str, Any]], targets: Sequence[LockedTarget]) -> Iterable[Trouble]:

@@ -157,7 +157,7 @@ class AuditSummary:
     @property
     def vulnerabilities(self) -> tuple[Trouble, ...]:
         """The findings that count: those that the spec doesn't accept."""
-        return tuple(one for one in self.troubles if one.code == "vulnerability" and one.ignored is None)
+        return tuple(one for one in self.troubles if one.code in ("vulnerability", "malicious") and one.ignored is None)
 
     @property
     def complete(self) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from envspec.spec.nodes import CONTROL, Array, Names, Table, Text
+from envspec.spec.newer_schema import UNTIL
+from envspec.spec.nodes import CONTROL, Array, Either, Names, Table, Text
+from envspec.spec.patterns import NAME
 
 _LICENCE = Text(
     doc="A licence: an SPDX identifier, or what a package says in its own words; `*` stands for anything.",
@@ -13,6 +15,32 @@ _LICENCE = Text(
     pattern=rf"[^\s{CONTROL}](?:[^{CONTROL}]*[^\s{CONTROL}])?",
     max_length=200,
 )
+
+
+ACCEPTABLE = ("licence", "licence-unknown", "yanked", "young", "source")
+"""The findings that a spec can accept. A vulnerability is ignored by its advisory, and a replaced file never."""
+
+
+def _waiver(doc: str, example: str) -> Either:
+    reason = Text(doc=doc, example=example, says="a reason", pattern=rf"[^{CONTROL}]*[^\s{CONTROL}][^{CONTROL}]*")
+    return Either(
+        text=reason,
+        table=Table(
+            doc=f"{doc} With its end, or for some targets.",
+            required=("reason",),
+            keys={
+                "reason": reason,
+                "until": UNTIL,
+                "targets": Array(
+                    doc="The targets for which it counts; all of them, if left out.",
+                    items=Text(doc="A target of this spec.", example="cpu", says="a target's name", pattern=NAME),
+                    example=("cpu",),
+                    min_items=1,
+                    unique=True,
+                ),
+            },
+        ),
+    )
 
 
 def audit_table(package_name: Text) -> Table:
@@ -41,7 +69,7 @@ def audit_table(package_name: Text) -> Table:
                 values=_LICENCE,
             ),
             "ignore": Names(
-                doc="Advisories that don't concern this environment, each with the reason.",
+                doc="Advisories that don't concern this environment, each with the reason, and its end.",
                 names=Text(
                     doc="The advisory's identifier, or one of its aliases.",
                     example="CVE-2024-34064",
@@ -49,11 +77,22 @@ def audit_table(package_name: Text) -> Table:
                     pattern="[A-Za-z0-9][A-Za-z0-9._:-]*",
                     max_length=100,
                 ),
-                values=Text(
-                    doc="Why the advisory doesn't concern this environment.",
-                    example="no template here comes from outside",
-                    says="a reason",
-                    pattern=rf"[^{CONTROL}]*[^\s{CONTROL}][^{CONTROL}]*",
+                values=_waiver(
+                    "Why the advisory doesn't concern this environment.", "no template here comes from outside"
+                ),
+            ),
+            "accept": Names(
+                doc="Other findings that are taken knowingly: by package and code, each with the reason.",
+                names=replace(package_name, pattern=f"_?{package_name.pattern}"),
+                values=Names(
+                    doc="The findings of a package, by code.",
+                    names=Text(
+                        doc="The finding's code.",
+                        example="yanked",
+                        says="the code of a finding that can be accepted",
+                        choices=ACCEPTABLE,
+                    ),
+                    values=_waiver("Why the finding is taken.", "yanked for its documentation alone"),
                 ),
             ),
         },

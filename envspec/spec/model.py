@@ -12,6 +12,8 @@ from envspec.packages.requirement import canonical_name
 from envspec.packages.stated import StatedMetadata
 
 _EMPTY: Mapping[str, str] = MappingProxyType({})
+_NO_WAIVERS: Mapping[str, Waiver] = MappingProxyType({})
+_NO_ACCEPTED: Mapping[tuple[str, str], Waiver] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,11 @@ class PipTerms:
     build_dependencies: Mapping[str, tuple[Located, ...]] = field(default_factory=lambda: _NO_LINES)
     no_build_isolation: frozenset[str] = frozenset()
     inspect: bool | None = None
+
+    @property
+    def built_against_lock(self) -> frozenset[str]:
+        """The packages whose builds see packages of the lock, and nothing else."""
+        return self.no_build_isolation.union(self.build_dependencies)
 
     def with_own(self, own: PipTerms) -> PipTerms:
         """Add a target's own terms. A page, a reason, and what is said of one package's overrides, metadata or build
@@ -134,6 +141,7 @@ class Target:
     conda: tuple[Located, ...] = ()
     terms: PipTerms = PipTerms()
     project: ProjectParts = ProjectParts()
+    cpu: str | None = None
     place: Place = field(default=Place(""), compare=False)
     places: Mapping[str, Place] = field(default_factory=dict, compare=False)
     """Where each key of the target stands (`platform`, `cuda`, `gpus`, …), for later findings."""
@@ -141,13 +149,22 @@ class Target:
 
 @dataclass(frozen=True)
 class Image:
-    """`[image]`: what recipes put around the environment."""
+    """`[image]`: what recipes put around the environment.
+
+    build_apt, build_env  Debian packages and variables of the stage that compiles
+    fabric                what joins the nodes: "infiniband" or "none"
+    nvcc                  CUDA images have its compiler
+    """
 
     base: str = "debian:bookworm-slim"
     services: tuple[str, ...] = ()
     user: str = "dev"
     env: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
     apt: tuple[str, ...] = ()
+    build_apt: tuple[str, ...] = ()
+    build_env: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
+    fabric: str = "infiniband"
+    nvcc: bool = False
 
 
 @dataclass(frozen=True)
@@ -176,21 +193,52 @@ class Smoke:
 
 
 @dataclass(frozen=True)
+class Waiver:
+    """A finding of an audit that the spec takes knowingly.
+
+    until    the last day on which it counts (2026-12-31), None without an end
+    targets  where it counts; empty for everywhere
+    """
+
+    reason: str
+    until: str | None = None
+    targets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Audit:
     """`[audit]`: what `envspec audit` accepts; nothing of it is locked.
 
     `licences` maps a package (normalised name) to its licence, where the metadata doesn't say it or is wrong. `ignore`
-    maps an advisory's identifier to the reason why it doesn't concern this environment.
+    maps an advisory's identifier to why it doesn't concern this environment, `accept` a package (normalised name) and
+    the code of another finding to why it is taken.
     """
 
     allow_licences: tuple[str, ...] = ()
     deny_licences: tuple[str, ...] = ()
     licences: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
-    ignore: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
+    ignore: Mapping[str, Waiver] = field(default_factory=lambda: _NO_WAIVERS)
+    accept: Mapping[tuple[str, str], Waiver] = field(default_factory=lambda: _NO_ACCEPTED)
 
     def licence_of(self, package: str, stated: str | None) -> str | None:
         """Return a package's licence: by the spec, else by its metadata."""
         return self.licences.get(canonical_name(package), stated)
+
+
+@dataclass(frozen=True)
+class NewerFor:
+    """A package, or an index, that `exclude-newer` doesn't hold for.
+
+    name   of the package (normalised), or of the index (`of_index`)
+    bound  its own: RFC 3339, a duration, or None for none
+    until  the last day on which it counts for a lock that begins or is upgraded (2026-12-31), None without an end
+    """
+
+    name: str
+    of_index: bool
+    bound: str | None
+    reason: str
+    until: str | None = None
 
 
 @dataclass(frozen=True)
@@ -227,7 +275,8 @@ class Spec:
     targets: tuple[Target, ...]
     description: str = ""
     exclude_newer: str | None = None
-    """RFC 3339 in UTC (`2026-11-01T00:00:00Z`), or None."""
+    """RFC 3339 in UTC (`2026-11-01T00:00:00Z`), a duration (`7 days`: `envspec.spec.newer`), or None."""
+    newer_for: tuple[NewerFor, ...] = ()
     asked_project: AskedProject | None = None
     project: Project | None = None
     """None also where the spec's text alone was read."""

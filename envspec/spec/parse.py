@@ -10,17 +10,19 @@ from typing import Any
 from envspec.errors import Place, SpecError
 from envspec.packages.requirement import canonical_name
 from envspec.spec.advice import slug
+from envspec.spec.audit_table import audit_of
 from envspec.spec.checked import Checked
 from envspec.spec.dependencies import conda_dependencies, pip_dependencies
 from envspec.spec.document import decode, parse_toml, read_bytes
+from envspec.spec.image_schema import SERVICE_ALIASES
 from envspec.spec.matrix import Capability, WrongGpu, all_known, no_facts
 from envspec.spec.messages import dotted, show
-from envspec.spec.model import AskedProject, Audit, CondaTable, Image, PipTable, Reference, Smoke, Spec
+from envspec.spec.model import AskedProject, CondaTable, Image, PipTable, Reference, Smoke, Spec
+from envspec.spec.newer_table import bound_in_time, newer_for
 from envspec.spec.pip_terms import check_names, flat_names, pip_terms
-from envspec.spec.schema import ENV_NAME, SERVICE_ALIASES
+from envspec.spec.schema import ENV_NAME
 from envspec.spec.sources import check_stated, project_parts
 from envspec.spec.targets import targets
-from envspec.spec.values import BadValue, utc_time
 from envspec.texts import nearest
 
 
@@ -77,19 +79,22 @@ def parse_spec(text: str, path: str, *, capability: Capability = no_facts, wrong
     for a match spec that needs py-rattler where that isn't installed.
     """
     checked = Checked(parse_toml(text, path))
+    bound = bound_in_time(checked, "env", "exclude-newer")
+    parsed = targets(checked, capability, wrong_gpu)
     spec = Spec(
         path=path,
         name=_name(checked),
         python=checked.value("env", "python") or "",
-        targets=targets(checked, capability, wrong_gpu),
+        targets=parsed,
         description=checked.value("env", "description") or "",
-        exclude_newer=_exclude_newer(checked),
+        exclude_newer=bound,
+        newer_for=newer_for(checked, bound),
         asked_project=_project(checked),
         pip=_pip(checked),
         conda=_conda(checked),
         image=_image(checked),
         smoke=_smoke(checked),
-        audit=_audit(checked),
+        audit=audit_of(checked, tuple(target.name for target in parsed)),
         places=_places(checked),
     )
     _check_dependencies(checked)
@@ -110,18 +115,6 @@ def _name(checked: Checked) -> str:
         hint = f'add for example: name = "{slug(stem) or ENV_NAME.example}"'
         checked.problem(("env",), f"[env] has no name, and the file's name {show(stem)} can't be one", hint)
     return stem
-
-
-def _exclude_newer(checked: Checked) -> str | None:
-    path = ("env", "exclude-newer")
-    value = checked.value(*path)
-    if value is None:
-        return None
-    try:
-        return utc_time(value)
-    except BadValue as error:
-        checked.problem(path, f"{dotted(path)}: {show(value)} {error.reason}", error.hint)
-        return None
 
 
 def _project(checked: Checked) -> AskedProject | None:
@@ -177,6 +170,10 @@ def _image(checked: Checked) -> Image:
         user=checked.value("image", "user") or Image.user,
         env=_frozen({path[-1]: value for path, value in checked.children("image", "env")}),
         apt=tuple(package for _, package in checked.children("image", "apt")),
+        build_apt=tuple(package for _, package in checked.children("image", "build-apt")),
+        build_env=_frozen({path[-1]: value for path, value in checked.children("image", "build-env")}),
+        fabric=checked.value("image", "fabric") or Image.fabric,
+        nvcc=bool(checked.value("image", "nvcc")),
     )
 
 
@@ -196,15 +193,6 @@ def _reference(checked: Checked, *path: str | int) -> Reference:
         low=None if low is None else float(low),
         high=None if high is None else float(high),
         unit=checked.value(*path, "unit") or "",
-    )
-
-
-def _audit(checked: Checked) -> Audit:
-    return Audit(
-        allow_licences=tuple(licence for _, licence in checked.children("audit", "allow-licences")),
-        deny_licences=tuple(licence for _, licence in checked.children("audit", "deny-licences")),
-        licences=_frozen({canonical_name(str(path[-1])): text for path, text in checked.children("audit", "licences")}),
-        ignore=_frozen({path[-1]: reason for path, reason in checked.children("audit", "ignore")}),
     )
 
 

@@ -14,3 +14,6 @@ WEB_URL = rf"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{{1,5}})?(?
 URL = rf"{WEB_URL}|file://{_URL_PATH}"
 # One line with something to see in it.
 LINE = rf"[^{CONTROL}]*[^\s{CONTROL}][^{CONTROL}]*"
+DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+# How old a release must be.
+AGE = "[1-9][0-9]{0,3} (?:hour|day|week)s?"

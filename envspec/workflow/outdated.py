@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from envspec.facts import torch_builds, wheels
@@ -61,14 +62,21 @@ class Newer:
         return by.pop() if len(by) == 1 and exact else None
 
 
-def outdated(lock: Lock, targets: Iterable[LockedTarget], releases: ReleasesOf) -> tuple[Newer, ...]:
-    """Find every pip pin with a newer final release that isn't yanked, by name. Pins by URL or git have none."""
+def outdated(
+    lock: Lock,
+    targets: Iterable[LockedTarget],
+    releases: ReleasesOf,
+    bounds: Mapping[str, str | None] = MappingProxyType({}),
+) -> tuple[Newer, ...]:
+    """Find every pip pin with a newer final release that isn't yanked, by name. Pins by URL or git have none. `bounds`
+    are the packages that the spec's `exclude-newer` doesn't hold for."""
     found: dict[Newer, list[str]] = {}
     for target in targets:
         graph = Graph.of(target)
         for pin in target.pins:
             if pin.kind == "pip" and pin.url is None and pin.git is None:
-                for newer in _newer(lock, target, graph, pin, releases(pin)):
+                bound = bounds.get(pin.name, lock.inputs.exclude_newer)
+                for newer in _newer(lock, target, graph, pin, releases(pin), bound):
                     found.setdefault(newer, []).append(target.name)
     return tuple(
         Newer(one.name, one.index, one.locked, one.newest, one.uploaded, one.holds, tuple(names))
@@ -99,7 +107,9 @@ def facts_releases(pin: Pin) -> tuple[Release, ...]:
     )
 
 
-def _newer(lock: Lock, target: LockedTarget, graph: Graph, pin: Pin, releases: Sequence[Release]) -> Iterator[Newer]:
+def _newer(
+    lock: Lock, target: LockedTarget, graph: Graph, pin: Pin, releases: Sequence[Release], bound: str | None
+) -> Iterator[Newer]:
     locked = version_of(pin.version)
     if locked is None:
         return
@@ -108,7 +118,7 @@ def _newer(lock: Lock, target: LockedTarget, graph: Graph, pin: Pin, releases: S
         if version is None or version.is_prerelease or release.yanked:
             continue
         if _above(version, locked):
-            holds = tuple(_holds(lock, target, graph, pin, release, version))
+            holds = tuple(_holds(lock, target, graph, pin, release, version, bound))
             yield Newer(pin.name, pin.index, pin.version, str(version), release.uploaded, holds)
         return
 
@@ -121,7 +131,7 @@ def _above(version: Version, locked: Version) -> bool:
 
 
 def _holds(
-    lock: Lock, target: LockedTarget, graph: Graph, pin: Pin, release: Release, version: Version
+    lock: Lock, target: LockedTarget, graph: Graph, pin: Pin, release: Release, version: Version, bound: str | None
 ) -> Iterator[Hold]:
     node = Node(pin.kind, pin.name)
     for edge in (*graph.roots, *graph.incoming.get(node, ())):
@@ -137,7 +147,7 @@ def _holds(
     torch = target.pin("torch", "pip")
     if pin.name in _COMPANIONS and torch is not None:
         yield Hold(f"it goes with torch {torch.version}", by="torch")
-    yield from map(Hold, _unfit(lock, target, pin, release))
+    yield from map(Hold, _unfit(lock, target, pin, release, bound))
 
 
 def _held_by(graph: Graph, edge: Edge) -> Hold:
@@ -153,9 +163,9 @@ def _held_by(graph: Graph, edge: Edge) -> Hold:
     )
 
 
-def _unfit(lock: Lock, target: LockedTarget, pin: Pin, release: Release) -> Iterator[str]:
+def _unfit(lock: Lock, target: LockedTarget, pin: Pin, release: Release, bound: str | None) -> Iterator[str]:
     """What is between a release and a target, whatever the requirements say."""
-    inputs, bound = target.inputs, lock.inputs.exclude_newer
+    inputs = target.inputs
     if release.requires_python and not _contains(release.requires_python, inputs.python):
         yield f"it needs Python {release.requires_python}"
     if bound and not "" < (release.uploaded or "")[:19] < bound[:19]:

@@ -18,6 +18,7 @@ from envspec.redact import redact
 from envspec.resolve.conda.request import CondaRequest, conda_request_for
 from envspec.rules import Verdict, judge
 from envspec.spec.model import Spec, Target
+from envspec.spec.newer import bounds
 from envspec.texts import nearest
 from envspec.workflow.notices import Notice, tell_findings
 from envspec.workflow.terms import refuse_terms
@@ -75,9 +76,8 @@ def prepare(
     verdicts = [judge(spec, target) for target in targets]
     tell_findings(((t.name, verdict.findings) for t, verdict in zip(targets, verdicts, strict=True)), notice)
     shared = spec_inputs(spec)
-    exempt: tuple[tuple[str, str | None], ...] = ()
+    exempt = _exempt(spec, not_after)
     if not_after is not None:
-        exempt = tuple((name, shared.exclude_newer) for name in sorted(not_after.exempt))
         # no part of the lock: a bound that moves would make it stale the next day
         shared = replace(shared, exclude_newer=not_after.moment)
     known = corrections(shared.without_corrections)
@@ -85,6 +85,16 @@ def prepare(
         replace(_prepared(target, shared, target_inputs(spec, target), verdict, known), exempt=exempt)
         for target, verdict in zip(targets, verdicts, strict=True)
     )
+
+
+def _exempt(spec: Spec, not_after: NotAfter | None) -> tuple[tuple[str, str | None], ...]:
+    """Give the packages that the bound of all others doesn't hold for, each with its own: the spec's, and within a
+    site's bound whichever is earlier, but for what the site exempts."""
+    own = dict(bounds(spec))
+    if not_after is not None:
+        own = {name: min(bound or not_after.moment, not_after.moment) for name, bound in own.items()}
+        own |= {name: bounds(spec).get(name, spec.exclude_newer) for name in not_after.exempt}
+    return tuple(sorted(own.items()))
 
 
 def _prepared(

@@ -131,7 +131,7 @@ version = "2.0"
 
 
 def report(*made: AuditFinding, unread: tuple[str, ...] = ()) -> AuditReport:
-    subjects = tuple(one.package for one in made)
+    subjects = tuple(one.package for one in made if one.package)
     return AuditReport("s.toml", "locks/s/envspec.lock", ("cpu",), subjects, Database("db", None), made, (), unread)
 
 

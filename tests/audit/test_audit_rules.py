@@ -24,7 +24,7 @@ from envspec.audit.packages import packages
 from envspec.audit.rules import CODES, OF_FILES, merged, not_asked, oldest
 from envspec.audit.sarif import lines_of
 from envspec.lock.model import Artifact, GitSource, LockedTarget, Pin, TargetInputs
-from envspec.spec.model import Audit
+from envspec.spec.model import Audit, Waiver
 from envspec.spec.parse import parse_spec
 
 SHA = "0" * 64
@@ -57,7 +57,7 @@ def test_one_vulnerability_under_several_names_is_one() -> None:
 def test_an_ignored_one_says_why(name: str) -> None:
     lib = package("lib")
     facts = about(lib, Advisory("PYSEC-1", ("CVE-1",)), Advisory("PYSEC-2"))
-    first, second = found(lib, facts=facts, accepted=Audit(ignore={name: "not reached"}))
+    first, second = found(lib, facts=facts, accepted=Audit(ignore={name: Waiver("not reached")}))
     assert (first.advisory and first.advisory.id, first.ignored) == ("PYSEC-2", None)
     assert (second.advisory and second.advisory.id, second.ignored) == ("PYSEC-1", "not reached")
 
@@ -152,7 +152,7 @@ def test_code_that_runs(source: str, level: str | None) -> None:
 def test_the_worst_first_and_the_ignored_last() -> None:
     lib = package("lib", source="sdist", licence="AGPL")
     facts = replace(of_file(lib, yanked=""), answers=about(lib, Advisory("A"), Advisory("B")).answers)
-    made = found(lib, facts=facts, accepted=Audit(deny_licences=("AGPL",), ignore={"A": "so what"}))
+    made = found(lib, facts=facts, accepted=Audit(deny_licences=("AGPL",), ignore={"A": Waiver("so what")}))
     assert [one.code for one in made] == ["vulnerability", "licence", "yanked", "source", "vulnerability"]
     assert made[-1].ignored == "so what"
 
@@ -224,7 +224,7 @@ def test_levels_that_count() -> None:
     facts = replace(of_file(lib, yanked=""), answers=about(lib, Advisory("A")).answers)
     made = report(*found(lib, facts=facts))
     assert [len(made.at_least(level)) for level in ("note", "warning", "error")] == [3, 2, 1]
-    ignored = report(*found(lib, facts=about(lib, Advisory("A")), accepted=Audit(ignore={"A": "no"})))
+    ignored = report(*found(lib, facts=about(lib, Advisory("A")), accepted=Audit(ignore={"A": Waiver("no")})))
     assert [len(ignored.at_least(level)) for level in ("note", "warning", "error")] == [1, 0, 0]
 
 

@@ -15,7 +15,7 @@ from support.audit import package
 
 from envspec.audit.model import Advisory, Facts, NotAsked
 from envspec.audit.rules import CODES
-from envspec.spec.model import Audit
+from envspec.spec.model import Audit, Waiver
 
 
 def test_sarif() -> None:
@@ -23,7 +23,7 @@ def test_sarif() -> None:
     facts = about(
         lib, Advisory("A", ("CVE-1",), "Bad.", link="https://example.org/A", severity="moderate"), Advisory("B")
     )
-    run = checked_sarif(report(*found(lib, facts=facts, accepted=Audit(ignore={"B": "no"}))))
+    run = checked_sarif(report(*found(lib, facts=facts, accepted=Audit(ignore={"B": Waiver("no")}))))
     rules = {rule["id"]: rule for rule in run["tool"]["driver"]["rules"]}
     assert list(rules) == [*CODES, "A", "B"]
     assert rules["A"]["properties"]["security-severity"] == "5.5", "GitHub reads it from the rule"

@@ -19,6 +19,9 @@ ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text(encoding
 STEPS: dict[str, dict[str, Any]] = {step["name"]: step for step in ACTION["runs"]["steps"]}
 
 
+UPDATE: dict[Any, Any] = yaml.safe_load((ROOT / "docs" / "ci" / "update.yml").read_text(encoding="utf-8"))
+
+
 GITLAB: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "ci" / "gitlab.yml").read_text(encoding="utf-8"))
 
 

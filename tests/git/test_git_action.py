@@ -231,7 +231,13 @@ def test_a_diff_that_fails_is_not_no_change(tmp_path: Path) -> None:
 @needs_jq
 def test_a_long_comment_stays_within_what_github_takes(tmp_path: Path) -> None:
     job = runner(tmp_path, BUMPED)
-    long = "#!/bin/sh\n[ \"$1\" = check ] && exit 0\nhead -c 40000 /dev/zero | tr '\\0' x\nexit 1\n"
+    document = '{"changed": true, "risk": "low", "packages": []}'
+    long = f"""\
+#!/bin/sh
+[ "$1" = check ] && exit 0
+while [ $# -gt 0 ]; do [ "$1$2" != --alsojson ] || echo '{document}' > "$3"; shift; done
+head -c 40000 /dev/zero | tr '\\0' x
+"""
     job.program(tmp_path / "bin" / "envspec", long)
     specs = ("a.toml", "b.toml", "c.toml")
     for spec in specs:

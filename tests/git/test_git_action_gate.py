@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from git_ci import BUMPED, MARK, STEPS, Runner, runner
 from git_project import BASE, Repository, pin
+from support.index import Index
+from support.packages import wheel
 
 pytestmark = [
     pytest.mark.e2e,
@@ -34,6 +36,28 @@ def test_it_only_tells_where_it_was_not_asked_to(tmp_path: Path) -> None:
     job = runner(tmp_path, EVIL)
     found = job.review()
     assert (found["risk"], found["gate"]) == ("high", "0") and job.verdict() == 0
+
+
+def test_the_indexes_are_asked_and_refute_a_new_version(tmp_path: Path) -> None:
+    """A bump that reads like any other, but for that nobody published it."""
+    with Index() as index:
+        index.add(wheel("numpy", "2.2"))
+        job = runner(tmp_path, BUMPED)
+        found = job.review(FAIL_ON="high", VERIFY="true", UV_DEFAULT_INDEX=index.url)
+    assert (found["risk"], found["gate"]) == ("high", "1") and job.verdict() == 1
+    assert "NOT WHAT ITS INDEX PUBLISHES" in job.compared and "NOT WHAT ITS INDEX PUBLISHES" in job.posted
+
+
+def test_an_index_that_cant_be_asked_passes_no_gate_and_forges_nothing(tmp_path: Path) -> None:
+    job = runner(tmp_path, BUMPED)
+    nowhere = {"UV_DEFAULT_INDEX": "http://127.0.0.1:9/simple", "UV_HTTP_RETRIES": "0", "VERIFY": "true"}
+    found = job.review(FAIL_ON="high", **nowhere)
+    assert (found["risk"], found["gate"]) == ("low", "1") and job.verdict() == 1
+    assert "COULDN'T BE ASKED" in job.posted.replace("&#39;", "'")
+    assert "::warning::specs/demo.toml: not all that changed could be asked of its index" in job.compared
+    assert "::error" not in job.compared
+    found = job.review(**nowhere)
+    assert found["gate"] == "0", "without a gate it only tells"
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from git_ci import (
     ACTION,
     GITLAB,
     STEPS,
+    UPDATE,
 )
 from git_project import ROOT, SPEC
 from support import in_process
@@ -23,6 +24,7 @@ from envspec.cli.main import COMMANDS
 
 pytestmark = pytest.mark.e2e
 
+INSTALLING = ("Python", "Name what is locked", "Cache", "Install envspec")
 RUN = {name: step for name, step in STEPS.items() if "run" in step}
 
 
@@ -89,12 +91,47 @@ def test_what_the_review_installs_is_locked(tmp_path: Path) -> None:
 
 
 def test_the_gitlab_job() -> None:
-    (job,) = GITLAB.values()
+    job, update = GITLAB.values()
+    assert update["extends"] == "envspec-review" and set(update) == {"extends", "rules", "script", "artifacts"}
+    assert update["rules"] == [{"if": '$CI_PIPELINE_SOURCE == "schedule" && $ENVSPEC_UPDATE == "true"'}]
     assert set(job) == {"stage", "image", "rules", "variables", "cache", "before_script", "script", "artifacts"}
     assert all(isinstance(line, str) for line in (*job["before_script"], *job["script"]))
     assert job["rules"][0]["if"] == '$CI_PIPELINE_SOURCE == "merge_request_event"'
     # a variable that the job sets can't be set by whoever includes it
     assert not [name for name in job["variables"] if name.startswith("ENVSPEC_")]
+
+
+def test_the_update_workflow() -> None:
+    # YAML 1.1 reads the key `on` as true
+    assert set(UPDATE) == {"name", True, "permissions", "concurrency", "jobs"}
+    assert UPDATE["permissions"] == {"contents": "write", "pull-requests": "write"}
+    assert set(UPDATE[True]) == {"schedule", "workflow_dispatch"}, "nothing that a stranger can start"
+    (job,) = UPDATE["jobs"].values()
+    assert [step["uses"] for step in job["steps"] if "uses" in step][1] == "OWNER/envspec@COMMIT"
+    assert re.fullmatch(r"actions/checkout@[0-9a-f]{40}", job["steps"][0]["uses"])
+    assert job["steps"][1]["with"] == {"review": "false"}
+    assert "${{" not in "".join(step.get("run", "") for step in job["steps"])
+
+
+def test_without_a_review_the_action_only_installs() -> None:
+    later = [step for step in ACTION["runs"]["steps"] if step["name"] not in INSTALLING]
+    assert len(later) == len(ACTION["runs"]["steps"]) - len(INSTALLING)
+    assert all(step["if"].startswith("inputs.review == 'true'") for step in later)
+
+
+def test_renovate_finds_exact_requirements() -> None:
+    recipe = json.loads((ROOT / "docs" / "ci" / "renovate.json").read_text(encoding="utf-8"))
+    (manager,), (rule,) = recipe["customManagers"], recipe["packageRules"]
+    # RE2, as Renovate has it, writes a group's name without P
+    (pattern,) = (re.compile(one.replace("(?<", "(?P<")) for one in manager["matchStrings"])
+    text = '["torch==2.9.1", \'transformers[sentencepiece] == 4.57.0 ; python_version > "3.9"\', "numpy>=2", "a==1.*"]'
+    found = [(one["depName"], one["currentValue"]) for one in pattern.finditer(text)]
+    assert found == [("torch", "==2.9.1"), ("transformers", "== 4.57.0")]
+    (file,) = (re.compile(one.strip("/").replace("\\/", "/")) for one in manager["managerFilePatterns"])
+    assert file.search("specs/a.toml") and file.search("models/specs/a.toml") and not file.search("specs/a.lock")
+    (command,) = rule["postUpgradeTasks"]["commands"]
+    program, name, *options = command.split()
+    assert program == "envspec" and name in COMMANDS and options == ["{{{packageFile}}}", "-P", "{{{depName}}}"]
 
 
 def gitlab_setup(**env: str) -> subprocess.CompletedProcess[str]:

@@ -74,13 +74,15 @@ def gitlab() -> Iterator[tuple[str, type[_Notes]]]:
 
 
 def in_gitlab(job: Runner, url: str, **env: str) -> subprocess.CompletedProcess[str]:
-    (template,) = GITLAB.values()
+    template = GITLAB["envspec-review"]
     given = {
         "CI_MERGE_REQUEST_DIFF_BASE_SHA": job.base,
         "CI_MERGE_REQUEST_PROJECT_ID": "5",
         "CI_MERGE_REQUEST_IID": "7",
         "CI_API_V4_URL": url,
         "CI_JOB_NAME": "review/a",
+        # these locks' files are nobody's
+        "ENVSPEC_VERIFY": "false",
     }
     return job.bash("\n".join(template["script"]), **{**given, **env})
 
@@ -147,7 +149,22 @@ def test_gitlab_fails_with_a_risk(tmp_path: Path, gitlab: tuple[str, type[_Notes
     assert ran.returncode == 1 and "as high as ENVSPEC_FAIL_ON" in ran.stdout
     assert (job.clone / "envspec-review.env").read_text() == "ENVSPEC_RISK=high\nENVSPEC_NEW_PACKAGES=\n"
     assert (job.clone / "envspec-pages" / "specs_demo.html").is_file()
+    rows = json.loads((job.clone / "envspec-quality.json").read_text())
+    assert [(row["check_name"], row["severity"]) for row in rows] == [("envspec-hash-changed", "critical")]
+    lock = (job.clone / "locks" / "demo" / "envspec.lock").read_text().splitlines()
+    begin = rows[0]["location"]["lines"]["begin"]
+    assert lock[begin - 1 : begin + 1] == ["[[pip]]", 'name = "numpy"']
+    assert rows[0]["location"]["path"] == "locks/demo/envspec.lock" and len(rows[0]["fingerprint"]) == 64
     assert in_gitlab(job, url, CI_MERGE_REQUEST_DIFF_BASE_SHA="01" * 20, ENVSPEC_FAIL_ON="high").returncode == 1
+
+
+def test_gitlab_asks_the_indexes_unless_told_not_to(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
+    url, _ = gitlab
+    job = runner(tmp_path, BUMPED)
+    nowhere = {"UV_DEFAULT_INDEX": "http://127.0.0.1:9/simple", "UV_HTTP_RETRIES": "0", "ENVSPEC_VERIFY": ""}
+    ran = in_gitlab(job, url, **nowhere)
+    assert ran.returncode == 0 and "COULDN" in ran.stdout
+    assert in_gitlab(job, url, **nowhere, ENVSPEC_FAIL_ON="high").returncode == 1
 
 
 @pytest.mark.slow

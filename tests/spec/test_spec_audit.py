@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from envspec.errors import SpecError
 from envspec.lock.inputs import spec_inputs, target_inputs
-from envspec.spec.model import Audit
-from envspec.spec.parse import load_spec
+from envspec.spec.model import Audit, Waiver
+from envspec.spec.parse import load_spec, parse_spec
 
 SPEC = Path(__file__).parent / "valid" / "audit.toml"
 
@@ -18,8 +21,13 @@ def test_it_is_read() -> None:
         deny_licences=("AGPL-*",),
         licences={"old-package": "MIT"},
         ignore={
-            "CVE-2024-34064": "no template here comes from outside",
-            "PYSEC-2024-48": "a tool of development, never in an image",
+            "CVE-2024-34064": Waiver("no template here comes from outside"),
+            "PYSEC-2024-48": Waiver("a tool of development, never in an image"),
+            "CVE-2025-1": Waiver("its parser is never reached", "2027-01-31", ("cpu",)),
+        },
+        accept={
+            ("old-package", "yanked"): Waiver("yanked for its documentation alone"),
+            ("old-package", "young"): Waiver("the fix for CVE-2025-1", "2026-12-31"),
         },
     )
     assert load_spec(SPEC.with_name("minimal.toml")).audit == Audit()
@@ -30,3 +38,25 @@ def test_it_makes_no_lock_stale() -> None:
     bare = replace(spec, audit=Audit())
     assert spec_inputs(spec) == spec_inputs(bare)
     assert [target_inputs(spec, t) for t in spec.targets] == [target_inputs(bare, t) for t in bare.targets]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('CVE-1 = { reason = "x", targets = ["cpuu"] }', "the spec has no target "),
+        ('CVE-1 = { reason = "x", until = "2026-02-31" }', "isn't a date or time"),
+        ('CVE-1 = { until = "2026-02-01" }', "reason"),
+        ('CVE-1 = { reason = "x", until = "soon" }', "is not a date"),
+    ],
+)
+def test_what_ends_or_holds_nowhere_is_refused(line: str, said: str) -> None:
+    text = SPEC.read_text(encoding="utf-8").replace("[audit.ignore]", f"[audit.ignore]\n{line}")
+    with pytest.raises(SpecError) as raised:
+        parse_spec(text, "a.toml")
+    assert said in raised.value.message and raised.value.place is not None
+
+
+def test_a_replaced_file_cant_be_accepted() -> None:
+    text = SPEC.read_text(encoding="utf-8") + 'old_package.another-file = "so what"\n'
+    with pytest.raises(SpecError, match="another-file"):
+        parse_spec(text, "a.toml")

@@ -7,7 +7,7 @@ import pytest
 from envspec.errors import Infeasible, InfeasibleTargets, SpecError
 from envspec.rules.finding import Finding
 from envspec.spec.parse import parse_spec
-from envspec.workflow.prepare import Prepared, prepare
+from envspec.workflow.prepare import NotAfter, Prepared, prepare
 
 LINUX = 'platform = "linux-64"'
 V100 = f'{LINUX}\ncuda = "12.8"\ngpus = ["V100"]'
@@ -109,3 +109,32 @@ def test_every_target_that_cannot_work_is_refused_at_once() -> None:
     assert [error.message.partition(":")[0] for error in several.value.errors] == ["a", "b"]
     with pytest.raises(Infeasible, match=r"a: torch 2\.11\.0"):
         prepared("torch==2.11.0", a=V100, b=H100)
+
+
+def test_a_sites_bound_goes_before_the_exceptions_of_a_spec() -> None:
+    text = """\
+[env]
+python = "3.12"
+exclude-newer = 2026-11-01
+[env.exclude-newer-package]
+later = { exclude-newer = 2026-11-20, reason = "x" }
+earlier = { exclude-newer = 2026-10-01, reason = "x" }
+free = { reason = "x" }
+[pip]
+dependencies = ["later"]
+[targets.cpu]
+platform = "linux-64"
+"""
+    spec = parse_spec(text, "a.toml")
+    first, tenth = "2026-11-01T00:00:00Z", "2026-11-10T00:00:00Z"
+    own = {"earlier": "2026-10-01T00:00:00Z", "free": None, "later": "2026-11-20T00:00:00Z"}
+
+    def exempt(not_after: NotAfter | None) -> dict[str, str | None]:
+        told: list[Finding] = []
+        (one,) = prepare(spec, spec.targets, told.append, not_after)
+        return dict(one.exempt)
+
+    assert exempt(None) == own
+    within = {"earlier": "2026-10-01T00:00:00Z", "free": tenth, "later": tenth}
+    assert exempt(NotAfter(tenth)) == within
+    assert exempt(NotAfter(tenth, frozenset({"young", "free"}))) == {**within, "young": first, "free": None}

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 from envspec.audit.learn import How, look_up_facts
 from envspec.audit.model import AuditedPackage, AuditFinding, Facts
 from envspec.audit.packages import packages
-from envspec.audit.rules import findings, not_asked, oldest
+from envspec.audit.rules import findings, not_asked, oldest, published
 from envspec.cli import look_up
 from envspec.cli.console import warn
 from envspec.cli.progress import counting
@@ -20,11 +20,13 @@ from envspec.diff.side import LoosePin, Side
 from envspec.errors import OutsideError
 from envspec.spec.model import Audit, Spec
 
-_CODES = ("vulnerability", "yanked")
-"""The findings that a change of version can resolve: an audit's other findings concern the lock as it is."""
+_CODES = ("vulnerability", "yanked", "young")
+"""The findings that a change of version brings or resolves: an audit's other findings concern the lock as it is."""
 
 
-def audited(review: Review, old: Side, new: Side, spec: Spec | None, how: How) -> tuple[Review, bool]:
+def audited(
+    review: Review, old: Side, new: Side, spec: Spec | None, how: How, min_age: timedelta
+) -> tuple[Review, bool]:
     """Add the findings to a review, and say whether everything was read: what wasn't is on stderr.
 
     Looks up only the versions in the review's rows. Two files have no spec, so their own indexes and the advisories to
@@ -41,7 +43,7 @@ def audited(review: Review, old: Side, new: Side, spec: Spec | None, how: How) -
         # the rest of the review is worth showing
         name, facts = "", Facts(files=None, unread=(str(error),))
     incomplete = look_up.say_unread(facts)
-    found = findings(chosen, facts, spec.audit if spec else Audit(), now, timedelta(0))
+    found = findings(chosen, facts, spec.audit if spec else Audit(), now, min_age)
     told = (
         (tuple(code for code in one.codes if code in _CODES), one.reason, one.packages)
         for one in (not_asked(chosen, facts) if name else ())
@@ -87,5 +89,5 @@ def _known(alike: Iterable[AuditedPackage], facts: Facts, found: Iterable[AuditF
         if advisory is not None
     }
     is_known = any(answer is not None and answer.known for answer in answers)
-    yanked = next((one.message for one in mine if one.code == "yanked"), None)
-    return Known(tuple(vulnerabilities.values()) if is_known else None, yanked)
+    yanked, young = (next((one.message for one in mine if one.code == code), None) for code in ("yanked", "young"))
+    return Known(tuple(vulnerabilities.values()) if is_known else None, yanked, published(alike, facts), young=young)

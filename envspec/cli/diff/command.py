@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from envspec.cli import inputs, look_up, options
-from envspec.cli.console import out, out_file, say, styled
+from envspec.cli.console import json_text, out, out_file, say, styled, warn
 from envspec.cli.diff.choices import choices, refuse_for_spec
+from envspec.cli.outputs import write_text
 from envspec.errors import AnswerNo, InputError, OutsideError
+from envspec.texts import printable
 
 if TYPE_CHECKING:
     from envspec.diff.facts import Risk
@@ -28,14 +31,14 @@ Examples:
   envspec diff old.uv.lock uv.lock --extra cu12          with one extra, and the default groups
   envspec diff old.uv.lock uv.lock --extra old:gpu --extra new:cu12
   envspec diff specs/mm-v2.9.toml --audit                with vulnerabilities
-  envspec diff specs/mm-v2.9.toml --from origin/main --fail-on high
+  envspec diff specs/mm-v2.9.toml --from origin/main --verify --fail-on high
 
 \b
 Exit codes: 0 shown, 1 there are changes (with --exit-code only) or their risk is as high as --fail-on, 2 a lock, a
-file or the revision is wrong, 3 git is missing or failed, or (with --audit) something couldn't be looked up.
+file or the revision is wrong, 3 git is missing or failed, or (with --verify or --audit) something couldn't be asked.
 """
 
-FORMATS = ("text", "markdown", "json", "html", "github")
+FORMATS = ("text", "markdown", "json", "html", "github", "gitlab")
 
 
 @click.command(epilog=EPILOG)
@@ -47,15 +50,24 @@ FORMATS = ("text", "markdown", "json", "html", "github")
 @click.option(
     "--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="How to print it."
 )
+@click.option(
+    "--also",
+    type=(click.Choice(FORMATS[1:]), click.Path(path_type=Path, dir_okay=False)),
+    multiple=True,
+    metavar="FORMAT FILE",
+    help="Write it to a file too, in this format; may be given several times.",
+)
 @click.option("--exit-code", "tell_by_code", is_flag=True, help="Exit with 1 when there are changes.")
 @click.option(
     "--fail-on", type=click.Choice(("high", "medium")), help="Exit with 1 when the risk is this high, or higher."
 )
+@click.option("--verify", is_flag=True, help="Ask the indexes for the changed pins: do they publish them so?")
 @click.option("--audit", is_flag=True, help="Look up the changed versions: vulnerabilities, yanked releases.")
 @choices
 @look_up.offline
 @look_up.database
 @look_up.skip_files
+@look_up.min_age
 @look_up.max_age
 @options.locks_dir
 @options.as_json
@@ -68,11 +80,14 @@ def command(
     form: str,
     tell_by_code: bool,
     fail_on: Risk | None,
+    verify: bool,
     audit: bool,
+    also: tuple[tuple[str, Path], ...],
     wish: Wish,
     offline: bool,
     database: Path | None,
     skip_files: bool,
+    min_age: int,
     max_age: int,
     locks_dir: Path | None,
     as_json: bool,
@@ -89,8 +104,9 @@ def command(
     """
     from envspec.diff.judged import with_flaws
     from envspec.diff.review import review
+    from envspec.diff.rows import few
 
-    _refuse_without(audit, context)
+    _refuse_without(context, audit=audit, verify=verify)
     spec = None
     if other is None:
         refuse_for_spec(wish)
@@ -102,7 +118,16 @@ def command(
         )
     else:
         old, new = _two_files(path, other, wish)
-    found, complete = with_flaws(review(old, new), new, spec), True
+    found, asked, complete = with_flaws(review(old, new), new, spec), True, True
+    if verify:
+        from envspec.cli.diff.verify import verified
+
+        if spec is None:
+            raise InputError(
+                "--verify asks the indexes that a spec has, and two files have none",
+                hint="compare a spec with a revision: envspec diff SPEC --from REV --verify",
+            )
+        found, asked = verified(found, old.lock, new.lock, spec, offline=offline)
     if audit:
         from datetime import timedelta
 
@@ -110,28 +135,34 @@ def command(
         from envspec.cli.diff.audit import audited
 
         how = How(database, offline, timedelta(days=max_age), not skip_files)
-        found, complete = audited(found, old, new, spec, how)
+        found, complete = audited(found, old, new, spec, how, timedelta(days=min_age))
+    lock = inputs.folder_of(spec, locks_dir).path if spec else Path(other or path)
+    for one_form, file in also:
+        write_text(file, _rendered(found, one_form, lock), "--also")
     if as_json or form == "json":
-        from envspec.diff.as_json import as_json as document
-
-        options.print_json("diff", document(found))
-    elif form == "github":
-        out_file(_annotated(found, inputs.folder_of(spec, locks_dir).path if spec else Path(other or path)))
+        options.print_json("diff", _document(found))
+    elif form == "text":
+        out(_rendered(found, form, lock, styled), newline=False)
     else:
-        out(_rendered(found, form), newline=False) if form == "text" else out_file(_rendered(found, form))
-    if not complete:
-        return OutsideError.exit_code
-    if fail_on and found.reaches(fail_on):
+        out_file(_rendered(found, form, lock))
+    if found.asked:
+        for reason, names in found.asked.unasked:
+            warn(f"couldn't be asked: {few(names)}: {printable(reason)}")
+    refuted = found.asked is not None and found.asked.refuted > 0
+    if fail_on and found.reaches(fail_on) and (refuted or (complete and asked)):
         say(f"the risk is {found.risk}, and --fail-on is {fail_on}", style="red")
         return AnswerNo.exit_code
+    if not complete or not asked:
+        return OutsideError.exit_code
     return AnswerNo.exit_code if tell_by_code and found else 0
 
 
-def _refuse_without(audit: bool, context: click.Context) -> None:
-    """Refuse options that need --audit when it isn't given."""
+def _refuse_without(context: click.Context, *, audit: bool, verify: bool) -> None:
+    """Refuse options that need --audit or --verify where these aren't given."""
     from click.core import ParameterSource
 
-    for name in () if audit else ("offline", "database", "skip_files", "max_age"):
+    needs = {"database": audit, "skip_files": audit, "max_age": audit, "min_age": audit, "offline": audit or verify}
+    for name in (name for name, has in needs.items() if not has):
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             flag = f"--{name.replace('_', '-')}"
             raise InputError(f"{flag} needs --audit", hint=f"add --audit, or leave out {flag}")
@@ -161,16 +192,21 @@ def _two_files(old: str, new: str, wish: Wish) -> tuple[Side, Side]:
     return sides(Path(old), Path(new), wish)
 
 
-def _annotated(found: Review, lock: Path) -> str:
+def _annotated(found: Review, lock: Path, form: str) -> str:
     from envspec.audit.sarif import lines_of
     from envspec.cli.outputs import within_repository
-    from envspec.diff.annotations import as_annotations
+    from envspec.diff.annotations import as_annotations, as_code_quality
     from envspec.lock.read import load_text
 
-    return as_annotations(found, within_repository(lock), lines_of(load_text(lock)) if lock.is_file() else {})
+    render = as_annotations if form == "github" else as_code_quality
+    return render(found, within_repository(lock), lines_of(load_text(lock)) if lock.is_file() else {})
 
 
-def _rendered(found: Review, form: str) -> str:
+def _rendered(found: Review, form: str, lock: Path, style: Callable[[str, str], str] = lambda line, _: line) -> str:
+    if form == "json":
+        return json_text({"schema": "envspec/diff/1", **_document(found)})
+    if form in ("github", "gitlab"):
+        return _annotated(found, lock, form)
     if form == "markdown":
         from envspec.diff.markdown import markdown
 
@@ -181,4 +217,10 @@ def _rendered(found: Review, form: str) -> str:
         return html(found)
     from envspec.diff.text import text
 
-    return text(found, styled)
+    return text(found, style)
+
+
+def _document(found: Review) -> dict[str, Any]:
+    from envspec.diff.as_json import as_json
+
+    return as_json(found)

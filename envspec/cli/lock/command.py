@@ -6,6 +6,9 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +20,7 @@ from envspec.cli.console import out, out_json, say, warn
 from envspec.cli.failure import Failure, parts, told
 from envspec.cli.find_specs import all_specs
 from envspec.cli.lock.choices import LockChoices
+from envspec.cli.malicious import refuse_malicious
 from envspec.cli.policy import bound_of, refuse_builds, refuse_spec, refuse_written
 from envspec.errors import EnvspecError, InputError, Place
 from envspec.lock.freshness import reasons, rendered_reasons
@@ -194,6 +198,10 @@ def _lock(spec: Spec, folder: LockFolder, choices: LockChoices) -> dict[str, obj
     forced = upgrade.everything or upgrade.packages or choices.refresh or choices.targets
     fresh = old is not None and not forced and not reasons(spec, old) and not flaws_of(spec, old)
     resolved = old if fresh else None
+    if resolved is not None:
+        # for a lock that stays nobody is asked, unless the site wants it
+        wanted = policy is not None and policy.advisories
+        refuse_malicious(spec, resolved, str(folder.path), offline=choices.offline or not wanted, quiet=True)
     if resolved is not None and policy is not None:
         refuse_written(policy, spec, resolved, str(folder.path), offline=choices.offline)
     if resolved is not None and not renew and not stale_images(spec, resolved):
@@ -207,6 +215,7 @@ def _lock(spec: Spec, folder: LockFolder, choices: LockChoices) -> dict[str, obj
     digests = ImageDigests(spec, old, renew=renew, offline=choices.offline or not asked)
     if resolved is None:
         spec, resolved = _resolved(spec, old, policy, choices)
+        refuse_malicious(spec, resolved, str(folder.path), offline=choices.offline)
         if policy is not None:
             refuse_written(policy, spec, resolved, str(folder.path), offline=choices.offline)
     new = digests.put_into(resolved)
@@ -246,6 +255,8 @@ def _resolved(spec: Spec, old: Lock | None, policy: Policy | None, choices: Lock
     """Resolve the spec's new lock. With `allow_needed` the spec itself may change: sources that the resolution needs
     are added to its allow-source, until it needs no more.
     """
+    from envspec.resolve.pip.build_environment import build_environments
+    from envspec.resolve.pip.publishers import publishers
     from envspec.resolve.pip.sources_needed import SourcesNeeded
     from envspec.spec.edit import allow_source
     from envspec.workflow.relock import relock
@@ -256,19 +267,22 @@ def _resolved(spec: Spec, old: Lock | None, policy: Policy | None, choices: Lock
                 pip,
                 conda,
             ):
+                bounded = _bounded(spec, old, choices)
                 lock = relock(
-                    spec,
+                    bounded,
                     old,
                     pip,
                     conda=conda,
                     upgrade=choices.upgrade,
                     only=choices.targets,
                     refreshed=choices.refresh,
-                    not_after=bound_of(spec, policy),
+                    not_after=bound_of(bounded, policy),
                     notice=_notice,
                     inspect=pip.inspector,
+                    builds=partial(build_environments, pip),
+                    publishers=partial(publishers, pip),
                 )
-                return spec, lock
+                return spec, _without_mere_time(old, lock) if bounded != spec else lock
         except SourcesNeeded as needed:
             if not choices.allow_needed:
                 raise
@@ -278,6 +292,36 @@ def _resolved(spec: Spec, old: Lock | None, policy: Policy | None, choices: Lock
             say(f"note: {needed.message}", style="cyan")
             say(f"wrote allow-source into {spec.path}: {', '.join(needed.names)}")
             spec = inputs.read_spec(spec.path)
+
+
+def _bounded(spec: Spec, old: Lock | None, choices: LockChoices) -> Spec:
+    """Give the spec with a moment for each of its durations: those that stand in the lock, or counted from now where
+    the lock begins or pins may move. Targets share one moment, so it stays where only some are locked."""
+    from envspec.spec.newer import beginning, has_ended, standing
+
+    upgraded = choices.upgrade.everything or choices.upgrade.packages
+    some = bool(choices.targets) and set(choices.targets) != {target.name for target in spec.targets}
+    if old is not None and old.inputs.exclude_newer is not None and (some or not upgraded):
+        return standing(spec, old.inputs.exclude_newer)
+    now = datetime.now(timezone.utc)
+    for one in spec.newer_for:
+        if has_ended(one, now):
+            warn(
+                f"{spec.path}: the exception of exclude-newer for {one.name} ended on {one.until} and no longer counts"
+            )
+    bounded = beginning(spec, now)
+    if bounded.exclude_newer != spec.exclude_newer:
+        said = f"nothing published after {bounded.exclude_newer} is taken: exclude-newer is {spec.exclude_newer}"
+        say(f"note: {said}", style="cyan")
+    return bounded
+
+
+def _without_mere_time(old: Lock | None, new: Lock) -> Lock:
+    """Keep the old lock where only the moment differs: nothing newer was old enough, and there's nothing to review."""
+    if old is None:
+        return new
+    inputs = replace(new.inputs, exclude_newer=old.inputs.exclude_newer)
+    return old if replace(new, inputs=inputs, images=old.images) == old else new
 
 
 def _refuse_unknown_packages(upgrade: Upgrade, spec: Spec, old: Lock | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from envspec.facts import torch_builds
+from envspec.facts import neighbours, torch_builds
 from envspec.facts.cuda_stack import stack_of
 from envspec.lock.model import Pin
 from envspec.packages.build_label import label_of
@@ -20,6 +20,9 @@ _COMPILED = frozenset(
 )
 """Packages whose wheels hold code for GPUs, and that don't show it by their names."""
 
+_FOR_TORCH = ("dgl",)
+"""Packages that have libraries for some releases of torch, and say so: that counts on a CPU too."""
+
 _NAMED = re.compile(r"[\w-]+-cu(?:da)?\d\d\d?x?(?:-[\w-]+)?")
 """cupy-cuda12x, jax-cuda12-plugin, transformer-engine-cu12."""
 
@@ -27,9 +30,11 @@ _NAMED = re.compile(r"[\w-]+-cu(?:da)?\d\d\d?x?(?:-[\w-]+)?")
 def build_questions(pin: Pin, cuda: str | None, platform: str) -> frozenset[Question]:
     """Choose what to ask of a pin's wheel in a target of this CUDA. torch is asked where no table knows its build,
     others where they could hold code for GPUs."""
-    wheel = pin.kind == "pip" and pin.is_wheel and pin.artifact is not None
-    if cuda is None or not wheel or pin.artifact is None or pin.artifact.file.endswith("-any.whl"):
+    if pin.kind != "pip" or not pin.is_wheel or pin.artifact is None or pin.artifact.file.endswith("-any.whl"):
         return frozenset()
+    if cuda is None:
+        known = pin.index == "pypi" and neighbours.of_release(pin.name, pin.version)
+        return frozenset(("notes",)) if pin.name in _FOR_TORCH and not known else frozenset()
     asked = _no_table_knows(pin, platform) if pin.name == "torch" else _may_hold_code(pin, pin.artifact.file)
     return frozenset(("notes", "code")) if asked else frozenset()
 

@@ -41,7 +41,7 @@ class WheelInspector:
         """
         files = {pin: file for pin in pins if (file := self.places.file(pin)) is not None}
         uploaded = {str(file.sha256): file.uploaded for file in files.values() if file.uploaded}
-        heard = what_wheels_say(pins, self._asked, uploaded=uploaded, about=about)
+        heard = what_wheels_say(pins, self._asked, recall=self._recalled, uploaded=uploaded, about=about)
         for pin, unread in heard.unread:
             raise _failure(pin, unread, "what its METADATA leaves out")
         return heard.corrections
@@ -54,20 +54,24 @@ class WheelInspector:
         """
         asked = {pin: questions for pin in pins if (questions := build_questions(pin, cuda, platform))}
         found = {}
-        for pin, says in ask(asked, self._asked).items():
+        for pin, says in ask(asked, self._asked, self._recalled).items():
             if isinstance(says, WheelSays):
                 found[pin.name] = WheelBuild(says.notes, says.code)
             elif not says.whole:
                 raise _failure(pin, says, "for which GPUs and which CUDA it is built")
         return found
 
+    def _recalled(self, pin: Pin, questions: frozenset[Question]) -> WheelSays | None:
+        file = self.places.file(pin)
+        if file is None:
+            return None
+        known = self.reader.recall(file.file, str(file.sha256), self.places.origin(pin))
+        return known if questions <= known.answered else None
+
     def _asked(self, pin: Pin, questions: frozenset[Question]) -> WheelSays | Unread:
         file, origin = self.places.file(pin), self.places.origin(pin)
         if file is None:
             return Unread(pin.artifact.file if pin.artifact else pin.name, "its address isn't known")
-        known = self.reader.recall(file.file, str(file.sha256), origin)
-        if questions <= known.answered:
-            return known
         with self.counting.one():
             return self.reader.ask(file, origin, questions)
 

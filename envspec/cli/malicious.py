@@ -1,0 +1,73 @@
+"""What `lock`, `install`, `run` and `bundle` refuse because it is reported as malicious."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from envspec.cli.console import say, warn
+from envspec.cli.policy import ask as whom_to_ask
+from envspec.cli.policy import site_policy
+from envspec.errors import AnswerNo, OutsideError, Place
+from envspec.texts import printable, shown
+
+if TYPE_CHECKING:
+    from envspec.audit.model import AuditFinding
+    from envspec.lock.model import LockedTarget
+    from envspec.spec.model import Spec
+
+_OSV = "https://api.osv.dev"
+
+
+class Malicious(AnswerNo):
+    """A release is known to be malicious. `found` has all of them."""
+
+    def __init__(self, found: tuple[AuditFinding, ...], what: str) -> None:
+        self.found = found
+        lines = [f"{one.subject} {one.version}: {shown(one.message)}" for one in found]
+        first = found[0].advisory.id if found[0].advisory else ""
+        super().__init__(
+            "\n  ".join(["known to be malicious, and so neither locked nor installed:", *map(printable, lines)]),
+            hint=f"keep it out, for example with a constraint; if the report is wrong: [audit.ignore] {first} = why",
+            place=Place(what),
+        )
+
+
+def refuse_malicious(
+    spec: Spec, targets: Iterable[LockedTarget], path: str, *, offline: bool, quiet: bool = False
+) -> None:
+    """Refuse releases that are reported as malicious, and say where the service that the user named couldn't be asked.
+
+    That stops nothing by itself: only where the site's policy wants an answer it is an error. Raises Malicious,
+    OutsideError.
+    """
+    from envspec.audit.malicious import look_for_malicious
+    from envspec.audit.packages import packages
+
+    policy, service, now = site_policy(), service_of(os.environ), datetime.now(timezone.utc)
+    found = packages(targets)
+    look = look_for_malicious(found, spec.audit, os.environ, now, service=service, offline=offline, on_trouble=warn)
+    if look.found:
+        raise Malicious(look.found, path)
+    if look.unasked and policy is not None and policy.advisories:
+        raise OutsideError(
+            f"the site's policy wants releases looked up in OSV's reports, and they couldn't be: {look.unasked}",
+            hint=whom_to_ask(policy),
+            place=Place(path),
+        )
+    if look.unasked and service and not quiet:
+        say(f"note: not all releases were looked up in OSV's malware reports: {printable(look.unasked)}", style="cyan")
+
+
+def service_of(env: Mapping[str, str]) -> str | None:
+    """Give the address of OSV's service, None where the user named none: it learns the names of what is asked about.
+
+    uv's own switch counts as well, so that who has turned on its check needn't say it twice.
+    """
+    if url := env.get("ENVSPEC_OSV_URL"):
+        return url
+    if env.get("UV_MALWARE_CHECK", "").lower() in ("1", "true", "yes", "on"):
+        return env.get("UV_MALWARE_CHECK_URL") or _OSV
+    return None

@@ -1,0 +1,69 @@
+"""`exclude-newer` as a duration: the moment that it stands for, and what it doesn't hold for. The clock counts only
+where a lock begins or is upgraded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+
+from envspec.packages.requirement import canonical_name
+from envspec.spec.model import NewerFor, Spec
+
+_HOURS = {"hour": 1, "day": 24, "week": 168}
+
+
+def span_of(text: str | None) -> timedelta | None:
+    """Read a duration; None for a moment, and for nothing."""
+    found = re.fullmatch(r"(\d+) (hour|day|week)s?", text or "", re.ASCII)
+    return timedelta(hours=int(found[1]) * _HOURS[found[2]]) if found else None
+
+
+def beginning(spec: Spec, now: datetime) -> Spec:
+    """Return the spec with the moments that its durations stand for now, and without the exceptions that have ended."""
+    kept = tuple(one for one in spec.newer_for if not has_ended(one, now))
+    return _with_moments(replace(spec, newer_for=kept), now)
+
+
+def standing(spec: Spec, moment: str | None) -> Spec:
+    """Return the spec with the moments that its durations stood for when `moment`, a lock's, was chosen. Without one
+    they stay durations, which equal no lock's moment."""
+    span = span_of(spec.exclude_newer)
+    chosen = _moment(moment)
+    return spec if span is None or chosen is None else _with_moments(spec, chosen + span)
+
+
+def has_ended(one: NewerFor, now: datetime) -> bool:
+    """Say whether the last day of an exception has passed."""
+    return one.until is not None and f"{now:%Y-%m-%d}" > one.until
+
+
+def bounds(spec: Spec) -> Mapping[str, str | None]:
+    """Return the packages that `exclude-newer` itself doesn't hold for: by name (normalised), with their own bound,
+    None for none. An index's exception holds for the packages whose source it is; a package's own goes before it."""
+    by_index = {one.name: one.bound for one in spec.newer_for if one.of_index}
+    found = {
+        canonical_name(package): by_index[index] for package, index in spec.pip.sources.items() if index in by_index
+    }
+    return found | {one.name: one.bound for one in spec.newer_for if not one.of_index}
+
+
+def _with_moments(spec: Spec, now: datetime) -> Spec:
+    return replace(
+        spec,
+        exclude_newer=_at(spec.exclude_newer, now),
+        newer_for=tuple(replace(one, bound=_at(one.bound, now)) for one in spec.newer_for),
+    )
+
+
+def _at(text: str | None, now: datetime) -> str | None:
+    span = span_of(text)
+    return text if span is None else (now - span).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _moment(text: str | None) -> datetime | None:
+    try:
+        return datetime.fromisoformat(f"{text[:19]}+00:00").astimezone(timezone.utc) if text else None
+    except ValueError:
+        return None

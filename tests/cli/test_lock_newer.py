@@ -1,0 +1,177 @@
+"""`exclude-newer` as an age: the lock holds the moment; the clock counts where a lock begins or is upgraded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+from cli_project import Envspec, Project, without_settings
+from support.index import Index
+from support.packages import wheel
+
+from envspec.lock.read import load
+
+pytest_plugins = ["cli_fixtures"]
+
+PATH = "specs/demo.toml"
+SPEC = """\
+[env]
+name = "demo"
+python = "3.12"
+exclude-newer = "7 days"
+{env}
+[pip]
+dependencies = {asked}
+{pip}
+[targets.a]
+platform = "linux-64"
+"""
+NOW = datetime.now(timezone.utc)
+
+
+def ago(days: float) -> str:
+    return (NOW - timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def spec(env: str = "", asked: str = '["lib", "other"]', pip: str = "") -> str:
+    return SPEC.format(env=env, asked=asked, pip=pip)
+
+
+@pytest.fixture
+def index(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
+    """An index with releases of last month and of this week; nothing is locked yet."""
+    without_settings(monkeypatch, tmp_path / "home")
+    project.lock_path.unlink(missing_ok=True)
+    project.spec(spec())
+    with Index() as running:
+        for name in ("lib", "other"):
+            running.add(wheel(name, "1.0"), uploaded=ago(60))
+            running.add(wheel(name, "1.1"), uploaded=ago(30))
+            running.add(wheel(name, "1.2"), uploaded=ago(3))
+        monkeypatch.setenv("UV_DEFAULT_INDEX", running.url)
+        yield running
+
+
+def versions(project: Project) -> dict[str, str]:
+    (target,) = load(project.lock_path)
+    return {pin.name: pin.version for pin in target.pins}
+
+
+def moment(project: Project) -> str:
+    return str(load(project.lock_path).inputs.exclude_newer)
+
+
+def set_back(project: Project, days: float) -> None:
+    """Make the lock one that began so many days ago."""
+    text = project.lock_path.read_text()
+    project.lock_path.write_text(re.sub(r'exclude-newer = "[^"]*"', f'exclude-newer = "{ago(days + 7)}"', text))
+
+
+def test_the_lock_holds_the_moment(index: Index, project: Project, envspec: Envspec) -> None:
+    told = envspec("lock", PATH)
+    assert told.code == 0 and "exclude-newer is 7 days" in told.err
+    assert versions(project) == {"lib": "1.1", "other": "1.1"}
+    assert abs(datetime.fromisoformat(moment(project).replace("Z", "+00:00")) - (NOW - timedelta(days=7))) < timedelta(
+        hours=1
+    )
+
+
+def test_check_is_fresh_whatever_the_day(index: Index, project: Project, envspec: Envspec) -> None:
+    assert envspec("lock", PATH).code == 0
+    set_back(project, 400)
+    assert envspec("check", PATH).code == 0
+    kept = project.lock_path.read_text()
+    assert envspec("lock", PATH).code == 0 and project.lock_path.read_text() == kept
+
+
+def test_a_change_of_the_spec_moves_no_moment(index: Index, project: Project, envspec: Envspec) -> None:
+    index.add(wheel("other", "1.1.5"), uploaded=ago(18))
+    project.spec(spec(asked='["lib"]'))
+    assert envspec("lock", PATH).code == 0
+    set_back(project, 15)
+    began = moment(project)
+    project.spec(spec())
+    assert envspec("lock", PATH).code == 0
+    assert (moment(project), versions(project)) == (began, {"lib": "1.1", "other": "1.1"})
+
+
+@pytest.mark.parametrize("more", [["-U"], ["-P", "lib"]])
+def test_an_upgrade_counts_from_now(index: Index, project: Project, envspec: Envspec, more: list[str]) -> None:
+    project.spec(spec(asked='["lib==1.0", "other==1.0"]'))
+    assert envspec("lock", PATH).code == 0
+    set_back(project, 40)
+    project.spec(spec(asked='["lib", "other<1.1"]'))
+    assert envspec("lock", PATH).code == 0 and versions(project) == {"lib": "1.0", "other": "1.0"}
+    assert envspec("lock", PATH, *more).code == 0
+    assert versions(project) == {"lib": "1.1", "other": "1.0"} and moment(project) > ago(8)
+
+
+def test_an_upgrade_that_moves_nothing_but_the_moment_writes_nothing(
+    index: Index, project: Project, envspec: Envspec
+) -> None:
+    assert envspec("lock", PATH).code == 0
+    set_back(project, 2)
+    kept = project.lock_path.read_text()
+    assert envspec("lock", PATH, "-U").code == 0
+    assert project.lock_path.read_text() == kept
+
+
+def test_a_package_with_a_bound_of_its_own(index: Index, project: Project, envspec: Envspec) -> None:
+    project.spec(
+        spec('[env.exclude-newer-package]\nLib = { exclude-newer = "1 day", reason = "its fixes can\'t wait" }\n')
+    )
+    assert envspec("lock", PATH).code == 0
+    assert versions(project) == {"lib": "1.2", "other": "1.1"}
+    assert envspec("check", PATH).code == 0
+    assert envspec("verify", PATH).code == 0, "what the spec admits isn't too new"
+    told = envspec("outdated", PATH)
+    assert "lib" not in told.out and "other 1.1 -> 1.2" in told.out and "before exclude-newer" in told.out
+
+
+def test_one_that_has_ended_no_longer_counts_at_an_upgrade(index: Index, project: Project, envspec: Envspec) -> None:
+    line = 'lib = {{ reason = "a fix", until = "{}" }}\n'
+    project.spec(spec("[env.exclude-newer-package]\n" + line.format(ago(0)[:10])))
+    assert envspec("lock", PATH).code == 0 and versions(project)["lib"] == "1.2"
+    project.spec(spec("[env.exclude-newer-package]\n" + line.format(ago(2)[:10]), '["lib"]'))
+    assert envspec("lock", PATH).code == 0 and versions(project) == {"lib": "1.2"}, "the clock doesn't count here"
+    told = envspec("lock", PATH, "-U")
+    assert "the exception of exclude-newer for lib ended" in told.err and versions(project) == {"lib": "1.1"}
+
+
+def test_an_index_without_upload_times(index: Index, project: Project, envspec: Envspec) -> None:
+    with Index(form="html") as own:
+        own.add(wheel("mine", "2.0"))
+        pip = f'sources = {{ mine = "internal" }}\nindexes = {{ internal = "{own.url}" }}\n'
+        exception = '[env.exclude-newer-index]\ninternal = { reason = "it has no upload times" }\n'
+        project.spec(spec(asked='["lib", "mine"]', pip=pip))
+        assert envspec("lock", PATH).code != 0
+        project.spec(spec(exception, '["lib", "mine"]', pip))
+        told = envspec("lock", PATH)
+        assert told.code == 0, told.err
+        assert versions(project) == {"lib": "1.1", "mine": "2.0"}
+        assert envspec("verify", PATH).code == 0
+
+
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        ('[env.exclude-newer-index]\nintern = { reason = "x" }', "the spec has no index"),
+        ('[env.exclude-newer-package]\nlib = { exclude-newer = "1 day" }', "reason"),
+        ('[env.exclude-newer-package]\nlib = { reason = "x", until = "soon" }', "is not a date"),
+        ('[env.exclude-newer-package]\nlib = { exclude-newer = "1 month", reason = "x" }', "is not an RFC 3339"),
+    ],
+)
+def test_what_is_wrong_with_an_exception(project: Project, envspec: Envspec, env: str, said: str) -> None:
+    project.spec(spec(env))
+    told = envspec("check", PATH)
+    assert told.code == 2 and said in told.err
+
+
+def test_an_age_needs_one_to_count_from(project: Project, envspec: Envspec) -> None:
+    env = '[env.exclude-newer-package]\nlib = { exclude-newer = "1 day", reason = "x" }'
+    project.spec(spec(env).replace('"7 days"', '"2026-01-01"'))
+    told = envspec("check", PATH)
+    assert told.code == 2 and "an age needs one in [env] exclude-newer, too" in told.err

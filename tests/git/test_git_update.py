@@ -1,0 +1,157 @@
+"""The scheduled update: its steps run for real, against an index on loopback and a repository to push to."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from git_ci import GITLAB, UPDATE, Runner
+from git_project import CPU, Repository, State, pin
+from support.audit import Pypi
+from support.packages import wheel
+
+pytestmark = pytest.mark.e2e
+
+STEPS = {step["name"]: step for step in UPDATE["jobs"]["update"]["steps"] if "name" in step}
+OLD = State(("numpy",), {"cpu": CPU}, {"cpu": {"numpy": pin("numpy", "2.1")}})
+GH = f"""\
+#!{sys.executable}
+import os, shutil, sys
+from pathlib import Path
+
+here = Path(os.environ["RUNNER_TEMP"])
+with open(here / "gh.log", "a") as log:
+    print(" ".join(sys.argv[1:3]), file=log)
+if sys.argv[1:3] == ["pr", "list"]:
+    print(os.environ.get("GH_NUMBER", ""))
+elif sys.argv[2] in ("create", "edit"):
+    shutil.copy(sys.argv[sys.argv.index("--body-file") + 1], here / "posted.md")
+"""
+"""As much of GitHub's program as is called."""
+
+
+@pytest.fixture
+def index() -> Iterator[Pypi]:
+    """An index with numpy 2.2, which is old enough for everybody."""
+    running = Pypi()
+    with running:
+        running.add(wheel("numpy", "2.1"), wheel("numpy", "2.2"), uploaded="2026-01-02T03:04:05.000000Z")
+        running.know("numpy", "2.1")
+        running.know("numpy", "2.2")
+        yield running
+
+
+def job_of(folder: Path, index: Pypi) -> Runner:
+    repository = Repository(folder / "origin")
+    repository.commit(OLD)
+    repository.git("branch", "topic")
+    job = Runner(repository, folder)
+    job.program(folder / "bin" / "gh", GH)
+    job.env |= {"UV_DEFAULT_INDEX": index.url, "UV_HTTP_RETRIES": "0", "BRANCH": "envspec/update", "BASE": "main"}
+    job.env |= {"TITLE": "Newer versions in the locks"}
+    return job
+
+
+def update(job: Runner, **env: str) -> None:
+    for name in ("Lock", "Propose"):
+        ran = job.bash(STEPS[name]["run"], **env)
+        assert ran.returncode == 0, f"{name}: {ran.stdout}{ran.stderr}"
+
+
+def of_branch(folder: Path, *arguments: str) -> str:
+    command = ["git", *arguments]
+    return subprocess.run(command, cwd=folder / "origin", check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.slow
+def test_it_opens_a_pull_request_and_keeps_it(tmp_path: Path, index: Pypi) -> None:
+    job = job_of(tmp_path, index)
+    update(job)
+    assert "numpy" in job.posted and "published on 2026-01-02" in job.posted and "they publish 1 so" in job.posted
+    changed = of_branch(tmp_path, "diff", "--name-only", "main", "envspec/update").split()
+    assert changed == ["locks/demo/cpu/requirements.txt", "locks/demo/envspec.lock"]
+    assert 'version = "2.2"' in of_branch(tmp_path, "show", "envspec/update:locks/demo/envspec.lock")
+    assert (job.temp / "gh.log").read_text().splitlines() == ["auth setup-git", "pr list", "pr create"]
+    job.bash("git reset -q --hard origin/topic")
+    update(job, GH_NUMBER="5")
+    assert (job.temp / "gh.log").read_text().splitlines()[-1] == "pr edit"
+
+
+def test_where_nothing_is_newer_nothing_is_proposed(tmp_path: Path, index: Pypi) -> None:
+    index.remove(wheel("numpy", "2.2"))
+    job = job_of(tmp_path, index)
+    update(job)
+    # the lock of this test has a file that nobody serves: put right once, nothing is left to do
+    (job.temp / "gh.log").unlink()
+    update(job)
+    assert not (job.temp / "gh.log").exists()
+
+
+def test_a_spec_that_cant_be_locked_fails_and_says_why(tmp_path: Path, index: Pypi) -> None:
+    job = job_of(tmp_path, index)
+    (job.clone / "specs" / "demo.toml").write_text(OLD.ask("nowhere-to-be-found").spec_text())
+    update(job)
+    assert job.outputs()["failed"] == "1"
+    assert job.bash(STEPS["Verdict"]["run"], FAILED="1").returncode == 1
+    assert "can't be locked anew" in (job.temp / "envspec-update.md").read_text()
+
+
+class _Requests(BaseHTTPRequestHandler):
+    """As much of GitLab's API of merge requests as is asked."""
+
+    asked: list[tuple[str, str, Any]]
+    existing: list[dict[str, Any]]
+
+    def do_GET(self) -> None:
+        self.reply(self.existing)
+
+    def do_POST(self) -> None:
+        self.reply({})
+
+    def do_PUT(self) -> None:
+        self.reply({})
+
+    def reply(self, value: object) -> None:
+        length = int(self.headers.get("Content-Length") or 0)
+        body = json.loads(self.rfile.read(length)) if length else None
+        self.asked.append((self.command, self.path.partition("?")[0], body))
+        content = json.dumps(value).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Silent."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("existing", [[], [{"iid": 3}]])
+def test_gitlab_opens_a_merge_request_and_keeps_it(tmp_path: Path, index: Pypi, existing: list[dict[str, Any]]) -> None:
+    handler: type[_Requests] = type("Requests", (_Requests,), {"asked": [], "existing": existing})
+    server = HTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    job = job_of(tmp_path, index)
+    ran = job.bash(
+        "\n".join(GITLAB["envspec-update"]["script"]),
+        CI_API_V4_URL=f"http://127.0.0.1:{server.server_address[1]}/api/v4",
+        CI_PROJECT_ID="5",
+        CI_DEFAULT_BRANCH="main",
+        ENVSPEC_TOKEN="good",
+        ENVSPEC_PUSH_URL=(tmp_path / "origin").as_uri(),
+    )
+    server.shutdown()
+    server.server_close()
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    (_, where, _), (method, path, body) = handler.asked
+    assert where == "/api/v4/projects/5/merge_requests"
+    assert (method, path) == (("PUT", f"{where}/3") if existing else ("POST", where))
+    assert "published on 2026-01-02" in body["description"]
+    assert 'version = "2.2"' in of_branch(tmp_path, "show", "envspec/update:locks/demo/envspec.lock")

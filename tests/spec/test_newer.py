@@ -1,0 +1,57 @@
+"""Ages in a spec, and the moments that they stand for."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from envspec.spec.model import Spec
+from envspec.spec.newer import beginning, bounds, span_of, standing
+from envspec.spec.parse import parse_spec
+
+NOW = datetime(2026, 11, 22, 12, tzinfo=timezone.utc)
+SPEC = """\
+[env]
+python = "3.12"
+exclude-newer = "7 days"
+[env.exclude-newer-package]
+Mine = { exclude-newer = "1 day", reason = "x", until = "2026-11-22" }
+other = { exclude-newer = 2026-01-02, reason = "x" }
+[env.exclude-newer-index]
+internal = { reason = "no upload times" }
+[pip]
+dependencies = ["mine", "own"]
+indexes = { internal = "https://packages.example.org/simple" }
+sources = { mine = "internal", Own_One = "internal" }
+[targets.cpu]
+platform = "linux-64"
+"""
+
+
+@pytest.fixture(scope="module")
+def spec() -> Spec:
+    return parse_spec(SPEC, "a.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "hours"), [("1 hour", 1), ("7 days", 168), ("2 weeks", 336), ("2026-11-01T00:00:00Z", None), (None, None)]
+)
+def test_spans(text: str | None, hours: int | None) -> None:
+    assert span_of(text) == (None if hours is None else timedelta(hours=hours))
+
+
+def test_it_begins_now(spec: Spec) -> None:
+    begun = beginning(spec, NOW)
+    assert begun.exclude_newer == "2026-11-15T12:00:00Z"
+    assert bounds(begun) == {"mine": "2026-11-21T12:00:00Z", "other": "2026-01-02T00:00:00Z", "own-one": None}
+
+
+def test_a_lock_s_moment_stands_for_all_ages(spec: Spec) -> None:
+    assert standing(spec, "2026-11-15T12:00:00Z") == beginning(spec, NOW)
+    assert standing(spec, None) == spec, "an age equals no lock's moment"
+
+
+def test_after_its_last_day_an_exception_is_gone(spec: Spec) -> None:
+    assert bounds(beginning(spec, NOW + timedelta(days=1)))["mine"] is None, "the index's own stays"
+    assert len(standing(spec, "2027-01-01T00:00:00Z").newer_for) == 3, "a lock has no day"
