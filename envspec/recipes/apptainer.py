@@ -156,10 +156,10 @@ def _at_run_time(plan: Plan) -> Iterator[str]:
     yield from section("environment", exports)
     yield from section("labels", [f"{name} {safe_text(value)}" for name, value in _labels(plan)])
     yield from section("help", _help(plan))
-    yield from section("runscript", [f'exec {entrypoint} "$@"'])
-    yield from section("test", [f"exec {entrypoint} smoke --quick"])
+    yield from ("%runscript", f'    exec {entrypoint} "$@"')
+    yield from ("%test", f"    exec {entrypoint} smoke --quick")
     for app in ("smoke", *(service.name for service in plan.services)):
-        yield from section(f"apprun {app}", [f'exec {entrypoint} {app} "$@"'])
+        yield from (f"%apprun {app}", f'    exec {entrypoint} {app} "$@"')
 
 
 def _labels(plan: Plan) -> Iterator[tuple[str, str]]:
@@ -176,7 +176,6 @@ def _help(plan: Plan) -> Iterator[str]:
     cuda = f", CUDA {plan.cuda}" if plan.cuda else ""
     yield safe_text(plan.description or plan.title)
     yield f"{plan.title}: Python {plan.python}{cuda}, on {plan.platform}."
-    yield ""
     yield f'  apptainer run{nv} --bind "$PWD:{WORKSPACE}" IMAGE python train.py'
     yield f"  apptainer test{nv} IMAGE                  the smoke check, short"
     yield f"  apptainer run{nv} --app smoke IMAGE       the smoke check"

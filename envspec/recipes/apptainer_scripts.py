@@ -59,16 +59,17 @@ def at(file: str) -> str:
     return f"{_FROM}/{file.rpartition('/')[2]}"
 
 
-def _beginning() -> Iterator[str]:
+def _beginning(plan: Plan) -> Iterator[str]:
     yield f"set -eu; umask 022; mkdir -p {SCRATCH}"
-    yield f"export TMPDIR={SCRATCH} LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive"
+    time = f"SOURCE_DATE_EPOCH={plan.epoch}"
+    yield f"export TMPDIR={SCRATCH} LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive {time}"
 
 
 def compile_post(plan: Plan) -> Iterator[str]:
     """Make the script of the stage that compiles, which makes the whole environment."""
     compiling = plan.compiling
     assert compiling is not None
-    yield from _beginning()
+    yield from _beginning(plan)
     if compiling.image != plan.base:
         yield "# a Python of this stage would be missing in the image"
         yield "export UV_PYTHON_PREFERENCE=only-managed"
@@ -90,8 +91,7 @@ def _python_headers(plan: Plan) -> Iterator[str]:
 
 def final_post(plan: Plan) -> Iterator[str]:
     """Make the script of the last stage."""
-    yield from _beginning()
-    yield f"export SOURCE_DATE_EPOCH={plan.epoch}"
+    yield from _beginning(plan)
     yield from _apt([name for name in plan.debian if name != INIT], _python_headers(plan) if plan.torch else ())
     if not plan.compiling:
         yield from _environment(plan)
@@ -103,10 +103,8 @@ def final_post(plan: Plan) -> Iterator[str]:
 
 def offline_post(plan: Plan, bundle: str) -> Iterator[str]:
     """Make the script of the stage that installs a bundle, which lies in `SCRATCH`."""
-    yield from _beginning()
-    yield f"export SOURCE_DATE_EPOCH={plan.epoch}"
-    yield f"mkdir {SCRATCH}/bundle"
-    yield f"tar -xf {SCRATCH}/{bundle} -C {SCRATCH}/bundle"
+    yield from _beginning(plan)
+    yield f"mkdir {SCRATCH}/bundle; tar -xf {SCRATCH}/{bundle} -C {SCRATCH}/bundle"
     if plan.compiling and plan.compiling.packages:
         yield from _build_env(plan)
     yield f"sh {SCRATCH}/bundle/install.sh {ENVIRONMENT}"
@@ -125,8 +123,7 @@ def _apt(names: Iterable[str], more: Iterable[str] = ()) -> Iterator[str]:
     if not words:
         return
     yield "# in a user namespace apt can't become its own user"
-    yield "apt='apt-get -qq -o APT::Sandbox::User=root'"
-    yield "$apt update"
+    yield "apt='apt-get -qq -o APT::Sandbox::User=root'; $apt update"
     yield f"$apt install -y --no-install-recommends {words}"
     yield from more
     yield "rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb /var/cache/ldconfig/aux-cache"
@@ -138,8 +135,7 @@ def _environment(plan: Plan) -> Iterator[str]:
     yield f"(cd {CARRIED} && sha256sum --check --quiet {SUMS})"
     sums = " ".join(f"'{_digest(plan, file)}  {at(file)}'" for file in installed_from(plan))
     yield f"printf '%s\\n' {sums} | sha256sum --check --quiet"
-    yield f"mkdir -p {PYTHON}"
-    yield f"export UV_PYTHON_INSTALL_DIR={PYTHON} UV_LINK_MODE=copy"
+    yield f"mkdir -p {PYTHON}; export UV_PYTHON_INSTALL_DIR={PYTHON} UV_LINK_MODE=copy"
     yield f"if [ -d {_CACHE} ]; then export UV_CACHE_DIR={_CACHE}/uv CONDA_PKGS_DIRS={_CACHE}/conda"
     yield "else export UV_NO_CACHE=1; fi"
     yield f"if [ -s {_UV_SETTINGS} ]; then export UV_CONFIG_FILE={_UV_SETTINGS}; fi"

@@ -96,7 +96,8 @@ def index_argument(index: str) -> str:
 
 
 def run(mounts: Iterable[str], commands: Iterable[str]) -> str:
-    return "RUN " + " \\\n    ".join([*mounts, "set -eu", *(f"&& {command}" for command in commands)])
+    first, *others = commands
+    return "RUN " + " \\\n    ".join([*mounts, f"set -eu && {first}", *(f"&& {command}" for command in others)])
 
 
 def checked(plan: Plan, files: Iterable[str]) -> list[str]:

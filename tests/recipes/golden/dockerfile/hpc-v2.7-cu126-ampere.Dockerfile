@@ -27,8 +27,7 @@ RUN --mount=type=bind,source=requirements/conda-….txt,target=/run/recipe/conda
     --mount=type=secret,id=condarc,target=/etc/conda/condarc \
     --mount=type=secret,id=ca,target=/run/secrets/ca.pem \
     --mount=type=secret,id=netrc,target=/run/secrets/netrc \
-    set -eu \
-    && : "${CONDA_CHANNEL_HOST:?give the host of your channels with --build-arg CONDA_CHANNEL_HOST=}" \
+    set -eu && : "${CONDA_CHANNEL_HOST:?give the host of your channels with --build-arg CONDA_CHANNEL_HOST=}" \
     && [ "$(sha256sum < /run/recipe/conda-….txt)" = '…  -' ] \
     && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
     && if [ -s /run/secrets/netrc ]; then export NETRC=/run/secrets/netrc; fi \
@@ -47,38 +46,32 @@ COPY --from=uv /uv /layers/uv
 ENV UV_CACHE_DIR="/var/cache/uv" UV_LINK_MODE="copy" UV_PYTHON_INSTALL_DIR="/opt/python" UV_PYTHON_PREFERENCE="system"
 COPY --from=conda /layers/conda /
 RUN --mount=type=bind,source=envspec/bytecode.py,target=/run/recipe/bytecode.py \
-    set -eu \
-    && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
+    set -eu && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
     && install -D -t /layers /run/recipe/bytecode.py
 
 FROM python AS rest
 RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
     --mount=type=bind,source=requirements/rest-….txt,target=/run/recipe/rest-….txt \
-    set -eu \
-    && [ "$(sha256sum < /run/recipe/rest-….txt)" = '…  -' ] \
+    set -eu && [ "$(sha256sum < /run/recipe/rest-….txt)" = '…  -' ] \
     && /layers/uv pip install --quiet --python /opt/env --prefix /layers/rest/opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/rest-….txt \
     && /opt/env/bin/python -ISB /layers/bytecode.py /layers/rest/opt/env/lib /opt/env/lib \
     && find /layers/rest -exec touch -h -d @315532800 {} +
 
 FROM python AS carried
 COPY --chmod=0755 envspec cu126-ampere/target.json /layers/carried/opt/envspec/
-RUN set -eu \
-    && env --chdir=/layers/carried/opt/envspec sha256sum --check --quiet SHA256SUMS \
+RUN set -eu && env --chdir=/layers/carried/opt/envspec sha256sum --check --quiet SHA256SUMS \
     && find /layers/carried -exec touch -h -d @315532800 {} +
 
 FROM ${BASE_IMAGE}
 USER 0
 ARG SOURCE_DATE_EPOCH=315532800
-RUN set -eu \
-    && began=$(date +%s) \
+RUN set -eu && began=$(date +%s) \
     && export DEBIAN_FRONTEND=noninteractive && apt-get update -qq \
     && apt-get install -y -qq --no-install-recommends ca-certificates g++ ibverbs-providers libibverbs1 libnuma1 librdmacm1 openssh-server tini \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
-    && find /var/log -type f -delete \
-    && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* \
+    && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* && find /var/log -type f -delete \
     && find / -xdev \( -type l -o -writable \) -newermt "@$began" -exec touch -h -d @315532800 {} +
-RUN set -eu \
-    && began=$(date +%s) \
+RUN set -eu && began=$(date +%s) \
     && if old=$(id -nu 1000 2>/dev/null); then userdel "$old"; fi \
     && if ! getent group 1000 >/dev/null; then groupadd --gid 1000 envspec; fi \
     && useradd --uid 1000 --gid 1000 --create-home --shell /bin/bash dev \
@@ -89,29 +82,18 @@ RUN set -eu \
 COPY --from=conda /layers/conda /
 COPY --from=rest /layers/rest /
 COPY --from=carried /layers/carried /
-ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" \
-    CONDA_PREFIX="/opt/env" \
-    ENVSPEC_SPEC="hpc-v2.7" \
-    ENVSPEC_TARGET="cu126-ampere" \
-    LANG="C.UTF-8" \
-    PYTHONNOUSERSITE="1" \
-    PYTORCH_VERSION="2.7.1" \
-    NVIDIA_VISIBLE_DEVICES="all" \
-    NVIDIA_DRIVER_CAPABILITIES="compute,utility,video" \
-    NVIDIA_REQUIRE_CUDA="cuda>=12.6 driver>=525.60.13" \
-    TORCH_CUDA_ARCH_LIST="8.0" \
-    MELLANOX_VISIBLE_DEVICES="all" \
+ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" CONDA_PREFIX="/opt/env" \
+    ENVSPEC_SPEC="hpc-v2.7" ENVSPEC_TARGET="cu126-ampere" LANG="C.UTF-8" PYTHONNOUSERSITE="1" \
+    PYTORCH_VERSION="2.7.1" NVIDIA_VISIBLE_DEVICES="all" NVIDIA_DRIVER_CAPABILITIES="compute,utility,video" \
+    NVIDIA_REQUIRE_CUDA="cuda>=12.6 driver>=525.60.13" TORCH_CUDA_ARCH_LIST="8.0" MELLANOX_VISIBLE_DEVICES="all" \
     HF_HOME="/workspace/.cache/hf"
 LABEL org.opencontainers.image.title="hpc-v2.7-cu126-ampere" \
     org.opencontainers.image.description="Training on clusters with PyTorch 2.7: torch, MPI, OpenSSH and ffmpeg from conda-forge, the rest from PyPI" \
-    org.opencontainers.image.version="…" \
-    org.opencontainers.image.base.name="debian:bookworm-slim" \
-    envspec.spec="hpc-v2.7" \
-    envspec.target="cu126-ampere" \
+    org.opencontainers.image.version="…" org.opencontainers.image.base.name="debian:bookworm-slim" \
+    envspec.spec="hpc-v2.7" envspec.target="cu126-ampere" \
     envspec.lock.digest="sha256:…" \
     envspec.fingerprint="sha256:…" \
-    envspec.cuda="12.6" \
-    envspec.driver.floor="525.60.13"
+    envspec.cuda="12.6" envspec.driver.floor="525.60.13"
 EXPOSE 2222
 WORKDIR /workspace
 USER 1000:1000

@@ -21,8 +21,7 @@ COPY --from=uv /uv /layers/uv
 ENV UV_CACHE_DIR="/var/cache/uv" UV_LINK_MODE="copy" UV_PYTHON_INSTALL_DIR="/opt/python" UV_PYTHON_PREFERENCE="system"
 RUN --mount=type=bind,source=envspec/bytecode.py,target=/run/recipe/bytecode.py \
     --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    set -eu \
-    && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
+    set -eu && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
     && install -D -t /layers /run/recipe/bytecode.py \
     && /layers/uv venv --quiet --python 3.10 /opt/env \
     && mkdir -p /layers/python/opt \
@@ -34,8 +33,7 @@ ARG PYTORCH_INDEX=""
 RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
     --mount=type=bind,source=requirements/torch-….txt,target=/run/recipe/torch-….txt \
     --mount=type=bind,source=requirements/torch-….txt,target=/run/recipe/torch-….txt \
-    set -eu \
-    && [ "$(sha256sum < /run/recipe/torch-….txt)" = '…  -' ] \
+    set -eu && [ "$(sha256sum < /run/recipe/torch-….txt)" = '…  -' ] \
     && [ "$(sha256sum < /run/recipe/torch-….txt)" = '…  -' ] \
     && /layers/uv pip install --quiet --python /opt/env --prefix /layers/torch/opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/torch-….txt \
     && { if [ -n "$PYTORCH_INDEX" ]; then set -- --default-index "$PYTORCH_INDEX"; else set -- --torch-backend cu118; fi; } && /layers/uv pip install --quiet --python /opt/env --prefix /layers/torch/opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/torch-….txt "$@" \
@@ -45,8 +43,7 @@ RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/et
 FROM python AS rest
 RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
     --mount=type=bind,source=requirements/rest-….txt,target=/run/recipe/rest-….txt \
-    set -eu \
-    && [ "$(sha256sum < /run/recipe/rest-….txt)" = '…  -' ] \
+    set -eu && [ "$(sha256sum < /run/recipe/rest-….txt)" = '…  -' ] \
     && /layers/uv pip install --quiet --python /opt/env --prefix /layers/rest/opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/rest-….txt \
     && /opt/env/bin/python -ISB /layers/bytecode.py /layers/rest/opt/env/lib /opt/env/lib \
     && find /layers/rest -exec touch -h -d @315532800 {} +
@@ -55,26 +52,22 @@ RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/et
 FROM ${COMPILER_IMAGE} AS compile
 USER 0
 ARG SOURCE_DATE_EPOCH=315532800
-RUN set -eu \
-    && export DEBIAN_FRONTEND=noninteractive && apt-get update -qq \
+RUN set -eu && export DEBIAN_FRONTEND=noninteractive && apt-get update -qq \
     && apt-get install -y -qq --no-install-recommends build-essential ca-certificates \
     && if [ -x /usr/bin/python3.10 ]; then apt-get install -y -qq --no-install-recommends libpython3.10-dev; fi \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
-    && find /var/log -type f -delete \
-    && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_*
+    && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* && find /var/log -type f -delete
 COPY --from=uv /uv /layers/uv
 ENV UV_CACHE_DIR="/var/cache/uv" UV_LINK_MODE="copy" UV_PYTHON_INSTALL_DIR="/opt/python" UV_PYTHON_PREFERENCE="system"
 RUN --mount=type=bind,source=envspec/bytecode.py,target=/run/recipe/bytecode.py \
     --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    set -eu \
-    && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
+    set -eu && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
     && install -D -t /layers /run/recipe/bytecode.py \
     && /layers/uv venv --quiet --python 3.10 /opt/env
 COPY --from=torch /layers/torch /
 RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
     --mount=type=bind,source=requirements/build-….txt,target=/run/recipe/build-….txt \
-    set -eu \
-    && [ "$(sha256sum < /run/recipe/build-….txt)" = '…  -' ] \
+    set -eu && [ "$(sha256sum < /run/recipe/build-….txt)" = '…  -' ] \
     && /layers/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/build-….txt
 ENV CUDA_HOME="/usr/local/cuda"
 ENV FORCE_CUDA="1"
@@ -82,8 +75,7 @@ ENV TORCH_CUDA_ARCH_LIST="7.0;8.0"
 RUN --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
     --mount=type=bind,source=requirements/source-….txt,target=/run/recipe/source-….txt \
     --mount=type=bind,source=requirements/built-with-….txt,target=/run/recipe/built-with-….txt \
-    set -eu \
-    && [ "$(sha256sum < /run/recipe/source-….txt)" = '…  -' ] \
+    set -eu && [ "$(sha256sum < /run/recipe/source-….txt)" = '…  -' ] \
     && [ "$(sha256sum < /run/recipe/built-with-….txt)" = '…  -' ] \
     && export UV_NO_CACHE=1 UV_LINK_MODE=copy \
     && export PATH="/opt/env/bin:$PATH" PYTHONPATH=/opt/env/lib/python3.10/site-packages \
@@ -93,24 +85,20 @@ RUN --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
 
 FROM python AS carried
 COPY --chmod=0755 envspec cu118/target.json /layers/carried/opt/envspec/
-RUN set -eu \
-    && env --chdir=/layers/carried/opt/envspec sha256sum --check --quiet SHA256SUMS \
+RUN set -eu && env --chdir=/layers/carried/opt/envspec sha256sum --check --quiet SHA256SUMS \
     && find /layers/carried -exec touch -h -d @315532800 {} +
 
 FROM ${BASE_IMAGE}
 USER 0
 ARG SOURCE_DATE_EPOCH=315532800
-RUN set -eu \
-    && began=$(date +%s) \
+RUN set -eu && began=$(date +%s) \
     && export DEBIAN_FRONTEND=noninteractive && apt-get update -qq \
     && apt-get install -y -qq --no-install-recommends ca-certificates g++ ibverbs-providers libibverbs1 libnuma1 librdmacm1 tini \
     && if [ -x /usr/bin/python3.10 ]; then apt-get install -y -qq --no-install-recommends libpython3.10-dev; fi \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
-    && find /var/log -type f -delete \
-    && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* \
+    && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* && find /var/log -type f -delete \
     && find / -xdev \( -type l -o -writable \) -newermt "@$began" -exec touch -h -d @315532800 {} +
-RUN set -eu \
-    && began=$(date +%s) \
+RUN set -eu && began=$(date +%s) \
     && if old=$(id -nu 1000 2>/dev/null); then userdel "$old"; fi \
     && if ! getent group 1000 >/dev/null; then groupadd --gid 1000 envspec; fi \
     && useradd --uid 1000 --gid 1000 --create-home --shell /bin/bash dev \
@@ -123,28 +111,17 @@ COPY --from=torch /layers/torch /
 COPY --from=compile /layers/source /
 COPY --from=rest /layers/rest /
 COPY --from=carried /layers/carried /
-ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" \
-    VIRTUAL_ENV="/opt/env" \
-    ENVSPEC_SPEC="mm-v2.1" \
-    ENVSPEC_TARGET="cu118" \
-    LANG="C.UTF-8" \
-    PYTHONNOUSERSITE="1" \
-    PYTORCH_VERSION="2.1.0" \
-    NVIDIA_VISIBLE_DEVICES="all" \
-    NVIDIA_DRIVER_CAPABILITIES="compute,utility" \
-    NVIDIA_REQUIRE_CUDA="cuda>=11.8 driver>=450.80.02" \
-    TORCH_CUDA_ARCH_LIST="7.0;8.0" \
-    MELLANOX_VISIBLE_DEVICES="all"
+ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" VIRTUAL_ENV="/opt/env" \
+    ENVSPEC_SPEC="mm-v2.1" ENVSPEC_TARGET="cu118" LANG="C.UTF-8" PYTHONNOUSERSITE="1" PYTORCH_VERSION="2.1.0" \
+    NVIDIA_VISIBLE_DEVICES="all" NVIDIA_DRIVER_CAPABILITIES="compute,utility" \
+    NVIDIA_REQUIRE_CUDA="cuda>=11.8 driver>=450.80.02" TORCH_CUDA_ARCH_LIST="7.0;8.0" MELLANOX_VISIBLE_DEVICES="all"
 LABEL org.opencontainers.image.title="mm-v2.1-cu118" \
     org.opencontainers.image.description="Reproducing 2023's vision-language work: PyTorch 2.1, transformers 4.30, deepspeed 0.9 and what CLIP needs" \
-    org.opencontainers.image.version="…" \
-    org.opencontainers.image.base.name="debian:bookworm-slim" \
-    envspec.spec="mm-v2.1" \
-    envspec.target="cu118" \
+    org.opencontainers.image.version="…" org.opencontainers.image.base.name="debian:bookworm-slim" \
+    envspec.spec="mm-v2.1" envspec.target="cu118" \
     envspec.lock.digest="sha256:…" \
     envspec.fingerprint="sha256:…" \
-    envspec.cuda="11.8" \
-    envspec.driver.floor="450.80.02"
+    envspec.cuda="11.8" envspec.driver.floor="450.80.02"
 WORKDIR /workspace
 USER 1000:1000
 HEALTHCHECK --interval=30s --timeout=10s --start-period=60s CMD ["/opt/envspec/healthcheck.sh"]
