@@ -147,7 +147,12 @@ def test_a_signature_that_is_no_file_ends_the_command(project: Machine, keys: tu
     else:
         os.mkfifo(beside(project))
     before = project.lock_path().read_bytes()
-    for command in (["verify", SPEC, "--signed"], ["install", SPEC, "--prefix", "p"], ["lock", SPEC, "--upgrade"]):
+    for command in (
+        ["verify", SPEC, "--signed"],
+        ["install", SPEC, "--prefix", "p"],
+        ["run", SPEC, "--", "true"],
+        ["lock", SPEC, "--upgrade"],
+    ):
         ran = project.envspec(*command)
         assert ran.status == 2 and "envspec.lock.sig" in ran.err, (command, ran.err)
     ran = project.envspec("sign", SPEC, "--key", str(ada.path))
