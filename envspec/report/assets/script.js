@@ -293,6 +293,8 @@
     }
     return found.sort((a, b) => b.size - a.size || (a.one.name < b.one.name ? -1 : 1));
   }
+  // of the map, so that paper of another width has the same one
+  const share = (value, whole) => `${(100 * value) / whole}%`;
   const signed = (delta) => (delta < 0 ? "−" : "+") + bytes(Math.abs(delta));
   function drawSizes() {
     const difference = $("size-what").value === "difference";
@@ -310,16 +312,16 @@
     if (few.length && rest > 0) items.push({ size: rest, few });
     items.sort((a, b) => b.size - a.size);
     squarify(items, 0, 0, width, height, (item, x, y, w, h) => {
-      const part = (100 * item.size) / total, share = part < 0.1 ? "under 0.1 %" : `${part.toFixed(part < 1 ? 1 : 0)} %`;
+      const part = (100 * item.size) / total, told = part < 0.1 ? "under 0.1 %" : `${part.toFixed(part < 1 ? 1 : 0)} %`;
       const name = item.few ? `+ ${item.few.length}` : item.one.name;
       const size = difference && !item.few ? signed(item.delta) : bytes(item.size);
-      const label = `${name} ${size}, ${item.few ? plural(item.few.length, "smaller package") : item.variant.version}, ${share}`;
+      const label = `${name} ${size}, ${item.few ? plural(item.few.length, "smaller package") : item.variant.version}, ${told}`;
       const kind = item.few ? "" : difference ? (item.delta < 0 ? "less" : "more") : item.one.kind === "conda" ? "conda" : item.one.direct ? "direct" : "";
       const button = make("button", { type: "button", tabindex: tiles.length ? -1 : 0, class: kind, title: label, "aria-label": label });
       if (w > 44 && h > 24) button.append(make("b", {}, name));
       else button.classList.add("small");
       if (w > 60 && h > 44) button.append(" ", make("span", {}, size));
-      Object.assign(button.style, { left: `${x}px`, top: `${y}px`, width: `${w}px`, height: `${h}px` });
+      Object.assign(button.style, { left: share(x, width), top: share(y, height), width: share(w, width), height: share(h, height) });
       button.package = item.few ? null : item.number;
       tiles.push(button);
     });
