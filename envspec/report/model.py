@@ -141,7 +141,7 @@ class Trouble:
 
 
 @dataclass(frozen=True)
-class Advisory:
+class CountedAdvisory:
     """One advisory, under whichever of its names, however many versions and targets have it."""
 
     names: frozenset[str]
@@ -170,14 +170,14 @@ class AuditSummary:
         return tuple(one for one in self.troubles if one.code in ("vulnerability", "malicious") and one.ignored is None)
 
     @property
-    def advisories(self) -> tuple[Advisory, ...]:
+    def advisories(self) -> tuple[CountedAdvisory, ...]:
         """The advisories of these, each once: findings that share a name are of one."""
-        found: list[Advisory] = []
+        found: list[CountedAdvisory] = []
         for one in self.vulnerabilities:
             names = frozenset((one.id or one.message, *one.aliases))
             same = [other for other in found if other.names & names]
             packages = dict.fromkeys((*(place for other in same for place in other.packages), one.package))
-            merged = Advisory(names.union(*(other.names for other in same)), tuple(packages))
+            merged = CountedAdvisory(names.union(*(other.names for other in same)), tuple(packages))
             found = [*(other for other in found if other not in same), merged]
         return tuple(found)
 

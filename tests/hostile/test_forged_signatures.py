@@ -122,6 +122,7 @@ def test_who_asks_for_a_signature_refuses(
     for command in (
         ["install", SPEC, "--prefix", "p"],
         ["bundle", SPEC, "-o", "x.tar"],
+        ["image", SPEC, "-o", "layout"],
         ["run", SPEC, "--", "true"],
         ["export", SPEC, "--format", "dockerfile", "-o", "out"],
         ["smoke", SPEC],
@@ -131,7 +132,7 @@ def test_who_asks_for_a_signature_refuses(
     ran = project.envspec("check", SPEC)
     assert ran.status == 1 and code in ran.out
     assert ("[signature-stale]" in ran.out) is (REFUSED[attack] == "signature-wrong")
-    assert not any((project.folder / name).exists() for name in ("p", "x.tar", "out"))
+    assert not any((project.folder / name).exists() for name in ("p", "x.tar", "layout", "out"))
 
 
 @pytest.mark.parametrize("what", ["link", "folder", "pipe"])
