@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 LOCK = "envspec-lock"
-REPORT = "envspec-report"
-"""The namespaces: a signature made for another purpose (a commit, a file, a report) is none of a lock."""
+"""The namespace: a signature made for another purpose (a commit, a file) is none of a lock."""
 
 SUFFIX = ".sig"
 MOST_BYTES = 64 * 1024

@@ -15,7 +15,7 @@ from support.site import place_policy
 from support.ssh import Key, allow, make_key, signature
 
 from envspec.cli import enter
-from envspec.signing.model import LOCK, MOST_BYTES, REPORT
+from envspec.signing.model import LOCK, MOST_BYTES
 
 SPEC = "specs/demo.toml"
 
@@ -54,8 +54,8 @@ def for_another_purpose(machine: Machine, ada: Key, eve: Key) -> None:
     by_hand(machine, ada, "git")
 
 
-def of_a_report(machine: Machine, ada: Key, eve: Key) -> None:
-    by_hand(machine, ada, REPORT)
+def of_a_file(machine: Machine, ada: Key, eve: Key) -> None:
+    by_hand(machine, ada, "file")
 
 
 def of_a_lock_that_changed(machine: Machine, ada: Key, eve: Key) -> None:
@@ -98,7 +98,7 @@ REFUSED: dict[Attack, str] = {
     unsigned: "signature-missing",
     by_another_key: "signature-foreign",
     for_another_purpose: "signature-wrong",
-    of_a_report: "signature-wrong",
+    of_a_file: "signature-wrong",
     of_a_lock_that_changed: "signature-wrong",
     of_another_lock: "signature-wrong",
     cut_off: "signature-wrong",
