@@ -111,7 +111,7 @@
       $("centre").dispatchEvent(new Event("change"));
     }
     settled = true;
-    $(section).scrollIntoView();
+    $(section).scrollIntoView({ behavior: "instant" });
   }
   addEventListener("hashchange", restore);
 
@@ -142,7 +142,7 @@
     const name = make("span", { class: "name", role: "rowheader" }, button);
     if (one.direct) name.append(make("span", { class: "tag direct", title: "the spec asks for it by name" }, "direct"));
     if (one.kind === "conda") name.append(make("span", { class: "tag" }, "conda"));
-    if (one.risk) name.append(make("span", { class: `tag ${one.risk}`, title: `changed: ${one.risk} risk` }, "changed"));
+    if (one.risk) name.append(make("span", { class: `tag ${one.risk}`, title: `changed: ${one.risk} risk` }, `changed: ${one.risk} risk`));
     if (one.bad.length) name.append(make("span", { class: "tag bad", title: one.bad.join(", ") }, "vulnerable"));
     row.append(name);
     // what is the same in neighbouring targets is one cell over all of them
@@ -161,7 +161,7 @@
   // "" for what didn't change there, else the old version or "new"
   function before(one, place) {
     const was = one.was.get(place);
-    return was === undefined || was.old === was.now ? "" : (was.old ?? "new");
+    return was === undefined ? "" : (was.old ?? "new");
   }
   function buildCell(one, number, start, end) {
     const span = end - start, was = before(one, shown[start]);
@@ -178,7 +178,8 @@
     cell.className = `version v${one.variants.length > 1 ? 1 + (number % 5) : 0}`;
     const source = variant.source === "wheel" || variant.source === "conda" ? "" : ` (${variant.source})`;
     if (was) cell.classList.add("old");
-    cell.textContent = (was ? `${was === "new" ? "+" : `${was} →`} ` : "") + variant.version + source;
+    const sign = was === "new" ? "+ " : was && was !== variant.version ? `${was} → ` : "";
+    cell.textContent = sign + variant.version + source + (was === variant.version ? ", but changed" : "");
     cell.title = [was === "new" ? "new here" : was ? `was ${was}` : "", `${variant.version}${variant.build ? ` ${variant.build}` : ""}`, variant.index, variant.file].filter(Boolean).join("\n");
     return cell;
   }
