@@ -191,8 +191,10 @@ class OpenFolder:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(self.path / name))
         raise self._not_plain(name, found)
 
-    def read(self, name: str) -> bytes | None:
-        """Read the bytes of a plain file; None where there is none. Never waits, as for the writer of a pipe."""
+    def read(self, name: str, most: int | None = None) -> bytes | None:
+        """Read the bytes of a plain file, no more than `most` of them; None where there is none. Never waits, as for
+        the writer of a pipe.
+        """
         try:
             if self.refuse_odd(name) is None:
                 return None
@@ -204,7 +206,7 @@ class OpenFolder:
             if not stat.S_ISREG(found.st_mode):
                 # exchanged since the first look
                 raise self._not_plain(name, found)
-            return file.read()
+            return file.read(-1 if most is None else most)
 
     def read_at(self, path: str) -> bytes | None:
         """Read the file at a path of names with `/`. Raises NotADirectoryError where a file stands in a folder's

@@ -16,7 +16,7 @@ _ROW = re.compile(r"\| \d+ \| [^|]+ \| `(tests/\S+\.py)`, (\d+) tests? \|$")
 @pytest.mark.slow
 def test_each_row_counts_the_tests_of_its_file() -> None:
     """A row has the attacks that it tells of, and the tests of its whole file, which may make several tries each."""
-    text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8").partition("\n## ")[0]
     lines = [line for line in text.splitlines() if line.startswith("| ") and "`tests/" in line]
     rows = {path: int(tests) for path, tests in (_ROW.search(line).groups() for line in lines)}  # type: ignore[union-attr]
     assert len(rows) > 20

@@ -13,21 +13,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envspec.cli import inputs, options
-from envspec.cli.console import out, say, silence_stdout
+from envspec.cli.console import out, say, silence_stdout, warn
 from envspec.cli.failure import error_json, parts, tell
 from envspec.cli.find_specs import all_specs
 from envspec.cli.lock.images import stale_images
 from envspec.cli.lock.summary import describe
-from envspec.errors import MOST, AnswerNo, EnvspecError, LockError
+from envspec.errors import MOST, AnswerNo, EnvspecError, LockError, ToolError
 from envspec.lock.inputs import has_equal_inputs
 from envspec.lock.judge import UnsoundLock, judge, sound
 from envspec.lock.render import rendered_files
+from envspec.signing.model import SUFFIX
 from envspec.texts import printable
 
 if TYPE_CHECKING:
     from envspec.lock.freshness import Reason
     from envspec.lock.judge import Flaw, SoundLock
-    from envspec.lock.store import LockFolder
+    from envspec.lock.store import LockFile, LockFolder
     from envspec.policy.model import Breach
     from envspec.spec.model import Spec
 
@@ -47,11 +48,12 @@ class SpecState:
 
     status   "fresh"; "forbidden": the site's policy forbids what the spec asks for or the lock pins; "unsound": the
              lock's pins can't be right; "stale": the lock doesn't answer what the spec asks for, or no usable lock
-             exists; "drifted": only the files rendered from the lock, or recipes, differ from it; "error": envspec
-             couldn't judge it
+             exists; "drifted": only the files rendered from the lock, its signature, or recipes, differ from it;
+             "error": envspec couldn't judge it
     summary  what a fresh lock contains
     hint     what to do next
     compared the lock, if it is sound and of this spec
+    file     the lock as it lies there, if it can be read
     recipes  the folder of the spec's recipes, which may not be there
     """
 
@@ -63,6 +65,7 @@ class SpecState:
     hint: str | None = None
     error: EnvspecError | None = None
     compared: SoundLock | None = None
+    file: LockFile | None = None
     recipes: Path = Path("recipes")
 
     @property
@@ -113,7 +116,8 @@ def _check(path: str, locks_dir: Path | None) -> SpecState:
         folder = inputs.folder_of(spec, locks_dir)
         lock_path = str(folder.path)
         elsewhere = inputs.elsewhere(locks_dir)
-        found = _with_policy(_compare(spec, folder, relock=f"envspec lock {path}{elsewhere}"), spec)
+        found = _compare(spec, folder, relock=f"envspec lock {path}{elsewhere}")
+        found = _with_policy(_with_signature(found, f"envspec sign {path}{elsewhere}"), spec)
         recipes = inputs.recipes_of(spec, locks_dir)
         return _with_recipes(replace(found, recipes=recipes), spec, elsewhere) if recipes.is_dir() else found
     except EnvspecError as error:
@@ -123,17 +127,18 @@ def _check(path: str, locks_dir: Path | None) -> SpecState:
 def _compare(spec: Spec, folder: LockFolder, relock: str) -> SpecState:
     lock_path = str(folder.path)
     try:
-        lock = folder.read()
+        file = folder.read_signed()
     except LockError as error:
         from envspec.lock.freshness import LockDamaged
 
         return SpecState(
             spec.path, lock_path, "stale", reasons=(LockDamaged("lock-damaged", str(error)),), hint=error.hint or relock
         )
-    if lock is None:
+    if file is None:
         from envspec.lock.freshness import LockMissing
 
         return SpecState(spec.path, lock_path, "stale", reasons=(LockMissing("lock-missing"),), hint=relock)
+    lock = file.lock
     expected, found = rendered_files(lock), folder.rendered(lock)
     stale: tuple[Reason, ...] = ()
     drifted: tuple[Reason, ...] = ()
@@ -163,22 +168,43 @@ def _compare(spec: Spec, folder: LockFolder, relock: str) -> SpecState:
             if flaws
             else relock,
             compared=accepted,
+            file=file,
         )
-    return SpecState(spec.path, lock_path, "fresh", summary=describe(lock), compared=accepted)
+    return SpecState(spec.path, lock_path, "fresh", summary=describe(lock), compared=accepted, file=file)
+
+
+def _with_signature(found: SpecState, sign: str) -> SpecState:
+    """Add to a finding that the lock's signature, if it has one, isn't of this lock. Who signed is `verify`'s to say,
+    or the policy's."""
+    if found.file is None or found.file.signature is None:
+        return found
+    from envspec.lock.signed import stale_signature
+
+    try:
+        stale = stale_signature(found.file)
+    except ToolError as error:
+        warn(f"the signature of {found.lock} wasn't checked: {error.message}")
+        return found
+    if stale is None:
+        return found
+    again = f"{sign} (or remove {found.lock}{SUFFIX})"
+    hint = f"{found.hint}, then {again}" if found.hint else again
+    status = "drifted" if found.status == "fresh" else found.status
+    return replace(found, status=status, summary="", reasons=(*found.reasons, stale), hint=hint)
 
 
 def _with_policy(found: SpecState, spec: Spec) -> SpecState:
     """The finding, with what the site's policy forbids, as far as that can be told offline."""
-    from envspec.cli.policy import ask, site_policy
+    from envspec.cli.policy import ask, judge_file, site_policy
 
     policy = site_policy()
     if policy is None:
         return found
-    from envspec.policy.judge import judge_lock, judge_spec, judge_use
+    from envspec.policy.judge import judge_lock, judge_spec
 
     breaches = judge_spec(policy, spec)
-    if found.compared is not None:
-        breaches += judge_lock(policy, found.compared) + judge_use(policy)
+    if found.compared is not None and found.file is not None:
+        breaches += judge_lock(policy, found.compared) + judge_file(policy, found.file)
     if not breaches:
         return found
     status = "forbidden" if found.status in ("fresh", "drifted") else found.status

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from envspec.cli import inputs
-from envspec.cli.policy import ask, site_policy
+from envspec.cli.policy import ask, judge_file, site_policy
 from envspec.doctor.result import Result
 from envspec.errors import LockError
 from envspec.rules.finding import Finding
@@ -31,16 +31,18 @@ def policy_results() -> tuple[Result, ...]:
 
 
 def forbidden(spec: Spec, locks_dir: Path | None) -> tuple[Finding, ...]:
-    """What the policy forbids of a spec and its lock. Raises PolicyError."""
+    """What the policy forbids of a spec and its lock. Raises PolicyError, ToolError."""
     policy = site_policy()
     if policy is None:
         return ()
-    from envspec.policy.judge import judge_lock, judge_spec, judge_use
+    from envspec.policy.judge import judge_lock, judge_spec
 
     try:
-        lock = inputs.folder_of(spec, locks_dir).read()
+        file = inputs.folder_of(spec, locks_dir).read_signed()
     except LockError:
         # told elsewhere
-        lock = None
-    breaches = judge_spec(policy, spec) + (judge_lock(policy, lock) + judge_use(policy) if lock else ())
+        file = None
+    breaches = judge_spec(policy, spec)
+    if file is not None:
+        breaches += judge_lock(policy, file.lock) + judge_file(policy, file)
     return tuple(Finding("error", one.code, one.message, remedy=ask(policy)) for one in breaches)

@@ -16,7 +16,7 @@ from envspec.cli.find_specs import all_specs, spec_file
 from envspec.environments import memo
 from envspec.environments.in_use import hold
 from envspec.environments.ready import Ready
-from envspec.errors import AnswerNo, InputError
+from envspec.errors import InputError
 from envspec.places import ENVIRONMENTS, cache_dir, config_file, home_of
 
 if TYPE_CHECKING:
@@ -119,12 +119,15 @@ def _made(asked: RunOptions, path: str, key: str) -> Ready:
 def _sources(asked: RunOptions, path: str) -> memo.Sources:
     """Take the digests of all that the answer comes from, before it is read."""
     from envspec.cli import inputs, policy
+    from envspec.signing.model import SUFFIX
     from envspec.spec.project_file import FILE, project_location
 
     own = [os.path.abspath(path), str(policy.PLACE), str(config_file(os.environ, home_of(os.environ)).absolute())]
     first = memo.Sources.of(own)
     spec = inputs.read_spec(path)
-    found = memo.Sources.of([os.path.abspath(inputs.folder_of(spec, asked.locks_dir).path)])
+    lock = os.path.abspath(inputs.folder_of(spec, asked.locks_dir).path)
+    # a site may demand a signature: one that goes is no answer of before any more
+    found = memo.Sources.of([lock, lock + SUFFIX])
     if spec.asked_project is None:
         return memo.Sources({**first.files, **found.files}, {})
     folder = project_location(spec).path.absolute()
@@ -145,7 +148,7 @@ def plan(asked: RunOptions, path: str, *, ask: bool = True) -> Planned:
     from envspec.settings import load_settings
 
     spec, lock = inputs.read_lock(path, asked.locks_dir)
-    refuse_stale(spec, lock)
+    inputs.refuse_stale(spec, lock)
     settings = load_settings(os.environ)
     # what lacks a Python gets one
     machine = replace(this_machine(), has_python=lambda version: True)
@@ -156,23 +159,6 @@ def plan(asked: RunOptions, path: str, *, ask: bool = True) -> Planned:
         target, because = _chosen(spec, tuple(lock), machine, settings, ask=ask)
     place = checked_prefix(default_prefix(spec, lock, target, make=False))
     return Planned(spec, lock, target, because, place, path, settings)
-
-
-def refuse_stale(spec: Spec, lock: SoundLock) -> None:
-    """Refuse a lock that doesn't answer the spec any more: what runs is what the spec says. Raises AnswerNo."""
-    from envspec.lock.inputs import has_equal_inputs
-
-    if has_equal_inputs(spec, lock):
-        return
-    from envspec.lock.freshness import reasons
-    from envspec.texts import printable
-
-    found = reasons(spec, lock)
-    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    raise AnswerNo(
-        f"{spec.path} changed since it was locked: {printable(found[0].message)}{more}",
-        hint=f"envspec lock {spec.path}",
-    )
 
 
 def _chosen(

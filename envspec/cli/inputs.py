@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from envspec.cli.console import say, warn
 from envspec.cli.find_specs import spec_file
 from envspec.cli.outputs import location, shown_path
-from envspec.errors import InputError
+from envspec.errors import AnswerNo, InputError
 from envspec.texts import nearest, printable
 
 if TYPE_CHECKING:
+    from envspec.cli.policy import Making
     from envspec.lock.judge import SoundLock
     from envspec.lock.model import Lock, LockedTarget
-    from envspec.lock.store import LockFolder
+    from envspec.lock.store import LockFile, LockFolder
     from envspec.spec.model import Spec
+
+_T = TypeVar("_T")
 
 
 def read_spec(path: str) -> Spec:
@@ -66,25 +69,33 @@ def folder_of(spec: Spec, given: Path | None) -> LockFolder:
     return LockFolder(location(shown_path(locks_of(Path(spec.path), given)), [spec.path]), spec.name)
 
 
-def read_lock(path: str, given: Path | None, *, proving: bool = False) -> tuple[Spec, SoundLock]:
+def read_lock(path: str, given: Path | None, making: Making | None = None) -> tuple[Spec, SoundLock]:
     """Read a spec and its lock, which must be sound for it and hold nothing that the site forbids.
 
-    Commands that install, export or run begin here. `proving` is for commands that make the proof that a site may
-    demand.
+    Commands that install, export or run begin here. `making` is for commands that make what a site may demand.
 
-    Raises SpecError, LockError, UnsoundLock, Forbidden, PolicyError.
+    Raises SpecError, LockError, UnsoundLock, Forbidden, PolicyError, ToolError.
     """
+    spec, found, _ = read_signed_lock(path, given, making)
+    return spec, found
+
+
+def read_signed_lock(path: str, given: Path | None, making: Making | None) -> tuple[Spec, SoundLock, LockFile]:
+    """Read a spec and its lock as `read_lock` does, with the lock's bytes and its signature."""
     from envspec.cli.policy import refuse_lock
     from envspec.lock.judge import UnsoundLock, sound
 
-    spec, lock, where = _locked(path, given)
+    spec = read_spec(path)
+    folder = folder_of(spec, given)
+    file = there(folder.read_signed(), spec)
+    where = str(folder.path)
     try:
-        found = sound(lock, spec, where)
+        found = sound(file.lock, spec, where)
     except UnsoundLock:
-        warn_if_stale(spec, lock)
+        warn_if_stale(spec, file.lock)
         raise
-    refuse_lock(spec, found, where, proving=proving)
-    return spec, found
+    refuse_lock(spec, found, file, where, making)
+    return spec, found, file
 
 
 def look_at_lock(path: str, given: Path | None) -> tuple[Spec, Lock]:
@@ -95,7 +106,9 @@ def look_at_lock(path: str, given: Path | None) -> tuple[Spec, Lock]:
     from envspec.lock.inputs import has_equal_inputs
     from envspec.lock.judge import judge
 
-    spec, lock, where = _locked(path, given)
+    spec = read_spec(path)
+    folder = folder_of(spec, given)
+    lock, where = there(folder.read(), spec), folder.path
     equal = has_equal_inputs(spec, lock)
     flaws = judge(lock, spec if equal else None)
     if flaws:
@@ -105,13 +118,11 @@ def look_at_lock(path: str, given: Path | None) -> tuple[Spec, Lock]:
     return spec, lock
 
 
-def _locked(path: str, given: Path | None) -> tuple[Spec, Lock, str]:
-    spec = read_spec(path)
-    folder = folder_of(spec, given)
-    lock = folder.read()
-    if lock is None:
+def there(found: _T | None, spec: Spec) -> _T:
+    """Give the lock that was read, unless there is none. Raises InputError."""
+    if found is None:
         raise InputError(f"{spec.path} has no lock yet", hint=f"envspec lock {spec.path}")
-    return spec, lock, str(folder.path)
+    return found
 
 
 def locked_targets(lock: Lock, names: Iterable[str]) -> tuple[LockedTarget, ...]:
@@ -150,6 +161,22 @@ def warn_if_stale(spec: Spec, lock: Lock) -> None:
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         warn(f"{spec.path} changed since it was locked: {printable(found[0].message)}{more}")
         say(f"hint: envspec lock {spec.path}")
+
+
+def refuse_stale(spec: Spec, lock: Lock) -> None:
+    """Refuse a lock that doesn't answer the spec any more: what runs is what the spec says. Raises AnswerNo."""
+    from envspec.lock.inputs import has_equal_inputs
+
+    if has_equal_inputs(spec, lock):
+        return
+    from envspec.lock.freshness import reasons
+
+    found = reasons(spec, lock)
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    raise AnswerNo(
+        f"{spec.path} changed since it was locked: {printable(found[0].message)}{more}",
+        hint=f"envspec lock {spec.path}",
+    )
 
 
 def did_you_mean(package: str, lock: Lock) -> str:

@@ -46,6 +46,7 @@ COMMANDS = {
     "builds": "List the builds of torch, and what each is compiled for.",
     "inspect": "Read the GPU code compiled into a wheel or an environment.",
     "verify": "Prove a lock against the indexes that publish what it pins.",
+    "sign": "Sign a lock with an SSH key, for who demands it.",
     "link": "Say whether the libraries in a target's wheels can be loaded.",
     "audit": "Look for vulnerabilities and other risks in what is locked.",
     "report": "Write a lock as one self-contained HTML page.",

@@ -1,4 +1,4 @@
-"""The site's policy at the command line: where it is, what it refuses, and when packages were published."""
+"""The site's policy at the command line: where it is, what it refuses, who signed, and when packages were published."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from envspec.cli.console import say
 from envspec.errors import AnswerNo, Place
@@ -14,6 +14,7 @@ from envspec.texts import printable
 
 if TYPE_CHECKING:
     from envspec.lock.model import Lock, LockedTarget
+    from envspec.lock.store import LockFile
     from envspec.policy.model import Breach, Policy
     from envspec.spec.model import Spec
     from envspec.workflow.prepare import NotAfter
@@ -24,6 +25,9 @@ OWNER: int | None = 0 if hasattr(os, "geteuid") else None
 """root."""
 
 _TOLD = 8
+
+Making = Literal["proof", "signature"]
+"""What of the policy's demands a command makes itself: it can't need it then. The codes of their breaches begin so."""
 
 
 class Forbidden(AnswerNo):
@@ -83,16 +87,30 @@ def refuse_spec(spec: Spec) -> Policy | None:
     return policy
 
 
-def refuse_lock(spec: Spec, lock: Lock, path: str, *, proving: bool = False) -> None:
-    """Judge a lock before it is used. `proving` is for what makes the proof that the policy asks for. Raises
-    Forbidden, PolicyError."""
+def refuse_lock(spec: Spec, lock: Lock, file: LockFile, path: str, making: Making | None = None) -> None:
+    """Judge a lock before it is used, but for what the command is about to make of what the policy demands. Raises
+    Forbidden, PolicyError, ToolError."""
     policy = site_policy()
     if policy is None:
         return
-    from envspec.policy.judge import judge_lock, judge_spec, judge_use
+    from envspec.policy.judge import judge_lock, judge_spec
 
-    unchecked = [one for one in judge_use(policy) if not (proving and one.code == "proof-unchecked")]
-    _refuse(policy, (*judge_spec(policy, spec), *judge_lock(policy, lock), *unchecked), path)
+    used = [one for one in judge_file(policy, file) if making is None or not one.code.startswith(f"{making}-")]
+    _refuse(policy, (*judge_spec(policy, spec), *judge_lock(policy, lock), *used), path)
+
+
+def judge_file(policy: Policy, file: LockFile) -> tuple[Breach, ...]:
+    """What the policy demands of a lock that is used, and this one lacks. Raises ToolError without ssh-keygen."""
+    from envspec.policy.judge import judge_use
+    from envspec.signing.model import LOCK, Refusal, allowed_keys
+
+    unsigned = None
+    if policy.signers:
+        from envspec.signing.ssh_keygen import signer_of
+
+        found = signer_of(file.content, file.signature, LOCK, allowed_keys(policy.signers, LOCK))
+        unsigned = found if isinstance(found, Refusal) else None
+    return judge_use(policy, unsigned)
 
 
 def refuse_written(policy: Policy, spec: Spec, lock: Lock, path: str, *, offline: bool) -> None:

@@ -14,7 +14,7 @@ from envspec.cli import inputs, options
 from envspec.cli.console import out, silence_stdout, styled, warn
 from envspec.cli.groups import heading
 from envspec.cli.progress import counting
-from envspec.errors import AnswerNo, OutsideError
+from envspec.errors import AnswerNo, InputError, OutsideError
 from envspec.texts import printable, shown
 
 if TYPE_CHECKING:
@@ -27,10 +27,12 @@ EPILOG = """\b
 Examples:
   envspec verify specs/mm-v2.9.toml
   envspec verify specs/mm-v2.9.toml --from origin/main      only what changed since
+  envspec verify specs/mm-v2.9.toml --signed --allowed-signers .allowed_signers
 
 \b
-Exit codes: 0 the indexes publish what the lock pins, 1 they don't: it is forged, or was published anew since, 2 the
-spec, the lock or the revision is wrong, 3 an index couldn't be asked, and nothing that was asked is forged.
+Exit codes: 0 the indexes publish what the lock pins, 1 they don't: it is forged, or was published anew since; or it
+isn't signed by an allowed signer, 2 the spec, the lock or the revision is wrong, 3 an index couldn't be asked, and
+nothing that was asked is forged; or ssh-keygen is missing.
 """
 
 _NAMES = 8
@@ -41,6 +43,12 @@ _NAMES = 8
 @options.target
 @click.option("--from", "revision", metavar="REV", help="Ask only for what the lock of this git revision doesn't have.")
 @click.option("--offline", is_flag=True, envvar="UV_OFFLINE", help="Refused: the indexes are what is asked.")
+@click.option("--signed", is_flag=True, help="Ask for the lock's signature instead of the indexes.")
+@click.option(
+    "--allowed-signers",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Who may have signed: an allowed_signers file of OpenSSH, as git uses it.",
+)
 @options.locks_dir
 @options.as_json
 def command(
@@ -48,22 +56,35 @@ def command(
     targets: tuple[str, ...],
     revision: str | None,
     offline: bool,
+    signed: bool,
+    allowed_signers: Path | None,
     locks_dir: Path | None,
     as_json: bool,
 ) -> int:
-    """Prove a lock against the indexes that publish what it pins.
+    """Prove a lock against the indexes that publish what it pins; with --signed, by the signature beside it.
 
     Asks each index for every file: that it is there under this hash and size, that its METADATA requires what the lock
     says, its licence, whether it was yanked, and whether it came before exclude-newer. conda packages are compared with
     their channels' repodata. What answers is this machine's index or mirror, and the output names it: the mirror that
     a lock was made from proves that the lock is what the mirror serves, and no more.
+
+    With --signed it asks no index: one of the allowed signers must have signed this very lock (`envspec sign`). They
+    are those of --allowed-signers, else the site's policy's, else those of git's global gpg.ssh.allowedSignersFile.
     """
+    if signed:
+        if revision is not None or targets:
+            raise InputError("a signature is of the whole lock: --signed takes neither --from nor --target")
+        from envspec.cli.signature import tell_signer
+
+        return tell_signer(path, locks_dir, allowed_signers, as_json=as_json)
+    if allowed_signers is not None:
+        raise InputError("--allowed-signers says who may have signed", hint="add --signed")
     if offline:
         raise OutsideError(
             "verify asks the indexes, and --offline forbids it",
             hint="run without --offline; `envspec check` judges a lock without a network",
         )
-    spec, lock = inputs.read_lock(path, locks_dir, proving=True)
+    spec, lock = inputs.read_lock(path, locks_dir, making="proof")
     inputs.warn_if_stale(spec, lock)
     chosen = inputs.locked_targets(lock, targets)
     from envspec.verify.claims import changed, unasked_parts

@@ -22,8 +22,17 @@ th, td { text-align: left; vertical-align: top; padding: .3rem .6rem; border-bot
 td p { margin: 0; } ul { padding-left: 1.2rem; }
 .high { color: var(--high); font-weight: 600; } .medium { color: var(--medium); } .low { color: var(--low); }
 .alarm { border: 2px solid var(--high); border-radius: .4rem; padding: .6rem 1rem; }
-.targets { opacity: .75; }
+.targets { opacity: .75; } td[data-head=size] { white-space: nowrap; }
+@media (max-width: 40rem) {
+  .cards, .cards tbody, .cards tr, .cards th, .cards td { display: block; } .cards thead { display: none; }
+  .cards tr { border: 1px solid var(--line); border-radius: .4rem; margin: .5rem 0; padding: .3rem 0; }
+  .cards th, .cards td { border: 0; padding: .15rem .6rem; overflow-wrap: anywhere; } .cards td:empty { display: none; }
+  .cards td::before { content: attr(data-head); display: block; font-size: .8rem; opacity: .75; }
+}
+@media print { details::details-content { content-visibility: visible; display: block; height: auto; } }
 """
+
+_HEADS = ("package", "change", "size", "asked for", "what it means")
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
@@ -73,9 +82,8 @@ def body(review: Review, heading: str = "h2") -> Iterator[str]:
     for section in words.sections(review):
         yield f"<details{' open' if section.opened else ''}>"
         yield f'<summary class="{section.risk}">{section.title}</summary>'
-        yield f'<div class="scroll" role="region" aria-label="{section.title}" tabindex="0"><table>'
-        heads = ("package", "change", "size", "asked for", "what it means")
-        yield f"<thead><tr>{''.join(f'<th scope=col>{head}</th>' for head in heads)}</tr></thead>"
+        yield f'<div class="scroll" role="region" aria-label="{section.title}" tabindex="0"><table class="cards">'
+        yield f"<thead><tr>{''.join(f'<th scope=col>{head}</th>' for head in _HEADS)}</tr></thead>"
         yield "<tbody>"
         yield from map(_row, section.rows)
         yield "</tbody></table></div></details>"
@@ -91,14 +99,17 @@ def _facts(title: str, facts: tuple[Fact, ...], more: Iterable[str] = (), *, hea
 
 def _row(row: Row) -> str:
     kind = " (conda)" if row.kind == "conda" else ""
+    sizes = [words.size(move) for move in row.moves]
     cells = [
         "".join(_change(move) for move in row.moves),
-        "".join(f"<p>{words.size(move)}</p>" for move in row.moves),
+        "".join(f"<p>{size}</p>" for size in sizes) if any(sizes) else "",
         _text(words.origin(row)),
         "".join(dict.fromkeys(_meaning(row))),
     ]
     name = f"<th scope=row>{_text(row.name)}{kind}</th>"
-    return f"<tr>{name}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+    # a cell names its column itself, where a phone shows a row as a card
+    told = zip(_HEADS[1:], cells, strict=True)
+    return "".join(["<tr>", name, *(f'<td data-head="{head}">{cell}</td>' for head, cell in told), "</tr>"])
 
 
 def _change(move: Move) -> str:

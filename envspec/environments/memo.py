@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import secrets
+import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -28,6 +29,8 @@ _ASKED = (
 """The variables that an answer depends on. Of a job's number it matters only that there is one."""
 _MOST_FILES = 20_000
 """How many files of a project are looked at: beyond, it is built each time."""
+_MOST_BYTES = 64 * 1024 * 1024
+"""How much of a file is read for its digest: more than any spec, lock or configuration has."""
 _SKIPPED = ("__pycache__", "node_modules", "build", "dist")
 
 
@@ -91,10 +94,17 @@ def remember(cache: str, key: str, ready: Ready, sources: Sources) -> None:
 
 
 def digest_of(path: str) -> str | None:
-    """Compute a file's digest; None where there is none to be read."""
+    """Compute a plain file's digest; None where there is none to be read. Never waits, as for the writer of a pipe; the
+    end of a file that is longer than any of these counts by its size and time alone."""
     try:
-        with open(path, "rb") as file:
-            return hashlib.sha256(file.read()).hexdigest()
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                return None
+            digest = hashlib.sha256(file.read(_MOST_BYTES))
+            if found.st_size > _MOST_BYTES:
+                digest.update(f"{found.st_size} {found.st_mtime_ns}".encode())
+            return digest.hexdigest()
     except OSError:
         return None
 
@@ -118,8 +128,8 @@ def tree_of(path: str) -> str | None:
                     folders.append(entry.path)
                 continue
             with suppress(OSError):
-                stat = entry.stat(follow_symlinks=False)
-                found.append((entry.path, stat.st_size, stat.st_mtime_ns))
+                status = entry.stat(follow_symlinks=False)
+                found.append((entry.path, status.st_size, status.st_mtime_ns))
         if len(found) > _MOST_FILES:
             return None
     return hashlib.sha256(json.dumps(sorted(found)).encode("utf-8", "surrogateescape")).hexdigest()

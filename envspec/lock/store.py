@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from envspec import atomic
@@ -19,9 +20,20 @@ from envspec.lock.read import FOLDER_NAME, loads, text_of
 from envspec.lock.render import RENDERED_NAMES, is_rendered, rendered_files, rendered_paths
 from envspec.lock.write import dumps
 from envspec.open_folder import Location, OpenFolder
+from envspec.signing.model import MOST_BYTES, SUFFIX
 from envspec.storage import storage_error
 
 LOCK_NAME = "envspec.lock"
+SIGNATURE_NAME = LOCK_NAME + SUFFIX
+
+
+@dataclass(frozen=True)
+class LockFile:
+    """A lock as it lies in its folder: what it says, its very bytes, and those of the signature beside it, if any."""
+
+    lock: Lock
+    content: bytes
+    signature: bytes | None
 
 
 class LockFolder:
@@ -43,6 +55,37 @@ class LockFolder:
         with self._opened() as folder:
             content = _lock_in(folder) if folder else None
         return None if content is None else loads(text_of(content, self.path), str(self.path))
+
+    def read_signed(self) -> LockFile | None:
+        """Read the lock with its bytes and its signature, all from the folder held open. Raises as `read`, and NotPlain
+        for a signature that is no plain file."""
+        with self._opened() as folder:
+            content = _lock_in(folder) if folder else None
+            if folder is None or content is None:
+                return None
+            signature = _signature_in(folder)
+        return LockFile(loads(text_of(content, self.path), str(self.path)), content, signature)
+
+    def is_signed(self) -> bool:
+        """Return whether a signature lies beside the lock, right or not. Raises NotPlain, StorageError."""
+        with self._opened() as folder:
+            return folder is not None and _signature_in(folder) is not None
+
+    def sign(self, signature: bytes, content: bytes) -> bool:
+        """Write the signature of the lock whose bytes are `content`. Returns whether it is new.
+
+        Raises LockError for a lock that changed since, NotPlain, StorageError.
+        """
+        with self.exclusive(), self._opened() as folder:
+            assert folder is not None
+            if _lock_in(folder) != content:
+                raise LockError(
+                    "the lock changed while it was signed", place=Place(str(self.path)), hint="sign it again"
+                )
+            new = _signature_in(folder) != signature
+            if new:
+                atomic.replace_files(folder, {SIGNATURE_NAME: signature})
+            return new
 
     def holds(self, lock: Lock) -> bool:
         """Return whether the lock's text on disk is what would be written, and not an older schema's. Raises NotPlain,
@@ -74,8 +117,9 @@ class LockFolder:
     def write(self, lock: Lock, on_wait: Callable[[], None] = lambda: None) -> bool:
         """Write the lock and its rendered files. Returns whether anything had to change.
 
-        Rendered files of removed targets go; the user's own files in the folder stay. While another process writes
-        here, this calls `on_wait` and waits, unless the caller is inside `exclusive` already.
+        Rendered files of removed targets go, and so does the signature of a lock that changes: it was of the old one.
+        The user's own files in the folder stay. While another process writes here, this calls `on_wait` and waits,
+        unless the caller is inside `exclusive` already.
 
         Raises NotPlain, StorageError (which says whether anything was changed), and InternalError for a lock that
         couldn't be read back.
@@ -87,6 +131,8 @@ class LockFolder:
                 path: text.encode() for path, text in wanted.items() if _content(folder, path) != text.encode()
             }
             changes |= {path: None for path in self.rendered(lock) if path not in wanted}
+            if LOCK_NAME in changes and _signature_in(folder) is not None:
+                changes[SIGNATURE_NAME] = None
             if changes:
                 atomic.replace_files(folder, changes)
             return bool(changes)
@@ -159,6 +205,15 @@ def _lock_in(folder: OpenFolder) -> bytes | None:
         raise NotPlain("this is a folder, not a lock", place=place, hint="move it away") from None
     except OSError as error:
         raise StorageError(f"the lock can't be read: {error.strerror}", place=place) from None
+
+
+def _signature_in(folder: OpenFolder) -> bytes | None:
+    place = Place(str(folder.path / SIGNATURE_NAME))
+    try:
+        # one byte more than any has: what is too long is seen to be
+        return folder.read(SIGNATURE_NAME, MOST_BYTES + 1)
+    except IsADirectoryError:
+        raise NotPlain("this is a folder, not a signature", place=place, hint="move it away") from None
 
 
 def _checked(lock: Lock, name: str, path: Path) -> str:

@@ -16,6 +16,7 @@ from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.policy.address import is_within
 from envspec.policy.model import RUNGS, Breach, Policy, merged
 from envspec.redact import redact
+from envspec.signing.model import Refusal
 from envspec.spec.model import Spec
 
 _INDEXES, _AT = "[indexes] allow", "[indexes] at"
@@ -35,13 +36,12 @@ def judge_lock(policy: Policy, lock: Lock) -> tuple[Breach, ...]:
     )
 
 
-def judge_use(policy: Policy) -> tuple[Breach, ...]:
-    """What is demanded of a lock before it is used and can't be checked by this envspec: it refuses then, rather than
-    to ignore it."""
+def judge_use(policy: Policy, unsigned: Refusal | None) -> tuple[Breach, ...]:
+    """What is demanded of a lock before it is used: a signature (`unsigned` says why this lock has none of the policy's
+    signers), and what this envspec can't check: it refuses then, rather than to ignore it."""
     found = []
-    if policy.signers:
-        said = "a lock needs a signature, and this envspec can't check any yet"
-        found.append(Breach("signature-unchecked", "[signatures] signers", said))
+    if policy.signers and unsigned is not None:
+        found.append(Breach(unsigned.code, "[signatures] signers", unsigned.sentence))
     if policy.proof not in (None, RUNGS[0]):
         said = f"a target must be proved as far as {policy.proof!r}, and this envspec can't tell yet"
         found.append(Breach("proof-unchecked", "[proof] required", said))

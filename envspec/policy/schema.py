@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from envspec.policy.model import RUNGS
+from envspec.signing.model import PUBLIC_KEY
 from envspec.spec.json_schema import schema_of
 from envspec.spec.nodes import CONTROL, Array, Boolean, Names, Table, Text
 
@@ -38,6 +39,7 @@ _LICENCE = Text(
     pattern=rf"[^\s{CONTROL}](?:[^{CONTROL}]*[^\s{CONTROL}])?",
     max_length=200,
 )
+_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAdqeueR5Wo+Qr0PvT5Bc5/pdGu9bA1VLNnQ2O+lS+m7 ci@example.org"
 _LINE = rf"[^{CONTROL}]*[^\s{CONTROL}][^{CONTROL}]*"
 
 FORMAT = Table(
@@ -144,8 +146,14 @@ FORMAT = Table(
             keys={
                 "signers": Array(
                     doc="SSH public keys, one of which must have signed.",
-                    items=Text(doc="A key.", example="ssh-ed25519 AAAA… ada", says="an SSH public key", pattern=_LINE),
-                    example=("ssh-ed25519 AAAA… ada",),
+                    items=Text(
+                        doc="A key, as a line of a public key file.",
+                        example=_KEY,
+                        says="an SSH public key, as in a file of one",
+                        pattern=PUBLIC_KEY,
+                        max_length=20_000,
+                    ),
+                    example=(_KEY,),
                     min_items=1,
                     unique=True,
                 ),

@@ -37,16 +37,21 @@ def _rules(policy: Policy) -> Iterator[tuple[str, str]]:
     if policy.deny_licences:
         yield "[licences] deny", f"no package is under {_listed(policy.deny_licences)}"
     if policy.signers:
-        unchecked = "this envspec can't check signatures yet, and so refuses to use any lock"
+        keys = f"one of {len(policy.signers)} keys" if len(policy.signers) > 1 else "a single key"
         yield (
             "[signatures] signers",
-            f"one of {len(policy.signers)} keys has signed a lock before it is used: {unchecked}",
+            f"{keys} has signed a lock before it is used: {_listed(map(_whose, policy.signers))}",
         )
     if policy.proof == RUNGS[0]:
         yield "[proof] required", "a target is locked before it's used"
     elif policy.proof is not None:
         unchecked = "this envspec can't tell yet, and so refuses to use any lock"
         yield "[proof] required", f"a target is proved as far as {policy.proof!r} before it's used: {unchecked}"
+
+
+def _whose(key: str) -> str:
+    kind, text, *comment = key.split(None, 2)
+    return comment[0] if comment else f"{kind} …{text[-8:]}"
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -91,7 +91,8 @@ def _packages(
             artifact, licence = pin.artifact, licences[_licence(pin, rules)]
             file, size = (artifact.file, artifact.size) if artifact else (None, None)
             where = tuple(places)
-            variants.append(Variant(pin.version, pin.build, pin.index, _source(pin), licence, file, size, where))
+            source, origin = _source(pin), pin.git.url if pin.git else pin.url
+            variants.append(Variant(pin.version, pin.build, pin.index, source, licence, file, size, where, origin))
         direct = tuple(place for place, pin in found.items() if pin.direct)
         yield PackageRow(node.kind, node.name, direct, tuple(variants))
 

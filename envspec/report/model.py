@@ -28,7 +28,8 @@ class TargetRow:
 class Variant:
     """One version of a package, as the targets named install it. `size` is the file's, in bytes.
 
-    `source` is "wheel", "sdist", "git", "url" or "conda"; `licence` is its place in `Page.licences`.
+    `source` is "wheel", "sdist", "git", "url" or "conda"; `licence` is its place in `Page.licences`. `origin` is the
+    address that the lock names, which it does for git and URLs alone: indexes have names there, and no hosts.
     """
 
     version: str
@@ -39,6 +40,7 @@ class Variant:
     file: str | None
     size: int | None
     targets: tuple[int, ...]
+    origin: str | None = None
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,14 @@ class Trouble:
 
 
 @dataclass(frozen=True)
+class CountedAdvisory:
+    """One advisory, under whichever of its names, however many versions and targets have it."""
+
+    names: frozenset[str]
+    packages: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class AuditSummary:
     """What was looked up. A package in `unknown` and a target in `left_out` aren't known to be sound. While `unread`
     isn't empty, no package is.
@@ -158,6 +168,18 @@ class AuditSummary:
     def vulnerabilities(self) -> tuple[Trouble, ...]:
         """The findings that count: those that the spec doesn't accept."""
         return tuple(one for one in self.troubles if one.code in ("vulnerability", "malicious") and one.ignored is None)
+
+    @property
+    def advisories(self) -> tuple[CountedAdvisory, ...]:
+        """The advisories of these, each once: findings that share a name are of one."""
+        found: list[CountedAdvisory] = []
+        for one in self.vulnerabilities:
+            names = frozenset((one.id or one.message, *one.aliases))
+            same = [other for other in found if other.names & names]
+            packages = dict.fromkeys((*(place for other in same for place in other.packages), one.package))
+            merged = CountedAdvisory(names.union(*(other.names for other in same)), tuple(packages))
+            found = [*(other for other in found if other not in same), merged]
+        return tuple(found)
 
     @property
     def complete(self) -> bool:

@@ -11,20 +11,22 @@ from string import Template
 from typing import Any
 
 from envspec.report import sections
+from envspec.report.changed import changes_data
 from envspec.report.model import Page, Variant
 from envspec.report.sections import text
 from envspec.texts import shown
 
 _SECTIONS = {
-    "targets": "Targets",
+    "changes": "Changes",
+    "vulnerabilities": "Vulnerabilities",
     "packages": "Packages",
+    "targets": "Targets",
     "size": "Download size",
     "graph": "Dependencies",
     "licences": "Licences",
     "gpus": "GPU coverage",
-    "vulnerabilities": "Vulnerabilities",
-    "changes": "Changes",
 }
+"""In the order of a review: what changed and what is known to be wrong come first."""
 
 
 def html(page: Page) -> str:
@@ -46,14 +48,14 @@ def html(page: Page) -> str:
             '<a class="skip" href="#main">Skip to the content</a>',
             *_header(page),
             '<main id="main">',
-            *_section("targets", sections.targets(page)),
+            *_section("changes", sections.compared(page)),
+            *_section("vulnerabilities", sections.vulnerabilities(page)),
             *_section("packages", _packages(page)),
+            *_section("targets", sections.targets(page)),
             *_section("size", [_asset("size.html")]),
             *_section("graph", [_asset("graph.html")]),
             *_section("licences", sections.licences(page)),
             *_section("gpus", sections.gpus(page)),
-            *_section("vulnerabilities", sections.vulnerabilities(page)),
-            *_section("changes", sections.compared(page)),
             "</main>",
             f"<footer><p>{text(page.lock)} <span>{text(page.digest)}</span></p></footer>",
             f'<script type="application/json" id="data">{page_data(page)}</script>',
@@ -73,6 +75,7 @@ def _header(page: Page) -> Iterator[str]:
     pinned = f" · nothing newer than {text(page.exclude_newer)}" if page.exclude_newer else ""
     yield f'<header><h1>{text(page.name)}</h1><p class="lead">{text(page.description)}</p>'
     yield f'<p class="quiet">{text(page.spec)}{pinned}</p>'
+    yield from sections.eyes(page)
     yield f'<ul class="figures">{"".join(sections.figures(page))}</ul></header>'
     links = "".join(f'<li><a href="#{name}">{title}</a></li>' for name, title in _SECTIONS.items())
     yield f'<nav aria-label="Sections"><ul>{links}</ul></nav>'
@@ -98,6 +101,8 @@ def _packages(page: Page) -> Iterator[str]:
         licences="".join(licences),
         targets="".join(boxes),
         disabled="" if page.audit else " disabled",
+        uncompared="" if page.review else " disabled",
+        changed="Changed" if page.review is not None else "Changed (not compared)",
         vulnerable="Vulnerable" if page.audit else "Vulnerable (not checked)",
         count=len(page.packages),
         direct="".join(sections.direct_packages(page)),
@@ -132,6 +137,7 @@ def page_data(page: Page) -> str:
         ],
         "audited": page.audit is not None,
         "vulnerable": _vulnerable(page),
+        "changes": changes_data(page),
     }
     return json.dumps(_cleaned(whole), ensure_ascii=False, separators=(",", ":")).translate(_INERT)
 
@@ -156,6 +162,7 @@ def _variant(variant: Variant, targets: int) -> dict[str, Any]:
         "licence": variant.licence,
         "file": variant.file,
         "size": variant.size,
+        "origin": variant.origin,
         "targets": None if len(variant.targets) == targets else list(variant.targets),
     }
 

@@ -6,10 +6,12 @@ Whatever comes from a lock, a spec or an audit goes through `text`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from html import escape
 
 from envspec.diff import html as changes
 from envspec.diff import words
+from envspec.report.eyes import Eye, needs_eyes
 from envspec.report.model import CapabilityProducts, Cell, Page, Trouble
 from envspec.texts import plural, shown
 
@@ -34,12 +36,31 @@ def text(value: str) -> str:
     return escape(shown(value))
 
 
+def eyes(page: Page) -> Iterator[str]:
+    """Show what needs eyes, or that nothing was found that does."""
+    found = needs_eyes(page)
+    yield '<div class="eyes"><h2>Needs eyes</h2>'
+    if found:
+        yield f"<ul>{''.join(map(_eye, found))}</ul>"
+    else:
+        yield "<p>Nothing: no change, and no vulnerability is known of what could be looked up.</p>"
+    yield "</div>"
+
+
+def _eye(one: Eye) -> str:
+    names = f" <small>{text(one.names)}</small>" if one.names else ""
+    tone = one.tone or "unknown"
+    word = f'<span class="tag {tone}">{one.tone or "?"}</span>'
+    return f'<li>{word} <a href="#{one.section}">{text(one.what)}</a>{names}</li>'
+
+
 def figures(page: Page) -> Iterator[str]:
     """Yield the key figures. Each links to its section."""
     direct = sum(bool(package.direct) for package in page.packages)
     unsized = {number for target in page.targets for number in target.unsized}
-    largest = words.bytes_text(max(target.download for target in page.targets))
-    span = f"up to {largest}" if len(page.targets) > 1 else largest
+    largest = f'<span class="whole">{words.bytes_text(max(target.download for target in page.targets))}</span>'
+    # a file of unknown size makes it no bound from above
+    span = f"at least {largest}" if unsized else f"up to {largest}" if len(page.targets) > 1 else largest
     more = f", and {plural(len(unsized), 'file')} of unknown size" if unsized else ""
     yield _figure("packages", str(len(page.packages)), "packages", f"{direct} asked for by name")
     yield _figure("targets", str(len(page.targets)), "target" if len(page.targets) == 1 else "targets", _cudas(page))
@@ -68,6 +89,12 @@ def _table(label: str, *heads: str, style: str = "") -> str:
     return f"{begin}<thead><tr>{''.join(cells)}</tr></thead><tbody>"
 
 
+def _td(head: str, content: str, style: str = "") -> str:
+    """A cell that names its column itself, where a phone shows a row as a card."""
+    named = f' class="{style}"' if style else ""
+    return f'<td data-head="{head}"{named}>{content}</td>'
+
+
 _END = "</tbody></table></div>"
 
 
@@ -92,9 +119,9 @@ def _audit_words(page: Page) -> tuple[str, str, str, str]:
     if audit is None:
         return "not checked", label, "no audit was given", ""
     if audit.vulnerabilities:
-        packages = len({one.package for one in audit.vulnerabilities})
+        packages = len({number for one in audit.advisories for number in one.packages})
         note = f"in {plural(packages, 'package')}" + ("" if audit.complete else "; the audit is incomplete")
-        return str(len(audit.vulnerabilities)), label, note, "high"
+        return str(len(audit.advisories)), label, note, "high"
     if not audit.complete:
         return "not known", label, "the audit is incomplete", "medium"
     unknown = {number for _, numbers in audit.unknown for number in numbers}
@@ -106,7 +133,7 @@ def targets(page: Page) -> Iterator[str]:
     """Yield one row per target."""
     most = max((target.download for target in page.targets), default=0)
     heads = ("Target", "Platform", "Python", "CUDA", "GPUs", "Driver from", "#Packages", "#Download")
-    yield _table("Targets", *heads, "~Share of the largest")
+    yield _table("All targets", *heads, "~Share of the largest", style="cards")
     for target in page.targets:
         glibc = (
             f" <small>glibc {text(target.glibc)}</small>"
@@ -121,8 +148,9 @@ def targets(page: Page) -> Iterator[str]:
             text(target.driver_floor) if target.driver_floor else '<span class="quiet">–</span>',
         ]
         unsized = f"<small>and {plural(len(target.unsized), 'file')} of unknown size</small>" if target.unsized else ""
-        yield f'<tr><th scope="row">{text(target.name)}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}'
-        yield f'<td class="n">{target.packages}</td><td class="n">{words.bytes_text(target.download)}</td>'
+        row = "".join(_td(head, cell) for head, cell in zip(heads[1:], cells, strict=False))
+        yield f'<tr><th scope="row">{text(target.name)}</th>{row}'
+        yield _td("Packages", str(target.packages), "n") + _td("Download", words.bytes_text(target.download), "n")
         yield f'<td><span class="share">{_bar(target.download, most)}{unsized}</span></td></tr>'
     yield _END
 
@@ -137,7 +165,7 @@ def _bar(value: int, most: int) -> str:
 
 def direct_packages(page: Page) -> Iterator[str]:
     """List what the spec asks for, with its version in each target, for readers without the script."""
-    yield _table("Packages", "Package", *(text(target.name) for target in page.targets))
+    yield _table("Packages that the spec names", "Package", *(text(target.name) for target in page.targets))
     for package in page.packages:
         if package.direct:
             versions = {place: one.version for one in package.variants for place in one.targets}
@@ -158,14 +186,16 @@ def licences(page: Page) -> Iterator[str]:
     most = max((len(one.packages) for one in found), default=0)
     if not ruled:
         yield "<p>The spec's <code>[audit]</code> has no rule for licences, so this page accepts or denies none.</p>"
-    yield _table("Licences", "Licence", *(["By the spec"] if ruled else []), "#Packages", "~Share", "Which")
+    yield _table(
+        "All licences", "Licence", *(["By the spec"] if ruled else []), "#Packages", "~Share", "Which", style="cards"
+    )
     for one in found:
         name = text(one.name) if one.name else '<em class="quiet">not stated</em>'
         tone = {"denied": "high", "unlisted": "high", "accepted": "low"}.get(one.verdict, "quiet")
-        judged = f'<td class="{tone}">{_VERDICTS[one.verdict]}</td>' if ruled else ""
+        judged = _td("By the spec", _VERDICTS[one.verdict], tone) if ruled else ""
         names = words.listed((page.packages[number].name for number in one.packages), 6)
-        yield f'<tr><th scope="row">{name}</th>{judged}<td class="n">{len(one.packages)}</td>'
-        yield f"<td>{_bar(len(one.packages), most)}</td><td>{text(names)}</td></tr>"
+        yield f'<tr><th scope="row">{name}</th>{judged}' + _td("Packages", str(len(one.packages)), "n")
+        yield f"<td>{_bar(len(one.packages), most)}</td>" + _td("Which", text(names)) + "</tr>"
     yield _END
 
 
@@ -179,7 +209,7 @@ def gpus(page: Page) -> Iterator[str]:
         f"{one.sm} <small>{text(one.generation)}<br>{'<br>'.join(map(text, one.products))}</small>"
         for one in coverage.architectures
     ]
-    yield _table("GPU coverage", "Target", *heads, style="coverage")
+    yield _table("Targets and architectures", "Target", *heads, style="coverage")
     for row in coverage.rows:
         build = f"<small>{text(row.build)}</small>" if row.build else ""
         yield f'<tr><th scope="row">{text(page.targets[row.target].name)} {build}</th>'
@@ -234,7 +264,7 @@ def vulnerabilities(page: Page) -> Iterator[str]:
         yield "</ul></div>"
     known = [one for one in audit.troubles if one.code == "vulnerability"]
     if known:
-        yield from _troubles("Known vulnerabilities", page, known)
+        yield from _troubles("Known vulnerabilities", page, _once(known))
     elif audit.complete:
         yield "<p>The packages that could be looked up have no known vulnerability.</p>"
     if audit.unknown:
@@ -249,8 +279,25 @@ def vulnerabilities(page: Page) -> Iterator[str]:
         yield from _troubles("Other findings", page, others)
 
 
+def _once(found: Iterable[Trouble]) -> Iterable[Trouble]:
+    """Join the findings of one advisory about one package: its versions and targets, each once."""
+    joined: list[Trouble] = []
+    for one in found:
+        names = {one.id, *one.aliases}
+        for place, other in enumerate(joined):
+            alike = (other.package, other.ignored) == (one.package, one.ignored)
+            if alike and one.id and names & {other.id, *other.aliases}:
+                versions = dict.fromkeys((*other.version.split(", "), one.version))
+                targets = tuple(sorted({*other.targets, *one.targets}))
+                joined[place] = replace(other, version=", ".join(versions), targets=targets)
+                break
+        else:
+            joined.append(one)
+    return joined
+
+
 def _troubles(label: str, page: Page, found: Iterable[Trouble]) -> Iterator[str]:
-    yield _table(label, "Package", "Finding", "What", "Remedy", "Targets")
+    yield _table(label, "Package", "Finding", "What", "Remedy", "Targets", style="cards")
     for one in found:
         tone = "quiet" if one.ignored is not None else {"error": "high", "warning": "medium"}.get(one.level, "quiet")
         name = text(one.id or one.code)
@@ -263,8 +310,8 @@ def _troubles(label: str, page: Page, found: Iterable[Trouble]) -> Iterator[str]
         where = "all" if every else words.listed((page.targets[place].name for place in one.targets), 6)
         remedy = text(one.remedy.replace("SPEC", page.spec))
         yield f'<tr><th scope="row">{text(page.packages[one.package].name)} <small>{text(one.version)}</small></th>'
-        yield f'<td class="{tone}">{name}{also}</td><td>{severity}{text(one.message)}{accepted}</td><td>{remedy}</td>'
-        yield f"<td>{text(where)}</td></tr>"
+        yield _td("Finding", f"{name}{also}", tone) + _td("What", f"{severity}{text(one.message)}{accepted}")
+        yield _td("Remedy", remedy) + _td("Targets", text(where)) + "</tr>"
     yield _END
 
 

@@ -14,6 +14,7 @@ import pytest
 from cli_project import SPEC, Envspec, Project
 
 import envspec.cli
+import envspec.lock.signed  # for its cause
 from envspec.cli.main import COMMANDS
 from envspec.lock.freshness import Reason
 

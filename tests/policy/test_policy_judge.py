@@ -18,12 +18,14 @@ from envspec.policy.judge import (
     not_after,
 )
 from envspec.policy.model import RUNGS, Breach, Policy
+from envspec.signing.model import Refusal
 from envspec.spec.model import Spec
 from envspec.spec.parse import parse_spec
 
 NOW = datetime(2026, 11, 22, tzinfo=timezone.utc)
 POLICY = Policy("/etc/envspec/policy.toml", "ada")
 SHA = "0" * 64
+UNSIGNED = Refusal("signature-missing", "the lock isn't signed")
 
 
 def pin(name: str = "alpha", index: str = "pypi", licence: str | None = "MIT", file: str = "") -> Pin:
@@ -49,7 +51,7 @@ def test_no_demand_forbids_nothing() -> None:
     odd = replace(pin(index="git"), artifact=None, git=GitSource("https://evil.example/x", "0" * 40))
     assert judge_lock(POLICY, lock(pin(licence=None), odd)) == ()
     assert judge_spec(POLICY, spec("indexes = { x = 'https://x.example' }", "channels = ['any']")) == ()
-    assert judge_use(POLICY) == () and judge_ages(POLICY, lock(pin()), {}, NOW) == ()
+    assert judge_use(POLICY, UNSIGNED) == () and judge_ages(POLICY, lock(pin()), {}, NOW) == ()
     assert not_after(POLICY, NOW, "2026-01-01T00:00:00Z") == "2026-01-01T00:00:00Z"
     assert judge_addresses(POLICY, {"pypi": "https://anything.example"}) == ()
 
@@ -154,10 +156,13 @@ def test_addresses() -> None:
     ]
 
 
+def test_a_signature_where_signers_are_named() -> None:
+    asks = replace(POLICY, signers=("ssh-ed25519 AAAA ada",))
+    assert codes(judge_use(asks, UNSIGNED)) == ["signature-missing [signatures] signers"]
+    assert judge_use(asks, None) == ()
+
+
 def test_what_cant_be_checked_is_refused() -> None:
-    assert codes(judge_use(replace(POLICY, signers=("ssh-ed25519 AAAA ada",)))) == [
-        "signature-unchecked [signatures] signers"
-    ]
     for rung in RUNGS:
-        found = codes(judge_use(replace(POLICY, proof=rung)))
+        found = codes(judge_use(replace(POLICY, proof=rung), None))
         assert found == ([] if rung == "locked" else ["proof-unchecked [proof] required"])

@@ -69,6 +69,8 @@ def test_the_smallest_forbids_nothing() -> None:
         ('contact = "ada"\n[releases]\nminimum-age = "7"', ":3:15", "is not an age in hours, days or weeks"),
         ('contact = "ada"\n[proof]\nrequired = "trainde"', ":3:12", "is not one of locked, verified"),
         ('contact = "ada"\n[signatures]\nsigners = []', ":3:11", "signatures.signers is empty"),
+        ('contact = "ada"\n[signatures]\nsigners = ["ada"]', ":3:12", "is not an SSH public key"),
+        ('contact = "ada"\n[signatures]\nsigners = ["* ssh-rsa AAAA"]', ":3:12", "is not an SSH public key"),
         ('contact = "ada"\ncontact = "bob"', ":2:1", "given twice"),
         ('contact = "ada', ":1:15", "not TOML"),
         ('contact = "a\\u001bda"', ":1:11", "control character"),

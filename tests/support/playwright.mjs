@@ -25,14 +25,12 @@ async function open(file, { width = 1280, height = 900, scheme = "light", javaSc
   await page.goto(url);
   return page;
 }
-// Serious and critical findings, as "rule: element". It is injected by the debugger, which the page's policy doesn't bind.
+// Every finding, however small, as "rule: element". It is injected by the debugger, which the page's policy doesn't bind.
 async function axe() {
   const session = await context.newCDPSession(page);
   await session.send("Runtime.evaluate", { expression: axeSource });
   const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
-  return violations
-    .filter((one) => ["serious", "critical"].includes(one.impact))
-    .flatMap((one) => one.nodes.map((node) => `${one.id}: ${node.html.slice(0, 200)} ${node.failureSummary}`));
+  return violations.flatMap((one) => one.nodes.map((node) => `${one.id}: ${node.html.slice(0, 200)} ${node.failureSummary}`));
 }
 const AsyncFunction = (async () => {}).constructor;
 for await (const line of createInterface({ input: process.stdin })) {

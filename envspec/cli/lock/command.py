@@ -20,11 +20,11 @@ from envspec.cli.console import out, out_json, say, warn
 from envspec.cli.failure import Failure, parts, told
 from envspec.cli.find_specs import all_specs
 from envspec.cli.lock.choices import LockChoices
+from envspec.cli.lock.writing import bring_in_line, write
 from envspec.cli.malicious import refuse_malicious
 from envspec.cli.policy import bound_of, refuse_builds, refuse_spec, refuse_written
 from envspec.errors import EnvspecError, InputError, Place
-from envspec.lock.freshness import reasons, rendered_reasons
-from envspec.lock.render import rendered_files
+from envspec.lock.freshness import reasons
 from envspec.texts import nearest, printable
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ def _lock(spec: Spec, folder: LockFolder, choices: LockChoices) -> dict[str, obj
         refuse_written(policy, spec, resolved, str(folder.path), offline=choices.offline)
     if resolved is not None and not renew and not stale_images(spec, resolved):
         if not choices.dry_run:
-            _bring_in_line(folder, resolved)
+            bring_in_line(spec, folder, resolved)
         if not choices.quiet:
             out(f"{folder.path} is fresh: {describe(resolved)}. `--upgrade` looks for newer versions.")
         return _result(spec, folder, resolved, "fresh", [])
@@ -223,22 +223,12 @@ def _lock(spec: Spec, folder: LockFolder, choices: LockChoices) -> dict[str, obj
     if choices.dry_run:
         status, words = ("unchanged", "unchanged:") if new == old else ("would-change", "not written (--dry-run):")
     else:
-        status, words = ("written", "wrote") if folder.write(new) else ("unchanged", "unchanged:")
+        status, words = ("written", "wrote") if write(spec, folder, new) else ("unchanged", "unchanged:")
     if not choices.quiet:
         for line in moved:
             out(line)
         out(f"{words} {folder.path}: {describe(new)}")
     return _result(spec, folder, new, status, moved)
-
-
-def _bring_in_line(folder: LockFolder, lock: Lock) -> None:
-    """Write a fresh lock again where it stands in an older schema, or where what is rendered from it differs."""
-    if not folder.holds(lock):
-        folder.write(lock)
-        say(f"wrote {folder.path} again, as this envspec writes locks: its pins are the same")
-    elif rendered_reasons(rendered_files(lock), folder.rendered(lock)):
-        folder.write(lock)
-        say(f"rendered the files beside {folder.path} again: they differed from the lock")
 
 
 def _old(folder: LockFolder) -> Lock | None:

@@ -112,7 +112,7 @@ def find_cases(
     skipped: list[Skipped] = []
     unknown = set(targets)
     for path in dict.fromkeys(paths):
-        spec, lock = inputs.read_lock(path, locks_dir, proving=True)
+        spec, lock = inputs.read_lock(path, locks_dir, making="proof")
         inputs.warn_if_stale(spec, lock)
         folder = inputs.folder_of(spec, locks_dir)
         # with one spec, a misspelt target gets its hint; of several, each may have some of those named

@@ -32,7 +32,19 @@
     one.words = [one.name, ...one.variants.flatMap((variant) => [variant.version, variant.index])].join(" ").toLowerCase();
     one.licences = new Set(one.variants.map((variant) => variant.licence));
   }
-  packages.forEach((one, number) => { one.bad = data.vulnerable[number] ?? []; });
+  packages.forEach((one, number) => { one.bad = data.vulnerable[number] ?? []; one.was = new Map(); });
+  // what each target had before, of what changed: [old version, old size, new size]
+  const gone = [];
+  for (const change of data.changes ?? []) {
+    const one = change.package === null ? null : packages[change.package];
+    if (one) one.risk = change.risk;
+    for (const { old, new: now, size, targets: where } of change.moves) {
+      for (const place of where ?? every) {
+        if (one) one.was.set(place, { old, now, size });
+        if (!one || now === null) gone.push({ name: change.name, old, size: size[0], place });
+      }
+    }
+  }
 
   function options(select, entries, chosen) {
     select.replaceChildren(...entries.map(([value, label]) => make("option", { value, selected: value === chosen }, label)));
@@ -74,6 +86,35 @@
     return best;
   }
 
+  // --- the address: it holds what is shown, so that it can be sent ------------------------------------------------------
+  let settled = false;
+  function keep(section, state) {
+    if (!settled) return;
+    const kept = Object.entries(state).filter(([, value]) => value !== "" && value !== false && value !== null);
+    const words = new URLSearchParams(kept.map(([name, value]) => [name, value === true ? "yes" : value]));
+    history.replaceState(null, "", `#${section}${kept.length ? `?${words}` : ""}`);
+  }
+  function restore() {
+    const [section, words] = location.hash.slice(1).split("?");
+    if (words === undefined || !["packages", "graph"].includes(section)) return;
+    const given = new URLSearchParams(words);
+    settled = false;
+    if (section === "packages") {
+      for (const id of ["find", "kind", "licence"]) $(id).value = given.get(id) ?? "";
+      for (const id of ["direct", "differs", "changed", "vulnerable"]) $(id).checked = given.has(id) && !$(id).disabled;
+      filter();
+    } else {
+      const place = targets.findIndex((one) => one.name === given.get("target"));
+      if (place >= 0) graphTarget.value = place;
+      if (/^[1-4]$/.test(given.get("depth") ?? "")) $("depth").value = given.get("depth");
+      $("centre").value = given.get("package") ?? "";
+      $("centre").dispatchEvent(new Event("change"));
+    }
+    settled = true;
+    $(section).scrollIntoView({ behavior: "instant" });
+  }
+  addEventListener("hashchange", restore);
+
   // --- the matrix ---------------------------------------------------------------------------------------------------
   const matrix = $("matrix");
   let shown = every, body = null, rows = [], visible = [];
@@ -101,13 +142,14 @@
     const name = make("span", { class: "name", role: "rowheader" }, button);
     if (one.direct) name.append(make("span", { class: "tag direct", title: "the spec asks for it by name" }, "direct"));
     if (one.kind === "conda") name.append(make("span", { class: "tag" }, "conda"));
+    if (one.risk) name.append(make("span", { class: `tag ${one.risk}`, title: `changed: ${one.risk} risk` }, `changed: ${one.risk} risk`));
     if (one.bad.length) name.append(make("span", { class: "tag bad", title: one.bad.join(", ") }, "vulnerable"));
     row.append(name);
     // what is the same in neighbouring targets is one cell over all of them
     for (let start = 0; start < shown.length; ) {
-      const variant = one.at.get(shown[start]);
+      const variant = one.at.get(shown[start]), was = before(one, shown[start]);
       let end = start + 1;
-      while (end < shown.length && one.at.get(shown[end]) === variant) end += 1;
+      while (end < shown.length && one.at.get(shown[end]) === variant && before(one, shown[end]) === was) end += 1;
       row.append(buildCell(one, variant, start, end));
       start = end;
     }
@@ -116,22 +158,29 @@
     row.append(make("span", { class: "size", role: "cell" }, largest >= 0 ? bytes(largest) : sizes.length ? "unknown" : "–"));
     return row;
   }
+  // "" for what didn't change there, else the old version or "new"
+  function before(one, place) {
+    const was = one.was.get(place);
+    return was === undefined ? "" : (was.old ?? "new");
+  }
   function buildCell(one, number, start, end) {
-    const span = end - start;
+    const span = end - start, was = before(one, shown[start]);
     const wide = span > 1 ? span : null;
     const cell = make("span", { role: "cell", "aria-colspan": wide });
     if (wide) cell.style.gridColumn = `span ${span}`;
     if (number === undefined) {
       cell.className = "absent";
-      cell.textContent = "–";
-      cell.setAttribute("aria-label", "not in it");
+      cell.textContent = was && was !== "new" ? `${was} → –` : "–";
+      cell.setAttribute("aria-label", was && was !== "new" ? `${was} is gone` : "not in it");
       return cell;
     }
     const variant = one.variants[number];
     cell.className = `version v${one.variants.length > 1 ? 1 + (number % 5) : 0}`;
     const source = variant.source === "wheel" || variant.source === "conda" ? "" : ` (${variant.source})`;
-    cell.textContent = variant.version + source;
-    cell.title = [`${variant.version}${variant.build ? ` ${variant.build}` : ""}`, variant.index, variant.file].filter(Boolean).join("\n");
+    if (was) cell.classList.add("old");
+    const sign = was === "new" ? "+ " : was && was !== variant.version ? `${was} → ` : "";
+    cell.textContent = sign + variant.version + source + (was === variant.version ? ", but changed" : "");
+    cell.title = [was === "new" ? "new here" : was ? `was ${was}` : "", `${variant.version}${variant.build ? ` ${variant.build}` : ""}`, variant.index, variant.file].filter(Boolean).join("\n");
     return cell;
   }
   function differs(one) {
@@ -141,6 +190,7 @@
     const words = $("find").value.toLowerCase().split(/\s+/).filter(Boolean);
     const kind = $("kind").value, licence = $("licence").value === "" ? null : Number($("licence").value);
     const direct = $("direct").checked, differing = $("differs").checked, vulnerable = $("vulnerable").checked;
+    const changed = $("changed").checked;
     visible = [];
     let present = 0;
     packages.forEach((one, number) => {
@@ -149,12 +199,15 @@
       const fits =
         here && (!kind || one.kind === kind) && (licence === null || one.licences.has(licence)) &&
         (!direct || one.direct) && (!vulnerable || one.bad.length > 0) && (!differing || differs(one)) &&
+        (!changed || shown.some((place) => one.was.has(place))) &&
         words.every((word) => one.words.includes(word));
       if (rows[number].hidden === fits) rows[number].hidden = !fits;
       if (fits) visible.push(rows[number]);
     });
     body.lastChild.hidden = visible.length > 0;
-    $("count").textContent = `${visible.length} of ${plural(present, "package")}`;
+    const left = changed ? new Set(gone.filter((one) => shown.includes(one.place)).map((one) => one.name)) : new Set();
+    $("count").textContent = `${visible.length} of ${plural(present, "package")}` + (left.size ? `; gone: ${listed([...left])}` : "");
+    keep("packages", { find: $("find").value, kind, licence: $("licence").value, direct, differs: differing, changed, vulnerable });
     const focused = matrix.querySelector('button[tabindex="0"]');
     if (!focused || focused.closest(".row").hidden) stop(matrix, visible.length ? visible[0].querySelector("button") : null);
   }
@@ -227,10 +280,31 @@
       .map((item) => ({ ...item, size: item.variant.size }))
       .sort((a, b) => b.size - a.size || a.number - b.number);
   }
+  // what a target downloads more or less than before; a file of unknown size can't be compared
+  function differenceOf(place) {
+    const found = [];
+    packages.forEach((one, number) => {
+      const was = one.was.get(place);
+      if (!was || was.now === null || was.size.includes(null) || was.size[0] === was.size[1]) return;
+      const delta = was.size[1] - was.size[0];
+      found.push({ one, number, variant: { version: `${was.old ?? "new"} → ${was.now}` }, size: Math.abs(delta), delta });
+    });
+    for (const { name, old, size, place: where } of gone) {
+      if (where === place && size) found.push({ one: { name }, number: null, variant: { version: `${old} → –` }, size, delta: -size });
+    }
+    return found.sort((a, b) => b.size - a.size || (a.one.name < b.one.name ? -1 : 1));
+  }
+  // of the map, so that paper of another width has the same one
+  const share = (value, whole) => `${(100 * value) / whole}%`;
+  const signed = (delta) => (delta < 0 ? "−" : "+") + bytes(Math.abs(delta));
   function drawSizes() {
-    const place = Number(sizeTarget.value), all = sizesOf(place), width = treemap.clientWidth, height = treemap.clientHeight;
+    const difference = $("size-what").value === "difference";
+    const place = Number(sizeTarget.value), all = difference ? differenceOf(place) : sizesOf(place);
+    const width = treemap.clientWidth, height = treemap.clientHeight;
     if (!width) return;
-    const total = targets[place].download;
+    const total = difference ? all.reduce((sum, item) => sum + item.size, 0) : targets[place].download;
+    treemap.parentElement.classList.toggle("differing", difference);
+    treemap.classList.toggle("bare", !all.length);
     // too small to be hit with a finger: these share one tile
     const least = total * (140 / (width * height));
     const items = all.filter((item) => item.size > 0 && item.size >= least);
@@ -239,20 +313,28 @@
     if (few.length && rest > 0) items.push({ size: rest, few });
     items.sort((a, b) => b.size - a.size);
     squarify(items, 0, 0, width, height, (item, x, y, w, h) => {
-      const part = (100 * item.size) / total, share = part < 0.1 ? "under 0.1 %" : `${part.toFixed(part < 1 ? 1 : 0)} %`;
+      const part = (100 * item.size) / total, told = part < 0.1 ? "under 0.1 %" : `${part.toFixed(part < 1 ? 1 : 0)} %`;
       const name = item.few ? `+ ${item.few.length}` : item.one.name;
-      const label = `${name} ${bytes(item.size)}, ${item.few ? plural(item.few.length, "smaller package") : item.variant.version}, ${share}`;
-      const kind = item.few ? "" : item.one.kind === "conda" ? "conda" : item.one.direct ? "direct" : "";
+      const size = difference && !item.few ? signed(item.delta) : bytes(item.size);
+      const label = `${name} ${size}, ${item.few ? plural(item.few.length, "smaller package") : item.variant.version}, ${told}`;
+      const kind = item.few ? "" : difference ? (item.delta < 0 ? "less" : "more") : item.one.kind === "conda" ? "conda" : item.one.direct ? "direct" : "";
       const button = make("button", { type: "button", tabindex: tiles.length ? -1 : 0, class: kind, title: label, "aria-label": label });
       if (w > 44 && h > 24) button.append(make("b", {}, name));
       else button.classList.add("small");
-      if (w > 60 && h > 44) button.append(" ", make("span", {}, bytes(item.size)));
-      Object.assign(button.style, { left: `${x}px`, top: `${y}px`, width: `${w}px`, height: `${h}px` });
+      if (w > 60 && h > 44) button.append(" ", make("span", {}, size));
+      Object.assign(button.style, { left: share(x, width), top: share(y, height), width: share(w, width), height: share(h, height) });
       button.package = item.few ? null : item.number;
       tiles.push(button);
     });
     treemap.replaceChildren(...tiles);
     const unsized = targets[place].unsized.map((number) => packages[number].name);
+    if (difference) {
+      const sum = all.reduce((found, item) => found + item.delta, 0);
+      $("size-note").textContent = all.length
+        ? `${targets[place].name}: ${signed(sum)} in all, of ${plural(all.length, "file")} with another size.`
+        : `${targets[place].name}: no file of another size${data.changes ? "" : ": nothing was compared"}.`;
+      return;
+    }
     $("size-note").textContent =
       `${targets[place].name}: ${bytes(total)} in ${plural(all.length, "file")}.` +
       (unsized.length ? ` Not counted, size unknown (${unsized.length}): ${listed(unsized, 12)}.` : "");
@@ -269,6 +351,7 @@
     else { $("find").focus(); }
   });
   sizeTarget.addEventListener("input", drawSizes);
+  $("size-what").addEventListener("input", drawSizes);
 
   // --- the graph ----------------------------------------------------------------------------------------------------
   const drawing = $("drawing"), graphTarget = $("graph-target"), SPEC = -1, FEW = 14;
@@ -386,7 +469,8 @@
       const licence = licences[variant.licence] ?? "licence not stated";
       const where = variant.targets ? named(variant.targets) : "all targets";
       const what = [variant.build, variant.source, variant.index, size, licence].filter(Boolean).join(" · ");
-      list.append(make("li", {}, make("strong", {}, variant.version), ` ${what}`, make("br"), make("small", {}, where)));
+      const origin = /^https:/.test(variant.origin ?? "") ? [" · ", make("a", { href: variant.origin, rel: "noreferrer noopener" }, "where it comes from")] : [];
+      list.append(make("li", {}, make("strong", {}, variant.version), ` ${what}`, ...origin, make("br"), make("small", {}, where)));
     }
     const bad = one.bad.length ? [make("p", { class: "high" }, `Known vulnerabilities: ${one.bad.join(", ")}`)] : [];
     return make("div", {}, make("h3", {}, one.name), ...bad, list);
@@ -409,6 +493,11 @@
     const one = packages[number];
     if (!one.at.has(Number(graphTarget.value))) graphTarget.value = [...one.at.keys()][0];
     drawGraph(focus);
+    keepGraph();
+  }
+  function keepGraph() {
+    const depth = $("depth").value;
+    keep("graph", { package: $("centre").value, target: targets[graphTarget.value].name, depth: depth === "2" ? "" : depth });
   }
   function open(number, from, place) {
     opener = from;
@@ -455,8 +544,16 @@
     if (near >= 0) choose(near, false);
     else $("graph-note").textContent = `No package is called ${event.target.value}.`;
   });
-  graphTarget.addEventListener("input", () => drawGraph());
-  $("depth").addEventListener("input", () => { wide = new Set(); drawGraph(); });
+  graphTarget.addEventListener("input", () => { drawGraph(); keepGraph(); });
+  $("depth").addEventListener("input", () => { wide = new Set(); drawGraph(); keepGraph(); });
+
+  // on paper nothing can be opened
+  addEventListener("beforeprint", () => {
+    for (const one of document.querySelectorAll("main details:not([open]):not(.choice)")) { one.open = true; one.dataset.printed = ""; }
+  });
+  addEventListener("afterprint", () => {
+    for (const one of document.querySelectorAll("[data-printed]")) { one.open = false; delete one.dataset.printed; }
+  });
 
   // --- start --------------------------------------------------------------------------------------------------------
   document.documentElement.classList.add("ready");
@@ -484,6 +581,8 @@
       drawSizes();
       drawGraph();
     }).observe(treemap);
+    settled = true;
+    restore();
     document.documentElement.dataset.drawn = "yes";
   }, 0);
 })();

@@ -1,0 +1,237 @@
+"""Locks that a site's signers didn't sign: nothing uses them, and `verify --signed` says what is wrong, by the real
+ssh-keygen."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.index import Index
+from support.machine import Machine, cpu
+from support.packages import wheel
+from support.site import place_policy
+from support.ssh import Key, allow, make_key, signature
+
+from envspec.cli import enter
+from envspec.signing.model import LOCK, MOST_BYTES
+
+SPEC = "specs/demo.toml"
+
+
+@pytest.fixture(scope="session")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[Key, Key]:
+    folder = tmp_path_factory.mktemp("keys")
+    return make_key(folder, "ada"), make_key(folder, "eve")
+
+
+@pytest.fixture
+def project(machine: Machine, index: Index) -> Machine:
+    index.add(wheel("alpha", "1.0", licence="MIT"))
+    machine.spec(cpu("alpha"))
+    machine.locked()
+    return machine
+
+
+def beside(machine: Machine) -> Path:
+    return machine.lock_path().with_name("envspec.lock.sig")
+
+
+def by_hand(machine: Machine, key: Key, namespace: str = LOCK) -> None:
+    beside(machine).write_bytes(signature(machine.lock_path().read_bytes(), key, namespace))
+
+
+def unsigned(machine: Machine, ada: Key, eve: Key) -> None:
+    pass
+
+
+def by_another_key(machine: Machine, ada: Key, eve: Key) -> None:
+    by_hand(machine, eve)
+
+
+def for_another_purpose(machine: Machine, ada: Key, eve: Key) -> None:
+    by_hand(machine, ada, "git")
+
+
+def of_a_file(machine: Machine, ada: Key, eve: Key) -> None:
+    by_hand(machine, ada, "file")
+
+
+def of_a_lock_that_changed(machine: Machine, ada: Key, eve: Key) -> None:
+    by_hand(machine, ada)
+    # sound all the same: what `check` takes, and nobody signed
+    text = machine.lock_path().read_text()
+    machine.lock_path().write_text(text.replace('licence = "MIT"', 'licence = "ISC"'))
+
+
+def of_another_lock(machine: Machine, ada: Key, eve: Key) -> None:
+    beside(machine).write_bytes(signature(b"lock-version = 2\n", ada, LOCK))
+
+
+def cut_off(machine: Machine, ada: Key, eve: Key) -> None:
+    by_hand(machine, ada)
+    beside(machine).write_bytes(beside(machine).read_bytes()[:120])
+
+
+def no_signature_at_all(machine: Machine, ada: Key, eve: Key) -> None:
+    beside(machine).write_bytes(b"\0\xff" * 100)
+
+
+def empty(machine: Machine, ada: Key, eve: Key) -> None:
+    beside(machine).write_bytes(b"")
+
+
+def too_long(machine: Machine, ada: Key, eve: Key) -> None:
+    by_hand(machine, ada)
+    with beside(machine).open("ab") as file:
+        file.truncate(1 << 34)
+
+
+def just_too_long(machine: Machine, ada: Key, eve: Key) -> None:
+    by_hand(machine, ada)
+    beside(machine).write_bytes(beside(machine).read_bytes().ljust(MOST_BYTES + 1, b"\n"))
+
+
+Attack = Callable[[Machine, Key, Key], None]
+REFUSED: dict[Attack, str] = {
+    unsigned: "signature-missing",
+    by_another_key: "signature-foreign",
+    for_another_purpose: "signature-wrong",
+    of_a_file: "signature-wrong",
+    of_a_lock_that_changed: "signature-wrong",
+    of_another_lock: "signature-wrong",
+    cut_off: "signature-wrong",
+    no_signature_at_all: "signature-wrong",
+    empty: "signature-wrong",
+    too_long: "signature-wrong",
+    just_too_long: "signature-wrong",
+}
+
+
+@pytest.mark.parametrize("attack", REFUSED, ids=lambda attack: attack.__name__)
+def test_who_asks_for_a_signature_refuses(
+    project: Machine, keys: tuple[Key, Key], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, attack: Attack
+) -> None:
+    ada, _ = keys
+    attack(project, *keys)
+    code = f"[{REFUSED[attack]}]"
+    ran = project.envspec("verify", SPEC, "--signed", "--allowed-signers", str(allow(tmp_path / "allowed", ada)))
+    assert ran.status == 1 and code in ran.out, ran.err
+    place_policy(monkeypatch, tmp_path, f"[signatures]\nsigners = ['{ada.public}']\n")
+    for command in (
+        ["install", SPEC, "--prefix", "p"],
+        ["bundle", SPEC, "-o", "x.tar"],
+        ["image", SPEC, "-o", "layout"],
+        ["run", SPEC, "--", "true"],
+        ["export", SPEC, "--format", "dockerfile", "-o", "out"],
+        ["smoke", SPEC],
+    ):
+        ran = project.envspec(*command)
+        assert ran.status == 1 and code in ran.err and "[signatures] signers" in ran.err, (command, ran.err)
+    ran = project.envspec("check", SPEC)
+    assert ran.status == 1 and code in ran.out
+    assert ("[signature-stale]" in ran.out) is (REFUSED[attack] == "signature-wrong")
+    assert not any((project.folder / name).exists() for name in ("p", "x.tar", "layout", "out"))
+
+
+@pytest.mark.parametrize("what", ["link", "folder", "pipe"])
+def test_a_signature_that_is_no_file_ends_the_command(project: Machine, keys: tuple[Key, Key], what: str) -> None:
+    ada, _ = keys
+    by_hand(project, ada)
+    real = beside(project).rename(project.base / "real.sig")
+    if what == "link":
+        beside(project).symlink_to(real)
+    elif what == "folder":
+        # an empty one is taken for what a killed writer left
+        (beside(project) / "deeper").mkdir(parents=True)
+    else:
+        os.mkfifo(beside(project))
+    before = project.lock_path().read_bytes()
+    for command in (
+        ["verify", SPEC, "--signed"],
+        ["install", SPEC, "--prefix", "p"],
+        ["run", SPEC, "--", "true"],
+        ["lock", SPEC, "--upgrade"],
+    ):
+        ran = project.envspec(*command)
+        assert ran.status == 2 and "envspec.lock.sig" in ran.err, (command, ran.err)
+    ran = project.envspec("sign", SPEC, "--key", str(ada.path))
+    assert ran.status == 2 and "envspec.lock.sig" in ran.err
+    assert project.lock_path().read_bytes() == before and real.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "options",
+    ['valid-before="20200101"', 'valid-after="29990101"', 'namespaces="git"', "cert-authority"],
+)
+def test_a_key_that_may_not_sign_locks_now(
+    project: Machine, keys: tuple[Key, Key], tmp_path: Path, options: str
+) -> None:
+    ada, _ = keys
+    by_hand(project, ada)
+    allowed = allow(tmp_path / "allowed", ada, options=options)
+    ran = project.envspec("verify", SPEC, "--signed", "--allowed-signers", str(allowed))
+    assert ran.status == 1 and "[signature-foreign]" in ran.out and str(tmp_path) not in ran.out, ran.out
+
+
+def test_a_repository_cant_say_whom_to_trust(project: Machine, keys: tuple[Key, Key]) -> None:
+    _, eve = keys
+    by_hand(project, eve)
+    allow(project.folder / "allowed_signers", eve)
+    git = project.folder / ".git"
+    git.mkdir()
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    for folder in ("objects", "refs"):
+        (git / folder).mkdir()
+    config = (
+        f'[core]\nrepositoryformatversion = 0\n[gpg "ssh"]\nallowedSignersFile = {project.folder}/allowed_signers\n'
+    )
+    (git / "config").write_text(config)
+    ran = project.envspec("verify", SPEC, "--signed")
+    assert ran.status == 2 and "it isn't said who may sign" in ran.error
+
+
+def test_a_key_that_goes_stops_the_next_run(
+    project: Machine, keys: tuple[Key, Key], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """`run` remembers its answers: none may outlive the signature that it rests on."""
+    ada, eve = keys
+    by_hand(project, ada)
+    policy = place_policy(monkeypatch, tmp_path, f"[signatures]\nsigners = ['{ada.public}']\n")
+    assert project.envspec("check", SPEC).status == 0
+    monkeypatch.chdir(project.folder)
+    asked = enter.RunOptions(spec=SPEC, target=None, locks_dir=None, offline=True, quiet=True)
+    files = enter._sources(asked, SPEC).files
+    assert {str(beside(project)), str(policy), str(project.lock_path())} <= files.keys()
+    by_hand(project, eve)
+    assert enter._sources(asked, SPEC).files != files
+
+
+@pytest.mark.parametrize(
+    "program", [None, "#!/bin/sh\necho 'unknown option -- Y' >&2\necho 'usage: ssh-keygen' >&2\nexit 1\n"]
+)
+def test_without_ssh_keygen_nothing_passes(
+    project: Machine, keys: tuple[Key, Key], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str | None
+) -> None:
+    ada, _ = keys
+    by_hand(project, ada)
+    allowed = allow(tmp_path / "allowed", ada)
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    if program is not None:
+        (tools / "ssh-keygen").write_text(program)
+        (tools / "ssh-keygen").chmod(0o755)
+    path = {"PATH": str(tools)}
+    ran = project.envspec("check", SPEC, env=path)
+    assert ran.status == 0 and "wasn't checked" in ran.err
+    for command in (
+        ["verify", SPEC, "--signed", "--allowed-signers", str(allowed)],
+        ["sign", SPEC, "--key", str(ada.path)],
+    ):
+        ran = project.envspec(*command, env=path)
+        assert ran.status == 3 and "ssh-keygen" in ran.error, ran.err
+    place_policy(monkeypatch, tmp_path, f"[signatures]\nsigners = ['{ada.public}']\n")
+    for command in (["install", SPEC, "--prefix", "p"], ["bundle", SPEC, "-o", "x.tar"], ["check", SPEC]):
+        ran = project.envspec(*command, env=path)
+        assert ran.status == 3 and "ssh-keygen" in ran.error, ran.err
