@@ -8,10 +8,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from reference import commands, spec
+from reference import codes, commands, spec
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-PAGES = {"spec.md": spec.page, "cli.md": commands.page}
+PAGES = {"spec.md": spec.page, "cli.md": commands.page, "codes.md": codes.page}
 """The pages that are generated, by name in docs/."""
 
 

@@ -50,7 +50,7 @@ def told(name: str) -> Told:
         name,
         usage,
         tuple(_paragraphs(command.help or "")),
-        tuple((option, " ".join(said.split())) for option, said in records),
+        tuple((option, " ".join(said.split())) for option, said in records if said),
         tuple(_examples(command.epilog or "")),
     )
 
@@ -105,7 +105,7 @@ def man_pages() -> dict[str, str]:
 
 
 def _title(name: str) -> str:
-    return f'.TH "{name.upper()}" 1 "" "envspec {__version__}" "envspec"\n'
+    return f'.TH "{name.upper()}" 1 "" "envspec {__version__}" "envspec"\n.ad l\n'
 
 
 def _man_of_all() -> str:
@@ -139,4 +139,5 @@ def _man(one: Told, line: str) -> str:
 
 def _troff(text: str) -> str:
     escaped = text.replace("\\", "\\e").replace("-", "\\-")
-    return re.sub(r"^([.'])", r"\\&\1", escaped, flags=re.MULTILINE)
+    plain = "".join(sign if sign.isascii() else f"\\[u{ord(sign):04X}]" for sign in escaped)
+    return re.sub(r"^([.'])", r"\\&\1", plain, flags=re.MULTILINE)
