@@ -15,6 +15,7 @@ from cli_project import Envspec
 import envspec as package
 from envspec.audit.rules import CODES
 from envspec.cli.codes import meanings
+from envspec.lock import freshness
 from envspec.rules.accepted import ACCEPTABLE, INTEGRITY
 
 pytest_plugins = ["cli_fixtures"]
@@ -71,9 +72,11 @@ def in_the_package() -> Iterator[str]:
                 given = [one.value for one in node.keywords if one.arg == "code"]
                 for value in given or node.args[at : at + 1]:
                     yield from constants(value)
-        elif isinstance(node, ast.Assign) and [getattr(one, "id", "") for one in node.targets] in (["codes"], ["CODE"]):
+        elif isinstance(node, ast.Assign) and [getattr(one, "id", "") for one in node.targets] == ["CODE"]:
             yield from constants(node.value)
     yield from (*CODES, *ACCEPTABLE, *INTEGRITY)
+    for kind in freshness.Reason.__subclasses__():
+        yield from kind.codes
 
 
 def test_every_code_of_the_package_is_explained() -> None:
