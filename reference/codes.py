@@ -9,8 +9,8 @@ from envspec.cli.codes import meanings
 HEAD = """\
 # The codes
 
-A finding ends with its code in brackets, and JSON has it as `code`. Codes are stable; messages aren't. `envspec explain CODE` prints a row
-of this page:
+A finding ends with its code in brackets, and JSON has it as `code`. Codes are stable; messages aren't.
+`envspec explain CODE` prints a row of this page:
 
 ```console
 $ envspec explain driver-too-old

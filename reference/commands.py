@@ -14,10 +14,11 @@ from envspec.cli.main import COMMANDS, cli
 HEAD = """\
 # The commands
 
-Generated from the program: `envspec COMMAND --help` prints the same. `envspec --version` says which version this is, `-h` is `--help`.
+Generated from the program: `envspec COMMAND --help` prints the same. `envspec --version` says which version
+this is, `-h` is `--help`.
 
-Exit codes: 0 done, 1 the answer is no, 2 the input is wrong, 3 something outside failed, 130 interrupted. Commands that report take
-`--json` ([the documents](json.md)); stdout has the answer, stderr the talk.
+Exit codes: 0 done, 1 the answer is no, 2 the input is wrong, 3 something outside failed, 130 interrupted.
+Commands that report take `--json` ([the documents](json.md)); stdout has the answer, stderr the talk.
 """
 
 

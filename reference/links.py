@@ -1,6 +1,7 @@
 """mkdocs' hook: what a page links to in the repository, and outside docs/, is named and not linked.
 
-A link to what isn't there is a warning, and so an error of `make docs`. With `repo_url` in mkdocs.yml these links lead there.
+A link to what isn't there is a warning, and so an error of `make docs`. With `repo_url` in mkdocs.yml these links lead
+there.
 """
 
 from __future__ import annotations

@@ -13,10 +13,10 @@ from envspec.spec.schema import FORMAT
 HEAD = """\
 # The spec, key by key
 
-Generated from the format's own description, which the parser and the JSON Schema (`envspec schema`) are made of too. `NAME`
-stands for a name of your own, `[]` for each element of an array. An unknown key is an error, with the nearest known key as its hint.
-[Own project](own-project.md), [conda](conda.md), [constraints](constraints.md) and [resolution](resolution.md) say what the keys do
-together.
+Generated from the format's own description, which the parser and the JSON Schema (`envspec schema`) are made of too.
+`NAME` stands for a name of your own, `[]` for each element of an array. An unknown key is an error, with the nearest
+known key as its hint. [Own project](own-project.md), [conda](conda.md), [constraints](constraints.md) and
+[resolution](resolution.md) say what the keys do together.
 
 The smallest spec:
 

@@ -47,6 +47,13 @@ def test_man_pages(tmp_path: Path) -> None:
     assert text.startswith('.TH "ENVSPEC-LOCK" 1') and "\\-\\-upgrade" in text
 
 
+@pytest.mark.slow
+def test_the_picture_is_of_a_real_run() -> None:
+    command = [sys.executable, "-c", "import sys; from reference.terminal import picture; sys.stdout.write(picture())"]
+    drawn = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert drawn == (ROOT / "docs" / "terminal.svg").read_text("utf-8"), "run python -m reference.terminal"
+
+
 @pytest.mark.skipif(shutil.which("groff") is None, reason="there is no groff here")
 def test_groff_reads_the_man_pages(tmp_path: Path) -> None:
     reference("--man", str(tmp_path))

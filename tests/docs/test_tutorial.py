@@ -1,6 +1,7 @@
 """The tutorial's console blocks, one after the other in an empty folder, against the real PyPI.
 
-`envspec run`, `smoke` and the image are tests of their own: tests/e2e/test_cpu_py311_builds.py, test_smoke_apptainer.py.
+`envspec run`, `smoke` and the image have tests of their own: tests/e2e/test_cpu_py311_builds.py and
+test_smoke_apptainer.py.
 """
 
 from __future__ import annotations
