@@ -1,4 +1,7 @@
-"""`python -m reference.terminal`: docs/terminal.svg, the README's picture, from a real run on a terminal of 96 columns."""
+"""`python -m reference.terminal`: docs/terminal.svg, the README's picture, from a real run.
+
+The terminal is one of 96 columns.
+"""
 
 from __future__ import annotations
 
