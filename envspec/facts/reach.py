@@ -15,6 +15,7 @@ def reach() -> Mapping[str, str]:
     """Say for each table of `data/` how far it reaches, in the order of docs/gpu.md."""
     return {
         "gpus": f"NVIDIA's lists as of {read('gpus')['as-of']}, compute capability 12.1",
+        "peaks": f"data sheets as of {read('peaks')['as-of']}",
         "toolkits": f"CUDA {toolkits.known()[-1].version}",
         "torch": f"torch {torch_builds.newest().version}",
         "conda_builds": f"pytorch {conda_builds.versions()[-1]}",
@@ -23,9 +24,11 @@ def reach() -> Mapping[str, str]:
         "neighbours": ", ".join(f"{name} {release}" for name, release in _neighbours().items()),
         "overlaps": f"packages as of {read('overlaps')['as-of']}",
         "gpu_only": f"packages as of {read('gpu_only')['as-of']}",
+        "video": f"packages as of {read('video')['as-of']}",
         "calendar": f"packages as of {read('calendar')['as-of']}",
         "most_used": f"PyPI's downloads as of {read('most_used')['as-of']}",
         "released": f"releases as of {read('released')['as-of']}",
+        "python_builds": f"builds as of {read('python_builds')['as-of']}",
         "wheels": ", ".join(f"{variant} torch {last}" for variant in wheels.variants() if (last := _torch_of(variant))),
     }
 

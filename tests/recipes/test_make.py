@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from envspec_check.checks.gpu import MODULES
 from envspec_check.checks.stack.packages import ORDER
 from recipe_plans import ROOT, parsed, shipped, shipped_spec
 
@@ -19,7 +20,7 @@ from envspec.facts.toolkits import known
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import Artifact, Lock, LockedImage, Pin
 from envspec.lock.slice import slice_digest, slice_of
-from envspec.recipes.carried import checked_package
+from envspec.recipes.carried import part_of
 from envspec.recipes.environment import architecture_list, require_cuda
 from envspec.recipes.folder import render
 from envspec.recipes.images import CODE_SERVER, MICROMAMBA, UV, wanted_images
@@ -106,13 +107,22 @@ def test_only_the_services_asked_for_are_carried() -> None:
     assert len(scripts(shipped("team-v2.9", "cpu"))) == 4
 
 
-def test_only_the_checks_of_locked_packages_are_carried() -> None:
-    for name in ("cpu-py311", "mm-v2.1", "hpc-v2.7"):
-        spec, lock = parsed(name)
-        plans = make_spec_plan(spec, SoundLock(lock)).targets
-        locked = {pin.name for target in lock for pin in target.pins}
-        for plan in plans:
-            assert {checked_package(path) for path in plan.carried} - {None} == locked & set(ORDER)
+@pytest.mark.parametrize("name", ["cpu-py311", "mm-v2.1", "hpc-v2.7", "mm-v2.9"])
+def test_the_check_is_carried_as_far_as_its_targets_need_it(name: str) -> None:
+    """Of locked packages, of the workload that is trained, and of GPUs where a target has CUDA."""
+    spec, lock = parsed(name)
+    locked = {pin.name for target in lock for pin in target.pins}
+    wanted = {("package", package) for package in locked & set(ORDER)} | {("workload", spec.smoke.workload)}
+    if any(target.inputs.cuda for target in lock):
+        wanted |= {("gpu", module) for module in MODULES}
+    for plan in make_spec_plan(spec, SoundLock(lock)).targets:
+        assert set(filter(None, map(part_of, plan.carried))) == wanted
+
+
+def test_a_module_that_no_carried_one_imports_stays_out() -> None:
+    helper = "check/envspec_check/checks/stack/beside_float64.py"
+    assert helper not in shipped("cpu-py311", "cpu").carried  # it compares models of packages that it doesn't lock
+    assert helper in shipped("deit-v2.6", "cu126").carried
 
 
 def test_carried_code_is_the_packages_own() -> None:
@@ -326,9 +336,12 @@ def test_what_the_spec_says_of_builds(whole: bool) -> None:
     assert "isolation" not in render(plain, "dockerfile")[f"{plan.target}/Dockerfile"]
 
 
-def test_the_specs_packages_are_there_to_compile_with() -> None:
-    plan = plan_with("mm-v2.1", with_image(apt=("libfoo-dev",)))
-    assert plan.compiling is not None and plan.compiling.spec_apt == ("libfoo-dev",)
+def test_what_compiles_has_packages_and_variables_of_its_own() -> None:
+    own = {"DS_BUILD_FUSED_ADAM": "1", "TORCH_CUDA_ARCH_LIST": "8.0"}
+    plan = plan_with("mm-v2.1", with_image(apt=("libfoo1",), build_apt=("libaio-dev",), build_env=own))
+    assert plan.compiling is not None and plan.spec_apt == ("libfoo1",) and "libfoo1" in plan.debian
+    assert "libaio-dev" in plan.compiling.apt and "libaio-dev" not in plan.debian
+    assert own.items() <= plan.compiling.env.items() and not own.keys() & {*dict(plan.env)} - {"TORCH_CUDA_ARCH_LIST"}
 
 
 def test_git_needs_git_where_it_is_built() -> None:
@@ -350,3 +363,45 @@ def test_make_plan_reads_nothing_but_the_package(tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path)
     spec, lock = parsed("cpu-py311")
     assert make_plan(spec, SoundLock(lock), lock.targets[0]) == make_plan(spec, SoundLock(lock), lock.targets[0])
+
+
+def test_cuda_images_have_the_libraries_of_infiniband() -> None:
+    libraries = {"ibverbs-providers", "libibverbs1", "libnuma1", "librdmacm1"}
+    plan = shipped("mm-v2.9", "cu128-hopper")
+    assert libraries <= {*plan.apt} and dict(plan.env)["MELLANOX_VISIBLE_DEVICES"] == "all"
+    assert json.loads(plan.files[plan.slice])["fabric"] == "infiniband"
+    without = plan_with("mm-v2.1", with_image(fabric="none"))
+    assert not libraries & {*without.debian} and "MELLANOX_VISIBLE_DEVICES" not in dict(without.env)
+    assert json.loads(without.files[without.slice])["fabric"] == "none"
+    cpu = shipped("cpu-py311", "cpu")
+    assert not libraries & {*cpu.debian} and "fabric" not in json.loads(cpu.files[cpu.slice])
+
+
+def test_nvcc_when_it_is_asked_for() -> None:
+    """What the recipes say of it: neither the image nor a GPU can be had here."""
+    plan = plan_with("mm-v2.1", with_image(nvcc=True))
+    (nvcc,) = plan.borrowed
+    assert plan.compiling is not None and nvcc.image == plan.compiling.image
+    assert ("/usr/local/cuda-11.8/bin", "/usr/local/cuda/bin") in nvcc.copies
+    assert dict(plan.env)["CUDA_HOME"] == "/usr/local/cuda"
+    dockerfile = render(plan, "dockerfile")[f"{plan.target}/Dockerfile"]
+    assert "COPY --from=nvcc /usr/local/cuda-11.8/nvvm /usr/local/cuda/nvvm\n" in dockerfile
+    definitions = [text for path, text in render(plan, "apptainer").items() if path.endswith(".def")]
+    for text in (dockerfile, *definitions):
+        assert "ln -sfn targets/x86_64-linux/include /usr/local/cuda/include" in text
+    assert "CUDA_HOME" not in dict(shipped("mm-v2.1", "cu118").env)
+    assert not plan_with("cpu-py311", with_image(nvcc=True)).borrowed
+
+
+def test_images_with_video_ask_the_driver_for_it() -> None:
+    def with_package(name: str) -> Plan:
+        def changed(spec: Spec, lock: Lock) -> tuple[Spec, Lock]:
+            target = lock.targets[0]
+            pin = Pin("pip", name, "1.0", "pypi", Artifact(f"{name.replace('-', '_')}-1.0-py3-none-any.whl", "a" * 64))
+            return spec, replace(lock, targets=(replace(target, pins=(*target.pins, pin)),))
+
+        return plan_with("mm-v2.1", changed)
+
+    for name in ("torchcodec", "nvidia-dali-cuda120", "av"):
+        assert dict(with_package(name).env)["NVIDIA_DRIVER_CAPABILITIES"] == "compute,utility,video"
+    assert dict(with_package("avro").env)["NVIDIA_DRIVER_CAPABILITIES"] == "compute,utility"
