@@ -4,7 +4,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup has-python lock test test-ci test-all lint format bench clean
+.PHONY: help setup has-python lock test test-ci test-all lint format docs man bench clean
 MAKEFLAGS += --no-print-directory
 
 VENV    := .venv
@@ -37,6 +37,8 @@ help:
 	@echo 'make test-all   all tests but those that download several GB: what CI runs at night'
 	@echo 'make lint       ruff and mypy --strict'
 	@echo 'make format     let ruff mend what it can'
+	@echo 'make docs       the documentation site, into .scratch/site; any warning is an error'
+	@echo 'make man        the man pages, into .scratch/man'
 	@echo 'make bench      the benchmarks, each beside a peer'
 	@echo 'make clean      remove what these made'
 
@@ -86,6 +88,13 @@ lint: $(STAMP)
 format: $(STAMP)
 	$(VENV)/bin/ruff check --fix
 	$(VENV)/bin/ruff format
+
+docs: $(STAMP)
+	$(VENV)/bin/python -m reference --check
+	$(VENV)/bin/python -m mkdocs build --strict --quiet
+
+man: $(STAMP)
+	$(VENV)/bin/python -m reference --man .scratch/man
 
 bench: $(STAMP)
 	$(VENV)/bin/python -m bench

@@ -39,6 +39,7 @@ PLATFORMS = ("linux-64", "linux-aarch64", "osx-arm64", "win-64")
     "gpus",
     multiple=True,
     metavar="GPU",
+    shell_complete=options.complete("gpu_names"),
     help='Only builds that run on this GPU: "V100", "hopper". Repeatable.',
 )
 @click.option(

@@ -29,7 +29,7 @@ SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComple
 def command(shell: str) -> None:
     """Print the completion script of a shell.
 
-    The script completes commands, options, specs, and the targets and packages of the spec on the line.
+    The script completes commands, options, specs, GPUs, codes, and the targets and packages of the spec on the line.
     """
     root = click.get_current_context().find_root()
     script = SHELLS[shell](root.command, {}, "envspec", "_ENVSPEC_COMPLETE")
@@ -51,6 +51,27 @@ def target_names(ctx: click.Context, incomplete: str) -> list[CompletionItem[str
 def package_names(ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
     """Complete the packages in the locks of the specs on the line."""
     return _items(sorted({pin.name for lock in _locks(ctx) for target in lock for pin in target.pins}), incomplete)
+
+
+def gpu_names(ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+    """Complete the GPUs that the tables have, and their architectures."""
+    from envspec.facts import gpus
+
+    known = gpus.known()
+    # a space would end the word on the line, and a hyphen is read as one
+    names = dict.fromkeys([*(gpu.architecture for gpu in known), *(gpu.name for gpu in known)])
+    return [
+        CompletionItem(name)
+        for name in (one.replace(" ", "-") for one in names)
+        if name.lower().startswith(incomplete.lower())
+    ]
+
+
+def codes(ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+    """Complete the codes of findings, each with its meaning."""
+    from envspec.cli.codes import meanings
+
+    return [CompletionItem(one.code, help=one.means) for one in meanings().values() if one.code.startswith(incomplete)]
 
 
 def _items(values: Iterable[str], incomplete: str) -> list[CompletionItem[str]]:

@@ -39,7 +39,12 @@ _GLIBC = re.compile(r"2\.(0|[1-9][0-9]?)")
 @click.argument("path", metavar="[SPEC]", required=False, shell_complete=options.complete("spec_paths"))
 @options.target
 @click.option(
-    "--gpu", "gpus", multiple=True, metavar="GPU", help='Judge for this GPU: "H100", "hopper", "sm_90". Repeatable.'
+    "--gpu",
+    "gpus",
+    multiple=True,
+    metavar="GPU",
+    shell_complete=options.complete("gpu_names"),
+    help='Judge for this GPU: "H100", "hopper", "sm_90". Repeatable.',
 )
 @click.option("--driver", metavar="VERSION", help="Judge for machines with this NVIDIA driver.")
 @click.option("--glibc", metavar="VERSION", help="Judge for machines with this glibc.")

@@ -28,7 +28,7 @@ _HEADING = ("GPU", "ARCHITECTURE", "CAPABILITY", "KIND", "MEMORY", "BANDWIDTH", 
 
 
 @click.command(epilog=EPILOG)
-@click.argument("names", nargs=-1, metavar="[NAME...]")
+@click.argument("names", nargs=-1, metavar="[NAME...]", shell_complete=options.complete("gpu_names"))
 @click.option("--arch", metavar="NAME", help='Only GPUs of this architecture: "hopper", "blackwell".')
 @options.as_json
 def command(names: tuple[str, ...], arch: str | None, as_json: bool) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from dataclasses import replace
@@ -27,6 +28,9 @@ Examples:
   envspec init demo --from environment.yml --cuda 12.6 -o specs/demo.toml
 """
 
+SCHEMA = "spec.schema.json"
+"""The file beside a spec that its first line names, for editors."""
+
 _PYTHONS = ("3.12", "3.11", "3.13", "3.10", "3.14", "3.9", "3.8")
 """Which Python a spec gets where a file allows several: the one that most packages have wheels for first."""
 
@@ -40,7 +44,14 @@ _PYTHONS = ("3.12", "3.11", "3.13", "3.10", "3.14", "3.9", "3.8")
     metavar="FILE",
     help="Begin with a requirements.txt or .in, environment.yml, pyproject.toml or pixi.toml.",
 )
-@click.option("--gpu", "gpus", multiple=True, metavar="GPU", help='A GPU of the target: "H100", "hopper". Repeatable.')
+@click.option(
+    "--gpu",
+    "gpus",
+    multiple=True,
+    metavar="GPU",
+    shell_complete=options.complete("gpu_names"),
+    help='A GPU of the target: "H100", "hopper". Repeatable.',
+)
 @click.option("--cuda", metavar="X.Y", help="The target's CUDA, or cpu [default: the file's, or what suits the GPUs].")
 @click.option("--driver", metavar="VERSION", help="The NVIDIA driver on the machines.")
 @click.option("--python", metavar="X.Y", help="The Python version [default: what the file says, else 3.12].")
@@ -76,7 +87,7 @@ def command(
     machines = Machines(tuple(dict.fromkeys(platforms)), cuda, gpus, driver)
     draft = _draft(begun, name)
     parse = partial(inputs.read_edited, path)
-    heading = Heading(path, name, _python(draft), str(begun) if begun else None)
+    heading = Heading(path, name, _python(draft), str(begun) if begun else None, f"./{SCHEMA}")
     # what of the file no spec can hold is told apart from what is wrong with the command line
     draft = settled(lambda one: render(one, heading, (NewTarget("cpu", "linux-64"),)), draft, parse)
     heading = replace(heading, python=python or heading.python)
@@ -84,6 +95,7 @@ def command(
     text = render(draft, heading, targets)
     parse(text)
     write_text(path, text)
+    _place_schema(path)
     for note in draft.notes:
         warn(printable(str(note)))
     for finding in against:
@@ -97,6 +109,17 @@ def command(
         _offer(path, name)
     say(f"hint: `envspec lock {path}`")
     return 0
+
+
+def _place_schema(path: str) -> None:
+    """Put the JSON Schema that the spec's first line names beside the spec, unless one lies there already."""
+    schema = Path(path).with_name(SCHEMA)
+    if not os.path.lexists(schema):
+        from envspec.spec.edit import write_text
+        from envspec.spec.schema import rendered_json_schema
+
+        write_text(str(schema), rendered_json_schema())
+        say(f"note: editors complete and check the spec by {printable(str(schema))}")
 
 
 def _draft(begun: Path | None, name: str) -> Draft:

@@ -51,6 +51,7 @@ COMMANDS = {
     "audit": "Look for vulnerabilities and other risks in what is locked.",
     "report": "Write a lock as one self-contained HTML page.",
     "cache": "Show what envspec keeps on this machine, and make room.",
+    "explain": "Say what the code of a finding means, and what to do.",
     "schema": "Print the JSON Schema of specs, for editors.",
     "git-setup": "Teach git to show and to merge locks.",
     "completion": "Print the completion script of a shell.",

@@ -30,12 +30,14 @@ _EXAMPLE = """
 
 @dataclass(frozen=True)
 class Heading:
-    """What a new spec says before its contents. `began` is the file that it began with; None for a blank one."""
+    """What a new spec says before its contents. `began` is the file that it began with; None for a blank one. `schema`
+    is where editors find the JSON Schema, as a path from the spec."""
 
     path: str
     name: str
     python: str
     began: str | None = None
+    schema: str | None = None
 
 
 def settled(render: Callable[[Draft], str], draft: Draft, parse: Callable[[str], Spec]) -> Draft:
@@ -101,6 +103,8 @@ def render(draft: Draft, heading: Heading, targets: Iterable[NewTarget]) -> str:
 
 
 def _lines(draft: Draft, heading: Heading, targets: Iterable[NewTarget]) -> Iterator[str]:
+    if heading.schema:
+        yield f"#:schema {heading.schema}"
     if heading.began:
         yield f"# Began as {_comment(heading.began)}."
     if draft.notes:

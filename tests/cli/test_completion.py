@@ -16,6 +16,7 @@ from support.matrix import first_by_day
 from envspec.cli.export.command import ALL
 from envspec.cli.export.formats import FORMATS
 from envspec.cli.main import COMMANDS
+from envspec.facts import gpus
 from envspec.recipes import folder as recipes
 
 pytest_plugins = ["cli_fixtures"]
@@ -95,6 +96,9 @@ def test_a_script_needs_no_shell(envspec: Envspec, monkeypatch: pytest.MonkeyPat
             (["inspect", "app.whl", "--spec", "specs/demo.toml", "--target", "cp"], ["cpu"]),
             (["inspect", "app.whl", "--target", "cp"], []),
             (["completion", ""], SHELLS),
+            (["doctor", "--gpu", "rtx-50"], ["RTX-5090", "RTX-5080", "RTX-5070-Ti", "RTX-5070"]),
+            (["gpus", "hopp"], ["hopper"]),
+            (["explain", "driver-too"], ["driver-too-old", "driver-too-old-for-gpu"]),
             (["run", "specs/d"], ["specs/demo.toml"]),
             (["run", "specs/demo.toml", "--target", "cu12"], ["cu126-volta", "cu128-hopper"]),
             (["shell", "specs/demo.toml", "-t", "cp"], ["cpu"]),
@@ -104,6 +108,12 @@ def test_a_script_needs_no_shell(envspec: Envspec, monkeypatch: pytest.MonkeyPat
 )
 def test_what_is_offered(complete: Complete, words: Sequence[str], offered: list[str]) -> None:
     assert complete(*words) == offered
+
+
+def test_every_gpu_that_is_offered_is_known(complete: Complete) -> None:
+    offered = complete("gpus", "")
+    assert len(offered) > 100
+    assert [name for name in offered if " " in name or not gpus.find(name)] == []
 
 
 def test_every_command_is_offered(complete: Complete) -> None:

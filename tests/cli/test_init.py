@@ -25,13 +25,25 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_editors_find_the_schema(envspec: Envspec, here: Path) -> None:
+    schema = here / "specs" / "spec.schema.json"
+    ran = envspec("init", "demo")
+    assert "note: editors complete and check the spec by specs/spec.schema.json\n" in ran.err
+    assert Path("specs/demo.toml").read_text("utf-8").splitlines()[0] == "#:schema ./spec.schema.json"
+    assert schema.read_text("utf-8") == envspec("schema").out
+    # one that is there is somebody's
+    schema.write_text("{}", "utf-8")
+    assert "editors" not in envspec("init", "second").err
+    assert schema.read_text("utf-8") == "{}"
+
+
 def test_a_blank_spec_for_cpus(envspec: Envspec, here: Path) -> None:
     ran = envspec("init", "demo")
     assert (ran.code, ran.out) == (0, "wrote specs/demo.toml: cpu\n")
     assert "hint: `envspec lock specs/demo.toml`" in ran.err
     spec = load_spec("specs/demo.toml")
     assert (spec.name, spec.python, [target.cuda for target in spec.targets]) == ("demo", "3.12", [None])
-    assert [path.name for path in (here / "specs").iterdir()] == ["demo.toml"]
+    assert sorted(path.name for path in (here / "specs").iterdir()) == ["demo.toml", "spec.schema.json"]
 
 
 @pytest.mark.parametrize(

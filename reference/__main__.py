@@ -1,0 +1,42 @@
+"""`python -m reference`: write the generated pages of docs/. `--check` says which aren't up to date, and exits with 1.
+`--man DIR` writes the man pages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from reference import codes, commands, spec
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+PAGES = {"spec.md": spec.page, "cli.md": commands.page, "codes.md": codes.page}
+"""The pages that are generated, by name in docs/."""
+
+
+def main() -> int:
+    """Write or check. Returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m reference", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    parser.add_argument("--man", type=Path, metavar="DIR", help="write the man pages into DIR")
+    given = parser.parse_args()
+    if given.man:
+        given.man.mkdir(parents=True, exist_ok=True)
+        for name, text in commands.man_pages().items():
+            (given.man / name).write_text(text, "utf-8")
+        return 0
+    stale = 0
+    for name, page in PAGES.items():
+        path, text = DOCS / name, page()
+        if given.check:
+            if not path.exists() or path.read_text("utf-8") != text:
+                print(f"docs/{name} isn't up to date: run `python -m reference`", file=sys.stderr)
+                stale = 1
+        else:
+            path.write_text(text, "utf-8")
+    return stale
+
+
+if __name__ == "__main__":
+    sys.exit(main())

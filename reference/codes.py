@@ -1,0 +1,33 @@
+"""docs/codes.md: what each code means, and what to do, from the table that `envspec explain` reads."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from envspec.cli.codes import meanings
+
+HEAD = """\
+# The codes
+
+A finding ends with its code in brackets, and JSON has it as `code`. Codes are stable; messages aren't.
+`envspec explain CODE` prints a row of this page:
+
+```console
+$ envspec explain driver-too-old
+driver-too-old: The driver is below the floor of the target's CUDA.
+what to do: Update the driver, or lower `cuda`.
+said by lock, doctor, init
+```
+
+[constraints.md](constraints.md#accept-a-finding) says which findings a spec can accept.
+"""
+
+
+def page() -> str:
+    """Return the page's text."""
+    parts = [HEAD]
+    for subject, group in groupby(meanings().values(), key=lambda one: one.subject):
+        rows = list(group)
+        text = f"## {subject}\n\nSaid by {rows[0].said_by}.\n\n| code | it means | what to do |\n|---|---|---|\n"
+        parts.append(text + "".join(f"| `{one.code}` | {one.means} | {one.do} |\n" for one in rows))
+    return "\n".join(parts)

@@ -1,0 +1,122 @@
+"""`envspec explain`: the one table of codes has every code of the package, and no other."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+
+import pytest
+from cli_project import Envspec
+
+import envspec as package
+from envspec.audit.rules import CODES
+from envspec.cli.codes import meanings
+from envspec.lock import freshness
+from envspec.rules.accepted import ACCEPTABLE, INTEGRITY
+
+pytest_plugins = ["cli_fixtures"]
+
+ROOT = Path(package.__file__).parent
+ELSEWHERE = ("Ended", "Trouble", "_run", "command")
+"""What has a `code` that is another thing: an exit status, one read from a document, a click command."""
+
+
+Placed = tuple[Path, ast.AST]
+
+
+@cache
+def nodes() -> tuple[Placed, ...]:
+    paths = [path for path in sorted(ROOT.rglob("*.py")) if "carried" not in path.parts]
+    return tuple((path, node) for path in paths for node in ast.walk(ast.parse(path.read_text("utf-8"))))
+
+
+def positions() -> dict[tuple[Path | None, str], int]:
+    """Where classes and functions take a `code`, by name; by module too what is of one module alone."""
+    found: dict[tuple[Path | None, str], int] = {}
+    for path, node in nodes():
+        if isinstance(node, ast.ClassDef):
+            targets = [one.target for one in node.body if isinstance(one, ast.AnnAssign)]
+            fields = [one.id for one in targets if isinstance(one, ast.Name)]
+        elif isinstance(node, ast.FunctionDef):
+            fields = [one.arg for one in (*node.args.posonlyargs, *node.args.args) if one.arg not in ("self", "cls")]
+        else:
+            continue
+        if "code" in fields and node.name not in ELSEWHERE:
+            found[path if node.name.startswith("_") else None, node.name] = fields.index("code")
+    return found
+
+
+def constants(value: ast.expr) -> Iterator[str]:
+    """The texts that an expression can be; an f-string as a pattern."""
+    if isinstance(value, ast.Constant) and isinstance(value.value, str):
+        yield value.value
+    elif isinstance(value, ast.IfExp):
+        yield from (*constants(value.body), *constants(value.orelse))
+    elif isinstance(value, ast.Tuple):
+        yield from (text for one in value.elts for text in constants(one))
+    elif isinstance(value, ast.JoinedStr):
+        yield "".join(str(one.value) if isinstance(one, ast.Constant) else "*" for one in value.values)
+
+
+def in_the_package() -> Iterator[str]:
+    takes = positions()
+    for path, node in nodes():
+        if isinstance(node, ast.Call):
+            name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+            at = takes.get((path if name.startswith("_") else None, name))
+            if at is not None:
+                given = [one.value for one in node.keywords if one.arg == "code"]
+                for value in given or node.args[at : at + 1]:
+                    yield from constants(value)
+        elif isinstance(node, ast.Assign) and [getattr(one, "id", "") for one in node.targets] == ["CODE"]:
+            yield from constants(node.value)
+    yield from (*CODES, *ACCEPTABLE, *INTEGRITY)
+    yield from _reasons(freshness.Reason)
+
+
+def _reasons(kind: type[freshness.Reason]) -> Iterator[str]:
+    yield from vars(kind).get("codes", ())
+    for one in kind.__subclasses__():
+        yield from _reasons(one)
+
+
+def test_every_code_of_the_package_is_explained() -> None:
+    found = {one for one in in_the_package() if re.fullmatch(r"[a-z*]+(-[a-z0-9*]+)*", one)}
+    assert len(found) > 240
+    missing = {one for one in found if not any(fnmatchcase(name, one) for name in meanings())}
+    assert not missing
+    # and nothing else is: a code that nothing says any more goes
+    assert not {name for name in meanings() if not any(fnmatchcase(name, one) for one in found)}
+
+
+def test_what_a_code_means_and_what_to_do(envspec: Envspec) -> None:
+    told = envspec("explain", "driver-too-old")
+    assert (told.code, told.err) == (0, "")
+    assert told.out.splitlines() == [
+        "driver-too-old: The driver is below the floor of the target's CUDA.",
+        "what to do: Update the driver, or lower `cuda`.",
+        "said by lock, doctor, init",
+    ]
+    # as it is copied from a message
+    assert envspec("explain", "[driver-too-old]").out == told.out
+
+
+def test_all_of_them(envspec: Envspec) -> None:
+    assert len(envspec("explain").out.splitlines()) == len(meanings())
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("driver-to-old", "did you mean driver-too-old?"), ("x", "lists the codes")]
+)
+def test_unknown_codes(envspec: Envspec, name: str, hint: str) -> None:
+    told = envspec("explain", name)
+    assert (told.code, told.out) == (2, "")
+    assert hint in told.err
+
+
+def test_the_words_are_sentences() -> None:
+    assert [text for one in meanings().values() for text in (one.means, one.do) if not text.endswith(".")] == []
