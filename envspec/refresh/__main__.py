@@ -1,7 +1,7 @@
 """`python -m envspec.refresh`: shows what PyPI has and the tables lack, as a diff, or writes it with `--write`.
 
 `python -m envspec.refresh patches FOLDER` does the same for the table of conda-forge's repodata patches, `names FILE`
-for that of the most used names.
+for that of the most used names. `edition` writes the tables as the package envspec-facts.
 
 Exit codes: 0 the tables are up to date, or were written; 1 they aren't; 2 and 3 as everywhere in envspec.
 """
@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,10 @@ from envspec.cli.console import out, say
 from envspec.cli.failure import tell
 from envspec.documents import Unreadable, read_json
 from envspec.errors import EnvspecError, InputError, Place, ToolError
+from envspec.facts.edition import MANIFEST, shipped
 from envspec.net.connections import index_fetcher
 from envspec.net.simple_page import parse_page
-from envspec.refresh import most_used_table
+from envspec.refresh import edition, most_used_table
 from envspec.refresh.patches_table import converted
 from envspec.refresh.published import PublishedFile
 from envspec.refresh.torch_table import refreshed
@@ -132,6 +134,14 @@ def names(file: Path, revision: str, write: bool) -> int:
     return _shown(NAMES_TABLE, text, write, f"python -m envspec.refresh names {file} --revision {revision} --write")
 
 
+@command.command("edition")
+@click.argument("folder", type=click.Path(path_type=Path), default=Path("envspec-facts", "envspec_facts"))
+def write_edition(folder: Path) -> int:
+    """Write the tables with the list of their hashes, ready to be built: by default into envspec-facts/ here."""
+    out(f"wrote {folder}: facts {edition.write(folder)}")
+    return 0
+
+
 def _refuse_no_commit(revision: str) -> None:
     if not re.fullmatch(r"[0-9a-f]{8,64}", revision):
         raise InputError(
@@ -154,9 +164,11 @@ def _shown(table: Path, text: str, write: bool, hint: str) -> int:
     if not write:
         say(f"hint: {hint}")
         return 1
-    partial = table.with_suffix(".partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(table)
+    version = edition.stamped(shipped().version, datetime.now(timezone.utc).date())
+    for path, said in ((table, text), (table.with_name(MANIFEST), edition.manifest(version))):
+        partial = path.with_suffix(".partial")
+        partial.write_text(said, encoding="utf-8")
+        partial.replace(path)
     return 0
 
 
@@ -166,6 +178,7 @@ def _diff(before: str, after: str, name: str) -> list[str]:
 
 def main() -> None:
     """Run the program, and end the process with its exit code."""
+    os.environ["ENVSPEC_FACTS"] = "shipped"  # the tables of this checkout, whatever is installed beside it
     try:
         status = command.main(standalone_mode=False)
     except EnvspecError as error:
