@@ -1,8 +1,8 @@
 """The edition of the facts: those that ship with envspec, or an installed `envspec-facts` that is newer.
 
-Facts live longer than code: `envspec-facts` is a distribution of data alone, the same files with a list of their hashes.
-Its files are read where pip puts them, beside envspec's own code. Nothing of it is imported, and the working directory
-and PYTHONPATH aren't looked at: a repository brings no facts.
+`envspec-facts` is a distribution of data alone: the same files, with a list of their hashes. Its files are read where
+pip puts them, beside envspec's own code. Nothing of it is imported, and the working directory and PYTHONPATH aren't
+looked at: a repository brings no facts.
 """
 
 from __future__ import annotations
