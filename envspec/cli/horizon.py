@@ -12,7 +12,7 @@ from envspec.cli.console import out
 
 if TYPE_CHECKING:
     from envspec.rules.case import Case
-    from envspec.rules.horizon import Horizon, Step
+    from envspec.rules.horizon import Advance, Horizon
 
 _NAMES = {"pip": "torch", "conda": "pytorch"}
 
@@ -67,7 +67,7 @@ def lines(target: str, locked: str, name: str, case: Case, found: Horizon) -> It
         yield f"  to {name} {move.torch}: {', '.join(_costs(move)) or 'nothing has to change'}"
 
 
-def _costs(move: Step) -> Iterator[str]:
+def _costs(move: Advance) -> Iterator[str]:
     if move.cuda:
         yield f"CUDA {move.cuda}"
     if move.driver:

@@ -20,7 +20,7 @@ Channel = Literal["pip", "conda"]
 
 
 @dataclass(frozen=True)
-class Step:
+class Advance:
     """A newer torch that the target gets by changing something else.
 
     driver   the least driver that it asks of the machine, a version or "R570"; None where the machine's will do
@@ -56,7 +56,7 @@ class Horizon:
     last: str | None
     reasons: tuple[str, ...]
     newest: str
-    moves: tuple[Step, ...] = ()
+    moves: tuple[Advance, ...] = ()
 
 
 def horizon(case: Case, channel: Channel) -> Horizon:
@@ -108,9 +108,9 @@ def _never(builds: Sequence[CandidateBuild], channel: Channel, case: Case) -> li
     return _reasons(_known(channel)[-1], builds, channel, case)
 
 
-def _moves(after: Sequence[str], channel: Channel, case: Case) -> tuple[Step, ...]:
+def _moves(after: Sequence[str], channel: Channel, case: Case) -> tuple[Advance, ...]:
     """List what leads to newer releases. A move that costs no less than one that leads further isn't told."""
-    found: list[Step] = []
+    found: list[Advance] = []
     for version in reversed(after):
         every = [_move(build, case) for build in _of_release(version, channel, case)]
         for move in sorted((move for move in every if move), key=lambda move: _weight(move, case)):
@@ -128,24 +128,24 @@ def _of_release(version: str, channel: Channel, case: Case) -> list[CandidateBui
     return list(dict.fromkeys(found))
 
 
-def _is_no_dearer(one: Step, other: Step) -> bool:
+def _is_no_dearer(one: Advance, other: Advance) -> bool:
     """Say whether a move asks nothing that the other doesn't ask too."""
     if not set(one.dropped) <= set(other.dropped):
         return False
     return all(mine is None or mine == its for mine, its in zip(_asked(one), _asked(other), strict=True))
 
 
-def _asked(move: Step) -> tuple[str | None, ...]:
+def _asked(move: Advance) -> tuple[str | None, ...]:
     return move.driver, move.glibc, move.python, move.cuda
 
 
-def _weight(move: Step, case: Case) -> tuple[int, ...]:
+def _weight(move: Advance, case: Case) -> tuple[int, ...]:
     changed = numbers(move.cuda or case.cuda or "0")[0] - numbers(case.cuda or "0")[0]
     newest_first = tuple(-number for number in numbers(move.torch))
     return (len(move.dropped), *map(int, move.price[1:]), abs(changed), *newest_first)
 
 
-def _move(build: CandidateBuild, case: Case) -> Step | None:
+def _move(build: CandidateBuild, case: Case) -> Advance | None:
     """Price a build; None where no GPU of the target is left, or no driver runs those that are."""
     cuda = build.cuda
     if case.cuda and build.channel == "conda" and cuda and numbers(cuda) <= numbers(case.cuda) and _same(cuda, case):
@@ -162,7 +162,7 @@ def _move(build: CandidateBuild, case: Case) -> Step | None:
         update = _update(replace(eased, gpus=kept), case)
     if case.gpus and not kept:
         return None
-    return Step(
+    return Advance(
         build.version,
         cuda if cuda != case.cuda else None,
         update,

@@ -287,7 +287,7 @@ def test_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert table.read_text() == refreshed(TABLE, source).text
     done = CliRunner().invoke(program.command, [], standalone_mode=False)
     assert (done.return_value, done.stdout, done.stderr) == (0, "", "envspec/facts/data/torch.toml is up to date\n")
-    assert [path.name for path in tmp_path.iterdir()] == ["torch.toml"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["edition.json", "torch.toml"], "a new edition"
 
 
 @pytest.mark.slow

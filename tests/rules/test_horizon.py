@@ -8,7 +8,7 @@ from envspec.errors import Place
 from envspec.facts import conda_builds, torch_builds
 from envspec.rules import judge
 from envspec.rules.case import Case, of_target
-from envspec.rules.horizon import Channel, Step, horizon
+from envspec.rules.horizon import Advance, Channel, horizon
 from envspec.spec.model import Located, PipTable, Spec, Target
 
 
@@ -52,11 +52,11 @@ def test_the_last_torch_and_why(asked: Case, last: str | None, reason: str) -> N
 def test_what_each_move_costs() -> None:
     found = horizon(case("12.8", "V100", "A100", driver="570.86.15"), "pip").moves
     assert found[:3] == (
-        Step("2.14.1", "12.6"),
-        Step("2.11.0", dropped=("V100",)),
-        Step("2.13.0", "12.9", dropped=("V100",)),
+        Advance("2.14.1", "12.6"),
+        Advance("2.11.0", dropped=("V100",)),
+        Advance("2.13.0", "12.9", dropped=("V100",)),
     )
-    assert found[-1] == Step("2.15.0", "13.2", "580.65.06", ("V100",)), "R580 drops no GPU; CUDA 13 does"
+    assert found[-1] == Advance("2.15.0", "13.2", "580.65.06", ("V100",)), "R580 drops no GPU; CUDA 13 does"
 
 
 def test_a_driver_that_is_new_enough_costs_nothing() -> None:
@@ -68,7 +68,7 @@ def test_a_driver_that_is_new_enough_costs_nothing() -> None:
 
 def test_a_python_and_a_glibc_are_costs() -> None:
     (move,) = horizon(case(None, python="3.10"), "pip").moves
-    assert move == Step("2.15.0", python="3.11")
+    assert move == Advance("2.15.0", python="3.11")
     assert any(move.glibc == "2.28" for move in horizon(case("11.8", "A100", python="3.9", glibc="2.17"), "pip").moves)
 
 
@@ -85,7 +85,7 @@ def test_what_was_only_announced_is_a_move_not_the_last() -> None:
     planned = [build for build in torch_builds.builds(platform="linux-64") if build.trust == "planned" and build.cuda]
     for build in planned:
         found = horizon(case(build.cuda, "H100"), "pip")
-        assert found.last != build.version and Step(build.version, seen=False) in found.moves
+        assert found.last != build.version and Advance(build.version, seen=False) in found.moves
         assert "was announced" in found.reasons[0]
 
 
@@ -93,7 +93,7 @@ def test_condas_builds_run_with_a_newer_minor_of_their_cuda() -> None:
     found = horizon(case("12.8", "H100"), "conda")
     assert found.newest == conda_builds.versions()[-1]
     assert found.last == "2.7.1" and "conda-forge's pytorch 2.8.0 has no CUDA 12.8 build" in found.reasons[0]
-    assert Step(found.newest, "12.9") in found.moves
+    assert Advance(found.newest, "12.9") in found.moves
 
 
 @pytest.mark.parametrize("channel", ["pip", "conda"])
