@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from hashlib import sha256
 from typing import Any
 
@@ -34,8 +35,13 @@ SIZE = {"tables": 90, "wheels": 10}
 """How many rows are drawn of the tables, and of the files of the PyTorch indexes, which are many times as many."""
 
 
-def rows() -> Iterator[tuple[str, str, str]]:
+@cache
+def rows() -> tuple[tuple[str, str, str], ...]:
     """Each row: the stratum it is drawn from, its key, and what it says, without its sources."""
+    return tuple(_rows())
+
+
+def _rows() -> Iterator[tuple[str, str, str]]:
     for path in sorted(edition.shipped().folder.glob("*.toml")):
         for name, listed in tables.read(path.stem).items():
             fields = NAMED_BY.get(f"{path.stem}.{name}")
@@ -90,7 +96,7 @@ def section(sample: dict[str, Any]) -> str:
         lines.append(f"With {len(checked)} right, at most {bound:.1%} of all rows are wrong, at 95% confidence.")
     lines += [
         f"For {len(rows) - len(checked)} none could be read: most are files of the PyTorch indexes alone.",
-        "What was compared stands in each row: not always each of its values. The source is often the row's own, read anew.",
+        "What was compared stands in each row: not always each of its values. The source is often the row's own.",
         "",
         "| table | drawn | right | wrong | not compared |",
         "|---|---|---|---|---|",
